@@ -1,0 +1,128 @@
+//===- GraphElementwise.td - one output element per index ----*- tablegen -*-===//
+#ifndef ZC_GRAPH_ELEMENTWISE
+#define ZC_GRAPH_ELEMENTWISE
+
+include "dialects/graph/GraphBase.td"
+
+//===-- one operand --------------------------------------------------------===//
+
+class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> traits = []>
+    : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
+  let summary = "y = " # formula # ", elementwise";
+  let description = "Result type is the operand's.\n\n```mlir\n%y = graph." # mnemonic
+      # " %x : (tensor<4xf32>) -> tensor<4xf32>\n```";
+  let arguments = (ins operand:$input);
+  let results = (outs operand:$result);
+}
+class Graph_UnaryDiffOp<string mnemonic, string formula>
+    : Graph_UnaryOp<mnemonic, Graph_FloatTensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
+
+def Graph_NegOp : Graph_UnaryOp<"neg", Graph_Tensor, "-x", [DeclareOpInterfaceMethods<Differentiable>]>;
+def Graph_AbsOp : Graph_UnaryOp<"abs", Graph_Tensor, "|x|", [DeclareOpInterfaceMethods<Differentiable>]>;
+def Graph_ExpOp : Graph_UnaryDiffOp<"exp", "e^x">;
+def Graph_LogOp : Graph_UnaryDiffOp<"log", "ln x">;
+def Graph_SqrtOp : Graph_UnaryDiffOp<"sqrt", "sqrt(x)">;
+def Graph_ReciprocalOp : Graph_UnaryDiffOp<"reciprocal", "1 / x">;
+def Graph_SinOp : Graph_UnaryDiffOp<"sin", "sin x">;
+def Graph_CosOp : Graph_UnaryDiffOp<"cos", "cos x">;
+def Graph_TanhOp : Graph_UnaryDiffOp<"tanh", "tanh x">;
+def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)">;
+def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x">;
+def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)">;
+def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)">;
+def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x">;
+def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x">;
+def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even">;
+def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1">;
+def Graph_NotOp : Graph_UnaryOp<"not", Graph_BoolTensor, "not x">;
+
+def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel]> {
+  let summary = "y = x != x, elementwise";
+  let description = "```mlir\n%y = graph.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>\n```";
+  let arguments = (ins Graph_FloatTensor:$input);
+  let results = (outs Graph_BoolTensor:$result);
+}
+
+def Graph_GeluOp : Graph_DiffOp<"gelu", [Graph_ElementwiseKernel]> {
+  let summary = "Gaussian error linear unit";
+  let description = [{
+    ONNX Gelu-20. Without `tanh` 0.5 x (1 + erf(x / sqrt 2)); with it 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+
+    ```mlir
+    %y = graph.gelu %x {tanh} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, UnitAttr:$tanh);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
+def Graph_GeluGradOp : Graph_TensorOp<"gelu_grad", [Graph_ElementwiseKernel]> {
+  let summary = "gradient of gelu: grad * gelu'(input)";
+  let description = "```mlir\n%d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, UnitAttr:$tanh);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
+def Graph_SiluGradOp : Graph_TensorOp<"silu_grad", [Graph_ElementwiseKernel]> {
+  let summary = "gradient of silu: grad * silu'(input)";
+  let description = "```mlir\n%d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
+def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel]> {
+  let summary = "converts the element type";
+  let description = [{
+    ONNX Cast: floats to integers truncate, anything to bool is x != 0. The result type is part of the op.
+
+    ```mlir
+    %y = graph.cast %x {to = i64} : (tensor<4xf32>) -> tensor<4xi64>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, TypeAttr:$to);
+  let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
+}
+
+//===-- two operands, numpy broadcasting -----------------------------------===//
+
+class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula, list<Trait> traits = []>
+    : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
+  let summary = formula # ", elementwise with numpy broadcasting";
+  let description = "Operands have one element type and shapes that broadcast (`broadcast_c1`).\n\n```mlir\n%y = graph." # mnemonic
+      # " %a, %b : (tensor<2x3x" # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">, tensor<3x"
+      # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">) -> tensor<2x3x"
+      # !cond(!eq(!repr(result_), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">\n```";
+  let arguments = (ins operand:$lhs, operand:$rhs);
+  let results = (outs result_:$result);
+}
+class Graph_ArithmeticOp<string mnemonic, string formula>
+    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_Tensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
+class Graph_CompareOp<string mnemonic, string formula>
+    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula>;
+class Graph_LogicOp<string mnemonic, string formula>
+    : Graph_BinaryOp<mnemonic, Graph_BoolTensor, Graph_BoolTensor, formula>;
+
+def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b">;
+def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
+def Graph_MulOp : Graph_ArithmeticOp<"mul", "a * b">;
+def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)">;
+def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b">;
+def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;
+def Graph_MaxOp : Graph_ArithmeticOp<"max", "max(a, b), NaN wins">;
+def Graph_ModOp : Graph_BinaryOp<"mod", Graph_Tensor, Graph_Tensor, "a mod b, sign of b (ONNX Mod, fmod = 0)">;
+def Graph_EqualOp : Graph_CompareOp<"equal", "a == b">;
+def Graph_LessOp : Graph_CompareOp<"less", "a < b">;
+def Graph_LessEqualOp : Graph_CompareOp<"less_equal", "a <= b">;
+def Graph_AndOp : Graph_LogicOp<"and", "a and b">;
+def Graph_OrOp : Graph_LogicOp<"or", "a or b">;
+def Graph_XorOp : Graph_LogicOp<"xor", "a xor b">;
+
+def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel]> {
+  let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";
+  let description = "```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
+  let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);
+  let results = (outs Graph_Tensor:$result);
+}
+
+#endif // ZC_GRAPH_ELEMENTWISE

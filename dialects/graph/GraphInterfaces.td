@@ -1,0 +1,36 @@
+//===- GraphInterfaces.td - what every operation can say of itself -*- tablegen -*-===//
+#ifndef ZC_GRAPH_INTERFACES
+#define ZC_GRAPH_INTERFACES
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/Interfaces.td"
+
+def Differentiable : OpInterface<"Differentiable"> {
+  let cppNamespace = "::zc::graph";
+  let description = "Builds its own backward.";
+  let methods = [InterfaceMethod<[{
+      Builds, at `builder`, the gradients of the operands from `resultGrads` (one per result; null where no gradient
+      arrives). `wanted[i]` says whether operand i needs one. Sets `operandGrads[i]`, which has operand i's type, or
+      leaves it null where the gradient is zero. Fails, with an error on the op, where the gradient is not available.
+    }], "::llvm::LogicalResult", "buildGradient",
+    (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGrads, "::llvm::ArrayRef<bool>":$wanted,
+         "::llvm::MutableArrayRef<::mlir::Value>":$operandGrads)>];
+}
+
+def KernelOp : OpInterface<"KernelOp"> {
+  let cppNamespace = "::zc::graph";
+  let description = "How an operation is executed, and what it costs.";
+  let methods = [
+    InterfaceMethod<"Name of the kernel family in the registry.", "::llvm::StringRef", "getKernelName", (ins), [{}],
+      [{ return $_op->getName().stripDialect(); }]>,
+    InterfaceMethod<"Operand whose bytes the single result is a view of (no kernel runs), or -1.", "int", "getViewOperand",
+      (ins), [{}], [{ return -1; }]>,
+    InterfaceMethod<"May result 0 be written over operand `index` (same bytes, element by element)?", "bool",
+      "mayOverwrite", (ins "unsigned":$index), [{}], [{ return false; }]>,
+    InterfaceMethod<"Floating-point operations.", "double", "getFlops", (ins), [{}],
+      [{ return ::zc::graph::defaultFlops($_op); }]>,
+    InterfaceMethod<"Bytes read and written.", "double", "getBytes", (ins), [{}],
+      [{ return ::zc::graph::defaultBytes($_op); }]>];
+}
+
+#endif // ZC_GRAPH_INTERFACES

@@ -1,0 +1,173 @@
+//===- GraphMath.td - products, norms, softmaxes, attention, loss ----*- tablegen -*-===//
+#ifndef ZC_GRAPH_MATH
+#define ZC_GRAPH_MATH
+
+include "dialects/graph/GraphBase.td"
+
+def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_CostedKernel]> {
+  let summary = "op(lhs) op(rhs) + bias, batched";
+  let description = [{
+    Rank >= 2. op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
+    (`matmul_c2`). `bias`, one row of N elements, is added to every row. Sums in fp32 for bf16 operands.
+
+    ```mlir
+    %y = graph.matmul %a, %b {trans_rhs} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs, Optional<Graph_FloatTensor>:$bias,
+      UnitAttr:$trans_lhs, UnitAttr:$trans_rhs);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
+class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
+  let summary = formula # " along `axis`";
+  let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic
+      # " %x {axis = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
+  let arguments = (ins Graph_FloatTensor:$input, I64Attr:$axis, UnitAttr:$zero_masked);
+  let results = (outs Graph_FloatTensor:$result);
+}
+def Graph_SoftmaxOp : Graph_SoftmaxLikeOp<"softmax", "e^x / sum e^x">;
+def Graph_LogSoftmaxOp : Graph_SoftmaxLikeOp<"log_softmax", "x - log sum e^x">;
+
+class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<mnemonic, [Graph_ElementwiseKernel]> {
+  let summary = formula # " along `axis`";
+  let description = "```mlir\n%d = graph." # mnemonic
+      # " %g, %y {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$output, I64Attr:$axis);
+  let results = (outs Graph_FloatTensor:$result);
+}
+def Graph_SoftmaxGradOp : Graph_SoftmaxGradLikeOp<"softmax_grad", "y (g - sum g y)">;
+def Graph_LogSoftmaxGradOp : Graph_SoftmaxGradLikeOp<"log_softmax_grad", "g - e^y sum g">;
+
+def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_Kernel]> {
+  let summary = "(x - mean) / sqrt(var + epsilon) * scale + bias over dimensions axis..";
+  let description = [{
+    ONNX LayerNormalization-17. `scale` and `bias` have shape input[axis:]. `mean` and `inv_std` have one fp32 element
+    per row (shape input[:axis]); statistics are computed in fp32 (f64 for f64).
+
+    ```mlir
+    %y, %m, %r = graph.layer_norm %x, %s, %b {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Optional<Graph_FloatTensor>:$bias,
+      I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$mean, Graph_FloatTensor:$inv_std);
+}
+
+def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
+  let summary = "gradients of layer_norm: d_input, d_scale, d_bias";
+  let description = [{
+    ```mlir
+    %dx, %ds, %db = graph.layer_norm_grad %g, %x, %s, %m, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$inv_std, I64Attr:$axis);
+  let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
+}
+
+def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_Kernel]> {
+  let summary = "x / sqrt(mean x^2 + epsilon) * scale over dimensions axis..";
+  let description = [{
+    ONNX RMSNormalization-23; statistics as in layer_norm.
+
+    ```mlir
+    %y, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, I64Attr:$axis, F64Attr:$epsilon);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$inv_rms);
+}
+
+def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
+  let summary = "gradients of rms_norm: d_input, d_scale";
+  let description = [{
+    ```mlir
+    %dx, %ds = graph.rms_norm_grad %g, %x, %s, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+      Graph_FloatTensor:$inv_rms, I64Attr:$axis);
+  let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
+}
+
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
+  let summary = "softmax(scale Q K^T + mask) V";
+  let description = [{
+    query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], Hk divides H (grouped queries). `mask` is bool (false =
+    masked out) or float (added; not differentiated), rank 4, each dimension 1 or that of [B, H, S, L]. `causal` masks
+    key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
+    fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored.
+
+    ```mlir
+    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
+      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
+}
+
+def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_CostedKernel]> {
+  let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
+  let description = [{
+    ```mlir
+    %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
+      Graph_FloatTensor:$value, Graph_FloatTensor:$output, Graph_FloatTensor:$lse, Optional<Graph_Tensor>:$mask,
+      F64Attr:$scale, UnitAttr:$causal);
+  let results = (outs Graph_FloatTensor:$d_query, Graph_FloatTensor:$d_key, Graph_FloatTensor:$d_value);
+}
+
+def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel]> {
+  let summary = "mean or sum of -log softmax(logits)[label] over rows whose label is not ignored";
+  let description = [{
+    ONNX SoftmaxCrossEntropyLoss-13 with reduction mean (default) or sum. logits [N, C], labels [N] in [0, C) or equal to
+    `ignore_index`; others are a run-time error. `loss` is fp32; `lse` [N] is each row's log-sum-exp. All rows ignored: NaN, as torch.
+
+    ```mlir
+    %loss, %lse = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$logits, Graph_IndexTensor:$labels, I64Attr:$ignore_index, UnitAttr:$sum);
+  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$lse);
+}
+
+def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [DeclareOpInterfaceMethods<KernelOp, ["mayOverwrite"]>]> {
+  let summary = "gradient of cross_entropy: (softmax(logits) - onehot(label)) * grad / count";
+  let description = [{
+    Ignored rows get zeros. May overwrite the logits (operand 1).
+
+    ```mlir
+    %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$logits, Graph_IndexTensor:$labels,
+      Graph_FloatTensor:$lse, I64Attr:$ignore_index, UnitAttr:$sum);
+  let results = (outs Graph_FloatTensor:$d_logits);
+}
+
+def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_Kernel]> {
+  let summary = "zeroes elements with probability `ratio`, scales the rest by 1 / (1 - ratio)";
+  let description = [{
+    The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that
+    recomputation replays it. `id` differs between the dropouts of a graph.
+
+    ```mlir
+    %y, %m = graph.dropout %x {ratio = 0.1 : f64, id = 3 : i64} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, F64Attr:$ratio, I64Attr:$id);
+  let results = (outs Graph_FloatTensor:$result, Graph_BoolTensor:$mask);
+}
+
+def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKernel]> {
+  let summary = "mask ? grad / (1 - ratio) : 0";
+  let description = "```mlir\n%d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_BoolTensor:$mask, F64Attr:$ratio);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
+#endif // ZC_GRAPH_MATH

@@ -1,0 +1,141 @@
+//===- GraphStructure.td - parameters, programs, training ----*- tablegen -*-===//
+#ifndef ZC_GRAPH_STRUCTURE
+#define ZC_GRAPH_STRUCTURE
+
+include "dialects/graph/GraphBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
+  let summary = "a tensor that outlives the step: weight, frozen weight or buffer";
+  let description = [{
+    Its symbol is the ONNX initializer's name. The bytes stay where `source` says, or stand in `value` when they are
+    few. `type` is the type in the step (bf16 under `--precision bf16` although the source is f32). `evidence` says why
+    it is trainable or not, `tied` lists further names of the same tensor. Created by import; turned into a member of a
+    `zero.bucket` by zero-bucket.
+
+    ```mlir
+    graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
+      OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrAttr>:$evidence,
+      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay);
+  let assemblyFormat = "$sym_name `:` $type `role` `=` $role attr-dict";
+  let hasVerifier = 1;
+}
+
+def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock]> {
+  let summary = "the micro-step or the update";
+  let description = [{
+    `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>).
+    `update` has none. Created by import (`micro`) and append-optimizer (`update`).
+
+    ```mlir
+    graph.program @micro phase = micro inputs = ["x"] {
+    ^bb0(%x: tensor<2x4xf32>):
+      %0 = graph.reduce_mean %x {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<f32>
+      graph.return %0 : tensor<f32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Graph_PhaseAttr:$phase, StrArrayAttr:$input_names);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `phase` `=` $phase `inputs` `=` $input_names attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+  }];
+}
+
+def Graph_ReturnOp : Graph_Op<"return", [Terminator, Pure, HasParent<"ProgramOp">]> {
+  let summary = "ends a program; its operand is the loss of the micro-step";
+  let description = "`micro` returns the loss and then any further graph outputs, `update` nothing.";
+  let arguments = (ins Variadic<Graph_Tensor>:$results);
+  let assemblyFormat = "($results^ `:` type($results))? attr-dict";
+}
+
+def Graph_ReadOp : Graph_Op<"read", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemRead]>]> {
+  let summary = "the current value of a parameter";
+  let description = [{
+    One per use site is fine: differentiate sums the gradients of all reads of a parameter. Lowered by
+    zero-insert-gather-release to a view of a gathered bucket.
+
+    ```mlir
+    %w = graph.read @wte : tensor<64x32xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter);
+  let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$parameter attr-dict `:` type($result)";
+}
+
+def Graph_AssignOp : Graph_Op<"assign", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
+  let summary = "sets a buffer (batch-norm running statistics)";
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_Tensor:$value);
+  let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
+}
+
+def Graph_AccumulateGradOp : Graph_Op<"accumulate_grad",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
+  let summary = "adds a micro-step's gradient to a parameter's gradient";
+  let description = [{
+    Exactly one per trainable parameter that receives a gradient. Over micro-steps and ranks the gradient is the mean.
+    Created by differentiate, lowered by zero-partition.
+
+    ```mlir
+    graph.accumulate_grad @wte, %g : tensor<64x32xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_FloatTensor:$grad);
+  let assemblyFormat = "$parameter `,` $grad attr-dict `:` type($grad)";
+}
+
+def Graph_ClipFactorOp : Graph_Op<"clip_factor", [MemoryEffects<[MemRead]>]> {
+  let summary = "global L2 norm of all accumulated gradients, and the factor that clips it";
+  let description = [{
+    `norm` is the L2 norm over all parameters, `factor` is `min(1, max_norm / (norm + 1e-6))` as in torch's
+    clip_grad_norm_, or 1 without `max_norm`. Only in the update program.
+
+    ```mlir
+    %norm, %factor = graph.clip_factor {max_norm = 1.0 : f64} : tensor<f32>, tensor<f32>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<F64Attr>:$max_norm);
+  let results = (outs Graph_F32Tensor:$norm, Graph_F32Tensor:$factor);
+  let assemblyFormat = "attr-dict `:` type($norm) `,` type($factor)";
+}
+
+def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
+  let summary = "one optimizer step of one parameter";
+  let description = [{
+    torch's AdamW, Adam, SGD and SGD with momentum. `lr` comes with the run; the rest is fixed here. Moments and master
+    weights are implied by the rule and the precision. One per trainable parameter; lowered by zero-partition to one
+    update per shard of a bucket.
+
+    ```mlir
+    graph.update @wte, %factor rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
+      F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
+  let assemblyFormat = "$parameter `,` $factor `rule` `=` $rule attr-dict `:` type($factor)";
+}
+
+def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel]> {
+  let summary = "a small constant or a splat of any size";
+  let description = [{
+    Dense values of at most 65,536 elements; larger ones stay in the model file as buffers.
+
+    ```mlir
+    %c = graph.constant dense<1.0> : tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$value attr-dict";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+#endif // ZC_GRAPH_STRUCTURE

@@ -1,0 +1,157 @@
+//===- GraphTensor.td - moving, indexing and reducing elements ----*- tablegen -*-===//
+#ifndef ZC_GRAPH_TENSOR
+#define ZC_GRAPH_TENSOR
+
+include "dialects/graph/GraphBase.td"
+
+def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel]> {
+  let summary = "the same elements under another shape";
+  let description = [{
+    A view: no bytes move. Stands for ONNX Reshape, Flatten, Squeeze, Unsqueeze.
+
+    ```mlir
+    %y = graph.reshape %x {shape = array<i64: 6>} : (tensor<2x3xf32>) -> tensor<6xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$shape);
+  let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
+}
+
+def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel]> {
+  let summary = "permutes dimensions: result dimension i is operand dimension permutation[i]";
+  let description = "```mlir\n%y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>\n```";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
+  let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
+}
+
+def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel]> {
+  let summary = "broadcasts to a shape (numpy rules, operand dimensions 1 or equal)";
+  let description = "```mlir\n%y = graph.expand %x {shape = array<i64: 2, 3>} : (tensor<3xf32>) -> tensor<2x3xf32>\n```";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$shape);
+  let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
+}
+
+def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel]> {
+  let summary = "a regular sub-block: result[i] = input[offsets + i * strides]";
+  let description = [{
+    One entry per dimension, already clamped; strides may be negative, not zero.
+
+    ```mlir
+    %y = graph.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$sizes,
+      DenseI64ArrayAttr:$strides);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
+  let summary = "zeros of `shape` with the operand written at the slice";
+  let description = [{
+    ```mlir
+    %d = graph.slice_grad %g {shape = array<i64: 3>, offsets = array<i64: 1>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<3xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$grad, DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$offsets,
+      DenseI64ArrayAttr:$strides);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
+  let summary = "joins tensors along an axis";
+  let description = "```mlir\n%y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>\n```";
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel]> {
+  let summary = "surrounds with a constant; negative amounts crop";
+  let description = [{
+    ```mlir
+    %y = graph.pad %x {low = array<i64: 0>, high = array<i64: 1>, value = -100.0 : f64} : (tensor<3xi64>) -> tensor<4xi64>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, F64Attr:$value);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel]> {
+  let summary = "start + i * delta, one dimension";
+  let description = "```mlir\n%y = graph.iota {type = tensor<4xi64>, start = 0.0 : f64, delta = 1.0 : f64} : () -> tensor<4xi64>\n```";
+  let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, F64Attr:$start, F64Attr:$delta);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Kernel]> {
+  let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
+  let description = [{
+    Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error.
+
+    ```mlir
+    %y = graph.gather %t, %i {axis = 0 : i64} : (tensor<64x8xf32>, tensor<2x4xi64>) -> tensor<2x4x8xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_Kernel]> {
+  let summary = "zeros of `shape`, gradient slices added at their indices, in index order";
+  let description = [{
+    ```mlir
+    %d = graph.gather_grad %g, %i {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<64x8xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel]> {
+  let summary = "result[i..] = data[.., indices[i..], ..] along `axis` (ONNX GatherElements)";
+  let description = "```mlir\n%y = graph.gather_elements %t, %i {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>\n```";
+  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherElementsGradOp : Graph_TensorOp<"gather_elements_grad", [Graph_Kernel]> {
+  let summary = "zeros of `shape`, gradient elements added at their indices, in index order";
+  let description = "```mlir\n%d = graph.gather_elements_grad %g, %i {shape = array<i64: 4, 8>, axis = 1 : i64} : (tensor<4x2xf32>, tensor<4x2xi64>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_Kernel]> {
+  let summary = "picks slices by index tuples (ONNX GatherND)";
+  let description = [{
+    The last dimension of `indices` holds tuples into data[batch_dims:].
+
+    ```mlir
+    %y = graph.gather_nd %t, %i {batch_dims = 0 : i64} : (tensor<4x8xf32>, tensor<3x2xi64>) -> tensor<3xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$batch_dims);
+  let results = (outs Graph_Tensor:$result);
+}
+
+def Graph_GatherNdGradOp : Graph_TensorOp<"gather_nd_grad", [Graph_Kernel]> {
+  let summary = "zeros of `shape`, gradient slices added at their index tuples, in index order";
+  let description = "```mlir\n%d = graph.gather_nd_grad %g, %i {shape = array<i64: 4, 8>, batch_dims = 0 : i64} : (tensor<3xf32>, tensor<3x2xi64>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$batch_dims);
+  let results = (outs Graph_Tensor:$result);
+}
+
+class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
+  let summary = what # " over `axes`; kept as 1 under `keepdims`";
+  let description = "Axes are sorted, unique, non-negative.\n\n```mlir\n%y = graph." # mnemonic
+      # " %x {axes = array<i64: 1>, keepdims} : (tensor<2x3xf32>) -> tensor<2x1xf32>\n```";
+  let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$axes, UnitAttr:$keepdims);
+  let results = (outs Graph_Tensor:$result);
+}
+def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum">;
+def Graph_ReduceMeanOp : Graph_ReduceOp<"reduce_mean", "mean">;
+def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "maximum (gradient shared evenly between equal maxima)">;
+
+#endif // ZC_GRAPH_TENSOR

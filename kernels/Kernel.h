@@ -1,0 +1,77 @@
+//===- Kernel.h - what a plan's compute step calls ---------------------------===//
+//
+// A kernel is prepared once, from the types and attributes of a plan step, and then run many times on raw pointers.
+// Preparing may allocate (oneDNN primitives, small per-thread scratch); running may not. Names and operand orders are
+// those of the graph dialect's operations (dialects/graph/*.td: operands, then results) and of kernels/README.md.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Tensor.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace zc {
+
+/// Attribute of a step: an integer (also bools and unit attributes: 1), a real, a string or a list of integers.
+using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+
+/// What a kernel is prepared from.
+struct KernelSpec {
+  std::string name;
+  std::vector<TensorType> operands; ///< inputs then outputs; an absent optional operand is simply not there
+  size_t numInputs = 0;             ///< operands read only; the rest are written (or both, where the kernel says so)
+  std::map<std::string, Attribute> attributes;
+  int threads = 1;    ///< OpenMP threads the kernel may use
+  int rank = 0;       ///< data-parallel rank
+  int worldSize = 1;
+  uint64_t seed = 0;
+
+  /// Attribute `key`, or `fallback` where it is absent or of another kind.
+  int64_t getInt(const std::string &key, int64_t fallback) const;
+  double getReal(const std::string &key, double fallback) const;
+  std::vector<int64_t> getInts(const std::string &key) const;
+  bool has(const std::string &key) const { return attributes.count(key) != 0; }
+};
+
+/// What changes from run to run.
+struct StepContext {
+  int64_t step = 1;  ///< optimizer step, from 1
+  int64_t micro = 0; ///< micro-step within the step, from 0
+  double learningRate = 0;
+};
+
+/// A prepared kernel. `run` is called from one thread at a time.
+class Kernel {
+public:
+  virtual ~Kernel() = default;
+  /// `operands[i]` points at operand i's elements. Errors: label or index out of range (bad input).
+  virtual Status run(void *const *operands, const StepContext &context) = 0;
+};
+
+using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &)>;
+
+/// Kernels by name. One registry per device kind; filled by registerCpuKernels().
+class KernelRegistry {
+public:
+  void add(const std::string &name, KernelFactory factory) { factories[name] = std::move(factory); }
+  bool contains(const std::string &name) const { return factories.count(name) != 0; }
+  /// Errors: unknown name, types or attributes the kernel does not take (internal or corrupt plan).
+  Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
+  std::vector<std::string> names() const;
+
+private:
+  std::map<std::string, KernelFactory> factories;
+};
+
+/// Reference kernels (plain loops, f32, bf16 and f64) overlaid, unless `referenceOnly`, by the fast ones.
+void registerCpuKernels(KernelRegistry &registry, bool referenceOnly = false);
+
+} // namespace zc
