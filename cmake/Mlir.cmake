@@ -1,0 +1,19 @@
+# Debian's MLIR 19, linked statically (one copy per tool). HandleLLVMOptions is included by each MLIR folder, not here:
+# its flags (-fno-exceptions, warnings) are directory-scoped and must not reach runtime/ and kernels/.
+find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+set(LLVM_RUNTIME_OUTPUT_INTDIR ${CMAKE_BINARY_DIR}/bin)
+set(LLVM_LIBRARY_OUTPUT_INTDIR ${CMAKE_BINARY_DIR}/lib)
+set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+separate_arguments(ZC_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
+
+# For the top of each folder whose code uses MLIR.
+macro(zc_mlir_folder)
+  include(HandleLLVMOptions)
+  add_definitions(${ZC_LLVM_DEFINITIONS})
+  add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter)
+endmacro()
