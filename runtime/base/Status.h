@@ -30,15 +30,18 @@ enum class Code : int {
 /// `error[Z0312]: message`, `  --> where`, `  = note: ...`, `  = help: ...`.
 struct Error {
   Code code = Code::other;
-  int number = 0;    ///< the Z-number, stable, unique per message template (see runtime/base/README.md)
+  int number = 0;      ///< the Z-number, stable, unique per message template (see runtime/base/README.md)
   std::string message; ///< lower case, names quoted, both numbers
   std::string where;   ///< file, node or flag; empty if none
   std::string note;
   std::string help;
 };
 
-/// Replaces control characters, escape sequences and invalid UTF-8 of a name from a file by \xNN.
+/// Replaces control characters, escape sequences, bidirectional overrides and invalid UTF-8 of a name from a file by
+/// \xNN, byte by byte; everything else is kept.
 std::string escapeName(const std::string &name);
+/// Well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+bool isValidUtf8(const std::string &text);
 /// Several lines, no trailing newline. Every field is escaped.
 std::string render(const Error &error);
 
