@@ -1,0 +1,23 @@
+//===- PlanEnums.td - enums of the plan dialect, values as in plan.proto ----*- tablegen -*-===//
+#ifndef ZC_PLAN_ENUMS
+#define ZC_PLAN_ENUMS
+
+include "mlir/IR/EnumAttr.td"
+
+class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::zc::plan";
+  let genSpecializedAttr = 0;
+}
+
+def Plan_Tier : Plan_Enum<"Tier", "where an arena is",
+    [I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>, I32EnumAttrCase<"nvme", 2>]>;
+def Plan_Queue : Plan_Enum<"Queue", "what executes a step", [
+    I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"comm", 1>, I32EnumAttrCase<"h2d", 2>, I32EnumAttrCase<"d2h", 3>,
+    I32EnumAttrCase<"nvme_read", 4>, I32EnumAttrCase<"nvme_write", 5>, I32EnumAttrCase<"host_compute", 6>]>;
+def Plan_Class : Plan_Enum<"Class", "what a slice holds", [
+    I32EnumAttrCase<"parameters", 0>, I32EnumAttrCase<"gradients", 1>, I32EnumAttrCase<"optimizer", 2>,
+    I32EnumAttrCase<"activations", 3>, I32EnumAttrCase<"buffers", 4>]>;
+def Plan_Access : Plan_Enum<"Access", "what a step does to an operand",
+    [I32EnumAttrCase<"read", 0>, I32EnumAttrCase<"write", 1>, I32EnumAttrCase<"read_write", 2>]>;
+
+#endif // ZC_PLAN_ENUMS

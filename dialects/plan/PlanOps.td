@@ -1,0 +1,145 @@
+//===- PlanOps.td - what each rank executes ----*- tablegen -*-===//
+#ifndef ZC_PLAN_OPS
+#define ZC_PLAN_OPS
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "dialects/graph/GraphDialect.td"
+include "dialects/plan/PlanEnums.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::zc::plan";
+  let summary = "what each rank executes: queues, arenas, slices, steps";
+  let description = [{
+    One to one with the plan file (runtime/plan/plan.proto), whose comments are the specification of each field. One plan
+    serves all ranks: `rank_stride` is what depends on the rank. A step's location is the ONNX node it serves.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+}
+
+def Plan_TierAttr : EnumAttr<Plan_Dialect, Plan_Tier, "tier">;
+def Plan_QueueAttr : EnumAttr<Plan_Dialect, Plan_Queue, "queue">;
+def Plan_ClassAttr : EnumAttr<Plan_Dialect, Plan_Class, "class">;
+
+class Plan_Attr<string name, string mnemonic_> : AttrDef<Plan_Dialect, name> { let mnemonic = mnemonic_; }
+
+def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
+  let summary = "a tensor in a slice: byte offset, plus rank times rank_stride";
+  let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slice, "int64_t":$offset,
+      "int64_t":$rank_stride, "::mlir::RankedTensorType":$type);
+  let assemblyFormat = "`<` $access $slice `+` $offset `+` `rank` `*` $rank_stride `:` $type `>`";
+}
+def Plan_OperandArray : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
+
+def Plan_WaitAttr : Plan_Attr<"Wait", "wait"> {
+  let summary = "step `ordinal` of a queue's part of a section, `distance` executions ago";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$section, EnumParameter<Plan_Queue>:$queue, "int64_t":$ordinal,
+      "int64_t":$distance);
+  let assemblyFormat = "`<` $section $queue $ordinal `ago` $distance `>`";
+}
+def Plan_WaitArray : TypedArrayAttrBase<Plan_WaitAttr, "waits of a step">;
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
+  let summary = "one contiguous allocation per rank on a tier";
+  let description = [{
+    ```mlir
+    plan.arena @device tier = device bytes = 4096
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Plan_TierAttr:$tier, I64Attr:$bytes);
+  let assemblyFormat = "$sym_name `tier` `=` $tier `bytes` `=` $bytes attr-dict";
+}
+
+def Plan_SliceOp : Plan_Op<"slice", [Symbol]> {
+  let summary = "a range of an arena";
+  let description = [{
+    Starts at a multiple of 256 (`slice_c1`), of no negative size (`slice_c2`). Persistent slices outlive the step.
+
+    ```mlir
+    plan.slice @s0 in @device offset = 0 bytes = 1024 class = activations
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$arena, I64Attr:$offset, I64Attr:$bytes,
+      Plan_ClassAttr:$klass, UnitAttr:$persistent);
+  let assemblyFormat = "$sym_name `in` $arena `offset` `=` $offset `bytes` `=` $bytes `class` `=` $klass attr-dict";
+  let hasVerifier = 1;
+}
+
+def Plan_InputOp : Plan_Op<"input"> {
+  let summary = "a graph input, loaded for each micro-step by a load_input step";
+  let description = [{
+    ```mlir
+    plan.input "x" : tensor<2x4xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type);
+  let assemblyFormat = "$name `:` $type attr-dict";
+}
+
+def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
+  let summary = "a tensor that outlives the step, in a bucket at an offset in elements, or in a slice of its own";
+  let description = [{
+    ```mlir
+    plan.parameter @w : tensor<10x10xf32> role = trainable {bucket = @bucket0, offset = 0 : i64, source = #graph.source<"m.onnx", 128, 400, f32>}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
+      OptionalAttr<FlatSymbolRefAttr>:$bucket, OptionalAttr<I64Attr>:$offset, OptionalAttr<FlatSymbolRefAttr>:$slice,
+      OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrArrayAttr>:$tied);
+  let assemblyFormat = "$sym_name `:` $type `role` `=` $role attr-dict";
+}
+
+def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
+  let summary = "a bucket and the slices of its parameters, gradients and optimizer state";
+  let description = [{
+    ```mlir
+    plan.bucket @bucket0 : f32 padded = 256 used = 100 {parameters = @s0, parameters_sharded}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, I64Attr:$used,
+      OptionalAttr<FlatSymbolRefAttr>:$parameters, OptionalAttr<FlatSymbolRefAttr>:$gradients,
+      OptionalAttr<FlatSymbolRefAttr>:$master, OptionalAttr<FlatSymbolRefAttr>:$moment1,
+      OptionalAttr<FlatSymbolRefAttr>:$moment2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
+      UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded);
+  let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `used` `=` $used attr-dict";
+}
+
+def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
+  let summary = "steps executed together, in plan order on the sync device";
+  let description = [{
+    `micro` runs once per accumulation micro-step, `update` once per step.
+
+    ```mlir
+    plan.section @update {
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+}
+
+def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
+  let summary = "one unit of work on a queue";
+  let description = [{
+    The first `inputs` operands are the kernel's inputs. Attributes are the kernel's.
+
+    ```mlir
+    plan.section @micro {
+      plan.step "relu" queue = compute inputs = 1 operands = [#plan.operand<read @s0 + 0 + rank * 0 : tensor<4xf32>>, #plan.operand<write @s1 + 0 + rank * 0 : tensor<4xf32>>] attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
+      DictionaryAttr:$attrs, Plan_WaitArray:$waits);
+  let assemblyFormat = "$kernel `queue` `=` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
+}
+
+#endif // ZC_PLAN_OPS

@@ -1,0 +1,13 @@
+//===- ZeroEnums.td - enums of the zero dialect ----*- tablegen -*-===//
+#ifndef ZC_ZERO_ENUMS
+#define ZC_ZERO_ENUMS
+
+include "mlir/IR/EnumAttr.td"
+
+def Zero_Tier : I32EnumAttr<"Tier", "where bytes live", [
+    I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>, I32EnumAttrCase<"nvme", 2>]> {
+  let cppNamespace = "::zc::zero";
+  let genSpecializedAttr = 0;
+}
+
+#endif // ZC_ZERO_ENUMS
