@@ -1,0 +1,246 @@
+#include "runtime/io/File.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace zc::io {
+
+static constexpr int64_t kChunk = 1 << 20;
+
+Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum) {
+  std::string why = std::generic_category().message(errnum);
+  if (!why.empty() && why[0] >= 'A' && why[0] <= 'Z')
+    why[0] = char(why[0] - 'A' + 'a');
+  return makeError(code, number, doing + " \"" + path + "\": " + why);
+}
+
+std::string folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string fileNameOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+//===- File ----------------------------------------------------------------===//
+
+File::File(File &&other) noexcept : fd(other.fd), bytes(other.bytes), name(std::move(other.name)) { other.fd = -1; }
+
+File &File::operator=(File &&other) noexcept {
+  std::swap(fd, other.fd);
+  std::swap(bytes, other.bytes);
+  std::swap(name, other.name);
+  return *this;
+}
+
+File::~File() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Result<File> File::adopt(int fd, const std::string &path) {
+  File file;
+  file.fd = fd;
+  file.name = path;
+  struct stat info;
+  if (::fstat(fd, &info) != 0)
+    return errnoError(Code::io, 801, "cannot examine", path, errno);
+  if (!S_ISREG(info.st_mode))
+    return makeError(Code::badInput, 802, "\"" + path + "\" is not a regular file");
+  file.bytes = info.st_size;
+  return file;
+}
+
+Result<File> File::open(const std::string &path) {
+  if (path.find('\0') != std::string::npos)
+    return makeError(Code::badInput, 803, "a file name contains a zero byte", path);
+  // Non-blocking, or opening a pipe would wait for its writer.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return errnoError(Code::badInput, 804, "cannot open", path, errno);
+  return adopt(fd, path);
+}
+
+Status File::readAt(void *destination, int64_t count, int64_t offset) const {
+  if (count < 0 || offset < 0 || offset > bytes || count > bytes - offset)
+    return makeError(Code::badInput, 805,
+                     "\"" + name + "\" has " + std::to_string(bytes) + " bytes, but " + std::to_string(count) +
+                         " at offset " + std::to_string(offset) + " are needed");
+  auto *cursor = static_cast<char *>(destination);
+  while (count > 0) {
+    ssize_t got = ::pread(fd, cursor, size_t(count), offset);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return errnoError(Code::io, 806, "cannot read", name, errno);
+    if (got == 0)
+      return makeError(Code::io, 807, "\"" + name + "\" became shorter while it was read");
+    cursor += got;
+    offset += got;
+    count -= got;
+  }
+  return Status::success();
+}
+
+Result<uint64_t> hashOf(const File &file) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  std::vector<char> buffer(size_t(std::min(file.size(), kChunk)));
+  for (int64_t at = 0; at < file.size(); at += kChunk) {
+    int64_t count = std::min(kChunk, file.size() - at);
+    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), count, at));
+    XXH3_64bits_update(&state, buffer.data(), size_t(count));
+  }
+  return uint64_t(XXH3_64bits_digest(&state));
+}
+
+Result<std::string> readAll(const File &file, int64_t limit) {
+  if (file.size() > limit)
+    return makeError(Code::badInput, 808,
+                     "\"" + file.path() + "\" has " + std::to_string(file.size()) + " bytes; at most " +
+                         std::to_string(limit) + " are expected");
+  std::string text(size_t(file.size()), '\0');
+  ZC_RETURN_IF_ERROR(file.readAt(text.data(), file.size(), 0));
+  return text;
+}
+
+//===- OutputFile ------------------------------------------------------------===//
+
+OutputFile::OutputFile(OutputFile &&other) noexcept
+    : fd(other.fd), position(other.position), target(std::move(other.target)), temporary(std::move(other.temporary)) {
+  other.fd = -1;
+}
+
+OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
+  std::swap(fd, other.fd);
+  std::swap(position, other.position);
+  std::swap(target, other.target);
+  std::swap(temporary, other.temporary);
+  return *this;
+}
+
+OutputFile::~OutputFile() { abandon(); }
+
+void OutputFile::abandon() {
+  if (fd < 0)
+    return;
+  ::close(fd);
+  ::unlink(temporary.c_str());
+  fd = -1;
+}
+
+Result<OutputFile> OutputFile::create(const std::string &path) {
+  if (path.empty() || path.find('\0') != std::string::npos)
+    return makeError(Code::usage, 810, "\"" + path + "\" is no file name");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return makeError(Code::io, 811, "\"" + path + "\" is a directory");
+  OutputFile file;
+  file.target = path;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    file.temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    file.fd = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file.fd >= 0 || errno != EEXIST)
+      break;
+  }
+  if (file.fd < 0)
+    return errnoError(Code::io, 812, "cannot create", path, errno);
+  return file;
+}
+
+Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
+  auto *cursor = static_cast<const char *>(data);
+  while (count > 0) {
+    ssize_t put = ::pwrite(fd, cursor, size_t(count), offset);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return errnoError(Code::io, 813, "cannot write", target, put == 0 ? ENOSPC : errno);
+    cursor += put;
+    offset += put;
+    count -= put;
+  }
+  return Status::success();
+}
+
+Status OutputFile::write(const void *data, int64_t count) {
+  ZC_RETURN_IF_ERROR(writeAt(data, count, position));
+  position += count;
+  return Status::success();
+}
+
+Status OutputFile::commit() {
+  if (::fsync(fd) != 0)
+    return errnoError(Code::io, 814, "cannot bring to disk", target, errno);
+  if (::rename(temporary.c_str(), target.c_str()) != 0)
+    return errnoError(Code::io, 815, "cannot put in place", target, errno);
+  int closing = fd;
+  fd = -1;
+  if (::close(closing) != 0)
+    return errnoError(Code::io, 816, "cannot close", target, errno);
+  return syncFolder(folderOf(target));
+}
+
+//===- Helpers ---------------------------------------------------------------===//
+
+Status copyInto(OutputFile &to, const File &from) {
+  std::vector<char> buffer(size_t(std::min(from.size(), kChunk)));
+  for (int64_t at = 0; at < from.size(); at += kChunk) {
+    int64_t count = std::min(kChunk, from.size() - at);
+    ZC_RETURN_IF_ERROR(from.readAt(buffer.data(), count, at));
+    ZC_RETURN_IF_ERROR(to.write(buffer.data(), count));
+  }
+  return Status::success();
+}
+
+Status writeFile(const std::string &path, const std::string &text) {
+  auto file = OutputFile::create(path);
+  if (!file)
+    return file.error();
+  ZC_RETURN_IF_ERROR(file->write(text.data(), int64_t(text.size())));
+  return file->commit();
+}
+
+Status makeFolder(const std::string &path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure)
+    return errnoError(Code::io, 817, "cannot make folder", path, failure.value());
+  if (!std::filesystem::is_directory(path, failure))
+    return errnoError(Code::io, 817, "cannot make folder", path, ENOTDIR);
+  return Status::success();
+}
+
+Status checkWritable(const std::string &folder) {
+  auto probe = OutputFile::create(folder + "/probe");
+  if (!probe)
+    return probe.error();
+  return probe->write("x", 1);
+}
+
+Status syncFolder(const std::string &folder) {
+  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return errnoError(Code::io, 819, "cannot open folder", folder, errno);
+  int result = ::fsync(fd);
+  int why = errno;
+  ::close(fd);
+  // Some file systems have no fsync for folders; that is not the user's fault.
+  if (result != 0 && why != EINVAL)
+    return errnoError(Code::io, 819, "cannot bring to disk", folder, why);
+  return Status::success();
+}
+
+} // namespace zc::io

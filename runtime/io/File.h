@@ -1,0 +1,94 @@
+//===- File.h - files that are read and written with every result checked ------===//
+//
+// Reading: regular files only, opened without blocking, read with pread. A short read inside the expected range is an
+// error (the file shrank), an interrupted one is resumed. Never mmap: a file that somebody else truncates would kill
+// the process. Writing: the bytes go to a temporary neighbour that is renamed over the target when it is complete and
+// on disk, so that nobody ever sees half a file; without `commit` the temporary is unlinked.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+
+namespace zc::io {
+
+/// Error of a failed system call: code, "cannot write \"path\": no space left on device".
+Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum);
+
+/// A regular file opened for reading.
+class File {
+public:
+  File() = default;
+  File(File &&other) noexcept;
+  File &operator=(File &&other) noexcept;
+  ~File();
+
+  /// Errors: badInput when it does not exist, may not be read or is not a regular file.
+  static Result<File> open(const std::string &path);
+  /// Opens `relative`, which must stay below `folder` on every component and pass no symbolic link: names from an
+  /// untrusted file (openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS), a walk with O_NOFOLLOW where the kernel lacks it).
+  static Result<File> openBeneath(const std::string &folder, const std::string &relative);
+
+  /// Bytes when it was opened.
+  int64_t size() const { return bytes; }
+  const std::string &path() const { return name; }
+  bool isOpen() const { return fd >= 0; }
+  /// Reads exactly `count` bytes from `offset`. Allocates only on failure. Errors: badInput out of bounds, io.
+  Status readAt(void *destination, int64_t count, int64_t offset) const;
+
+private:
+  static Result<File> adopt(int fd, const std::string &path);
+  int fd = -1;
+  int64_t bytes = 0;
+  std::string name;
+};
+
+/// XXH3-64 of the whole file, streamed.
+Result<uint64_t> hashOf(const File &file);
+/// The whole file, which may have at most `limit` bytes.
+Result<std::string> readAll(const File &file, int64_t limit);
+
+/// A file that appears under its name complete or not at all.
+class OutputFile {
+public:
+  OutputFile() = default;
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  /// Unlinks the temporary unless committed.
+  ~OutputFile();
+
+  /// Creates `path`.tmp-<pid>-<n> beside it. Errors: io.
+  static Result<OutputFile> create(const std::string &path);
+  /// Appends. Errors: io (disk full, ...).
+  Status write(const void *data, int64_t count);
+  /// Overwrites bytes already written.
+  Status writeAt(const void *data, int64_t count, int64_t offset);
+  /// fsync, rename onto the target, fsync of the folder.
+  Status commit();
+  int64_t size() const { return position; }
+
+private:
+  void abandon();
+  int fd = -1;
+  int64_t position = 0;
+  std::string target, temporary;
+};
+
+/// Copies `from` whole into `to` (both still open afterwards).
+Status copyInto(OutputFile &to, const File &from);
+/// Writes `text` as `path`, atomically.
+Status writeFile(const std::string &path, const std::string &text);
+/// Makes the folder and its parents. Errors: io.
+Status makeFolder(const std::string &path);
+/// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.
+Status checkWritable(const std::string &folder);
+/// fsync of a folder, so that renames in it are on disk.
+Status syncFolder(const std::string &folder);
+/// Folder of `path`, "." when it has none; and the name within it.
+std::string folderOf(const std::string &path);
+std::string fileNameOf(const std::string &path);
+
+} // namespace zc::io

@@ -1,0 +1,63 @@
+//===- Safetensors.h - the safetensors format ----------------------------------===//
+//
+// u64 N (little endian), N bytes of JSON `{name: {"dtype", "shape", "data_offsets": [begin, end]}, ...}`, then the
+// data: the tensors' bytes without holes or overlaps. https://huggingface.co/docs/safetensors A file is checked whole
+// when it is opened; afterwards every entry's bytes lie inside it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Tensor.h"
+#include "runtime/io/File.h"
+
+#include <map>
+
+namespace zc::io {
+
+struct SafetensorsEntry {
+  std::string name;
+  TensorType type;
+  int64_t offset = 0; ///< bytes from the start of the file
+  int64_t bytes = 0;
+};
+
+/// A safetensors file open for reading.
+class SafetensorsFile {
+public:
+  /// Errors: badInput (malformed, naming what and where), unsupported (an element type we have not), io.
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  /// Sorted by name.
+  const std::vector<SafetensorsEntry> &entries() const { return table; }
+  const std::map<std::string, std::string> &metadata() const { return notes; }
+  const SafetensorsEntry *find(const std::string &name) const;
+  const File &file() const { return bytes; }
+  File takeFile() { return std::move(bytes); }
+
+private:
+  File bytes;
+  std::vector<SafetensorsEntry> table;
+  std::map<std::string, std::string> notes;
+};
+
+/// Writes a safetensors file in one pass: the table is fixed first, then the tensors follow in its order.
+class SafetensorsWriter {
+public:
+  struct Tensor {
+    std::string name;
+    TensorType type;
+  };
+  /// Errors: io; internal for a name given twice.
+  static Result<SafetensorsWriter> create(const std::string &path, std::vector<Tensor> tensors,
+                                          const std::map<std::string, std::string> &metadata);
+  /// Appends elements of the current tensor, which ends when all its bytes are there.
+  Status append(const void *data, int64_t count);
+  /// All bytes must have been given. The file appears under its name.
+  Status commit();
+
+private:
+  OutputFile out;
+  int64_t expected = 0, given = 0;
+};
+
+} // namespace zc::io

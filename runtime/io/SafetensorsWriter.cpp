@@ -1,0 +1,86 @@
+#include "runtime/io/Safetensors.h"
+
+#include <nlohmann/json.hpp>
+
+namespace zc::io {
+
+static const char *formatName(DType type) {
+  switch (type) {
+  case DType::f64:
+    return "F64";
+  case DType::f32:
+    return "F32";
+  case DType::f16:
+    return "F16";
+  case DType::bf16:
+    return "BF16";
+  case DType::i64:
+    return "I64";
+  case DType::i32:
+    return "I32";
+  case DType::i16:
+    return "I16";
+  case DType::i8:
+    return "I8";
+  case DType::u8:
+    return "U8";
+  case DType::boolean:
+    return "BOOL";
+  }
+  return "U8";
+}
+
+/// A JSON string literal; bytes that are not UTF-8 are replaced, so that the header stays valid whatever the name.
+static std::string quoted(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
+                                                    const std::map<std::string, std::string> &metadata) {
+  SafetensorsWriter writer;
+  std::string header = "{";
+  std::string notes;
+  for (const auto &[key, value] : metadata)
+    notes += (notes.empty() ? "" : ",") + quoted(key) + ":" + quoted(value);
+  if (!metadata.empty())
+    header += "\"__metadata__\":{" + notes + "}";
+  std::map<std::string, bool> seen;
+  for (const Tensor &tensor : tensors) {
+    std::string name = quoted(tensor.name);
+    if (!seen.emplace(name, true).second)
+      return makeError(Code::internal, 833, "tensor \"" + tensor.name + "\" is written twice", path);
+    std::string shape;
+    for (int64_t dim : tensor.type.dims)
+      shape += (shape.empty() ? "" : ",") + std::to_string(dim);
+    int64_t end = writer.expected + tensor.type.numBytes();
+    header += std::string(header.size() > 1 ? "," : "") + name + ":{\"dtype\":\"" + formatName(tensor.type.dtype) +
+              "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(writer.expected) + "," +
+              std::to_string(end) + "]}";
+    writer.expected = end;
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' '); // aligned data, as the reference writer does
+  auto out = OutputFile::create(path);
+  if (!out)
+    return out.error();
+  writer.out = std::move(*out);
+  uint64_t length = header.size();
+  ZC_RETURN_IF_ERROR(writer.out.write(&length, 8));
+  ZC_RETURN_IF_ERROR(writer.out.write(header.data(), int64_t(header.size())));
+  return writer;
+}
+
+Status SafetensorsWriter::append(const void *data, int64_t count) {
+  if (count < 0 || count > expected - given)
+    return makeError(Code::internal, 834, "more tensor bytes are written than announced");
+  given += count;
+  return out.write(data, count);
+}
+
+Status SafetensorsWriter::commit() {
+  if (given != expected)
+    return makeError(Code::internal, 835, "fewer tensor bytes were written than announced");
+  return out.commit();
+}
+
+} // namespace zc::io
