@@ -1,0 +1,83 @@
+//===- Executor.h - one rank of a verified plan, prepared and run -------------===//
+//
+// Three stages. Verify (verifyPlan) proves the plan sound; prepare maps arenas, prepares kernels and resolves every
+// operand to a pointer; running does neither allocate nor lock beyond timelines. Device `sync` runs all steps inline in
+// plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan. Both give the same bits.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Trace.h"
+#include "runtime/plan/plan.pb.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zc {
+
+/// Where steps named load_input get their bytes.
+class InputLoader {
+public:
+  virtual ~InputLoader() = default;
+  /// Fills `destination` with graph input `input` (index into Plan.inputs) for context.step and context.micro on this
+  /// rank. `bytes` is what the input's type needs. Called from one thread at a time; must not allocate in the steady
+  /// state.
+  virtual Status load(uint32_t input, const StepContext &context, void *destination, uint64_t bytes) = 0;
+};
+
+enum class DeviceKind : uint8_t { sync, cpu };
+std::optional<DeviceKind> deviceFromName(std::string_view name);
+
+struct ExecutorOptions {
+  DeviceKind device = DeviceKind::cpu;
+  int threads = 1;          ///< OpenMP threads of this rank's kernels
+  uint64_t seed = 0;        ///< of dropout and random; Plan.seed unless the user gave one
+  size_t traceCapacity = 0; ///< events kept per queue (Trace.h); 0: no tracing
+};
+
+/// What one arena was planned to take and takes.
+struct ArenaUse {
+  planpb::Tier tier = planpb::DEVICE;
+  uint64_t planned = 0;  ///< bytes
+  uint64_t mapped = 0;   ///< bytes, planned rounded up to pages
+  uint64_t resident = 0; ///< bytes of pages touched so far
+};
+
+class RankExecutor {
+public:
+  virtual ~RankExecutor() = default;
+
+  /// One optimizer step: `accumulation` micro-steps and the update. `context.step` (from 1) and `context.learningRate`
+  /// are the caller's; `context.micro` is ignored. Returns when all queues are idle. After an error (of the step that
+  /// failed first on this rank; it names the node) the communicator is aborted and the executor can only be destroyed.
+  virtual Status runStep(const StepContext &context) = 0;
+
+  /// First byte of a slice on this rank; valid between steps. `slice` < Plan.slices.
+  virtual void *slice(uint32_t slice) = 0;
+  virtual const planpb::Plan &plan() const = 0;
+  virtual int rank() const = 0;
+
+  /// Mean loss over ranks and micro-steps of the last step: the loss slice / (world size * accumulation).
+  virtual double loss() const = 0;
+  /// Global gradient norm before clipping of the last step, where the plan computes it.
+  virtual std::optional<double> gradNorm() const = 0;
+
+  virtual std::vector<ArenaUse> arenas() const = 0;
+  virtual const Traffic &traffic() const = 0;
+  /// Events recorded since the last call, oldest first; call between steps.
+  virtual std::vector<TraceEvent> takeTrace() = 0;
+};
+
+/// `plan` must have passed verifyPlan and, like the other references, outlive the executor.
+/// Errors: another world size than the communicator's (mismatch), unknown kernel (corrupt), operands or attributes a
+/// kernel refuses, memory that cannot be mapped (budget), a tier this build does not run (unsupported).
+Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, const ExecutorOptions &options,
+                                                  Communicator &communicator, const KernelRegistry &registry,
+                                                  InputLoader &loader);
+
+} // namespace zc
