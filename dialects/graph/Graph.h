@@ -17,6 +17,12 @@ namespace zc::graph {
 double defaultFlops(mlir::Operation *op);
 /// Bytes of all operands and results.
 double defaultBytes(mlir::Operation *op);
+/// Whether the op is marked OverwritesOperands and operand `index` has result 0's type.
+bool mayOverwriteOperand(mlir::Operation *op, unsigned index);
+
+/// Trait: result 0 may be written over any operand of its type.
+template <typename ConcreteType>
+class OverwritesOperands : public mlir::OpTrait::TraitBase<ConcreteType, OverwritesOperands> {};
 } // namespace zc::graph
 
 #include "dialects/graph/GraphDialect.h.inc"

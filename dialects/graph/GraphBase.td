@@ -16,7 +16,13 @@ class Graph_TensorOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemon
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
-/// The same with a gradient.
+/// A pure operation all of whose operands and results have one type.
+class Graph_SameTypeOp<string mnemonic, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType], traits)> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+/// A tensor operation with a gradient.
 class Graph_DiffOp<string mnemonic, list<Trait> traits = []>
     : Graph_TensorOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Differentiable>], traits)>;
 
@@ -24,8 +30,10 @@ class Graph_DiffOp<string mnemonic, list<Trait> traits = []>
 def Graph_Kernel : DeclareOpInterfaceMethods<KernelOp>;
 /// A view: the result has the operand's bytes.
 def Graph_ViewKernel : DeclareOpInterfaceMethods<KernelOp, ["getViewOperand"]>;
+/// Marks ops whose result 0 may be written over any operand of its type.
+def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppNamespace = "::zc::graph"; }
 /// Elementwise: may overwrite an operand of the result's type.
-def Graph_ElementwiseKernel : DeclareOpInterfaceMethods<KernelOp, ["mayOverwrite"]>;
+def Graph_ElementwiseKernel : TraitList<[DeclareOpInterfaceMethods<KernelOp>, Graph_OverwritesOperands]>;
 /// A kernel with a cost formula of its own.
 def Graph_CostedKernel : DeclareOpInterfaceMethods<KernelOp, ["getFlops"]>;
 

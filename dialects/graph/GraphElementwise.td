@@ -7,7 +7,7 @@ include "dialects/graph/GraphBase.td"
 //===-- one operand --------------------------------------------------------===//
 
 class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> traits = []>
-    : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
+    : Graph_SameTypeOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = "y = " # formula # ", elementwise";
   let description = "Result type is the operand's.\n\n```mlir\n%y = graph." # mnemonic
       # " %x : (tensor<4xf32>) -> tensor<4xf32>\n```";
@@ -43,7 +43,7 @@ def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel]> {
   let results = (outs Graph_BoolTensor:$result);
 }
 
-def Graph_GeluOp : Graph_DiffOp<"gelu", [Graph_ElementwiseKernel]> {
+def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     ONNX Gelu-20. Without `tanh` 0.5 x (1 + erf(x / sqrt 2)); with it 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -56,14 +56,14 @@ def Graph_GeluOp : Graph_DiffOp<"gelu", [Graph_ElementwiseKernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GeluGradOp : Graph_TensorOp<"gelu_grad", [Graph_ElementwiseKernel]> {
+def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of gelu: grad * gelu'(input)";
   let description = "```mlir\n%d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, UnitAttr:$tanh);
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SiluGradOp : Graph_TensorOp<"silu_grad", [Graph_ElementwiseKernel]> {
+def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of silu: grad * silu'(input)";
   let description = "```mlir\n%d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input);

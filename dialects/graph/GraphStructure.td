@@ -104,6 +104,7 @@ def Graph_ClipFactorOp : Graph_Op<"clip_factor", [MemoryEffects<[MemRead]>]> {
   let arguments = (ins OptionalAttr<F64Attr>:$max_norm);
   let results = (outs Graph_F32Tensor:$norm, Graph_F32Tensor:$factor);
   let assemblyFormat = "attr-dict `:` type($norm) `,` type($factor)";
+  let hasVerifier = 1;
 }
 
 def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {

@@ -1,0 +1,49 @@
+//===- Folders.cpp - operations that fold away -------------------------------===//
+#include "dialects/graph/Infer.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+/// `value` with result type `type` if it is a splat; moving elements of a splat changes nothing.
+static OpFoldResult foldSplat(Attribute value, Type type) {
+  auto splat = dyn_cast_or_null<SplatElementsAttr>(value);
+  return splat ? OpFoldResult(splat.resizeSplat(cast<ShapedType>(type))) : OpFoldResult();
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getResult().getType())
+    return getInput();
+  auto splat = dyn_cast_or_null<SplatElementsAttr>(adaptor.getInput());
+  auto from = dyn_cast<FloatType>(elementOf(getInput())), to = dyn_cast<FloatType>(getTo());
+  if (!splat || !from || !to)
+    return {};
+  APFloat value = splat.getSplatValue<APFloat>();
+  bool lossy = false;
+  value.convert(to.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+  return DenseElementsAttr::get(cast<ShapedType>(getResult().getType()), value);
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getInput().getType() == getResult().getType())
+    return getInput();
+  if (auto dense = dyn_cast_or_null<DenseElementsAttr>(adaptor.getInput()))
+    return dense.reshape(cast<ShapedType>(getResult().getType()));
+  if (auto before = getInput().getDefiningOp<ReshapeOp>()) {
+    getInputMutable().assign(before.getInput());
+    return getResult();
+  }
+  return {};
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
+  bool identity = llvm::all_of(llvm::enumerate(getPermutation()),
+                               [](auto entry) { return int64_t(entry.index()) == entry.value(); });
+  return identity ? OpFoldResult(getInput()) : foldSplat(adaptor.getInput(), getResult().getType());
+}
+
+OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {
+  return getInput().getType() == getResult().getType() ? OpFoldResult(getInput())
+                                                       : foldSplat(adaptor.getInput(), getResult().getType());
+}

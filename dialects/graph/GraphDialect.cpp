@@ -1,0 +1,33 @@
+//===- GraphDialect.cpp - registration of ops, attributes, interfaces --------===//
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+#include "dialects/graph/GraphDialect.cpp.inc"
+#include "dialects/graph/GraphEnums.cpp.inc"
+#include "dialects/graph/GraphInterfaces.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/graph/GraphAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/graph/GraphOps.cpp.inc"
+
+void GraphDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/graph/GraphAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/graph/GraphOps.cpp.inc"
+      >();
+}
+
+Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location location) {
+  auto elements = dyn_cast<DenseElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return builder.create<ConstantOp>(location, elements);
+}

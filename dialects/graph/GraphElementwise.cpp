@@ -1,0 +1,59 @@
+//===- GraphElementwise.cpp - result types of elementwise ops ----------------===//
+#include "dialects/graph/Infer.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+ZC_INFER(IsNanOp) {
+  return Infer(location, types)
+      .result(shapeOf(adaptor.getInput()), IntegerType::get(adaptor.getInput().getContext(), 1));
+}
+
+ZC_INFER(CastOp) { return Infer(location, types).result(shapeOf(adaptor.getInput()), adaptor.getTo()); }
+
+/// The broadcast of both operands' shapes with elements of `element` (default: the operands').
+static LogicalResult inferBroadcast(Infer infer, Value lhs, Value rhs, Type element = {}) {
+  if (failed(infer.sameElement(lhs, rhs)))
+    return failure();
+  std::optional<Shape> shape = broadcastShapes(shapeOf(lhs), shapeOf(rhs));
+  if (!shape)
+    return infer.error("[broadcast_c1] shapes " + toText(shapeOf(lhs)) + " and " + toText(shapeOf(rhs)) +
+                       " do not broadcast");
+  return infer.result(*shape, element ? element : elementOf(lhs));
+}
+
+#define INFER_BINARY(OpTy)                                                                                             \
+  ZC_INFER(OpTy) { return inferBroadcast(Infer(location, types), adaptor.getLhs(), adaptor.getRhs()); }
+#define INFER_COMPARE(OpTy)                                                                                            \
+  ZC_INFER(OpTy) {                                                                                                     \
+    return inferBroadcast(Infer(location, types), adaptor.getLhs(), adaptor.getRhs(),                                  \
+                          IntegerType::get(adaptor.getLhs().getContext(), 1));                                         \
+  }
+
+INFER_BINARY(AddOp)
+INFER_BINARY(SubOp)
+INFER_BINARY(MulOp)
+INFER_BINARY(DivOp)
+INFER_BINARY(PowOp)
+INFER_BINARY(MinOp)
+INFER_BINARY(MaxOp)
+INFER_BINARY(ModOp)
+INFER_BINARY(AndOp)
+INFER_BINARY(OrOp)
+INFER_BINARY(XorOp)
+INFER_COMPARE(EqualOp)
+INFER_COMPARE(LessOp)
+INFER_COMPARE(LessEqualOp)
+
+ZC_INFER(SelectOp) {
+  Infer infer(location, types);
+  if (failed(inferBroadcast(infer, adaptor.getLhs(), adaptor.getRhs())))
+    return failure();
+  auto both = cast<RankedTensorType>(types.pop_back_val());
+  auto condition = shapeOf(adaptor.getCondition());
+  std::optional<Shape> shape = broadcastShapes(condition, both.getShape());
+  if (!shape)
+    return infer.error("[broadcast_c1] shapes " + toText(condition) + " and " + toText(both.getShape()) +
+                       " do not broadcast");
+  return infer.result(*shape, both.getElementType());
+}

@@ -1,0 +1,173 @@
+//===- GraphMath.cpp - result types of products, softmaxes, norms, loss ------===//
+#include "dialects/graph/Infer.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+//===-- matmul -------------------------------------------------------------===//
+
+ZC_INFER(MatmulOp) {
+  Infer infer(location, types);
+  ArrayRef<int64_t> lhs = shapeOf(adaptor.getLhs()), rhs = shapeOf(adaptor.getRhs());
+  if (failed(infer.sameElement(adaptor.getLhs(), adaptor.getRhs())))
+    return failure();
+  if (lhs.size() < 2 || rhs.size() < 2)
+    return infer.error("[matmul_c1] ranks " + Twine(lhs.size()) + " and " + Twine(rhs.size()) +
+                       " are not both 2 or more");
+  std::optional<Shape> shape = broadcastShapes(lhs.drop_back(2), rhs.drop_back(2));
+  if (!shape)
+    return infer.error("[matmul_c2] leading dimensions " + toText(lhs.drop_back(2)) + " and " +
+                       toText(rhs.drop_back(2)) + " do not broadcast");
+  auto [m, k] = std::pair(lhs[lhs.size() - 2], lhs.back());
+  if (adaptor.getTransLhs())
+    std::swap(m, k);
+  auto [rows, n] = std::pair(rhs[rhs.size() - 2], rhs.back());
+  if (adaptor.getTransRhs())
+    std::swap(rows, n);
+  if (k != rows)
+    return infer.error("[matmul_c3] contracted dimensions " + Twine(k) + " and " + Twine(rows) + " differ");
+  if (Value bias = adaptor.getBias())
+    if (failed(infer.sameElement(adaptor.getLhs(), bias)) || failed(infer.hasShape("matmul_c4", "bias", bias, {n})))
+      return failure();
+  shape->append({m, n});
+  return infer.result(*shape, elementOf(adaptor.getLhs()));
+}
+
+double MatmulOp::getFlops() {
+  ArrayRef<int64_t> lhs = shapeOf(getLhs());
+  double inner = getTransLhs() ? lhs[lhs.size() - 2] : lhs.back();
+  return 2 * inner * double(tensorOf(getResult()).getNumElements());
+}
+
+//===-- softmax ------------------------------------------------------------===//
+
+#define INFER_SOFTMAX(OpTy)                                                                                            \
+  ZC_INFER(OpTy) {                                                                                                     \
+    Infer infer(location, types);                                                                                      \
+    if (failed(infer.axisInRank(adaptor.getAxis(), tensorOf(adaptor.getInput()).getRank())))                           \
+      return failure();                                                                                                \
+    return infer.result(adaptor.getInput().getType());                                                                 \
+  }
+#define INFER_SOFTMAX_GRAD(OpTy)                                                                                       \
+  ZC_INFER(OpTy) {                                                                                                     \
+    Infer infer(location, types);                                                                                      \
+    if (failed(infer.axisInRank(adaptor.getAxis(), tensorOf(adaptor.getOutput()).getRank())) ||                        \
+        failed(infer.hasType("softmax_grad_c1", "grad", adaptor.getGrad(), adaptor.getOutput().getType())))            \
+      return failure();                                                                                                \
+    return infer.result(adaptor.getOutput().getType());                                                                \
+  }
+INFER_SOFTMAX(SoftmaxOp)
+INFER_SOFTMAX(LogSoftmaxOp)
+INFER_SOFTMAX_GRAD(SoftmaxGradOp)
+INFER_SOFTMAX_GRAD(LogSoftmaxGradOp)
+
+//===-- norms --------------------------------------------------------------===//
+
+/// Checks axis and scale; gives the type of the per-row statistics.
+static FailureOr<RankedTensorType> checkNorm(const Infer &infer, Value input, Value scale, int64_t axis) {
+  RankedTensorType type = tensorOf(input);
+  if (failed(infer.axisInRank(axis, type.getRank())) || failed(infer.sameElement(input, scale)) ||
+      failed(infer.hasShape("norm_c1", "scale", scale, type.getShape().drop_front(axis))))
+    return failure();
+  return RankedTensorType::get(type.getShape().take_front(axis), statisticsType(type.getElementType()));
+}
+
+ZC_INFER(LayerNormOp) {
+  Infer infer(location, types);
+  auto rows = checkNorm(infer, adaptor.getInput(), adaptor.getScale(), adaptor.getAxis());
+  if (failed(rows))
+    return failure();
+  if (Value bias = adaptor.getBias())
+    if (failed(infer.hasType("norm_c2", "bias", bias, adaptor.getScale().getType())))
+      return failure();
+  types.assign({adaptor.getInput().getType(), *rows, *rows});
+  return success();
+}
+
+ZC_INFER(LayerNormGradOp) {
+  Infer infer(location, types);
+  Type type = adaptor.getInput().getType(), scale = adaptor.getScale().getType();
+  auto rows = checkNorm(infer, adaptor.getInput(), adaptor.getScale(), adaptor.getAxis());
+  if (failed(rows) || failed(infer.hasType("norm_c3", "grad", adaptor.getGrad(), type)) ||
+      failed(infer.hasType("norm_c4", "mean", adaptor.getMean(), *rows)) ||
+      failed(infer.hasType("norm_c4", "inv_std", adaptor.getInvStd(), *rows)))
+    return failure();
+  types.assign({type, scale, scale});
+  return success();
+}
+
+ZC_INFER(RmsNormOp) {
+  auto rows = checkNorm(Infer(location, types), adaptor.getInput(), adaptor.getScale(), adaptor.getAxis());
+  if (failed(rows))
+    return failure();
+  types.assign({adaptor.getInput().getType(), *rows});
+  return success();
+}
+
+ZC_INFER(RmsNormGradOp) {
+  Infer infer(location, types);
+  Type type = adaptor.getInput().getType();
+  auto rows = checkNorm(infer, adaptor.getInput(), adaptor.getScale(), adaptor.getAxis());
+  if (failed(rows) || failed(infer.hasType("norm_c3", "grad", adaptor.getGrad(), type)) ||
+      failed(infer.hasType("norm_c4", "inv_rms", adaptor.getInvRms(), *rows)))
+    return failure();
+  types.assign({type, adaptor.getScale().getType()});
+  return success();
+}
+
+//===-- cross entropy ------------------------------------------------------===//
+
+static LogicalResult checkLoss(const Infer &infer, Value logits, Value labels) {
+  ArrayRef<int64_t> shape = shapeOf(logits);
+  if (shape.size() != 2)
+    return infer.error("[cross_entropy_c1] logits have rank " + Twine(shape.size()) + ", not 2");
+  return infer.hasShape("cross_entropy_c2", "labels", labels, shape.take_front(1));
+}
+
+ZC_INFER(CrossEntropyOp) {
+  Infer infer(location, types);
+  if (failed(checkLoss(infer, adaptor.getLogits(), adaptor.getLabels())))
+    return failure();
+  Type statistics = statisticsType(elementOf(adaptor.getLogits()));
+  return failure(failed(infer.result({}, statistics)) ||
+                 failed(infer.result(shapeOf(adaptor.getLabels()), statistics)));
+}
+
+ZC_INFER(CrossEntropyGradOp) {
+  Infer infer(location, types);
+  Type statistics = statisticsType(elementOf(adaptor.getLogits()));
+  if (failed(checkLoss(infer, adaptor.getLogits(), adaptor.getLabels())) ||
+      failed(infer.hasType("cross_entropy_c3", "grad", adaptor.getGrad(), RankedTensorType::get({}, statistics))) ||
+      failed(infer.hasType("cross_entropy_c4", "lse", adaptor.getLse(),
+                           RankedTensorType::get(shapeOf(adaptor.getLabels()), statistics))))
+    return failure();
+  return infer.result(adaptor.getLogits().getType());
+}
+
+bool CrossEntropyGradOp::mayOverwrite(unsigned index) { return index == 1; }
+
+//===-- dropout ------------------------------------------------------------===//
+
+static LogicalResult checkRatio(const Infer &infer, const APFloat &ratio) {
+  double value = ratio.convertToDouble();
+  if (value >= 0 && value < 1)
+    return success();
+  return infer.error("[dropout_c1] ratio " + Twine(std::to_string(value)) + " is outside [0, 1)");
+}
+
+ZC_INFER(DropoutOp) {
+  Infer infer(location, types);
+  Value input = adaptor.getInput();
+  if (failed(checkRatio(infer, adaptor.getRatio())))
+    return failure();
+  return failure(failed(infer.result(input.getType())) ||
+                 failed(infer.result(shapeOf(input), IntegerType::get(input.getContext(), 1))));
+}
+
+ZC_INFER(DropoutGradOp) {
+  Infer infer(location, types);
+  if (failed(checkRatio(infer, adaptor.getRatio())) ||
+      failed(infer.hasShape("dropout_c2", "mask", adaptor.getMask(), shapeOf(adaptor.getGrad()))))
+    return failure();
+  return infer.result(adaptor.getGrad().getType());
+}

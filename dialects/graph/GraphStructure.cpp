@@ -1,0 +1,115 @@
+//===- GraphStructure.cpp - parameters, programs and their users -------------===//
+#include "dialects/graph/Infer.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+//===-- parameter ----------------------------------------------------------===//
+
+LogicalResult ParameterOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (getSource() && getValue())
+    return emitOpError("[parameter_c1] has both a source and a value");
+  if (SourceAttr source = getSourceAttr()) {
+    if (source.getOffset() < 0 || source.getBytes() < 0)
+      return emitOpError("[parameter_c2] source offset ")
+             << source.getOffset() << " or size " << source.getBytes() << " is negative";
+    if (!source.getDtype().isIntOrFloat())
+      return emitOpError("[parameter_c3] source elements are ") << source.getDtype() << ", neither integers nor floats";
+    // A bool takes a byte in a file.
+    int64_t bytes = type.getNumElements() * ((source.getDtype().getIntOrFloatBitWidth() + 7) / 8);
+    if (bytes != source.getBytes())
+      return emitOpError("[parameter_c4] source has ") << source.getBytes() << " bytes, " << type << " needs " << bytes;
+  }
+  if (getValue() && getValue()->getShapedType().getShape() != type.getShape())
+    return emitOpError("[parameter_c5] value ") << getValue()->getShapedType() << " has another shape than " << type;
+  if (getRole() == Role::trainable && !isa<FloatType>(type.getElementType()))
+    return emitOpError("[parameter_c6] is trainable but has elements of ") << type.getElementType();
+  return success();
+}
+
+//===-- program ------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verify() {
+  Block &block = getBlock();
+  if (block.getNumArguments() != getInputNames().size())
+    return emitOpError("[program_c1] has ")
+           << block.getNumArguments() << " arguments but " << getInputNames().size() << " input names";
+  if (getPhase() == Phase::update && block.getNumArguments() != 0)
+    return emitOpError("[program_c2] the update takes no inputs but has ") << block.getNumArguments();
+  for (auto [i, type] : llvm::enumerate(block.getArgumentTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape())
+      return emitOpError("[program_c3] input ") << i << " has type " << type << ", no tensor of static shape";
+  }
+  return success();
+}
+
+/// [phase_c1]: the op stands in a program of `phase`.
+static LogicalResult checkPhase(Operation *op, Phase phase) {
+  auto program = op->getParentOfType<ProgramOp>();
+  if (program && program.getPhase() == phase)
+    return success();
+  return op->emitOpError("[phase_c1] stands outside a program of phase '") << stringifyPhase(phase) << "'";
+}
+
+LogicalResult ClipFactorOp::verify() { return checkPhase(*this, Phase::update); }
+
+//===-- users of parameters ------------------------------------------------===//
+
+/// [symbol_c1]: the parameter exists; [symbol_c2]: it has `type` (null: any); [symbol_c3]: it has `role` (none: any).
+static LogicalResult checkParameter(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr name, Type type,
+                                    std::optional<Role> role = std::nullopt) {
+  auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(op, name);
+  if (!parameter)
+    return op->emitOpError("[symbol_c1] there is no graph.parameter '") << name.getValue() << "'";
+  auto located = [&](InFlightDiagnostic error) {
+    error.attachNote(parameter.getLoc()) << "the parameter is declared here";
+    return LogicalResult(error);
+  };
+  if (type && parameter.getType() != type)
+    return located(op->emitOpError("[symbol_c2] type ")
+                   << type << " is not that of parameter '" << name.getValue() << "', " << parameter.getType());
+  if (role && parameter.getRole() != *role)
+    return located(op->emitOpError("[symbol_c3] parameter '")
+                   << name.getValue() << "' is " << stringifyRole(parameter.getRole()) << ", not "
+                   << stringifyRole(*role));
+  return success();
+}
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return checkParameter(*this, symbols, getParameterAttr(), getResult().getType());
+}
+
+LogicalResult AssignOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return checkParameter(*this, symbols, getParameterAttr(), getValue().getType(), Role::buffer);
+}
+
+LogicalResult AccumulateGradOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return failure(failed(checkPhase(*this, Phase::micro)) ||
+                 failed(checkParameter(*this, symbols, getParameterAttr(), getGrad().getType(), Role::trainable)));
+}
+
+LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return failure(failed(checkPhase(*this, Phase::update)) ||
+                 failed(checkParameter(*this, symbols, getParameterAttr(), Type(), Role::trainable)));
+}
+
+//===-- constant -----------------------------------------------------------===//
+
+ZC_INFER(ConstantOp) {
+  Infer infer(location, types);
+  auto type = dyn_cast<RankedTensorType>(adaptor.getValue().getShapedType());
+  if (!type)
+    return infer.error("[constant_c1] value is no ranked tensor");
+  return infer.result(type);
+}
+
+LogicalResult ConstantOp::verify() {
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (!dense)
+    return emitOpError("[constant_c2] value is not dense");
+  if (!dense.isSplat() && dense.getNumElements() > 65536)
+    return emitOpError("[constant_c3] has ") << dense.getNumElements() << " elements that differ, more than 65536";
+  return success();
+}
