@@ -171,8 +171,13 @@ Result<NpyFile> NpyFile::open(const std::string &path) {
   auto opened = File::open(path);
   if (!opened)
     return opened.error();
+  return read(std::move(*opened));
+}
+
+Result<NpyFile> NpyFile::read(File file) {
   NpyFile npy;
-  npy.file = std::move(*opened);
+  npy.file = std::move(file);
+  const std::string path = npy.file.path();
   auto header = readHeader(npy, path);
   if (!header)
     return header.error();

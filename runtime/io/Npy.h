@@ -21,6 +21,7 @@ struct NpyFile {
 
   /// Errors: badInput (malformed), unsupported (objects, structures, Fortran order, big endian), io.
   static Result<NpyFile> open(const std::string &path);
+  static Result<NpyFile> read(File file);
 };
 
 } // namespace zc::io

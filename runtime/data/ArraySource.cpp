@@ -1,0 +1,184 @@
+//===- ArraySource.cpp - samples from safetensors and .npy arrays ---------------===//
+#include "runtime/data/InputSource.h"
+#include "runtime/data/SampleOrder.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace zc::data {
+
+namespace {
+
+/// One input's samples: `[samples, ...]` at `offset` of a file.
+struct Array {
+  std::shared_ptr<io::File> file;
+  int64_t offset = 0;
+  TensorType type;
+};
+
+/// Arrays by name, in one safetensors file or a folder.
+class Collection {
+public:
+  static Result<Collection> open(const std::string &path);
+  Result<Array> get(const std::string &name) const;
+
+private:
+  Error missing(const std::string &name) const;
+
+  std::string path;
+  std::vector<std::string> names;
+  std::optional<io::SafetensorsFile> table;
+  std::shared_ptr<io::File> file;
+};
+
+Result<Collection> Collection::open(const std::string &path) {
+  Collection result;
+  result.path = path;
+  std::error_code failure;
+  if (!std::filesystem::is_directory(path, failure)) {
+    auto table = io::SafetensorsFile::open(path);
+    if (!table)
+      return table.error();
+    for (const io::SafetensorsEntry &entry : table->entries())
+      result.names.push_back(entry.name);
+    result.table = std::move(*table);
+    result.file = std::make_shared<io::File>(result.table->takeFile());
+    return result;
+  }
+  std::filesystem::directory_iterator entries(path, failure), end;
+  for (; !failure && entries != end; entries.increment(failure))
+    if (entries->path().extension() == ".npy")
+      result.names.push_back(entries->path().stem().string());
+  if (failure)
+    return io::errnoError(Code::badInput, 870, "cannot list folder", path, failure.value());
+  std::sort(result.names.begin(), result.names.end());
+  return result;
+}
+
+Error Collection::missing(const std::string &name) const {
+  Error error = makeError(Code::badInput, 871, "no array for graph input \"" + name + "\"", path);
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < 20; ++i)
+    list += (i ? ", \"" : "\"") + names[i].substr(0, 100) + "\"";
+  if (names.size() > 20)
+    list += " and " + std::to_string(names.size() - 20) + " more";
+  error.note = names.empty() ? "there are no arrays" : "there are " + list;
+  return error;
+}
+
+Result<Array> Collection::get(const std::string &name) const {
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    return missing(name);
+  if (table) {
+    const io::SafetensorsEntry *entry = table->find(name);
+    return Array{file, entry->offset, entry->type};
+  }
+  auto opened = io::File::openBeneath(path, name + ".npy");
+  if (!opened)
+    return opened.error();
+  auto npy = io::NpyFile::read(std::move(*opened));
+  if (!npy)
+    return npy.error();
+  if (!npy->dtype)
+    return makeError(Code::unsupported, 872,
+                     "element type u" + std::to_string(npy->elementBytes * 8) + " is not supported",
+                     path + "/" + name + ".npy");
+  return Array{std::make_shared<io::File>(std::move(npy->file)), npy->offset, {*npy->dtype, npy->dims}};
+}
+
+std::string describe(const TensorType &type, bool samples) {
+  std::string text;
+  for (size_t i = 0; i < type.dims.size(); ++i)
+    text += (i ? ", " : "") + (samples && i == 0 ? "samples" : std::to_string(type.dims[i]));
+  return std::string(nameOf(type.dtype)) + "[" + text + "]";
+}
+
+/// The graph input's type with its rows replaced by "samples" is what the array must have.
+Status checkType(const InputSpec &input, const Array &array, const std::string &path) {
+  TensorType wanted = input.type;
+  if (wanted.dims.empty())
+    wanted.dims.push_back(1);
+  bool same = array.type.dtype == wanted.dtype && array.type.dims.size() == wanted.dims.size() &&
+              std::equal(wanted.dims.begin() + 1, wanted.dims.end(), array.type.dims.begin() + 1);
+  if (same)
+    return Status::success();
+  Error error = makeError(Code::mismatch, 873,
+                          "the array for graph input \"" + input.name + "\" is " + describe(array.type, false) +
+                              " but the plan needs " + describe(wanted, true),
+                          path);
+  error.note = "the plan was compiled for " + describe(input.type, false) + " per rank and micro-step";
+  return error;
+}
+
+class ArraySource : public InputSource {
+public:
+  ArraySource(SampleOrder order, const BatchSpec &batch) : order(order), batch(batch) {}
+
+  Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const override {
+    const Array &array = arrays[input];
+    int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
+    int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;
+    int64_t first = ((step * batch.accumulation + micro) * batch.worldSize + rank) * rows;
+    for (int64_t row = 0; row < rows;) {
+      int64_t sample = order.at(first + row), run = 1;
+      while (row + run < rows && order.at(first + row + run) == sample + run)
+        ++run;
+      ZC_RETURN_IF_ERROR(array.file->readAt(static_cast<char *>(destination) + row * rowBytes, run * rowBytes,
+                                            array.offset + sample * rowBytes));
+      row += run;
+    }
+    return Status::success();
+  }
+  int64_t samples() const override { return order.samples(); }
+
+  std::vector<Array> arrays; ///< by graph input
+
+private:
+  SampleOrder order;
+  BatchSpec batch;
+};
+
+} // namespace
+
+Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, const BatchSpec &batch) {
+  auto collection = Collection::open(options.data);
+  if (!collection)
+    return collection.error();
+  std::vector<Array> arrays;
+  for (const InputSpec &input : batch.inputs) {
+    auto array = collection->get(input.name);
+    if (!array)
+      return array.error();
+    ZC_RETURN_IF_ERROR(checkType(input, *array, options.data));
+    int64_t samples = array->type.dims[0];
+    if (samples < 1)
+      return makeError(Code::badInput, 874, "the array for graph input \"" + input.name + "\" has no samples",
+                       options.data);
+    if (!arrays.empty() && samples != arrays[0].type.dims[0])
+      return makeError(Code::mismatch, 875,
+                       "the array for graph input \"" + input.name + "\" has " + std::to_string(samples) +
+                           " samples but \"" + batch.inputs[0].name + "\" has " +
+                           std::to_string(arrays[0].type.dims[0]),
+                       options.data);
+    arrays.push_back(std::move(*array));
+  }
+  int64_t samples = arrays.empty() ? 1 : arrays[0].type.dims[0];
+  auto source = std::make_unique<ArraySource>(SampleOrder(samples, options.shuffle, options.seed), batch);
+  source->arrays = std::move(arrays);
+  return std::unique_ptr<InputSource>(std::move(source));
+}
+
+Result<std::unique_ptr<InputSource>> openSource(const DataOptions &options, const BatchSpec &batch) {
+  if (options.data.empty() == options.tokens.empty())
+    return makeError(Code::usage, 876,
+                     options.data.empty() ? "the run needs data" : "\"--data\" and \"--tokens\" exclude each other", "",
+                     "give --data FILE.safetensors, --data FOLDER, or --tokens FILE");
+  for (const InputSpec &input : batch.inputs)
+    if (BatchSpec::rowsOf(input) < 1 || input.type.numBytes() < 1)
+      return makeError(Code::unsupported, 877, "graph input \"" + input.name + "\" has no elements");
+  return options.data.empty() ? openTokens(options, batch) : openArrays(options, batch);
+}
+
+} // namespace zc::data

@@ -1,0 +1,61 @@
+//===- InputSource.h - the data of a run ----------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Tensor.h"
+
+#include <memory>
+
+namespace zc::data {
+
+/// A graph input of the plan: dims[0] is B, the rows of one micro-step on one rank.
+struct InputSpec {
+  std::string name;
+  TensorType type;
+};
+
+/// What the plan says about data. Row b of rank r at micro-step g of step s stands at position ((s*G+g)*W+r)*B+b.
+struct BatchSpec {
+  int64_t worldSize = 1;    ///< W
+  int64_t accumulation = 1; ///< G
+  std::vector<InputSpec> inputs;
+  int64_t vocabulary = 0; ///< token ids must be smaller; 0: unknown
+
+  /// B of `input`; a scalar is one row.
+  static int64_t rowsOf(const InputSpec &input) { return input.type.dims.empty() ? 1 : input.type.dims[0]; }
+  /// B of the first input: rows per rank and micro-step.
+  int64_t rows() const { return inputs.empty() ? 1 : rowsOf(inputs[0]); }
+  int64_t samplesPerStep() const { return worldSize * accumulation * rows(); }
+};
+
+struct DataOptions {
+  std::string data;                ///< FILE.safetensors or a folder of INPUT.npy
+  std::vector<std::string> tokens; ///< concatenated
+  bool byteLevel = false;          ///< every byte of `tokens` is a token
+  bool shiftLabels = false;        ///< labels are the tokens that follow, not the same ones
+  bool shuffle = false;
+  uint64_t seed = 0;
+};
+
+/// Fills graph inputs. `load` is called from several ranks' threads at once and allocates only when it fails.
+class InputSource {
+public:
+  virtual ~InputSource() = default;
+  /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0. Errors: badInput (token out
+  /// of range), io.
+  virtual Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const = 0;
+  /// Samples of one epoch.
+  virtual int64_t samples() const = 0;
+  /// Tokens of one sample; 0 when samples are not made of tokens.
+  virtual int64_t tokensPerSample() const { return 0; }
+};
+
+/// Checks every input against the plan before anything runs. Errors: usage (no data, or both kinds), badInput (missing
+/// array, malformed or too short file), mismatch (shape or element type), unsupported.
+Result<std::unique_ptr<InputSource>> openSource(const DataOptions &options, const BatchSpec &batch);
+
+/// The two kinds; `openSource` chooses.
+Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, const BatchSpec &batch);
+Result<std::unique_ptr<InputSource>> openTokens(const DataOptions &options, const BatchSpec &batch);
+
+} // namespace zc::data
