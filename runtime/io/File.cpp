@@ -106,16 +106,6 @@ Result<uint64_t> hashOf(const File &file) {
   return uint64_t(XXH3_64bits_digest(&state));
 }
 
-Result<std::string> readAll(const File &file, int64_t limit) {
-  if (file.size() > limit)
-    return makeError(Code::badInput, 808,
-                     "\"" + file.path() + "\" has " + std::to_string(file.size()) + " bytes; at most " +
-                         std::to_string(limit) + " are expected");
-  std::string text(size_t(file.size()), '\0');
-  ZC_RETURN_IF_ERROR(file.readAt(text.data(), file.size(), 0));
-  return text;
-}
-
 //===- OutputFile ------------------------------------------------------------===//
 
 OutputFile::OutputFile(OutputFile &&other) noexcept
@@ -203,14 +193,6 @@ Status copyInto(OutputFile &to, const File &from) {
     ZC_RETURN_IF_ERROR(to.write(buffer.data(), count));
   }
   return Status::success();
-}
-
-Status writeFile(const std::string &path, const std::string &text) {
-  auto file = OutputFile::create(path);
-  if (!file)
-    return file.error();
-  ZC_RETURN_IF_ERROR(file->write(text.data(), int64_t(text.size())));
-  return file->commit();
 }
 
 Status makeFolder(const std::string &path) {

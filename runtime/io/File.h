@@ -48,8 +48,6 @@ private:
 
 /// XXH3-64 of the whole file, streamed.
 Result<uint64_t> hashOf(const File &file);
-/// The whole file, which may have at most `limit` bytes.
-Result<std::string> readAll(const File &file, int64_t limit);
 
 /// A file that appears under its name complete or not at all.
 class OutputFile {
@@ -79,8 +77,6 @@ private:
 
 /// Copies `from` whole into `to` (both still open afterwards).
 Status copyInto(OutputFile &to, const File &from);
-/// Writes `text` as `path`, atomically.
-Status writeFile(const std::string &path, const std::string &text);
 /// Makes the folder and its parents. Errors: io.
 Status makeFolder(const std::string &path);
 /// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.
