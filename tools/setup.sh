@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs what a bare Debian 12 lacks to build and test this project. Quick and without network when nothing is missing.
+#   tools/setup.sh           install what is missing (through sudo when not root)
+#   tools/setup.sh --check   only say what is missing; exit code 1 if anything is
+set -euo pipefail
+
+packages=(
+  # compilers and build
+  g++ cmake ninja-build ccache pkg-config git python3
+  # MLIR; lit and FileCheck are in the -tools packages
+  libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools zlib1g-dev libzstd-dev libxml2-dev libffi-dev
+  # second compiler, sanitizers, formatting
+  clang-19 clang-format-19 lld-19 libclang-rt-19-dev
+  # kernels: OpenBLAS with OpenMP threads (beside OpenMP regions the pthread build loses up to four times), oneDNN, Highway
+  libopenblas-openmp-dev libdnnl-dev libhwy-dev
+  # runtime and tools
+  libprotobuf-dev protobuf-compiler libxxhash-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev liburing-dev
+  libhwloc-dev
+  # tests
+  libgtest-dev libbenchmark-dev
+)
+
+die() {
+  echo "setup: $*" >&2
+  exit 1
+}
+
+command -v dpkg-query >/dev/null || die "no dpkg here: this script knows Debian 12; elsewhere install the equivalents of: ${packages[*]}"
+
+missing=()
+installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true)"
+for p in "${packages[@]}"; do
+  [[ $installed == *" installed:$p "* ]] || missing+=("$p")
+done
+if ((${#missing[@]} == 0)); then
+  echo "setup: all ${#packages[@]} packages are installed" >&2
+  exit 0
+fi
+echo "setup: missing: ${missing[*]}" >&2
+[[ ${1-} == --check ]] && exit 1
+
+run=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || die "not root and no sudo: run as root, or install the packages above"
+  run=(sudo)
+fi
+. /etc/os-release
+[[ ${ID-} == debian && ${VERSION_ID-} == 12 ]] ||
+  echo "setup: written for Debian 12, this is ${PRETTY_NAME-unknown}; trying all the same" >&2
+
+export DEBIAN_FRONTEND=noninteractive
+install=("${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o Dpkg::Use-Pty=0 -q)
+# The package lists of a fresh image are absent or stale, so a first failure means: update, then once more.
+"${install[@]}" "${missing[@]}" >&2 || {
+  "${run[@]}" apt-get update -q >&2 || die "apt-get update failed: no network, or no right to use apt"
+  "${install[@]}" "${missing[@]}" >&2 || die "apt-get install failed: see above"
+}
+echo "setup: installed ${#missing[@]} packages" >&2
