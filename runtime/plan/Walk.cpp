@@ -1,0 +1,129 @@
+#include "runtime/plan/Walk.h"
+
+#include <algorithm>
+
+namespace zc {
+
+uint64_t bytesOf(const planpb::TensorType &type) {
+  uint64_t bytes = static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
+  for (int64_t dim : type.dims())
+    bytes *= static_cast<uint64_t>(dim);
+  return bytes;
+}
+
+PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank)
+    : plan(plan), rank(rank), accumulation(walkAccumulation(plan.accumulation())) {
+  HazardTracker::StepId next = 0;
+  for (uint32_t index : walkOrder(plan.accumulation())) {
+    parts.push_back({index, static_cast<uint32_t>(executions[index].size()), next});
+    executions[index].push_back(next);
+    next += static_cast<uint32_t>(section(index).steps_size());
+  }
+  for (uint32_t index : {0u, 1u}) {
+    for (int i = 0; i < section(index).steps_size(); ++i) {
+      std::vector<uint32_t> &steps = stepsOfQueue[index][section(index).steps(i).queue()];
+      ordinals[index].push_back(static_cast<uint32_t>(steps.size()));
+      steps.push_back(static_cast<uint32_t>(i));
+    }
+  }
+}
+
+void PlanWalk::applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const {
+  for (const planpb::Wait &wait : step.waits()) {
+    int64_t execution = waitedExecution(part.section, part.execution, wait.section(), wait.distance(), accumulation);
+    if (execution >= 0)
+      tracker.wait(executions[wait.section()][static_cast<size_t>(execution)] +
+                   stepsOfQueue[wait.section()][wait.queue()][wait.ordinal()]);
+  }
+}
+
+Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
+  HazardTracker tracker(static_cast<size_t>(plan.arenas_size()));
+  std::vector<uint64_t> typeBytes;
+  for (const planpb::TensorType &type : plan.types())
+    typeBytes.push_back(bytesOf(type));
+  for (const Part &part : parts) {
+    const planpb::Section &steps = section(part.section);
+    for (int i = 0; i < steps.steps_size(); ++i) {
+      const planpb::Step &step = steps.steps(i);
+      tracker.begin(step.queue());
+      applyWaits(tracker, step, part);
+      for (const planpb::Operand &operand : step.operands()) {
+        const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
+        uint64_t begin = slice.offset() + operand.offset() + rank * operand.rank_stride();
+        tracker.touch({slice.arena(), begin, begin + typeBytes[operand.type()], operand.slice(),
+                       operand.access() != planpb::WRITE, operand.access() != planpb::READ, !slice.persistent()});
+      }
+      ZC_RETURN_IF_ERROR(visit({part.section, part.execution, static_cast<uint32_t>(i)}, tracker.finish()));
+      if (tracker.work() > workLimit)
+        return makeError(Code::corrupt, 450, "plan is too entangled to be checked");
+    }
+  }
+  return {};
+}
+
+WalkStep PlanWalk::locate(HazardTracker::StepId id) const {
+  auto after = std::upper_bound(parts.begin(), parts.end(), id,
+                                [](HazardTracker::StepId step, const Part &part) { return step < part.first; });
+  const Part &part = *std::prev(after);
+  return {part.section, part.execution, id - part.first};
+}
+
+planpb::Wait PlanWalk::waitFor(const WalkStep &here, HazardTracker::StepId earlier) const {
+  WalkStep there = locate(earlier);
+  int64_t from = here.execution; // the execution that distance 0 means
+  if (here.section == 1 && there.section == 0)
+    from = (from + 1) * accumulation - 1;
+  else if (here.section == 0 && there.section == 1)
+    from = from / accumulation;
+  planpb::Wait wait;
+  wait.set_section(there.section);
+  wait.set_queue(section(there.section).steps(static_cast<int>(there.index)).queue());
+  wait.set_ordinal(ordinals[there.section][there.index]);
+  wait.set_distance(static_cast<uint32_t>(from - there.execution));
+  return wait;
+}
+
+const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step) {
+  return (step.section == 0 ? plan.micro() : plan.update()).steps(static_cast<int>(step.index));
+}
+
+std::string describe(const planpb::Plan &plan, const WalkStep &step) {
+  const planpb::Step &message = stepOf(plan, step);
+  return std::string(step.section == 0 ? "micro" : "update") + " step " + std::to_string(step.index) + " \"" +
+         plan.strings(static_cast<int>(message.kernel())) + "\" on queue " + planpb::Queue_Name(message.queue()) +
+         " (node \"" + plan.strings(static_cast<int>(message.node())) + "\")";
+}
+
+Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &here,
+                     const HazardTracker::StaleRead &stale, Code code) {
+  const std::string &slice = plan.slices(static_cast<int>(stale.slice)).name();
+  Error error = makeError(code, 451, describe(plan, here) + " reads slice \"" + slice + "\" before it is written",
+                          plan.strings(static_cast<int>(stepOf(plan, here).node())));
+  if (stale.writer != HazardTracker::kNoStep) {
+    error.number = 452;
+    error.message = describe(plan, here) + " reads slice \"" + slice + "\" after slice \"" +
+                    plan.slices(static_cast<int>(stale.writerSlice)).name() + "\" took its bytes";
+    error.note = "the last writer is " + describe(plan, walk.locate(stale.writer));
+  }
+  return error;
+}
+
+Status addWaits(planpb::Plan &plan) {
+  for (uint32_t rank : {0u, plan.world_size() - 1}) {
+    PlanWalk walk(plan, rank);
+    ZC_RETURN_IF_ERROR(walk.run([&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
+      if (!findings.stale.empty())
+        return staleReadError(plan, walk, here, findings.stale.front(), Code::internal);
+      planpb::Section &section = here.section == 0 ? *plan.mutable_micro() : *plan.mutable_update();
+      for (const HazardTracker::Dependence &dependence : findings.missing)
+        *section.mutable_steps(static_cast<int>(here.index))->add_waits() = walk.waitFor(here, dependence.step);
+      return {};
+    }));
+    if (plan.world_size() == 1)
+      break;
+  }
+  return {};
+}
+
+} // namespace zc

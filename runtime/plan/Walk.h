@@ -1,0 +1,66 @@
+//===- Walk.h - a plan's steps through the hazard tracker ---------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Tensor.h"
+#include "runtime/plan/Hazards.h"
+#include "runtime/plan/plan.pb.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace zc {
+
+/// One executed step of a walk.
+struct WalkStep {
+  uint32_t section = 0;   ///< 0 micro, 1 update
+  uint32_t execution = 0; ///< of that section, from 0
+  uint32_t index = 0;     ///< in plan order within the section
+};
+
+/// Bytes of a tensor whose size is known not to overflow (verifyPlan).
+uint64_t bytesOf(const planpb::TensorType &type);
+const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);
+
+/// Executes `walkOrder` on a HazardTracker for one rank, with the waits the plan has at each visit; a visitor may add
+/// some.
+class PlanWalk {
+public:
+  using Visit = std::function<Status(const WalkStep &here, const HazardTracker::Findings &findings)>;
+
+  PlanWalk(const planpb::Plan &plan, uint32_t rank);
+  /// Stops at the first error of `visit`, or when the walk visits more than `workLimit` intervals (corrupt).
+  Status run(const Visit &visit, uint64_t workLimit = ~uint64_t(0));
+
+  WalkStep locate(HazardTracker::StepId id) const;
+  /// The wait by which the step at `here` comes after `earlier`.
+  planpb::Wait waitFor(const WalkStep &here, HazardTracker::StepId earlier) const;
+
+private:
+  struct Part {
+    uint32_t section = 0, execution = 0;
+    HazardTracker::StepId first = 0;
+  };
+  const planpb::Section &section(uint32_t index) const { return index == 0 ? plan.micro() : plan.update(); }
+  void applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const;
+
+  const planpb::Plan &plan;
+  uint32_t rank;
+  uint32_t accumulation;                             // of the walk
+  std::vector<Part> parts;                           // in walk order
+  std::vector<HazardTracker::StepId> executions[2];  // first step of each execution, per section
+  std::vector<uint32_t> ordinals[2];                 // of each step on its queue
+  std::vector<uint32_t> stepsOfQueue[2][kNumQueues]; // step index by ordinal
+};
+
+/// Adds to every step the waits that are missing, few as may be; operands, queues and order are final, the plan would
+/// otherwise pass verifyPlan. Errors: a stale read (internal), with both steps.
+Status addWaits(planpb::Plan &plan);
+
+/// A step for messages: section, index, kernel, queue and node.
+std::string describe(const planpb::Plan &plan, const WalkStep &step);
+Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &here,
+                     const HazardTracker::StaleRead &stale, Code code);
+
+} // namespace zc
