@@ -1,0 +1,64 @@
+//===- Verify.h - is this plan safe to execute --------------------------------===//
+//
+// Everything the executor relies on without looking again. Constraints carry labels that stand here, above the check
+// and in the name of the negative test (test/runtime/VerifyTest.cpp). W is the world size, "node" the step's ONNX node.
+//
+//   plan_c1      format is kPlanFormat
+//   plan_c2      W in 1..65536, ranks per node divide it, stage 0..3, accumulation in 1..2^20, precision fp32 or bf16
+//   plan_c3      strings are valid UTF-8 of at most 64 KiB
+//   plan_c4      at most 4,000,000 steps
+//   plan_c5      optimizer numbers are finite
+//   plan_c6      the report's peaks are the arenas' bytes, where there is a report
+//   type_c1      known element type
+//   type_c2      at most 64 dimensions, none negative, at most 2^48 bytes
+//   arena_c1     known tier, at most 2^52 bytes
+//   arena_c2     at most one arena per tier
+//   slice_c1     arena in range, known class
+//   slice_c2     starts at a multiple of 256
+//   slice_c3     inside its arena
+//   slice_c4     a persistent slice shares no byte with any other slice
+//   input_c1     type in range
+//   parameter_c1 type in range, known role
+//   parameter_c2 initial value is there and has the bytes of the type; its file is a relative path without ".."
+//   parameter_c3 a BUFFER has a persistent slice of its type's bytes and no bucket; the others a bucket and no slice
+//   parameter_c4 has its bucket's element type and trains if its bucket does
+//   parameter_c5 starts at a multiple of 64 elements and lies inside its bucket
+//   parameter_c6 shares no element with another
+//   bucket_c1    padded == W * shard, shard is a positive multiple of 64
+//   bucket_c2    used is the sum of its parameters' elements
+//   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
+//   not) bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has no master weights
+//   bucket_c5    a persistent slice has one owner
+//   metrics_c1   loss slice (8 bytes) and norm slice (4 bytes, or -1) are in range and persistent
+//   step_c1      known queue; kernel and node are strings
+//   step_c2      the operands called inputs are READ, the others are not
+//   step_c3      attribute names are strings and distinct
+//   operand_c1   slice, type in range; known access
+//   operand_c2   inside its slice on every rank
+//   operand_c3   offset and stride are multiples of the element's bytes
+//   operand_c4   a written operand shares bytes with another only if it is the same range, read (in place), or
+//                a collective's own part; on ranks 0 and W-1
+//   wait_c1      section, queue and ordinal name a step; distance at most 2^20
+//   wait_c2      points backward: an earlier step of this execution or an earlier execution
+//   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
+//   one
+//                READ_WRITE operand
+//   collective_c2 sizes: the whole is W parts; element types a communicator takes
+//   collective_c3 attributes: finite scale, known traffic, READ_WRITE where it accumulates
+//   input_c2     load_input is in micro, writes one operand of its input's type
+//   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1
+//   walk_c2      what a step reads from a transient slice was written before, last through that slice
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/plan.pb.h"
+
+namespace zc {
+
+/// Proves all of the above, or gives the first violation (corrupt; plan_c1: mismatch) with the node's name and, in the
+/// note, the constraint. 50,000 steps take about a second.
+Status verifyPlan(const planpb::Plan &plan);
+
+} // namespace zc

@@ -1,0 +1,199 @@
+#include "runtime/base/Tensor.h"
+#include "runtime/plan/VerifyParts.h"
+#include "runtime/plan/Walk.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace zc::verify {
+
+namespace {
+
+constexpr uint64_t kAlignment = 64; // elements
+constexpr uint64_t kMaxElements = uint64_t(1) << 48;
+
+std::string str(uint64_t n) { return std::to_string(n); }
+
+uint64_t elementsOf(const planpb::TensorType &type) {
+  return bytesOf(type) / static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
+}
+
+/// Relative, not empty, no component "..": the runtime opens it beneath the model's folder.
+bool isTamePath(const std::string &path) {
+  if (path.empty() || path.front() == '/' || path.find('\0') != std::string::npos)
+    return false;
+  for (size_t at = 0; at <= path.size();) {
+    size_t end = std::min(path.find('/', at), path.size());
+    if (path.compare(at, end - at, "..") == 0)
+      return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+/// Slices owned by parameters and buckets, so that no two own one.
+using Owners = std::map<int64_t, std::string>;
+
+Status verifyOwnedSlice(const planpb::Plan &plan, int64_t index, uint64_t bytes, bool mustPersist,
+                        const std::string &owner, const char *label, Owners &owners) {
+  if (!inRange(index, plan.slices_size()))
+    return violation(483, label, owner + " has slice " + std::to_string(index) + ", which does not exist", owner);
+  const planpb::Slice &slice = plan.slices(static_cast<int>(index));
+  if (slice.bytes() != bytes)
+    return violation(
+        484, label, owner + " needs " + str(bytes) + " bytes, slice \"" + slice.name() + "\" has " + str(slice.bytes()),
+        owner);
+  if (mustPersist && !slice.persistent())
+    return violation(485, label, owner + " lives in slice \"" + slice.name() + "\", which is not persistent", owner);
+  // bucket_c5
+  auto [entry, isNew] = owners.emplace(index, owner);
+  if (slice.persistent() && !isNew)
+    return violation(486, "bucket_c5",
+                     "slice \"" + slice.name() + "\" belongs to " + entry->second + " and to " + owner, owner);
+  return {};
+}
+
+/// parameter_c2
+Status verifyInitial(const planpb::Parameter &parameter, const planpb::TensorType &type, const std::string &who) {
+  switch (parameter.initial_case()) {
+  case planpb::Parameter::kInline:
+    if (parameter.inline_().size() != bytesOf(type))
+      return violation(487, "parameter_c2",
+                       who + " has " + str(parameter.inline_().size()) + " inline bytes, its type needs " +
+                           str(bytesOf(type)),
+                       parameter.name());
+    return {};
+  case planpb::Parameter::kSource: {
+    const planpb::Source &source = parameter.source();
+    if (!isTamePath(source.file()))
+      return violation(488, "parameter_c2",
+                       who + " comes from \"" + source.file() + "\", which may leave the model's folder",
+                       parameter.name());
+    if (!planpb::Type_IsValid(source.type()))
+      return violation(489, "parameter_c2", who + " has a source of unknown type", parameter.name());
+    uint64_t bytes = elementsOf(type) * static_cast<uint64_t>(sizeOf(static_cast<DType>(source.type())));
+    if (source.bytes() != bytes || source.offset() > (uint64_t(1) << 62))
+      return violation(490, "parameter_c2",
+                       who + " has a source of " + str(source.bytes()) + " bytes at " + str(source.offset()) +
+                           ", its type needs " + str(bytes),
+                       parameter.name());
+    return {};
+  }
+  case planpb::Parameter::INITIAL_NOT_SET:
+    break;
+  }
+  return violation(491, "parameter_c2", who + " has no initial value", parameter.name());
+}
+
+Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parameter, Owners &owners) {
+  std::string who = "parameter \"" + parameter.name() + "\"";
+  // parameter_c1
+  if (!inRange(parameter.type(), plan.types_size()) || !planpb::Role_IsValid(parameter.role()))
+    return violation(492, "parameter_c1",
+                     who + " has type " + str(parameter.type()) + " and role " + std::to_string(parameter.role()),
+                     parameter.name());
+  const planpb::TensorType &type = plan.types(static_cast<int>(parameter.type()));
+  ZC_RETURN_IF_ERROR(verifyInitial(parameter, type, who));
+  // parameter_c3
+  if (parameter.role() == planpb::BUFFER) {
+    if (parameter.bucket() != -1)
+      return violation(493, "parameter_c3", who + " is a buffer and member of a bucket", parameter.name());
+    return verifyOwnedSlice(plan, parameter.slice(), bytesOf(type), true, who, "parameter_c3", owners);
+  }
+  if (!inRange(parameter.bucket(), plan.buckets_size()) || parameter.slice() != -1)
+    return violation(494, "parameter_c3",
+                     who + " has bucket " + std::to_string(parameter.bucket()) + " and slice " +
+                         std::to_string(parameter.slice()),
+                     parameter.name());
+  const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
+  // parameter_c4
+  if (type.type() != bucket.type() || bucket.trainable() != (parameter.role() == planpb::TRAINABLE))
+    return violation(495, "parameter_c4",
+                     who + " differs from bucket " + std::to_string(parameter.bucket()) + " in type or role",
+                     parameter.name());
+  // parameter_c5
+  uint64_t elements = elementsOf(type);
+  if (parameter.offset() % kAlignment != 0 || elements > bucket.padded() ||
+      parameter.offset() > bucket.padded() - elements)
+    return violation(496, "parameter_c5",
+                     who + " of " + str(elements) + " elements at " + str(parameter.offset()) +
+                         " is misaligned or leaves its bucket of " + str(bucket.padded()),
+                     parameter.name());
+  return {};
+}
+
+/// parameter_c6 and bucket_c2
+Status verifyMembers(const planpb::Plan &plan) {
+  std::vector<uint64_t> used(static_cast<size_t>(plan.buckets_size()));
+  std::vector<const planpb::Parameter *> order;
+  for (const planpb::Parameter &parameter : plan.parameters())
+    if (parameter.role() != planpb::BUFFER)
+      order.push_back(&parameter);
+  std::sort(order.begin(), order.end(), [](const planpb::Parameter *a, const planpb::Parameter *b) {
+    return std::make_pair(a->bucket(), a->offset()) < std::make_pair(b->bucket(), b->offset());
+  });
+  const planpb::Parameter *previous = nullptr;
+  for (const planpb::Parameter *parameter : order) {
+    auto elements = [&](const planpb::Parameter *p) { return elementsOf(plan.types(static_cast<int>(p->type()))); };
+    if (previous && previous->bucket() == parameter->bucket() &&
+        previous->offset() + elements(previous) > parameter->offset())
+      return violation(497, "parameter_c6",
+                       "parameters \"" + previous->name() + "\" and \"" + parameter->name() + "\" overlap in bucket " +
+                           std::to_string(parameter->bucket()),
+                       parameter->name());
+    used[static_cast<size_t>(parameter->bucket())] += elements(parameter);
+    previous = parameter;
+  }
+  for (int i = 0; i < plan.buckets_size(); ++i)
+    if (uint64_t sum = used[static_cast<size_t>(i)]; sum != plan.buckets(i).used())
+      return violation(498, "bucket_c2",
+                       "bucket " + std::to_string(i) + " says " + str(plan.buckets(i).used()) +
+                           " used elements, its parameters have " + str(sum));
+  return {};
+}
+
+Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
+  const planpb::Bucket &bucket = plan.buckets(index);
+  std::string who = "bucket " + std::to_string(index);
+  // bucket_c1
+  uint64_t world = plan.world_size(), shard = bucket.padded() / world;
+  if (!planpb::Type_IsValid(bucket.type()) || bucket.padded() > kMaxElements || shard == 0 ||
+      bucket.padded() % world != 0 || shard % kAlignment != 0)
+    return violation(499, "bucket_c1",
+                     who + " of type " + std::to_string(bucket.type()) + " has " + str(bucket.padded()) +
+                         " elements for " + str(world) + " ranks");
+  uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(bucket.type())));
+  auto elements = [&](bool sharded) { return sharded ? shard : bucket.padded(); };
+  // bucket_c4
+  bool hasState = bucket.master_slice() != -1 || bucket.moment1_slice() != -1 || bucket.moment2_slice() != -1;
+  if (bucket.trainable() != (bucket.gradient_slice() != -1) || (!bucket.trainable() && hasState) ||
+      (bucket.type() == planpb::F32 && bucket.master_slice() != -1))
+    return violation(500, "bucket_c4",
+                     who + (bucket.trainable() ? " trains" : " is frozen") +
+                         ", which its gradient and optimizer slices contradict");
+  // bucket_c3
+  ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.parameter_slice(), elements(bucket.parameters_sharded()) * size,
+                                      true, who + " (parameters)", "bucket_c3", owners));
+  if (bucket.trainable())
+    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.gradient_slice(), elements(bucket.gradients_sharded()) * size,
+                                        false, who + " (gradients)", "bucket_c3", owners));
+  for (int32_t slice : {bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
+    if (slice != -1)
+      ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, slice, elements(bucket.optimizer_sharded()) * 4, true,
+                                          who + " (optimizer)", "bucket_c3", owners));
+  return {};
+}
+
+} // namespace
+
+Status verifyModelState(const planpb::Plan &plan) {
+  Owners owners;
+  for (int i = 0; i < plan.buckets_size(); ++i)
+    ZC_RETURN_IF_ERROR(verifyBucket(plan, i, owners));
+  for (const planpb::Parameter &parameter : plan.parameters())
+    ZC_RETURN_IF_ERROR(verifyParameter(plan, parameter, owners));
+  return verifyMembers(plan);
+}
+
+} // namespace zc::verify

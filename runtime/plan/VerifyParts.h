@@ -1,0 +1,31 @@
+//===- VerifyParts.h - pieces of verifyPlan, in the order they run ------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/plan.pb.h"
+
+#include <cstdint>
+#include <string>
+
+namespace zc::verify {
+
+/// A violated constraint of Verify.h.
+inline Error violation(int number, const char *label, std::string message, std::string where = {}) {
+  Error error = makeError(Code::corrupt, number, "invalid plan: " + std::move(message), std::move(where));
+  error.note = std::string("violates ") + label;
+  return error;
+}
+
+/// `index` names an element of a repeated field with `size` elements.
+inline bool inRange(int64_t index, int size) { return index >= 0 && index < size; }
+
+/// Strings, types, arenas, slices, inputs, metrics: what later parts index into.
+Status verifyTables(const planpb::Plan &plan);
+/// Parameters and buckets. After verifyTables.
+Status verifyModelState(const planpb::Plan &plan);
+/// Operands, attributes, collectives and waits of each step. After verifyTables.
+Status verifySteps(const planpb::Plan &plan);
+/// Races and overlapping live ranges. After verifySteps.
+Status verifyOrder(const planpb::Plan &plan);
+
+} // namespace zc::verify

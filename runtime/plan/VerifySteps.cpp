@@ -1,0 +1,328 @@
+#include "runtime/base/Tensor.h"
+#include "runtime/plan/Hazards.h"
+#include "runtime/plan/VerifyParts.h"
+#include "runtime/plan/Walk.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <vector>
+
+namespace zc::verify {
+
+namespace {
+
+constexpr uint32_t kMaxDistance = 1u << 20;
+
+std::string str(uint64_t n) { return std::to_string(n); }
+
+using Attributes = std::map<std::string, const planpb::Attribute *>;
+
+class StepVerifier {
+public:
+  StepVerifier(const planpb::Plan &plan, uint32_t section)
+      : plan(plan), section(section), steps(section == 0 ? plan.micro() : plan.update()) {
+    for (const planpb::TensorType &type : plan.types())
+      typeBytes.push_back(bytesOf(type));
+    for (uint32_t s : {0u, 1u})
+      for (const planpb::Step &step : (s == 0 ? plan.micro() : plan.update()).steps())
+        if (planpb::Queue_IsValid(step.queue()))
+          ++queueTotals[s][static_cast<size_t>(step.queue())];
+  }
+
+  Status run() {
+    for (index = 0; index < static_cast<uint32_t>(steps.steps_size()); ++index) {
+      const planpb::Step &step = steps.steps(static_cast<int>(index));
+      ZC_RETURN_IF_ERROR(verifyNames(step));
+      ZC_RETURN_IF_ERROR(verifyOperands(step));
+      ZC_RETURN_IF_ERROR(verifyWaits(step));
+      auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
+      if (special != kSpecial.end())
+        ZC_RETURN_IF_ERROR((this->*special->second)(step));
+      ZC_RETURN_IF_ERROR(verifyAliases(step, special != kSpecial.end()));
+      ++queueCounts[static_cast<size_t>(step.queue())];
+    }
+    return {};
+  }
+
+private:
+  using Check = Status (StepVerifier::*)(const planpb::Step &);
+  static const std::map<std::string, Check> kSpecial;
+
+  struct Range {
+    uint32_t arena;
+    uint64_t begin, end;
+    bool operator==(const Range &o) const { return arena == o.arena && begin == o.begin && end == o.end; }
+    bool meets(const Range &o) const { return arena == o.arena && std::max(begin, o.begin) < std::min(end, o.end); }
+  };
+
+  Error fail(int number, const char *label, const std::string &what) const {
+    const planpb::Step &step = steps.steps(static_cast<int>(index));
+    if (!inRange(step.kernel(), plan.strings_size()) || !inRange(step.node(), plan.strings_size()))
+      return violation(number, label,
+                       std::string(section == 0 ? "micro" : "update") + " step " + str(index) + " " + what);
+    return violation(number, label, describe(plan, {section, 0, index}) + " " + what,
+                     plan.strings(static_cast<int>(step.node())));
+  }
+
+  const planpb::TensorType &typeOf(const planpb::Operand &operand) const {
+    return plan.types(static_cast<int>(operand.type()));
+  }
+  uint64_t bytes(const planpb::Operand &operand) const { return typeBytes[operand.type()]; }
+  Range rangeOf(const planpb::Operand &operand, uint64_t rank) const {
+    const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
+    uint64_t begin = slice.offset() + operand.offset() + rank * operand.rank_stride();
+    return {slice.arena(), begin, begin + bytes(operand)};
+  }
+
+  Status verifyNames(const planpb::Step &step);
+  Status verifyOperands(const planpb::Step &step);
+  Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
+  Status verifyAliases(const planpb::Step &step, bool isCollective);
+  Status verifyWaits(const planpb::Step &step);
+  Attributes attributesOf(const planpb::Step &step);
+  Status verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts);
+  Status verifyTraffic(const planpb::Step &step);
+  Status verifyReduction(const planpb::Step &step);
+  Status verifyAllGather(const planpb::Step &step);
+  Status verifyReduceScatter(const planpb::Step &step);
+  Status verifyAllReduce(const planpb::Step &step);
+  Status verifyLoadInput(const planpb::Step &step);
+
+  const planpb::Plan &plan;
+  uint32_t section;
+  const planpb::Section &steps;
+  uint32_t index = 0;
+  std::vector<uint64_t> typeBytes;
+  std::array<uint32_t, kNumQueues> queueTotals[2] = {{}, {}};
+  std::array<uint32_t, kNumQueues> queueCounts{}; // steps of this section before the current one
+};
+
+const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
+    {"all_gather", &StepVerifier::verifyAllGather},
+    {"reduce_scatter", &StepVerifier::verifyReduceScatter},
+    {"all_reduce", &StepVerifier::verifyAllReduce},
+    {"load_input", &StepVerifier::verifyLoadInput},
+};
+
+Status StepVerifier::verifyNames(const planpb::Step &step) {
+  // step_c1
+  if (!inRange(step.kernel(), plan.strings_size()) || !inRange(step.node(), plan.strings_size()))
+    return fail(501, "step_c1",
+                "has kernel " + str(step.kernel()) + " and node " + str(step.node()) + " of " +
+                    str(static_cast<uint64_t>(plan.strings_size())) + " strings");
+  if (!planpb::Queue_IsValid(step.queue()))
+    return fail(502, "step_c1", "is on unknown queue " + std::to_string(step.queue()));
+  // step_c3
+  for (int i = 0; i < step.attributes_size(); ++i) {
+    const planpb::Attribute &attribute = step.attributes(i);
+    if (!inRange(attribute.name(), plan.strings_size()) || !isValidUtf8(attribute.text()))
+      return fail(503, "step_c3", "has an attribute whose name or text is no string");
+    for (int j = 0; j < i; ++j)
+      if (step.attributes(j).name() == attribute.name())
+        return fail(504, "step_c3", "has attribute \"" + plan.strings(static_cast<int>(attribute.name())) + "\" twice");
+  }
+  return {};
+}
+
+Status StepVerifier::verifyOperand(const planpb::Operand &operand, int position, bool isInput) {
+  std::string who = "operand " + std::to_string(position);
+  // operand_c1
+  if (!inRange(operand.slice(), plan.slices_size()) || !inRange(operand.type(), plan.types_size()) ||
+      !planpb::Access_IsValid(operand.access()))
+    return fail(505, "operand_c1",
+                "has " + who + " with slice " + str(operand.slice()) + ", type " + str(operand.type()) + ", access " +
+                    std::to_string(operand.access()));
+  // step_c2
+  if (isInput != (operand.access() == planpb::READ))
+    return fail(506, "step_c2",
+                "has " + who + " which is " + (isInput ? "an input" : "an output") + " and " +
+                    planpb::Access_Name(operand.access()));
+  // operand_c2: offset + (W-1) * stride + bytes, no sum of which may wrap
+  const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
+  uint64_t end = 0;
+  if (__builtin_mul_overflow(operand.rank_stride(), uint64_t(plan.world_size() - 1), &end) ||
+      __builtin_add_overflow(end, operand.offset(), &end) || __builtin_add_overflow(end, bytes(operand), &end) ||
+      end > slice.bytes())
+    return fail(507, "operand_c2",
+                "has " + who + " of " + str(bytes(operand)) + " bytes at " + str(operand.offset()) + " + rank * " +
+                    str(operand.rank_stride()) + ", slice \"" + slice.name() + "\" has " + str(slice.bytes()));
+  // operand_c3
+  uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(typeOf(operand).type())));
+  if (operand.offset() % size != 0 || operand.rank_stride() % size != 0)
+    return fail(508, "operand_c3",
+                "has " + who + " at " + str(operand.offset()) + " + rank * " + str(operand.rank_stride()) +
+                    ", its elements have " + str(size) + " bytes");
+  return {};
+}
+
+Status StepVerifier::verifyOperands(const planpb::Step &step) {
+  if (step.inputs() > static_cast<uint32_t>(step.operands_size()))
+    return fail(509, "step_c2",
+                "has " + str(step.inputs()) + " inputs among " + str(static_cast<uint64_t>(step.operands_size())) +
+                    " operands");
+  for (int i = 0; i < step.operands_size(); ++i)
+    ZC_RETURN_IF_ERROR(verifyOperand(step.operands(i), i, static_cast<uint32_t>(i) < step.inputs()));
+  return {};
+}
+
+/// operand_c4
+Status StepVerifier::verifyAliases(const planpb::Step &step, bool isCollective) {
+  for (uint64_t rank : {uint64_t(0), uint64_t(plan.world_size() - 1)}) {
+    for (int i = static_cast<int>(step.inputs()); i < step.operands_size(); ++i) {
+      Range written = rangeOf(step.operands(i), rank);
+      for (int j = 0; j < i; ++j) {
+        Range other = rangeOf(step.operands(j), rank);
+        if (!written.meets(other))
+          continue;
+        bool isInput = static_cast<uint32_t>(j) < step.inputs();
+        // A collective's own part: the r-th of W parts of the whole.
+        const Range &whole = other.end - other.begin > written.end - written.begin ? other : written;
+        const Range &part = &whole == &other ? written : other;
+        bool isOwnPart = isCollective && part.begin == whole.begin + rank * (part.end - part.begin);
+        if (isInput && (written == other || isOwnPart))
+          continue;
+        return fail(510, "operand_c4",
+                    "writes operand " + std::to_string(i) + " over a part of operand " + std::to_string(j) +
+                        " on rank " + str(rank));
+      }
+    }
+  }
+  return {};
+}
+
+Status StepVerifier::verifyWaits(const planpb::Step &step) {
+  for (const planpb::Wait &wait : step.waits()) {
+    std::string what = "waits for step " + str(wait.ordinal()) + " of queue " + std::to_string(wait.queue()) +
+                       " of section " + str(wait.section()) + " at distance " + str(wait.distance());
+    // wait_c1
+    if (wait.section() > 1 || !planpb::Queue_IsValid(wait.queue()) || wait.distance() > kMaxDistance ||
+        wait.ordinal() >= queueTotals[wait.section()][static_cast<size_t>(wait.queue())])
+      return fail(511, "wait_c1", what + ", which does not exist");
+    // wait_c2
+    bool isForward = wait.distance() == 0 &&
+                     ((section == 0 && wait.section() == 1) ||
+                      (section == wait.section() && wait.ordinal() >= queueCounts[static_cast<size_t>(wait.queue())]));
+    if (isForward)
+      return fail(512, "wait_c2", what + ", which comes later");
+  }
+  return {};
+}
+
+Attributes StepVerifier::attributesOf(const planpb::Step &step) {
+  Attributes attributes;
+  for (const planpb::Attribute &attribute : step.attributes())
+    attributes[plan.strings(static_cast<int>(attribute.name()))] = &attribute;
+  return attributes;
+}
+
+/// collective_c1, and of collective_c2 the sizes: `inputParts` : `outputParts` is the ratio of elements.
+Status StepVerifier::verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts) {
+  // collective_c1
+  if (step.queue() != planpb::COMM)
+    return fail(513, "collective_c1", "is a collective and not on queue COMM");
+  if (step.inputs() != 1 || step.operands_size() != 2)
+    return fail(514, "collective_c1",
+                "has " + str(step.inputs()) + " inputs and " + str(static_cast<uint64_t>(step.operands_size())) +
+                    " operands");
+  // collective_c2: at most 2^48 bytes times 2^16 ranks
+  auto elements = [&](int i) {
+    const planpb::Operand &operand = step.operands(i);
+    return bytes(operand) / static_cast<uint64_t>(sizeOf(static_cast<DType>(typeOf(operand).type())));
+  };
+  uint64_t left = 0, right = 0;
+  if (__builtin_mul_overflow(elements(0), outputParts, &left) ||
+      __builtin_mul_overflow(elements(1), inputParts, &right) || left != right)
+    return fail(515, "collective_c2",
+                "takes " + str(elements(0)) + " elements to " + str(elements(1)) + " on " + str(plan.world_size()) +
+                    " ranks");
+  return {};
+}
+
+/// collective_c3
+Status StepVerifier::verifyTraffic(const planpb::Step &step) {
+  static constexpr std::array<std::string_view, 4> kKnown = {"none", "gather", "reduce_scatter", "all_reduce"};
+  Attributes attributes = attributesOf(step);
+  auto traffic = attributes.find("traffic");
+  if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())
+    return fail(524, "collective_c3", "counts its traffic as \"" + traffic->second->text() + "\"");
+  return {};
+}
+
+/// Element types that are summed, and the attributes of a sum.
+Status StepVerifier::verifyReduction(const planpb::Step &step) {
+  ZC_RETURN_IF_ERROR(verifyTraffic(step));
+  // collective_c2
+  planpb::Type in = typeOf(step.operands(0)).type(), out = typeOf(*step.operands().rbegin()).type();
+  bool isSummed = in == planpb::F32 || in == planpb::BF16 || in == planpb::F64 || in == planpb::I64;
+  bool widens =
+      in == planpb::BF16 && out == planpb::F32 && plan.strings(static_cast<int>(step.kernel())) == "reduce_scatter";
+  if (!isSummed || (in != out && !widens))
+    return fail(516, "collective_c2", "sums " + planpb::Type_Name(in) + " to " + planpb::Type_Name(out));
+  // collective_c3
+  Attributes attributes = attributesOf(step);
+  auto scale = attributes.find("scale");
+  if (scale != attributes.end()) {
+    double value = scale->second->real();
+    if (scale->second->value_case() != planpb::Attribute::kReal || !std::isfinite(value) ||
+        (in == planpb::I64 && value != 1))
+      return fail(517, "collective_c3", "has a scale that is no finite real, or is not 1 for integers");
+  }
+  auto accumulate = attributes.find("accumulate");
+  if (accumulate != attributes.end() && accumulate->second->integer() != 0 &&
+      step.operands().rbegin()->access() != planpb::READ_WRITE)
+    return fail(518, "collective_c3", "accumulates into an operand that is not READ_WRITE");
+  return {};
+}
+
+Status StepVerifier::verifyAllGather(const planpb::Step &step) {
+  ZC_RETURN_IF_ERROR(verifyTraffic(step));
+  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, plan.world_size()));
+  if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type())
+    return fail(519, "collective_c2", "gathers elements of another type than it stores");
+  return {};
+}
+
+Status StepVerifier::verifyReduceScatter(const planpb::Step &step) {
+  ZC_RETURN_IF_ERROR(verifyCollective(step, plan.world_size(), 1));
+  return verifyReduction(step);
+}
+
+Status StepVerifier::verifyAllReduce(const planpb::Step &step) {
+  bool isInPlace = step.operands_size() == 1 && step.inputs() == 0 && step.operands(0).access() == planpb::READ_WRITE;
+  if (!isInPlace)
+    ZC_RETURN_IF_ERROR(verifyCollective(step, 1, 1));
+  else if (step.queue() != planpb::COMM)
+    return fail(513, "collective_c1", "is a collective and not on queue COMM");
+  return verifyReduction(step);
+}
+
+/// input_c2
+Status StepVerifier::verifyLoadInput(const planpb::Step &step) {
+  if (section != 0 || step.operands_size() != 1 || step.inputs() != 0 || step.operands(0).access() != planpb::WRITE)
+    return fail(520, "input_c2", "loads an input other than into one written operand of a micro-step");
+  Attributes attributes = attributesOf(step);
+  auto input = attributes.find("input");
+  if (input == attributes.end() || input->second->value_case() != planpb::Attribute::kInteger ||
+      !inRange(input->second->integer(), plan.inputs_size()))
+    return fail(521, "input_c2",
+                "has no attribute \"input\" that is one of " + str(static_cast<uint64_t>(plan.inputs_size())) +
+                    " inputs");
+  const planpb::TensorType &type =
+      plan.types(static_cast<int>(plan.inputs(static_cast<int>(input->second->integer())).type()));
+  const planpb::TensorType &stored = typeOf(step.operands(0));
+  if (type.type() != stored.type() || bytesOf(type) != bytesOf(stored))
+    return fail(522, "input_c2", "stores an input of another type or size than its operand");
+  return {};
+}
+
+} // namespace
+
+Status verifySteps(const planpb::Plan &plan) {
+  for (uint32_t section : {0u, 1u})
+    ZC_RETURN_IF_ERROR(StepVerifier(plan, section).run());
+  return {};
+}
+
+} // namespace zc::verify
