@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Sets up, builds and tests everything; the last line is `N passed, N failed`.
+#   test/run.sh                 all suites below, in this order
+#   test/run.sh --quick         format, unit and lit on the Release build
+#   test/run.sh SUITE...        only these
+#
+#   format   clang-format over all C++
+#   unit     gtest programs of the Release build, all targets built
+#   lit      dialects, passes and tools
+#   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
+#   asan     the runtime, kernels and zero-run under AddressSanitizer and UBSan: unit tests, then e2e with these binaries
+#            where ZC_ASAN_E2E=1
+#   tsan     the runtime's unit tests under ThreadSanitizer
+#   clang    clang++-19 -Werror over the runtime, the kernels and zero-run
+#
+# ZC_SHARED (default ../shared) holds the exported models and PyTorch's goldens; what needs them is skipped without, and says
+# so. Build folders: build/release, build/asan, build/tsan, build/clang. Exit code 1 if anything failed or a suite ran nothing.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
+all=(format unit lit e2e asan tsan clang)
+
+suites=()
+for a in "$@"; do
+  case $a in
+  --quick) suites+=(format unit lit) ;;
+  -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
+  *)
+    [[ " ${all[*]} " == *" $a "* ]] || { echo "run.sh: no suite \"$a\"; there are: ${all[*]}" >&2; exit 2; }
+    suites+=("$a")
+    ;;
+  esac
+done
+((${#suites[@]})) || suites=("${all[@]}")
+started=$SECONDS
+
+# build NAME TARGET... -- CMAKE-ARGUMENT...: configures build/NAME if needed and builds; the log is shown when it fails.
+build() {
+  local dir=build/$1 targets=() log
+  shift
+  while (($#)) && [[ $1 != -- ]]; do targets+=("$1"); shift; done
+  shift || true
+  log=$dir/run.log
+  mkdir -p "$dir"
+  echo "building $dir (${targets[*]:-everything})"
+  cmake -S . -B "$dir" -G Ninja -DZC_SHARED="$ZC_SHARED" "$@" >"$log" 2>&1 && ninja -C "$dir" "${targets[@]}" >>"$log" 2>&1 && return
+  grep -E -A 12 'error:|FAILED|CMake Error' "$log" | head -n 80
+  echo "build of $dir failed; all of its output: $log"
+  return 1
+}
+
+release() { build release -- -DCMAKE_BUILD_TYPE=Release; }
+runner=(python3 test/support/run_tests.py)
+
+suite_format() { "${runner[@]}" format; }
+suite_unit() { release && "${runner[@]}" ctest build/release; }
+suite_lit() { release && "${runner[@]}" lit build/release; }
+
+suite_e2e() {
+  local scripts=(test/e2e/*.py)
+  release && ZC_BUILD=$PWD/build/release ZC_BIN=$PWD/build/release/bin PATH=$PWD/build/release/bin:$PATH \
+    "${runner[@]}" script "${scripts[@]}"
+}
+
+# RelWithDebInfo's -O2 with asserts on: sanitizers at -O0 would take the whole time budget.
+sanitized=(-DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1")
+suite_asan() {
+  build asan -- "${sanitized[@]}" -DZC_SANITIZE=address,undefined &&
+    ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 "${runner[@]}" ctest build/asan
+}
+# GCC's OpenMP runtime is not instrumented: with one thread per rank its barriers, which TSan cannot see, are not used.
+suite_tsan() {
+  build tsan -- "${sanitized[@]}" -DZC_SANITIZE=thread &&
+    OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan
+}
+
+suite_clang() {
+  build clang -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DCMAKE_C_COMPILER=clang-19 \
+    -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
+}
+
+tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
+[[ -d $ZC_SHARED ]] || echo "no folder $ZC_SHARED: suites that need the exported models and goldens are skipped"
+
+table=$(printf '%-8s %8s %8s %8s %8s' suite passed failed skipped seconds)
+sum_passed=0 sum_failed=0 sum_skipped=0
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+for s in "${suites[@]}"; do
+  printf '\n== %s\n' "$s"
+  began=$SECONDS
+  "suite_$s" 2>&1 | tee "$results"
+  code=${PIPESTATUS[0]}
+  if [[ $(tail -n 1 "$results") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} k=${BASH_REMATCH[3]}
+  else
+    p=0 f=0 k=0
+  fi
+  # Failed without a failed test: it did not build, or ran nothing.
+  ((code != 0 && f == 0)) && f=1
+  table+=$'\n'$(printf '%-8s %8d %8d %8d %8d' "$s" "$p" "$f" "$k" $((SECONDS - began)))
+  sum_passed=$((sum_passed + p)) sum_failed=$((sum_failed + f)) sum_skipped=$((sum_skipped + k))
+done
+
+printf '\n%s\n' "$table"
+((sum_skipped)) && echo "$sum_skipped skipped: see above why"
+echo "took $((SECONDS - started)) s"
+echo "$sum_passed passed, $sum_failed failed"
+((sum_failed == 0 && sum_passed > 0))

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Runs one suite and counts its tests.
+
+  run_tests.py ctest BUILD            every program that CMake registered as a test, gtest cases counted one by one
+  run_tests.py lit BUILD              every lit suite configured under BUILD/test
+  run_tests.py script FILE.py...      end-to-end scripts; each ends with a line `N passed, N failed`; exit code 77: skipped
+  run_tests.py format                 clang-format over all C++ under version control, a file is a test
+
+Prints what failed, with its output, and as its last line `N passed, N failed, N skipped`. Exit code 1 if anything failed or
+nothing ran. A program that crashes, hangs (ZC_TEST_TIMEOUT, default 900 s) or counts no test at all is a failure.
+"""
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+
+TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "900"))
+LIT = os.environ.get("ZC_LIT", "/usr/lib/llvm-19/build/utils/lit/lit.py")
+SKIP_CODE = 77
+
+
+class Count:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, passed, failed, skipped=0):
+        self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+
+
+def execute(command, cwd=None, env=None):
+    """-> (exit code, output); the whole process group is ended at the time limit, exit code 124."""
+    p = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         errors="replace", start_new_session=True)
+    try:
+        out = p.communicate(timeout=TIMEOUT)[0]
+        return p.returncode, out
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
+
+
+def report(name, code, out):
+    print(f"---- {name}: exit code {code}\n" + "\n".join(out.splitlines()[-60:]), flush=True)
+
+
+def junit(path):
+    """(passed, failed, skipped) of a JUnit or gtest file."""
+    passed = failed = skipped = 0
+    for case in xml.parse(path).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif case.find("skipped") is not None or case.get("status") == "notrun":
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def run_ctest(build, count):
+    shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+    for test in json.loads(shown.stdout)["tests"]:
+        name, command = test["name"], test.get("command")
+        if not command:
+            report(name, "-", "its program was not built")
+            count.add(0, 1)
+            continue
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        with tempfile.TemporaryDirectory() as folder:
+            cases = os.path.join(folder, "cases.xml")
+            env = dict(os.environ, GTEST_OUTPUT=f"xml:{cases}", GTEST_COLOR="no", GTEST_BRIEF="1")
+            env.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
+            code, out = execute(command, properties.get("WORKING_DIRECTORY", build), env)
+            result = junit(cases) if os.path.exists(cases) else totals(out) or (int(code == 0), 0, 0)
+        # A crash after the last case, or a leak found at exit, fails a program whose cases all passed.
+        if code == SKIP_CODE:
+            result = (0, 0, 1)
+        elif (code != 0 and result[1] == 0) or sum(result) == 0:
+            result = (result[0], 1, result[2])
+        if result[1]:
+            report(name, code, out)
+        print(f"{name}: {result[0]} passed, {result[1]} failed" + (f", {result[2]} skipped" if result[2] else ""), flush=True)
+        count.add(*result)
+
+
+def run_lit(build, count):
+    for site in sorted(glob.glob(os.path.join(build, "**", "lit.site.cfg.py"), recursive=True)):
+        with tempfile.TemporaryDirectory() as folder:
+            cases = os.path.join(folder, "cases.xml")
+            jobs = str(len(os.sched_getaffinity(0)))
+            code, out = execute([sys.executable, LIT, "-v", "-j", jobs, "--xunit-xml-output", cases, os.path.dirname(site)])
+            result = junit(cases) if os.path.exists(cases) else (0, 0, 0)
+        if (code != 0 and result[1] == 0) or sum(result) == 0:
+            result = (result[0], result[1] + 1, result[2])
+        if result[1]:
+            report(site, code, "\n".join(line for line in out.splitlines() if not line.startswith("PASS")))
+        count.add(*result)
+
+
+def totals(out):
+    lines = out.rstrip().splitlines()
+    m = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1].strip()) if lines else None
+    return tuple(int(v or 0) for v in m.groups()) if m else None
+
+
+def run_scripts(files, count):
+    for path in files:
+        name = os.path.basename(path)
+        code, out = execute([sys.executable, path])
+        result = totals(out)
+        if code == SKIP_CODE:
+            print(f"{name}: skipped: {out.rstrip().splitlines()[-1] if out.strip() else 'no reason given'}", flush=True)
+            count.add(0, 0, 1)
+            continue
+        if result is None or sum(result) == 0 or (code != 0 and result[1] == 0):
+            result = (result[0] if result else 0, 1, 0)
+        if result[1]:
+            report(name, code, out)
+        print(f"{name}: {result[0]} passed, {result[1]} failed", flush=True)
+        count.add(*result)
+
+
+def run_format(_, count):
+    files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], capture_output=True, text=True, check=True).stdout.split()
+    code, out = execute(["clang-format-19", "--dry-run", *files])
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: warning: code should be clang-formatted", out, re.M)))
+    if code or wrong:
+        report("clang-format-19", code, "\n".join(wrong) or out)
+    count.add(len(files) - len(wrong), len(wrong) or int(code != 0))
+
+
+SUITES = {"ctest": lambda a, c: run_ctest(a[0], c), "lit": lambda a, c: run_lit(a[0], c), "script": run_scripts, "format": run_format}
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] not in SUITES:
+        sys.exit(__doc__)
+    count = Count()
+    SUITES[sys.argv[1]](sys.argv[2:], count)
+    print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
+    sys.exit(1 if count.failed or not (count.passed or count.skipped) else 0)
+
+
+if __name__ == "__main__":
+    main()
