@@ -29,15 +29,16 @@ struct KernelSpec {
   std::vector<TensorType> operands; ///< inputs then outputs; an absent optional operand is simply not there
   size_t numInputs = 0;             ///< operands read only; the rest are written (or both, where the kernel says so)
   std::map<std::string, Attribute> attributes;
-  int threads = 1;    ///< OpenMP threads the kernel may use
-  int rank = 0;       ///< data-parallel rank
+  int threads = 1; ///< OpenMP threads the kernel may use
+  int rank = 0;    ///< data-parallel rank
   int worldSize = 1;
   uint64_t seed = 0;
 
-  /// Attribute `key`, or `fallback` where it is absent or of another kind.
+  /// Attribute `key`, or `fallback` (empty) where it is absent or of another kind. getReal takes an integer too.
   int64_t getInt(const std::string &key, int64_t fallback) const;
   double getReal(const std::string &key, double fallback) const;
   std::vector<int64_t> getInts(const std::string &key) const;
+  std::string getText(const std::string &key) const;
   bool has(const std::string &key) const { return attributes.count(key) != 0; }
 };
 

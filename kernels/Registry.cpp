@@ -1,0 +1,55 @@
+#include "kernels/Kernel.h"
+
+namespace zc {
+
+namespace {
+template <typename T> const T *find(const KernelSpec &spec, const std::string &key) {
+  auto it = spec.attributes.find(key);
+  return it == spec.attributes.end() ? nullptr : std::get_if<T>(&it->second);
+}
+} // namespace
+
+int64_t KernelSpec::getInt(const std::string &key, int64_t fallback) const {
+  const int64_t *value = find<int64_t>(*this, key);
+  return value ? *value : fallback;
+}
+
+double KernelSpec::getReal(const std::string &key, double fallback) const {
+  if (const double *value = find<double>(*this, key))
+    return *value;
+  const int64_t *integer = find<int64_t>(*this, key);
+  return integer ? static_cast<double>(*integer) : fallback;
+}
+
+std::vector<int64_t> KernelSpec::getInts(const std::string &key) const {
+  const std::vector<int64_t> *value = find<std::vector<int64_t>>(*this, key);
+  return value ? *value : std::vector<int64_t>();
+}
+
+std::string KernelSpec::getText(const std::string &key) const {
+  const std::string *value = find<std::string>(*this, key);
+  return value ? *value : std::string();
+}
+
+Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) const {
+  auto it = factories.find(spec.name);
+  if (it == factories.end())
+    return makeError(Code::corrupt, 700, "plan asks for kernel '" + spec.name + "', which this build does not have");
+  if (spec.operands.empty() || spec.numInputs > spec.operands.size())
+    return makeError(Code::corrupt, 701,
+                     "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
+                         std::to_string(spec.operands.size()) + " operands");
+  if (spec.threads < 1)
+    return makeError(Code::internal, 702,
+                     "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
+  return it->second(spec);
+}
+
+std::vector<std::string> KernelRegistry::names() const {
+  std::vector<std::string> result;
+  for (const auto &entry : factories)
+    result.push_back(entry.first);
+  return result;
+}
+
+} // namespace zc

@@ -1,0 +1,136 @@
+//===- Elements.h - C++ types of tensor elements ------------------------------===//
+//
+// Kernels are templates over a storage type. Element<T> says what it computes in: bf16 in float, bool in int, the rest
+// in itself. Sums run in double for every float and in 64 bits, wrapping, for integers.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Tensor.h"
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace zc::cpu {
+
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t byte;
+};
+
+float fromF16(uint16_t bits);
+/// Round to nearest even; too large gives infinity; NaN stays NaN.
+uint16_t toF16(float value);
+
+template <typename T> struct Element {
+  using Compute = T;
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  static constexpr bool isFloat = std::is_floating_point_v<T>;
+  static T load(T x) { return x; }
+  static T store(T x) { return x; }
+};
+template <> struct Element<Bf16> {
+  using Compute = float;
+  using Sum = double;
+  static constexpr bool isFloat = true;
+  static float load(Bf16 x) { return fromBf16(x.bits); }
+  static Bf16 store(float x) { return {toBf16(x)}; }
+};
+template <> struct Element<F16> {
+  using Compute = float;
+  using Sum = double;
+  static constexpr bool isFloat = true;
+  static float load(F16 x) { return fromF16(x.bits); }
+  static F16 store(float x) { return {toF16(x)}; }
+};
+template <> struct Element<Bool> {
+  using Compute = int;
+  using Sum = int64_t;
+  static constexpr bool isFloat = false;
+  static int load(Bool x) { return x.byte != 0; }
+  static Bool store(int x) { return {static_cast<uint8_t>(x != 0)}; }
+};
+
+template <typename T> using Compute = typename Element<T>::Compute;
+template <typename T> using Sum = typename Element<T>::Sum;
+template <typename T> auto load(T x) { return Element<T>::load(x); }
+template <typename T> T store(Compute<T> x) { return Element<T>::store(x); }
+/// A sum, rounded once to the element type.
+template <typename T> T storeSum(Sum<T> x) { return Element<T>::store(static_cast<Compute<T>>(x)); }
+
+constexpr bool isFloat(DType type) {
+  return type == DType::f32 || type == DType::bf16 || type == DType::f64 || type == DType::f16;
+}
+/// The floats kernels compute on; f16 is storage only (cast and the kernels that move bytes).
+constexpr bool isComputeFloat(DType type) { return type == DType::f32 || type == DType::bf16 || type == DType::f64; }
+constexpr bool isIndex(DType type) { return type == DType::i64 || type == DType::i32; }
+
+template <typename T> struct Tag {
+  using type = T;
+};
+template <typename TagType> using TypeOf = typename std::decay_t<TagType>::type;
+
+/// fn(Tag<T>) for the storage type of an f32, bf16 or f64. The caller has checked isComputeFloat.
+template <typename Fn> auto withFloat(DType type, Fn fn) {
+  if (type == DType::bf16)
+    return fn(Tag<Bf16>());
+  if (type == DType::f64)
+    return fn(Tag<double>());
+  return fn(Tag<float>());
+}
+
+/// fn(Tag<T>) for an integer or bool.
+template <typename Fn> auto withInteger(DType type, Fn fn) {
+  switch (type) {
+  case DType::i32:
+    return fn(Tag<int32_t>());
+  case DType::i16:
+    return fn(Tag<int16_t>());
+  case DType::i8:
+    return fn(Tag<int8_t>());
+  case DType::u8:
+    return fn(Tag<uint8_t>());
+  case DType::boolean:
+    return fn(Tag<Bool>());
+  default:
+    return fn(Tag<int64_t>());
+  }
+}
+
+/// fn(Tag<T>) for anything but f16.
+template <typename Fn> auto withElement(DType type, Fn fn) {
+  return isFloat(type) ? withFloat(type, fn) : withInteger(type, fn);
+}
+
+/// fn(Tag<T>) for any type.
+template <typename Fn> auto withStorage(DType type, Fn fn) {
+  return type == DType::f16 ? fn(Tag<F16>()) : withElement(type, fn);
+}
+
+/// fn(Tag<int32_t or int64_t>) for index tensors.
+template <typename Fn> auto withIndex(DType type, Fn fn) {
+  return type == DType::i32 ? fn(Tag<int32_t>()) : fn(Tag<int64_t>());
+}
+
+/// fn(Tag<uintN_t>) for kernels that move elements without looking at them.
+template <typename Fn> auto withBytes(DType type, Fn fn) {
+  switch (sizeOf(type)) {
+  case 1:
+    return fn(Tag<uint8_t>());
+  case 2:
+    return fn(Tag<uint16_t>());
+  case 4:
+    return fn(Tag<uint32_t>());
+  default:
+    return fn(Tag<uint64_t>());
+  }
+}
+
+} // namespace zc::cpu

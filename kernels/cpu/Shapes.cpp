@@ -1,0 +1,306 @@
+#include "kernels/cpu/Shapes.h"
+
+namespace zc::cpu {
+
+static bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands, DType type) {
+  for (size_t i : operands)
+    if (spec.operands[i].dtype != type)
+      return false;
+  return true;
+}
+
+/// Statistics are f32; f64 tensors may have f64 ones.
+static bool isStat(DType stat, DType type) { return stat == DType::f32 || (stat == DType::f64 && type == DType::f64); }
+
+Result<MatmulShape> readMatmul(const KernelSpec &spec) {
+  MatmulShape shape{};
+  shape.transLhs = spec.getInt("trans_lhs", 0) != 0;
+  shape.transRhs = spec.getInt("trans_rhs", 0) != 0;
+  shape.hasBias = spec.numInputs == 3;
+  auto matches = [&] {
+    const Dims &lhs = spec.operands[0].dims, &rhs = spec.operands[1].dims, &out = spec.operands.back().dims;
+    if (lhs.size() < 2 || rhs.size() < 2 || out.size() < 2)
+      return false;
+    auto fromEnd = [](const Dims &dims, int i) { return dims[dims.size() - static_cast<size_t>(i)]; };
+    shape.m = fromEnd(out, 2);
+    shape.n = fromEnd(out, 1);
+    shape.k = fromEnd(lhs, shape.transLhs ? 2 : 1);
+    shape.batch.assign(out.begin(), out.end() - 2);
+    Dims lhsBatch(lhs.begin(), lhs.end() - 2), rhsBatch(rhs.begin(), rhs.end() - 2);
+    if (fromEnd(lhs, shape.transLhs ? 1 : 2) != shape.m || fromEnd(rhs, shape.transRhs ? 2 : 1) != shape.n ||
+        fromEnd(rhs, shape.transRhs ? 1 : 2) != shape.k || !broadcastsTo(lhsBatch, shape.batch) ||
+        !broadcastsTo(rhsBatch, shape.batch))
+      return false;
+    shape.lhsStrides = broadcastStrides(lhsBatch, shape.batch);
+    shape.rhsStrides = broadcastStrides(rhsBatch, shape.batch);
+    for (int64_t &stride : shape.lhsStrides)
+      stride *= shape.m * shape.k;
+    for (int64_t &stride : shape.rhsStrides)
+      stride *= shape.k * shape.n;
+    return true;
+  };
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 3, 1, 1)
+          .that(
+              [&] {
+                return isComputeFloat(spec.operands[0].dtype) &&
+                       allOf(spec, {1, spec.operands.size() - 1}, spec.operands[0].dtype);
+              },
+              "f32, bf16 or f64 of one type")
+          .that(matches, "shapes that multiply")
+          .that([&] { return !shape.hasBias || spec.operands[2] == TensorType{spec.operands[0].dtype, {shape.n}}; },
+                "a bias of one row")
+          .done());
+  shape.dtype = spec.operands[0].dtype;
+  shape.numBatches = product(shape.batch, 0, shape.batch.size());
+  return shape;
+}
+
+Result<AxisShape> readAxis(const KernelSpec &spec, size_t inputs) {
+  int64_t axis = spec.getInt("axis", -1);
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(inputs, 1)
+          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "f32, bf16 or f64")
+          .that([&] { return spec.operands[1] == spec.operands[0] && spec.operands.back() == spec.operands[0]; },
+                "operands of one type")
+          .that([&] { return axis >= 0 && axis < static_cast<int64_t>(spec.operands[0].dims.size()); },
+                "an axis of the operand")
+          .done());
+  const Dims &dims = spec.operands[0].dims;
+  auto at = static_cast<size_t>(axis);
+  return AxisShape{spec.operands[0].dtype, product(dims, 0, at), dims[at], product(dims, at + 1, dims.size())};
+}
+
+/// `input`: index of the normalised tensor; `same`: operands of its type; `weights`: of shape input[axis:]; `stats`: of
+/// shape input[:axis].
+static Result<NormShape> readNorm(const KernelSpec &spec, Check &check, size_t input, std::vector<size_t> same,
+                                  std::vector<size_t> weights, std::vector<size_t> stats) {
+  int64_t axis = spec.getInt("axis", -1);
+  auto matches = [&] {
+    const TensorType &x = spec.operands[input];
+    if (axis < 0 || axis > static_cast<int64_t>(x.dims.size()) || !isComputeFloat(x.dtype))
+      return false;
+    TensorType weight{x.dtype, Dims(x.dims.begin() + axis, x.dims.end())};
+    TensorType stat{spec.operands[stats[0]].dtype, Dims(x.dims.begin(), x.dims.begin() + axis)};
+    for (size_t i : same)
+      if (!(spec.operands[i] == x))
+        return false;
+    for (size_t i : weights)
+      if (!(spec.operands[i] == weight))
+        return false;
+    for (size_t i : stats)
+      if (!(spec.operands[i] == stat))
+        return false;
+    return isStat(stat.dtype, x.dtype);
+  };
+  ZC_RETURN_IF_ERROR(
+      check.that(matches, "f32, bf16 or f64, weights of shape input[axis:], statistics of shape input[:axis]").done());
+  const TensorType &x = spec.operands[input];
+  auto at = static_cast<size_t>(axis);
+  return NormShape{x.dtype, spec.operands[stats[0]].dtype, product(x.dims, 0, at), product(x.dims, at, x.dims.size()),
+                   false,   spec.getReal("epsilon", 1e-5)};
+}
+
+Result<NormShape> readLayerNorm(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(2, 3, 3, 3);
+  size_t out = spec.numInputs;
+  std::vector<size_t> weights = {1};
+  if (out == 3)
+    weights.push_back(2);
+  Result<NormShape> shape = readNorm(spec, check, 0, {out}, weights, {out + 1, out + 2});
+  if (shape.ok())
+    shape->hasBias = out == 3;
+  return shape;
+}
+
+Result<NormShape> readLayerNormGrad(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(5, 3);
+  return readNorm(spec, check, 1, {0, 5}, {2, 6, 7}, {3, 4});
+}
+
+Result<NormShape> readRmsNorm(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(2, 2);
+  return readNorm(spec, check, 0, {2}, {1}, {3});
+}
+
+Result<NormShape> readRmsNormGrad(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(4, 2);
+  return readNorm(spec, check, 1, {0, 4}, {2, 5}, {3});
+}
+
+/// query, key and value stand at `q`, q + 1, q + 2.
+static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, size_t q, size_t mask, size_t lse,
+                                        std::vector<std::pair<size_t, size_t>> same) {
+  AttentionShape shape{};
+  auto heads = [&] {
+    const Dims &query = spec.operands[q].dims, &key = spec.operands[q + 1].dims, &value = spec.operands[q + 2].dims;
+    if (query.size() != 4 || key.size() != 4 || value.size() != 4)
+      return false;
+    shape.batch = query[0];
+    shape.heads = query[1];
+    shape.queries = query[2];
+    shape.depth = query[3];
+    shape.keyHeads = key[1];
+    shape.keys = key[2];
+    shape.valueDepth = value[3];
+    return key == Dims{shape.batch, shape.keyHeads, shape.keys, shape.depth} &&
+           value == Dims{shape.batch, shape.keyHeads, shape.keys, shape.valueDepth} &&
+           (shape.keyHeads ? shape.heads % shape.keyHeads == 0 : shape.heads == 0);
+  };
+  auto types = [&] {
+    shape.dtype = spec.operands[q].dtype;
+    shape.stat = spec.operands[lse].dtype;
+    const TensorType result{shape.dtype, {shape.batch, shape.heads, shape.queries, shape.valueDepth}};
+    for (auto [a, b] : same)
+      if (!(spec.operands[a] == (b == SIZE_MAX ? result : spec.operands[b])))
+        return false;
+    return isComputeFloat(shape.dtype) && allOf(spec, {q + 1, q + 2}, shape.dtype) && isStat(shape.stat, shape.dtype) &&
+           spec.operands[lse].dims == Dims{shape.batch, shape.heads, shape.queries};
+  };
+  auto masked = [&] {
+    if (!shape.hasMask)
+      return true;
+    const TensorType &type = spec.operands[mask];
+    Dims scores = {shape.batch, shape.heads, shape.queries, shape.keys};
+    if (type.dims.size() != 4 || !broadcastsTo(type.dims, scores) ||
+        !(type.dtype == DType::boolean || type.dtype == DType::f32 || type.dtype == shape.dtype))
+      return false;
+    Dims strides = broadcastStrides(type.dims, scores);
+    std::copy(strides.begin(), strides.end(), shape.maskStrides.begin());
+    shape.mask = type.dtype;
+    return true;
+  };
+  shape.hasMask = mask != SIZE_MAX;
+  ZC_RETURN_IF_ERROR(check.that(heads, "query [B,H,S,D], key [B,Hk,L,D], value [B,Hk,L,Dv] with Hk dividing H")
+                         .that(types, "f32, bf16 or f64 of one type, results and lse of the operands' shapes")
+                         .that(masked, "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
+                         .done());
+  shape.scale = spec.getReal("scale", 1);
+  shape.causal = spec.getInt("causal", 0) != 0;
+  return shape;
+}
+
+Result<AttentionShape> readAttention(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(3, 4, 2, 2);
+  size_t out = spec.numInputs;
+  return readHeads(spec, check, 0, out == 4 ? 3 : SIZE_MAX, out + 1, {{out, SIZE_MAX}});
+}
+
+Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(6, 7, 3, 3);
+  size_t out = spec.numInputs;
+  return readHeads(spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
+                   {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
+}
+
+static Result<CrossEntropyShape> readLoss(const KernelSpec &spec, Check &check, size_t logits, size_t loss,
+                                          size_t lse) {
+  ZC_RETURN_IF_ERROR(
+      check
+          .that([&] { return isComputeFloat(spec.operands[logits].dtype) && spec.operands[logits].dims.size() == 2; },
+                "logits [N,C] of f32, bf16 or f64")
+          .that(
+              [&] {
+                const TensorType &x = spec.operands[logits];
+                DType stat = spec.operands[lse].dtype;
+                return isIndex(spec.operands[logits + 1].dtype) && spec.operands[logits + 1].dims == Dims{x.dims[0]} &&
+                       spec.operands[lse].dims == Dims{x.dims[0]} && isStat(stat, x.dtype) &&
+                       isComputeFloat(spec.operands[loss].dtype) && spec.operands[loss].numElements() == 1 &&
+                       spec.operands[loss].dtype == stat;
+              },
+              "labels [N], and a scalar loss and lse [N] in fp32")
+          .done());
+  const TensorType &x = spec.operands[logits];
+  return CrossEntropyShape{x.dtype,   spec.operands[lse].dtype,          spec.operands[logits + 1].dtype, x.dims[0],
+                           x.dims[1], spec.getInt("ignore_index", -100), spec.getInt("sum", 0) != 0};
+}
+
+Result<CrossEntropyShape> readCrossEntropy(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(2, 2);
+  return readLoss(spec, check, 0, 2, 3);
+}
+
+Result<CrossEntropyShape> readCrossEntropyGrad(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(4, 1).that([&] { return spec.operands[1] == spec.operands[4]; }, "a result of the logits' type");
+  return readLoss(spec, check, 1, 0, 3);
+}
+
+Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part) {
+  int64_t axis = spec.getInt("axis", 0);
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 1)
+          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+                "i64 or i32 indices and one element type")
+          .that([&] { return axis >= 0 && axis < static_cast<int64_t>(spec.operands[full].dims.size()); },
+                "an axis of its data")
+          .that(
+              [&] {
+                Dims dims = spec.operands[full].dims;
+                const Dims &indices = spec.operands[1].dims;
+                dims.erase(dims.begin() + axis);
+                dims.insert(dims.begin() + axis, indices.begin(), indices.end());
+                return dims == spec.operands[part].dims;
+              },
+              "the shape data[:axis] ++ indices ++ data[axis+1:]")
+          .done());
+  const Dims &dims = spec.operands[full].dims;
+  auto at = static_cast<size_t>(axis);
+  return GatherShape{spec.operands[full].dtype,          spec.operands[1].dtype,        product(dims, 0, at), dims[at],
+                     product(dims, at + 1, dims.size()), spec.operands[1].numElements()};
+}
+
+Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
+  size_t moments = rule == Rule::sgd ? 0 : rule == Rule::momentum ? 1 : 2;
+  auto isParameter = [](DType type) { return type == DType::f32 || type == DType::f64; };
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 2, 1 + moments, 2 + moments)
+          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "a gradient of f32, bf16 or f64")
+          .that([&] { return spec.operands[1].dtype == DType::f32 && spec.operands[1].numElements() == 1; },
+                "a scalar factor in fp32")
+          .that(
+              [&] {
+                for (size_t i = 2; i < 3 + moments; ++i)
+                  if (!isParameter(spec.operands[i].dtype) || spec.operands[i].dtype != spec.operands[2].dtype)
+                    return false;
+                return true;
+              },
+              "parameter and moments in fp32")
+          .that(
+              [&] {
+                for (size_t i = 0; i < spec.operands.size(); ++i)
+                  if (i != 1 && spec.operands[i].numElements() != spec.operands[0].numElements())
+                    return false;
+                return true;
+              },
+              "as many elements in all operands")
+          .that([&] { return isComputeFloat(spec.operands.back().dtype); }, "an output of f32, bf16 or f64")
+          .done());
+  OptimizerShape shape{};
+  shape.rule = rule;
+  shape.grad = spec.operands[0].dtype;
+  shape.param = spec.operands[2].dtype;
+  shape.n = spec.operands[0].numElements();
+  shape.moments = moments;
+  if (spec.operands.size() == 4 + moments)
+    shape.out = spec.operands.back().dtype;
+  shape.beta1 = spec.getReal("beta1", 0.9);
+  shape.beta2 = spec.getReal("beta2", 0.999);
+  shape.eps = spec.getReal("eps", 1e-8);
+  shape.weightDecay = spec.getReal("weight_decay", 0);
+  shape.momentum = spec.getReal("momentum", 0);
+  return shape;
+}
+
+} // namespace zc::cpu

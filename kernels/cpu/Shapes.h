@@ -1,0 +1,86 @@
+//===- Shapes.h - specs of the larger kernels, checked and read ---------------===//
+//
+// A reference kernel and its fast version accept the same specs: both read them here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/Support.h"
+
+namespace zc::cpu {
+
+/// result[batch] = op(lhs[batch]) op(rhs[batch]) + bias; op(lhs) is m x k, op(rhs) k x n.
+struct MatmulShape {
+  DType dtype;
+  int64_t m, n, k;
+  bool transLhs, transRhs, hasBias;
+  Dims batch;                  ///< leading dimensions of the result
+  Dims lhsStrides, rhsStrides; ///< elements per step along each batch dimension, 0 where broadcast
+  int64_t numBatches;
+};
+Result<MatmulShape> readMatmul(const KernelSpec &spec);
+
+/// Tensors [outer, n, inner], the operation running along n.
+struct AxisShape {
+  DType dtype;
+  int64_t outer, n, inner;
+};
+/// softmax, log_softmax (one input) and their gradients (two); all operands of one type; attribute axis.
+Result<AxisShape> readAxis(const KernelSpec &spec, size_t inputs);
+
+/// Norms over the last dimensions: `rows` rows of `n` elements.
+struct NormShape {
+  DType dtype, stat;
+  int64_t rows, n;
+  bool hasBias;
+  double epsilon;
+};
+Result<NormShape> readLayerNorm(const KernelSpec &spec);
+Result<NormShape> readLayerNormGrad(const KernelSpec &spec);
+Result<NormShape> readRmsNorm(const KernelSpec &spec);
+Result<NormShape> readRmsNormGrad(const KernelSpec &spec);
+
+struct AttentionShape {
+  DType dtype, stat;
+  int64_t batch, heads, keyHeads, queries, keys, depth, valueDepth;
+  double scale;
+  bool causal, hasMask;
+  DType mask;
+  std::array<int64_t, 4> maskStrides; ///< elements per step along batch, head, query, key
+};
+/// Operands: query, key, value, [mask], result, lse.
+Result<AttentionShape> readAttention(const KernelSpec &spec);
+/// Operands: grad, query, key, value, output, lse, [mask], d_query, d_key, d_value.
+Result<AttentionShape> readAttentionGrad(const KernelSpec &spec);
+
+struct CrossEntropyShape {
+  DType dtype, stat, label;
+  int64_t rows, classes, ignoreIndex;
+  bool sum;
+};
+/// Operands: logits, labels, loss, lse.
+Result<CrossEntropyShape> readCrossEntropy(const KernelSpec &spec);
+/// Operands: grad, logits, labels, lse, d_logits.
+Result<CrossEntropyShape> readCrossEntropyGrad(const KernelSpec &spec);
+
+/// Tensors seen as [outer, n, inner] with indices along n.
+struct GatherShape {
+  DType dtype, index;
+  int64_t outer, n, inner, count; ///< count indices
+};
+/// gather: data, indices, result. gather_grad: grad, indices, result; `full` is the tensor of the larger shape.
+Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part);
+
+enum class Rule { adamw, adam, sgd, momentum };
+/// Operands: grad, factor, p, then the rule's moments, [out].
+struct OptimizerShape {
+  Rule rule;
+  DType grad, param;
+  int64_t n;
+  size_t moments;
+  std::optional<DType> out;
+  double beta1, beta2, eps, weightDecay, momentum;
+};
+Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
+
+} // namespace zc::cpu

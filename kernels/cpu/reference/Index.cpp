@@ -1,0 +1,279 @@
+// gather, gather_elements, gather_nd and their gradients. Every index is checked before it is used.
+#include "kernels/cpu/Chains.h"
+#include "kernels/cpu/Shapes.h"
+
+#include <cstring>
+
+namespace zc::cpu {
+namespace {
+
+/// Index in [-n, n) to [0, n); -1 if outside.
+template <typename I> int64_t wrap(I index, int64_t n) {
+  int64_t i = index;
+  return i < -n || i >= n ? -1 : i < 0 ? i + n : i;
+}
+
+//===-- gather -------------------------------------------------------------===//
+
+Prepared prepareGather(const KernelSpec &spec) {
+  Result<GatherShape> read = readGather(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(read->index, [&](auto tag) {
+    using I = TypeOf<decltype(tag)>;
+    return makeKernel([spec, s = *read, row = read->inner * sizeOf(read->dtype)](void *const *operands,
+                                                                                 const StepContext &) -> Status {
+      const I *indices = as<I>(operands[1]);
+      char *y = as<char>(operands[2]);
+      for (int64_t o = 0; o < s.outer; ++o)
+        for (int64_t i = 0; i < s.count; ++i, y += row) {
+          int64_t at = wrap(indices[i], s.n);
+          if (at < 0)
+            return outOfRange(spec, "index", indices[i], -s.n, s.n);
+          if (row)
+            std::memcpy(y, as<char>(operands[0]) + (o * s.n + at) * row, static_cast<size_t>(row));
+        }
+      return Status::success();
+    });
+  });
+}
+
+/// target[o][row][:] = sum of source[o][i][:] over the chain of `row`.
+template <typename T>
+void addChains(const Chains &chains, const T *source, T *target, int64_t outer, int64_t rows, int64_t count,
+               int64_t inner) {
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t j = 0; j < inner; ++j) {
+        Sum<T> sum = 0;
+        for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
+          sum += load(source[(o * count + i) * inner + j]);
+        target[(o * rows + row) * inner + j] = storeSum<T>(sum);
+      }
+}
+
+Prepared prepareGatherGrad(const KernelSpec &spec) {
+  Result<GatherShape> read = readGather(spec, 2, 0);
+  ZC_RETURN_IF_ERROR(read.status());
+  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return read->dtype != DType::f16; }, "any type but f16").done());
+  return withIndex(read->index, [&](auto indexTag) {
+    return withElement(read->dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return makeKernel([spec, s = *read, chains = Chains(read->n, read->count)](
+                            void *const *operands, const StepContext &) mutable -> Status {
+        chains.clear();
+        for (int64_t i = s.count; i-- > 0;) {
+          int64_t at = wrap(as<I>(operands[1])[i], s.n);
+          if (at < 0)
+            return outOfRange(spec, "index", as<I>(operands[1])[i], -s.n, s.n);
+          chains.add(at, i);
+        }
+        addChains(chains, as<T>(operands[0]), as<T>(operands[2]), s.outer, s.n, s.count, s.inner);
+        return Status::success();
+      });
+    });
+  });
+}
+
+//===-- gather_elements ----------------------------------------------------===//
+
+/// Over the indices' shape: offset of each index, and of data's element with 0 for the coordinate along the axis.
+struct ElementsShape {
+  Walk<2> walk;
+  int64_t n, axisStride;
+};
+
+Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t part) {
+  int64_t axis = spec.getInt("axis", 0);
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 1)
+          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+                "i64 or i32 indices and one element type")
+          .that([&] { return spec.operands[1].dims == spec.operands[part].dims; }, "one element for each index")
+          .that(
+              [&] {
+                const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+                if (axis < 0 || axis >= static_cast<int64_t>(data.size()) || indices.size() != data.size())
+                  return false;
+                for (size_t i = 0; i < data.size(); ++i)
+                  if (static_cast<int64_t>(i) != axis && indices[i] > data[i])
+                    return false;
+                return true;
+              },
+              "indices no larger than the data outside the axis")
+          .done());
+  const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+  auto at = static_cast<size_t>(axis);
+  Dims strides = rowMajorStrides(data);
+  int64_t axisStride = strides[at];
+  strides[at] = 0;
+  return ElementsShape{Walk<2>(indices, {rowMajorStrides(indices), strides}), data[at], axisStride};
+}
+
+Prepared prepareGatherElements(const KernelSpec &spec) {
+  Result<ElementsShape> read = readElements(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
+    return withBytes(spec.operands[0].dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return makeKernel([spec, s = *read](void *const *operands, const StepContext &) {
+        Status status;
+        s.walk.forEach([&](const Walk<2>::Offsets &at) {
+          I index = as<I>(operands[1])[at[0]];
+          int64_t i = wrap(index, s.n);
+          if (i >= 0)
+            as<T>(operands[2])[at[0]] = as<T>(operands[0])[at[1] + i * s.axisStride];
+          else if (status.ok())
+            status = outOfRange(spec, "index", index, -s.n, s.n);
+        });
+        return status;
+      });
+    });
+  });
+}
+
+/// Adds in the element type: collisions are rare (a label picks one class of a row).
+Prepared prepareGatherElementsGrad(const KernelSpec &spec) {
+  Result<ElementsShape> read = readElements(spec, 2, 0);
+  ZC_RETURN_IF_ERROR(read.status());
+  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return spec.operands[0].dtype != DType::f16; }, "any type but f16").done());
+  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
+    return withElement(spec.operands[0].dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return makeKernel([spec, s = *read](void *const *operands, const StepContext &) {
+        Status status;
+        T *d = as<T>(operands[2]);
+        std::memset(d, 0, static_cast<size_t>(spec.operands[2].numBytes()));
+        s.walk.forEach([&](const Walk<2>::Offsets &at) {
+          I index = as<I>(operands[1])[at[0]];
+          int64_t i = wrap(index, s.n);
+          if (i >= 0) {
+            T &target = d[at[1] + i * s.axisStride];
+            target =
+                storeSum<T>(static_cast<Sum<T>>(load(target)) + static_cast<Sum<T>>(load(as<T>(operands[0])[at[0]])));
+          } else if (status.ok()) {
+            status = outOfRange(spec, "index", index, -s.n, s.n);
+          }
+        });
+        return status;
+      });
+    });
+  });
+}
+
+//===-- gather_nd ----------------------------------------------------------===//
+
+/// Data as [batch, bounds..., inner]; `perBatch` tuples of bounds.size() indices for each batch.
+struct NdShape {
+  int64_t batch = 1, perBatch = 1, inner = 1, slices = 1; ///< slices = product of bounds
+  Dims bounds;
+};
+
+Result<NdShape> readNd(const KernelSpec &spec, size_t full, size_t part) {
+  int64_t batchDims = spec.getInt("batch_dims", 0);
+  NdShape shape;
+  auto matches = [&] {
+    const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+    if (indices.empty() || batchDims < 0 || batchDims >= static_cast<int64_t>(indices.size()))
+      return false;
+    auto b = static_cast<size_t>(batchDims);
+    if (indices.back() < 0 || indices.back() > static_cast<int64_t>(data.size()) - batchDims)
+      return false;
+    size_t end = b + static_cast<size_t>(indices.back());
+    for (size_t i = 0; i < b; ++i)
+      if (data[i] != indices[i])
+        return false;
+    Dims result(indices.begin(), indices.end() - 1);
+    result.insert(result.end(), data.begin() + static_cast<ptrdiff_t>(end), data.end());
+    shape.batch = product(data, 0, b);
+    shape.perBatch = product(indices, b, indices.size() - 1);
+    shape.bounds.assign(data.begin() + batchDims, data.begin() + static_cast<ptrdiff_t>(end));
+    shape.slices = product(data, b, end);
+    shape.inner = product(data, end, data.size());
+    return result == spec.operands[part].dims;
+  };
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 1)
+          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+                "i64 or i32 indices and one element type")
+          .that(matches, "index tuples into data[batch_dims:]")
+          .done());
+  return shape;
+}
+
+/// Number of the slice that tuple `t` names, counted over all batches; sets status if an index is out of range.
+template <typename I>
+int64_t sliceOf(const KernelSpec &spec, const NdShape &s, const I *indices, int64_t t, Status &status) {
+  int64_t slice = 0;
+  for (size_t j = 0; j < s.bounds.size(); ++j) {
+    I index = indices[t * static_cast<int64_t>(s.bounds.size()) + static_cast<int64_t>(j)];
+    int64_t i = wrap(index, s.bounds[j]);
+    if (i < 0) {
+      status = outOfRange(spec, "index", index, -s.bounds[j], s.bounds[j]);
+      return 0;
+    }
+    slice = slice * s.bounds[j] + i;
+  }
+  return t / s.perBatch * s.slices + slice;
+}
+
+Prepared prepareGatherNd(const KernelSpec &spec) {
+  Result<NdShape> read = readNd(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(spec.operands[1].dtype, [&](auto tag) {
+    using I = TypeOf<decltype(tag)>;
+    return makeKernel([spec, s = *read, row = read->inner * sizeOf(spec.operands[0].dtype)](void *const *operands,
+                                                                                            const StepContext &) {
+      Status status;
+      for (int64_t t = 0; t < s.batch * s.perBatch && status.ok(); ++t) {
+        int64_t slice = sliceOf(spec, s, as<I>(operands[1]), t, status);
+        if (status.ok() && row)
+          std::memcpy(as<char>(operands[2]) + t * row, as<char>(operands[0]) + slice * row, static_cast<size_t>(row));
+      }
+      return status;
+    });
+  });
+}
+
+Prepared prepareGatherNdGrad(const KernelSpec &spec) {
+  Result<NdShape> read = readNd(spec, 2, 0);
+  ZC_RETURN_IF_ERROR(read.status());
+  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return spec.operands[0].dtype != DType::f16; }, "any type but f16").done());
+  int64_t rows = read->batch * read->slices, count = read->batch * read->perBatch;
+  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
+    return withElement(spec.operands[0].dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return makeKernel([spec, s = *read, rows, count, chains = Chains(rows, count)](void *const *operands,
+                                                                                     const StepContext &) mutable {
+        Status status;
+        chains.clear();
+        for (int64_t t = count; t-- > 0 && status.ok();) {
+          int64_t slice = sliceOf(spec, s, as<I>(operands[1]), t, status);
+          if (status.ok())
+            chains.add(slice, t);
+        }
+        if (status.ok())
+          addChains(chains, as<T>(operands[0]), as<T>(operands[2]), 1, rows, count, s.inner);
+        return status;
+      });
+    });
+  });
+}
+
+} // namespace
+
+void addIndex(KernelRegistry &registry) {
+  registry.add("gather", prepareGather);
+  registry.add("gather_grad", prepareGatherGrad);
+  registry.add("gather_elements", prepareGatherElements);
+  registry.add("gather_elements_grad", prepareGatherElementsGrad);
+  registry.add("gather_nd", prepareGatherNd);
+  registry.add("gather_nd_grad", prepareGatherNdGrad);
+}
+
+} // namespace zc::cpu

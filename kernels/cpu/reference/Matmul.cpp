@@ -1,0 +1,40 @@
+// matmul: three loops, sums in double.
+#include "kernels/cpu/Shapes.h"
+
+namespace zc::cpu {
+namespace {
+
+template <typename T> void multiply(const MatmulShape &s, const T *lhs, const T *rhs, const T *bias, T *out) {
+  int64_t lhsRow = s.transLhs ? 1 : s.k, lhsStep = s.transLhs ? s.m : 1;
+  int64_t rhsStep = s.transRhs ? 1 : s.n, rhsColumn = s.transRhs ? s.k : 1;
+  for (int64_t i = 0; i < s.m; ++i)
+    for (int64_t j = 0; j < s.n; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < s.k; ++k)
+        sum += static_cast<double>(load(lhs[i * lhsRow + k * lhsStep])) * load(rhs[k * rhsStep + j * rhsColumn]);
+      out[i * s.n + j] = storeSum<T>(sum + (bias ? load(bias[j]) : 0));
+    }
+}
+
+Prepared prepareMatmul(const KernelSpec &spec) {
+  Result<MatmulShape> read = readMatmul(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  Walk<2> batches(read->batch, {read->lhsStrides, read->rhsStrides});
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, batches](void *const *operands, const StepContext &) {
+      T *out = as<T>(operands[s.hasBias ? 3 : 2]);
+      batches.forEach([&](const Walk<2>::Offsets &at) {
+        multiply(s, as<T>(operands[0]) + at[0], as<T>(operands[1]) + at[1], s.hasBias ? as<T>(operands[2]) : nullptr,
+                 out);
+        out += s.m * s.n;
+      });
+    });
+  });
+}
+
+} // namespace
+
+void addMatmul(KernelRegistry &registry) { registry.add("matmul", prepareMatmul); }
+
+} // namespace zc::cpu
