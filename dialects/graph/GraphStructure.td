@@ -21,7 +21,7 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrAttr>:$evidence,
       OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay);
-  let assemblyFormat = "$sym_name `:` $type `role` `=` $role attr-dict";
+  let assemblyFormat = "$sym_name `:` $type `role` `=` `` $role attr-dict";
   let hasVerifier = 1;
 }
 
@@ -41,7 +41,7 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Graph_PhaseAttr:$phase, StrArrayAttr:$input_names);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `phase` `=` $phase `inputs` `=` $input_names attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name `phase` `=` `` $phase `inputs` `=` $input_names attr-dict-with-keyword $body";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
@@ -120,7 +120,7 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
   }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
-  let assemblyFormat = "$parameter `,` $factor `rule` `=` $rule attr-dict `:` type($factor)";
+  let assemblyFormat = "$parameter `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
 }
 
 def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel]> {

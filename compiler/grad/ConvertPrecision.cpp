@@ -1,0 +1,172 @@
+//===- ConvertPrecision.cpp - bf16 where f32 is not needed --------------------===//
+#include "compiler/grad/Passes.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+namespace zc {
+
+#define GEN_PASS_DEF_CONVERTPRECISION
+#include "compiler/grad/Passes.h.inc"
+
+namespace {
+
+/// What became of a value that was f32 (see Passes.td). Values of other types have no class.
+enum class Kind { constant, narrow, wide };
+
+class Converter {
+public:
+  explicit Converter(ProgramOp program)
+      : program(program), builder(program), wideType(builder.getF32Type()), narrowType(builder.getBF16Type()) {}
+
+  LogicalResult run(const DenseSet<StringAttr> &narrowed);
+  unsigned numCasts = 0;
+
+private:
+  LogicalResult convert(Operation &op);
+  std::optional<Kind> target(Operation &op) const;
+  LogicalResult inferAgain(Operation &op);
+  Value castTo(Value value, FloatType type);
+
+  ProgramOp program;
+  OpBuilder builder;
+  FloatType wideType, narrowType;
+  DenseMap<Value, Kind> kinds;
+  DenseMap<std::pair<Value, Type>, Value> casts;
+};
+
+/// `value` with elements of `type`; one cast serves all users, as it stands before the first.
+Value Converter::castTo(Value value, FloatType type) {
+  if (getElementTypeOrSelf(value.getType()) == type)
+    return value;
+  Value &cast = casts[{value, type}];
+  if (!cast) {
+    cast = builder.create<CastOp>(value.getLoc(), value, TypeAttr::get(type));
+    ++numCasts;
+  }
+  return cast;
+}
+
+/// A reduction of everything to one number is a loss or a norm: too many summands for eight bits of mantissa.
+bool reducesToScalar(Operation &op) {
+  return isa<ReduceSumOp, ReduceMeanOp>(op) && cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 0;
+}
+
+/// The class the op is computed in, or nothing where no varying f32 operand arrives.
+std::optional<Kind> Converter::target(Operation &op) const {
+  bool narrow = false, wide = false;
+  for (Value operand : op.getOperands()) {
+    auto found = kinds.find(operand);
+    if (found == kinds.end())
+      continue;
+    narrow |= found->second == Kind::narrow;
+    wide |= found->second == Kind::wide;
+  }
+  if (wide || (narrow && reducesToScalar(op)))
+    return Kind::wide;
+  return narrow ? std::optional(Kind::narrow) : std::nullopt;
+}
+
+LogicalResult Converter::inferAgain(Operation &op) {
+  SmallVector<Type> types;
+  auto inference = cast<InferTypeOpInterface>(op);
+  if (failed(inference.inferReturnTypes(op.getContext(), op.getLoc(), op.getOperands(),
+                                        op.getDiscardableAttrDictionary(), op.getPropertiesStorage(), op.getRegions(),
+                                        types)))
+    return failure();
+  for (auto [result, type] : llvm::zip(op.getResults(), types))
+    result.setType(type);
+  return success();
+}
+
+LogicalResult Converter::convert(Operation &op) {
+  builder.setInsertionPoint(&op);
+  if (!isa<InferTypeOpInterface>(op)) { // return, assign: the border of the program
+    for (OpOperand &operand : op.getOpOperands())
+      if (kinds.contains(operand.get()))
+        operand.set(castTo(operand.get(), wideType));
+    return success();
+  }
+  SmallVector<bool> wasF32;
+  for (Value result : op.getResults())
+    wasF32.push_back(getElementTypeOrSelf(result.getType()) == wideType);
+  std::optional<Kind> kind = target(op);
+  if (kind) {
+    FloatType type = *kind == Kind::narrow ? narrowType : wideType;
+    for (OpOperand &operand : op.getOpOperands())
+      if (kinds.contains(operand.get()))
+        operand.set(castTo(operand.get(), type));
+    if (auto cast = dyn_cast<CastOp>(op); cast && cast.getTo() == wideType && type == narrowType)
+      cast.setTo(narrowType);
+    if (failed(inferAgain(op)))
+      return failure();
+  }
+  for (auto [result, was] : llvm::zip(op.getResults(), wasF32)) {
+    if (!was)
+      continue;
+    bool isNarrow = getElementTypeOrSelf(result.getType()) == narrowType;
+    kinds[result] = !kind ? Kind::constant : isNarrow ? Kind::narrow : Kind::wide;
+  }
+  return success();
+}
+
+LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
+  Block &block = program.getBlock();
+  SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(block));
+  builder.setInsertionPointToStart(&block);
+  // A float input is handed over in f32; what is computed from it is narrow.
+  for (BlockArgument argument : block.getArguments()) {
+    if (getElementTypeOrSelf(argument.getType()) != wideType || argument.use_empty())
+      continue;
+    auto cast = builder.create<CastOp>(argument.getLoc(), argument, TypeAttr::get(narrowType));
+    argument.replaceAllUsesExcept(cast.getResult(), cast);
+    kinds[cast.getResult()] = Kind::narrow;
+    ++numCasts;
+  }
+  for (Operation *op : ops) {
+    auto read = dyn_cast<ReadOp>(op);
+    if (!read) {
+      if (failed(convert(*op)))
+        return failure();
+      continue;
+    }
+    auto type = cast<RankedTensorType>(read.getResult().getType());
+    if (narrowed.contains(read.getParameterAttr().getAttr())) {
+      read.getResult().setType(type.clone(narrowType));
+      kinds[read.getResult()] = Kind::narrow;
+    } else if (type.getElementType() == wideType) {
+      kinds[read.getResult()] = Kind::constant;
+    }
+  }
+  return success();
+}
+
+struct ConvertPrecision : impl::ConvertPrecisionBase<ConvertPrecision> {
+  using ConvertPrecisionBase::ConvertPrecisionBase;
+
+  void runOnOperation() override {
+    if (to == Precision::fp32)
+      return markAllAnalysesPreserved();
+    DenseSet<StringAttr> narrowed;
+    for (auto parameter : getOperation().getOps<ParameterOp>()) {
+      auto type = cast<RankedTensorType>(parameter.getType());
+      if (parameter.getRole() == Role::buffer || !type.getElementType().isF32())
+        continue;
+      parameter.setType(type.clone(BFloat16Type::get(&getContext())));
+      narrowed.insert(parameter.getSymNameAttr());
+      ++parameters;
+    }
+    for (auto program : getOperation().getOps<ProgramOp>()) {
+      if (program.getPhase() != Phase::micro)
+        continue;
+      Converter converter(program);
+      if (failed(converter.run(narrowed)))
+        return signalPassFailure();
+      casts += converter.numCasts;
+    }
+  }
+};
+
+} // namespace
+
+} // namespace zc

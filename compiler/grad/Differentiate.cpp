@@ -1,0 +1,214 @@
+//===- Differentiate.cpp - reverse mode over the micro-step -------------------===//
+//
+// The reverse sweep meets operations in reverse program order, with one exception: an operation that depends on nothing
+// but parameters (a transposed or cast weight, and the read itself) is met as soon as its last user is. Import may
+// place such operations anywhere above their use, and a gradient that is complete should be accumulated, and its memory
+// given back, at once.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/grad/Passes.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+namespace zc {
+
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "compiler/grad/Passes.h.inc"
+
+namespace {
+
+bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// One reverse sweep over one program.
+class Sweep {
+public:
+  Sweep(ProgramOp program, ReturnOp exit) : exit(exit), block(program.getBlock()), builder(exit) {
+    for (auto parameter : program->getParentOfType<ModuleOp>().getOps<ParameterOp>())
+      parameters[parameter.getSymName()] = parameter;
+  }
+
+  LogicalResult run();
+  /// Trainable parameters that got a gradient.
+  const llvm::StringMap<bool> &trained() const { return accumulated; }
+  unsigned numForward = 0;
+
+private:
+  void findPath();
+  LogicalResult visit(Operation *op);
+  LogicalResult visitDifferentiable(Operation *op);
+  void visitRead(ReadOp read);
+  void contribute(Value value, Value gradient);
+  bool isTrainable(ReadOp read) { return parameters.lookup(read.getParameter()).getRole() == Role::trainable; }
+
+  ReturnOp exit;
+  Block &block;
+  OpBuilder builder;
+  llvm::StringMap<ParameterOp> parameters;
+  DenseSet<Value> active;                    ///< float values that depend on a trainable parameter
+  DenseSet<Operation *> path;                ///< operations between a trainable parameter and the loss
+  DenseSet<Operation *> parameterSide;       ///< those of them that depend on nothing but parameters
+  DenseMap<Operation *, unsigned> usersLeft; ///< uses on the path the sweep has not met
+  llvm::StringMap<unsigned> readsLeft;       ///< reads on the path the sweep has not met, per parameter
+  DenseMap<Value, Value> gradients;
+  llvm::StringMap<Value> parameterGradients;
+  llvm::StringMap<bool> accumulated;
+};
+
+/// Forward reachability from trainable reads, then backward from the loss.
+void Sweep::findPath() {
+  DenseSet<Value> foreign; // values that depend on something else than parameters and constants
+  for (BlockArgument argument : block.getArguments())
+    foreign.insert(argument);
+  for (Operation &op : block) {
+    auto read = dyn_cast<ReadOp>(op);
+    bool isActive = read ? isTrainable(read)
+                         : isa<Differentiable>(op) &&
+                               llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
+    bool isForeign = llvm::any_of(op.getOperands(), [&](Value operand) { return foreign.contains(operand); });
+    for (Value result : op.getResults()) {
+      if (isActive && isFloat(result))
+        active.insert(result);
+      if (isForeign)
+        foreign.insert(result);
+    }
+    if (isActive && !isForeign)
+      parameterSide.insert(&op);
+  }
+  Value loss = exit.getResults().front();
+  if (active.contains(loss))
+    path.insert(loss.getDefiningOp());
+  for (Operation &op : llvm::reverse(block)) {
+    if (!path.contains(&op))
+      continue;
+    if (auto read = dyn_cast<ReadOp>(op))
+      ++readsLeft[read.getParameter()];
+    for (Value operand : op.getOperands()) {
+      if (!active.contains(operand))
+        continue;
+      path.insert(operand.getDefiningOp());
+      ++usersLeft[operand.getDefiningOp()];
+    }
+  }
+}
+
+void Sweep::contribute(Value value, Value gradient) {
+  Value &sum = gradients[value];
+  sum = sum ? builder.create<AddOp>(gradient.getLoc(), sum, gradient).getResult() : gradient;
+}
+
+void Sweep::visitRead(ReadOp read) {
+  StringRef name = read.getParameter();
+  if (Value gradient = gradients.lookup(read.getResult())) {
+    Value &sum = parameterGradients[name];
+    sum = sum ? builder.create<AddOp>(gradient.getLoc(), sum, gradient).getResult() : gradient;
+  }
+  Value sum = parameterGradients.lookup(name);
+  if (--readsLeft[name] != 0 || !sum)
+    return;
+  builder.create<AccumulateGradOp>(sum.getLoc(), name, sum);
+  accumulated[name] = true;
+}
+
+LogicalResult Sweep::visitDifferentiable(Operation *op) {
+  SmallVector<Value> resultGradients;
+  for (Value result : op->getResults())
+    resultGradients.push_back(gradients.lookup(result));
+  if (llvm::none_of(resultGradients, [](Value gradient) { return bool(gradient); }))
+    return success();
+  SmallVector<bool> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(active.contains(operand));
+  SmallVector<Value> operandGradients(op->getNumOperands());
+  if (failed(cast<Differentiable>(op).buildGradient(builder, resultGradients, wanted, operandGradients)))
+    return failure();
+  ++numForward;
+  for (auto [operand, gradient, isWanted] : llvm::zip(op->getOperands(), operandGradients, wanted)) {
+    if (!gradient || !isWanted)
+      continue;
+    if (gradient.getType() != operand.getType())
+      return op->emitOpError("has a gradient of type ")
+             << gradient.getType() << " for an operand of type " << operand.getType();
+    contribute(operand, gradient);
+  }
+  // A gradient is needed no longer once it has been passed on.
+  for (Value result : op->getResults())
+    gradients.erase(result);
+  return success();
+}
+
+LogicalResult Sweep::visit(Operation *op) {
+  if (!path.erase(op))
+    return success();
+  if (auto read = dyn_cast<ReadOp>(op))
+    return visitRead(read), success();
+  if (failed(visitDifferentiable(op)))
+    return failure();
+  for (Value operand : op->getOperands()) {
+    if (!active.contains(operand))
+      continue;
+    Operation *before = operand.getDefiningOp();
+    if (--usersLeft[before] == 0 && parameterSide.contains(before) && failed(visit(before)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Sweep::run() {
+  findPath();
+  Value loss = exit.getResults().front();
+  if (!path.empty()) {
+    auto type = cast<RankedTensorType>(loss.getType());
+    auto one = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 1.0));
+    gradients[loss] = builder.create<ConstantOp>(loss.getLoc(), one);
+  }
+  // The backward grows behind the last forward operation, so collect the forward first.
+  SmallVector<Operation *> forward = llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
+  for (Operation *op : llvm::reverse(forward))
+    if (failed(visit(op)))
+      return failure();
+  exit.getResultsMutable().assign(loss);
+  return success();
+}
+
+struct Differentiate : impl::DifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (program.getPhase() == Phase::micro)
+        return failed(run(program)) ? signalPassFailure() : void();
+    getOperation().emitError("there is no graph.program of phase 'micro' to differentiate");
+    signalPassFailure();
+  }
+
+  LogicalResult run(ProgramOp program) {
+    auto exit = cast<ReturnOp>(program.getBlock().getTerminator());
+    if (exit.getResults().empty())
+      return exit.emitOpError("returns no loss to differentiate");
+    Value loss = exit.getResults().front();
+    if (cast<RankedTensorType>(loss.getType()).getRank() != 0 || !isFloat(loss))
+      return exit.emitOpError("the loss has type ") << loss.getType() << ", not that of a scalar float";
+    if (!program.getOps<AccumulateGradOp>().empty())
+      return program.emitOpError("has gradients already: differentiate runs once");
+
+    auto count = [&] { return program.getBlock().getOperations().size(); };
+    size_t before = count();
+    Sweep sweep(program, exit);
+    if (failed(sweep.run()))
+      return failure();
+    forward += sweep.numForward;
+    backward += count() - before;
+    for (auto parameter : getOperation().getOps<ParameterOp>()) {
+      if (parameter.getRole() != Role::trainable || sweep.trained().contains(parameter.getSymName()))
+        continue;
+      parameter.emitWarning("parameter '") << parameter.getSymName() << "' gets no gradient from the loss: frozen";
+      parameter.setRole(Role::frozen);
+      ++frozen;
+    }
+    return success();
+  }
+};
+
+} // namespace
+
+} // namespace zc

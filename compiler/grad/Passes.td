@@ -1,0 +1,102 @@
+//===- Passes.td - from the forward graph to a training step ----*- tablegen -*-===//
+#ifndef ZC_GRAD_PASSES
+#define ZC_GRAD_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
+  let summary = "computes the micro-step in bf16 where f32 is not needed";
+  let description = [{
+    In: the f32 `micro` program of import. Out: the same program with trainable and frozen parameters and what is
+    computed from them (or from float inputs) in bf16. Three classes of f32 values, with a cast at each border:
+
+    - constant: depends on no parameter and no float input (RoPE tables, masks, buffers). Stays f32.
+    - narrow: becomes bf16.
+    - wide: results that the dialect keeps in f32 (statistics, lse, the loss of cross_entropy), reductions of everything
+      to one number, and whatever is computed from these. Stays f32.
+
+    An operation with a wide operand is computed in f32, else with a narrow operand in bf16. What the program returns and
+    assigns keeps its type. Runs before differentiate, so that gradients take the types of the values they belong to.
+
+    ```mlir
+    %w = graph.read @w : tensor<8x8xf32>     ->   %w = graph.read @w : tensor<8x8xbf16>
+    ```
+  }];
+  let options = [Option<"to", "to", "::zc::Precision", "::zc::Precision::fp32", "type of parameters and gradients",
+      [{::llvm::cl::values(clEnumValN(::zc::Precision::fp32, "fp32", "as imported"),
+                           clEnumValN(::zc::Precision::bf16, "bf16", "bf16, fp32 master weights"))}]>];
+  let statistics = [Statistic<"parameters", "parameters", "parameters converted">,
+                    Statistic<"casts", "casts", "casts at the borders">];
+}
+
+def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
+  let summary = "reverse mode: appends the backward to the micro-step";
+  let description = [{
+    In: a `micro` program whose first result is a scalar float, the loss. Out: the program with its backward behind it,
+    one `graph.accumulate_grad` per trainable parameter, placed as early as the gradient is complete, and only the loss
+    returned. Only what lies between a trainable parameter and the loss is differentiated. Contributions to a value are
+    added in the order in which the reverse sweep meets them; all reads of a parameter are summed once. A trainable
+    parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's, fused
+    under the label "gradient".
+
+    ```mlir
+    %l = graph.reduce_sum %w {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    graph.return %l : tensor<f32>
+    // becomes
+    %l = graph.reduce_sum %w {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+    %one = graph.constant dense<1.0> : tensor<f32>
+    %r = graph.reshape %one {shape = array<i64: 1>} : (tensor<f32>) -> tensor<1xf32>
+    %g = graph.expand %r {shape = array<i64: 4>} : (tensor<1xf32>) -> tensor<4xf32>
+    graph.accumulate_grad @w, %g : tensor<4xf32>
+    graph.return %l : tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let statistics = [Statistic<"forward", "forward ops", "forward operations differentiated">,
+                    Statistic<"backward", "backward ops", "operations of the backward">,
+                    Statistic<"frozen", "frozen parameters", "trainable parameters without a gradient">];
+}
+
+def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
+  let summary = "adds the update program: clipping and one optimizer step per trainable parameter";
+  let description = [{
+    In: a module after differentiate. Out: with `graph.program @update` and the default learning rate as module attribute
+    `zc.lr`. Parameters that match a `no-decay` glob (or carry `no_decay`) get weight decay 0. A negative weight decay
+    stands for torch's default of the rule: 0.01 for adamw, else 0. `max-norm` 0 does not clip; the norm is still computed.
+
+    ```mlir
+    graph.program @update phase = update inputs = [] {
+      %norm, %factor = graph.clip_factor {max_norm = 1.0 : f64} : tensor<f32>, tensor<f32>
+      graph.update @w, %factor rule = sgd {...} : tensor<f32>
+      graph.return
+    }
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let options = [
+    Option<"rule", "rule", "::zc::graph::Optimizer", "::zc::graph::Optimizer::adamw", "update rule",
+      [{::llvm::cl::values(clEnumValN(::zc::graph::Optimizer::adamw, "adamw", "torch.optim.AdamW"),
+                           clEnumValN(::zc::graph::Optimizer::adam, "adam", "torch.optim.Adam"),
+                           clEnumValN(::zc::graph::Optimizer::sgd, "sgd", "torch.optim.SGD"),
+                           clEnumValN(::zc::graph::Optimizer::momentum, "momentum", "torch.optim.SGD with momentum"))}]>,
+    Option<"lr", "lr", "double", "1e-3", "default learning rate">,
+    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
+    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
+    Option<"eps", "eps", "double", "1e-8", "added to the root of the second moment">,
+    Option<"momentum", "momentum", "double", "0.9", "momentum of the rule of that name">,
+    Option<"weightDecay", "weight-decay", "double", "-1.0", "weight decay; negative: torch's default">,
+    Option<"maxNorm", "max-norm", "double", "0.0", "global gradient norm to clip to; 0: do not clip">,
+    ListOption<"noDecay", "no-decay", "std::string", "globs of parameters without weight decay">];
+  let statistics = [Statistic<"updates", "updates", "parameters updated">,
+                    Statistic<"undecayed", "undecayed", "parameters without weight decay">];
+}
+
+def VerifyGraph : Pass<"verify-graph", "::mlir::ModuleOp"> {
+  let summary = "border check: nothing but the graph dialect";
+  let description = [{
+    In and out: a module of `graph` operations only. Fails, with an error at each operation of another level. Stands before
+    the grad stage (after import) and before the shard stage.
+  }];
+}
+
+#endif // ZC_GRAD_PASSES

@@ -1,0 +1,58 @@
+//===- Pipeline.cpp - the grad stage -----------------------------------------===//
+#include "compiler/grad/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace zc {
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/grad/Passes.h.inc"
+
+static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision,
+                              std::unique_ptr<Pass> optimizer) {
+  // Import hands over graph operations only; everything below relies on it.
+  manager.addPass(createVerifyGraph());
+  // Before the derivatives, so that gradients take the types of the values they belong to.
+  manager.addPass(std::move(precision));
+  // Casts that cancel and chains of views go first: each would be differentiated.
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createDifferentiate());
+  // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  // After differentiate, which freezes parameters that get no gradient: those have no update.
+  manager.addPass(std::move(optimizer));
+  manager.addPass(createVerifyGraph());
+}
+
+void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
+  buildGradPipeline(manager, createConvertPrecision(options.precision), createAppendOptimizer(options.optimizer));
+}
+
+namespace {
+/// The two option strings are those of the passes, so that no option is declared twice.
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> precision{*this, "precision", llvm::cl::desc("options of convert-precision")};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("options of append-optimizer")};
+};
+} // namespace
+
+void registerGradPipeline() {
+  registerZcGradPasses();
+  auto build = [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> error) {
+    PipelineOptions options;
+    auto precision = createConvertPrecision(), optimizer = createAppendOptimizer();
+    if (failed(options.parseFromString(text)) || failed(precision->initializeOptions(options.precision, error)) ||
+        failed(optimizer->initializeOptions(options.optimizer, error)))
+      return failure();
+    buildGradPipeline(manager, std::move(precision), std::move(optimizer));
+    return success();
+  };
+  registerPassPipeline("zero-grad-pipeline", "forward graph to training step: precision, backward, optimizer", build,
+                       [](function_ref<void(const detail::PassOptions &)> handler) { handler(PipelineOptions()); });
+}
+
+} // namespace zc
