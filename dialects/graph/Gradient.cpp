@@ -1,0 +1,42 @@
+#include "dialects/graph/Gradient.h"
+
+using namespace mlir;
+
+namespace zc::graph {
+
+Value GradientBuilder::scalar(double value, Value like) {
+  Type element = elementOf(like);
+  return make<ConstantOp>(
+      DenseElementsAttr::get(RankedTensorType::get({}, element), builder.getFloatAttr(element, value)));
+}
+
+Value GradientBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
+  return shapeOf(value) == shape ? value : make<ReshapeOp>(value, shape);
+}
+
+Value GradientBuilder::expand(Value value, ArrayRef<int64_t> shape) {
+  return shapeOf(value) == shape ? value : make<ExpandOp>(value, shape);
+}
+
+Value GradientBuilder::reduceSum(Value value, ArrayRef<int64_t> axes, bool keepdims) {
+  return axes.empty() ? value : make<ReduceSumOp>(value, axes, keepdims);
+}
+
+Value GradientBuilder::unbroadcast(Value grad, ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> from = shapeOf(grad);
+  size_t lead = from.size() - shape.size();
+  Shape axes;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (i < lead || (shape[i - lead] == 1 && from[i] != 1))
+      axes.push_back(i);
+  return reshape(reduceSum(grad, axes, /*keepdims=*/false), shape);
+}
+
+LogicalResult onlyFirstResult(Operation *op, ValueRange resultGrads) {
+  for (size_t i = 1; i < resultGrads.size(); ++i)
+    if (resultGrads[i])
+      return op->emitOpError("result ") << i << " has no gradient, but the loss depends on it";
+  return success();
+}
+
+} // namespace zc::graph

@@ -1,0 +1,110 @@
+#include "dialects/graph/KernelSpec.h"
+#include "dialects/graph/Infer.h"
+
+using namespace mlir;
+
+namespace zc::graph {
+
+FailureOr<zc::TensorType> toTensorType(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return failure();
+  MLIRContext *context = type.getContext();
+  const std::pair<Type, DType> table[] = {
+      {Float32Type::get(context), DType::f32},        {BFloat16Type::get(context), DType::bf16},
+      {Float16Type::get(context), DType::f16},        {Float64Type::get(context), DType::f64},
+      {IntegerType::get(context, 64), DType::i64},    {IntegerType::get(context, 32), DType::i32},
+      {IntegerType::get(context, 16), DType::i16},    {IntegerType::get(context, 8), DType::i8},
+      {IntegerType::get(context, 1), DType::boolean}, {IntegerType::get(context, 8, IntegerType::Unsigned), DType::u8}};
+  for (auto [element, dtype] : table)
+    if (tensor.getElementType() == element)
+      return zc::TensorType{dtype, tensor.getShape().vec()};
+  return failure();
+}
+
+FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {
+  if (isa<UnitAttr>(attribute))
+    return zc::Attribute(int64_t(1));
+  if (auto number = dyn_cast<IntegerAttr>(attribute))
+    return zc::Attribute(number.getType().isInteger(1) ? int64_t(number.getValue().getBoolValue()) : number.getInt());
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return zc::Attribute(number.getValueAsDouble());
+  if (auto text = dyn_cast<StringAttr>(attribute))
+    return zc::Attribute(text.str());
+  if (auto array = dyn_cast<DenseI64ArrayAttr>(attribute))
+    return zc::Attribute(array.asArrayRef().vec());
+  return failure();
+}
+
+std::string elementBytes(DenseElementsAttr elements) {
+  std::string bytes;
+  if (elements.getElementType().isInteger(1)) { // MLIR packs bools to bits
+    for (bool value : elements.getValues<bool>())
+      bytes.push_back(value);
+    return bytes;
+  }
+  ArrayRef<char> raw = elements.getRawData();
+  size_t copies = elements.isSplat() ? elements.getNumElements() : 1;
+  for (size_t i = 0; i < copies; ++i)
+    bytes.append(raw.data(), raw.size());
+  return bytes;
+}
+
+/// The attributes of a constant.
+static FailureOr<zc::Attribute> splatValue(DenseElementsAttr elements) {
+  if (isa<FloatType>(elements.getElementType()))
+    return toKernelAttribute(FloatAttr::get(elements.getElementType(), elements.getSplatValue<APFloat>()));
+  APInt value = elements.getSplatValue<APInt>();
+  auto type = cast<IntegerType>(elements.getElementType());
+  return zc::Attribute(type.isUnsigned() || type.getWidth() == 1 ? int64_t(value.getZExtValue())
+                                                                 : value.getSExtValue());
+}
+
+static LogicalResult addConstant(zc::KernelSpec &spec, ConstantOp op) {
+  auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+  if (!elements)
+    return failure();
+  if (!elements.isSplat()) {
+    spec.attributes["data"] = elementBytes(elements);
+    return success();
+  }
+  FailureOr<zc::Attribute> value = splatValue(elements);
+  if (failed(value))
+    return failure();
+  spec.attributes["value"] = std::move(*value);
+  return success();
+}
+
+static LogicalResult addAttributes(zc::KernelSpec &spec, Operation *op) {
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return addConstant(spec, constant);
+  for (NamedAttribute attribute : op->getAttrs()) {
+    if (isa<TypeAttr>(attribute.getValue()))
+      continue;
+    FailureOr<zc::Attribute> value = toKernelAttribute(attribute.getValue());
+    if (failed(value))
+      return op->emitOpError("attribute '") << attribute.getName().getValue() << "' cannot be given to a kernel";
+    spec.attributes[attribute.getName().str()] = std::move(*value);
+  }
+  return success();
+}
+
+FailureOr<zc::KernelSpec> toKernelSpec(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  if (!kernel)
+    return op->emitOpError("has no kernel");
+  zc::KernelSpec spec;
+  spec.name = kernel.getKernelName().str();
+  spec.numInputs = op->getNumOperands();
+  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes()))) {
+    FailureOr<zc::TensorType> tensor = toTensorType(type);
+    if (failed(tensor))
+      return op->emitOpError("type ") << type << " cannot be given to a kernel";
+    spec.operands.push_back(std::move(*tensor));
+  }
+  if (failed(addAttributes(spec, op)))
+    return failure();
+  return spec;
+}
+
+} // namespace zc::graph
