@@ -1,0 +1,31 @@
+//===- Sums.h - the sum over ranks, in rank order -----------------------------===//
+#pragma once
+
+#include "runtime/base/Tensor.h"
+
+#include <cstdint>
+
+namespace zc {
+
+/// Element i of input r is the i-th at inputs(r).
+struct OrderedSum {
+  const void *const *inputs = nullptr; ///< of each rank
+  int ranks = 1;
+  uint64_t skip = 0; ///< elements before the first one, in every input
+  void *output = nullptr;
+  uint64_t elements = 0;
+  DType inputType = DType::f32;
+  DType outputType = DType::f32;
+  double scale = 1;
+  bool accumulate = false;
+};
+
+/// Types that orderedSum takes: f32, bf16, f64, i64 to themselves, bf16 to f32.
+bool isSummable(DType input, DType output);
+
+/// output[i] = (accumulate ? output[i] : nothing) + (((input_0[i] + input_1[i]) + ...) * scale). In fp32 for f32 and
+/// bf16, rounded once when stored; in f64 for f64; modulo 2^64 for i64, without scale. `output` may be a part of one
+/// input if it is the part summed. Types are summable.
+void orderedSum(const OrderedSum &sum);
+
+} // namespace zc
