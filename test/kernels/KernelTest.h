@@ -1,0 +1,211 @@
+//===- KernelTest.h - tensors and kernel calls for tests ----------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace zc::test {
+
+/// A tensor whose elements start `offset` elements past a 64-byte boundary.
+struct Value {
+  TensorType type;
+  size_t offset = 0;
+  std::vector<char> bytes;
+
+  explicit Value(TensorType type, size_t offset = 0)
+      : type(std::move(type)), offset(offset),
+        bytes(static_cast<size_t>(this->type.numBytes()) + 64 + offset * static_cast<size_t>(sizeOf(this->type.dtype)),
+              '\x5a') {}
+
+  /// A copy lies elsewhere, so its first element is at another place in `bytes`.
+  Value(const Value &other) : Value(other.type, other.offset) { take(other); }
+  Value &operator=(const Value &other) {
+    *this = Value(other);
+    return *this;
+  }
+  Value(Value &&) = default;
+  Value &operator=(Value &&) = default;
+
+  void *data() {
+    auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    return bytes.data() + ((address + 63) / 64 * 64 - address) + offset * static_cast<size_t>(sizeOf(type.dtype));
+  }
+  const void *data() const { return const_cast<Value *>(this)->data(); }
+  size_t size() const { return static_cast<size_t>(type.numElements()); }
+
+  double get(size_t i) const {
+    const void *p = data();
+    switch (type.dtype) {
+    case DType::f32:
+      return static_cast<const float *>(p)[i];
+    case DType::f64:
+      return static_cast<const double *>(p)[i];
+    case DType::bf16:
+      return fromBf16(static_cast<const uint16_t *>(p)[i]);
+    case DType::i64:
+      return static_cast<double>(static_cast<const int64_t *>(p)[i]);
+    case DType::i32:
+      return static_cast<const int32_t *>(p)[i];
+    case DType::i8:
+      return static_cast<const int8_t *>(p)[i];
+    default:
+      return static_cast<const uint8_t *>(p)[i];
+    }
+  }
+  void set(size_t i, double x) {
+    void *p = data();
+    switch (type.dtype) {
+    case DType::f32:
+      static_cast<float *>(p)[i] = static_cast<float>(x);
+      break;
+    case DType::f64:
+      static_cast<double *>(p)[i] = x;
+      break;
+    case DType::bf16:
+      static_cast<uint16_t *>(p)[i] = toBf16(static_cast<float>(x));
+      break;
+    case DType::i64:
+      static_cast<int64_t *>(p)[i] = static_cast<int64_t>(x);
+      break;
+    case DType::i32:
+      static_cast<int32_t *>(p)[i] = static_cast<int32_t>(x);
+      break;
+    case DType::i8:
+      static_cast<int8_t *>(p)[i] = static_cast<int8_t>(x);
+      break;
+    default:
+      static_cast<uint8_t *>(p)[i] = static_cast<uint8_t>(x);
+    }
+  }
+  /// The same elements at another alignment.
+  Value at(size_t newOffset) const {
+    Value copy(type, newOffset);
+    copy.take(*this);
+    return copy;
+  }
+  void take(const Value &other) {
+    if (size())
+      std::memcpy(data(), other.data(), static_cast<size_t>(type.numBytes()));
+  }
+  bool operator==(const Value &other) const {
+    return type == other.type &&
+           (size() == 0 || std::memcmp(data(), other.data(), static_cast<size_t>(type.numBytes())) == 0);
+  }
+};
+
+inline Value make(DType dtype, std::vector<int64_t> dims, const std::vector<double> &elements) {
+  Value value({dtype, std::move(dims)});
+  EXPECT_EQ(value.size(), elements.size());
+  for (size_t i = 0; i < elements.size(); ++i)
+    value.set(i, elements[i]);
+  return value;
+}
+inline Value f32(std::vector<int64_t> dims, const std::vector<double> &elements) {
+  return make(DType::f32, std::move(dims), elements);
+}
+inline Value f64(std::vector<int64_t> dims, const std::vector<double> &elements) {
+  return make(DType::f64, std::move(dims), elements);
+}
+inline Value i64(std::vector<int64_t> dims, const std::vector<double> &elements) {
+  return make(DType::i64, std::move(dims), elements);
+}
+inline Value boolean(std::vector<int64_t> dims, const std::vector<double> &elements) {
+  return make(DType::boolean, std::move(dims), elements);
+}
+
+/// Uniform in [low, high); integers truncate.
+inline Value uniform(TensorType type, unsigned seed, double low, double high) {
+  Value value(std::move(type));
+  std::mt19937_64 engine(seed);
+  for (size_t i = 0; i < value.size(); ++i)
+    value.set(i, low + (high - low) * static_cast<double>(engine() >> 11) * 0x1p-53);
+  return value;
+}
+
+inline std::vector<double> elements(const Value &value) {
+  std::vector<double> result;
+  for (size_t i = 0; i < value.size(); ++i)
+    result.push_back(value.get(i));
+  return result;
+}
+
+using Attributes = std::map<std::string, Attribute>;
+
+inline const KernelRegistry &registry(bool referenceOnly) {
+  static const auto build = [](bool plain) {
+    KernelRegistry filled;
+    registerCpuKernels(filled, plain);
+    return filled;
+  };
+  static const KernelRegistry plain = build(true), fast = build(false);
+  return referenceOnly ? plain : fast;
+}
+
+/// A kernel call. Outputs start as `outputs` says (types, or values where the kernel reads them too).
+struct Call {
+  std::string name;
+  std::vector<Value> inputs, outputs;
+  Attributes attributes = {};
+  int threads = 1;
+  StepContext context = {};
+  uint64_t seed = 0;
+  int rank = 0;
+
+  KernelSpec spec() const {
+    KernelSpec result;
+    result.name = name;
+    for (const Value &value : inputs)
+      result.operands.push_back(value.type);
+    for (const Value &value : outputs)
+      result.operands.push_back(value.type);
+    result.numInputs = inputs.size();
+    result.attributes = attributes;
+    result.threads = threads;
+    result.seed = seed;
+    result.rank = rank;
+    return result;
+  }
+};
+
+/// Runs a copy of the call; its outputs, or the error.
+inline Result<std::vector<Value>> run(Call call, bool referenceOnly = true) {
+  Result<std::unique_ptr<Kernel>> kernel = registry(referenceOnly).prepare(call.spec());
+  if (!kernel.ok())
+    return kernel.error();
+  std::vector<void *> operands;
+  for (Value &value : call.inputs)
+    operands.push_back(value.data());
+  for (Value &value : call.outputs)
+    operands.push_back(value.data());
+  ZC_RETURN_IF_ERROR((*kernel)->run(operands.data(), call.context));
+  return call.outputs;
+}
+
+inline void expectNear(const Value &actual, const std::vector<double> &expected, double tolerance) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double x = actual.get(i), y = expected[i];
+    if (std::isnan(y) || std::isinf(y))
+      ASSERT_TRUE(std::isnan(y) ? std::isnan(x) : x == y) << "element " << i << " is " << x << ", expected " << y;
+    else
+      ASSERT_NEAR(x, y, tolerance * (1 + std::fabs(y))) << "element " << i;
+  }
+}
+
+/// Every output of `call` on the plain kernels.
+inline void expectOutputs(const Call &call, const std::vector<std::vector<double>> &expected, double tolerance = 1e-6) {
+  SCOPED_TRACE(call.name);
+  Result<std::vector<Value>> outputs = run(call);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+  ASSERT_EQ(outputs->size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    expectNear((*outputs)[i], expected[i], tolerance);
+}
+
+} // namespace zc::test
