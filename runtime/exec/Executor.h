@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace zc {
@@ -35,9 +35,9 @@ std::optional<DeviceKind> deviceFromName(std::string_view name);
 
 struct ExecutorOptions {
   DeviceKind device = DeviceKind::cpu;
-  int threads = 1;          ///< OpenMP threads of this rank's kernels
-  uint64_t seed = 0;        ///< of dropout and random; Plan.seed unless the user gave one
-  size_t traceCapacity = 0; ///< events kept per queue (Trace.h); 0: no tracing
+  int threads = 1;              ///< OpenMP threads of this rank's kernels
+  std::optional<uint64_t> seed; ///< of dropout and random; Plan.seed if absent
+  size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
 };
 
 /// What one arena was planned to take and takes.

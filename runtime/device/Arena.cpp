@@ -1,0 +1,76 @@
+#include "runtime/device/Arena.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace zc {
+
+namespace {
+
+constexpr uint64_t kHugeThreshold = uint64_t(32) << 20;
+
+uint64_t pageBytes() {
+  static const uint64_t bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+Error refused(uint64_t bytes, const std::string &reason) {
+  return makeError(Code::budget, 650, "cannot map an arena of " + std::to_string(bytes) + " bytes: " + reason, {},
+                   "compile for more ranks, a higher ZeRO stage or a smaller batch");
+}
+
+} // namespace
+
+Result<Arena> Arena::map(uint64_t bytes) {
+  uint64_t page = pageBytes();
+  uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page;
+  if (bytes > memory) // overcommit would let it pass and kill us later
+    return refused(bytes, "the machine has " + std::to_string(memory) + " bytes of memory");
+  Arena arena;
+  if (bytes == 0)
+    return arena;
+  uint64_t size = (bytes + page - 1) / page * page;
+  void *base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED)
+    return refused(bytes, std::strerror(errno));
+  if (size >= kHugeThreshold)
+    ::madvise(base, size, MADV_HUGEPAGE); // a hint; failing is fine
+  arena.base = static_cast<char *>(base);
+  arena.size = size;
+  return arena;
+}
+
+Arena::Arena(Arena &&other) noexcept
+    : base(std::exchange(other.base, nullptr)), size(std::exchange(other.size, uint64_t(0))) {}
+
+Arena &Arena::operator=(Arena &&other) noexcept {
+  std::swap(base, other.base);
+  std::swap(size, other.size);
+  return *this;
+}
+
+Arena::~Arena() {
+  if (base)
+    ::munmap(base, size);
+}
+
+uint64_t Arena::residentBytes() const {
+  std::array<unsigned char, 4096> pages;
+  uint64_t chunk = pages.size() * pageBytes(), resident = 0;
+  for (uint64_t at = 0; at < size; at += chunk) {
+    uint64_t length = std::min(chunk, size - at);
+    if (::mincore(base + at, length, pages.data()) != 0)
+      return 0;
+    for (uint64_t i = 0; i < length / pageBytes(); ++i)
+      resident += (pages[i] & 1) * pageBytes();
+  }
+  return resident;
+}
+
+} // namespace zc

@@ -1,0 +1,32 @@
+//===- Arena.h - one contiguous mapping ---------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zc {
+
+/// Zeroed memory from the system, page-aligned; pages become resident when first touched.
+class Arena {
+public:
+  Arena() = default;
+  Arena(Arena &&other) noexcept;
+  Arena &operator=(Arena &&other) noexcept;
+  ~Arena();
+
+  /// Errors: more than the machine's memory, or refused by the system (budget).
+  static Result<Arena> map(uint64_t bytes);
+
+  char *data() const { return base; }
+  uint64_t bytes() const { return size; } ///< rounded up to pages
+  /// Bytes of pages that are in memory now.
+  uint64_t residentBytes() const;
+
+private:
+  char *base = nullptr;
+  uint64_t size = 0;
+};
+
+} // namespace zc

@@ -1,0 +1,42 @@
+#include "runtime/device/Timeline.h"
+
+#include "runtime/base/Futex.h"
+
+namespace zc {
+
+// Sequentially consistent throughout: a waiter announces itself and then reads the value, the advancing thread writes
+// the value and then reads who is waiting; one of the two sees the other.
+
+void Timeline::wakeSleepers() {
+  if (sleepers.load() == 0)
+    return;
+  version.fetch_add(1);
+  wakeAll(version);
+}
+
+void Timeline::advance() {
+  value.fetch_add(1);
+  wakeSleepers();
+}
+
+void Timeline::fail() {
+  value.fetch_or(kFailed);
+  wakeSleepers();
+}
+
+bool Timeline::waitFor(uint64_t target) {
+  auto isReached = [&] { return value.load() >= target; };
+  if (!spinUntil(isReached)) {
+    sleepers.fetch_add(1);
+    for (;;) {
+      uint32_t seen = version.load();
+      if (isReached())
+        break;
+      sleepWhile(version, seen);
+    }
+    sleepers.fetch_sub(1);
+  }
+  return !hasFailed();
+}
+
+} // namespace zc

@@ -1,0 +1,30 @@
+//===- Timeline.h - how far a queue is ----------------------------------------===//
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace zc {
+
+/// A counter that only grows; failure is a value of it, larger than any other, so that whoever waits wakes up. What the
+/// advancing thread wrote before is visible to whoever waited.
+class alignas(64) Timeline {
+public:
+  /// One more step is finished.
+  void advance();
+  /// Nothing more will come.
+  void fail();
+  /// Until the counter is at least `target`: a short spin, then sleep. False if the timeline has failed.
+  bool waitFor(uint64_t target);
+  bool hasFailed() const { return (value.load(std::memory_order_acquire) & kFailed) != 0; }
+
+private:
+  static constexpr uint64_t kFailed = uint64_t(1) << 63;
+  void wakeSleepers();
+
+  std::atomic<uint64_t> value{0};
+  std::atomic<uint32_t> sleepers{0};
+  std::atomic<uint32_t> version{0}; ///< what sleepers sleep on; moves when there are some
+};
+
+} // namespace zc

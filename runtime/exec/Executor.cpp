@@ -1,0 +1,238 @@
+#include "runtime/exec/Executor.h"
+
+#include "runtime/device/Timeline.h"
+#include "runtime/exec/PreparedPlan.h"
+
+#include <algorithm>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+namespace zc {
+
+namespace {
+
+int64_t now() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
+}
+
+/// The newest events of one queue, in memory allocated once.
+class TraceRing {
+public:
+  explicit TraceRing(size_t capacity) { events.resize(capacity); }
+  bool isOn() const { return !events.empty(); }
+  void add(const TraceEvent &event) { events[count++ % events.size()] = event; }
+  void drainInto(std::vector<TraceEvent> &out) {
+    for (uint64_t i = count > events.size() ? count - events.size() : 0; i < count; ++i)
+      out.push_back(events[i % events.size()]);
+    count = 0;
+  }
+
+private:
+  std::vector<TraceEvent> events;
+  uint64_t count = 0;
+};
+
+/// What both devices have in common; they differ in who runs the steps of a section when.
+class BaseExecutor : public RankExecutor {
+public:
+  BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
+      : prepared(plan), communicator(communicator) {
+    for (unsigned queue = 0; queue < kNumQueues; ++queue)
+      rings.emplace_back(options.traceCapacity);
+  }
+  Status prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader) {
+    return prepared.prepare(options, communicator, registry, loader);
+  }
+
+  void *slice(uint32_t slice) override { return prepared.slice(slice); }
+  const planpb::Plan &plan() const override { return prepared.plan; }
+  int rank() const override { return communicator.rank(); }
+  double loss() const override {
+    double sum = *static_cast<const double *>(prepared.slice(plan().metrics().loss_slice()));
+    return sum / (static_cast<double>(plan().world_size()) * plan().accumulation());
+  }
+  std::optional<double> gradNorm() const override {
+    int32_t slice = plan().metrics().grad_norm_slice();
+    if (slice < 0)
+      return std::nullopt;
+    return *static_cast<const float *>(prepared.slice(static_cast<uint32_t>(slice)));
+  }
+  std::vector<ArenaUse> arenas() const override {
+    std::vector<ArenaUse> uses;
+    for (int i = 0; i < plan().arenas_size(); ++i) {
+      const Arena &arena = prepared.arenas[static_cast<size_t>(i)];
+      uses.push_back({plan().arenas(i).tier(), plan().arenas(i).bytes(), arena.bytes(), arena.residentBytes()});
+    }
+    return uses;
+  }
+  const Traffic &traffic() const override { return communicator.traffic(); }
+  std::vector<TraceEvent> takeTrace() override {
+    std::vector<TraceEvent> events;
+    for (TraceRing &ring : rings)
+      if (ring.isOn())
+        ring.drainInto(events);
+    std::sort(events.begin(), events.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+    return events;
+  }
+
+protected:
+  Status execute(const PreparedStep &step, uint32_t section, unsigned queue, const StepContext &context) {
+    TraceRing &ring = rings[queue];
+    int64_t begin = ring.isOn() ? now() : 0;
+    Status status = step.kernel->run(step.operands, context);
+    if (ring.isOn())
+      ring.add({begin, now(), context.step, static_cast<uint32_t>(context.micro), step.index,
+                static_cast<uint8_t>(section), static_cast<uint8_t>(queue)});
+    if (status.ok())
+      return status;
+    Error error = locate(status.error(), prepared.plan, section, step.index);
+    communicator.abort(error);
+    return error;
+  }
+
+  PreparedPlan prepared;
+  Communicator &communicator;
+  std::vector<TraceRing> rings; // per queue
+};
+
+/// Everything inline, in plan order: needs no waits, because they point backward.
+class SyncExecutor : public BaseExecutor {
+public:
+  using BaseExecutor::BaseExecutor;
+  Status runStep(const StepContext &context) override {
+    StepContext now = context;
+    for (now.micro = 0; now.micro < prepared.plan.accumulation(); ++now.micro)
+      ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
+    now.micro = prepared.plan.accumulation() - 1;
+    return runSection(1, prepared.plan.update(), now);
+  }
+
+private:
+  Status runSection(uint32_t section, const planpb::Section &source, const StepContext &context) {
+    for (const PreparedStep &step : prepared.steps[section])
+      ZC_RETURN_IF_ERROR(
+          execute(step, section, static_cast<unsigned>(source.steps(static_cast<int>(step.index)).queue()), context));
+    return {};
+  }
+};
+
+/// A thread per queue; the first queue with steps is served by the caller, which would only wait otherwise.
+class CpuExecutor : public BaseExecutor {
+public:
+  using BaseExecutor::BaseExecutor;
+  ~CpuExecutor() override {
+    go.fail();
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  /// After prepare.
+  void start() {
+    for (unsigned queue = 0; queue < kNumQueues; ++queue)
+      if (prepared.stepsPerIteration(queue) > 0)
+        active.push_back(queue);
+    for (size_t i = 1; i < active.size(); ++i)
+      threads.emplace_back([this, queue = active[i]] { serve(queue); });
+  }
+
+  Status runStep(const StepContext &step) override {
+    context = step;
+    ++iteration;
+    go.advance();
+    if (!active.empty())
+      runQueue(active.front(), iteration);
+    for (unsigned queue : active)
+      if (!done[queue].waitFor(iteration * prepared.stepsPerIteration(queue)))
+        break;
+    // Even after a failure nobody may still be at work when this returns.
+    for (size_t i = 1; i < active.size(); ++i)
+      idle.waitFor((iteration - 1) * (active.size() - 1) + i);
+    std::lock_guard<std::mutex> lock(mutex);
+    return failure ? Status(*failure) : Status();
+  }
+
+private:
+  void serve(unsigned queue) {
+    for (uint64_t mine = 1; go.waitFor(mine); ++mine) {
+      runQueue(queue, mine);
+      idle.advance();
+    }
+  }
+
+  void runQueue(unsigned queue, uint64_t mine) {
+    StepContext now = context;
+    int64_t micros = prepared.plan.accumulation();
+    int64_t update = static_cast<int64_t>(mine) - 1;
+    for (now.micro = 0; now.micro < micros; ++now.micro)
+      if (!runSection(queue, 0, update * micros + now.micro, now))
+        return;
+    now.micro = micros - 1;
+    runSection(queue, 1, update, now);
+  }
+
+  /// Execution `index` of a section on one queue; false after a failure anywhere on this rank.
+  bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now) {
+    for (const PreparedStep *step : prepared.queues[section][queue]) {
+      for (uint32_t i = 0; i < step->numWaits; ++i)
+        if (!done[step->waits[i].queue].waitFor(prepared.target(step->waits[i], section, index)))
+          return false;
+      if (done[queue].hasFailed())
+        return false;
+      if (Status status = execute(*step, section, queue, now); !status.ok()) {
+        fail(status.error());
+        return false;
+      }
+      done[queue].advance();
+    }
+    return true;
+  }
+
+  void fail(const Error &error) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!failure)
+        failure = error;
+    }
+    for (Timeline &timeline : done)
+      timeline.fail();
+  }
+
+  std::vector<unsigned> active; // queues with steps
+  std::vector<std::thread> threads;
+  std::array<Timeline, kNumQueues> done; // steps finished, per queue
+  Timeline go;                           // iterations asked for
+  Timeline idle;                         // iterations ended, over all threads
+  uint64_t iteration = 0;
+  StepContext context;
+  std::mutex mutex; // of `failure`
+  std::optional<Error> failure;
+};
+
+} // namespace
+
+std::optional<DeviceKind> deviceFromName(std::string_view name) {
+  if (name == "sync")
+    return DeviceKind::sync;
+  if (name == "cpu")
+    return DeviceKind::cpu;
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, const ExecutorOptions &options,
+                                                  Communicator &communicator, const KernelRegistry &registry,
+                                                  InputLoader &loader) {
+  if (options.device == DeviceKind::sync) {
+    auto executor = std::make_unique<SyncExecutor>(plan, options, communicator);
+    ZC_RETURN_IF_ERROR(executor->prepare(options, registry, loader));
+    return std::unique_ptr<RankExecutor>(std::move(executor));
+  }
+  auto executor = std::make_unique<CpuExecutor>(plan, options, communicator);
+  ZC_RETURN_IF_ERROR(executor->prepare(options, registry, loader));
+  executor->start();
+  return std::unique_ptr<RankExecutor>(std::move(executor));
+}
+
+} // namespace zc

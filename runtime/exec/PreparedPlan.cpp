@@ -1,0 +1,142 @@
+#include "runtime/exec/PreparedPlan.h"
+
+#include "runtime/exec/SpecialKernels.h"
+#include "runtime/plan/Walk.h"
+
+namespace zc {
+
+namespace {
+
+TensorType typeOf(const planpb::TensorType &type) {
+  return {static_cast<DType>(type.type()), {type.dims().begin(), type.dims().end()}};
+}
+
+Attribute valueOf(const planpb::Attribute &attribute) {
+  switch (attribute.value_case()) {
+  case planpb::Attribute::kInteger:
+    return attribute.integer();
+  case planpb::Attribute::kReal:
+    return attribute.real();
+  case planpb::Attribute::kText:
+    return attribute.text();
+  case planpb::Attribute::kData:
+    return attribute.data();
+  case planpb::Attribute::VALUE_NOT_SET:
+    break;
+  }
+  return std::vector<int64_t>(attribute.integers().begin(), attribute.integers().end());
+}
+
+} // namespace
+
+Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index) {
+  if (error.where.empty()) {
+    const planpb::Step &step = stepOf(plan, {section, 0, index});
+    error.where = plan.model().name() + ": node \"" + plan.strings(static_cast<int>(step.node())) + "\"";
+  }
+  return error;
+}
+
+Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
+                             InputLoader &loader) {
+  if (static_cast<uint32_t>(communicator.worldSize()) != plan.world_size())
+    return makeError(Code::mismatch, 651,
+                     "plan is for " + std::to_string(plan.world_size()) + " ranks, this job has " +
+                         std::to_string(communicator.worldSize()),
+                     {}, "compile with --world-size " + std::to_string(communicator.worldSize()));
+  for (const planpb::Arena &arena : plan.arenas()) {
+    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
+      return makeError(Code::unsupported, 652, "plan uses the NVMe tier, which this program does not run");
+    Result<Arena> mapped = Arena::map(arena.bytes());
+    if (!mapped)
+      return mapped.error();
+    arenas.push_back(std::move(*mapped));
+  }
+  for (uint32_t section : {0u, 1u})
+    ZC_RETURN_IF_ERROR(prepareSection(section, options, communicator, registry, loader));
+  return {};
+}
+
+KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions &options,
+                                Communicator &communicator) const {
+  KernelSpec spec;
+  spec.name = plan.strings(static_cast<int>(step.kernel()));
+  spec.numInputs = step.inputs();
+  for (const planpb::Operand &operand : step.operands())
+    spec.operands.push_back(typeOf(plan.types(static_cast<int>(operand.type()))));
+  for (const planpb::Attribute &attribute : step.attributes())
+    spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
+  spec.threads = options.threads;
+  spec.rank = communicator.rank();
+  spec.worldSize = communicator.worldSize();
+  spec.seed = options.seed.value_or(plan.seed());
+  return spec;
+}
+
+Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
+                                    const KernelRegistry &registry, InputLoader &loader) {
+  const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
+  size_t numOperands = 0, numWaits = 0;
+  for (const planpb::Step &step : source.steps()) {
+    numOperands += static_cast<size_t>(step.operands_size());
+    numWaits += static_cast<size_t>(step.waits_size());
+  }
+  // Reserved whole, so that pointers into them stay.
+  operandPool[section].reserve(numOperands);
+  waitPool[section].reserve(numWaits);
+  steps[section].reserve(static_cast<size_t>(source.steps_size()));
+  for (int i = 0; i < source.steps_size(); ++i) {
+    const planpb::Step &step = source.steps(i);
+    KernelSpec spec = specOf(step, options, communicator);
+    std::unique_ptr<Kernel> kernel = makeSpecialKernel(spec, communicator, loader);
+    if (!kernel) {
+      if (!registry.contains(spec.name))
+        return locate(makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\""), plan, section,
+                      static_cast<uint32_t>(i));
+      Result<std::unique_ptr<Kernel>> prepared = registry.prepare(spec);
+      if (!prepared)
+        return locate(prepared.error(), plan, section, static_cast<uint32_t>(i));
+      kernel = std::move(*prepared);
+    }
+    PreparedStep out;
+    out.kernel = kernel.get();
+    out.operands = operandPool[section].data() + operandPool[section].size();
+    out.waits = waitPool[section].data() + waitPool[section].size();
+    out.numWaits = static_cast<uint32_t>(step.waits_size());
+    out.index = static_cast<uint32_t>(i);
+    for (const planpb::Operand &operand : step.operands())
+      operandPool[section].push_back(static_cast<char *>(slice(operand.slice())) + operand.offset() +
+                                     static_cast<uint64_t>(communicator.rank()) * operand.rank_stride());
+    for (const planpb::Wait &wait : step.waits())
+      waitPool[section].push_back(
+          {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});
+    kernels.push_back(std::move(kernel));
+    steps[section].push_back(out);
+    queues[section][step.queue()].push_back(&steps[section].back());
+  }
+  return {};
+}
+
+void *PreparedPlan::slice(uint32_t index) const {
+  const planpb::Slice &slice = plan.slices(static_cast<int>(index));
+  return arenas[slice.arena()].data() + slice.offset();
+}
+
+uint64_t PreparedPlan::stepsPerIteration(unsigned queue) const {
+  return plan.accumulation() * queues[0][queue].size() + queues[1][queue].size();
+}
+
+uint64_t PreparedPlan::target(const PreparedWait &wait, uint32_t section, int64_t index) const {
+  int64_t execution = waitedExecution(section, index, wait.section, wait.distance, plan.accumulation());
+  if (execution < 0)
+    return 0;
+  // What the queue finishes before that execution begins: `micros` executions of micro and `updates` of update.
+  uint64_t micros = static_cast<uint64_t>(execution), updates = micros;
+  if (wait.section == 0)
+    updates /= plan.accumulation();
+  else
+    micros = (micros + 1) * plan.accumulation();
+  return micros * queues[0][wait.queue].size() + updates * queues[1][wait.queue].size() + wait.ordinal + 1;
+}
+
+} // namespace zc

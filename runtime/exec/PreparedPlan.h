@@ -1,0 +1,63 @@
+//===- PreparedPlan.h - a plan with pointers instead of indices ---------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/device/Arena.h"
+#include "runtime/exec/Executor.h"
+#include "runtime/plan/Hazards.h"
+
+#include <array>
+
+namespace zc {
+
+/// Before its step may run, the queue's timeline must have reached what `target` says.
+struct PreparedWait {
+  uint8_t section = 0, queue = 0;
+  uint32_t ordinal = 0, distance = 0;
+};
+
+struct PreparedStep {
+  Kernel *kernel = nullptr;
+  void *const *operands = nullptr;
+  const PreparedWait *waits = nullptr;
+  uint32_t numWaits = 0;
+  uint32_t index = 0; ///< in plan order of its section
+};
+
+/// Memory and kernels of one rank. Everything it points to lies in it; not movable.
+class PreparedPlan {
+public:
+  PreparedPlan(const planpb::Plan &plan) : plan(plan) {}
+  PreparedPlan(const PreparedPlan &) = delete;
+  PreparedPlan &operator=(const PreparedPlan &) = delete;
+
+  /// Errors as prepareRank.
+  Status prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
+                 InputLoader &loader);
+
+  void *slice(uint32_t index) const;
+  /// The count the timeline of a wait's queue must have reached before execution `index` of `section` may go on; 0 if
+  /// it is for something that never ran.
+  uint64_t target(const PreparedWait &wait, uint32_t section, int64_t index) const;
+  /// Steps of a queue in one optimizer step.
+  uint64_t stepsPerIteration(unsigned queue) const;
+
+  const planpb::Plan &plan;
+  std::vector<Arena> arenas;
+  std::vector<PreparedStep> steps[2]; // in plan order, per section
+  std::vector<const PreparedStep *> queues[2][kNumQueues];
+
+private:
+  Status prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
+                        const KernelRegistry &registry, InputLoader &loader);
+  KernelSpec specOf(const planpb::Step &step, const ExecutorOptions &options, Communicator &communicator) const;
+
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<void *> operandPool[2];
+  std::vector<PreparedWait> waitPool[2];
+};
+
+/// `error` with the step's node as its place, unless it has one.
+Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index);
+
+} // namespace zc

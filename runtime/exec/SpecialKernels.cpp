@@ -1,0 +1,103 @@
+#include "runtime/exec/SpecialKernels.h"
+
+namespace zc {
+
+namespace {
+
+TrafficClass trafficOf(const KernelSpec &spec) {
+  auto attribute = spec.attributes.find("traffic");
+  const std::string *name = attribute == spec.attributes.end() ? nullptr : std::get_if<std::string>(&attribute->second);
+  return trafficClassFromName(name ? *name : "");
+}
+
+class AllGatherKernel : public Kernel {
+public:
+  AllGatherKernel(const KernelSpec &spec, Communicator &communicator) : communicator(communicator) {
+    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
+    options.traffic = trafficOf(spec);
+  }
+  Status run(void *const *operands, const StepContext &) override {
+    options.input = operands[0];
+    options.output = operands[1];
+    return communicator.allGather(options);
+  }
+
+private:
+  Communicator &communicator;
+  AllGatherOptions options;
+};
+
+class ReduceScatterKernel : public Kernel {
+public:
+  ReduceScatterKernel(const KernelSpec &spec, Communicator &communicator)
+      : communicator(communicator), accumulates(spec.getInt("accumulate", 0) != 0) {
+    options.elements = static_cast<uint64_t>(spec.operands[1].numElements());
+    options.inputType = spec.operands[0].dtype;
+    options.outputType = spec.operands[1].dtype;
+    options.scale = spec.getReal("scale", 1);
+    options.traffic = trafficOf(spec);
+  }
+  Status run(void *const *operands, const StepContext &context) override {
+    options.input = operands[0];
+    options.output = operands[1];
+    options.accumulate = accumulates && context.micro > 0;
+    return communicator.reduceScatter(options);
+  }
+
+private:
+  Communicator &communicator;
+  bool accumulates;
+  ReduceScatterOptions options;
+};
+
+class AllReduceKernel : public Kernel {
+public:
+  AllReduceKernel(const KernelSpec &spec, Communicator &communicator)
+      : communicator(communicator), output(spec.operands.size() - 1) {
+    options.elements = static_cast<uint64_t>(spec.operands[0].numElements());
+    options.type = spec.operands[0].dtype;
+    options.scale = spec.getReal("scale", 1);
+    options.traffic = trafficOf(spec);
+  }
+  Status run(void *const *operands, const StepContext &) override {
+    options.input = operands[0];
+    options.output = operands[output];
+    return communicator.allReduce(options);
+  }
+
+private:
+  Communicator &communicator;
+  size_t output; ///< 0 when there is one operand, read and written
+  AllReduceOptions options;
+};
+
+class LoadInputKernel : public Kernel {
+public:
+  LoadInputKernel(const KernelSpec &spec, InputLoader &loader)
+      : loader(loader), input(static_cast<uint32_t>(spec.getInt("input", 0))),
+        bytes(static_cast<uint64_t>(spec.operands[0].numBytes())) {}
+  Status run(void *const *operands, const StepContext &context) override {
+    return loader.load(input, context, operands[0], bytes);
+  }
+
+private:
+  InputLoader &loader;
+  uint32_t input;
+  uint64_t bytes;
+};
+
+} // namespace
+
+std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader) {
+  if (spec.name == "all_gather")
+    return std::make_unique<AllGatherKernel>(spec, communicator);
+  if (spec.name == "reduce_scatter")
+    return std::make_unique<ReduceScatterKernel>(spec, communicator);
+  if (spec.name == "all_reduce")
+    return std::make_unique<AllReduceKernel>(spec, communicator);
+  if (spec.name == "load_input")
+    return std::make_unique<LoadInputKernel>(spec, loader);
+  return nullptr;
+}
+
+} // namespace zc

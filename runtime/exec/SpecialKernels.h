@@ -1,0 +1,14 @@
+//===- SpecialKernels.h - steps that are not in the registry ------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Executor.h"
+
+namespace zc {
+
+/// all_gather, reduce_scatter, all_reduce (attributes `scale`, `accumulate`, `traffic`; accumulate adds from the second
+/// micro-step on) and load_input (attribute `input`). Null for other names. Operands are what verifyPlan proved.
+std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader);
+
+} // namespace zc
