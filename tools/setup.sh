@@ -10,7 +10,7 @@ packages=(
   # MLIR; lit and FileCheck are in the -tools packages
   libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools zlib1g-dev libzstd-dev libxml2-dev libffi-dev
   # second compiler, sanitizers, formatting
-  clang-19 clang-format-19 lld-19 libclang-rt-19-dev
+  clang-19 clang-format-19 lld-19 libclang-rt-19-dev libomp-19-dev
   # kernels: OpenBLAS with OpenMP threads (beside OpenMP regions the pthread build loses up to four times), oneDNN, Highway
   libopenblas-openmp-dev libdnnl-dev libhwy-dev
   # runtime and tools

@@ -1,0 +1,289 @@
+"""What the benchmarks run and compare; run.sh builds first and explains the arguments. Standard library only.
+
+A measurement is {"bench", "value", "unit", "limit", "ratio"} and what is needed to judge it: its peers' figures of the same
+rounds, and `foreign_cores`, the CPU other processes took meanwhile (above 0.1: do not trust it). Seconds are medians over
+all timed steps of all rounds; peers and this project alternate, in reversed order every second round.
+"""
+import argparse
+import glob
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("ZC_BUILD", os.path.join(ROOT, "build/release"))
+BIN = os.path.join(BUILD, "bin")
+PEERS = os.path.join(os.environ.get("ZC_SHARED", os.path.join(ROOT, "../shared")), "bench")
+TORCH = os.environ.get("ZC_TORCH_PYTHON")
+WARM_UP, TIMED = 2, 5
+# layers, width, vocabulary, sequence length, global batch of the model most benchmarks train
+G124M = (12, 768, 50257, 256, 4)
+results = []
+
+
+def flops_of_step():
+    """Of all matrix products of a training step of G124M, causal attention counted whole."""
+    layers, d, vocab, seq, batch = G124M
+    return 6 * (layers * 12 * d * d + vocab * d) * batch * seq + 12 * layers * d * seq * seq * batch
+
+
+def emit(bench, value, unit, limit=None, ratio=None, **more):
+    row = {"bench": bench, "value": value, "unit": unit, "limit": limit, "ratio": ratio, **more}
+    results.append(row)
+    print(json.dumps(row), flush=True)
+
+
+def busy():
+    """CPU seconds all processes of the machine have taken."""
+    v = [int(x) for x in open("/proc/stat").readline().split()[1:9]]
+    return (sum(v) - v[3] - v[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until_idle(limit=60):
+    end = time.time() + limit
+    while time.time() < end:
+        before, at = busy(), time.time()
+        time.sleep(0.5)
+        if (busy() - before) / (time.time() - at) < 0.15:
+            return
+
+
+def execute(command, env=None):
+    """-> (stdout, cores that other processes took meanwhile). Raises with the end of stderr when the command fails."""
+    wait_until_idle()
+    before, at, own = busy(), time.time(), os.times()
+    p = subprocess.run(command, env=dict(os.environ, **(env or {})), capture_output=True, text=True, cwd=folder)
+    now = os.times()
+    own = now.children_user + now.children_system - own.children_user - own.children_system
+    if p.returncode:
+        raise RuntimeError(f"{os.path.basename(command[0])}: exit code {p.returncode}: {p.stderr.strip()[-600:]}")
+    return p.stdout, round(max(0.0, (busy() - before - own) / (time.time() - at)), 3)
+
+
+def tool(name, *arguments, **env):
+    return execute([os.path.join(BIN, name), *map(str, arguments)], env)
+
+
+def graph(preset, *more):
+    path = os.path.join(folder, preset + ".onnx")
+    if not os.path.exists(path):
+        execute([sys.executable, os.path.join(ROOT, "test/support/make_gpt.py"), path, "--preset", preset, *more])
+    return path
+
+
+def plan(preset, name, *flags, seed=0, rows=16):
+    """Compiles once; -> the plan's path. The inputs lie beside it as PRESET.safetensors."""
+    inputs = os.path.join(folder, preset + ".safetensors")
+    more = [] if seed is None else ["--seed", str(seed), "--inputs", inputs, "--rows", str(rows)]
+    path = os.path.join(folder, f"{preset}-{name}.plan")
+    if not os.path.exists(path):
+        tool("zero-compile", graph(preset, *more), "-o", path, *flags)
+    return path
+
+
+def steps(path, preset, ranks, threads, count=WARM_UP + TIMED):
+    """Runs the plan -> (seconds of the timed steps, last loss, foreign cores)."""
+    out = os.path.join(folder, "run")
+    _, foreign = tool("zero-run", path, "-n", ranks, "--threads", threads, "--data", os.path.join(folder, preset + ".safetensors"),
+                      "--steps", count, "--quiet", "--out", out)
+    rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-count:]
+    return [r["step_seconds"] for r in rows[WARM_UP:]], rows[-1]["loss"], foreign
+
+
+def peer(script, *arguments):
+    """One of the peers' scripts -> function giving (seconds, loss, foreign cores)."""
+    def run():
+        out, foreign = execute([TORCH, os.path.join(PEERS, script), *map(str, arguments)],
+                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(arguments[-2]) if script == "gpt.py" else "1"})
+        row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
+        return [row["step_ms"] / 1e3], row["loss"], foreign
+    return run
+
+
+def compete(contenders):
+    """name -> function; -> name -> (median seconds, foreign cores)."""
+    seconds, foreign, names = {n: [] for n in contenders}, {n: 0.0 for n in contenders}, list(contenders)
+    for _ in range(rounds):
+        for name in names:
+            taken, _, others = contenders[name]()
+            seconds[name] += taken
+            foreign[name] = max(foreign[name], others)
+        names.reverse()
+    return {n: (statistics.median(v), foreign[n]) for n, v in seconds.items()}
+
+
+def have_peers(*scripts):
+    return TORCH and all(os.path.exists(os.path.join(PEERS, s)) for s in scripts)
+
+
+limits_of = {}
+
+
+def limits():
+    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+        out, foreign = execute([os.path.join(BIN, "bench_limits"), str(threads)])
+        for row in map(json.loads, out.splitlines()):
+            limits_of[row["bench"], threads] = row["value"]
+            emit(row["bench"], row["value"], row["unit"], threads=threads, foreign_cores=foreign)
+
+
+def matrix_floor(kind, threads):
+    """Seconds of G124M's matrix products at the best library's rate, None before `limits` ran."""
+    rates = [v for (name, t), v in limits_of.items() if t == threads and name in (f"gemm_{kind}_openblas", f"gemm_{kind}_onednn")]
+    return round(flops_of_step() / max(rates) / 1e9, 3) if rates else None
+
+
+def report_race(bench, race, ours, limit):
+    value, foreign = race[ours]
+    others = {n: round(v[0], 4) for n, v in race.items() if n != ours}
+    ratio = round(value / min(others.values()), 3) if others else None
+    emit(bench, round(value, 4), "s", limit, ratio, peers=others, foreign_cores=foreign)
+
+
+def step_time(bench, precision, kind, variants):
+    """One rank, two threads, B=4: variants are (name, mode, dtype) of the peers' gpt.py. The limit is the matrix products'."""
+    flags = [] if precision == "fp32" else ["--precision", precision]
+    path = plan("g124m", precision + "-w1", *flags)
+    contenders = {"zero-run": lambda: steps(path, "g124m", 1, 2)}
+    if have_peers("gpt.py"):
+        contenders.update({name: peer("gpt.py", "g124m", mode, 2, 4, *dtype) for name, mode, dtype in variants})
+    report_race(bench, compete(contenders), "zero-run", matrix_floor(kind, 2))
+
+
+def c1():
+    step_time("C1", "fp32", "fp32", [("torch-eager", "eager", []), ("torch-compile", "compile", [])])
+
+
+def c1b():
+    step_time("C1b", "bf16", "bf16", [("torch-autocast", "eager", ["amp"])])
+
+
+def two_ranks(stage):
+    path = plan("g124m-b2", f"w2-z{stage}", "--world-size", 2, "--zero-stage", stage)
+    return lambda: steps(path, "g124m-b2", 2, 1)
+
+
+def c2():
+    contenders = {"zero-3": two_ranks(3)}
+    if have_peers("fsdp.py"):
+        contenders.update({n: peer("fsdp.py", "g124m", n, 2, 2) for n in ("ddp", "fsdp2")})
+    race = compete(contenders)
+    value, foreign = race.pop("zero-3")
+    emit("C2", round(value, 4), "s", matrix_floor("fp32", 2), None, peers={n: round(v[0], 4) for n, v in race.items()},
+         ratios={n: round(value / v[0], 3) for n, v in race.items()}, foreign_cores=foreign)
+
+
+def c3():
+    race = compete({"zero-3": two_ranks(3), "zero-0": two_ranks(0)})
+    report_race("C3", race, "zero-3", 1.08)
+
+
+def c4():
+    """Model-state bytes against PAPERS' formulas: fp32 4+4+8, bf16 2+2+12 bytes a parameter, cut by stage."""
+    path = graph("g124m", "--seed", "0", "--inputs", os.path.join(folder, "g124m.safetensors"), "--rows", "16")
+    world = 4
+    for precision, (p, g, o) in (("fp32", (4, 4, 8)), ("bf16", (2, 2, 12))):
+        for stage in range(4):
+            out, _ = tool("zero-compile", path, "--world-size", world, "--zero-stage", stage, "--precision", precision, "--dry-run", "--json")
+            report = json.loads(out)
+            cut = [1 / world if stage >= s else 1 for s in (3, 2, 1)]
+            want = report["parameters"] * (p * cut[0] + g * cut[1] + o * cut[2])
+            tiers = report["tiers"].values()
+            have = sum(sum(t["model_state_bytes"].values()) for t in tiers)
+            padding = sum(t["padding"] for t in tiers)
+            emit(f"C4 {precision} stage {stage}", have, "bytes", round(want), round(have / want, 6), padding=padding)
+
+
+def c12():
+    path, out = graph("1t"), os.path.join(folder, "1t.plan")
+    seconds = []
+    for _ in range(3):
+        at = time.time()
+        tool_pid = os.fork()
+        if tool_pid == 0:  # a process of its own, so that its peak is not mixed with earlier children's
+            try:
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, 1)
+                exe = os.path.join(BIN, "zero-compile")
+                os.execv(exe, [exe, path, "-o", out, "--world-size", "512", "--zero-stage", "3", "--precision", "bf16"])
+            finally:
+                os._exit(127)
+        _, status, usage = os.wait4(tool_pid, 0)
+        if status:
+            raise RuntimeError(f"zero-compile: exit code {os.waitstatus_to_exitcode(status)}")
+        seconds.append(time.time() - at)
+    value = round(statistics.median(seconds), 3)
+    emit("C12 seconds", value, "s", 5, round(value / 5, 3))
+    emit("C12 memory", round(usage.ru_maxrss / 1e3), "MB", 500, round(usage.ru_maxrss / 500e3, 3))
+    size = os.path.getsize(out)
+    emit("C12 plan", round(size / 1e6, 2), "MB", 20, round(size / 20e6, 3))
+
+
+def c13():
+    """Dispatch: a step of a graph whose kernels do almost nothing, over its plan steps (an upper bound of the cost of one).
+    Allocations: mallocs of a run of 60 steps less those of one of 20, over 40."""
+    onnx, inputs = os.path.join(folder, "tiny.onnx"), os.path.join(folder, "tiny.safetensors")
+    execute([sys.executable, os.path.join(ROOT, "test/support/make_gpt.py"), onnx, "--layers", "4", "--hidden", "8", "--heads", "1",
+             "--vocab", "16", "--seq", "2", "--batch", "1", "--seed", "0", "--inputs", inputs])
+    path = os.path.join(folder, "tiny-w1.plan")
+    tool("zero-compile", onnx, "-o", path)
+    report = json.loads(tool("zero-compile", onnx, "--dry-run", "--json")[0])
+    seconds, _, foreign = steps(path, "tiny", 1, 1, 500)
+    value = round(statistics.median(seconds) / report["plan_steps"] * 1e9)
+    emit("C13 dispatch", value, "ns", 500, round(value / 500, 3), plan_steps=report["plan_steps"], foreign_cores=foreign)
+    counted, counts = os.path.join(folder, "mallocs"), []
+    counter = glob.glob(os.path.join(BUILD, "**", "libcount_malloc.so"), recursive=True)[0]
+    for count in (20, 60):
+        tool("zero-run", path, "-n", 1, "--threads", 1, "--data", inputs, "--steps", count, "--quiet", "--out",
+             os.path.join(folder, f"malloc-{count}"), LD_PRELOAD=counter, ZC_COUNT_MALLOC=counted)
+        counts.append(int(open(counted).read()))
+    value = (counts[1] - counts[0]) / 40
+    emit("C13 allocations", value, "per step", 0, None, note="of the whole program, metrics and progress included")
+
+
+BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "C4": c4, "C12": c12, "C13": c13}
+
+
+def table():
+    rows = [("bench", "value", "unit", "limit", "ratio", "peers")]
+    show = lambda v: "-" if v is None else str(v)
+    for r in results:
+        peers = ", ".join(f"{n} {v}" for n, v in r.get("peers", {}).items())
+        name = r["bench"] + (f" x{r['threads']}" if "threads" in r else "")
+        rows.append((name, show(r["value"]), r["unit"], show(r["limit"]), show(r["ratio"]), peers or "-"))
+    widths = [max(len(row[i]) for row in rows) for i in range(6)]
+    for row in rows:
+        print("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip(), file=sys.stderr)
+
+
+def main():
+    global folder, rounds
+    a = argparse.ArgumentParser(usage="test/bench/run.sh [NAME...] [--rounds N]")
+    a.add_argument("names", nargs="*", metavar="NAME", help=" ".join(BENCHES))
+    a.add_argument("--rounds", type=int, default=1, help="5 steps are timed in each")
+    a.add_argument("--dir", help="where models and plans go, about 1 GB (default: the temporary folder)")
+    a = a.parse_args()
+    unknown = [n for n in a.names if n not in BENCHES]
+    if unknown:
+        sys.exit(f"bench: no benchmark {', '.join(unknown)}; there are: {' '.join(BENCHES)}")
+    rounds = a.rounds
+    if not TORCH:
+        print("bench: ZC_TORCH_PYTHON is not set: peers are not measured", file=sys.stderr)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="zc-bench", dir=a.dir) as folder:
+        for name in a.names or BENCHES:
+            try:
+                BENCHES[name]()
+            except Exception as e:
+                failed = True
+                print(json.dumps({"bench": name, "failed": f"{type(e).__name__}: {e}"}), flush=True)
+    table()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

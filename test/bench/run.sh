@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Measures this project beside its limits and, where given, its peers: one JSON object per measurement on stdout, a table on stderr.
+#   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 C4 C12 C13; default all
+# Peers need ZC_TORCH_PYTHON, a python with torch, and the scripts in ZC_SHARED/bench (default ../shared).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+[[ ${1-} == -h || ${1-} == --help ]] && { sed -n '2,4s/^# \?//p' "$0"; exit 0; }
+export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
+export ZC_BUILD=${ZC_BUILD:-$PWD/build/release}
+tools/setup.sh >&2
+[[ -f $ZC_BUILD/build.ninja ]] || cmake -S . -B "$ZC_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release >&2
+ninja -C "$ZC_BUILD" zero-compile zero-run bench >&2
+exec python3 test/bench/bench.py "$@"
