@@ -1,0 +1,207 @@
+#include "test/compiler/grad/Cases.h"
+
+namespace zc::test {
+namespace {
+
+using Cases = std::vector<Case>;
+
+/// Rank 0, rank 1, a dimension of 1, nothing at all.
+const std::vector<std::string> shapes = {"f64", "3xf64", "2x1x3xf64", "0x3xf64"};
+
+void addUnary(Cases &cases) {
+  struct Unary {
+    const char *op;
+    double low = -2, high = 2, gap = 0;
+    const char *attributes = "";
+  };
+  const Unary table[] = {{"neg"},
+                         {"abs", -2, 2, 0.1},
+                         {"exp"},
+                         {"log", 0.5, 2},
+                         {"sqrt", 0.5, 2},
+                         {"reciprocal", -2, 2, 0.5},
+                         {"sin"},
+                         {"cos"},
+                         {"tanh"},
+                         {"sigmoid"},
+                         {"erf"},
+                         {"relu", -2, 2, 0.1},
+                         {"silu"},
+                         {"gelu"},
+                         {"gelu", -2, 2, 0, "{tanh}"},
+                         {"cast", -2, 2, 0, "{to = f64}"}};
+  for (const Unary &unary : table)
+    for (const std::string &shape : shapes)
+      cases.push_back({unary.op, {shape}, {shape}, unary.attributes, unary.low, unary.high, unary.gap});
+}
+
+void addBinary(Cases &cases) {
+  struct Operands {
+    const char *lhs, *rhs, *result;
+  };
+  const Operands operands[] = {{"2x3xf64", "2x3xf64", "2x3xf64"},     {"f64", "f64", "f64"},
+                               {"2x3xf64", "3xf64", "2x3xf64"},       {"f64", "4xf64", "4xf64"},
+                               {"2x1x3xf64", "4x1xf64", "2x4x3xf64"}, {"0x3xf64", "3xf64", "0x3xf64"}};
+  // Drawn apart from 0 for div and pow; two draws are never so close that min, max have a kink within the step.
+  for (const char *op : {"add", "sub", "mul", "min", "max"})
+    for (const Operands &o : operands)
+      cases.push_back({op, {o.lhs, o.rhs}, {o.result}});
+  for (const Operands &o : operands) {
+    cases.push_back({"div", {o.lhs, o.rhs}, {o.result}, "", -2, 2, 0.5});
+    cases.push_back({"pow", {o.lhs, o.rhs}, {o.result}, "", 0.5, 2});
+  }
+  for (const char *exponent : {"0.0", "1.0", "2.0", "3.0", "-1.5"})
+    cases.push_back({"pow", {"3xf64", "dense<" + std::string(exponent) + "> : tensor<f64>"}, {"3xf64"}, "", 0.5, 2});
+  cases.push_back({"pow", {"3xf64", "dense<[2.0, 3.0, 0.0]> : tensor<3xf64>"}, {"3xf64"}, "", -2, -0.5});
+
+  const char *bits = "dense<[true, false, true]> : tensor<3xi1>";
+  cases.push_back({"select", {bits, "3xf64", "3xf64"}, {"3xf64"}});
+  cases.push_back({"select", {bits, "2x1xf64", "f64"}, {"2x3xf64"}});
+  cases.push_back({"select", {"dense<false> : tensor<i1>", "f64", "2x3xf64"}, {"2x3xf64"}});
+}
+
+void addMoves(Cases &cases) {
+  cases.insert(
+      cases.end(),
+      {{"reshape", {"2x3xf64"}, {"3x2xf64"}, "{shape = array<i64: 3, 2>}"},
+       {"reshape", {"1xf64"}, {"f64"}, "{shape = array<i64>}"},
+       {"reshape", {"0x3xf64"}, {"3x0x2xf64"}, "{shape = array<i64: 3, 0, 2>}"},
+       {"transpose", {"2x3xf64"}, {"3x2xf64"}, "{permutation = array<i64: 1, 0>}"},
+       {"transpose", {"2x3x4xf64"}, {"4x2x3xf64"}, "{permutation = array<i64: 2, 0, 1>}"},
+       {"transpose", {"f64"}, {"f64"}, "{permutation = array<i64>}"},
+       {"expand", {"3xf64"}, {"2x3xf64"}, "{shape = array<i64: 2, 3>}"},
+       {"expand", {"2x1xf64"}, {"4x2x3xf64"}, "{shape = array<i64: 4, 2, 3>}"},
+       {"expand", {"f64"}, {"3xf64"}, "{shape = array<i64: 3>}"},
+       {"expand", {"1x3xf64"}, {"0x3xf64"}, "{shape = array<i64: 0, 3>}"},
+       {"slice",
+        {"4x3xf64"},
+        {"2x2xf64"},
+        "{offsets = array<i64: 1, 0>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>}"},
+       {"slice", {"5xf64"}, {"3xf64"}, "{offsets = array<i64: 4>, sizes = array<i64: 3>, strides = array<i64: -2>}"},
+       {"slice",
+        {"1x3xf64"},
+        {"1x0xf64"},
+        "{offsets = array<i64: 0, 0>, sizes = array<i64: 1, 0>, strides = array<i64: 1, 1>}"},
+       {"concat", {"2xf64", "3xf64"}, {"5xf64"}, "{axis = 0 : i64}"},
+       {"concat", {"2x1xf64", "2x3xf64", "2x0xf64"}, {"2x4xf64"}, "{axis = 1 : i64}"},
+       {"concat", {"2x3xf64", "dense<1.0> : tensor<1x3xf64>"}, {"3x3xf64"}, "{axis = 0 : i64}"},
+       {"pad", {"3xf64"}, {"6xf64"}, "{low = array<i64: 1>, high = array<i64: 2>, value = 3.0 : f64}"},
+       {"pad", {"4x2xf64"}, {"2x3xf64"}, "{low = array<i64: -1, 1>, high = array<i64: -1, 0>, value = 0.0 : f64}"},
+       {"pad", {"f64"}, {"f64"}, "{low = array<i64>, high = array<i64>, value = 0.0 : f64}"}});
+}
+
+void addGathers(Cases &cases) {
+  // Repeated and negative indices: contributions add up.
+  cases.insert(
+      cases.end(),
+      {{"gather", {"4x3xf64", "dense<[1, 1, -1]> : tensor<3xi64>"}, {"3x3xf64"}, "{axis = 0 : i64}"},
+       {"gather", {"2x4xf64", "dense<[[0, 3], [3, 3]]> : tensor<2x2xi32>"}, {"2x2x2xf64"}, "{axis = 1 : i64}"},
+       {"gather", {"4xf64", "dense<2> : tensor<i64>"}, {"f64"}, "{axis = 0 : i64}"},
+       {"gather_elements",
+        {"2x4xf64", "dense<[[0, 3, 3], [-1, 1, 3]]> : tensor<2x3xi64>"},
+        {"2x3xf64"},
+        "{axis = 1 : i64}"},
+       {"gather_elements", {"3xf64", "dense<[2, 2]> : tensor<2xi64>"}, {"2xf64"}, "{axis = 0 : i64}"},
+       {"gather_elements", {"3x2xf64", "dense<[[1, 0]]> : tensor<1x2xi64>"}, {"1x2xf64"}, "{axis = 0 : i64}"},
+       {"gather_nd",
+        {"3x4xf64", "dense<[[0, 1], [2, 3], [0, 1]]> : tensor<3x2xi64>"},
+        {"3xf64"},
+        "{batch_dims = 0 : i64}"},
+       {"gather_nd", {"3x4xf64", "dense<[[2], [-1]]> : tensor<2x1xi64>"}, {"2x4xf64"}, "{batch_dims = 0 : i64}"},
+       {"gather_nd", {"2x3x2xf64", "dense<[[0], [2]]> : tensor<2x1xi64>"}, {"2x2xf64"}, "{batch_dims = 1 : i64}"}});
+}
+
+void addReductions(Cases &cases) {
+  for (const char *op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+    cases.push_back({op, {"2x3xf64"}, {"2xf64"}, "{axes = array<i64: 1>}"});
+    cases.push_back({op, {"2x3x4xf64"}, {"1x3x1xf64"}, "{axes = array<i64: 0, 2>, keepdims}"});
+    cases.push_back({op, {"3xf64"}, {"f64"}, "{axes = array<i64: 0>}"});
+    cases.push_back({op, {"f64"}, {"f64"}, "{axes = array<i64>}"});
+  }
+  cases.push_back({"reduce_sum", {"0x3xf64"}, {"3xf64"}, "{axes = array<i64: 0>}"});
+}
+
+void addProducts(Cases &cases) {
+  cases.insert(
+      cases.end(),
+      {{"matmul", {"2x3xf64", "3x4xf64"}, {"2x4xf64"}},
+       {"matmul", {"2x3xf64", "4x3xf64", "4xf64"}, {"2x4xf64"}, "{trans_rhs}"},
+       {"matmul", {"3x2xf64", "3x4xf64"}, {"2x4xf64"}, "{trans_lhs}"},
+       {"matmul", {"3x2xf64", "4x3xf64"}, {"2x4xf64"}, "{trans_lhs, trans_rhs}"},
+       {"matmul", {"2x5x3xf64", "3x4xf64", "4xf64"}, {"2x5x4xf64"}},           // a linear layer
+       {"matmul", {"2x2x5x3xf64", "4x3xf64"}, {"2x2x5x4xf64"}, "{trans_rhs}"}, // torch's Linear
+       {"matmul", {"2x3x2xf64", "3x4xf64"}, {"2x2x4xf64"}, "{trans_lhs}"},     // rhs shared by a batch of transposes
+       {"matmul", {"2x3xf64", "5x3x4xf64", "4xf64"}, {"5x2x4xf64"}},           // lhs shared by the batch
+       {"matmul", {"2x1x2x3xf64", "5x3x4xf64"}, {"2x5x2x4xf64"}},              // leading dimensions broadcast
+       {"matmul", {"2x1x3x2xf64", "5x4x3xf64"}, {"2x5x2x4xf64"}, "{trans_lhs, trans_rhs}"},
+       {"matmul", {"1x1xf64", "1x1xf64", "1xf64"}, {"1x1xf64"}},
+       {"matmul", {"0x3xf64", "3x4xf64", "4xf64"}, {"0x4xf64"}}});
+}
+
+void addSoftmaxes(Cases &cases) {
+  for (const char *op : {"softmax", "log_softmax"}) {
+    cases.push_back({op, {"2x3xf64"}, {"2x3xf64"}, "{axis = 1 : i64}"});
+    cases.push_back({op, {"2x3x2xf64"}, {"2x3x2xf64"}, "{axis = 1 : i64}"});
+    cases.push_back({op, {"4xf64"}, {"4xf64"}, "{axis = 0 : i64, zero_masked}"});
+    cases.push_back({op, {"2x1xf64"}, {"2x1xf64"}, "{axis = 1 : i64}"});
+  }
+}
+
+void addNorms(Cases &cases) {
+  const std::string attributes = "{axis = 1 : i64, epsilon = 1.0e-2 : f64}";
+  cases.insert(
+      cases.end(),
+      {{"layer_norm", {"3x4xf64", "4xf64", "4xf64"}, {"3x4xf64", "3xf64", "3xf64"}, attributes},
+       {"layer_norm", {"2x2x3xf64", "2x3xf64"}, {"2x2x3xf64", "2xf64", "2xf64"}, attributes},
+       {"layer_norm", {"4xf64", "4xf64", "4xf64"}, {"4xf64", "f64", "f64"}, "{axis = 0 : i64, epsilon = 1.0e-2 : f64}"},
+       {"layer_norm", {"3x1xf64", "1xf64", "1xf64"}, {"3x1xf64", "3xf64", "3xf64"}, attributes},
+       {"rms_norm", {"3x4xf64", "4xf64"}, {"3x4xf64", "3xf64"}, attributes},
+       {"rms_norm", {"2x2x3xf64", "2x3xf64"}, {"2x2x3xf64", "2xf64"}, attributes},
+       {"rms_norm", {"4xf64", "4xf64"}, {"4xf64", "f64"}, "{axis = 0 : i64, epsilon = 1.0e-2 : f64}"},
+       {"rms_norm", {"3x1xf64", "1xf64"}, {"3x1xf64", "3xf64"}, attributes}});
+}
+
+void addAttention(Cases &cases) {
+  const std::string q = "1x2x3x4xf64", lse = "1x2x3xf64";
+  // Row 1 is masked entirely: zeros, with zero gradient.
+  const std::string rows =
+      "dense<[[[[true, false, true], [false, false, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>";
+  const std::string added = "dense<[[[[0.0, -1.0, 0.5]]]]> : tensor<1x1x1x3xf64>";
+  cases.insert(cases.end(), {{"attention", {q, q, q}, {q, lse}, "{scale = 0.5 : f64}"},
+                             {"attention", {q, q, q}, {q, lse}, "{scale = 0.5 : f64, causal}"},
+                             {"attention", {q, q, q, rows}, {q, lse}, "{scale = 0.5 : f64}"},
+                             {"attention", {q, q, q, added}, {q, lse}, "{scale = 0.7 : f64, causal}"},
+                             // Grouped queries, another key length, another value size.
+                             {"attention",
+                              {"2x4x2x3xf64", "2x2x5x3xf64", "2x2x5x1xf64"},
+                              {"2x4x2x1xf64", "2x4x2xf64"},
+                              "{scale = 1.0 : f64, causal}"},
+                             {"attention",
+                              {"1x1x1x1xf64", "1x1x1x1xf64", "1x1x1x1xf64"},
+                              {"1x1x1x1xf64", "1x1x1xf64"},
+                              "{scale = 1.0 : f64}"}});
+}
+
+void addLosses(Cases &cases) {
+  const std::string labels = "dense<[2, -100, 0]> : tensor<3xi64>";
+  cases.insert(
+      cases.end(),
+      {{"cross_entropy", {"3x4xf64", labels}, {"f64", "3xf64"}, "{ignore_index = -100 : i64}"},
+       {"cross_entropy", {"3x4xf64", labels}, {"f64", "3xf64"}, "{ignore_index = -100 : i64, sum}"},
+       {"cross_entropy", {"1x2xf64", "dense<1> : tensor<1xi32>"}, {"f64", "1xf64"}, "{ignore_index = 0 : i64}"},
+       {"dropout", {"4x8xf64"}, {"4x8xf64", "4x8xi1"}, "{ratio = 0.5 : f64, id = 3 : i64}"},
+       {"dropout", {"f64"}, {"f64", "i1"}, "{ratio = 0.25 : f64, id = 0 : i64}"},
+       {"dropout", {"1x7xf64"}, {"1x7xf64", "1x7xi1"}, "{ratio = 0.0 : f64, id = 1 : i64}"}});
+}
+
+} // namespace
+
+std::vector<Case> allCases() {
+  Cases cases;
+  for (auto add : {addUnary, addBinary, addMoves, addGathers, addReductions, addProducts, addSoftmaxes, addNorms,
+                   addAttention, addLosses})
+    add(cases);
+  return cases;
+}
+
+} // namespace zc::test

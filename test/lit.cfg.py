@@ -1,0 +1,23 @@
+# lit tests of dialects, passes and tools; a test has the stem of what it tests. `lit -v BUILD/test/dialects/graph` runs one room.
+import os
+import sys
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "zero-compile"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.zc_binary_root, "test")
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
+
+# %source is the repository, %build the build folder, %shared the exported models (feature `shared` where they are present).
+config.substitutions += [("%python", sys.executable), ("%source", config.zc_source_root), ("%build", config.zc_binary_root)]
+shared = os.environ.get("ZC_SHARED") or config.zc_shared or os.path.join(config.zc_source_root, "..", "shared")
+if os.path.isdir(shared):
+    config.available_features.add("shared")
+    config.substitutions.append(("%shared", os.path.realpath(shared)))
+
+llvm_config.use_default_substitutions()
+llvm_config.add_tool_substitutions(["zero-opt", "zero-translate", "zero-compile", "zero-run"],
+                                   [config.zc_tools_dir, config.llvm_tools_dir])
