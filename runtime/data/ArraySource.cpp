@@ -147,7 +147,11 @@ Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, cons
   if (!collection)
     return collection.error();
   std::vector<Array> arrays;
+  std::optional<int64_t> seen;
   for (const InputSpec &input : batch.inputs) {
+    arrays.emplace_back();
+    if (!input.used)
+      continue;
     auto array = collection->get(input.name);
     if (!array)
       return array.error();
@@ -156,15 +160,15 @@ Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, cons
     if (samples < 1)
       return makeError(Code::badInput, 874, "the array for graph input \"" + input.name + "\" has no samples",
                        options.data);
-    if (!arrays.empty() && samples != arrays[0].type.dims[0])
+    if (seen && samples != *seen)
       return makeError(Code::mismatch, 875,
                        "the array for graph input \"" + input.name + "\" has " + std::to_string(samples) +
-                           " samples but \"" + batch.inputs[0].name + "\" has " +
-                           std::to_string(arrays[0].type.dims[0]),
+                           " samples but those before it have " + std::to_string(*seen),
                        options.data);
-    arrays.push_back(std::move(*array));
+    seen = samples;
+    arrays.back() = std::move(*array);
   }
-  int64_t samples = arrays.empty() ? 1 : arrays[0].type.dims[0];
+  int64_t samples = seen.value_or(1);
   auto source = std::make_unique<ArraySource>(SampleOrder(samples, options.shuffle, options.seed), batch);
   source->arrays = std::move(arrays);
   return std::unique_ptr<InputSource>(std::move(source));
@@ -176,7 +180,7 @@ Result<std::unique_ptr<InputSource>> openSource(const DataOptions &options, cons
                      options.data.empty() ? "the run needs data" : "\"--data\" and \"--tokens\" exclude each other", "",
                      "give --data FILE.safetensors, --data FOLDER, or --tokens FILE");
   for (const InputSpec &input : batch.inputs)
-    if (BatchSpec::rowsOf(input) < 1 || input.type.numBytes() < 1)
+    if (input.used && (BatchSpec::rowsOf(input) < 1 || input.type.numBytes() < 1))
       return makeError(Code::unsupported, 877, "graph input \"" + input.name + "\" has no elements");
   return options.data.empty() ? openTokens(options, batch) : openArrays(options, batch);
 }

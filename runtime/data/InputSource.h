@@ -12,6 +12,7 @@ namespace zc::data {
 struct InputSpec {
   std::string name;
   TensorType type;
+  bool used = true; ///< some step loads it; others need no data
 };
 
 /// What the plan says about data. Row b of rank r at micro-step g of step s stands at position ((s*G+g)*W+r)*B+b.
@@ -23,8 +24,13 @@ struct BatchSpec {
 
   /// B of `input`; a scalar is one row.
   static int64_t rowsOf(const InputSpec &input) { return input.type.dims.empty() ? 1 : input.type.dims[0]; }
-  /// B of the first input: rows per rank and micro-step.
-  int64_t rows() const { return inputs.empty() ? 1 : rowsOf(inputs[0]); }
+  /// B of the first used input: rows per rank and micro-step.
+  int64_t rows() const {
+    for (const InputSpec &input : inputs)
+      if (input.used)
+        return rowsOf(input);
+    return 1;
+  }
   int64_t samplesPerStep() const { return worldSize * accumulation * rows(); }
 };
 

@@ -125,6 +125,10 @@ private:
 
 Status TokenSource::classify(const DataOptions &options) {
   for (const InputSpec &input : batch.inputs) {
+    if (!input.used) {
+      contents.push_back(Content::zeros);
+      continue;
+    }
     const KnownInput *found = nullptr;
     for (const KnownInput &known : kInputs)
       if (input.name == known.name)
@@ -149,6 +153,8 @@ Status TokenSource::classify(const DataOptions &options) {
                        "--tokens");
     contents.push_back(found->content);
   }
+  if (length == 0)
+    return makeError(Code::mismatch, 888, "the plan has no input that tokens could fill", "--tokens");
   shift = options.shiftLabels ? 1 : 0;
   return Status::success();
 }

@@ -1,0 +1,214 @@
+#include "runtime/train/Checkpoint.h"
+
+#include "runtime/base/File.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/train/Weights.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace zc::train {
+
+namespace fs = std::filesystem;
+
+/// Bytes that pass through a broadcast at a time.
+static constexpr int64_t kChunk = 1 << 20;
+
+/// Every parameter, whole, in plan order. A piece that only one rank has goes to rank 0, which alone writes.
+static Status saveWeights(RankExecutor &executor, Communicator &communicator, const std::string &path, int64_t step) {
+  const planpb::Plan &plan = executor.plan();
+  bool writes = communicator.rank() == 0;
+  std::optional<io::SafetensorsWriter> writer;
+  if (writes) {
+    std::vector<io::SafetensorsWriter::Tensor> tensors;
+    std::map<std::string, std::string> notes = {{"format", "pt"}, {"step", std::to_string(step)}};
+    for (const planpb::Parameter &parameter : plan.parameters()) {
+      TensorType type = typeOf(plan, parameter);
+      type.dtype = exactStore(plan, parameter).type;
+      tensors.push_back({parameter.name(), type});
+      for (const std::string &alias : parameter.tied())
+        notes["tied." + alias] = parameter.name();
+    }
+    auto created = io::SafetensorsWriter::create(path, std::move(tensors), notes);
+    if (!created)
+      return created.error();
+    writer = std::move(*created);
+  }
+  std::vector<char> chunk(size_t(kChunk), char(0));
+  for (const planpb::Parameter &parameter : plan.parameters()) {
+    Store store = exactStore(plan, parameter);
+    int64_t size = sizeOf(store.type);
+    auto *base = static_cast<const char *>(executor.slice(store.slice));
+    for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
+      Piece piece = pieceOf(plan, parameter, store, owner);
+      for (int64_t done = 0; done < piece.count * size; done += kChunk) {
+        int64_t now = std::min(kChunk, piece.count * size - done);
+        const char *from = base + piece.at * size + done;
+        if (store.sharded && owner != 0) {
+          if (communicator.rank() == owner)
+            std::memcpy(chunk.data(), from, size_t(now));
+          ZC_RETURN_IF_ERROR(communicator.broadcast({chunk.data(), uint64_t(now), owner}));
+          from = chunk.data();
+        }
+        if (writes)
+          ZC_RETURN_IF_ERROR(writer->append(from, now));
+      }
+    }
+  }
+  return writes ? writer->commit() : Status::success();
+}
+
+/// A slice that a rank's own file holds.
+namespace {
+struct Own {
+  std::string name;
+  uint32_t slice = 0;
+  TensorType type;
+};
+} // namespace
+
+/// Moments that all ranks have alike are rank 0's to write; buffers are every rank's, as their statistics may differ.
+static std::vector<Own> ownSlices(const planpb::Plan &plan, int rank) {
+  std::vector<Own> own;
+  for (int b = 0; b < plan.buckets_size(); ++b) {
+    const planpb::Bucket &bucket = plan.buckets(b);
+    if (!bucket.optimizer_sharded() && rank != 0)
+      continue;
+    int64_t elements = int64_t(bucket.padded()) / (bucket.optimizer_sharded() ? plan.world_size() : 1);
+    std::string name = "bucket-" + std::to_string(b) + ".moment";
+    if (bucket.moment1_slice() >= 0)
+      own.push_back({name + "1", uint32_t(bucket.moment1_slice()), {DType::f32, {elements}}});
+    if (bucket.moment2_slice() >= 0)
+      own.push_back({name + "2", uint32_t(bucket.moment2_slice()), {DType::f32, {elements}}});
+  }
+  for (int i = 0; i < plan.parameters_size(); ++i)
+    if (plan.parameters(i).bucket() < 0)
+      own.push_back(
+          {"buffer-" + std::to_string(i), uint32_t(plan.parameters(i).slice()), typeOf(plan, plan.parameters(i))});
+  return own;
+}
+
+static std::string rankFile(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
+
+static Result<Manifest::File> saveOwn(RankExecutor &executor, const std::string &folder) {
+  std::vector<Own> own = ownSlices(executor.plan(), executor.rank());
+  std::vector<io::SafetensorsWriter::Tensor> tensors;
+  for (const Own &each : own)
+    tensors.push_back({each.name, each.type});
+  std::string path = folder + "/" + rankFile(executor.rank());
+  auto writer = io::SafetensorsWriter::create(path, std::move(tensors), {});
+  if (!writer)
+    return writer.error();
+  for (const Own &each : own)
+    ZC_RETURN_IF_ERROR(writer->append(executor.slice(each.slice), each.type.numBytes()));
+  ZC_RETURN_IF_ERROR(writer->commit());
+  auto file = io::File::open(path);
+  if (!file)
+    return file.error();
+  auto hash = io::hashOf(*file);
+  if (!hash)
+    return hash.error();
+  return Manifest::File{uint64_t(file->size()), *hash};
+}
+
+/// The manifest goes first, so that a folder that is being removed can never be taken for a checkpoint.
+static Status removeCheckpoint(const std::string &folder) {
+  std::error_code failure;
+  fs::remove(folder + "/manifest.json", failure);
+  if (!failure)
+    fs::remove_all(folder, failure);
+  if (failure)
+    return io::errnoError(Code::io, 913, "cannot remove", folder, failure.value());
+  return Status::success();
+}
+
+/// `temporary`, whose files are on disk, becomes `folder`.
+static Status putInPlace(const std::string &temporary, const std::string &folder, const Manifest &manifest) {
+  ZC_RETURN_IF_ERROR(writeFileAtomically(temporary + "/manifest.json", toJson(manifest)));
+  std::error_code ignored;
+  if (fs::exists(folder, ignored))
+    ZC_RETURN_IF_ERROR(removeCheckpoint(folder));
+  if (std::rename(temporary.c_str(), folder.c_str()) != 0)
+    return io::errnoError(Code::io, 914, "cannot put in place", folder, errno);
+  return io::syncFolder(io::folderOf(folder));
+}
+
+static Status prepareFolder(const std::string &temporary) {
+  std::error_code ignored;
+  fs::remove_all(temporary, ignored);
+  return io::makeFolder(temporary);
+}
+
+Status saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest, const std::string &out,
+                      const std::string &name, int64_t keep) {
+  std::string folder = out + "/" + name, temporary = folder + ".tmp";
+  bool leads = communicator.rank() == 0;
+  if (leads)
+    ZC_RETURN_IF_ERROR(prepareFolder(temporary));
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  auto own = saveOwn(executor, temporary);
+  if (!own)
+    return own.error();
+  ZC_RETURN_IF_ERROR(saveWeights(executor, communicator, temporary + "/weights.safetensors", manifest.step));
+  std::vector<Manifest::File> files(size_t(communicator.worldSize()), Manifest::File());
+  ZC_RETURN_IF_ERROR(communicator.allGather({&*own, files.data(), sizeof *own}));
+  if (!leads)
+    return communicator.barrier();
+  for (int rank = 0; rank < communicator.worldSize(); ++rank)
+    manifest.files[rankFile(rank)] = files[size_t(rank)];
+  auto weights = io::File::open(temporary + "/weights.safetensors");
+  if (!weights)
+    return weights.error();
+  auto hash = io::hashOf(*weights);
+  if (!hash)
+    return hash.error();
+  manifest.files["weights.safetensors"] = {uint64_t(weights->size()), *hash};
+  ZC_RETURN_IF_ERROR(putInPlace(temporary, folder, manifest));
+  std::vector<std::string> all = listCheckpoints(out);
+  for (size_t i = size_t(keep); keep > 0 && i < all.size(); ++i)
+    ZC_RETURN_IF_ERROR(removeCheckpoint(all[i]));
+  return communicator.barrier();
+}
+
+Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest) {
+  const planpb::Plan &plan = executor.plan();
+  auto values = InitialValues::fromSafetensors(plan, manifest.folder + "/weights.safetensors");
+  if (!values)
+    return values.error();
+  ZC_RETURN_IF_ERROR(loadWeights(executor, *values));
+  for (int rank : {0, executor.rank()}) {
+    auto file = io::SafetensorsFile::open(manifest.folder + "/" + rankFile(rank));
+    if (!file)
+      return file.error();
+    for (const Own &own : ownSlices(plan, rank)) {
+      const io::SafetensorsEntry *entry = file->find(own.name);
+      if (!entry || !(entry->type == own.type))
+        return makeError(Code::corrupt, 915, "\"" + own.name + "\" is missing or of another shape",
+                         file->file().path());
+      ZC_RETURN_IF_ERROR(file->file().readAt(executor.slice(own.slice), entry->bytes, entry->offset));
+    }
+  }
+  return Status::success();
+}
+
+std::vector<std::string> listCheckpoints(const std::string &out) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code failure;
+  fs::directory_iterator entries(out, failure), end;
+  for (; !failure && entries != end; entries.increment(failure)) {
+    std::string name = entries->path().filename().string(), digits = name.substr(std::min<size_t>(5, name.size()));
+    if (name.compare(0, 5, "step-") == 0 && !digits.empty() && digits.size() < 18 &&
+        digits.find_first_not_of("0123456789") == std::string::npos)
+      found.emplace_back(std::stoll(digits), out + "/" + name);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> folders;
+  for (auto &[step, folder] : found)
+    folders.push_back(std::move(folder));
+  return folders;
+}
+
+} // namespace zc::train

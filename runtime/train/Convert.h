@@ -1,0 +1,18 @@
+//===- Convert.h - elements from one type to another ---------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Tensor.h"
+
+namespace zc::train {
+
+/// The types are equal, or both are floating.
+bool convertible(DType from, DType to);
+/// `count` elements; rounds to nearest even; `from` and `to` must not overlap and be convertible.
+void convert(const void *from, DType fromType, void *to, DType toType, int64_t count);
+
+/// IEEE half precision.
+float fromF16(uint16_t bits);
+uint16_t toF16(float value);
+
+} // namespace zc::train

@@ -1,0 +1,33 @@
+//===- Layout.h - where a parameter's elements lie on a rank ---------------------------===//
+#pragma once
+
+#include "runtime/base/Tensor.h"
+#include "runtime/plan/plan.pb.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace zc::train {
+
+DType dtypeOf(planpb::Type type);
+TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
+
+/// A persistent slice that holds a parameter's values on every rank, whole or this rank's shard of its bucket.
+struct Store {
+  uint32_t slice = 0;
+  DType type = DType::f32;
+  bool sharded = false;
+};
+/// Every place that holds the values: the parameter itself, and the fp32 master copy where there is one.
+std::vector<Store> storesOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
+/// The most exact of them: the master copy, else the parameter itself.
+Store exactStore(const planpb::Plan &plan, const planpb::Parameter &parameter);
+
+/// Elements [first, first + count) of a parameter, which stand at element `at` of a store on one rank.
+struct Piece {
+  int64_t first = 0, count = 0, at = 0;
+};
+/// What rank `rank` holds; count 0 when nothing.
+Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
+
+} // namespace zc::train

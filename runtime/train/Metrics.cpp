@@ -1,0 +1,86 @@
+#include "runtime/train/Metrics.h"
+
+#include "runtime/base/File.h"
+#include "runtime/io/File.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace zc::train {
+
+namespace {
+struct Number {
+  explicit Number(double value) {
+    if (std::isfinite(value))
+      std::snprintf(text, sizeof text, "%.17g", value);
+  }
+  char text[32] = "null";
+};
+} // namespace
+
+std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer) {
+  double rate = record.seconds > 0 ? double(record.samples) / record.seconds : 0;
+  int length = std::snprintf(buffer.data(), buffer.size(),
+                             "{\"step\":%lld,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_seconds\":%s,"
+                             "\"samples_per_second\":%s,\"skipped\":%s}",
+                             static_cast<long long>(record.step), Number(record.loss).text,
+                             Number(record.gradNorm.value_or(NAN)).text, Number(record.lr).text,
+                             Number(record.seconds).text, Number(rate).text, record.skipped ? "true" : "false");
+  return {buffer.data(), size_t(length)};
+}
+
+MetricsFile::~MetricsFile() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+/// The leading lines whose steps are 1 to `lastStep`; what a killed run wrote after its last checkpoint is dropped.
+static std::string linesUpTo(const std::string &text, int64_t lastStep) {
+  size_t at = 0;
+  for (int64_t step = 1; step <= lastStep; ++step) {
+    std::string lead = "{\"step\":" + std::to_string(step) + ",";
+    size_t end = text.find('\n', at);
+    if (end == std::string::npos || text.compare(at, lead.size(), lead) != 0)
+      break;
+    at = end + 1;
+  }
+  return text.substr(0, at);
+}
+
+Status MetricsFile::open(const std::string &path, int64_t lastStep) {
+  std::string kept;
+  if (lastStep > 0)
+    if (auto old = readFile(path, uint64_t(1) << 32))
+      kept = linesUpTo(*old, lastStep);
+  ZC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
+  fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (fd < 0)
+    return io::errnoError(Code::io, 910, "cannot open", path, errno);
+  return Status::success();
+}
+
+void MetricsFile::append(const StepRecord &record) {
+  if (errnum != 0 || fd < 0)
+    return;
+  std::array<char, 512> buffer;
+  std::string_view line = toJson(record, buffer);
+  buffer[line.size()] = '\n';
+  const char *cursor = buffer.data();
+  size_t left = line.size() + 1;
+  while (left > 0) {
+    ssize_t put = ::write(fd, cursor, left);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0) {
+      errnum = put == 0 ? ENOSPC : errno;
+      return;
+    }
+    cursor += put;
+    left -= size_t(put);
+  }
+}
+
+} // namespace zc::train

@@ -1,0 +1,44 @@
+#include "runtime/train/Train.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace zc::train {
+
+using Json = nlohmann::ordered_json;
+
+static const char *tierName(planpb::Tier tier) {
+  static constexpr const char *kNames[] = {"device", "host", "nvme"};
+  return tier >= 0 && tier <= planpb::NVME ? kNames[tier] : "other";
+}
+
+static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+std::string toJson(const RunReport &report) {
+  Json peak = Json::object();
+  for (const ArenaUse &arena : report.arenas)
+    peak[tierName(arena.tier)] = {{"planned", arena.planned}, {"measured", arena.resident}};
+  double perSecond = report.seconds > 0 ? 1 / report.seconds : 0;
+  Json all = {{"loss", number(report.last.loss)},
+              {"grad_norm", report.last.gradNorm ? number(*report.last.gradNorm) : Json(nullptr)},
+              {"step", report.last.step},
+              {"steps", report.steps},
+              {"seconds", report.seconds},
+              {"samples_per_second", double(report.samples) * perSecond}};
+  if (report.tokens > 0)
+    all["tokens_per_second"] = double(report.tokens) * perSecond;
+  all["peak_bytes"] = peak;
+  const Traffic &traffic = report.traffic;
+  all["traffic"] = {{"gather", traffic.gather},
+                    {"reduce_scatter", traffic.reduceScatter},
+                    {"all_reduce", traffic.allReduce},
+                    {"inter_node", traffic.interNode},
+                    {"intra_node", traffic.intraNode}};
+  if (report.steadyAllocations)
+    all["steady_allocations"] = *report.steadyAllocations;
+  all["out"] = report.out;
+  all["final"] = report.final;
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+} // namespace zc::train

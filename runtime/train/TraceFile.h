@@ -1,0 +1,31 @@
+//===- TraceFile.h - a Chrome trace of some steps ------------------------------------------------===//
+#pragma once
+
+#include "runtime/exec/Executor.h"
+#include "runtime/train/Options.h"
+
+#include <mutex>
+#include <vector>
+
+namespace zc::train {
+
+/// Collects the events of the steps that `--trace FROM:TO` names, of all ranks, for chrome://tracing and Perfetto.
+class TraceFile {
+public:
+  /// Events per queue that an executor must keep so that none of the steps is lost; 0 without a trace.
+  static size_t capacity(const planpb::Plan &plan, const RunOptions &options);
+  /// Called by every rank after each step.
+  void collect(const RunOptions &options, RankExecutor &executor, int64_t step);
+  /// Process: rank; thread: queue; name: ONNX node. Nothing when nothing was collected. Errors: io.
+  Status write(const planpb::Plan &plan, const std::string &path) const;
+
+private:
+  struct Events {
+    int rank = 0;
+    std::vector<TraceEvent> events;
+  };
+  std::mutex lock;
+  std::vector<Events> collected;
+};
+
+} // namespace zc::train

@@ -1,0 +1,194 @@
+#include "runtime/train/Weights.h"
+
+#include "runtime/io/Safetensors.h"
+#include "runtime/train/Convert.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <vector>
+
+namespace zc::train {
+
+Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t hash) {
+  auto file = io::File::open(path);
+  if (!file) {
+    Error error = file.error();
+    error.note = "the weights are read from the model that the plan was compiled from";
+    return error;
+  }
+  bool same = uint64_t(file->size()) == bytes;
+  if (same) {
+    auto now = io::hashOf(*file);
+    if (!now)
+      return now.error();
+    same = *now == hash;
+  }
+  if (!same)
+    return makeError(Code::mismatch, 903, "\"" + path + "\" has changed since it was compiled", "",
+                     "compile it again, or put the old file back");
+  return file;
+}
+
+/// Files of a model, each opened once.
+namespace {
+class ModelFiles {
+public:
+  explicit ModelFiles(const planpb::Model &model) : model(model), folder(io::folderOf(model.path())) {}
+
+  Result<std::shared_ptr<io::File>> get(const std::string &name) {
+    auto &file = files[name];
+    if (file)
+      return file;
+    auto opened = name == io::fileNameOf(model.path()) ? openModel(model.path(), model.bytes(), model.hash())
+                                                       : io::File::openBeneath(folder, name);
+    if (!opened)
+      return opened.error();
+    file = std::make_shared<io::File>(std::move(*opened));
+    return file;
+  }
+
+private:
+  const planpb::Model &model;
+  std::string folder;
+  std::map<std::string, std::shared_ptr<io::File>> files;
+};
+} // namespace
+
+static Error wrongSize(const planpb::Parameter &parameter, int64_t needed, uint64_t has) {
+  return makeError(Code::corrupt, 904,
+                   "parameter \"" + parameter.name() + "\" needs " + std::to_string(needed) +
+                       " bytes but its source has " + std::to_string(has));
+}
+
+Result<InitialValues> InitialValues::fromModel(const planpb::Plan &plan) {
+  InitialValues values;
+  ModelFiles files(plan.model());
+  // External data may lie beside an edited model: the model itself is checked even when all weights are outside it.
+  for (const planpb::Parameter &parameter : plan.parameters())
+    if (parameter.has_source()) {
+      auto model = files.get(io::fileNameOf(plan.model().path()));
+      if (!model)
+        return model.error();
+      break;
+    }
+  for (const planpb::Parameter &parameter : plan.parameters()) {
+    TensorType type = typeOf(plan, parameter);
+    Entry entry;
+    entry.type = type.dtype;
+    if (parameter.initial_case() == planpb::Parameter::kSource) {
+      const planpb::Source &source = parameter.source();
+      entry.type = dtypeOf(source.type());
+      int64_t needed = type.numElements() * sizeOf(entry.type);
+      if (uint64_t(needed) != source.bytes())
+        return wrongSize(parameter, needed, source.bytes());
+      auto file = files.get(source.file());
+      if (!file)
+        return file.error();
+      uint64_t size = uint64_t((*file)->size());
+      if (source.bytes() > size || source.offset() > size - source.bytes())
+        return makeError(Code::badInput, 905,
+                         "parameter \"" + parameter.name() + "\" lies at byte " + std::to_string(source.offset()) +
+                             ", beyond the end of the file",
+                         (*file)->path());
+      entry.file = *file;
+      entry.offset = int64_t(source.offset());
+    } else {
+      if (int64_t(parameter.inline_().size()) != type.numBytes())
+        return wrongSize(parameter, type.numBytes(), parameter.inline_().size());
+      entry.inlined = &parameter.inline_();
+    }
+    values.entries.push_back(std::move(entry));
+  }
+  return values;
+}
+
+/// The parameter's tensor under its own or a tied name.
+static const io::SafetensorsEntry *lookUp(const io::SafetensorsFile &table, const planpb::Parameter &parameter) {
+  const io::SafetensorsEntry *found = table.find(parameter.name());
+  for (int i = 0; !found && i < parameter.tied_size(); ++i)
+    found = table.find(parameter.tied(i));
+  return found;
+}
+
+Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, const std::string &path) {
+  auto table = io::SafetensorsFile::open(path);
+  if (!table)
+    return table.error();
+  InitialValues values;
+  std::vector<std::string> problems;
+  for (const planpb::Parameter &parameter : plan.parameters()) {
+    TensorType type = typeOf(plan, parameter);
+    Entry entry;
+    if (const io::SafetensorsEntry *found = lookUp(*table, parameter)) {
+      entry.offset = found->offset;
+      entry.type = found->type.dtype;
+      if (found->type.dims != type.dims || !convertible(entry.type, type.dtype))
+        problems.push_back("\"" + parameter.name() + "\" has another shape or type");
+    } else {
+      problems.push_back("\"" + parameter.name() + "\" is missing");
+    }
+    values.entries.push_back(std::move(entry));
+  }
+  if (!problems.empty()) {
+    Error error = makeError(Code::mismatch, 906,
+                            std::to_string(problems.size()) + " of " + std::to_string(plan.parameters_size()) +
+                                " parameters do not fit the weights",
+                            path);
+    for (size_t i = 0; i < problems.size() && i < 5; ++i)
+      error.note += (i ? ", " : "") + problems[i];
+    if (problems.size() > 5)
+      error.note += ", ...";
+    return error;
+  }
+  auto file = std::make_shared<io::File>(table->takeFile());
+  for (Entry &entry : values.entries)
+    entry.file = file;
+  return values;
+}
+
+Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as, void *to) const {
+  const Entry &entry = entries[size_t(parameter)];
+  int64_t size = sizeOf(entry.type);
+  if (entry.inlined) {
+    convert(entry.inlined->data() + first * size, entry.type, to, as, count);
+    return Status::success();
+  }
+  if (entry.type == as)
+    return entry.file->readAt(to, count * size, entry.offset + first * size);
+  constexpr int64_t kChunk = 65536;
+  std::vector<char> buffer(size_t(std::min(count, kChunk) * size));
+  auto *out = static_cast<char *>(to);
+  for (int64_t done = 0; done < count; done += kChunk) {
+    int64_t now = std::min(kChunk, count - done);
+    ZC_RETURN_IF_ERROR(entry.file->readAt(buffer.data(), now * size, entry.offset + (first + done) * size));
+    convert(buffer.data(), entry.type, out + done * sizeOf(as), as, now);
+  }
+  return Status::success();
+}
+
+static void clear(RankExecutor &executor, int32_t slice) {
+  if (slice >= 0)
+    std::memset(executor.slice(uint32_t(slice)), 0, size_t(executor.plan().slices(slice).bytes()));
+}
+
+Status loadWeights(RankExecutor &executor, const InitialValues &values) {
+  const planpb::Plan &plan = executor.plan();
+  for (const planpb::Bucket &bucket : plan.buckets())
+    for (int32_t slice :
+         {bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
+      clear(executor, slice);
+  for (int i = 0; i < plan.parameters_size(); ++i) {
+    const planpb::Parameter &parameter = plan.parameters(i);
+    for (const Store &store : storesOf(plan, parameter)) {
+      Piece piece = pieceOf(plan, parameter, store, executor.rank());
+      auto *base = static_cast<char *>(executor.slice(store.slice));
+      Status status = values.read(i, piece.first, piece.count, store.type, base + piece.at * sizeOf(store.type));
+      if (!status.ok())
+        return status;
+    }
+  }
+  return Status::success();
+}
+
+} // namespace zc::train

@@ -1,0 +1,42 @@
+//===- Weights.h - a run's first weights ------------------------------------------------===//
+#pragma once
+
+#include "runtime/exec/Executor.h"
+#include "runtime/io/File.h"
+#include "runtime/train/Layout.h"
+
+#include <memory>
+
+namespace zc::train {
+
+/// Where each parameter's values come from, checked against the plan when opened. Reads only what it is asked for, from
+/// any thread.
+class InitialValues {
+public:
+  /// From the model file, the external data beneath its folder, and the plan itself.
+  /// Errors: mismatch (the model is not the one that was compiled), badInput, corrupt.
+  static Result<InitialValues> fromModel(const planpb::Plan &plan);
+  /// From a safetensors file with one tensor per parameter (or one of its tied names).
+  /// Errors: mismatch (missing or of another shape; the first are listed), badInput.
+  static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
+
+  /// Elements [first, first + count) of a parameter, converted.
+  Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;
+
+private:
+  struct Entry {
+    std::shared_ptr<io::File> file; ///< null: `inlined`
+    int64_t offset = 0;
+    DType type = DType::f32;
+    const std::string *inlined = nullptr; ///< in the plan, which outlives this
+  };
+  std::vector<Entry> entries; ///< by parameter
+};
+
+/// Opens the model a plan was compiled from. Errors: badInput, mismatch when its size or XXH3-64 is not as recorded.
+Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t hash);
+
+/// Puts this rank's part of every parameter in place, in every store; padding and optimizer moments become zero.
+Status loadWeights(RankExecutor &executor, const InitialValues &values);
+
+} // namespace zc::train
