@@ -1,13 +1,23 @@
-#include "kernels/cpu/Support.h"
+#include "kernels/cpu/fast/Fast.h"
 
 namespace zc {
 
-void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
+static void addPlain(KernelRegistry &registry) {
   for (auto add : {cpu::addElementwise, cpu::addActivation, cpu::addCast, cpu::addMove, cpu::addConstant, cpu::addIndex,
                    cpu::addReduce, cpu::addMatmul, cpu::addNorm, cpu::addSoftmax, cpu::addAttention,
                    cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics})
     add(registry);
-  (void)referenceOnly;
+}
+
+void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
+  addPlain(registry);
+  if (referenceOnly)
+    return;
+  auto plain = std::make_shared<KernelRegistry>();
+  addPlain(*plain);
+  cpu::Overlay overlay(registry, plain);
+  for (auto add : {cpu::addFastMatmul})
+    add(overlay);
 }
 
 } // namespace zc

@@ -1,0 +1,101 @@
+#include "kernels/cpu/fast/MatmulDnnl.h"
+
+#include <dnnl.hpp>
+#include <omp.h>
+#include <string>
+
+namespace zc::cpu {
+namespace {
+
+using dnnl::memory;
+
+/// oneDNN opens teams of the calling thread's setting, when primitives are made and when they run.
+class TeamOf {
+public:
+  explicit TeamOf(int threads) : before(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~TeamOf() { omp_set_num_threads(before); }
+  TeamOf(const TeamOf &) = delete;
+  TeamOf &operator=(const TeamOf &) = delete;
+
+private:
+  int before;
+};
+
+const dnnl::engine &cpuEngine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+/// [batches, rows, columns] stored row by row, or column by column if transposed.
+memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool transposed) {
+  memory::dims dims = {batches, rows, columns};
+  memory::dims strides = transposed ? memory::dims{rows * columns, 1, rows} : memory::dims{rows * columns, columns, 1};
+  if (batches == 1) {
+    dims.erase(dims.begin());
+    strides.erase(strides.begin());
+  }
+  return {dims, memory::data_type::bf16, strides};
+}
+
+class Product : public MatmulDnnl {
+public:
+  Product(const MatmulShape &s, int64_t batches, int threads) : threads(threads), stream(cpuEngine()) {
+    TeamOf team(threads);
+    memory::desc lhs = describe(batches, s.m, s.k, s.transLhs), rhs = describe(batches, s.k, s.n, s.transRhs);
+    memory::desc out = describe(batches, s.m, s.n, false), bias = describe(batches == 1 ? 1 : batches, 1, s.n, false);
+    if (batches > 1)
+      bias = {{1, 1, s.n}, memory::data_type::bf16, memory::dims{s.n, s.n, 1}};
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    auto desc = s.hasBias ? dnnl::matmul::desc(lhs, rhs, bias, out) : dnnl::matmul::desc(lhs, rhs, out);
+    dnnl::matmul::primitive_desc primitiveDesc(desc, attributes, cpuEngine());
+    implementation = primitiveDesc.impl_info_str();
+    primitive = dnnl::matmul(primitiveDesc);
+    auto unset = [](const memory::desc &d) { return memory(d, cpuEngine(), nullptr); };
+    arguments = {{DNNL_ARG_SRC, unset(lhs)}, {DNNL_ARG_WEIGHTS, unset(rhs)}, {DNNL_ARG_DST, unset(out)}};
+    if (s.hasBias)
+      arguments.emplace(DNNL_ARG_BIAS, unset(bias));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(primitiveDesc.scratchpad_desc(), cpuEngine()));
+  }
+
+  bool isOptimised() const { return implementation.rfind("ref", 0) != 0; }
+
+  Status run(const void *lhs, const void *rhs, const void *bias, void *out) override {
+    // oneDNN reports failure by exceptions; none may leave a kernel.
+    try {
+      TeamOf team(threads);
+      arguments[DNNL_ARG_SRC].set_data_handle(const_cast<void *>(lhs));
+      arguments[DNNL_ARG_WEIGHTS].set_data_handle(const_cast<void *>(rhs));
+      arguments[DNNL_ARG_DST].set_data_handle(out);
+      if (auto it = arguments.find(DNNL_ARG_BIAS); it != arguments.end())
+        it->second.set_data_handle(const_cast<void *>(bias));
+      primitive.execute(stream, arguments);
+      stream.wait();
+    } catch (const std::exception &failure) {
+      return makeError(Code::internal, 705, std::string("matrix product failed in oneDNN: ") + failure.what());
+    }
+    return Status::success();
+  }
+
+private:
+  int threads;
+  dnnl::stream stream;
+  dnnl::matmul primitive;
+  std::string implementation;
+  std::unordered_map<int, memory> arguments;
+};
+
+} // namespace
+
+std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads) {
+  try {
+    auto product = std::make_unique<Product>(shape, batches, threads);
+    if (product->isOptimised())
+      return product;
+  } catch (const std::exception &) {
+    // No implementation for this CPU or shape: the caller has another way.
+  }
+  return nullptr;
+}
+
+} // namespace zc::cpu
