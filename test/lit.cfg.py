@@ -12,12 +12,16 @@ config.test_exec_root = os.path.join(config.zc_binary_root, "test")
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
 
 # %source is the repository, %build the build folder, %shared the exported models (feature `shared` where they are present).
-config.substitutions += [("%python", sys.executable), ("%source", config.zc_source_root), ("%build", config.zc_binary_root)]
+config.substitutions += [("%python", sys.executable), ("%source", config.zc_source_root), ("%build", config.zc_binary_root),
+                         ("%mlir_include", config.mlir_include)]
 shared = os.environ.get("ZC_SHARED") or config.zc_shared or os.path.join(config.zc_source_root, "..", "shared")
 if os.path.isdir(shared):
     config.available_features.add("shared")
     config.substitutions.append(("%shared", os.path.realpath(shared)))
 
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
-llvm_config.add_tool_substitutions(["zero-opt", "zero-translate", "zero-compile", "zero-run"],
-                                   [config.zc_tools_dir, config.llvm_tools_dir])
+tools = ["zero-opt", "zero-translate", "zero-compile", "zero-run"]
+built = [tool for tool in tools if os.path.exists(os.path.join(config.zc_tools_dir, tool))]
+config.available_features.update(built)
+llvm_config.add_tool_substitutions(built + ["llvm-tblgen"], [config.zc_tools_dir, config.llvm_tools_dir])

@@ -17,6 +17,14 @@ def Graph_Dialect : Dialect {
 
     A module holds `graph.parameter`s and up to two `graph.program`s: `micro`, run once per accumulation micro-step
     (forward and backward), and `update`, run once per step (norm, clipping, optimizer).
+
+    Constraints carry labels, which stand in the ops' descriptions and in the errors. These hold for many ops:
+    - `shape_c1` no dimension is negative; `shape_c2` a tensor has fewer than 2^48 elements; `shape_c3` its element type
+      is one a tensor can have.
+    - `element_c1` operands that are combined have one element type.
+    - `axis_c1` an axis is in [0, rank).
+    - `symbol_c1` the named parameter exists; `symbol_c2` has the op's type; `symbol_c3` has the role the op works on.
+    - `phase_c1` the op stands in a program of its phase.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

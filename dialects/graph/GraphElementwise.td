@@ -10,7 +10,8 @@ class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> t
     : Graph_SameTypeOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = "y = " # formula # ", elementwise";
   let description = "Result type is the operand's.\n\n```mlir\n%y = graph." # mnemonic
-      # " %x : (tensor<4xf32>) -> tensor<4xf32>\n```";
+      # !subst("ELEMENT", !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32"),
+               " %x : (tensor<4xELEMENT>) -> tensor<4xELEMENT>\n```");
   let arguments = (ins operand:$input);
   let results = (outs operand:$result);
 }
@@ -38,7 +39,7 @@ def Graph_NotOp : Graph_UnaryOp<"not", Graph_BoolTensor, "not x">;
 
 def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel]> {
   let summary = "y = x != x, elementwise";
-  let description = "```mlir\n%y = graph.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>\n```";
+  let description = "True for NaN.\n\n```mlir\n%y = graph.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>\n```";
   let arguments = (ins Graph_FloatTensor:$input);
   let results = (outs Graph_BoolTensor:$result);
 }
@@ -58,14 +59,14 @@ def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, DeclareOpI
 
 def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of gelu: grad * gelu'(input)";
-  let description = "```mlir\n%d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let description = "Created by differentiate.\n\n```mlir\n%d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, UnitAttr:$tanh);
   let results = (outs Graph_FloatTensor:$result);
 }
 
 def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of silu: grad * silu'(input)";
-  let description = "```mlir\n%d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let description = "Created by differentiate.\n\n```mlir\n%d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$result);
 }
@@ -89,7 +90,7 @@ def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel]> {
 class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula, list<Trait> traits = []>
     : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = formula # ", elementwise with numpy broadcasting";
-  let description = "Operands have one element type and shapes that broadcast (`broadcast_c1`).\n\n```mlir\n%y = graph." # mnemonic
+  let description = "Operands have one element type (`element_c1`) and shapes that broadcast (`broadcast_c1`).\n\n```mlir\n%y = graph." # mnemonic
       # " %a, %b : (tensor<2x3x" # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">, tensor<3x"
       # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">) -> tensor<2x3x"
       # !cond(!eq(!repr(result_), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">\n```";
@@ -120,7 +121,7 @@ def Graph_XorOp : Graph_LogicOp<"xor", "a xor b">;
 
 def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel]> {
   let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";
-  let description = "```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
+  let description = "The three shapes broadcast (`broadcast_c1`); a and b have one element type (`element_c1`).\n\n```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
 }

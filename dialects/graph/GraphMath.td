@@ -7,8 +7,8 @@ include "dialects/graph/GraphBase.td"
 def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_CostedKernel]> {
   let summary = "op(lhs) op(rhs) + bias, batched";
   let description = [{
-    Rank >= 2. op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
-    (`matmul_c2`). `bias`, one row of N elements, is added to every row. Sums in fp32 for bf16 operands.
+    Ranks are 2 or more (`matmul_c1`). op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
+    (`matmul_c2`); the contracted dimensions are equal (`matmul_c3`). `bias`, N elements (`matmul_c4`), is added to every row. Sums in fp32 for bf16 operands.
 
     ```mlir
     %y = graph.matmul %a, %b {trans_rhs} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
@@ -31,7 +31,7 @@ def Graph_LogSoftmaxOp : Graph_SoftmaxLikeOp<"log_softmax", "x - log sum e^x">;
 
 class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<mnemonic, [Graph_ElementwiseKernel]> {
   let summary = formula # " along `axis`";
-  let description = "```mlir\n%d = graph." # mnemonic
+  let description = "`grad` has the output's type (`softmax_grad_c1`). Created by differentiate.\n\n```mlir\n%d = graph." # mnemonic
       # " %g, %y {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$output, I64Attr:$axis);
   let results = (outs Graph_FloatTensor:$result);
@@ -42,7 +42,7 @@ def Graph_LogSoftmaxGradOp : Graph_SoftmaxGradLikeOp<"log_softmax_grad", "g - e^
 def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_Kernel]> {
   let summary = "(x - mean) / sqrt(var + epsilon) * scale + bias over dimensions axis..";
   let description = [{
-    ONNX LayerNormalization-17. `scale` and `bias` have shape input[axis:]. `mean` and `inv_std` have one fp32 element
+    ONNX LayerNormalization-17. `scale` has shape input[axis:] (`norm_c1`), `bias` its type (`norm_c2`). `mean` and `inv_std` have one fp32 element
     per row (shape input[:axis]); statistics are computed in fp32 (f64 for f64).
 
     ```mlir
@@ -57,6 +57,8 @@ def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_Kernel]> {
 def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
   let summary = "gradients of layer_norm: d_input, d_scale, d_bias";
   let description = [{
+    `grad` has the input's type (`norm_c3`), the statistics those layer_norm gives (`norm_c4`). Created by differentiate.
+
     ```mlir
     %dx, %ds, %db = graph.layer_norm_grad %g, %x, %s, %m, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
     ```
@@ -69,7 +71,7 @@ def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
 def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_Kernel]> {
   let summary = "x / sqrt(mean x^2 + epsilon) * scale over dimensions axis..";
   let description = [{
-    ONNX RMSNormalization-23; statistics as in layer_norm.
+    ONNX RMSNormalization-23; scale (`norm_c1`) and statistics as in layer_norm.
 
     ```mlir
     %y, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
@@ -82,6 +84,8 @@ def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_Kernel]> {
 def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let summary = "gradients of rms_norm: d_input, d_scale";
   let description = [{
+    Constraints `norm_c1`, `norm_c3`, `norm_c4` as in layer_norm_grad. Created by differentiate.
+
     ```mlir
     %dx, %ds = graph.rms_norm_grad %g, %x, %s, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
     ```
@@ -94,8 +98,10 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
 def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
-    query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], Hk divides H (grouped queries). `mask` is bool (false =
-    masked out) or float (added; not differentiated), rank 4, each dimension 1 or that of [B, H, S, L]. `causal` masks
+    query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
+    (`attention_c2`); Hk divides H, for grouped queries (`attention_c3`); key has the query's D (`attention_c4`) and the
+    value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added; not differentiated)
+    (`attention_c7`), rank 4, each dimension 1 or that of [B, H, S, L] (`attention_c6`). `causal` masks
     key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
     fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored.
 
@@ -111,6 +117,9 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
 def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_CostedKernel]> {
   let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
   let description = [{
+    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). Created by
+    differentiate.
+
     ```mlir
     %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
     ```
@@ -124,8 +133,9 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_CostedKernel
 def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel]> {
   let summary = "mean or sum of -log softmax(logits)[label] over rows whose label is not ignored";
   let description = [{
-    ONNX SoftmaxCrossEntropyLoss-13 with reduction mean (default) or sum. logits [N, C], labels [N] in [0, C) or equal to
-    `ignore_index`; others are a run-time error. `loss` is fp32; `lse` [N] is each row's log-sum-exp. All rows ignored: NaN, as torch.
+    ONNX SoftmaxCrossEntropyLoss-13 with reduction mean (default) or sum. logits [N, C] (`cross_entropy_c1`), labels [N]
+    (`cross_entropy_c2`) in [0, C) or equal to `ignore_index`; others are a run-time error. `loss` is fp32 (f64 for f64
+    logits), `lse` [N], of its type, is each row's log-sum-exp. All rows ignored: NaN, as torch.
 
     ```mlir
     %loss, %lse = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<4xf32>)
@@ -138,7 +148,8 @@ def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel]> {
 def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [DeclareOpInterfaceMethods<KernelOp, ["mayOverwrite"]>]> {
   let summary = "gradient of cross_entropy: (softmax(logits) - onehot(label)) * grad / count";
   let description = [{
-    Ignored rows get zeros. May overwrite the logits (operand 1).
+    `grad` and `lse` have the types of cross_entropy's results (`cross_entropy_c3`, `cross_entropy_c4`). Ignored rows get
+    zeros. May overwrite the logits (operand 1). Created by differentiate.
 
     ```mlir
     %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x8xf32>
@@ -153,7 +164,7 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_Kernel]> {
   let summary = "zeroes elements with probability `ratio`, scales the rest by 1 / (1 - ratio)";
   let description = [{
     The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that
-    recomputation replays it. `id` differs between the dropouts of a graph.
+    recomputation replays it. `id` differs between the dropouts of a graph. `ratio` is in [0, 1) (`dropout_c1`).
 
     ```mlir
     %y, %m = graph.dropout %x {ratio = 0.1 : f64, id = 3 : i64} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
@@ -165,7 +176,7 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_Kernel]> {
 
 def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKernel]> {
   let summary = "mask ? grad / (1 - ratio) : 0";
-  let description = "```mlir\n%d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>\n```";
+  let description = "The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate.\n\n```mlir\n%d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>\n```";
   let arguments = (ins Graph_FloatTensor:$grad, Graph_BoolTensor:$mask, F64Attr:$ratio);
   let results = (outs Graph_FloatTensor:$result);
 }

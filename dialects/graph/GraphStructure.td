@@ -14,6 +14,10 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     it is trainable or not, `tied` lists further names of the same tensor. Created by import; turned into a member of a
     `zero.bucket` by zero-bucket.
 
+    Not both a source and a value (`parameter_c1`). The source's numbers are not negative (`parameter_c2`), its elements
+    are integers or floats (`parameter_c3`), and as many bytes as the shape needs (`parameter_c4`). A value has the shape
+    of the type (`parameter_c5`). What trains is float (`parameter_c6`).
+
     ```mlir
     graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
     ```
@@ -29,7 +33,8 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
   let summary = "the micro-step or the update";
   let description = [{
     `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>).
-    `update` has none. Created by import (`micro`) and append-optimizer (`update`).
+    `update` has none. Created by import (`micro`) and append-optimizer (`update`). One name per argument
+    (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
 
     ```mlir
     graph.program @micro phase = micro inputs = ["x"] {
@@ -50,7 +55,13 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
 
 def Graph_ReturnOp : Graph_Op<"return", [Terminator, Pure, HasParent<"ProgramOp">]> {
   let summary = "ends a program; its operand is the loss of the micro-step";
-  let description = "`micro` returns the loss and then any further graph outputs, `update` nothing.";
+  let description = [{
+    `micro` returns the loss and then any further graph outputs, `update` nothing. differentiate drops all but the loss.
+
+    ```mlir
+    graph.return %loss : tensor<f32>
+    ```
+  }];
   let arguments = (ins Variadic<Graph_Tensor>:$results);
   let assemblyFormat = "($results^ `:` type($results))? attr-dict";
 }
@@ -72,6 +83,14 @@ def Graph_ReadOp : Graph_Op<"read", [DeclareOpInterfaceMethods<SymbolUserOpInter
 
 def Graph_AssignOp : Graph_Op<"assign", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
   let summary = "sets a buffer (batch-norm running statistics)";
+  let description = [{
+    Created by import from outputs that update a stored tensor. Later reads of the same program see the old value or the
+    new one by their order.
+
+    ```mlir
+    graph.assign @running_mean, %v : tensor<64xf32>
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_Tensor:$value);
   let assemblyFormat = "$parameter `,` $value attr-dict `:` type($value)";
 }
@@ -126,7 +145,8 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
 def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel]> {
   let summary = "a small constant or a splat of any size";
   let description = [{
-    Dense values of at most 65,536 elements; larger ones stay in the model file as buffers.
+    A ranked tensor (`constant_c1`), dense (`constant_c2`); at most 65,536 elements that differ (`constant_c3`): larger
+    ones stay in the model file as buffers.
 
     ```mlir
     %c = graph.constant dense<1.0> : tensor<2x3xf32>

@@ -30,7 +30,7 @@ ZC_INFER(TransposeOp) {
     shape.push_back(input[dim]);
   }
   if (shape.size() != input.size() || permutation.size() != input.size())
-    return infer.error("[transpose_c1] permutation of length " + Twine(permutation.size()) +
+    return infer.error("[transpose_c1] permutation " + toText(permutation) +
                        " does not permute the dimensions of rank " + Twine(input.size()));
   return infer.result(shape, elementOf(adaptor.getInput()));
 }

@@ -17,7 +17,7 @@ std::string toText(ArrayRef<int64_t> shape) {
 
 std::string toText(Type type) {
   std::string text;
-  llvm::raw_string_ostream(text) << type;
+  llvm::raw_string_ostream(text) << "'" << type << "'";
   return text;
 }
 

@@ -1,0 +1,56 @@
+// RUN: zero-opt %s --canonicalize --split-input-file | FileCheck %s
+
+// CHECK-LABEL: graph.program @identities
+graph.program @identities phase = micro inputs = ["x"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<2x3xf32>)
+^bb0(%x: tensor<2x3xf32>):
+  %0 = graph.cast %x {to = f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = graph.reshape %0 {shape = array<i64: 2, 3>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = graph.expand %2 {shape = array<i64: 2, 3>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: graph.return %[[X]]
+  graph.return %3 : tensor<2x3xf32>
+}
+
+// -----
+
+// A chain of views is one view.
+// CHECK-LABEL: graph.program @views
+graph.program @views phase = micro inputs = ["x"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<2x3xf32>)
+^bb0(%x: tensor<2x3xf32>):
+  %0 = graph.reshape %x {shape = array<i64: 6>} : (tensor<2x3xf32>) -> tensor<6xf32>
+  %1 = graph.reshape %0 {shape = array<i64: 3, 2>} : (tensor<6xf32>) -> tensor<3x2xf32>
+  // CHECK-NEXT: %[[Y:.*]] = graph.reshape %[[X]] {shape = array<i64: 3, 2>}
+  // CHECK-NEXT: graph.return %[[Y]]
+  graph.return %1 : tensor<3x2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: graph.program @constants
+graph.program @constants phase = micro inputs = [] {
+  %s = graph.constant dense<0.3> : tensor<1x2xf32>
+  %0 = graph.transpose %s {permutation = array<i64: 1, 0>} : (tensor<1x2xf32>) -> tensor<2x1xf32>
+  %1 = graph.expand %0 {shape = array<i64: 2, 5>} : (tensor<2x1xf32>) -> tensor<2x5xf32>
+  %2 = graph.cast %1 {to = bf16} : (tensor<2x5xf32>) -> tensor<2x5xbf16>
+  // bf16 nearest to 0.3.
+  // CHECK-DAG: %[[S:.*]] = graph.constant dense<3.007810e-01> : tensor<2x5xbf16>
+  %d = graph.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>
+  %3 = graph.reshape %d {shape = array<i64: 4>} : (tensor<2x2xi64>) -> tensor<4xi64>
+  // CHECK-DAG: %[[D:.*]] = graph.constant dense<[1, 2, 3, 4]> : tensor<4xi64>
+  // CHECK: graph.return %[[S]], %[[D]]
+  graph.return %2, %3 : tensor<2x5xbf16>, tensor<4xi64>
+}
+
+// -----
+
+// Rounding to bf16 and back is no identity.
+// CHECK-LABEL: graph.program @rounding
+graph.program @rounding phase = micro inputs = ["x"] {
+^bb0(%x: tensor<3xf32>):
+  // CHECK-COUNT-2: graph.cast
+  %0 = graph.cast %x {to = bf16} : (tensor<3xf32>) -> tensor<3xbf16>
+  %1 = graph.cast %0 {to = f32} : (tensor<3xbf16>) -> tensor<3xf32>
+  graph.return %1 : tensor<3xf32>
+}
