@@ -86,11 +86,7 @@ protected:
     if (ring.isOn())
       ring.add({begin, now(), context.step, static_cast<uint32_t>(context.micro), step.index,
                 static_cast<uint8_t>(section), static_cast<uint8_t>(queue)});
-    if (status.ok())
-      return status;
-    Error error = locate(status.error(), prepared.plan, section, step.index);
-    communicator.abort(error);
-    return error;
+    return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
   }
 
   PreparedPlan prepared;
@@ -112,9 +108,13 @@ public:
 
 private:
   Status runSection(uint32_t section, const planpb::Section &source, const StepContext &context) {
-    for (const PreparedStep &step : prepared.steps[section])
-      ZC_RETURN_IF_ERROR(
-          execute(step, section, static_cast<unsigned>(source.steps(static_cast<int>(step.index)).queue()), context));
+    for (const PreparedStep &step : prepared.steps[section]) {
+      auto queue = static_cast<unsigned>(source.steps(static_cast<int>(step.index)).queue());
+      if (Status status = execute(step, section, queue, context); !status.ok()) {
+        communicator.abort(status.error());
+        return status;
+      }
+    }
     return {};
   }
 };
@@ -144,12 +144,8 @@ public:
     go.advance();
     if (!active.empty())
       runQueue(active.front(), iteration);
-    for (unsigned queue : active)
-      if (!done[queue].waitFor(iteration * prepared.stepsPerIteration(queue)))
-        break;
-    // Even after a failure nobody may still be at work when this returns.
-    for (size_t i = 1; i < active.size(); ++i)
-      idle.waitFor((iteration - 1) * (active.size() - 1) + i);
+    // Even after a failure: nobody may still be at work when this returns.
+    idle.waitFor(iteration * threads.size());
     std::lock_guard<std::mutex> lock(mutex);
     return failure ? Status(*failure) : Status();
   }
@@ -194,8 +190,9 @@ private:
     {
       std::lock_guard<std::mutex> lock(mutex);
       if (!failure)
-        failure = error;
+        failure = error; // before the abort: what other queues then see is its echo
     }
+    communicator.abort(error);
     for (Timeline &timeline : done)
       timeline.fail();
   }

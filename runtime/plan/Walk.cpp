@@ -100,11 +100,12 @@ Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkS
   const std::string &slice = plan.slices(static_cast<int>(stale.slice)).name();
   Error error = makeError(code, 451, describe(plan, here) + " reads slice \"" + slice + "\" before it is written",
                           plan.strings(static_cast<int>(stepOf(plan, here).node())));
+  error.note = "violates walk_c2";
   if (stale.writer != HazardTracker::kNoStep) {
     error.number = 452;
     error.message = describe(plan, here) + " reads slice \"" + slice + "\" after slice \"" +
                     plan.slices(static_cast<int>(stale.writerSlice)).name() + "\" took its bytes";
-    error.note = "the last writer is " + describe(plan, walk.locate(stale.writer));
+    error.note += ": the last writer is " + describe(plan, walk.locate(stale.writer));
   }
   return error;
 }

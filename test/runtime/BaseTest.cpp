@@ -1,0 +1,90 @@
+#include "runtime/base/File.h"
+#include "runtime/base/Status.h"
+#include "runtime/base/Tensor.h"
+
+#include <cmath>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <limits>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace zc;
+
+TEST(Base, EscapesWhatSteersATerminal) {
+  EXPECT_EQ(escapeName("plain/näme 模型"), "plain/näme 模型");
+  EXPECT_EQ(escapeName("a\x1b[31mb\nc\x7f"), "a\\x1B[31mb\\x0Ac\\x7F");
+  EXPECT_EQ(escapeName("\u202Eabc"), "\\xE2\\x80\\xAEabc");          // bidirectional override
+  EXPECT_EQ(escapeName("\u0085"), "\\xC2\\x85");                     // C1
+  EXPECT_EQ(escapeName("\xC0\x80"), "\\xC0\\x80");                   // overlong
+  EXPECT_EQ(escapeName("\xED\xA0\x80"), "\\xED\\xA0\\x80");          // surrogate
+  EXPECT_EQ(escapeName("\xF4\x90\x80\x80"), "\\xF4\\x90\\x80\\x80"); // above U+10FFFF
+  EXPECT_EQ(escapeName("x\xE2\x82"), "x\\xE2\\x82");                 // cut short
+  EXPECT_EQ(escapeName(std::string("\0", 1)), "\\x00");
+}
+
+TEST(Base, RendersEveryField) {
+  Error error{Code::budget, 312, "activations need 7.4 GiB", "model.onnx: node \"a\tb\"", "n", "h"};
+  EXPECT_EQ(render(error), "error[Z0312]: activations need 7.4 GiB\n  --> model.onnx: node \"a\\x09b\"\n  = note: n\n"
+                           "  = help: h");
+  EXPECT_EQ(render(makeError(Code::other, 7, "m")), "error[Z0007]: m");
+}
+
+TEST(Base, TypeNamesRoundTrip) {
+  for (int i = 0; i < 10; ++i) {
+    auto type = static_cast<DType>(i);
+    EXPECT_EQ(dtypeFromName(nameOf(type)), type);
+  }
+  EXPECT_EQ(nameOf(DType::boolean), "bool");
+  EXPECT_FALSE(dtypeFromName("f31"));
+}
+
+TEST(Base, Bf16RoundsToNearestEven) {
+  EXPECT_EQ(toBf16(1.0f), 0x3F80);
+  EXPECT_EQ(toBf16(1.00390625f), 0x3F80); // half way, to even
+  EXPECT_EQ(toBf16(1.01171875f), 0x3F82); // half way, to even, upward
+  EXPECT_EQ(toBf16(1.00390637f), 0x3F81); // just above
+  EXPECT_EQ(toBf16(3.4e38f), 0x7F80);     // overflows to infinity
+  EXPECT_EQ(toBf16(-INFINITY), 0xFF80);
+  EXPECT_TRUE(std::isnan(fromBf16(toBf16(NAN))));
+  EXPECT_EQ(fromBf16(0x3FC0), 1.5f);
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = fromBf16(static_cast<uint16_t>(bits));
+    ASSERT_TRUE(std::isnan(value) || toBf16(value) == bits) << bits;
+  }
+}
+
+namespace {
+struct Folder {
+  Folder() {
+    std::string pattern = testing::TempDir() + "/zc-base-XXXXXX";
+    path = ::mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  size_t files() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {})); }
+  std::string path;
+};
+} // namespace
+
+TEST(Base, FilesAreReplacedWholeOrNotAtAll) {
+  Folder folder;
+  std::string file = folder.path + "/f";
+  ASSERT_TRUE(writeFileAtomically(file, "old").ok());
+  ASSERT_TRUE(writeFileAtomically(file, std::string("n\0w", 3)).ok());
+  EXPECT_EQ(readFile(file, 3).value(), std::string("n\0w", 3));
+  EXPECT_EQ(folder.files(), 1u);
+  EXPECT_EQ(writeFileAtomically(folder.path + "/no/f", "x").error().code, Code::io);
+  std::filesystem::create_directory(folder.path + "/d");
+  EXPECT_EQ(writeFileAtomically(folder.path + "/d", "x").error().code, Code::io);
+  EXPECT_EQ(folder.files(), 2u) << "a temporary was left behind";
+}
+
+TEST(Base, OnlyRegularFilesAreRead) {
+  Folder folder;
+  EXPECT_EQ(readFile(folder.path + "/none", 10).error().code, Code::badInput);
+  EXPECT_EQ(readFile(folder.path, 10).error().code, Code::badInput);
+  ASSERT_EQ(::mkfifo((folder.path + "/fifo").c_str(), 0600), 0);
+  EXPECT_EQ(readFile(folder.path + "/fifo", 10).error().code, Code::badInput);
+  ASSERT_TRUE(writeFileAtomically(folder.path + "/big", "12345").ok());
+  EXPECT_EQ(readFile(folder.path + "/big", 4).error().code, Code::badInput);
+}

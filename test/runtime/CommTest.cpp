@@ -1,0 +1,210 @@
+#include "runtime/comm/Inproc.h"
+#include "runtime/exec/Job.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+#include <vector>
+
+using namespace zc;
+
+namespace {
+
+/// Values whose sums depend on the order in fp32.
+template <typename T> T element(int rank, uint64_t i) {
+  return static_cast<T>(static_cast<double>((i * 7919 + static_cast<uint64_t>(rank) * 104729) % 1000003) / 37 - 13000);
+}
+
+template <typename T> constexpr DType kType = DType::f32;
+template <> constexpr DType kType<double> = DType::f64;
+template <> constexpr DType kType<int64_t> = DType::i64;
+
+template <typename T> T expected(int world, uint64_t i) {
+  T sum = element<T>(0, i);
+  for (int rank = 1; rank < world; ++rank)
+    sum += element<T>(rank, i);
+  return sum;
+}
+
+template <typename T> std::vector<T> filled(int rank, uint64_t n) {
+  std::vector<T> values(n);
+  for (uint64_t i = 0; i < n; ++i)
+    values[i] = element<T>(rank, i);
+  return values;
+}
+
+void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
+
+template <typename T> void sumsOf(int world, uint64_t part) {
+  uint64_t n = part * static_cast<uint64_t>(world);
+  expectOk(runJob(world, world, [&](Communicator &comm) -> Status {
+    uint64_t first = static_cast<uint64_t>(comm.rank()) * part;
+    // Reduce-scatter, out of place and then in place.
+    std::vector<T> whole = filled<T>(comm.rank(), n), shard(part, T(1));
+    ReduceScatterOptions scatter;
+    scatter.input = whole.data();
+    scatter.output = shard.data();
+    scatter.elements = part;
+    scatter.inputType = scatter.outputType = kType<T>;
+    scatter.accumulate = true;
+    ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
+    scatter.output = whole.data() + first;
+    scatter.accumulate = false;
+    ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
+    for (uint64_t i = 0; i < part; ++i) {
+      EXPECT_EQ(shard[i], T(1) + expected<T>(world, first + i));
+      EXPECT_EQ(whole[first + i], expected<T>(world, first + i));
+    }
+    // Gather in place gives the same as an all-reduce.
+    ZC_RETURN_IF_ERROR(comm.allGather({whole.data() + first, whole.data(), part * sizeof(T)}));
+    std::vector<T> data = filled<T>(comm.rank(), n), copy(n);
+    AllReduceOptions reduce;
+    reduce.input = data.data();
+    reduce.output = copy.data();
+    reduce.elements = n;
+    reduce.type = kType<T>;
+    ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+    EXPECT_EQ(copy, whole);
+    reduce.output = data.data();
+    ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+    EXPECT_EQ(data, whole);
+    return comm.barrier();
+  }));
+}
+
+} // namespace
+
+TEST(Comm, SumsOfAllTypesAndWorlds) {
+  for (int world = 1; world <= 8; ++world) {
+    for (uint64_t part : {1, 3, 64, 1500}) {
+      sumsOf<float>(world, part);
+      sumsOf<double>(world, part);
+      sumsOf<int64_t>(world, part);
+    }
+  }
+}
+
+TEST(Comm, SmallAllReduceWhereSomeRanksHaveNoPart) {
+  for (uint64_t n : {1, 5, 24})
+    expectOk(runJob(8, 8, [&](Communicator &comm) -> Status {
+      std::vector<int64_t> data = filled<int64_t>(comm.rank(), n);
+      AllReduceOptions reduce{data.data(), data.data(), n, DType::i64};
+      ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+      for (uint64_t i = 0; i < n; ++i)
+        EXPECT_EQ(data[i], expected<int64_t>(8, i));
+      return {};
+    }));
+}
+
+TEST(Comm, BroadcastFromEachRoot) {
+  for (int root = 0; root < 3; ++root)
+    expectOk(runJob(3, 1, [&](Communicator &comm) -> Status {
+      std::vector<double> data = filled<double>(comm.rank(), 100);
+      ZC_RETURN_IF_ERROR(comm.broadcast({data.data(), 800, root}));
+      EXPECT_EQ(data, filled<double>(root, 100));
+      return {};
+    }));
+}
+
+TEST(Comm, BytesFollowTheFormulas) {
+  expectOk(runJob(4, 2, [&](Communicator &comm) -> Status {
+    std::vector<float> whole(256), part(64);
+    ZC_RETURN_IF_ERROR(comm.allGather({part.data(), whole.data(), 256, TrafficClass::gather}));
+    ReduceScatterOptions scatter;
+    scatter.input = whole.data();
+    scatter.output = part.data();
+    scatter.elements = 64;
+    scatter.traffic = TrafficClass::allReduce;
+    ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
+    AllReduceOptions quiet{whole.data(), whole.data(), 256, DType::f32};
+    ZC_RETURN_IF_ERROR(comm.allReduce(quiet));
+    EXPECT_EQ(comm.traffic().gather, 1024u);
+    EXPECT_EQ(comm.traffic().allReduce, 1024u);
+    EXPECT_EQ(comm.traffic().reduceScatter, 0u);
+    EXPECT_EQ(comm.traffic().intraNode, 2 * 256u * 1); // one peer on the node, two elsewhere
+    EXPECT_EQ(comm.traffic().interNode, 2 * 256u * 2);
+    return {};
+  }));
+}
+
+TEST(Comm, DifferentCollectivesAreAnErrorNotAHang) {
+  Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+    std::vector<float> data(12);
+    if (comm.rank() == 1) {
+      AllReduceOptions reduce{data.data(), data.data(), 3, DType::f32};
+      return comm.allReduce(reduce);
+    }
+    return comm.allGather({data.data(), data.data(), 4});
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::peerLost);
+  EXPECT_NE(status.error().message.find("rank 1 calls all_reduce of 12 bytes"), std::string::npos)
+      << status.error().message;
+}
+
+TEST(Comm, DifferentSizesAreAnErrorToo) {
+  Status status = runJob(2, 2, [&](Communicator &comm) -> Status {
+    std::vector<char> data(64);
+    return comm.allGather({data.data(), data.data(), comm.rank() == 0 ? 8u : 16u});
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("of 16 bytes"), std::string::npos);
+}
+
+TEST(Comm, AFailureWakesTheOthersWithItsCause) {
+  std::atomic<int> echoes{0};
+  Status status = runJob(4, 4, [&](Communicator &comm) -> Status {
+    if (comm.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return makeError(Code::numeric, 123, "loss is NaN", "node \"x\"");
+    }
+    Status waiting = comm.barrier();
+    EXPECT_FALSE(waiting.ok());
+    EXPECT_EQ(waiting.error().code, Code::peerLost);
+    EXPECT_NE(waiting.error().message.find("rank 2 failed: loss is NaN"), std::string::npos);
+    EXPECT_FALSE(comm.barrier().ok()) << "and stays failed";
+    ++echoes;
+    return waiting;
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(echoes, 3);
+  EXPECT_EQ(status.error().code, Code::numeric);
+  EXPECT_EQ(status.error().where, "node \"x\"");
+  EXPECT_EQ(status.error().note, "on rank 2");
+}
+
+TEST(Comm, ARankThatEndsEarlyIsMissed) {
+  Status status = runJob(2, 2, [&](Communicator &comm) -> Status {
+    if (comm.rank() == 0)
+      return {};
+    return comm.barrier();
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::peerLost);
+}
+
+TEST(Comm, BuffersOutliveReadersOfAnAbortedCollective) {
+  // Rank 0 is aborted from outside while peers may be copying from it, then frees its buffer at once.
+  for (int round = 0; round < 50; ++round) {
+    Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+      std::vector<char> whole(3 << 16);
+      std::thread killer;
+      if (comm.rank() == 0)
+        killer = std::thread([&] {
+          std::this_thread::sleep_for(std::chrono::microseconds(50 * (round % 10)));
+          comm.abort(makeError(Code::other, 1, "stop"));
+        });
+      Status last;
+      while (last.ok()) {
+        std::vector<char> part(1 << 16, static_cast<char>(comm.rank()));
+        last = comm.allGather({part.data(), whole.data(), part.size()});
+      }
+      if (killer.joinable())
+        killer.join();
+      return last;
+    });
+    ASSERT_EQ(status.error().message, "stop");
+  }
+}

@@ -1,0 +1,231 @@
+#include "runtime/exec/Executor.h"
+#include "runtime/comm/Inproc.h"
+#include "runtime/exec/Job.h"
+#include "runtime/plan/Verify.h"
+#include "runtime/plan/Walk.h"
+#include "test/runtime/TestPlan.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <new>
+
+using namespace zc;
+
+// Counts every allocation of this program, on all threads.
+static std::atomic<uint64_t> allocations{0};
+void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+struct Outcome {
+  std::vector<double> losses;
+  std::string state; ///< of all persistent slices of rank 0
+  bool operator==(const Outcome &o) const { return losses == o.losses && state == o.state; }
+};
+
+StepContext contextOf(int64_t step) { return {step, 0, 0.01}; }
+
+std::string persistentBytes(RankExecutor &executor) {
+  std::string bytes;
+  for (int i = 0; i < executor.plan().slices_size(); ++i)
+    if (executor.plan().slices(i).persistent())
+      bytes.append(static_cast<const char *>(executor.slice(static_cast<uint32_t>(i))),
+                   executor.plan().slices(i).bytes());
+  return bytes;
+}
+
+/// Runs `steps` steps on all ranks; `after` sees each rank's executor at the end.
+Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
+               const std::function<void(RankExecutor &)> &after = {}) {
+  ZC_RETURN_IF_ERROR(verifyPlan(plan));
+  KernelRegistry registry = test::testKernels();
+  return runJob(static_cast<int>(plan.world_size()), static_cast<int>(plan.ranks_per_node()),
+                [&](Communicator &communicator) -> Status {
+                  test::TestLoader loader(communicator.rank());
+                  ExecutorOptions options;
+                  options.device = device;
+                  auto executor = prepareRank(plan, options, communicator, registry, loader);
+                  if (!executor)
+                    return executor.error();
+                  for (int64_t step = 1; step <= steps; ++step) {
+                    ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+                    if (communicator.rank() == 0)
+                      outcome.losses.push_back((*executor)->loss());
+                  }
+                  if (communicator.rank() == 0)
+                    outcome.state = persistentBytes(**executor);
+                  if (after)
+                    after(**executor);
+                  return {};
+                });
+}
+
+/// What tinyPlan computes, in plain loops; fp32 in the same order.
+std::vector<double> oracle(int world, int accumulation, int64_t steps) {
+  uint64_t n = (128 / static_cast<uint64_t>(world) + 63) / 64 * 64 * static_cast<uint64_t>(world);
+  std::vector<float> p(n);
+  std::vector<double> losses;
+  for (int64_t step = 1; step <= steps; ++step) {
+    std::vector<float> state(n);
+    std::vector<double> sums(static_cast<size_t>(world));
+    for (int micro = 0; micro < accumulation; ++micro) {
+      std::vector<float> sum(n);
+      for (int rank = 0; rank < world; ++rank) {
+        float loss = 0;
+        for (uint64_t i = 0; i < n; ++i) {
+          float g = (p[i] + 1) * test::TestLoader::element({step, micro, 0}, rank, i);
+          loss += g;
+          sum[i] = rank == 0 ? g : sum[i] + g;
+        }
+        sums[static_cast<size_t>(rank)] += loss;
+      }
+      for (uint64_t i = 0; i < n; ++i)
+        state[i] = state[i] + sum[i] * static_cast<float>(1.0 / (world * accumulation));
+    }
+    double total = sums[0];
+    for (int rank = 1; rank < world; ++rank)
+      total += sums[static_cast<size_t>(rank)];
+    losses.push_back(total / (world * accumulation));
+    for (uint64_t i = 0; i < n; ++i)
+      p[i] -= 0.01f * state[i];
+  }
+  return losses;
+}
+
+void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
+
+} // namespace
+
+TEST(Executor, TinyPlanIsItsOracleOnBothDevices) {
+  for (int world : {1, 2, 3, 4, 8})
+    for (int accumulation : {1, 2, 3}) {
+      planpb::Plan plan = test::tinyPlan(static_cast<uint32_t>(world), static_cast<uint32_t>(accumulation));
+      Outcome sync, cpu;
+      expectOk(runPlan(plan, DeviceKind::sync, 6, sync));
+      expectOk(runPlan(plan, DeviceKind::cpu, 6, cpu));
+      EXPECT_EQ(sync.losses, oracle(world, accumulation, 6));
+      EXPECT_TRUE(sync == cpu) << world << " ranks, " << accumulation << " micro-steps";
+    }
+}
+
+TEST(Executor, RandomPlansGiveTheSameBitsOnBothDevices) {
+  std::string last;
+  for (uint32_t seed = 100; seed < 130; ++seed) {
+    planpb::Plan plan = test::randomPlan(seed, 60, 1 + seed % 3);
+    expectOk(addWaits(plan));
+    Outcome sync, cpu;
+    expectOk(runPlan(plan, DeviceKind::sync, 10, sync));
+    expectOk(runPlan(plan, DeviceKind::cpu, 10, cpu));
+    ASSERT_EQ(sync.state, cpu.state) << "seed " << seed;
+    EXPECT_NE(sync.state, last);
+    last = sync.state;
+  }
+}
+
+TEST(Executor, ASteadyStepAllocatesNothing) {
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+    planpb::Plan plan = test::tinyPlan(4, 3);
+    KernelRegistry registry = test::testKernels();
+    std::atomic<uint64_t> before{0}, after{0};
+    expectOk(runJob(4, 4, [&](Communicator &communicator) -> Status {
+      test::TestLoader loader(communicator.rank());
+      ExecutorOptions options;
+      options.device = device;
+      options.traceCapacity = 16;
+      auto executor = prepareRank(plan, options, communicator, registry, loader);
+      if (!executor)
+        return executor.error();
+      ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(1)));
+      ZC_RETURN_IF_ERROR(communicator.barrier());
+      if (communicator.rank() == 0)
+        before = allocations.load();
+      ZC_RETURN_IF_ERROR(communicator.barrier());
+      for (int64_t step = 2; step < 20; ++step)
+        ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+      ZC_RETURN_IF_ERROR(communicator.barrier());
+      if (communicator.rank() == 0)
+        after = allocations.load();
+      return communicator.barrier();
+    }));
+    EXPECT_GT(before.load(), 0u);
+    EXPECT_EQ(after.load(), before.load());
+  }
+}
+
+TEST(Executor, TheFirstFailureIsReportedWithItsNode) {
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+    test::PlanBuilder b(3, 2);
+    b.plan = test::tinyPlanWithoutWaits(3, 2);
+    b.integer(b.step(0, planpb::HOST_COMPUTE, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "rank", 1);
+    expectOk(addWaits(b.plan));
+    Outcome outcome;
+    Status status = runPlan(b.plan, device, 5, outcome);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::numeric);
+    EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
+    EXPECT_EQ(status.error().note, "on rank 1");
+    EXPECT_EQ(outcome.losses.size(), 1u); // the second step failed
+  }
+}
+
+TEST(Executor, PrepareRefusesWhatItCannotRun) {
+  Outcome none;
+  test::PlanBuilder b(1, 1);
+  b.plan = test::tinyPlanWithoutWaits(1, 1);
+  b.step(1, planpb::COMPUTE, "no_such_kernel", 1, {b.operand(0, 3, planpb::READ)});
+  expectOk(addWaits(b.plan));
+  Status unknown = runPlan(b.plan, DeviceKind::sync, 1, none);
+  EXPECT_EQ(unknown.error().code, Code::corrupt);
+  EXPECT_NE(unknown.error().message.find("no_such_kernel"), std::string::npos);
+
+  planpb::Plan huge = test::tinyPlan(1, 1);
+  huge.mutable_arenas(0)->set_bytes(uint64_t(1) << 50);
+  EXPECT_EQ(runPlan(huge, DeviceKind::cpu, 1, none).error().code, Code::budget);
+
+  planpb::Plan plan = test::tinyPlan(2, 1);
+  KernelRegistry registry = test::testKernels();
+  Status world = runJob(3, 3, [&](Communicator &communicator) -> Status {
+    test::TestLoader loader(communicator.rank());
+    return prepareRank(plan, {}, communicator, registry, loader).status();
+  });
+  EXPECT_EQ(world.error().code, Code::mismatch);
+}
+
+TEST(Executor, ReportsMemoryTrafficAndTrace) {
+  planpb::Plan plan = test::tinyPlan(2, 3);
+  KernelRegistry registry = test::testKernels();
+  expectOk(runJob(2, 1, [&](Communicator &communicator) -> Status {
+    test::TestLoader loader(communicator.rank());
+    ExecutorOptions options;
+    options.traceCapacity = 1000;
+    auto executor = prepareRank(plan, options, communicator, registry, loader);
+    if (!executor)
+      return executor.error();
+    for (int64_t step = 1; step <= 2; ++step)
+      ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+    ArenaUse use = (*executor)->arenas().at(0);
+    EXPECT_EQ(use.planned, plan.arenas(0).bytes());
+    EXPECT_GE(use.mapped, use.planned);
+    EXPECT_EQ(use.resident, use.mapped); // one page
+    EXPECT_EQ((*executor)->traffic().gather, 2 * 512u);
+    EXPECT_EQ((*executor)->traffic().reduceScatter, 2 * 3 * 512u);
+    EXPECT_EQ((*executor)->traffic().interNode, 2 * 4 * 256u);
+    EXPECT_EQ((*executor)->traffic().intraNode, 0u);
+    std::vector<TraceEvent> events = (*executor)->takeTrace();
+    EXPECT_EQ(events.size(), 2 * (3 * 4 + 3u));
+    for (size_t i = 1; i < events.size(); ++i)
+      EXPECT_LE(events[i - 1].begin, events[i].begin);
+    EXPECT_TRUE((*executor)->takeTrace().empty());
+    EXPECT_FALSE((*executor)->gradNorm());
+    return {};
+  }));
+}

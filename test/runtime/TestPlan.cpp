@@ -1,0 +1,272 @@
+#include "test/runtime/TestPlan.h"
+
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Walk.h"
+
+#include <algorithm>
+#include <random>
+
+namespace zc::test {
+
+PlanBuilder::PlanBuilder(uint32_t worldSize, uint32_t accumulation) {
+  plan.set_format(kPlanFormat);
+  plan.set_world_size(worldSize);
+  plan.set_ranks_per_node(worldSize);
+  plan.set_accumulation(accumulation);
+  plan.set_precision("fp32");
+  plan.mutable_model()->set_name("tiny");
+  plan.mutable_metrics()->set_grad_norm_slice(-1);
+  plan.add_arenas()->set_tier(planpb::DEVICE);
+}
+
+uint32_t PlanBuilder::string(const std::string &text) {
+  auto begin = plan.strings().begin(), end = plan.strings().end();
+  auto found = std::find(begin, end, text);
+  if (found == end) {
+    plan.add_strings(text);
+    return static_cast<uint32_t>(plan.strings_size() - 1);
+  }
+  return static_cast<uint32_t>(found - begin);
+}
+
+uint32_t PlanBuilder::type(planpb::Type type, std::vector<int64_t> dims) {
+  planpb::TensorType &out = *plan.add_types();
+  out.set_type(type);
+  out.mutable_dims()->Add(dims.begin(), dims.end());
+  return static_cast<uint32_t>(plan.types_size() - 1);
+}
+
+uint32_t PlanBuilder::slice(const std::string &name, uint64_t bytes, bool persistent, int64_t at) {
+  planpb::Arena &arena = *plan.mutable_arenas(0);
+  planpb::Slice &slice = *plan.add_slices();
+  slice.set_name(name);
+  slice.set_offset(at >= 0 ? static_cast<uint64_t>(at) : (arena.bytes() + 255) / 256 * 256);
+  slice.set_bytes(bytes);
+  slice.set_persistent(persistent);
+  arena.set_bytes(std::max(arena.bytes(), slice.offset() + bytes));
+  return static_cast<uint32_t>(plan.slices_size() - 1);
+}
+
+planpb::Operand PlanBuilder::operand(uint32_t slice, uint32_t type, planpb::Access access, uint64_t offset,
+                                     uint64_t rankStride) {
+  planpb::Operand operand;
+  operand.set_slice(slice);
+  operand.set_type(type);
+  operand.set_access(access);
+  operand.set_offset(offset);
+  operand.set_rank_stride(rankStride);
+  return operand;
+}
+
+planpb::Step &PlanBuilder::step(uint32_t section, planpb::Queue queue, const std::string &kernel, uint32_t inputs,
+                                std::initializer_list<planpb::Operand> operands) {
+  planpb::Section &steps = section == 0 ? *plan.mutable_micro() : *plan.mutable_update();
+  planpb::Step &step = *steps.add_steps();
+  step.set_queue(queue);
+  step.set_kernel(string(kernel));
+  step.set_inputs(inputs);
+  for (const planpb::Operand &operand : operands)
+    *step.add_operands() = operand;
+  step.set_node(string("node of " + kernel));
+  return step;
+}
+
+void PlanBuilder::integer(planpb::Step &step, const std::string &name, int64_t value) {
+  planpb::Attribute &attribute = *step.add_attributes();
+  attribute.set_name(string(name));
+  attribute.set_integer(value);
+}
+void PlanBuilder::real(planpb::Step &step, const std::string &name, double value) {
+  planpb::Attribute &attribute = *step.add_attributes();
+  attribute.set_name(string(name));
+  attribute.set_real(value);
+}
+void PlanBuilder::text(planpb::Step &step, const std::string &name, const std::string &value) {
+  planpb::Attribute &attribute = *step.add_attributes();
+  attribute.set_name(string(name));
+  attribute.set_text(value);
+}
+
+planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation) {
+  using namespace planpb;
+  PlanBuilder b(worldSize, accumulation);
+  uint64_t shard = (128 / worldSize + 63) / 64 * 64, padded = shard * worldSize;
+  uint32_t whole = b.type(F32, {static_cast<int64_t>(padded)}), part = b.type(F32, {static_cast<int64_t>(shard)});
+  uint32_t sum = b.type(F64, {1}), scalar = b.type(F32, {1}), weights = b.type(F32, {10, 10});
+  uint32_t parameters = b.slice("parameters", padded * 4, true), state = b.slice("state", shard * 4, true);
+  uint32_t lossSum = b.slice("loss_sum", 8, true);
+  uint32_t x = b.slice("x", padded * 4, false), gradients = b.slice("gradients", padded * 4, false);
+  uint32_t loss = b.slice("loss", 4, false);
+  b.plan.mutable_metrics()->set_loss_slice(lossSum);
+
+  Input &input = *b.plan.add_inputs();
+  input.set_name("x");
+  input.set_type(whole);
+  Bucket &bucket = *b.plan.add_buckets();
+  bucket.set_padded(padded);
+  bucket.set_used(100);
+  bucket.set_trainable(true);
+  bucket.set_parameter_slice(static_cast<int>(parameters));
+  bucket.set_gradient_slice(static_cast<int>(state));
+  bucket.set_gradients_sharded(true);
+  for (auto set : {&Bucket::set_master_slice, &Bucket::set_moment1_slice, &Bucket::set_moment2_slice})
+    (bucket.*set)(-1);
+  Parameter &parameter = *b.plan.add_parameters();
+  parameter.set_name("w");
+  parameter.set_type(weights);
+  parameter.set_slice(-1);
+  parameter.set_inline_(std::string(400, '\0'));
+
+  auto R = READ, W = WRITE, RW = READ_WRITE;
+  Step &load = b.step(0, H2D, "load_input", 0, {b.operand(x, whole, W)});
+  b.integer(load, "input", 0);
+  b.step(0, COMPUTE, "test_gradient", 2,
+         {b.operand(parameters, whole, R), b.operand(x, whole, R), b.operand(gradients, whole, W),
+          b.operand(loss, scalar, W)});
+  Step &reduce = b.step(0, COMM, "reduce_scatter", 1, {b.operand(gradients, whole, R), b.operand(state, part, RW)});
+  b.real(reduce, "scale", 1.0 / (worldSize * accumulation));
+  b.integer(reduce, "accumulate", 1);
+  b.text(reduce, "traffic", "reduce_scatter");
+  b.step(0, COMPUTE, "accumulate_loss", 1, {b.operand(loss, scalar, R), b.operand(lossSum, sum, RW)});
+
+  b.step(1, COMPUTE, "test_update", 1, {b.operand(state, part, R), b.operand(parameters, part, RW, 0, shard * 4)});
+  Step &gather =
+      b.step(1, COMM, "all_gather", 1, {b.operand(parameters, part, R, 0, shard * 4), b.operand(parameters, whole, W)});
+  b.text(gather, "traffic", "gather");
+  b.step(1, COMM, "all_reduce", 0, {b.operand(lossSum, sum, RW)});
+  return b.plan;
+}
+
+planpb::Plan tinyPlan(uint32_t worldSize, uint32_t accumulation) {
+  planpb::Plan plan = tinyPlanWithoutWaits(worldSize, accumulation);
+  Status status = addWaits(plan);
+  return status.ok() ? plan : planpb::Plan();
+}
+
+planpb::Plan randomPlan(uint32_t seed, int steps, uint32_t accumulation) {
+  std::mt19937 random(seed);
+  auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  PlanBuilder b(1, accumulation);
+  uint32_t type = b.type(planpb::U8, {256});
+  b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 8, true));
+  std::vector<uint32_t> persistent, live;
+  for (int i = 0; i < 4; ++i)
+    persistent.push_back(b.slice("kept", 256, true));
+  uint64_t pool = (b.plan.arenas(0).bytes() + 255) / 256 * 256;
+  for (uint32_t section : {0u, 1u}) {
+    live.clear(); // what an earlier section wrote may be gone
+    for (int i = 0; i < steps; ++i) {
+      auto source = [&] { return !live.empty() && below(3) > 0 ? live[below(live.size())] : persistent[below(4)]; };
+      uint32_t in1 = source(), in2 = source(), out = 0;
+      bool inPlace = below(4) == 0;
+      if (inPlace) {
+        do
+          out = source();
+        while (out == in1 || out == in2);
+      } else { // a fresh slice over one of eight places; whoever had it is dead
+        uint64_t at = pool + below(8) * 256;
+        auto uses = [&](uint32_t slice) { return b.plan.slices(static_cast<int>(slice)).offset() == at; };
+        if (uses(in1) || uses(in2))
+          continue;
+        live.erase(std::remove_if(live.begin(), live.end(), uses), live.end());
+        out = b.slice("t" + std::to_string(i), 256, false, static_cast<int64_t>(at));
+        live.push_back(out);
+      }
+      planpb::Step &step = b.step(section, static_cast<planpb::Queue>(below(7)), "mix", in1 == in2 ? 1 : 2, {});
+      if (!inPlace)
+        b.integer(step, "fresh", 1);
+      *step.add_operands() = b.operand(in1, type, planpb::READ);
+      if (in1 != in2)
+        *step.add_operands() = b.operand(in2, type, planpb::READ);
+      *step.add_operands() = b.operand(out, type, inPlace ? planpb::READ_WRITE : planpb::WRITE);
+    }
+  }
+  return b.plan;
+}
+
+namespace {
+
+/// A kernel from a function.
+template <typename Run> class FunctionKernel : public Kernel {
+public:
+  FunctionKernel(KernelSpec spec, Run body) : spec(std::move(spec)), body(body) {}
+  Status run(void *const *operands, const StepContext &context) override { return body(spec, operands, context); }
+
+private:
+  KernelSpec spec;
+  Run body;
+};
+
+template <typename Run> void add(KernelRegistry &registry, const std::string &name, Run body) {
+  registry.add(name, [body](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
+    return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(spec, body));
+  });
+}
+
+Status gradient(const KernelSpec &spec, void *const *operands, const StepContext &) {
+  auto *p = static_cast<const float *>(operands[0]), *x = static_cast<const float *>(operands[1]);
+  auto *g = static_cast<float *>(operands[2]), *loss = static_cast<float *>(operands[3]);
+  *loss = 0;
+  for (int64_t i = 0; i < spec.operands[0].numElements(); ++i)
+    *loss += g[i] = (p[i] + 1) * x[i];
+  return {};
+}
+
+Status update(const KernelSpec &spec, void *const *operands, const StepContext &context) {
+  auto *g = static_cast<const float *>(operands[0]);
+  auto *p = static_cast<float *>(operands[1]);
+  for (int64_t i = 0; i < spec.operands[0].numElements(); ++i)
+    p[i] -= static_cast<float>(context.learningRate) * g[i];
+  return {};
+}
+
+Status accumulate(const KernelSpec &, void *const *operands, const StepContext &context) {
+  auto *sum = static_cast<double *>(operands[1]);
+  *sum = (context.micro == 0 ? 0 : *sum) + *static_cast<const float *>(operands[0]);
+  return {};
+}
+
+/// FNV over the inputs and, in place, the output; then bytes of a generator.
+Status mix(const KernelSpec &spec, void *const *operands, const StepContext &context) {
+  uint64_t hash = 1469598103934665603u + static_cast<uint64_t>(context.step * 1000 + context.micro);
+  size_t out = spec.numInputs;
+  for (size_t i = 0; i < spec.numInputs; ++i)
+    for (int64_t j = 0; j < 256; ++j)
+      hash = (hash ^ static_cast<const uint8_t *>(operands[i])[j]) * 1099511628211u;
+  auto *bytes = static_cast<uint8_t *>(operands[out]);
+  for (int64_t j = 0; j < 256; ++j) {
+    hash = hash * 6364136223846793005u + 1442695040888963407u;
+    bytes[j] = static_cast<uint8_t>((spec.has("fresh") ? 0 : bytes[j]) + (hash >> 40));
+  }
+  return {};
+}
+
+Status failing(const KernelSpec &spec, void *const *, const StepContext &context) {
+  if (context.step == 2 && context.micro == 1 && spec.rank == spec.getInt("rank", 0))
+    return makeError(Code::numeric, 999, "the loss is not a number");
+  return {};
+}
+
+} // namespace
+
+KernelRegistry testKernels() {
+  KernelRegistry registry;
+  add(registry, "test_gradient", gradient);
+  add(registry, "test_update", update);
+  add(registry, "accumulate_loss", accumulate);
+  add(registry, "mix", mix);
+  add(registry, "test_fail", failing);
+  return registry;
+}
+
+float TestLoader::element(const StepContext &context, int rank, uint64_t i) {
+  return static_cast<float>((context.step * 131 + context.micro * 37 + rank * 17 + static_cast<int64_t>(i)) % 61) / 7;
+}
+
+Status TestLoader::load(uint32_t, const StepContext &context, void *destination, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes / sizeof(float); ++i)
+    static_cast<float *>(destination)[i] = element(context, rank, i);
+  return {};
+}
+
+} // namespace zc::test

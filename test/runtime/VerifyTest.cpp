@@ -1,0 +1,295 @@
+#include "runtime/plan/Verify.h"
+#include "runtime/plan/Walk.h"
+#include "test/runtime/TestPlan.h"
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace zc;
+using planpb::Plan;
+
+namespace {
+
+/// The plan verifies; with `damage` done to it, it violates the constraint that the name begins with.
+struct Negative {
+  const char *name;
+  std::function<void(Plan &)> damage;
+};
+void PrintTo(const Negative &negative, std::ostream *out) { *out << negative.name; }
+
+planpb::Step *micro(Plan &plan, int i) { return plan.mutable_micro()->mutable_steps(i); }
+planpb::Step *update(Plan &plan, int i) { return plan.mutable_update()->mutable_steps(i); }
+constexpr uint64_t kHuge = ~uint64_t(0) - 100;
+
+/// Parameter 0 moves into a buffer slice of its own.
+void makeBuffer(Plan &plan, bool persistent, uint64_t bytes) {
+  planpb::Slice &slice = *plan.add_slices();
+  slice.set_offset((plan.arenas(0).bytes() + 255) / 256 * 256);
+  slice.set_bytes(bytes);
+  slice.set_persistent(persistent);
+  plan.mutable_arenas(0)->set_bytes(slice.offset() + bytes);
+  plan.mutable_parameters(0)->set_role(planpb::BUFFER);
+  plan.mutable_parameters(0)->set_bucket(-1);
+  plan.mutable_parameters(0)->set_slice(plan.slices_size() - 1);
+  plan.mutable_buckets(0)->set_used(0);
+}
+
+void addSecondParameter(Plan &plan, uint64_t offset) {
+  *plan.add_parameters() = plan.parameters(0);
+  plan.mutable_types()->Add()->set_type(planpb::F32);
+  plan.mutable_parameters(1)->set_type(static_cast<uint32_t>(plan.types_size() - 1));
+  plan.mutable_parameters(1)->set_inline_(std::string(4, '\0'));
+  plan.mutable_parameters(1)->set_offset(offset);
+  plan.mutable_buckets(0)->set_used(101);
+}
+
+const Negative kNegatives[] = {
+    {"plan_c2_world_zero", [](Plan &p) { p.set_world_size(0); }},
+    {"plan_c2_world_huge", [](Plan &p) { p.set_world_size(1u << 31); }},
+    {"plan_c2_node_does_not_divide", [](Plan &p) { p.set_ranks_per_node(3); }},
+    {"plan_c2_node_zero", [](Plan &p) { p.set_ranks_per_node(0); }},
+    {"plan_c2_stage", [](Plan &p) { p.set_zero_stage(4); }},
+    {"plan_c2_accumulation", [](Plan &p) { p.set_accumulation(0); }},
+    {"plan_c2_precision", [](Plan &p) { p.set_precision("fp31"); }},
+    {"plan_c3_string", [](Plan &p) { p.add_strings("\xC3\x28"); }},
+    {"plan_c3_slice_name", [](Plan &p) { p.mutable_slices(0)->set_name("\xFF"); }},
+    {"plan_c3_long", [](Plan &p) { p.add_strings(std::string(70000, 'x')); }},
+    {"plan_c5_nan", [](Plan &p) { p.mutable_optimizer()->set_lr(NAN); }},
+    {"plan_c6_peak", [](Plan &p) { p.mutable_report()->mutable_device()->set_peak_bytes(1); }},
+    {"type_c1_unknown", [](Plan &p) { p.mutable_types(0)->set_type(static_cast<planpb::Type>(77)); }},
+    {"type_c2_negative", [](Plan &p) { p.mutable_types(0)->set_dims(0, -128); }},
+    {"type_c2_product_wraps",
+     [](Plan &p) {
+       p.mutable_types(0)->add_dims(int64_t(1) << 33);
+       p.mutable_types(0)->add_dims(int64_t(1) << 33);
+     }},
+    {"type_c2_zero_hides_overflow",
+     [](Plan &p) {
+       p.mutable_types(0)->set_dims(0, 0);
+       p.mutable_types(0)->add_dims(int64_t(1) << 62);
+     }},
+    {"type_c2_rank", [](Plan &p) { p.mutable_types(0)->mutable_dims()->Resize(65, 1); }},
+    {"arena_c1_tier", [](Plan &p) { p.mutable_arenas(0)->set_tier(static_cast<planpb::Tier>(9)); }},
+    {"arena_c1_bytes", [](Plan &p) { p.mutable_arenas(0)->set_bytes(kHuge); }},
+    {"arena_c2_twice", [](Plan &p) { p.add_arenas(); }},
+    {"slice_c1_arena", [](Plan &p) { p.mutable_slices(0)->set_arena(1); }},
+    {"slice_c1_class", [](Plan &p) { p.mutable_slices(0)->set_klass(static_cast<planpb::Class>(-1)); }},
+    {"slice_c2_misaligned", [](Plan &p) { p.mutable_slices(3)->set_offset(p.slices(3).offset() + 64); }},
+    {"slice_c3_end", [](Plan &p) { p.mutable_arenas(0)->set_bytes(p.arenas(0).bytes() - 1); }},
+    {"slice_c3_wraps", [](Plan &p) { p.mutable_slices(0)->set_bytes(kHuge); }},
+    {"slice_c3_offset_wraps", [](Plan &p) { p.mutable_slices(0)->set_offset(kHuge / 256 * 256); }},
+    {"slice_c4_transient_over_persistent", [](Plan &p) { p.mutable_slices(5)->set_offset(p.slices(1).offset()); }},
+    {"slice_c4_persistent_over_transient",
+     [](Plan &p) {
+       p.mutable_slices(3)->set_offset(0); // x, before the parameters in memory now
+       p.mutable_slices(0)->set_offset(256);
+     }},
+    {"input_c1_type", [](Plan &p) { p.mutable_inputs(0)->set_type(1000); }},
+    {"parameter_c1_type", [](Plan &p) { p.mutable_parameters(0)->set_type(1000); }},
+    {"parameter_c1_role", [](Plan &p) { p.mutable_parameters(0)->set_role(static_cast<planpb::Role>(5)); }},
+    {"parameter_c2_inline", [](Plan &p) { p.mutable_parameters(0)->set_inline_("abc"); }},
+    {"parameter_c2_none", [](Plan &p) { p.mutable_parameters(0)->clear_inline_(); }},
+    {"parameter_c2_source_bytes",
+     [](Plan &p) {
+       p.mutable_parameters(0)->mutable_source()->set_file("w.bin");
+       p.mutable_parameters(0)->mutable_source()->set_bytes(399);
+     }},
+    {"parameter_c2_source_leaves",
+     [](Plan &p) {
+       p.mutable_parameters(0)->mutable_source()->set_file("a/../../w.bin");
+       p.mutable_parameters(0)->mutable_source()->set_bytes(400);
+     }},
+    {"parameter_c3_bucket", [](Plan &p) { p.mutable_parameters(0)->set_bucket(1); }},
+    {"parameter_c3_slice_and_bucket", [](Plan &p) { p.mutable_parameters(0)->set_slice(0); }},
+    {"parameter_c3_buffer_not_persistent", [](Plan &p) { makeBuffer(p, false, 400); }},
+    {"parameter_c3_buffer_bytes", [](Plan &p) { makeBuffer(p, true, 404); }},
+    {"parameter_c4_role", [](Plan &p) { p.mutable_parameters(0)->set_role(planpb::FROZEN); }},
+    {"parameter_c5_misaligned", [](Plan &p) { p.mutable_parameters(0)->set_offset(10); }},
+    {"parameter_c5_end", [](Plan &p) { p.mutable_parameters(0)->set_offset(64); }},
+    {"parameter_c5_wraps", [](Plan &p) { p.mutable_parameters(0)->set_offset(kHuge / 64 * 64); }},
+    {"parameter_c6_overlap", [](Plan &p) { addSecondParameter(p, 64); }},
+    {"bucket_c1_shard", [](Plan &p) { p.mutable_buckets(0)->set_padded(64); }},
+    {"bucket_c1_zero", [](Plan &p) { p.mutable_buckets(0)->set_padded(0); }},
+    {"bucket_c2_used", [](Plan &p) { p.mutable_buckets(0)->set_used(99); }},
+    {"bucket_c3_slice_bytes", [](Plan &p) { p.mutable_buckets(0)->set_parameters_sharded(true); }},
+    {"bucket_c3_slice_index", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(100); }},
+    {"bucket_c3_parameters_not_persistent", [](Plan &p) { p.mutable_buckets(0)->set_parameter_slice(3); }},
+    {"bucket_c4_no_gradient", [](Plan &p) { p.mutable_buckets(0)->set_gradient_slice(-1); }},
+    {"bucket_c4_master_of_f32", [](Plan &p) { p.mutable_buckets(0)->set_master_slice(0); }},
+    {"bucket_c5_shared", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(0); }},
+    {"metrics_c1_index", [](Plan &p) { p.mutable_metrics()->set_loss_slice(99); }},
+    {"metrics_c1_transient", [](Plan &p) { p.mutable_metrics()->set_loss_slice(3); }},
+    {"metrics_c1_norm", [](Plan &p) { p.mutable_metrics()->set_grad_norm_slice(-2); }},
+    {"step_c1_kernel", [](Plan &p) { micro(p, 1)->set_kernel(1000); }},
+    {"step_c1_node", [](Plan &p) { micro(p, 1)->set_node(1000); }},
+    {"step_c1_queue", [](Plan &p) { micro(p, 1)->set_queue(static_cast<planpb::Queue>(7)); }},
+    {"step_c2_inputs", [](Plan &p) { micro(p, 1)->set_inputs(5); }},
+    {"step_c2_input_written", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_access(planpb::READ_WRITE); }},
+    {"step_c2_output_read", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_access(planpb::READ); }},
+    {"step_c3_name", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_name(1000); }},
+    {"step_c3_twice", [](Plan &p) { *micro(p, 0)->add_attributes() = micro(p, 0)->attributes(0); }},
+    {"operand_c1_slice", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_slice(1000); }},
+    {"operand_c1_type", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_type(1000); }},
+    {"operand_c1_access", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_access(static_cast<planpb::Access>(3)); }},
+    {"operand_c2_end", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_offset(4); }},
+    {"operand_c2_last_rank", [](Plan &p) { update(p, 0)->mutable_operands(1)->set_rank_stride(260); }},
+    {"operand_c2_wraps", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_offset(kHuge); }},
+    {"operand_c2_stride_wraps", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_rank_stride(kHuge); }},
+    {"operand_c3_offset",
+     [](Plan &p) {
+       micro(p, 3)->mutable_operands(0)->set_slice(3);
+       micro(p, 3)->mutable_operands(0)->set_offset(2);
+     }},
+    {"operand_c4_output_over_input",
+     [](Plan &p) {
+       micro(p, 1)->mutable_operands(3)->set_slice(3);
+       micro(p, 1)->mutable_operands(3)->set_offset(8);
+     }},
+    {"operand_c4_outputs_meet", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_slice(4); }},
+    {"operand_c4_not_the_own_part", [](Plan &p) { update(p, 1)->mutable_operands(0)->set_rank_stride(0); }},
+    {"wait_c1_section", [](Plan &p) { micro(p, 1)->add_waits()->set_section(2); }},
+    {"wait_c1_queue", [](Plan &p) { micro(p, 1)->add_waits()->set_queue(static_cast<planpb::Queue>(9)); }},
+    {"wait_c1_ordinal", [](Plan &p) { micro(p, 1)->add_waits()->set_ordinal(2); }},
+    {"wait_c1_distance", [](Plan &p) { micro(p, 1)->add_waits()->set_distance(1u << 30); }},
+    {"wait_c2_itself", [](Plan &p) { micro(p, 1)->add_waits(); }},
+    {"wait_c2_cycle", [](Plan &p) { micro(p, 1)->add_waits()->set_queue(planpb::COMM); }},
+    {"wait_c2_update_from_micro", [](Plan &p) { micro(p, 1)->add_waits()->set_section(1); }},
+    {"collective_c1_queue", [](Plan &p) {
+       *p.mutable_update()->add_steps() = p.update().steps(2);
+       update(p, 3)->clear_waits();
+       update(p, 3)->set_queue(planpb::D2H);
+     }},
+    {"collective_c1_operands", [](Plan &p) { *micro(p, 2)->add_operands() = micro(p, 1)->operands(3); }},
+    {"collective_c2_sizes", [](Plan &p) { micro(p, 2)->mutable_operands(0)->set_type(1); }},
+    {"collective_c2_type", [](Plan &p) { update(p, 2)->mutable_operands(0)->set_type(4), p.mutable_types(4)->clear_dims(),
+                                             p.mutable_types(4)->set_type(planpb::I32),
+                                             p.mutable_parameters(0)->set_type(3), p.mutable_buckets(0)->set_used(1),
+                                             p.mutable_parameters(0)->set_inline_("1234"); }},
+    {"collective_c3_scale", [](Plan &p) { micro(p, 2)->mutable_attributes(0)->set_real(INFINITY); }},
+    {"collective_c3_accumulate", [](Plan &p) { micro(p, 2)->mutable_operands(1)->set_access(planpb::WRITE); }},
+    {"collective_c3_traffic", [](Plan &p) { micro(p, 2)->mutable_attributes(2)->set_text("all"); }},
+    {"input_c2_index", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_integer(1); }},
+    {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
+    {"input_c2_type", [](Plan &p) { micro(p, 0)->mutable_operands(0)->set_type(1); }},
+    {"input_c2_in_update", [](Plan &p) { *p.mutable_update()->add_steps() = p.micro().steps(0); }},
+    {"walk_c2_never_written",
+     [](Plan &p) {
+       micro(p, 1)->mutable_operands(1)->set_slice(4);
+       micro(p, 1)->mutable_operands(2)->set_slice(3);
+     }},
+};
+
+class VerifyNegative : public testing::TestWithParam<Negative> {};
+
+} // namespace
+
+TEST_P(VerifyNegative, IsFound) {
+  Plan plan = test::tinyPlan();
+  ASSERT_TRUE(verifyPlan(plan).ok());
+  GetParam().damage(plan);
+  Status status = verifyPlan(plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::corrupt);
+  std::string name = GetParam().name;
+  std::string label = name.substr(0, name.find('_', name.find('_') + 1));
+  EXPECT_EQ(status.error().note.substr(0, 9 + label.size()), "violates " + label) << render(status.error());
+}
+INSTANTIATE_TEST_SUITE_P(Constraint, VerifyNegative, testing::ValuesIn(kNegatives),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST(Verify, plan_c1_format) {
+  Plan plan = test::tinyPlan();
+  plan.set_format(7);
+  EXPECT_EQ(verifyPlan(plan).error().code, Code::mismatch);
+}
+
+TEST(Verify, TinyPlansOfAllWorldsAreSound) {
+  for (uint32_t world : {1, 2, 3, 4, 8})
+    for (uint32_t accumulation : {1, 2, 5}) {
+      Status status = verifyPlan(test::tinyPlan(world, accumulation));
+      EXPECT_TRUE(status.ok()) << world << " " << accumulation << " " << render(status.error());
+    }
+}
+
+TEST(Verify, walk_c1_every_wait_of_the_tiny_plan_is_needed) {
+  Plan plan = test::tinyPlan();
+  int removed = 0;
+  for (uint32_t section : {0u, 1u})
+    for (int i = 0; i < (section == 0 ? plan.micro() : plan.update()).steps_size(); ++i)
+      for (int w = 0; w < stepOf(plan, {section, 0, uint32_t(i)}).waits_size(); ++w) {
+        Plan racy = plan;
+        planpb::Step *step = section == 0 ? micro(racy, i) : update(racy, i);
+        step->mutable_waits()->DeleteSubrange(w, 1);
+        Status status = verifyPlan(racy);
+        ASSERT_FALSE(status.ok()) << describe(plan, {section, 0, uint32_t(i)}) << " wait " << w;
+        EXPECT_EQ(status.error().note.rfind("violates walk_c1", 0), 0u) << render(status.error());
+        ++removed;
+      }
+  EXPECT_GE(removed, 8);
+}
+
+TEST(Verify, walk_c2_overlapping_live_ranges) {
+  test::PlanBuilder b(1, 1);
+  uint32_t type = b.type(planpb::U8, {256});
+  b.plan.mutable_metrics()->set_loss_slice(b.slice("kept", 256, true));
+  uint32_t a = b.slice("a", 256, false, 256), c = b.slice("c", 256, false, 256);
+  auto kept = [&](planpb::Access access) { return b.operand(0, type, access); };
+  b.step(0, planpb::COMPUTE, "mix", 1, {kept(planpb::READ), b.operand(a, type, planpb::WRITE)});
+  b.step(0, planpb::COMPUTE, "mix", 1, {b.operand(a, type, planpb::READ), kept(planpb::READ_WRITE)});
+  EXPECT_TRUE(verifyPlan(b.plan).ok());
+  // Slice c takes the bytes of a between its write and its read.
+  b.step(0, planpb::COMPUTE, "mix", 1, {kept(planpb::READ), b.operand(c, type, planpb::WRITE)});
+  b.plan.mutable_micro()->mutable_steps()->SwapElements(1, 2);
+  Status status = verifyPlan(b.plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().number, 452);
+  EXPECT_EQ(status.error().note.rfind("violates walk_c2: the last writer is micro step 1", 0), 0u)
+      << render(status.error());
+}
+
+TEST(Verify, RandomPlansWithComputedWaitsAreSoundAndWithoutAreNot) {
+  int racy = 0;
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    Plan plan = test::randomPlan(seed, 40, 1 + seed % 3);
+    racy += !verifyPlan(plan).ok();
+    Status added = addWaits(plan);
+    ASSERT_TRUE(added.ok()) << render(added.error());
+    Status status = verifyPlan(plan);
+    ASSERT_TRUE(status.ok()) << render(status.error());
+  }
+  EXPECT_EQ(racy, 50);
+}
+
+TEST(Verify, AnyDamageIsAnErrorOrASoundPlanNeverACrash) {
+  std::string good = test::tinyPlan().SerializeAsString();
+  std::mt19937 random(1);
+  int refused = 0, parsed = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string bad = good;
+    for (uint32_t n = 1 + random() % 3; n > 0; --n)
+      bad[random() % bad.size()] = static_cast<char>(random());
+    Plan plan;
+    google::protobuf::LogSilencer silence;
+    if (!plan.ParseFromString(bad))
+      continue;
+    ++parsed;
+    refused += !verifyPlan(plan).ok();
+  }
+  EXPECT_GT(parsed, 1000);
+  EXPECT_GT(refused, parsed / 10); // most bytes are names and initial values
+}
+
+TEST(Verify, FiftyThousandStepsInAboutASecond) {
+  Plan plan = test::randomPlan(3, 25000, 2);
+  ASSERT_TRUE(addWaits(plan).ok());
+  auto start = std::chrono::steady_clock::now();
+  Status status = verifyPlan(plan);
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ASSERT_TRUE(status.ok()) << render(status.error());
+  RecordProperty("steps", plan.micro().steps_size() + plan.update().steps_size());
+  std::printf("%d steps verified in %.2f s\n", plan.micro().steps_size() + plan.update().steps_size(), seconds);
+  EXPECT_LT(seconds, 20); // loose: sanitizers and shared machines
+}
