@@ -42,6 +42,12 @@ echo "built in $((SECONDS - started)) s"
 export PATH=$PWD/$build/bin:$PATH
 
 bold "3. what a plan for four ranks at ZeRO-3 would take, before anything is allocated"
+# zero-run does not train over another run's checkpoints.
+if [[ -e $run ]]; then
+  rm -rf "$run.previous"
+  mv "$run" "$run.previous"
+  echo "(the run that was in $run is now in $run.previous)"
+fi
 mkdir -p "$run"
 compile=(zero-compile examples/gpt/gpt.onnx --world-size 4 --zero-stage 3 --dim batch=8 --clip-grad-norm 1.0)
 show "${compile[@]}" --dry-run
