@@ -7,6 +7,7 @@
 
 using namespace zc;
 using namespace zc::data;
+using namespace zc::test;
 
 TEST(SampleOrder, WrapsInOrder) {
   SampleOrder order(3, false, 0);
@@ -64,7 +65,7 @@ static std::string arrayFile(const TempFolder &folder, int samples) {
                       safetensors("{\"labels\":{\"dtype\":\"I64\",\"shape\":[" + n + "],\"data_offsets\":[0," + split +
                                       "]},\"x\":{\"dtype\":\"F32\",\"shape\":[" + n + ",3],\"data_offsets\":[" + split +
                                       "," + end + "]}}",
-                                  bytesOf(labels) + bytesOf(x)));
+                                  rawBytes(labels) + rawBytes(x)));
 }
 
 TEST(ArraySource, FollowsTheContractsOrder) {
@@ -92,8 +93,8 @@ TEST(ArraySource, FollowsTheContractsOrder) {
 TEST(ArraySource, FolderOfNpyGivesTheSame) {
   TempFolder folder;
   folder.write("x.npy",
-               npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", bytesOf<float>({1, 2, 3, 4, 5, 6})));
-  folder.write("labels.npy", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}", bytesOf<int64_t>({8, 9})));
+               npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", rawBytes<float>({1, 2, 3, 4, 5, 6})));
+  folder.write("labels.npy", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}", rawBytes<int64_t>({8, 9})));
   DataOptions options;
   options.data = folder.path;
   auto source = openSource(options, arrays());
@@ -187,18 +188,18 @@ static std::string llmc(int32_t magic, int32_t version, int32_t count, const std
   header[0] = magic;
   header[1] = version;
   header[2] = count;
-  return bytesOf(header) + data;
+  return rawBytes(header) + data;
 }
 
 TEST(TokenSource, ReadsLlmCAndNpy) {
   TempFolder folder;
-  std::string u16 = bytesOf<uint16_t>({1, 2, 3, 50256});
+  std::string u16 = rawBytes<uint16_t>({1, 2, 3, 50256});
   std::string dict = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,)}";
   std::string signedDict = "{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}";
   for (const std::string &file : {folder.write("t.bin", llmc(20240520, 1, 4, u16)),
-                                  folder.write("t7.bin", llmc(20240801, 7, 4, bytesOf<uint32_t>({1, 2, 3, 50256}))),
+                                  folder.write("t7.bin", llmc(20240801, 7, 4, rawBytes<uint32_t>({1, 2, 3, 50256}))),
                                   folder.write("t.npy", npy(dict, u16)),
-                                  folder.write("s.npy", npy(signedDict, bytesOf<int32_t>({1, 2, 3, 50256})))}) {
+                                  folder.write("s.npy", npy(signedDict, rawBytes<int32_t>({1, 2, 3, 50256})))}) {
     DataOptions options;
     options.tokens = {file};
     auto source = openSource(options, language(1, 4));
@@ -208,7 +209,7 @@ TEST(TokenSource, ReadsLlmCAndNpy) {
 }
 
 TEST(TokenSource, RefusesBadFiles) {
-  std::string u16 = bytesOf<uint16_t>({1, 2, 3, 4});
+  std::string u16 = rawBytes<uint16_t>({1, 2, 3, 4});
   std::string square = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2)}";
   std::string floats = "{'descr': '<f2', 'fortran_order': False, 'shape': (4,)}";
   struct {
@@ -240,7 +241,7 @@ TEST(TokenSource, RefusesBadFiles) {
 TEST(TokenSource, TokenOutsideTheVocabularyNamesItsPlace) {
   TempFolder folder;
   DataOptions options;
-  options.tokens = {folder.write("t.bin", llmc(20240520, 1, 4, bytesOf<uint16_t>({1, 2, 300, 4})))};
+  options.tokens = {folder.write("t.bin", llmc(20240520, 1, 4, rawBytes<uint16_t>({1, 2, 300, 4})))};
   BatchSpec batch = language(1, 4);
   batch.vocabulary = 256;
   auto source = openSource(options, batch);
@@ -251,7 +252,7 @@ TEST(TokenSource, TokenOutsideTheVocabularyNamesItsPlace) {
   EXPECT_EQ(status.error().code, Code::badInput);
   EXPECT_NE(status.error().message.find("token 300 at byte 1028"), std::string::npos) << status.error().message;
   options.tokens = {folder.write(
-      "n.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", bytesOf<int32_t>({1, 2, -3, 4})))};
+      "n.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", rawBytes<int32_t>({1, 2, -3, 4})))};
   auto negative = openSource(options, batch);
   ASSERT_OK(negative);
   status = (*negative)->load(0, 0, 0, 0, row);

@@ -8,6 +8,7 @@
 
 using namespace zc;
 using namespace zc::io;
+using namespace zc::test;
 
 //===- Files -----------------------------------------------------------------===//
 
@@ -205,7 +206,7 @@ TEST(Safetensors, EveryTruncationIsRefused) {
 TEST(Npy, ReadsPlainArrays) {
   TempFolder folder;
   std::string dict = "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 1), }";
-  auto file = NpyFile::open(folder.write("a.npy", npy(dict, bytesOf<int64_t>({5, 6}))));
+  auto file = NpyFile::open(folder.write("a.npy", npy(dict, rawBytes<int64_t>({5, 6}))));
   ASSERT_OK(file);
   EXPECT_EQ(file->dtype, DType::i64);
   EXPECT_EQ(file->dims, (std::vector<int64_t>{2, 1}));
@@ -213,7 +214,7 @@ TEST(Npy, ReadsPlainArrays) {
   ASSERT_OK(file->file.readAt(&value, 8, file->offset + 8));
   EXPECT_EQ(value, 6);
   // Version 2 has a 32-bit header length.
-  std::string two = npy(dict, bytesOf<int64_t>({5, 6}));
+  std::string two = npy(dict, rawBytes<int64_t>({5, 6}));
   two[6] = 2;
   two.insert(10, 2, '\0');
   ASSERT_OK(NpyFile::open(folder.write("b.npy", two)));

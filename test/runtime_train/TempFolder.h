@@ -15,6 +15,7 @@
     ASSERT_TRUE(zcResult.ok()) << zc::render(zcResult.error());                                                        \
   } while (0)
 
+namespace zc::test {
 struct TempFolder {
   TempFolder() {
     std::string pattern = ::testing::TempDir() + "/zc-XXXXXX";
@@ -40,7 +41,7 @@ struct TempFolder {
 };
 
 /// The elements' bytes.
-template <typename T> std::string bytesOf(const std::vector<T> &values) {
+template <typename T> std::string rawBytes(const std::vector<T> &values) {
   return std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T));
 }
 
@@ -58,3 +59,4 @@ inline std::string npy(const std::string &dict, const std::string &data) {
   out += char(header.size() >> 8);
   return out + header + data;
 }
+} // namespace zc::test

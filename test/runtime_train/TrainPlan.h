@@ -1,0 +1,25 @@
+//===- TrainPlan.h - a plan that really trains, with a model file to train -------------------------===//
+#pragma once
+
+#include "runtime/plan/plan.pb.h"
+#include "test/runtime_train/TempFolder.h"
+
+#include <vector>
+
+namespace zc::test {
+
+/// W ranks, G micro-steps. One parameter "w", f32 [10, 10], tied to "v", in one bucket; loss = sum(w * x), so that the
+/// gradient is x; AdamW with a global norm and without clipping. With `stage3` the parameter is sharded and gathered.
+/// Its first value lies in `model`, four bytes after the start.
+planpb::Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, bool stage3);
+
+/// "HEAD", w[i] = (i - 50) / 64, "TAIL".
+std::string modelBytes();
+std::vector<float> initialWeights();
+/// Elements of the bucket, and so of one sample of x.
+int64_t paddedElements(uint32_t worldSize);
+/// `samples` rows of x, zero in the padding.
+std::string dataFile(const TempFolder &folder, uint32_t worldSize, int64_t samples);
+float sampleElement(int64_t sample, int64_t i);
+
+} // namespace zc::test

@@ -1,0 +1,365 @@
+#include "test/runtime_train/TrainPlan.h"
+
+#include "runtime/io/Safetensors.h"
+#include "runtime/plan/Verify.h"
+#include "runtime/train/Convert.h"
+#include "runtime/train/Export.h"
+#include "runtime/train/Layout.h"
+#include "runtime/train/RunFolder.h"
+#include "runtime/train/Schedule.h"
+#include "runtime/train/Train.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+using namespace zc;
+using namespace zc::test;
+using namespace zc::train;
+
+namespace {
+
+/// A folder with a model, its data and a plan.
+struct Fixture {
+  explicit Fixture(uint32_t worldSize = 2, uint32_t accumulation = 2, bool stage3 = false, int64_t samples = 13)
+      : plan(trainPlan(folder.write("model.onnx", modelBytes()), worldSize, accumulation, stage3)) {
+    options.data.data = dataFile(folder, worldSize, samples);
+    options.steps = 6;
+    options.out = folder.path + "/out";
+    options.threads = 1;
+    options.device = "sync";
+    EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
+  }
+  Result<RunReport> run() { return train::train(plan, options, {&stop, nullptr}, observer); }
+  std::vector<nlohmann::json> metrics(const std::string &out = "out") const {
+    std::vector<nlohmann::json> lines;
+    std::istringstream in(folder.read(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(in, line);)
+      lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  std::string weights(const std::string &checkpoint = "out/final") const {
+    return folder.read(checkpoint + "/weights.safetensors");
+  }
+
+  TempFolder folder;
+  planpb::Plan plan;
+  RunOptions options;
+  RunObserver observer;
+  std::atomic<int> stop{0};
+};
+
+/// The losses alone, exactly.
+std::vector<double> losses(const std::vector<nlohmann::json> &lines) {
+  std::vector<double> values;
+  for (const auto &line : lines)
+    values.push_back(line["loss"].get<double>());
+  return values;
+}
+
+} // namespace
+
+TEST(Train, FirstStepHasTheLossAndNormOfTheData) {
+  Fixture fixture;
+  auto report = fixture.run();
+  ASSERT_OK(report);
+  auto lines = fixture.metrics();
+  ASSERT_EQ(lines.size(), 6u);
+  // Four samples: the mean of their losses; the gradient is their mean.
+  double loss = 0, square = 0;
+  std::vector<float> w = initialWeights();
+  for (int64_t i = 0; i < 100; ++i) {
+    double mean = 0;
+    for (int64_t s = 0; s < 4; ++s) {
+      loss += double(w[size_t(i)]) * double(sampleElement(s, i)) / 4;
+      mean += double(sampleElement(s, i)) / 4;
+    }
+    square += mean * mean;
+  }
+  EXPECT_NEAR(lines[0]["loss"].get<double>(), loss, 1e-6 * std::abs(loss));
+  EXPECT_NEAR(lines[0]["grad_norm"].get<double>(), std::sqrt(square), 1e-6);
+  EXPECT_EQ(lines[0]["step"], 1);
+  EXPECT_EQ(lines[0]["lr"], 0.01);
+  EXPECT_EQ(lines[0]["skipped"], false);
+  EXPECT_EQ(report->last.loss, lines[5]["loss"].get<double>()) << "full precision";
+  EXPECT_EQ(report->steps, 6);
+  EXPECT_EQ(report->samples, 24);
+  EXPECT_GT(report->traffic.reduceScatter, 0u);
+  ASSERT_EQ(report->arenas.size(), 1u);
+  EXPECT_EQ(report->arenas[0].planned, fixture.plan.arenas(0).bytes());
+}
+
+TEST(Train, ShardedParametersGiveTheSameBits) {
+  std::vector<std::string> weights;
+  std::vector<std::vector<double>> all;
+  for (bool stage3 : {false, true})
+    for (const char *device : {"sync", "cpu"}) {
+      Fixture fixture(3, 2, stage3);
+      fixture.options.device = device;
+      ASSERT_OK(fixture.run());
+      weights.push_back(fixture.weights());
+      all.push_back(losses(fixture.metrics()));
+    }
+  for (size_t i = 1; i < weights.size(); ++i) {
+    EXPECT_EQ(weights[i], weights[0]) << i;
+    EXPECT_EQ(all[i], all[0]) << i;
+  }
+  EXPECT_EQ(weights[0].find(rawBytes(initialWeights())), std::string::npos) << "nothing was trained";
+}
+
+TEST(Train, ResumesBitForBit) {
+  for (bool stage3 : {false, true}) {
+    Fixture straight(2, 1, stage3), broken(2, 1, stage3);
+    straight.options.data.shuffle = broken.options.data.shuffle = true;
+    straight.options.steps = 8;
+    ASSERT_OK(straight.run());
+    broken.options.steps = 5;
+    broken.options.saveEvery = 2;
+    ASSERT_OK(broken.run());
+    EXPECT_EQ(broken.run().error().code, Code::usage) << "a fresh start over checkpoints";
+    broken.options.steps = 8;
+    broken.options.resume = "auto";
+    auto report = broken.run();
+    ASSERT_OK(report);
+    EXPECT_EQ(report->steps, 4);
+    EXPECT_EQ(losses(broken.metrics()), losses(straight.metrics()));
+    EXPECT_EQ(broken.weights(), straight.weights());
+    EXPECT_EQ(broken.folder.read("out/final/rank-1.safetensors"), straight.folder.read("out/final/rank-1.safetensors"));
+  }
+}
+
+TEST(Train, BrokenCheckpointsAreNeverTaken) {
+  Fixture fixture;
+  fixture.options.saveEvery = 2;
+  fixture.options.keep = 2;
+  ASSERT_OK(fixture.run());
+  EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/out/step-2")) << "only two are kept";
+  std::string shard = fixture.folder.read("out/step-6/rank-1.safetensors");
+  shard[shard.size() - 1] ^= 1;
+  fixture.folder.write("out/step-6/rank-1.safetensors", shard);
+  fixture.options.steps = 7;
+  fixture.options.resume = fixture.folder.path + "/out/step-6";
+  auto direct = fixture.run();
+  ASSERT_FALSE(direct.ok());
+  EXPECT_EQ(direct.error().code, Code::corrupt);
+  fixture.options.resume = "auto";
+  auto older = fixture.run();
+  ASSERT_OK(older);
+  EXPECT_EQ(older->steps, 3) << "continues after step 4";
+  EXPECT_EQ(fixture.metrics().size(), 7u);
+  fixture.options.resume = fixture.folder.path + "/out/step-4";
+  fixture.folder.write("out/step-4/manifest.json", std::string(100000, '['));
+  EXPECT_EQ(fixture.run().error().code, Code::corrupt);
+}
+
+TEST(Train, CheckpointOfAnotherRunIsRefused) {
+  Fixture fixture;
+  fixture.options.saveEvery = 3;
+  ASSERT_OK(fixture.run());
+  fixture.options.resume = "auto";
+  fixture.options.seed = 99;
+  EXPECT_EQ(fixture.run().error().code, Code::mismatch);
+  fixture.options.seed.reset();
+  fixture.plan.mutable_optimizer()->set_lr(0.5);
+  EXPECT_EQ(fixture.run().error().code, Code::mismatch);
+}
+
+TEST(Train, StopsWithItsStateSaved) {
+  Fixture fixture;
+  fixture.stop = 1;
+  auto report = fixture.run();
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::preempted);
+  fixture.stop = 0;
+  fixture.options.resume = "auto";
+  auto rest = fixture.run();
+  ASSERT_OK(rest);
+  EXPECT_EQ(rest->steps, 5);
+  Fixture straight;
+  ASSERT_OK(straight.run());
+  EXPECT_EQ(fixture.weights(), straight.weights());
+}
+
+TEST(Train, LossThatIsNoNumberEndsTheRun) {
+  Fixture fixture;
+  std::string data = fixture.folder.read("data.safetensors");
+  float nan = std::numeric_limits<float>::quiet_NaN();
+  // Sample 9 is used by step 3.
+  data.replace(data.size() - size_t(4 * paddedElements(2) * 4), 4, reinterpret_cast<char *>(&nan), 4);
+  fixture.folder.write("data.safetensors", data);
+  auto report = fixture.run();
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::numeric);
+  EXPECT_NE(report.error().message.find("step 3"), std::string::npos) << report.error().message;
+  auto lines = fixture.metrics();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[2]["loss"].is_null());
+}
+
+TEST(Train, ModelMustBeTheCompiledOne) {
+  Fixture fixture;
+  std::string changed = modelBytes();
+  changed[0] = 'h';
+  fixture.folder.write("model.onnx", changed);
+  EXPECT_EQ(fixture.run().error().code, Code::mismatch);
+  fixture.folder.write("model.onnx", modelBytes() + "x");
+  EXPECT_EQ(fixture.run().error().code, Code::mismatch);
+  std::filesystem::remove(fixture.folder.path + "/model.onnx");
+  EXPECT_EQ(fixture.run().error().code, Code::badInput);
+}
+
+TEST(Train, WeightsFileOverridesTheModel) {
+  Fixture first, second;
+  ASSERT_OK(first.run());
+  std::string w = first.weights();
+  // The tied name is as good as the parameter's own.
+  size_t name = w.find("\"w\":");
+  ASSERT_NE(name, std::string::npos);
+  w.replace(name, 4, "\"v\":");
+  second.options.weights = second.folder.write("w.safetensors", w);
+  std::filesystem::remove(second.folder.path + "/model.onnx");
+  ASSERT_OK(second.run());
+  EXPECT_LT(losses(second.metrics())[0], losses(first.metrics())[0]);
+  second.options.weights = second.folder.write(
+      "bad.safetensors", safetensors(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"));
+  auto bad = second.run();
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().code, Code::mismatch);
+  EXPECT_NE(bad.error().note.find("\"w\" has another shape"), std::string::npos) << bad.error().note;
+}
+
+TEST(Train, OneRunPerFolder) {
+  Fixture fixture;
+  auto held = RunFolder::open(fixture.options.out);
+  ASSERT_OK(held);
+  EXPECT_EQ(fixture.run().error().code, Code::usage);
+}
+
+TEST(Export, PatchesTheModelsBytes) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run());
+  auto manifest = readManifest(fixture.folder.path + "/out/final");
+  ASSERT_OK(manifest);
+  ASSERT_OK(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx"));
+  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors"));
+  std::string onnx = fixture.folder.read("trained.onnx"), weights = fixture.folder.read("trained.safetensors");
+  ASSERT_EQ(onnx.size(), 408u);
+  EXPECT_EQ(onnx.substr(0, 4) + onnx.substr(404), "HEADTAIL");
+  EXPECT_EQ(onnx.substr(4, 400), weights.substr(weights.size() - 400));
+  EXPECT_NE(onnx.substr(4, 400), rawBytes(initialWeights())) << "nothing was trained";
+  EXPECT_EQ(fixture.folder.read("model.onnx"), modelBytes()) << "the original is untouched";
+  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/model.onnx").error().code, Code::usage);
+  EXPECT_EQ(fixture.folder.read("model.onnx"), modelBytes());
+  // A source beyond the file, as a forged manifest would have it.
+  manifest->parameters[0].offset = 100;
+  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/forged.onnx").error().code, Code::corrupt);
+  EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/forged.onnx"));
+}
+
+TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
+  Fixture fixture;
+  std::vector<uint16_t> halves;
+  for (float value : initialWeights())
+    halves.push_back(toF16(value));
+  std::filesystem::create_directories(fixture.folder.path + "/data");
+  fixture.folder.write("data/w.bin", "xx" + rawBytes(halves) + "yy");
+  planpb::Source &source = *fixture.plan.mutable_parameters(0)->mutable_source();
+  source.set_file("data/w.bin");
+  source.set_offset(2);
+  source.set_bytes(200);
+  source.set_type(planpb::F16);
+  ASSERT_OK(fixture.run());
+  auto manifest = readManifest(fixture.folder.path + "/out/final");
+  ASSERT_OK(manifest);
+  std::string out = fixture.folder.path + "/exported";
+  std::filesystem::create_directories(out);
+  ASSERT_OK(exportOnnx(*manifest, out + "/new.onnx"));
+  EXPECT_EQ(fixture.folder.read("exported/new.onnx"), modelBytes());
+  std::string external = fixture.folder.read("exported/data/w.bin");
+  ASSERT_EQ(external.size(), 204u);
+  std::string weights = fixture.weights();
+  for (size_t i = 0; i < 100; ++i) {
+    uint16_t half;
+    float value;
+    std::memcpy(&half, &external[2 + 2 * i], 2);
+    std::memcpy(&value, &weights[weights.size() - 400 + 4 * i], 4);
+    EXPECT_EQ(half, toF16(value)) << i;
+  }
+  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/new.onnx").error().code, Code::usage)
+      << "would overwrite the original's external data";
+}
+
+TEST(Train, ExternalDataMayNotLeaveTheModelsFolder) {
+  Fixture fixture;
+  std::filesystem::create_directories(fixture.folder.path + "/sub");
+  fixture.plan.mutable_model()->set_path(fixture.folder.write("sub/model.onnx", modelBytes()));
+  fixture.plan.mutable_parameters(0)->mutable_source()->set_file("../model.onnx");
+  EXPECT_EQ(fixture.run().error().code, Code::badInput);
+}
+
+TEST(Schedule, Shapes) {
+  auto at = [](const char *name, int64_t step) {
+    auto schedule = Schedule::create(name, 2, 4, 14);
+    EXPECT_TRUE(schedule.ok());
+    return schedule->at(step);
+  };
+  for (const char *name : {"constant", "linear", "cosine", "wsd"}) {
+    EXPECT_EQ(at(name, 1), 0.5) << name;
+    EXPECT_EQ(at(name, 4), 2) << name;
+    EXPECT_EQ(at(name, 5), 2) << name;
+  }
+  EXPECT_EQ(at("constant", 14), 2);
+  EXPECT_DOUBLE_EQ(at("linear", 10), 1);
+  EXPECT_DOUBLE_EQ(at("cosine", 10), 1);
+  EXPECT_EQ(at("wsd", 12), 2);
+  EXPECT_DOUBLE_EQ(at("wsd", 14), 1);
+  EXPECT_EQ(Schedule::create("step", 1, 0, 1).error().code, Code::usage);
+  EXPECT_EQ(Schedule::create("linear", -1, 0, 1).error().code, Code::usage);
+  EXPECT_EQ(Schedule::create("linear", NAN, 0, 1).error().code, Code::usage);
+}
+
+TEST(Convert, HalvesGoBothWays) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = fromF16(uint16_t(bits));
+    if (!std::isnan(value))
+      ASSERT_EQ(toF16(value), bits);
+    else
+      ASSERT_TRUE(std::isnan(fromF16(toF16(value))));
+  }
+  EXPECT_EQ(fromF16(0x3C00), 1);
+  EXPECT_EQ(fromF16(0x0001), 0x1p-24f);
+  EXPECT_EQ(toF16(65519.0f), 0x7BFF);
+  EXPECT_EQ(toF16(65520.0f), 0x7C00);
+  EXPECT_EQ(toF16(1 + 0x1p-11f), 0x3C00) << "ties go to even";
+  EXPECT_EQ(toF16(1 + 0x3p-11f), 0x3C02);
+}
+
+TEST(Layout, PiecesOfAShardedParameter) {
+  Fixture fixture(3, 1, true);
+  const planpb::Parameter &w = fixture.plan.parameters(0);
+  Store store = exactStore(fixture.plan, w);
+  ASSERT_TRUE(store.sharded);
+  // Three shards of 64: elements 0-63, 64-99, nothing.
+  Piece first = pieceOf(fixture.plan, w, store, 0), second = pieceOf(fixture.plan, w, store, 1);
+  EXPECT_EQ(first.count, 64);
+  EXPECT_EQ(second.first, 64);
+  EXPECT_EQ(second.count, 36);
+  EXPECT_EQ(second.at, 0);
+  EXPECT_EQ(pieceOf(fixture.plan, w, store, 2).count, 0);
+}
+
+TEST(Metrics, KeepsFullPrecisionAndValidJson) {
+  StepRecord record;
+  record.step = 3;
+  record.loss = 0.1 + 0.2;
+  record.gradNorm = INFINITY;
+  record.lr = 1e-300;
+  record.seconds = 2;
+  record.samples = 3;
+  std::array<char, 512> buffer;
+  auto json = nlohmann::json::parse(toJson(record, buffer));
+  EXPECT_EQ(json["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_EQ(json["lr"].get<double>(), 1e-300);
+  EXPECT_EQ(json["samples_per_second"], 1.5);
+}

@@ -1,0 +1,27 @@
+//===- WritePlan.cpp - the test plan as files, for cli.py ---------------------------------------------===//
+//
+// zc-write-train-plan FOLDER WORLD_SIZE ACCUMULATION STAGE3: writes model.onnx, data.safetensors and tiny.plan.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/plan/PlanFile.h"
+#include "test/runtime_train/TrainPlan.h"
+
+#include <cstdio>
+
+using namespace zc;
+
+int main(int argc, char **argv) {
+  if (argc != 5)
+    return 2;
+  std::string folder = argv[1];
+  auto worldSize = uint32_t(std::stoi(argv[2])), accumulation = uint32_t(std::stoi(argv[3]));
+  test::TempFolder temporary;
+  std::string data = test::dataFile(temporary, worldSize, 13);
+  std::filesystem::copy_file(data, folder + "/data.safetensors", std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(folder + "/model.onnx", std::ios::binary) << test::modelBytes();
+  planpb::Plan plan = test::trainPlan(folder + "/model.onnx", worldSize, accumulation, std::stoi(argv[4]) != 0);
+  Status status = writePlan(folder + "/tiny.plan", plan);
+  if (!status.ok())
+    std::fprintf(stderr, "%s\n", render(status.error()).c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
+import json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, time, unittest
+
+ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
+
+
+def run(*args, cwd=None, env=None, **more):
+    """Exit code, stdout, stderr; whatever happens no signal and no time-out."""
+    done = subprocess.run([ZERO_RUN, *map(str, args)], cwd=cwd, env={**os.environ, **(env or {})}, text=True,
+                          capture_output=True, timeout=120, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+class ZeroRun(unittest.TestCase):
+    def setUp(self):
+        self.temp = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.temp.name)
+        self.write_plan()
+
+    def tearDown(self):
+        self.temp.cleanup()
+
+    def write_plan(self, world=2, accumulation=1, stage3=1):
+        subprocess.run([WRITE_PLAN, str(self.dir), str(world), str(accumulation), str(stage3)], check=True)
+
+    def train(self, *more, steps=4, out="out", **how):
+        return run(self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", steps, "--out",
+                   self.dir / out, *more, **how)
+
+    def expect(self, code, says, result):
+        self.assertEqual(result[0], code, result)
+        self.assertRegex(result[2], says)
+        self.assertRegex(result[2], r"error\[Z\d{4}\]: ")
+        self.assertEqual(result[1], "")
+
+    def lines(self, out="out"):
+        return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
+
+    def test_trains_and_reports(self):
+        code, out, err = self.train("-n", 2, "--threads", 1)
+        self.assertEqual(code, 0, err)
+        final = json.loads(out.splitlines()[-1])
+        metrics = self.lines()
+        self.assertEqual([m["step"] for m in metrics], [1, 2, 3, 4])
+        self.assertEqual(final["loss"], metrics[-1]["loss"])
+        self.assertEqual(final["steps"], 4)
+        self.assertEqual(final["steady_allocations"], 0)
+        self.assertEqual(final["traffic"]["gather"], 4 * 128 * 4)
+        device = final["peak_bytes"]["device"]
+        self.assertGreater(device["measured"], 0)
+        self.assertLess(device["measured"], device["planned"] + 4096 * 2)
+        self.assertIn("step 4/4", err)
+        self.assertNotIn("\x1b", err, "no bar without a terminal")
+
+    def test_quiet_and_json_log(self):
+        code, out, err = self.train("--quiet")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(len(out.splitlines()), 1)
+        code, out, err = self.train("--log-format", "json", "--log-every", 2)
+        self.assertEqual([json.loads(line)["step"] for line in out.splitlines()[:-1]], [2, 4])
+
+    def test_schedule_and_epochs(self):
+        code, _, err = run(self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--epochs", 2, "--out",
+                           self.dir / "out", "--lr", "0.5", "--lr-schedule", "linear", "--warmup", 2)
+        self.assertEqual(code, 0, err)
+        metrics = self.lines()
+        self.assertEqual(len(metrics), 13)  # 2 x 13 samples, 2 per step
+        self.assertEqual([m["lr"] for m in metrics[:3]], [0.25, 0.5, 0.5])
+        self.assertLess(metrics[-1]["lr"], 0.05)
+
+    def test_export(self):
+        self.assertEqual(self.train()[0], 0)
+        final = self.dir / "out" / "final"
+        self.assertEqual(run("export", final, "--onnx", self.dir / "new.onnx")[0], 0)
+        self.assertEqual(run("export", final, "--safetensors", self.dir / "new.safetensors")[0], 0)
+        old, new = (self.dir / "model.onnx").read_bytes(), (self.dir / "new.onnx").read_bytes()
+        self.assertEqual((old[:4], old[-4:], len(old)), (new[:4], new[-4:], len(new)))
+        self.assertEqual(new[4:-4], (self.dir / "new.safetensors").read_bytes()[-400:])
+        self.expect(2, "either --onnx", run("export", final))
+        self.expect(3, "manifest.json", run("export", self.dir, "--onnx", self.dir / "x.onnx"))
+        self.assertFalse((self.dir / "x.onnx").exists())
+
+    def test_help(self):
+        code, out, _ = run("--help")
+        self.assertEqual(code, 0)
+        self.assertLess(len(out.splitlines()), 30)
+        self.assertIn("zero-run gpt2.plan", out.splitlines()[2])
+        code, out, _ = run("--help-all")
+        self.assertEqual(code, 0)
+        for flag in ("--nproc-per-node", "--lr-schedule", "--resume", "--trace", "--nvme-dir", "--keep", "Data"):
+            self.assertIn(flag, out)
+        self.assertEqual(run()[0], 0)
+        self.assertRegex(run("--version")[1], r"zero-run \d")
+
+    def test_usage(self):
+        self.expect(2, 'did you mean "--steps"', self.train("--stepz", "3"))
+        self.expect(2, "unknown flag", self.train("--zzzzzzzzzzzz"))
+        self.expect(2, "unexpected argument", self.train("another"))
+        self.expect(2, "nproc-per-node", self.train("-n", "0"))
+        self.expect(2, "nproc-per-node", self.train("-n", "two"))
+        self.expect(2, "needs data", run(self.dir / "tiny.plan"))
+        self.expect(2, "exclude", self.train("--tokens", "x"))
+        self.expect(2, "no plan", run("--steps", 3))
+        self.expect(2, "unknown schedule", self.train("--lr-schedule", "stairs"))
+        self.expect(2, "FROM:TO", self.train("--trace", "3:1"))
+
+    def test_not_there_yet(self):
+        self.expect(4, "cuda", self.train("--device", "cuda"))
+        self.expect(4, "nvme", self.train("--nvme-dir", self.dir))
+        self.expect(4, "bench-io", run("bench-io", self.dir))
+        self.expect(4, "processes", self.train(env={"OMPI_COMM_WORLD_SIZE": "2"}))
+
+    def test_world_size(self):
+        self.expect(10, "zero-compile --world-size 3", self.train("-n", 3))
+
+    def test_bad_files(self):
+        plan = (self.dir / "tiny.plan").read_bytes()
+        self.expect(3, "cannot", run(self.dir / "none.plan", "--data", "x"))
+        for name, data, codes in (("empty", b"", (9, 10)), ("text", b"hello, world\n" * 9, (9, 10)),
+                                  ("cut", plan[:-1], (9,)), ("flipped", plan[:99] + bytes([plan[99] ^ 1]) + plan[100:], (9,))):
+            path = self.dir / name
+            path.write_bytes(data)
+            result = run(path, "--data", self.dir / "data.safetensors", "--out", self.dir / "never")
+            self.assertIn(result[0], codes, (name, result))
+        self.assertFalse((self.dir / "never").exists(), "nothing is made for a bad plan")
+        self.expect(3, "none.safetensors", run(self.dir / "tiny.plan", "--data", self.dir / "none.safetensors"))
+        (self.dir / "model.onnx").write_bytes(b"other")
+        self.expect(10, "has changed", self.train())
+
+    def test_output_folder(self):
+        (self.dir / "file").write_text("x")
+        self.expect(6, "folder", self.train(out="file"))
+        if os.getuid() != 0:
+            locked = self.dir / "locked"
+            locked.mkdir(mode=0o500)
+            self.expect(6, "locked", self.train(out="locked/out"))
+        # A disk that is full from the start: refused before the first step, nothing half-written is left.
+        code, out, err = self.train(out="full", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+        self.assertEqual(code, 6, err)
+        self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
+
+    def test_closed_streams_do_not_kill(self):
+        for fd in (0, 1, 2):
+            code, out, err = self.train(preexec_fn=lambda: os.close(fd))
+            self.assertEqual(code, 0, (fd, err))
+            self.assertEqual(len(self.lines()), 4)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "4",
+                               "--out", self.dir / "out", "--log-format", "json"], stdout=writer, timeout=120)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+
+    def test_signals(self):
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
+                                    "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.PIPE, text=True)
+        metrics = self.dir / "out" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn("--resume auto", err)
+        step = self.lines()[-1]["step"]
+        self.assertTrue((self.dir / "out" / f"step-{step}" / "manifest.json").exists())
+        code, out, err = self.train("--resume", "auto", steps=step + 2)
+        self.assertEqual(code, 0, err)
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, step + 3)))
+        self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 2)
+
+    def test_trace(self):
+        self.assertEqual(self.train("--trace", "2:3")[0], 0)
+        events = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
+        self.assertEqual({e["args"]["step"] for e in events}, {2, 3})
+        self.assertEqual({e["pid"] for e in events}, {0, 1})
+        self.assertIn("all_gather", {e["name"] for e in events})
+
+    def test_inspect_and_doctor(self):
+        code, out, _ = run("inspect", self.dir / "tiny.plan")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"world size +2")
+        code, out, _ = run("inspect", self.dir / "tiny.plan", "--text")
+        self.assertIn('kernel', out)
+        self.assertRegex(out, r'strings: "all_gather"')
+        code, out, _ = run("doctor")
+        self.assertEqual(code, 0)
+        for word in ("cpu", "cores", "memory", "OpenBLAS", "oneDNN", "io_uring", "cuda"):
+            self.assertRegex(out, rf"(?m)^{word} ")
+
+    def test_links_no_compiler(self):
+        linked = subprocess.run(["ldd", ZERO_RUN], capture_output=True, text=True).stdout
+        self.assertIsNone(re.search("LLVM|MLIR", linked), linked)
+
+    def test_default_output_folder(self):
+        code, _, err = run(self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", 1, cwd=self.dir)
+        self.assertEqual(code, 0, err)
+        self.assertTrue((self.dir / "runs" / "tiny" / "final" / "weights.safetensors").exists())
+
+    def test_one_run_per_folder(self):
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
+                                    "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.DEVNULL)
+        deadline = time.time() + 60
+        while not (self.dir / "out" / "metrics.jsonl").exists() and time.time() < deadline:
+            time.sleep(0.02)
+        self.expect(2, "another run", self.train())
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=1)

@@ -1,0 +1,13 @@
+//===- Commands.h - the commands of zero-run ----------------------------------------------------------===//
+#pragma once
+
+#include "tools/zero-run/Flags.h"
+
+namespace zc::run {
+
+Status trainCommand(const Flags &flags);
+Status inspectCommand(const Flags &flags);
+Status exportCommand(const Flags &flags);
+Status doctorCommand();
+
+} // namespace zc::run

@@ -1,0 +1,106 @@
+#include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Progress.h"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <linux/io_uring.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace zc::run {
+
+namespace {
+
+/// The value of the first line of /proc/cpuinfo or /proc/meminfo that begins with `key`.
+std::string procValue(const char *file, const std::string &key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (line.compare(0, key.size(), key) == 0) {
+      size_t at = line.find(':');
+      at = at == std::string::npos ? line.size() : line.find_first_not_of(" \t", at + 1);
+      return at == std::string::npos ? "" : line.substr(std::min(at, line.size()));
+    }
+  return "unknown";
+}
+
+std::string instructionSets() {
+  std::string flags = " " + procValue("/proc/cpuinfo", "flags") + " ", found;
+  for (const char *name : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "avx512_fp16"})
+    if (flags.find(std::string(" ") + name + " ") != std::string::npos)
+      found += (found.empty() ? "" : " ") + std::string(name);
+  return found.empty() ? "none of those we use" : found;
+}
+
+std::string cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0)
+    return std::to_string(online);
+  return std::to_string(CPU_COUNT(&set)) + " usable of " + std::to_string(online);
+}
+
+/// Whether the kernel, and the sandbox around us, let this process have a ring.
+std::string ioUring() {
+  io_uring_params params;
+  std::memset(&params, 0, sizeof params);
+  long fd = ::syscall(SYS_io_uring_setup, 4, &params);
+  if (fd < 0)
+    return std::string("not available (") + std::strerror(errno) + "), threads are used instead";
+  ::close(int(fd));
+  return "available";
+}
+
+/// Libraries are asked by name, so that this tool needs no more of them than the kernels do.
+std::string blasCore() {
+  using Name = const char *(*)();
+  auto core = reinterpret_cast<Name>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  auto config = reinterpret_cast<Name>(::dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  return core && config ? std::string(core()) + " (" + config() + ")" : "not linked";
+}
+
+std::string oneDnn() {
+  struct Version {
+    int major, minor, patch;
+    const char *hash;
+  };
+  using Get = const Version *(*)();
+  auto get = reinterpret_cast<Get>(::dlsym(RTLD_DEFAULT, "dnnl_version"));
+  if (!get)
+    return "not linked";
+  const Version *version = get();
+  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
+}
+
+std::string cuda() {
+  void *library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!library)
+    return "no driver";
+  ::dlclose(library);
+  return "driver found, but this build has no cuda device";
+}
+
+} // namespace
+
+Status doctorCommand() {
+  const std::pair<const char *, std::string> lines[] = {
+      {"cpu", procValue("/proc/cpuinfo", "model name")},
+      {"instructions", instructionSets()},
+      {"cores", cores()},
+      {"memory", procValue("/proc/meminfo", "MemTotal") + ", available " + procValue("/proc/meminfo", "MemAvailable")},
+      {"OpenBLAS", blasCore()},
+      {"oneDNN", oneDnn()},
+      {"io_uring", ioUring()},
+      {"cuda", cuda()},
+  };
+  std::string out;
+  for (const auto &[name, value] : lines)
+    out += std::string(name) + std::string(14 - std::strlen(name), ' ') + value + "\n";
+  print(1, out);
+  return Status::success();
+}
+
+} // namespace zc::run

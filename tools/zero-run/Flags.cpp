@@ -1,0 +1,230 @@
+#include "tools/zero-run/Flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace zc::run {
+
+static const char *const kHelp = R"(zero-run: trains what zero-compile planned
+
+  zero-run gpt2.plan -n 2 --data inputs.safetensors --steps 100 --out runs/gpt2
+  zero-run gpt.plan -n 4 --tokens book.txt --byte-level --epochs 1 --lr-schedule cosine --warmup 20
+  zero-run gpt.plan -n 4 --tokens book.txt --byte-level --steps 1000 --save-every 100 --resume auto
+  zero-run export runs/gpt2/final --onnx trained.onnx
+  zero-run inspect gpt2.plan
+
+usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [--out DIR]
+       zero-run inspect PLAN [--text]
+       zero-run export CHECKPOINT (--onnx OUT | --safetensors OUT)
+       zero-run doctor | bench-io DIR
+
+  -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
+  --data, --tokens   what to train on                      --save-every K, --resume auto|DIR
+  --steps, --epochs  how long                              --weights FILE, --device cpu|sync, --threads T
+  --help-all         every flag
+)";
+
+namespace {
+
+/// Where the flags of each command are bound; CLI11 keeps references into it.
+struct Parser {
+  Flags flags;
+  CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
+  CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr;
+  std::string logFormat = "text", trace, benchDir;
+  double lr = 0;
+  uint64_t seed = 0;
+  bool help = false, helpAll = false, version = false;
+
+  Parser();
+  void addTraining();
+  void addCommands();
+};
+
+Parser::Parser() {
+  app.set_help_flag();
+  app.add_flag("-h,--help", help, "the short help");
+  app.add_flag("--help-all", helpAll, "every flag");
+  app.add_flag("--version", version, "the version");
+  app.allow_extras();
+  addTraining();
+  addCommands();
+}
+
+void Parser::addTraining() {
+  train::RunOptions &run = flags.run;
+  app.add_option("plan", run.plan, "plan file of zero-compile");
+  app.add_option("-n,--nproc-per-node", run.worldSize, "ranks, as threads of this process (default: as planned)")
+      ->check(CLI::Range(1, 65536));
+  const char *group = "Data";
+  app.add_option("--data", run.data.data, "FILE.safetensors or a folder of INPUT.npy; arrays [samples, ...]")
+      ->group(group);
+  app.add_option("--tokens", run.data.tokens,
+                 "token files, read as one stream: llm.c .bin, .npy, or any with --byte-level")
+      ->group(group);
+  app.add_flag("--byte-level", run.data.byteLevel, "each byte of the files is a token")->group(group);
+  app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
+      ->group(group);
+  app.add_flag("--shuffle", run.data.shuffle, "another order in each epoch")->group(group);
+  app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")->group(group);
+  group = "Training";
+  app.add_option("--steps", run.steps, "optimizer steps")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->group(group);
+  app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
+      ->check(CLI::Range(1e-9, 1e9))
+      ->group(group);
+  app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
+  app.add_option("--lr-schedule", run.schedule, "constant, linear, cosine or wsd")->group(group);
+  app.add_option("--warmup", run.warmup, "steps of linear warm-up")->group(group);
+  app.add_option("--weights", run.weights, "start from these (safetensors) instead of the model's")->group(group);
+  group = "Output";
+  app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
+  app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->group(group);
+  app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->group(group);
+  app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
+  app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
+  app.add_option("--log-every", flags.logEvery, "steps between lines")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->group(group);
+  app.add_flag("--quiet", flags.quiet, "no progress")->group(group);
+  app.add_option("--log-format", logFormat, "text, or json: one object per step on stdout")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->group(group);
+  group = "Machine";
+  app.add_option("--device", run.device, "cpu, sync (all queues inline) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda", "sync"}))
+      ->group(group);
+  app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
+      ->check(CLI::Range(1, 4096))
+      ->group(group);
+  app.add_option("--nvme-dir", flags.nvmeDir, "where the NVMe tier's file goes")->group(group);
+}
+
+void Parser::addCommands() {
+  inspect = app.add_subcommand("inspect", "what a plan holds");
+  inspect->add_option("plan", flags.run.plan, "plan file")->required();
+  inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
+  exporting = app.add_subcommand("export", "a checkpoint's weights as a file");
+  exporting->add_option("checkpoint", flags.checkpoint, "OUT/step-K or OUT/final")->required();
+  exporting->add_option("--onnx", flags.onnx, "the model with the trained weights");
+  exporting->add_option("--safetensors", flags.safetensors, "the weights alone");
+  exporting->add_option("--model", flags.model, "where the original model is now");
+  doctor = app.add_subcommand("doctor", "what this machine has");
+  bench = app.add_subcommand("bench-io", "measures a folder's disk");
+  bench->add_option("folder", benchDir, "folder");
+  for (CLI::App *command : {inspect, exporting, doctor, bench}) {
+    command->set_help_flag();
+    command->add_flag("-h,--help", help, "the short help");
+    command->allow_extras();
+  }
+}
+
+/// Levenshtein distance, for flags only.
+size_t distance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t here = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
+      corner = row[j];
+      row[j] = here;
+    }
+  }
+  return row[b.size()];
+}
+
+Error unknownArgument(const CLI::App &app, const std::string &argument) {
+  std::string name = argument.substr(0, argument.find('=')).substr(0, 100), best;
+  if (name.empty() || name[0] != '-')
+    return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", "see zero-run --help");
+  size_t least = 1 + name.size() / 3;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &known : option->get_lnames())
+      if (size_t d = distance(name, "--" + known); d < least) {
+        least = d;
+        best = "--" + known;
+      }
+  return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "",
+                   best.empty() ? "zero-run --help-all lists all flags" : "did you mean \"" + best + "\"?");
+}
+
+Error usage(const std::string &message, const std::string &flag) {
+  return makeError(Code::usage, 963, message, flag, "see zero-run --help");
+}
+
+/// "FROM:TO", steps from 1.
+Status readTrace(const std::string &text, train::RunOptions &run) {
+  long long from = 0, to = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%lld:%lld%n", &from, &to, &end) != 2 || size_t(end) != text.size() || from < 1 ||
+      to < from)
+    return usage("\"" + text + "\" is not FROM:TO with 1 <= FROM <= TO", "--trace");
+  run.traceFrom = from;
+  run.traceTo = to;
+  return Status::success();
+}
+
+/// What the parser cannot check by itself.
+Status complete(Parser &parser) {
+  Flags &flags = parser.flags;
+  if (parser.exporting->parsed()) {
+    flags.command = Flags::Command::exportWeights;
+    if (flags.onnx.empty() == flags.safetensors.empty())
+      return usage("give either --onnx OUT or --safetensors OUT", "export");
+    return Status::success();
+  }
+  if (parser.inspect->parsed() || parser.doctor->parsed() || parser.bench->parsed()) {
+    flags.command = parser.inspect->parsed()  ? Flags::Command::inspect
+                    : parser.doctor->parsed() ? Flags::Command::doctor
+                                              : Flags::Command::benchIo;
+    return Status::success();
+  }
+  if (flags.run.plan.empty())
+    return usage("no plan is given", "");
+  if (parser.app.count("--lr"))
+    flags.run.lr = parser.lr;
+  if (parser.app.count("--seed"))
+    flags.run.seed = parser.seed;
+  flags.jsonLog = parser.logFormat == "json";
+  return parser.trace.empty() ? Status::success() : readTrace(parser.trace, flags.run);
+}
+
+} // namespace
+
+Result<Flags> parseFlags(int argc, char **argv) {
+  Parser parser;
+  try {
+    parser.app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (!parser.help && !parser.helpAll)
+      return usage(error.what(), "");
+  } catch (const std::exception &error) {
+    return usage(error.what(), "");
+  }
+  if (parser.help || parser.helpAll || parser.version || argc < 2) {
+    parser.flags.command = Flags::Command::text;
+    parser.flags.text = parser.version   ? "zero-run " ZC_VERSION "\n"
+                        : parser.helpAll ? parser.app.help("", CLI::AppFormatMode::All)
+                                         : kHelp;
+    return std::move(parser.flags);
+  }
+  const CLI::App *command = &parser.app;
+  for (const CLI::App *each : {parser.inspect, parser.exporting, parser.doctor, parser.bench})
+    if (each->parsed())
+      command = each;
+  std::vector<std::string> extras = parser.app.remaining(true);
+  if (!extras.empty())
+    return unknownArgument(*command, extras[0]);
+  ZC_RETURN_IF_ERROR(complete(parser));
+  return std::move(parser.flags);
+}
+
+} // namespace zc::run

@@ -1,0 +1,99 @@
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Verify.h"
+#include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Progress.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/text_format.h>
+#include <map>
+
+namespace zc::run {
+
+namespace {
+
+void line(std::string &out, const char *name, const std::string &value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%-16s", name);
+  out += text + value + "\n";
+}
+
+std::string bytes(uint64_t count) {
+  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = double(count);
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 5; ++unit)
+    value /= 1024;
+  char text[64];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
+  return unit == 0 ? text : std::string(text) + " (" + std::to_string(count) + ")";
+}
+
+std::string dims(const planpb::Plan &plan, uint32_t type) {
+  std::string text;
+  for (int64_t dim : plan.types(int(type)).dims())
+    text += (text.empty() ? "" : "x") + std::to_string(dim);
+  std::string name = planpb::Type_Name(plan.types(int(type)).type());
+  for (char &c : name)
+    c = char(std::tolower(c));
+  return name + "[" + text + "]";
+}
+
+std::string steps(const planpb::Section &section) {
+  std::map<int, int> counts;
+  for (const planpb::Step &step : section.steps())
+    ++counts[step.queue()];
+  std::string text = std::to_string(section.steps_size()) + " steps";
+  for (auto [queue, count] : counts)
+    text += ", " + planpb::Queue_Name(planpb::Queue(queue)) + " " + std::to_string(count);
+  return text;
+}
+
+std::string summary(const planpb::Plan &plan) {
+  std::string out;
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "%016" PRIx64, planHash(plan));
+  line(out, "model", escapeName(plan.model().path()));
+  line(out, "producer", escapeName(plan.producer()) + ", plan hash " + hash);
+  line(out, "world size",
+       std::to_string(plan.world_size()) + " (" + std::to_string(plan.ranks_per_node()) + " per node)");
+  line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
+  line(out, "accumulation", std::to_string(plan.accumulation()));
+  char optimizer[128];
+  std::snprintf(optimizer, sizeof optimizer, " lr %g, weight decay %g, clipping %g", plan.optimizer().lr(),
+                plan.optimizer().weight_decay(), plan.optimizer().max_norm());
+  line(out, "optimizer", escapeName(plan.optimizer().rule()) + optimizer);
+  line(out, "parameters",
+       std::to_string(plan.report().parameters()) + " trainable in " + std::to_string(plan.parameters_size()) +
+           " tensors, " + std::to_string(plan.buckets_size()) + " buckets");
+  for (const planpb::Arena &arena : plan.arenas())
+    line(out, ("arena " + planpb::Tier_Name(arena.tier())).c_str(), bytes(arena.bytes()) + " per rank");
+  const planpb::Traffic &traffic = plan.report().traffic();
+  line(out, "traffic",
+       "gather " + bytes(traffic.gather()) + ", reduce-scatter " + bytes(traffic.reduce_scatter()) + ", all-reduce " +
+           bytes(traffic.all_reduce()) + " per rank and step");
+  line(out, "micro-step", steps(plan.micro()));
+  line(out, "update", steps(plan.update()));
+  for (const planpb::Input &input : plan.inputs())
+    line(out, "input", escapeName(input.name()) + " " + dims(plan, input.type()));
+  return out;
+}
+
+} // namespace
+
+Status inspectCommand(const Flags &flags) {
+  auto plan = readPlan(flags.run.plan);
+  if (!plan)
+    return plan.error();
+  ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  if (!flags.wholeText) {
+    print(1, summary(*plan));
+    return Status::success();
+  }
+  google::protobuf::io::FileOutputStream stream(1);
+  google::protobuf::TextFormat::Print(*plan, &stream);
+  return Status::success();
+}
+
+} // namespace zc::run

@@ -1,0 +1,71 @@
+#include "tools/zero-run/Process.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <new>
+#include <unistd.h>
+
+namespace zc::run {
+
+static std::atomic<int> signals{0};
+static std::atomic<uint64_t> allocated{0};
+
+void guardStandardStreams() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0)
+      return;
+  std::signal(SIGPIPE, SIG_IGN);
+  // A file size limit must be an error of a write as well.
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+static void onSignal(int number) {
+  if (signals.fetch_add(1, std::memory_order_relaxed) > 0)
+    ::_exit(128 + number);
+}
+
+const std::atomic<int> &catchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = onSignal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  return signals;
+}
+
+uint64_t allocations() { return allocated.load(std::memory_order_relaxed); }
+
+static void *allocate(size_t size, size_t alignment) {
+  allocated.fetch_add(1, std::memory_order_relaxed);
+  if (size == 0)
+    size = 1;
+  return alignment == 0 ? std::malloc(size)
+                        : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void *allocateOrThrow(size_t size, size_t alignment) {
+  if (void *memory = allocate(size, alignment))
+    return memory;
+  throw std::bad_alloc();
+}
+
+} // namespace zc::run
+
+// Counted replacements, so that "a steady step allocates nothing" is a number in every run's report.
+void *operator new(size_t size) { return zc::run::allocateOrThrow(size, 0); }
+void *operator new[](size_t size) { return zc::run::allocateOrThrow(size, 0); }
+void *operator new(size_t size, std::align_val_t at) { return zc::run::allocateOrThrow(size, size_t(at)); }
+void *operator new[](size_t size, std::align_val_t at) { return zc::run::allocateOrThrow(size, size_t(at)); }
+void *operator new(size_t size, const std::nothrow_t &) noexcept { return zc::run::allocate(size, 0); }
+void *operator new[](size_t size, const std::nothrow_t &) noexcept { return zc::run::allocate(size, 0); }
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete[](void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t) noexcept { std::free(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }

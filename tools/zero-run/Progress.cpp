@@ -1,0 +1,102 @@
+#include "tools/zero-run/Progress.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <unistd.h>
+
+namespace zc::run {
+
+void print(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t put = ::write(fd, text.data(), text.size());
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return;
+    text.remove_prefix(size_t(put));
+  }
+}
+
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Progress::Progress(const Flags &flags) : flags(flags), terminal(::isatty(2)) {}
+
+void Progress::starting(const train::RunSummary &what) {
+  summary = what;
+  begin = now();
+  if (flags.quiet)
+    return;
+  std::string text = "training " + std::to_string(what.steps - what.firstStep + 1) + " steps of " +
+                     std::to_string(what.samplesPerStep) + " samples on " + std::to_string(what.worldSize) +
+                     " ranks x " + std::to_string(what.threads) + " threads into " + escapeName(what.out) + "\n";
+  print(2, text);
+}
+
+namespace {
+struct Line {
+  char text[320];
+  int length = 0;
+  template <typename... Args> void add(const char *format, Args... args) {
+    int wrote = std::snprintf(text + length, sizeof text - size_t(length), format, args...);
+    length = std::min(length + std::max(wrote, 0), int(sizeof text) - 1);
+  }
+};
+} // namespace
+
+void Progress::step(const train::StepRecord &record) {
+  bool last = record.step == summary.steps;
+  bool due = record.step % flags.logEvery == 0 || last;
+  if (flags.jsonLog && due) {
+    std::array<char, 512> buffer;
+    std::string_view json = toJson(record, buffer);
+    buffer[json.size()] = '\n';
+    print(1, {buffer.data(), json.size() + 1});
+    return;
+  }
+  double time = now();
+  // A terminal is redrawn at most ten times a second.
+  if (flags.quiet || flags.jsonLog || (terminal ? !last && time - drawn < 0.1 : !due))
+    return;
+  drawn = time;
+  Line line;
+  if (terminal) {
+    constexpr int kWidth = 24;
+    int filled = int(kWidth * record.step / std::max<int64_t>(1, summary.steps));
+    line.add("\r\x1b[K[%.*s%.*s] ", filled, "========================", kWidth - filled, "                        ");
+  }
+  line.add("step %lld/%lld  loss %.4f", static_cast<long long>(record.step), static_cast<long long>(summary.steps),
+           record.loss);
+  if (record.gradNorm)
+    line.add("  norm %.3g", *record.gradNorm);
+  line.add("  lr %.3g", record.lr);
+  if (record.seconds > 0) {
+    double samples = double(record.samples) / record.seconds;
+    if (summary.tokensPerSample > 0)
+      line.add("  %.0f tokens/s", samples * double(summary.tokensPerSample));
+    else
+      line.add("  %.4g samples/s", samples);
+  }
+  double done = double(record.step - summary.firstStep + 1);
+  line.add("  %.0fs left%s", (time - begin) / done * double(summary.steps - record.step), terminal ? "" : "\n");
+  open = terminal;
+  print(2, {line.text, size_t(line.length)});
+}
+
+void Progress::close() {
+  if (open)
+    print(2, "\n");
+  open = false;
+}
+
+void Progress::note(const std::string &text) {
+  if (flags.quiet)
+    return;
+  close();
+  print(2, escapeName(text) + "\n");
+}
+
+} // namespace zc::run

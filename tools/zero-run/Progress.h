@@ -1,0 +1,31 @@
+//===- Progress.h - what a person sees of a run -------------------------------------------------------===//
+#pragma once
+
+#include "runtime/train/Train.h"
+#include "tools/zero-run/Flags.h"
+
+namespace zc::run {
+
+/// A bar that is redrawn on a terminal, a line per --log-every elsewhere, both on stderr; with --log-format json one
+/// object per step on stdout. Formats into fixed buffers: a step allocates nothing here.
+class Progress : public train::RunObserver {
+public:
+  explicit Progress(const Flags &flags);
+  void starting(const train::RunSummary &summary) override;
+  void step(const train::StepRecord &record) override;
+  void note(const std::string &text) override;
+  /// Ends the line of the bar.
+  void close();
+
+private:
+  const Flags &flags;
+  bool terminal;
+  bool open = false; ///< the bar stands on an unfinished line
+  train::RunSummary summary;
+  double begin = 0, drawn = 0;
+};
+
+/// Writes all of `text`; a reader that has gone is nobody's error.
+void print(int fd, std::string_view text);
+
+} // namespace zc::run

@@ -1,0 +1,49 @@
+//===- main.cpp - zero-run -------------------------------------------------------------------------------===//
+#include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Process.h"
+#include "tools/zero-run/Progress.h"
+
+#include <exception>
+#include <new>
+
+using namespace zc;
+using namespace zc::run;
+
+static Status dispatch(const Flags &flags) {
+  switch (flags.command) {
+  case Flags::Command::text:
+    print(1, flags.text);
+    return Status::success();
+  case Flags::Command::train:
+    return trainCommand(flags);
+  case Flags::Command::inspect:
+    return inspectCommand(flags);
+  case Flags::Command::exportWeights:
+    return exportCommand(flags);
+  case Flags::Command::doctor:
+    return doctorCommand();
+  case Flags::Command::benchIo:
+    return makeError(Code::unsupported, 960, "bench-io is not in this build");
+  }
+  return Status::success();
+}
+
+static Status guarded(int argc, char **argv) {
+  try {
+    auto flags = parseFlags(argc, argv);
+    return flags ? dispatch(*flags) : Status(flags.error());
+  } catch (const std::bad_alloc &) {
+    return makeError(Code::budget, 968, "out of memory");
+  } catch (const std::exception &exception) {
+    return makeError(Code::internal, 969, exception.what(), "", "this is a defect of zero-run; please report it");
+  }
+}
+
+int main(int argc, char **argv) {
+  guardStandardStreams();
+  Status status = guarded(argc, argv);
+  if (status.ok())
+    return 0;
+  print(2, render(status.error()) + "\n");
+  return int(status.error().code);
+}
