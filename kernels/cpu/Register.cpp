@@ -16,7 +16,8 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   auto plain = std::make_shared<KernelRegistry>();
   addPlain(*plain);
   cpu::Overlay overlay(registry, plain);
-  for (auto add : {cpu::addFastMatmul})
+  for (auto add : {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax,
+                   cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce})
     add(overlay);
 }
 

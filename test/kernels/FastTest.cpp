@@ -85,5 +85,198 @@ TEST(Fast, matmul) {
     });
 }
 
+const std::vector<Ints> kShapes = {{1}, {0}, {3, 17}, {100, 129}, {2, 5000}};
+
+TEST(Fast, functionsOfOneTensor) {
+  for (const char *name : {"gelu", "silu", "exp", "tanh", "sigmoid", "relu", "neg", "sqrt", "reciprocal"})
+    for (const Ints &shape : kShapes)
+      forFastTypes([&](DType type) {
+        bool positive = std::string(name) == "sqrt" || std::string(name) == "reciprocal";
+        Call call{name, {random(type, shape, 1, positive ? 0.1 : -8, 8)}, {Value({type, shape})}};
+        expectFastMatches(call, 3e-7);
+        call.attributes["tanh"] = kOne; // gelu's other form
+        expectFastMatches(call, 3e-7);
+      });
+}
+
+/// Relative errors in the tails, where an absolute bound would see nothing.
+TEST(Fast, functionsAreAccurateInTheTails) {
+  struct Row {
+    const char *name;
+    bool tanh;
+    double low, high, bound;
+  };
+  for (const Row &row :
+       {Row{"exp", false, -87, 88.7, 3e-7}, Row{"tanh", false, -1, 1, 4e-7}, Row{"sigmoid", false, -80, 80, 4e-7},
+        Row{"gelu", false, -5, 5, 2e-6}, Row{"gelu", true, -6, 6, 6e-6}, Row{"silu", false, -80, 80, 4e-7}}) {
+    SCOPED_TRACE(row.name);
+    Value x = uniform({DType::f32, {20000}}, 5, row.low, row.high), exact({DType::f64, {20000}});
+    for (size_t i = 0; i < x.size(); ++i)
+      exact.set(i, x.get(i));
+    Attributes attributes;
+    if (row.tanh)
+      attributes["tanh"] = kOne;
+    auto fast = run({row.name, {x}, {Value(x.type)}, attributes}, false),
+         plain = run({row.name, {exact}, {Value(exact.type)}, attributes});
+    ASSERT_TRUE(fast.ok() && plain.ok());
+    for (size_t i = 0; i < x.size(); ++i) {
+      double y = (*plain)[0].get(i);
+      ASSERT_NEAR((*fast)[0].get(i), y, row.bound * std::fabs(y) + 1e-37) << "at " << x.get(i);
+    }
+  }
+}
+
+TEST(Fast, functionsOfInfinityAndNan) {
+  Value x = f32({4}, {kInfinity, -kInfinity, std::nan(""), -1000});
+  for (const char *name : {"exp", "tanh", "sigmoid", "relu"}) {
+    SCOPED_TRACE(name);
+    auto plain = run({name, {x}, {Value(x.type)}}), fast = run({name, {x}, {Value(x.type)}}, false);
+    ASSERT_TRUE(plain.ok() && fast.ok());
+    expectNear((*fast)[0], elements((*plain)[0]), 0);
+  }
+}
+
+TEST(Fast, gradientsOfActivations) {
+  for (const char *name : {"gelu_grad", "silu_grad"})
+    for (const Ints &shape : kShapes)
+      forFastTypes([&](DType type) {
+        Call call{name, {random(type, shape, 1), random(type, shape, 2, -6, 6)}, {Value({type, shape})}};
+        expectFastMatches(call, 2e-6); // the plain one cancels in 1 - tanh^2
+        call.attributes["tanh"] = kOne;
+        expectFastMatches(call, 2e-6); // the plain one cancels in 1 - tanh^2
+      });
+}
+
+TEST(Fast, binaryBroadcasts) {
+  struct Row {
+    Ints a, b, result;
+  };
+  for (const Row &row : {Row{{5, 33}, {5, 33}, {5, 33}}, Row{{200, 129}, {129}, {200, 129}},
+                         Row{{200, 129}, {}, {200, 129}}, Row{{4, 1, 33}, {7, 1}, {4, 7, 33}},
+                         Row{{1}, {100, 100}, {100, 100}}, Row{{2, 0}, {1, 1}, {2, 0}}, Row{{3, 1}, {1, 65}, {3, 65}}})
+    for (const char *name : {"add", "sub", "mul", "div"})
+      forFastTypes([&](DType type) {
+        expectFastMatches({name, {random(type, row.a, 1), random(type, row.b, 2, 1, 2)}, {Value({type, row.result})}},
+                          1e-7);
+      });
+}
+
+TEST(Fast, castRoundsToNearestEven) {
+  Value x = random(DType::f32, {5001}, 1, -1e5, 1e5);
+  for (double special : {std::nan(""), kInfinity, 1.00390625, 1.01171875, 3.4e38, 1e-40})
+    x.set(static_cast<size_t>(std::fmod(std::fabs(special) + 17, 4999)) % 5001, special);
+  expectFastMatches({"cast", {x}, {Value({DType::bf16, {5001}})}}, -0x1p-8); // no error at all
+  expectFastMatches({"cast", {random(DType::bf16, {77}, 1)}, {Value({DType::f32, {77}})}}, 0);
+}
+
+TEST(Fast, softmaxAndGradients) {
+  for (Ints shape : {Ints{1, 1}, Ints{7, 33}, Ints{3, 5000}, Ints{40, 300}, Ints{0, 4}})
+    for (std::string name : {"softmax", "log_softmax"})
+      forFastTypes([&](DType type) {
+        Attributes attributes = {{"axis", kOne}};
+        expectFastMatches({name, {random(type, shape, 1, -5, 5)}, {Value({type, shape})}, attributes}, 2e-6);
+        expectFastMatches({name + "_grad",
+                           {random(type, shape, 1), random(type, shape, 2, -3, 0)},
+                           {Value({type, shape})},
+                           attributes},
+                          2e-4);
+      });
+  Value masked = random(DType::f32, {3, 40}, 1);
+  for (size_t i = 40; i < 80; ++i)
+    masked.set(i, -kInfinity);
+  expectFastMatches({"softmax", {masked}, {Value(masked.type)}, {{"axis", kOne}, {"zero_masked", kOne}}}, 1e-6);
+}
+
+TEST(Fast, crossEntropy) {
+  for (Ints shape : {Ints{1, 1}, Ints{5, 33}, Ints{40, 1001}, Ints{4, 50257}})
+    forFastTypes([&](DType type) {
+      Value x = random(type, shape, 1, -6, 6);
+      TensorType rows{DType::f32, {shape[0]}}, scalar{DType::f32, {}};
+      Value labels = uniform({DType::i64, {shape[0]}}, 2, 0, static_cast<double>(shape[1]));
+      if (shape[0] > 2)
+        labels.set(1, -100);
+      expectFastMatches({"cross_entropy", {x, labels}, {Value(scalar), Value(rows)}}, 2e-6);
+      Value lse = (*run({"cross_entropy", {x, labels}, {Value(scalar), Value(rows)}}))[1];
+      Call grad{"cross_entropy_grad", {f32({}, {3}), x, labels, lse}, {Value(x.type)}, {{"sum", kOne}}};
+      expectFastMatches(grad, 2e-6);
+    });
+}
+
+TEST(Fast, crossEntropyGradientMayOverwriteLogits) {
+  Value x = random(DType::f32, {3, 50}, 1), labels = i64({3}, {4, 49, 0}), lse = f32({3}, {4, 4, 4}),
+        grad = f32({}, {1});
+  for (bool plain : {true, false}) {
+    Call call{"cross_entropy_grad", {grad, x, labels, lse}, {Value(x.type)}};
+    auto apart = run(call, plain);
+    auto kernel = registry(plain).prepare(call.spec());
+    ASSERT_TRUE(apart.ok() && kernel.ok());
+    Value both = x;
+    void *operands[] = {grad.data(), both.data(), labels.data(), lse.data(), both.data()};
+    ASSERT_TRUE((*kernel)->run(operands, {}).ok());
+    EXPECT_TRUE(both == (*apart)[0]);
+  }
+}
+
+TEST(Fast, normsAndGradients) {
+  for (Ints shape : {Ints{1, 1}, Ints{7, 33}, Ints{65, 768}, Ints{0, 4}})
+    for (bool layer : {true, false})
+      forFastTypes([&](DType type) {
+        TensorType x{type, shape}, row{type, {shape[1]}}, stat{DType::f32, {shape[0]}};
+        Attributes attributes = {{"axis", kOne}, {"epsilon", 1e-3}};
+        std::vector<Value> inputs = {uniform(x, 1, -1, 3), uniform(row, 2, 0, 2)};
+        std::vector<Value> outputs = {Value(x), Value(stat)};
+        if (layer) {
+          inputs.push_back(uniform(row, 3, -1, 1));
+          outputs.push_back(Value(stat));
+        }
+        Call forward{layer ? "layer_norm" : "rms_norm", inputs, outputs, attributes};
+        expectFastMatches(forward, 5e-6);
+        auto results = run(forward);
+        Call backward{forward.name + "_grad",
+                      {uniform(x, 4, -1, 1), inputs[0], inputs[1], (*results)[1]},
+                      {Value(x), Value(row)},
+                      attributes};
+        if (layer) {
+          backward.inputs.push_back((*results)[2]);
+          backward.outputs.push_back(Value(row));
+        }
+        expectFastMatches(backward, 2e-5);
+      });
+}
+
+TEST(Fast, reductions) {
+  struct Row {
+    Ints in, axes, out;
+  };
+  for (const Row &row : {Row{{300, 77}, {0}, {77}}, Row{{300, 77}, {1}, {300}}, Row{{4, 70, 600}, {0, 1}, {600}},
+                         Row{{4, 70, 60}, {1, 2}, {4}}, Row{{1, 1}, {0}, {1}}, Row{{9000}, {0}, {}},
+                         Row{{0, 3}, {0}, {3}}, Row{{4, 5, 6}, {1}, {4, 6}}})
+    for (const char *name : {"reduce_sum", "reduce_mean"})
+      forFastTypes([&](DType type) {
+        if (std::string(name) == "reduce_sum" || row.in[0] != 0)
+          expectFastMatches({name, {random(type, row.in, 1)}, {Value({type, row.out})}, {{"axes", row.axes}}}, 2e-5);
+      });
+}
+
+TEST(Fast, optimizers) {
+  for (std::string name : {"adamw", "adam", "sgd", "momentum"})
+    for (bool withOut : {false, true})
+      forFastTypes([&](DType type) {
+        for (int64_t n : {int64_t{1}, int64_t{64}, int64_t{9001}}) {
+          TensorType state{DType::f32, {n}};
+          Call call{name,
+                    {random(type, {n}, 1), f32({}, {0.5})},
+                    {uniform(state, 2, -1, 1)},
+                    {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}, {"momentum", 0.9}}};
+          for (int i = 0; i < (name == "sgd" ? 0 : name == "momentum" ? 1 : 2); ++i)
+            call.outputs.push_back(uniform(state, 3, 0.01, 1));
+          if (withOut)
+            call.outputs.push_back(Value({DType::bf16, {n}}));
+          call.context = {7, 0, 0.01};
+          expectFastMatches(call, 3e-7);
+        }
+      });
+}
+
 } // namespace
 } // namespace zc::test

@@ -66,5 +66,11 @@ constexpr int64_t kParallelElements = 8192;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }
 
 void addFastMatmul(Overlay &overlay);
+void addFastOptimizer(Overlay &overlay);
+void addFastActivation(Overlay &overlay);
+void addFastSoftmax(Overlay &overlay);
+void addFastNorm(Overlay &overlay);
+void addFastElementwise(Overlay &overlay);
+void addFastReduce(Overlay &overlay);
 
 } // namespace zc::cpu

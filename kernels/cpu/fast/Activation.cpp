@@ -1,0 +1,181 @@
+// Elementwise functions of one or two tensors of one shape, in fp32 vectors.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Activation.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE V constant(float x) { return hn::Set(kF, x); }
+
+/// 2 sqrt(2/pi) (x + 0.044715 x^3): gelu's tanh form is x sigmoid(u), since (1 + tanh y) / 2 = sigmoid(2 y).
+HWY_INLINE V geluExponent(V x) {
+  return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), constant(0.0713548162726f), constant(1.5957691216057308f)));
+}
+
+struct GeluTanh {
+  static HWY_INLINE V apply(V x) { return hn::Mul(x, sigmoidV(geluExponent(x))); }
+};
+struct GeluErf {
+  static HWY_INLINE V apply(V x) {
+    V phi, density;
+    normalV(x, phi, density);
+    return hn::Mul(x, phi);
+  }
+};
+struct Silu {
+  static HWY_INLINE V apply(V x) { return hn::Mul(x, sigmoidV(x)); }
+};
+struct Exp {
+  static HWY_INLINE V apply(V x) { return expV(x); }
+};
+struct Tanh {
+  static HWY_INLINE V apply(V x) { return tanhV(x); }
+};
+struct Sigmoid {
+  static HWY_INLINE V apply(V x) { return sigmoidV(x); }
+};
+struct Relu {
+  static HWY_INLINE V apply(V x) { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF)), x); }
+};
+struct Neg {
+  static HWY_INLINE V apply(V x) { return hn::Neg(x); }
+};
+struct Sqrt {
+  static HWY_INLINE V apply(V x) { return hn::Sqrt(x); }
+};
+struct Reciprocal {
+  static HWY_INLINE V apply(V x) { return hn::Div(constant(1), x); }
+};
+
+struct GeluTanhGrad {
+  static HWY_INLINE V apply(V g, V x) {
+    const V s = sigmoidV(geluExponent(x)), one = constant(1);
+    // d/dx x s(u) = s + x s (1 - s) u'
+    const V slope = hn::MulAdd(hn::Mul(x, x), constant(0.2140644488178f), constant(1.5957691216057308f));
+    return hn::Mul(g, hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), slope, s));
+  }
+};
+struct GeluErfGrad {
+  static HWY_INLINE V apply(V g, V x) {
+    V phi, density;
+    normalV(x, phi, density);
+    return hn::Mul(g, hn::MulAdd(x, density, phi));
+  }
+};
+struct SiluGrad {
+  static HWY_INLINE V apply(V g, V x) {
+    const V s = sigmoidV(x);
+    return hn::Mul(g, hn::MulAdd(hn::Mul(x, s), hn::Sub(constant(1), s), s));
+  }
+};
+
+template <typename Op, typename T> void unaryRange(int64_t begin, int64_t end, const T *x, T *y) {
+  forVectors(begin, end,
+             [&](int64_t i, size_t count) HWY_ATTR { storePart(Op::apply(loadPart(x + i, count)), y + i, count); });
+}
+template <typename Op, typename T> void binaryRange(int64_t begin, int64_t end, const T *g, const T *x, T *y) {
+  forVectors(begin, end, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(Op::apply(loadPart(g + i, count), loadPart(x + i, count)), y + i, count);
+  });
+}
+
+using UnaryFn = void (*)(bool, int64_t, int64_t, const void *, void *);
+template <typename Op> void unary(bool bf16, int64_t begin, int64_t end, const void *x, void *y) {
+  if (bf16)
+    unaryRange<Op>(begin, end, static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y));
+  else
+    unaryRange<Op>(begin, end, static_cast<const float *>(x), static_cast<float *>(y));
+}
+using BinaryFn = void (*)(bool, int64_t, int64_t, const void *, const void *, void *);
+template <typename Op> void binary(bool bf16, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
+  if (bf16)
+    binaryRange<Op>(begin, end, static_cast<const Bf16 *>(g), static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y));
+  else
+    binaryRange<Op>(begin, end, static_cast<const float *>(g), static_cast<const float *>(x), static_cast<float *>(y));
+}
+
+/// In the order of enum UnaryOp below.
+void unaryTable(int op, bool bf16, int64_t begin, int64_t end, const void *x, void *y) {
+  static constexpr UnaryFn table[] = {unary<GeluTanh>, unary<GeluErf>, unary<Silu>, unary<Exp>,  unary<Tanh>,
+                                      unary<Sigmoid>,  unary<Relu>,    unary<Neg>,  unary<Sqrt>, unary<Reciprocal>};
+  table[op](bf16, begin, end, x, y);
+}
+void slopeTable(int op, bool bf16, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
+  static constexpr BinaryFn table[] = {binary<GeluTanhGrad>, binary<GeluErfGrad>, binary<SiluGrad>};
+  table[op](bf16, begin, end, g, x, y);
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(unaryTable);
+HWY_EXPORT(slopeTable);
+
+namespace {
+
+enum UnaryOp { geluTanh, geluErf, silu, exponential, hyperbolic, sigmoid, relu, negation, root, reciprocal };
+enum SlopeOp { geluTanhGrad, geluErfGrad, siluGrad };
+
+Status check(const KernelSpec &spec, size_t inputs) {
+  auto alike = [&] {
+    return std::all_of(spec.operands.begin(), spec.operands.end(),
+                       [&](const TensorType &type) { return type == spec.operands[0]; });
+  };
+  return Check(spec).counts(inputs, 1).that(alike, "operands of one type").done();
+}
+
+/// Cut at multiples of 64: threads do not share cache lines.
+Prepared prepareUnary(const KernelSpec &spec, int op) {
+  ZC_RETURN_IF_ERROR(check(spec, 1));
+  const TensorType &type = spec.operands[0];
+  if (!isFast(type.dtype))
+    return decline();
+  return makeKernel(
+      [=, n = type.numElements(), bf16 = type.dtype == DType::bf16,
+       threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
+        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+          HWY_DYNAMIC_DISPATCH(unaryTable)(op, bf16, begin, end, operands[0], operands[1]);
+        });
+      });
+}
+
+Prepared prepareSlope(const KernelSpec &spec, int op) {
+  ZC_RETURN_IF_ERROR(check(spec, 2));
+  const TensorType &type = spec.operands[0];
+  if (!isFast(type.dtype))
+    return decline();
+  return makeKernel(
+      [=, n = type.numElements(), bf16 = type.dtype == DType::bf16,
+       threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
+        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+          HWY_DYNAMIC_DISPATCH(slopeTable)(op, bf16, begin, end, operands[0], operands[1], operands[2]);
+        });
+      });
+}
+
+} // namespace
+
+void addFastActivation(Overlay &overlay) {
+  auto tanh = [](const KernelSpec &spec) { return spec.getInt("tanh", 0) != 0; };
+  overlay.add("gelu", [=](const KernelSpec &spec) { return prepareUnary(spec, tanh(spec) ? geluTanh : geluErf); });
+  overlay.add("gelu_grad",
+              [=](const KernelSpec &spec) { return prepareSlope(spec, tanh(spec) ? geluTanhGrad : geluErfGrad); });
+  overlay.add("silu_grad", [](const KernelSpec &spec) { return prepareSlope(spec, siluGrad); });
+  const std::pair<const char *, UnaryOp> table[] = {
+      {"silu", silu}, {"exp", exponential}, {"tanh", hyperbolic}, {"sigmoid", sigmoid},
+      {"relu", relu}, {"neg", negation},    {"sqrt", root},       {"reciprocal", reciprocal}};
+  for (auto [name, op] : table)
+    overlay.add(name, [op = op](const KernelSpec &spec) { return prepareUnary(spec, op); });
+}
+
+} // namespace zc::cpu
+#endif

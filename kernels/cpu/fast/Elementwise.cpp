@@ -1,0 +1,135 @@
+// add, sub, mul, div with broadcasting, and casts between fp32 and bf16. Broadcasting is walked in runs along which
+// each operand advances by one or stands still.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+struct Add {
+  static HWY_INLINE V apply(V a, V b) { return hn::Add(a, b); }
+};
+struct Sub {
+  static HWY_INLINE V apply(V a, V b) { return hn::Sub(a, b); }
+};
+struct Mul {
+  static HWY_INLINE V apply(V a, V b) { return hn::Mul(a, b); }
+};
+struct Div {
+  static HWY_INLINE V apply(V a, V b) { return hn::Div(a, b); }
+};
+
+/// A run: a and b advance or stay, as their strides (1 or 0) say.
+template <typename Op, typename T>
+void run(const void *left, int64_t aStride, const void *right, int64_t bStride, void *out, int64_t n) {
+  const T *a = static_cast<const T *>(left), *b = static_cast<const T *>(right);
+  T *y = static_cast<T *>(out);
+  const V a0 = hn::Set(kF, load(*a)), b0 = hn::Set(kF, load(*b));
+  if (aStride && bStride)
+    forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+      storePart(Op::apply(loadPart(a + i, c), loadPart(b + i, c)), y + i, c);
+    });
+  else if (aStride)
+    forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(Op::apply(loadPart(a + i, c), b0), y + i, c); });
+  else
+    forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+      storePart(Op::apply(a0, bStride ? loadPart(b + i, c) : b0), y + i, c);
+    });
+}
+
+/// In the order of the names registered below.
+void runTable(int op, bool bf16, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
+  using Fn = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
+  static constexpr Fn table[][2] = {{run<Add, float>, run<Add, Bf16>},
+                                    {run<Sub, float>, run<Sub, Bf16>},
+                                    {run<Mul, float>, run<Mul, Bf16>},
+                                    {run<Div, float>, run<Div, Bf16>}};
+  table[op][bf16](a, aStride, b, bStride, y, n);
+}
+
+void toBf16Range(const float *x, Bf16 *y, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
+}
+void toF32Range(const Bf16 *x, float *y, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(runTable);
+HWY_EXPORT(toBf16Range);
+HWY_EXPORT(toF32Range);
+
+namespace {
+
+Prepared prepareBinary(const KernelSpec &spec, int op) {
+  const auto &types = spec.operands;
+  ZC_RETURN_IF_ERROR(Check(spec).counts(2, 1).done());
+  const Dims &result = types[2].dims;
+  // Anything unusual, errors too, is the plain kernel's.
+  if (!isFast(types[0].dtype) || types[1].dtype != types[0].dtype || types[2].dtype != types[0].dtype ||
+      !broadcastsTo(types[0].dims, result) || !broadcastsTo(types[1].dims, result))
+    return decline();
+  Walk<3> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
+                        broadcastStrides(types[1].dims, result)});
+  bool bf16 = types[0].dtype == DType::bf16;
+  int64_t size = sizeOf(types[0].dtype), n = types[2].numElements();
+  return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
+    const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
+    char *y = as<char>(operands[2]);
+    int64_t aStride = walk.runStride(1), bStride = walk.runStride(2);
+    if (walk.numRuns() == 1) {
+      parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+        HWY_DYNAMIC_DISPATCH(runTable)
+        (op, bf16, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * size,
+         end - begin);
+      });
+      return;
+    }
+    parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+      walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
+        HWY_DYNAMIC_DISPATCH(runTable)
+        (op, bf16, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * size, walk.runLength());
+      });
+    });
+  });
+}
+
+Prepared prepareCast(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
+  const TensorType &from = spec.operands[0], &to = spec.operands[1];
+  bool narrows = from.dtype == DType::f32 && to.dtype == DType::bf16;
+  if (from.dims != to.dims || !(narrows || (from.dtype == DType::bf16 && to.dtype == DType::f32)))
+    return decline();
+  return makeKernel([narrows, n = from.numElements(), threads = threadsFor(spec.threads, from.numElements())](
+                        void *const *operands, const StepContext &) {
+    parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+      if (narrows)
+        HWY_DYNAMIC_DISPATCH(toBf16Range)
+      (as<float>(operands[0]) + begin, as<Bf16>(operands[1]) + begin, end - begin);
+      else HWY_DYNAMIC_DISPATCH(toF32Range)(as<Bf16>(operands[0]) + begin, as<float>(operands[1]) + begin, end - begin);
+    });
+  });
+}
+
+} // namespace
+
+void addFastElementwise(Overlay &overlay) {
+  int op = 0;
+  for (const char *name : {"add", "sub", "mul", "div"})
+    overlay.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
+  overlay.add("cast", prepareCast);
+}
+
+} // namespace zc::cpu
+#endif

@@ -1,0 +1,114 @@
+// reduce_sum and reduce_mean over the leading dimensions (gradients of biases) or the trailing ones.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Reduce.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+/// Columns [begin, end) of y = scale * sum over rows of x [rows, n], in blocks of rows so that the error grows with
+/// their number, not with the rows'. The order of additions is the same for every column.
+template <typename T> void columns(const T *x, T *y, int64_t rows, int64_t n, int64_t begin, int64_t end, float scale) {
+  constexpr int64_t kBlock = 64, kWidth = 256;
+  HWY_ALIGN float block[kWidth], total[kWidth];
+  for (int64_t j0 = begin; j0 < end; j0 += kWidth) {
+    const int64_t width = std::min(kWidth, end - j0);
+    std::fill(total, total + width, 0.0f);
+    for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+      std::fill(block, block + width, 0.0f);
+      for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+        forVectors(0, width, [&](int64_t j, size_t c) HWY_ATTR {
+          storePart(hn::Add(loadPart(block + j, c), loadPart(x + r * n + j0 + j, c)), block + j, c);
+        });
+      forVectors(0, width, [&](int64_t j, size_t c) HWY_ATTR {
+        storePart(hn::Add(loadPart(total + j, c), loadPart(block + j, c)), total + j, c);
+      });
+    }
+    for (int64_t j = 0; j < width; ++j)
+      y[j0 + j] = store<T>(total[j] * scale);
+  }
+}
+
+template <typename T> float rowSum(const T *x, int64_t n) {
+  constexpr int64_t kBlock = 4096;
+  double total = 0;
+  for (int64_t i0 = 0; i0 < n; i0 += kBlock)
+    total += static_cast<double>(
+        sumVectors(std::min(kBlock, n - i0), [&](int64_t i, size_t c) HWY_ATTR { return loadPart(x + i0 + i, c); }));
+  return static_cast<float>(total);
+}
+
+void columnSums(bool bf16, const void *x, void *y, int64_t rows, int64_t n, int64_t begin, int64_t end, float scale) {
+  if (bf16)
+    columns(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), rows, n, begin, end, scale);
+  else
+    columns(static_cast<const float *>(x), static_cast<float *>(y), rows, n, begin, end, scale);
+}
+void rowSums(bool bf16, const void *x, void *y, int64_t begin, int64_t end, int64_t n, float scale) {
+  for (int64_t r = begin; r < end; ++r)
+    if (bf16)
+      static_cast<Bf16 *>(y)[r] = store<Bf16>(rowSum(static_cast<const Bf16 *>(x) + r * n, n) * scale);
+    else
+      static_cast<float *>(y)[r] = rowSum(static_cast<const float *>(x) + r * n, n) * scale;
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(columnSums);
+HWY_EXPORT(rowSums);
+
+namespace {
+
+Prepared prepareReduce(const KernelSpec &spec, bool mean) {
+  ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
+  const TensorType &in = spec.operands[0], &out = spec.operands[1];
+  Dims axes = spec.getInts("axes");
+  auto rank = static_cast<int64_t>(in.dims.size()), count = static_cast<int64_t>(axes.size());
+  bool leading = count > 0, trailing = count > 0;
+  for (int64_t i = 0; i < count; ++i) {
+    leading = leading && axes[static_cast<size_t>(i)] == i;
+    trailing = trailing && axes[static_cast<size_t>(i)] == rank - count + i;
+  }
+  int64_t reduced = 1;
+  if (count > rank || !(leading || trailing) || !isFast(in.dtype) || in.dtype != out.dtype)
+    return decline();
+  for (int64_t axis : axes)
+    reduced *= in.dims[static_cast<size_t>(axis)];
+  int64_t kept = out.numElements();
+  if (reduced == 0 || kept == 0 || reduced * kept != in.numElements())
+    return decline();
+  bool bf16 = in.dtype == DType::bf16;
+  float scale = mean ? 1 / static_cast<float>(reduced) : 1;
+  int threads = threadsFor(spec.threads, reduced * kept);
+  return makeKernel([=](void *const *operands, const StepContext &) {
+    if (trailing)
+      parallelParts(threads, kept, 1, [&](int64_t begin, int64_t end, int) {
+        HWY_DYNAMIC_DISPATCH(rowSums)(bf16, operands[0], operands[1], begin, end, reduced, scale);
+      });
+    else
+      parallelParts(threads, kept, 16, [&](int64_t begin, int64_t end, int) {
+        HWY_DYNAMIC_DISPATCH(columnSums)(bf16, operands[0], operands[1], reduced, kept, begin, end, scale);
+      });
+  });
+}
+
+} // namespace
+
+void addFastReduce(Overlay &overlay) {
+  overlay.add("reduce_sum", [](const KernelSpec &spec) { return prepareReduce(spec, false); });
+  overlay.add("reduce_mean", [](const KernelSpec &spec) { return prepareReduce(spec, true); });
+}
+
+} // namespace zc::cpu
+#endif

@@ -1,0 +1,181 @@
+// Vectors of fp32 for the fast kernels; included once per instruction set by Highway's foreach_target, so without
+// `#pragma once`. Tensors of fp32 and bf16 are computed in fp32.
+//
+// A tail shorter than a vector goes through the same instructions as the body, padded in a buffer: an element's result
+// does not depend on where in a tensor, shard or thread's part it lies.
+#if defined(ZC_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ZC_SIMD_INL_H
+#undef ZC_SIMD_INL_H
+#else
+#define ZC_SIMD_INL_H
+#endif
+
+#include "kernels/cpu/Elements.h"
+
+#include <cstring>
+#include <hwy/highway.h>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::ScalableTag<float>;
+using I = hn::RebindToSigned<F>;
+using U = hn::RebindToUnsigned<F>;
+using V = hn::Vec<F>;
+constexpr F kF{};
+
+HWY_INLINE HWY_MAYBE_UNUSED size_t lanes() { return hn::Lanes(kF); }
+
+//===-- loads and stores ---------------------------------------------------===//
+
+HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const float *p) { return hn::LoadU(kF, p); }
+HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
+  const hn::Rebind<uint16_t, F> half;
+  return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), hn::LoadU(half, reinterpret_cast<const uint16_t *>(p)))));
+}
+
+HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
+/// Round to nearest even, as toBf16: NaN stays NaN.
+HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
+  const hn::Rebind<uint16_t, F> half;
+  const U u;
+  auto bits = hn::BitCast(u, v);
+  auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
+  auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
+  auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
+  auto isNan = hn::RebindMask(u, hn::IsNaN(v));
+  auto words = hn::BitCast(I(), hn::IfThenElse(isNan, quiet, rounded));
+  hn::StoreU(hn::DemoteTo(half, words), half, reinterpret_cast<uint16_t *>(p));
+}
+
+/// `count` elements, at most a vector; the rest of the lanes hold `fill`.
+template <typename T> HWY_INLINE V loadPart(const T *p, size_t count, float fill = 0) {
+  if (count == lanes())
+    return loadVector(p);
+  HWY_ALIGN float padded[HWY_MAX_BYTES / sizeof(float)];
+  for (size_t i = 0; i < lanes(); ++i)
+    padded[i] = i < count ? load(p[i]) : fill;
+  return hn::Load(kF, padded);
+}
+template <typename T> HWY_INLINE void storePart(V v, T *p, size_t count) {
+  if (count == lanes())
+    return storeVector(v, p);
+  HWY_ALIGN T whole[HWY_MAX_BYTES / sizeof(float)];
+  storeVector(v, whole);
+  std::memcpy(p, whole, count * sizeof(T));
+}
+
+/// fn(first element, number of elements) for each vector of [begin, end). fn is inlined twice: for whole vectors the
+/// number is known to be lanes().
+template <typename Fn> HWY_INLINE void forVectors(int64_t begin, int64_t end, Fn fn) {
+  const auto step = static_cast<int64_t>(lanes());
+  int64_t i = begin;
+  for (; i + step <= end; i += step)
+    fn(i, lanes());
+  if (i < end)
+    fn(i, static_cast<size_t>(end - i));
+}
+
+//===-- functions ----------------------------------------------------------===//
+// Polynomials are minimax fits (Lawson's iteration) made for these ranges; figures are the largest relative errors
+// found against double over all of the range.
+
+/// e^x, 1e-7. 0 below -87.3 (where results would be denormal), infinity above 88.7, NaN for NaN.
+HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
+  const V clamped = hn::Min(hn::Max(x, hn::Set(kF, -87.5f)), hn::Set(kF, 89.0f));
+  const V n = hn::Round(hn::Mul(clamped, hn::Set(kF, 1.44269504088896341f)));
+  // x - n ln 2, with ln 2 in two parts, the first exact in products with |n| <= 128.
+  const V r = hn::NegMulAdd(n, hn::Set(kF, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(kF, 0.693359375f), clamped));
+  V p = hn::Set(kF, 0.001381446490995586f);
+  p = hn::MulAdd(p, r, hn::Set(kF, 0.008368780836462975f));
+  p = hn::MulAdd(p, r, hn::Set(kF, 0.04166839271783829f));
+  p = hn::MulAdd(p, r, hn::Set(kF, 0.1666651964187622f));
+  p = hn::MulAdd(p, r, hn::Set(kF, 0.4999999403953552f));
+  const V power = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(kF, 1.0f));
+  // 2^n as a product of two: 2^128 is not a float.
+  const auto whole = hn::ConvertTo(I(), n);
+  const auto half = hn::ShiftRight<1>(whole), bias = hn::Set(I(), 127);
+  const V low = hn::BitCast(kF, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const V high = hn::BitCast(kF, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  const V result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -87.3f)), hn::Mul(hn::Mul(power, low), high));
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+/// 1 / (1 + e^-x), 2e-7.
+HWY_INLINE HWY_MAYBE_UNUSED V sigmoidV(V x) {
+  const V one = hn::Set(kF, 1.0f);
+  return hn::Div(one, hn::Add(one, expV(hn::Neg(x))));
+}
+
+/// tanh x, 2e-7: an odd polynomial near 0, where 1 - e^-2x would cancel.
+HWY_INLINE HWY_MAYBE_UNUSED V tanhV(V x) {
+  const V one = hn::Set(kF, 1.0f), size = hn::Abs(x), square = hn::Mul(x, x);
+  V p = hn::Set(kF, -0.00566078070551157f);
+  p = hn::MulAdd(p, square, hn::Set(kF, 0.020601999014616013f));
+  p = hn::MulAdd(p, square, hn::Set(kF, -0.05372922867536545f));
+  p = hn::MulAdd(p, square, hn::Set(kF, 0.13331328332424164f));
+  p = hn::MulAdd(p, square, hn::Set(kF, -0.33333277702331543f));
+  const V small = hn::MulAdd(hn::Mul(p, square), x, x);
+  const V e = expV(hn::Mul(size, hn::Set(kF, -2.0f)));
+  const V large = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+  return hn::IfThenElse(hn::Lt(size, hn::Set(kF, 0.6f)), small, large);
+}
+
+/// The normal distribution: Phi(x) = (1 + erf(x / sqrt 2)) / 2 and its density. The upper tail is
+/// e^(-x^2/2) G(1 / (1 + 0.3 |x|)), with a relative error below 1e-6 wherever it is above 1e-8.
+HWY_INLINE HWY_MAYBE_UNUSED void normalV(V x, V &phi, V &density) {
+  const V one = hn::Set(kF, 1.0f), size = hn::Abs(x);
+  const V t = hn::Div(one, hn::MulAdd(size, hn::Set(kF, 0.3f), one));
+  V g = hn::Set(kF, -0.005217697937041521f);
+  for (float c :
+       {0.0655616894364357f, -0.23023182153701782f, 0.30610716342926025f, -0.13746823370456696f, 0.17334721982479095f,
+        0.08470547944307327f, 0.12391330301761627f, 0.11926516145467758f, 1.7748552636476234e-05f})
+    g = hn::MulAdd(g, t, hn::Set(kF, c));
+  const V e = expV(hn::Mul(hn::Mul(x, x), hn::Set(kF, -0.5f)));
+  const V tail = hn::Mul(e, g);
+  phi = hn::IfThenElse(hn::Lt(x, hn::Zero(kF)), tail, hn::Sub(one, tail));
+  density = hn::Mul(e, hn::Set(kF, 0.39894228040143268f));
+}
+
+//===-- sums ---------------------------------------------------------------===//
+
+/// Sum over [0, n) of fn(first element, number), vectors whose unused lanes are zero. Four partial vectors, so that
+/// additions overlap, always added up in the same order.
+template <typename Fn> HWY_INLINE float sumVectors(int64_t n, Fn fn) {
+  V part[4] = {hn::Zero(kF), hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
+  const auto step = static_cast<int64_t>(lanes());
+  int64_t i = 0;
+  for (; i + 4 * step <= n; i += 4 * step)
+    for (int64_t k = 0; k < 4; ++k)
+      part[k] = hn::Add(part[k], fn(i + k * step, lanes()));
+  for (int64_t k = 0; i < n; ++k, i += step)
+    part[k] = hn::Add(part[k], fn(i, i + step <= n ? lanes() : static_cast<size_t>(n - i)));
+  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(hn::Add(part[0], part[1]), hn::Add(part[2], part[3]))));
+}
+
+/// Zeroes lanes from `count` on.
+HWY_INLINE HWY_MAYBE_UNUSED V keepFirst(V v, size_t count) {
+  return count == lanes() ? v : hn::IfThenElseZero(hn::FirstN(kF, count), v);
+}
+
+/// Largest of x[0, n); NaN if any is; -inf if n is 0.
+template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  V top = hn::Set(kF, lowest), wrong = hn::Zero(kF);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const V v = loadPart(x + i, count, lowest);
+    top = hn::Max(top, v);
+    wrong = hn::IfThenElse(hn::IsNaN(v), v, wrong);
+  });
+  const float sum = hn::GetLane(hn::SumOfLanes(kF, wrong)); // NaN if any lane is
+  return sum == 0 ? hn::GetLane(hn::MaxOfLanes(kF, top)) : sum;
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

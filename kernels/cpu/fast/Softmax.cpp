@@ -1,0 +1,231 @@
+// softmax, log_softmax, their gradients (along the last dimension) and cross-entropy: rows on threads, two or three
+// passes over a row, which stays in cache from the first on.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Softmax.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+template <typename T> HWY_INLINE float sumExp(const T *x, int64_t n, float top) {
+  const V shift = hn::Set(kF, top);
+  return sumVectors(n, [&](int64_t i, size_t count)
+                           HWY_ATTR { return keepFirst(expV(hn::Sub(loadPart(x + i, count), shift)), count); });
+}
+
+/// log sum e^x. Infinite maxima go as in the plain kernel: +inf and NaN give NaN, -inf gives NaN.
+template <typename T> void lseRow(const T *x, int64_t n, float *lse) {
+  float top = maxOf(x, n);
+  *lse = top + std::log(sumExp(x, n, top));
+}
+
+template <typename T> void softmaxRow(const T *x, T *y, int64_t n, bool logarithm, bool zeroMasked) {
+  const float top = maxOf(x, n);
+  if (zeroMasked && top == -std::numeric_limits<float>::infinity()) {
+    std::memset(static_cast<void *>(y), 0, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  const float sum = sumExp(x, n, top);
+  const V shift = hn::Set(kF, top), logSum = hn::Set(kF, std::log(sum)), inverse = hn::Set(kF, 1 / sum);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const V shifted = hn::Sub(loadPart(x + i, count), shift);
+    storePart(logarithm ? hn::Sub(shifted, logSum) : hn::Mul(expV(shifted), inverse), y + i, count);
+  });
+}
+
+template <typename T> void softmaxGradRow(const T *g, const T *y, T *d, int64_t n, bool logarithm) {
+  const float total = sumVectors(n, [&](int64_t i, size_t count) HWY_ATTR {
+    const V grad = loadPart(g + i, count);
+    return logarithm ? grad : hn::Mul(grad, loadPart(y + i, count));
+  });
+  const V sum = hn::Set(kF, total);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const V grad = loadPart(g + i, count), out = loadPart(y + i, count);
+    storePart(logarithm ? hn::NegMulAdd(expV(out), sum, grad) : hn::Mul(out, hn::Sub(grad, sum)), d + i, count);
+  });
+}
+
+/// d = (e^(x - lse) - [c == label]) * factor.
+template <typename T> void lossGradRow(const T *x, T *d, int64_t n, float lse, int64_t label, float factor) {
+  const float atLabel = load(x[label]); // d may lie over x
+  const V shift = hn::Set(kF, lse), scale = hn::Set(kF, factor);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(hn::Mul(expV(hn::Sub(loadPart(x + i, count), shift)), scale), d + i, count);
+  });
+  d[label] = store<T>((std::exp(atLabel - lse) - 1) * factor);
+}
+
+#define ZC_FOR_TYPES(NAME, PARAMETERS, CALL)                                                                           \
+  void NAME##F32 PARAMETERS {                                                                                          \
+    using T = float;                                                                                                   \
+    CALL;                                                                                                              \
+  }                                                                                                                    \
+  void NAME##Bf16 PARAMETERS {                                                                                         \
+    using T = Bf16;                                                                                                    \
+    CALL;                                                                                                              \
+  }
+ZC_FOR_TYPES(lse, (const void *x, int64_t n, float *lse), lseRow(static_cast<const T *>(x), n, lse))
+ZC_FOR_TYPES(softmax, (const void *x, void *y, int64_t n, bool logarithm, bool zeroMasked),
+             softmaxRow(static_cast<const T *>(x), static_cast<T *>(y), n, logarithm, zeroMasked))
+ZC_FOR_TYPES(softmaxGrad, (const void *g, const void *y, void *d, int64_t n, bool logarithm),
+             softmaxGradRow(static_cast<const T *>(g), static_cast<const T *>(y), static_cast<T *>(d), n, logarithm))
+ZC_FOR_TYPES(lossGrad, (const void *x, void *d, int64_t n, float lse, int64_t label, float factor),
+             lossGradRow(static_cast<const T *>(x), static_cast<T *>(d), n, lse, label, factor))
+#undef ZC_FOR_TYPES
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(lseF32);
+HWY_EXPORT(lseBf16);
+HWY_EXPORT(softmaxF32);
+HWY_EXPORT(softmaxBf16);
+HWY_EXPORT(softmaxGradF32);
+HWY_EXPORT(softmaxGradBf16);
+HWY_EXPORT(lossGradF32);
+HWY_EXPORT(lossGradBf16);
+
+namespace {
+
+template <typename T> T *row(void *base, int64_t r, int64_t n) { return static_cast<T *>(base) + r * n; }
+
+Prepared prepareSoftmax(const KernelSpec &spec, bool logarithm) {
+  Result<AxisShape> read = readAxis(spec, 1);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->inner != 1)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(softmaxBf16) : &HWY_DYNAMIC_DISPATCH(softmaxF32);
+    bool zeroMasked = spec.getInt("zero_masked", 0) != 0;
+    return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
+                                                                                                const StepContext &) {
+      parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r)
+          function(row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), s.n, logarithm, zeroMasked);
+      });
+    });
+  });
+}
+
+Prepared prepareSoftmaxGrad(const KernelSpec &spec, bool logarithm) {
+  Result<AxisShape> read = readAxis(spec, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->inner != 1)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    auto function =
+        read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(softmaxGradBf16) : &HWY_DYNAMIC_DISPATCH(softmaxGradF32);
+    return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
+                                                                                                const StepContext &) {
+      parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r)
+          function(row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), row<T>(operands[2], r, s.n), s.n,
+                   logarithm);
+      });
+    });
+  });
+}
+
+/// Number of rows that count, or the first bad label's error.
+template <typename L> Result<int64_t> countLabels(const KernelSpec &spec, const CrossEntropyShape &s, const L *labels) {
+  int64_t count = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    if (labels[r] == s.ignoreIndex)
+      continue;
+    if (labels[r] < 0 || labels[r] >= s.classes)
+      return outOfRange(spec, "label", labels[r], 0, s.classes);
+    ++count;
+  }
+  return count;
+}
+
+Prepared prepareCrossEntropy(const KernelSpec &spec) {
+  Result<CrossEntropyShape> read = readCrossEntropy(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->stat != DType::f32)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    return withIndex(read->label, [&](auto labelTag) {
+      using T = TypeOf<decltype(tag)>;
+      using L = TypeOf<decltype(labelTag)>;
+      auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(lseBf16) : &HWY_DYNAMIC_DISPATCH(lseF32);
+      return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
+                            void *const *operands, const StepContext &) -> Status {
+        const L *labels = as<L>(operands[1]);
+        float *lse = as<float>(operands[3]);
+        Result<int64_t> count = countLabels(spec, s, labels);
+        ZC_RETURN_IF_ERROR(count.status());
+        parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+          for (int64_t r = begin; r < end; ++r)
+            function(row<T>(operands[0], r, s.classes), s.classes, lse + r);
+        });
+        double loss = 0; // in row order, whatever the threads
+        for (int64_t r = 0; r < s.rows; ++r)
+          if (labels[r] != s.ignoreIndex)
+            loss += static_cast<double>(lse[r]) - load(row<T>(operands[0], r, s.classes)[labels[r]]);
+        *as<float>(operands[2]) = static_cast<float>(s.sum ? loss : loss / static_cast<double>(*count));
+        return Status::success();
+      });
+    });
+  });
+}
+
+Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
+  Result<CrossEntropyShape> read = readCrossEntropyGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->stat != DType::f32)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    return withIndex(read->label, [&](auto labelTag) {
+      using T = TypeOf<decltype(tag)>;
+      using L = TypeOf<decltype(labelTag)>;
+      auto function =
+          read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(lossGradBf16) : &HWY_DYNAMIC_DISPATCH(lossGradF32);
+      return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
+                            void *const *operands, const StepContext &) -> Status {
+        const L *labels = as<L>(operands[2]);
+        const float *lse = as<float>(operands[3]);
+        Result<int64_t> count = countLabels(spec, s, labels);
+        ZC_RETURN_IF_ERROR(count.status());
+        auto factor = static_cast<float>(*as<float>(operands[0]) / (s.sum ? 1.0 : static_cast<double>(*count)));
+        parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+          for (int64_t r = begin; r < end; ++r) {
+            T *d = row<T>(operands[4], r, s.classes);
+            if (labels[r] == s.ignoreIndex)
+              std::memset(static_cast<void *>(d), 0, static_cast<size_t>(s.classes) * sizeof(T));
+            else
+              function(row<T>(operands[1], r, s.classes), d, s.classes, lse[r], labels[r], factor);
+          }
+        });
+        return Status::success();
+      });
+    });
+  });
+}
+
+} // namespace
+
+void addFastSoftmax(Overlay &overlay) {
+  overlay.add("softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, false); });
+  overlay.add("log_softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, true); });
+  overlay.add("softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, false); });
+  overlay.add("log_softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, true); });
+  overlay.add("cross_entropy", prepareCrossEntropy);
+  overlay.add("cross_entropy_grad", prepareCrossEntropyGrad);
+}
+
+} // namespace zc::cpu
+#endif
