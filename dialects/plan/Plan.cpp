@@ -28,10 +28,10 @@ void PlanDialect::initialize() {
 
 LogicalResult SliceOp::verify() {
   // slice_c1
-  if (getOffset() < 0 || getOffset() % 256 != 0)
+  if (getOffset() % 256 != 0)
     return emitOpError("[slice_c1] offset ") << getOffset() << " is not a multiple of 256";
   // slice_c2
-  if (getBytes() < 0)
-    return emitOpError("[slice_c2] has ") << getBytes() << " bytes";
+  if (static_cast<int64_t>(getBytes()) < 0)
+    return emitOpError("[slice_c2] has ") << static_cast<int64_t>(getBytes()) << " bytes";
   return success();
 }

@@ -53,9 +53,10 @@ LogicalResult BucketOp::verify() {
     end = member.getOffset() + member.getNumElements();
   }
   // bucket_c1
-  if (end > getPadded() || getPadded() % kAlignment != 0)
+  int64_t padded = getPadded();
+  if (end > padded || padded % kAlignment != 0)
     return emitOpError("[bucket_c1] members end at ")
-           << end << " but padded is " << getPadded() << " elements (a multiple of " << kAlignment << ")";
+           << end << " but padded is " << padded << " elements (a multiple of " << kAlignment << ")";
   return success();
 }
 

@@ -7,6 +7,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/graph/GraphDialect.td"
 include "dialects/zero/ZeroEnums.td"
@@ -214,12 +215,12 @@ def Zero_NormPartialOp : Zero_Op<"norm_partial", [MemoryEffects<[MemRead]>]> {
     The accumulator is 24 limbs of fixed point (kernels/README.md), so that the sum does not depend on cuts or order.
 
     ```mlir
-    %a = zero.norm_partial @bucket0 : tensor<24xi64>
+    %a = zero.norm_partial @bucket0() : () -> tensor<24xi64>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Optional<Graph_Tensor>:$previous);
   let results = (outs Graph_Tensor:$result);
-  let assemblyFormat = "$bucket (`,` $previous^)? attr-dict `:` type($result)";
+  let assemblyFormat = "$bucket `(` $previous `)` attr-dict `:` functional-type($previous, $result)";
 }
 
 def Zero_AllReduceOp : Zero_Op<"all_reduce", [Pure, SameOperandsAndResultType]> {

@@ -1,0 +1,103 @@
+//===- ReportText.cpp - the report as JSON and as a table ------------------------------===//
+
+#include "compiler/emit/Report.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace zc;
+
+static llvm::json::Object tierAsJson(const planpb::TierReport &tier) {
+  return llvm::json::Object{
+      {"peak_bytes", tier.peak_bytes()},
+      {"model_state_bytes", llvm::json::Object{{"parameters", tier.parameters()},
+                                               {"gradients", tier.gradients()},
+                                               {"optimizer", tier.optimizer()}}},
+      {"activations", tier.activations()},
+      {"buffers", tier.buffers()},
+      {"padding", tier.padding()},
+      {"budget", tier.budget() == 0 ? llvm::json::Value(nullptr) : llvm::json::Value(tier.budget())}};
+}
+
+static uint64_t numSteps(const planpb::Plan &plan) {
+  return static_cast<uint64_t>(plan.micro().steps_size()) * plan.accumulation() +
+         static_cast<uint64_t>(plan.update().steps_size());
+}
+
+std::string zc::reportAsJson(const planpb::Plan &plan) {
+  const planpb::Report &report = plan.report();
+  const planpb::Traffic &traffic = report.traffic();
+  llvm::json::Object object{
+      {"world_size", plan.world_size()},
+      {"stage", plan.zero_stage()},
+      {"precision", plan.precision()},
+      {"grad_accumulation", plan.accumulation()},
+      {"parameters", report.parameters()},
+      {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
+                                   {"host", tierAsJson(report.host())},
+                                   {"nvme", tierAsJson(report.nvme())}}},
+      {"traffic", llvm::json::Object{{"gather", traffic.gather()},
+                                     {"reduce_scatter", traffic.reduce_scatter()},
+                                     {"all_reduce", traffic.all_reduce()},
+                                     {"inter_node", traffic.inter_node()},
+                                     {"intra_node", traffic.intra_node()},
+                                     {"h2d", traffic.h2d()},
+                                     {"d2h", traffic.d2h()},
+                                     {"nvme_read", traffic.nvme_read()},
+                                     {"nvme_write", traffic.nvme_write()}}},
+      {"flops", report.flops()},
+      {"predicted_step_seconds", report.predicted_step_seconds()},
+      {"plan_steps", numSteps(plan)},
+      {"buckets", plan.buckets_size()}};
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << llvm::json::Value(std::move(object));
+  return text;
+}
+
+/// "1.25 GiB", "812 B".
+static std::string human(uint64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  unsigned unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit)
+    value /= 1024;
+  return unit == 0 ? llvm::formatv("{0} B", bytes).str() : llvm::formatv("{0:f2} {1}", value, units[unit]).str();
+}
+
+std::string zc::reportAsTable(const planpb::Plan &plan) {
+  const planpb::Report &report = plan.report();
+  const planpb::TierReport &device = report.device();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  auto row = [&](llvm::StringRef name, const std::string &value) { out << llvm::formatv("  {0,-26}{1,14}\n", name, value); };
+  out << plan.model().name() << ": " << report.parameters() << " trainable parameters, ZeRO stage " << plan.zero_stage()
+      << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", "
+      << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
+  out << "device memory per rank\n";
+  row("parameters", human(device.parameters()));
+  row("gradients", human(device.gradients()));
+  row("optimizer state", human(device.optimizer()));
+  row("activations", human(device.activations()));
+  row("buffers", human(device.buffers()));
+  row("peak", human(device.peak_bytes()));
+  row("padding in model state", human(device.padding()));
+  if (device.budget() != 0)
+    row("budget", human(device.budget()));
+  out << "\ntraffic per rank and step\n";
+  row("parameters gathered", human(report.traffic().gather()));
+  row("gradients reduce-scattered", human(report.traffic().reduce_scatter()));
+  row("gradients all-reduced", human(report.traffic().all_reduce()));
+  row("sent inside the node", human(report.traffic().intra_node()));
+  row("sent between nodes", human(report.traffic().inter_node()));
+  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step (default machine)\n",
+                       numSteps(plan), plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
+  uint64_t state = device.parameters() + device.gradients() + device.optimizer();
+  llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"
+                          : device.activations() >= device.buffers()                ? "activations"
+                                                                                    : "communication and other buffers";
+  out << "what binds: " << binds << "; the smallest device memory for this plan is " << device.peak_bytes()
+      << " bytes per rank\n";
+  return text;
+}

@@ -1,0 +1,55 @@
+//===- Lifetimes.h - which bytes each value needs, and when --------------------------===//
+#pragma once
+
+#include "compiler/schedule/MemoryProblem.h"
+#include "compiler/schedule/Placement.h"
+
+#include <vector>
+
+namespace zc {
+
+/// Lifetimes of a program's values at positions of its order. A *root* is a run of bytes; several values may share one:
+/// views, elementwise results that overwrite a dying operand, gradients produced inside their bucket.
+class Lifetimes {
+public:
+  struct Root {
+    int64_t bytes = 0;
+    int64_t first = 0, last = 0;
+    plan::Class klass = plan::Class::activations;
+    mlir::FlatSymbolRefAttr slice; ///< already known for what outlives the program
+    mlir::Location loc;
+    bool mayBeOverwritten = false; ///< by a result computed in place
+  };
+  struct Place {
+    size_t root = 0;
+    int64_t offset = 0; ///< bytes
+  };
+
+  /// `lossSlice`, `normSlice`: where the step's metrics are.
+  Lifetimes(graph::ProgramOp program, mlir::FlatSymbolRefAttr lossSlice, mlir::FlatSymbolRefAttr normSlice);
+
+  std::vector<Root> roots;
+  llvm::DenseMap<mlir::Value, Place> places;
+
+  mlir::Operation *operationAt(int64_t position) const;
+
+private:
+  void computeLastUses(graph::ProgramOp program);
+  void findGradientPuts(graph::ProgramOp program);
+  void placeResults(mlir::Operation *op, int64_t position);
+  void placeResult(mlir::OpResult result, int64_t position);
+  bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
+  bool placeInBucket(mlir::OpResult result, int64_t position);
+  bool placeOverOperand(mlir::OpResult result, int64_t position);
+  size_t addRoot(mlir::Value value, int64_t first, int64_t last, plan::Class klass);
+  void share(mlir::Value value, Place place);
+
+  std::vector<mlir::Operation *> operations;
+  llvm::DenseMap<mlir::Value, int64_t> lastUse; ///< of a value and all views of it
+  llvm::DenseMap<mlir::Value, zero::PutOp> puts; ///< computed value -> the put that may say where it is computed
+  llvm::DenseMap<mlir::Operation *, int64_t> positions;
+  mlir::FlatSymbolRefAttr lossSlice, normSlice;
+  plan::Class transientClass;
+};
+
+} // namespace zc

@@ -1,0 +1,133 @@
+//===- LowerToPlan.cpp - operations become steps with waits ---------------------------------===//
+
+#include "compiler/schedule/Passes.h"
+#include "compiler/schedule/StepBuilder.h"
+#include "dialects/plan/PlanProto.h"
+#include "runtime/plan/Walk.h"
+
+namespace zc {
+#define GEN_PASS_DEF_LOWERTOPLAN
+#include "compiler/schedule/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    int64_t worldSize = 1;
+    for (auto mesh : module.getOps<zero::MeshOp>())
+      worldSize = mesh.getWorldSize();
+    recordFlops();
+    StepBuilder builder(module, worldSize, intAttr("zc.zero_stage", 0), intAttr("zc.accumulation", 1));
+    std::array<plan::SectionOp, 2> sections;
+    SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
+    for (graph::ProgramOp program : programs) {
+      bool micro = program.getPhase() == graph::Phase::micro;
+      // The program keeps its name until it goes; the section takes it over.
+      std::string name = micro ? "micro" : "update";
+      program.setSymName(name + ".zero");
+      sections[micro ? 0 : 1] = builder.lowerProgram(program, name);
+    }
+    if (!sections[0] || !sections[1]) {
+      module.emitError("lower-to-plan needs a micro and an update program");
+      return signalPassFailure();
+    }
+    lowerDeclarations();
+    for (graph::ProgramOp program : programs)
+      program.erase();
+    if (failed(assignWaits(sections)))
+      return signalPassFailure();
+    for (plan::SectionOp section : sections)
+      for (auto step : section.getBody().front().getOps<plan::StepOp>()) {
+        ++numSteps;
+        numWaits += step.getWaits().size();
+      }
+  }
+
+  /// Waits are computed on the message, by the code that the verifier and the plan loader run too.
+  LogicalResult assignWaits(std::array<plan::SectionOp, 2> sections) {
+    FailureOr<planpb::Plan> message = plan::toProto(getOperation());
+    if (failed(message))
+      return failure();
+    if (Status status = zc::addWaits(*message); !status.ok())
+      return getOperation().emitError(status.error().message) << " (" << status.error().where << ")";
+    for (auto [section, steps] : llvm::zip_equal(sections, ArrayRef{message->micro(), message->update()}))
+      for (auto [step, described] : llvm::zip_equal(section.getBody().front().getOps<plan::StepOp>(), steps.steps()))
+        step.setWaitsAttr(plan::waitsOf(getContext(), described));
+    return success();
+  }
+
+  int64_t intAttr(StringRef name, int64_t fallback) {
+    auto attr = getOperation()->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : fallback;
+  }
+
+  void recordFlops() {
+    double flops = 0;
+    getOperation().walk([&](graph::KernelOp op) { flops += op.getViewOperand() >= 0 ? 0 : op.getFlops(); });
+    flops *= static_cast<double>(intAttr("zc.accumulation", 1));
+    getOperation()->setAttr("zc.flops", FloatAttr::get(Float64Type::get(&getContext()), flops));
+  }
+
+  /// Inputs, parameters, buckets and the mesh, in the plan's words.
+  void lowerDeclarations() {
+    ModuleOp module = getOperation();
+    OpBuilder builder(module.getContext());
+    builder.setInsertionPoint(&module.getBody()->front());
+    for (auto program : module.getOps<graph::ProgramOp>())
+      for (auto [name, argument] : llvm::zip_equal(program.getInputNames(), program.getBlock().getArguments()))
+        builder.create<plan::InputOp>(program.getLoc(), cast<StringAttr>(name), TypeAttr::get(argument.getType()));
+    llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
+    for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {
+      for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
+        places[member.getParameter().getValue()] = {bucket, member.getOffset()};
+      lowerBucket(bucket);
+    }
+    for (auto parameter : llvm::make_early_inc_range(module.getOps<graph::ParameterOp>()))
+      lowerParameter(parameter, places);
+    for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
+      bucket.erase();
+    for (auto mesh : llvm::make_early_inc_range(module.getOps<zero::MeshOp>())) {
+      module->setAttr("zc.world_size", builder.getI64IntegerAttr(mesh.getWorldSize()));
+      module->setAttr("zc.ranks_per_node", builder.getI64IntegerAttr(mesh.getLocal()));
+      mesh.erase();
+    }
+  }
+
+  static void lowerBucket(zero::BucketOp bucket) {
+    OpBuilder builder(bucket);
+    auto storage = [&](StringRef what) { return bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + what).str()); };
+    auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
+    std::string name = bucket.getSymName().str();
+    bucket.setSymName(name + ".zero");
+    builder.create<plan::BucketOp>(
+        bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()), bucket.getPaddedAttr(),
+        builder.getI64IntegerAttr(bucket.getUsed()), storage("parameters"), storage("gradients"), storage("master"),
+        storage("moment1"), storage("moment2"), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
+        flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
+  }
+
+  static void lowerParameter(graph::ParameterOp parameter,
+                             const llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
+    OpBuilder builder(parameter);
+    auto place = places.find(parameter.getSymName());
+    auto slice = parameter->getAttrOfType<FlatSymbolRefAttr>("plan.slice");
+    FlatSymbolRefAttr bucket;
+    IntegerAttr offset;
+    if (place != places.end()) {
+      zero::BucketOp owner = place->second.first;
+      bucket = FlatSymbolRefAttr::get(builder.getContext(), owner.getSymName().drop_back(strlen(".zero")));
+      offset = builder.getI64IntegerAttr(place->second.second);
+    }
+    if (bucket || slice)
+      builder.create<plan::ParameterOp>(parameter.getLoc(), parameter.getSymNameAttr(), parameter.getTypeAttr(),
+                                        parameter.getRoleAttr(), bucket, offset, slice, parameter.getSourceAttr(),
+                                        parameter.getValueAttr(), parameter.getTiedAttr());
+    parameter.erase();
+  }
+};
+
+} // namespace
+} // namespace zc

@@ -1,0 +1,33 @@
+//===- Passes.h - from the zero level to a plan --------------------------------===//
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+#include <memory>
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace zc {
+
+/// Options of zero-schedule-pipeline.
+struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
+  Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("bytes gathered ahead; -1: auto"), llvm::cl::init(-1)};
+  Option<int64_t> deviceMemory{*this, "device-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
+};
+
+/// What --compile-to schedule shows: the zero level, ordered and placed.
+void buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options);
+/// From there to the plan dialect.
+void buildPlanPipeline(mlir::OpPassManager &manager);
+void registerSchedulePipelines();
+
+#define GEN_PASS_DECL
+#include "compiler/schedule/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "compiler/schedule/Passes.h.inc"
+
+} // namespace zc

@@ -1,0 +1,62 @@
+//===- Passes.td - from the zero level to a plan ----*- tablegen -*-===//
+#ifndef ZC_SCHEDULE_PASSES
+#define ZC_SCHEDULE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
+  let summary = "say what executes each operation, and how long it takes";
+  let description = [{
+    Input: the zero level. Sets `plan.queue` and `plan.seconds` (cost model) on every operation of the programs.
+  }];
+  let dependentDialects = ["::zc::plan::PlanDialect"];
+}
+
+def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
+  let summary = "gather ahead of use";
+  let description = [{
+    Input: output of assign-queues. Moves each `zero.gather` up, until the compute it passes takes as long as the gather or
+    `bytes` are gathered ahead. -1 (auto): the two largest buckets. 0: gather just before use. Gathers keep their order.
+    Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
+  }];
+  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes gathered ahead; -1: auto">];
+  let statistics = [Statistic<"numMoved", "moved", "gathers moved">];
+}
+
+def Order : Pass<"order", "::mlir::ModuleOp"> {
+  let summary = "list scheduling of the queues; the order of the operations becomes the order of their starts";
+  let description = [{
+    Input: output of prefetch. Solves a ScheduleProblem per program (compute keeps its order, which bounds memory;
+    communication goes as soon as its data are there, but no gather before the place prefetch gave it), verifies the
+    solution, reorders the block and records `zc.predicted_seconds` on the module.
+  }];
+}
+
+def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
+  let summary = "static offsets from lifetimes";
+  let description = [{
+    Input: the zero level in its final order. Adds the `plan.arena` and `plan.slice`s and says on every operation where
+    its results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
+    Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. Solves
+    and verifies a MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
+  }];
+  let options = [
+    Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">];
+  let dependentDialects = ["::zc::plan::PlanDialect"];
+}
+
+def LowerToPlan : Pass<"lower-to-plan", "::mlir::ModuleOp"> {
+  let summary = "operations become steps with operands in slices and waits between queues";
+  let description = [{
+    Input: output of plan-memory. Output: the plan dialect only. Waits come from the hazard tracker that also verifies
+    plans (runtime/plan/Hazards.h): a step waits for what it conflicts with on other queues, no more.
+  }];
+  let statistics = [Statistic<"numSteps", "steps", "steps made">, Statistic<"numWaits", "waits", "waits made">];
+  let dependentDialects = ["::zc::plan::PlanDialect"];
+}
+
+def VerifyPlanLevel : Pass<"verify-plan", "::mlir::ModuleOp"> {
+  let summary = "border check: only the plan dialect is left";
+}
+
+#endif // ZC_SCHEDULE_PASSES

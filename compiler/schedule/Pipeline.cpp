@@ -1,0 +1,30 @@
+//===- Pipeline.cpp - zero-schedule-pipeline and zero-plan-pipeline ----------------===//
+
+#include "compiler/schedule/Passes.h"
+#include "dialects/plan/Plan.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options) {
+  // Queues and durations first: prefetch and order weigh communication against compute.
+  manager.addPass(createAssignQueues());
+  // Before order, which lets no gather run ahead of the place it is given here.
+  manager.addPass(createPrefetch(PrefetchOptions{options.prefetch}));
+  manager.addPass(createOrder());
+  // After order: lifetimes are positions in the final order.
+  manager.addPass(createPlanMemory(PlanMemoryOptions{options.deviceMemory}));
+}
+
+void zc::buildPlanPipeline(mlir::OpPassManager &manager) {
+  // After memory: two steps that share bytes for whatever reason must be ordered.
+  manager.addPass(createLowerToPlan());
+  manager.addPass(createVerifyPlanLevel());
+}
+
+void zc::registerSchedulePipelines() {
+  registerZcSchedulePasses();
+  mlir::PassPipelineRegistration<ScheduleOptions>("zero-schedule-pipeline", "zero level: queues, order, memory",
+                                                  buildSchedulePipeline);
+  mlir::PassPipelineRegistration<>("zero-plan-pipeline", "zero level, placed, to plan", buildPlanPipeline);
+}

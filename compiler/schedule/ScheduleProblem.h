@@ -1,0 +1,42 @@
+//===- ScheduleProblem.h - when each operation runs on its queue ---------------------===//
+//
+// Operations with a queue, a duration and dependences; the solution is a start time for each. Apart from the algorithms
+// that solve it, after circt's Scheduling/Problems.h.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/Support/LogicalResult.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zc {
+
+struct ScheduledOperation {
+  std::string name;
+  unsigned queue = 0;
+  double seconds = 0;
+  std::vector<size_t> after; ///< operations that must have ended
+};
+
+class ScheduleProblem {
+public:
+  std::vector<ScheduledOperation> operations;
+  unsigned numQueues = 1;
+  std::vector<double> starts; ///< the solution, seconds
+
+  /// Is the input sound: dependences exist and point backward, durations are not negative?
+  llvm::LogicalResult check(std::string &error) const;
+  /// Is the solution legal: dependences hold and a queue runs one operation at a time?
+  llvm::LogicalResult verify(std::string &error) const;
+  /// End of the last operation, seconds.
+  double makespan() const;
+};
+
+/// List scheduling: each queue takes, of the operations whose dependences have ended earliest, the one that stands first
+/// in the problem. `inOrderQueue` keeps the problem's order (the compute queue: its order bounds memory).
+void scheduleAsList(ScheduleProblem &problem, unsigned inOrderQueue);
+
+} // namespace zc

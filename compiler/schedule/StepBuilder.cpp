@@ -1,0 +1,241 @@
+//===- StepBuilder.cpp - the steps of an operation of the zero level ------------------------===//
+
+#include "compiler/schedule/StepBuilder.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace zc;
+using plan::Access;
+
+StepBuilder::StepBuilder(ModuleOp module, int64_t worldSize, int64_t stage, int64_t accumulation)
+    : builder(module.getContext()), worldSize(worldSize), stage(stage), accumulation(accumulation) {
+  builder.setInsertionPointToEnd(module.getBody());
+  for (auto bucket : module.getOps<zero::BucketOp>())
+    buckets[bucket.getSymName()] = bucket;
+}
+
+plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef name) {
+  auto section = builder.create<plan::SectionOp>(program.getLoc(), builder.getStringAttr(name));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&section.getBody());
+  auto inputs = program->getAttrOfType<ArrayAttr>(placement::kInputs);
+  for (auto [index, place] : llvm::enumerate(inputs))
+    step(program, "load_input", 0, {place}, builder.getNamedAttr("input", builder.getI64IntegerAttr(index)));
+  for (Operation &op : program.getBlock())
+    lower(&op);
+  return section;
+}
+
+void StepBuilder::lower(Operation *op) {
+  TypeSwitch<Operation *>(op)
+      .Case<zero::GatherOp, zero::GradBufferOp, zero::PutOp, zero::ReduceScatterOp, zero::AllGatherOp,
+            zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp,
+            zero::ReduceLossOp, graph::AssignOp>([&](auto typed) { lower(typed); })
+      .Case<graph::KernelOp>([&](graph::KernelOp kernel) { lowerKernel(kernel); });
+}
+
+//===-- parts -----------------------------------------------------------------===//
+
+void StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, Operands operands,
+                       ArrayRef<NamedAttribute> attributes) {
+  auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
+  if (!queue)
+    queue = plan::QueueAttr::get(builder.getContext(), plan::Queue::compute);
+  builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue, builder.getI64IntegerAttr(inputs),
+                               builder.getArrayAttr(operands), builder.getDictionaryAttr(attributes),
+                               builder.getArrayAttr({}));
+}
+
+plan::OperandAttr StepBuilder::placeOf(Value value, Access access) {
+  ArrayAttr places;
+  unsigned index = 0;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    places = argument.getOwner()->getParentOp()->getAttrOfType<ArrayAttr>(placement::kInputs);
+    index = argument.getArgNumber();
+  } else {
+    places = value.getDefiningOp()->getAttrOfType<ArrayAttr>(placement::kResults);
+    index = cast<OpResult>(value).getResultNumber();
+  }
+  auto place = cast<plan::OperandAttr>(places[index]);
+  return plan::OperandAttr::get(builder.getContext(), access, place.getSlice(), place.getOffset(),
+                                place.getRankStride(), place.getType());
+}
+
+plan::OperandAttr StepBuilder::whole(FlatSymbolRefAttr slice, Access access, int64_t elements, Type type) {
+  return plan::OperandAttr::get(builder.getContext(), access, slice, 0, 0, RankedTensorType::get({elements}, type));
+}
+
+plan::OperandAttr StepBuilder::shard(zero::BucketOp bucket, StringRef storage, bool cut, Access access, Type type) {
+  auto slice = bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + storage).str());
+  int64_t elements = bucket.getPadded() / worldSize;
+  int64_t stride = cut ? 0 : elements * placement::bytesOfElement(type);
+  return plan::OperandAttr::get(builder.getContext(), access, slice, 0, stride,
+                                RankedTensorType::get({elements}, type));
+}
+
+zero::BucketOp StepBuilder::bucketOf(Operation *op) {
+  return buckets.lookup(op->getAttrOfType<FlatSymbolRefAttr>("bucket").getValue());
+}
+
+NamedAttribute StepBuilder::traffic(StringRef counter) {
+  return builder.getNamedAttr("traffic", builder.getStringAttr(counter));
+}
+
+//===-- tensor operations -----------------------------------------------------===//
+
+/// A constant as its kernel takes it: a splat as a number `value`, other elements as bytes `data`.
+static NamedAttribute constantAttribute(OpBuilder &builder, ElementsAttr elements) {
+  if (!elements.isSplat() || elements.getNumElements() == 0)
+    return builder.getNamedAttr("data", elements);
+  Attribute value = elements.getSplatValue<Attribute>();
+  if (auto real = dyn_cast<FloatAttr>(value))
+    return builder.getNamedAttr("value", builder.getF64FloatAttr(real.getValueAsDouble()));
+  bool isBool = elements.getElementType().isInteger(1);
+  auto integer = cast<IntegerAttr>(value).getValue();
+  return builder.getNamedAttr("value", builder.getI64IntegerAttr(isBool ? integer.getZExtValue() : integer.getSExtValue()));
+}
+
+void StepBuilder::lowerKernel(graph::KernelOp op) {
+  if (op.getViewOperand() >= 0)
+    return;
+  Operands operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(placeOf(operand, Access::read));
+  for (Value result : op->getResults())
+    operands.push_back(placeOf(result, Access::write));
+  SmallVector<NamedAttribute> attributes;
+  for (NamedAttribute attribute : op->getAttrs()) {
+    bool ours = attribute.getName().getValue().starts_with("plan.") || attribute.getName().getValue().starts_with("zc.");
+    if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue()))
+      attributes.push_back(constantAttribute(builder, elements));
+    else if (!ours && !isa<TypeAttr>(attribute.getValue()))
+      attributes.push_back(attribute);
+  }
+  step(op, op.getKernelName(), op->getNumOperands(), operands, attributes);
+}
+
+void StepBuilder::lower(graph::AssignOp op) {
+  auto parameter = SymbolTable::lookupNearestSymbolFrom(op, op.getParameterAttr());
+  auto type = cast<RankedTensorType>(op.getValue().getType());
+  auto target = plan::OperandAttr::get(builder.getContext(), Access::write,
+                                       parameter->getAttrOfType<FlatSymbolRefAttr>("plan.slice"), 0, 0, type);
+  step(op, "copy", 1, {placeOf(op.getValue(), Access::read), target});
+}
+
+//===-- parameters and gradients ----------------------------------------------===//
+
+void StepBuilder::lower(zero::GatherOp op) {
+  zero::BucketOp bucket = bucketOf(op);
+  step(op, "all_gather", 1,
+       {shard(bucket, "parameters", true, Access::read, bucket.getType()), placeOf(op.getResult(), Access::write)},
+       traffic("gather"));
+}
+
+void StepBuilder::lower(zero::GradBufferOp op) {
+  SmallVector<int64_t> gaps = bucketOf(op).getGaps();
+  if (!gaps.empty())
+    step(op, "fill_gaps", 0, {placeOf(op.getResult(), Access::write)},
+         builder.getNamedAttr("gaps", builder.getDenseI64ArrayAttr(gaps)));
+}
+
+void StepBuilder::lower(zero::PutOp op) {
+  plan::OperandAttr from = placeOf(op.getTensor(), Access::read), buffer = placeOf(op.getBuffer(), Access::write);
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  int64_t offset =
+      buffer.getOffset() + static_cast<int64_t>(op.getOffset()) * placement::bytesOfElement(type.getElementType());
+  if (from.getSlice() == buffer.getSlice() && from.getOffset() == offset)
+    return; // computed in place
+  auto to = plan::OperandAttr::get(builder.getContext(), Access::write, buffer.getSlice(), offset, 0, type);
+  step(op, "copy", 1, {from, to});
+}
+
+void StepBuilder::lower(zero::ReduceScatterOp op) {
+  zero::BucketOp bucket = bucketOf(op);
+  auto from = placeOf(op.getBuffer(), Access::read);
+  auto storage = bucket->getAttrOfType<FlatSymbolRefAttr>("plan.gradients");
+  if (worldSize == 1 && from.getSlice() == storage)
+    return; // one rank, one micro-step: the gradient is where it belongs
+  auto to = shard(bucket, "gradients", bucket.getGradientsSharded(),
+                  accumulation > 1 ? Access::read_write : Access::write, bucket.getType());
+  SmallVector<NamedAttribute> attributes{builder.getNamedAttr("scale", op.getScaleAttr()),
+                                         traffic(stage == 0 ? "all_reduce" : "reduce_scatter")};
+  if (accumulation > 1)
+    attributes.push_back(builder.getNamedAttr("accumulate", builder.getI64IntegerAttr(1)));
+  step(op, "reduce_scatter", 1, {from, to}, attributes);
+}
+
+void StepBuilder::lower(zero::AllGatherOp op) {
+  zero::BucketOp bucket = bucketOf(op);
+  StringRef what = op.getWhat();
+  auto slice = bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + what).str());
+  step(op, "all_gather", 1,
+       {shard(bucket, what, false, Access::read, bucket.getType()),
+        whole(slice, Access::write, bucket.getPadded(), bucket.getType())},
+       traffic(what == "gradients" ? "all_reduce" : "gather"));
+}
+
+//===-- the update ------------------------------------------------------------===//
+
+void StepBuilder::lower(zero::NormPartialOp op) {
+  zero::BucketOp bucket = bucketOf(op);
+  bool first = !op.getPrevious();
+  SmallVector<NamedAttribute> attributes;
+  if (first)
+    attributes.push_back(builder.getNamedAttr("first", builder.getI64IntegerAttr(1)));
+  step(op, "norm_partial", 1,
+       {shard(bucket, "gradients", bucket.getGradientsSharded(), Access::read, bucket.getType()),
+        placeOf(op.getResult(), first ? Access::write : Access::read_write)},
+       attributes);
+}
+
+void StepBuilder::lower(zero::AllReduceOp op) {
+  step(op, "all_reduce", 0, {placeOf(op.getResult(), Access::read_write)}, traffic("none"));
+}
+
+void StepBuilder::lower(zero::ClipFactorOp op) {
+  SmallVector<NamedAttribute> attributes;
+  if (op.getMaxNormAttr())
+    attributes.push_back(builder.getNamedAttr("max_norm", op.getMaxNormAttr()));
+  step(op, "norm_finish", 1,
+       {placeOf(op.getSum(), Access::read), placeOf(op.getNorm(), Access::write), placeOf(op.getFactor(), Access::write)},
+       attributes);
+}
+
+void StepBuilder::lower(zero::UpdateOp op) {
+  zero::BucketOp bucket = bucketOf(op);
+  Type f32 = builder.getF32Type();
+  // The whole bucket where every rank keeps all optimizer state, this rank's shard otherwise.
+  auto part = [&](StringRef storage, bool cut, Access access, Type type) {
+    if (bucket.getOptimizerSharded())
+      return shard(bucket, storage, cut, access, type);
+    return whole(bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + storage).str()), access, bucket.getPadded(), type);
+  };
+  bool hasMaster = !bucket.getType().isF32();
+  Operands operands{part("gradients", bucket.getGradientsSharded(), Access::read, bucket.getType()),
+                    placeOf(op.getFactor(), Access::read)};
+  operands.push_back(hasMaster ? part("master", true, Access::read_write, f32)
+                               : part("parameters", bucket.getParametersSharded(), Access::read_write, f32));
+  for (unsigned i = 0; i < placement::numMoments(op.getRule()); ++i)
+    operands.push_back(part("moment" + std::to_string(i + 1), true, Access::read_write, f32));
+  if (hasMaster)
+    operands.push_back(part("parameters", bucket.getParametersSharded(), Access::write, bucket.getType()));
+  SmallVector<NamedAttribute> attributes;
+  for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
+    attributes.push_back(builder.getNamedAttr(name, op->getAttr(name)));
+  step(op, graph::stringifyOptimizer(op.getRule()), 2, operands, attributes);
+}
+
+void StepBuilder::lower(zero::RecordLossOp op) {
+  auto sum = whole(FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice), Access::read_write, 1,
+                   builder.getF64Type());
+  step(op, "accumulate_loss", 1, {placeOf(op.getLoss(), Access::read), sum});
+}
+
+void StepBuilder::lower(zero::ReduceLossOp op) {
+  if (worldSize > 1)
+    step(op, "all_reduce", 0,
+         {whole(FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice), Access::read_write, 1,
+                builder.getF64Type())},
+         traffic("none"));
+}

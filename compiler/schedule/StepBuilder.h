@@ -1,0 +1,50 @@
+//===- StepBuilder.h - the steps of an operation of the zero level -----------------===//
+#pragma once
+
+#include "compiler/schedule/Placement.h"
+
+namespace zc {
+
+/// Turns placed operations into plan.step ops at the end of a section. Views and lifetimes make no step.
+class StepBuilder {
+public:
+  StepBuilder(mlir::ModuleOp module, int64_t worldSize, int64_t stage, int64_t accumulation);
+
+  /// Steps of `program` into a new section named `name`.
+  plan::SectionOp lowerProgram(graph::ProgramOp program, llvm::StringRef name);
+
+private:
+  using Operands = llvm::SmallVector<mlir::Attribute>;
+  void lower(mlir::Operation *op);
+  void lowerKernel(graph::KernelOp op);
+  void lower(zero::GatherOp op);
+  void lower(zero::GradBufferOp op);
+  void lower(zero::PutOp op);
+  void lower(zero::ReduceScatterOp op);
+  void lower(zero::AllGatherOp op);
+  void lower(zero::NormPartialOp op);
+  void lower(zero::AllReduceOp op);
+  void lower(zero::ClipFactorOp op);
+  void lower(zero::UpdateOp op);
+  void lower(zero::RecordLossOp op);
+  void lower(zero::ReduceLossOp op);
+  void lower(graph::AssignOp op);
+
+  void step(mlir::Operation *op, llvm::StringRef kernel, int64_t inputs, Operands operands,
+            llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
+  /// Where plan-memory put `value`.
+  plan::OperandAttr placeOf(mlir::Value value, plan::Access access);
+  /// All of a slice.
+  plan::OperandAttr whole(mlir::FlatSymbolRefAttr slice, plan::Access access, int64_t elements, mlir::Type type);
+  /// This rank's shard of a bucket's storage, which is cut or not.
+  plan::OperandAttr shard(zero::BucketOp bucket, llvm::StringRef storage, bool cut, plan::Access access,
+                          mlir::Type type);
+  zero::BucketOp bucketOf(mlir::Operation *op);
+  mlir::NamedAttribute traffic(llvm::StringRef counter);
+
+  mlir::OpBuilder builder;
+  llvm::StringMap<zero::BucketOp> buckets;
+  int64_t worldSize, stage, accumulation;
+};
+
+} // namespace zc

@@ -1,0 +1,106 @@
+//===- ZeroBucket.cpp - lay parameters out flat in buckets -------------------------===//
+
+#include "compiler/shard/Passes.h"
+#include "dialects/zero/Zero.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROBUCKET
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// What parameters of one bucket have in common.
+struct Group {
+  Type type;
+  bool trainable;
+  double weightDecay;
+  bool operator==(const Group &other) const {
+    return type == other.type && trainable == other.trainable && weightDecay == other.weightDecay;
+  }
+};
+
+/// A bucket being filled.
+struct OpenBucket {
+  Group group;
+  SmallVector<Attribute> members;
+  int64_t end = 0; ///< elements, aligned
+};
+
+struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
+  using ZeroBucketBase::ZeroBucketBase;
+
+  void runOnOperation() override {
+    if (worldSize < 1 || (ranksPerNode != 0 && (ranksPerNode < 1 || worldSize % ranksPerNode != 0))) {
+      getOperation().emitError("[mesh_c1] ") << ranksPerNode << " ranks per node do not divide a world of " << worldSize;
+      return signalPassFailure();
+    }
+    OpBuilder builder(getOperation().getBodyRegion());
+    builder.setInsertionPointToEnd(getOperation().getBody());
+    int64_t local = ranksPerNode == 0 ? worldSize.getValue() : ranksPerNode.getValue();
+    builder.create<zero::MeshOp>(getOperation().getLoc(), "mesh", worldSize / local, local);
+    for (graph::ParameterOp parameter : parametersInOrderOfUse())
+      add(builder, parameter);
+    for (OpenBucket &bucket : open)
+      close(builder, bucket);
+  }
+
+  /// Bucketed parameters; what no program reads needs no place.
+  SmallVector<graph::ParameterOp> parametersInOrderOfUse() {
+    SymbolTable symbols(getOperation());
+    llvm::SetVector<Operation *> ordered;
+    getOperation().walk([&](Operation *op) {
+      if (auto read = dyn_cast<graph::ReadOp>(op))
+        ordered.insert(symbols.lookup(read.getParameter()));
+      else if (auto update = dyn_cast<graph::UpdateOp>(op))
+        weightDecay[update.getParameter()] = update.getWeightDecay().convertToDouble();
+    });
+    SmallVector<graph::ParameterOp> parameters;
+    for (Operation *op : ordered) {
+      auto parameter = cast<graph::ParameterOp>(op);
+      if (parameter.getRole() != graph::Role::buffer)
+        parameters.push_back(parameter);
+    }
+    return parameters;
+  }
+
+  void add(OpBuilder &builder, graph::ParameterOp parameter) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    Group group{type.getElementType(), parameter.getRole() == graph::Role::trainable,
+                weightDecay.lookup(parameter.getSymName())};
+    int64_t bytesPerElement = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    auto found = llvm::find_if(open, [&](OpenBucket &bucket) { return bucket.group == group; });
+    if (found != open.end() && found->end > 0 &&
+        (found->end + type.getNumElements()) * bytesPerElement > bucketSize) {
+      close(builder, *found);
+      found->members.clear();
+      found->end = 0;
+    }
+    if (found == open.end()) {
+      open.push_back(OpenBucket{group, {}, 0});
+      found = std::prev(open.end());
+    }
+    found->members.push_back(zero::MemberAttr::get(&getContext(), FlatSymbolRefAttr::get(parameter.getSymNameAttr()),
+                                                   found->end, type.getNumElements()));
+    found->end = llvm::alignTo(found->end + type.getNumElements(), zero::kAlignment);
+  }
+
+  void close(OpBuilder &builder, OpenBucket &bucket) {
+    auto op = builder.create<zero::BucketOp>(
+        getOperation().getLoc(), "bucket" + std::to_string(numBuckets), bucket.group.type,
+        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * worldSize)),
+        builder.getArrayAttr(bucket.members), bucket.group.trainable, false, false, false);
+    (void)op;
+    ++numBuckets;
+  }
+
+  SmallVector<OpenBucket> open;
+  llvm::StringMap<double> weightDecay;
+};
+
+} // namespace
+} // namespace zc

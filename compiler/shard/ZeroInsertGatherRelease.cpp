@@ -1,0 +1,129 @@
+//===- ZeroInsertGatherRelease.cpp - gather before first use, release after last ------===//
+
+#include "compiler/shard/Passes.h"
+#include "dialects/zero/Zero.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROINSERTGATHERRELEASE
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+bool isView(Operation *op) {
+  auto kernel = dyn_cast<graph::KernelOp>(op);
+  return kernel && kernel.getViewOperand() == 0;
+}
+
+/// What one half of the micro-step (forward or backward) asks of a bucket.
+struct Demand {
+  SmallVector<std::pair<graph::ReadOp, int64_t>> reads; ///< with element offsets
+  SmallVector<OpOperand *> uses;                         ///< by operations that are no views, of reads or views of them
+};
+
+struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInsertGatherReleasePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
+    for (auto bucket : module.getOps<zero::BucketOp>())
+      for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
+        places[member.getParameter().getValue()] = {bucket, member.getOffset()};
+    for (auto program : module.getOps<graph::ProgramOp>())
+      if (program.getPhase() == graph::Phase::micro)
+        lowerReads(program.getBlock(), places);
+  }
+
+  void lowerReads(Block &block, llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
+    // Everything after the loss is backward: no forward operation that matters follows it.
+    Operation *boundary = block.getTerminator()->getOperand(0).getDefiningOp();
+    auto isBackward = [&](Operation *op) { return boundary && boundary->isBeforeInBlock(op); };
+    llvm::MapVector<Operation *, std::array<Demand, 2>> demands;
+    SmallVector<graph::ReadOp> reads;
+    for (auto read : block.getOps<graph::ReadOp>()) {
+      auto place = places.find(read.getParameter());
+      if (place == places.end())
+        continue; // a buffer: replicated, read in place
+      reads.push_back(read);
+      auto [bucket, offset] = place->second;
+      std::array<Demand, 2> &halves = demands[bucket];
+      SmallVector<OpOperand *> uses;
+      collectUses(read.getResult(), uses);
+      for (bool backward : {false, true}) {
+        size_t before = halves[backward].uses.size();
+        for (OpOperand *use : uses)
+          if (isBackward(use->getOwner()) == backward)
+            halves[backward].uses.push_back(use);
+        if (halves[backward].uses.size() != before)
+          halves[backward].reads.push_back({read, offset});
+      }
+    }
+    for (auto &[bucket, halves] : demands)
+      for (Demand &half : halves)
+        if (!half.uses.empty())
+          lower(cast<zero::BucketOp>(bucket), half);
+    SmallVector<Operation *> dead(reads.begin(), reads.end());
+    for (Operation *op : dead)
+      eraseViews(op);
+  }
+
+  /// Uses of `value` and of views of it by operations that compute.
+  static void collectUses(Value value, SmallVector<OpOperand *> &uses) {
+    SmallVector<Value> aliases{value};
+    while (!aliases.empty())
+      for (OpOperand &use : aliases.pop_back_val().getUses()) {
+        if (isView(use.getOwner()))
+          aliases.push_back(use.getOwner()->getResult(0));
+        else
+          uses.push_back(&use);
+      }
+  }
+
+  void lower(zero::BucketOp bucket, Demand &half) {
+    Operation *first = half.uses.front()->getOwner(), *last = first;
+    for (OpOperand *use : half.uses) {
+      Operation *owner = use->getOwner();
+      first = owner->isBeforeInBlock(first) ? owner : first;
+      last = last->isBeforeInBlock(owner) ? owner : last;
+    }
+    OpBuilder builder(first);
+    auto type = zero::BufferType::get(&getContext(), bucket.getPadded(), bucket.getType(), zero::Tier::device);
+    Value buffer;
+    if (bucket.getParametersSharded()) {
+      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, bucket.getSymName());
+      builder.setInsertionPointAfter(last);
+      builder.create<zero::ReleaseOp>(last->getLoc(), buffer);
+      builder.setInsertionPointAfter(buffer.getDefiningOp());
+      ++numGathers;
+    } else {
+      buffer = builder.create<zero::ResidentOp>(first->getLoc(), type, bucket.getSymName());
+    }
+    IRMapping map;
+    for (auto &[read, offset] : half.reads)
+      map.map(read.getResult(),
+              builder.create<zero::ViewOp>(read.getLoc(), read.getResult().getType(), buffer, offset).getResult());
+    for (OpOperand *use : half.uses)
+      use->set(cloneViews(builder, map, use->get()));
+  }
+
+  /// `value`, a chain of views of a read, rebuilt over this half's buffer.
+  static Value cloneViews(OpBuilder &builder, IRMapping &map, Value value) {
+    if (Value known = map.lookupOrNull(value))
+      return known;
+    Operation *view = value.getDefiningOp();
+    cloneViews(builder, map, view->getOperand(0));
+    return builder.clone(*view, map)->getResult(0);
+  }
+
+  static void eraseViews(Operation *op) {
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+      eraseViews(user);
+    op->erase();
+  }
+};
+
+} // namespace
+} // namespace zc

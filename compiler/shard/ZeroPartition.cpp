@@ -1,0 +1,166 @@
+//===- ZeroPartition.cpp - ZeRO stages: what is cut, and when it is reduced ---------===//
+
+#include "compiler/shard/Passes.h"
+#include "dialects/zero/Zero.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROPARTITION
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// The gradients of one bucket in the micro-step.
+struct BucketGradients {
+  zero::BucketOp bucket;
+  SmallVector<std::pair<graph::AccumulateGradOp, int64_t>> writes; ///< in program order, with element offsets
+};
+
+struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
+  using ZeroPartitionBase::ZeroPartitionBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto meshes = module.getOps<zero::MeshOp>();
+    if (stage < 0 || stage > 3 || accumulation < 1 || meshes.empty()) {
+      module.emitError("zero-partition needs a zero.mesh, a stage of 0 to 3 and at least one micro-step");
+      return signalPassFailure();
+    }
+    worldSize = (*meshes.begin()).getWorldSize();
+    for (auto bucket : module.getOps<zero::BucketOp>()) {
+      markCuts(bucket);
+      buckets.push_back({bucket, {}});
+      for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
+        places[member.getParameter().getValue()] = {buckets.size() - 1, member.getOffset()};
+    }
+    OpBuilder builder(module.getContext());
+    module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(stage));
+    module->setAttr("zc.accumulation", builder.getI64IntegerAttr(accumulation));
+    for (auto program : module.getOps<graph::ProgramOp>()) {
+      if (program.getPhase() == graph::Phase::micro)
+        partitionGradients(program);
+      else
+        partitionUpdate(program);
+    }
+  }
+
+  /// One rank holds everything: nothing is cut, whatever the stage.
+  void markCuts(zero::BucketOp bucket) {
+    bucket.setOptimizerSharded(bucket.getTrainable() && worldSize > 1 && stage >= 1);
+    bucket.setGradientsSharded(bucket.getTrainable() && worldSize > 1 && stage >= 2);
+    bucket.setParametersSharded(worldSize > 1 && stage >= 3);
+  }
+
+  zero::BufferType bufferOf(zero::BucketOp bucket) {
+    return zero::BufferType::get(&getContext(), bucket.getPadded(), bucket.getType(), zero::Tier::device);
+  }
+
+  void partitionGradients(graph::ProgramOp program) {
+    Block &block = program.getBlock();
+    for (auto write : block.getOps<graph::AccumulateGradOp>()) {
+      auto [index, offset] = places.lookup(write.getParameter());
+      buckets[index].writes.push_back({write, offset});
+    }
+    for (BucketGradients &gradients : buckets)
+      if (!gradients.writes.empty())
+        lowerBucketGradients(gradients);
+    OpBuilder builder(block.getTerminator());
+    Value loss = block.getTerminator()->getOperand(0);
+    builder.create<zero::RecordLossOp>(loss.getLoc(), loss);
+  }
+
+  /// The operation that computes `value`'s bytes, behind any views.
+  static Operation *producerOf(Value value) {
+    Operation *op = value.getDefiningOp();
+    while (op) {
+      auto kernel = dyn_cast<graph::KernelOp>(op);
+      if (!kernel || kernel.getViewOperand() < 0)
+        return op;
+      op = op->getOperand(kernel.getViewOperand()).getDefiningOp();
+    }
+    return nullptr;
+  }
+
+  void lowerBucketGradients(BucketGradients &gradients) {
+    // The buffer opens before the first producer, so that producers can write into it.
+    Operation *first = gradients.writes.front().first;
+    for (auto &[write, offset] : gradients.writes)
+      if (Operation *producer = producerOf(write.getGrad()); producer && producer->isBeforeInBlock(first))
+        first = producer;
+    OpBuilder builder(first);
+    Value buffer = builder.create<zero::GradBufferOp>(first->getLoc(), bufferOf(gradients.bucket),
+                                                      gradients.bucket.getSymName());
+    Operation *last = nullptr;
+    for (auto &[write, offset] : gradients.writes) {
+      builder.setInsertionPoint(write);
+      last = builder.create<zero::PutOp>(write.getLoc(), write.getGrad(), buffer, offset);
+      write.erase();
+    }
+    builder.setInsertionPointAfter(last);
+    builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, gradients.bucket.getSymName(),
+                                          APFloat(1.0 / static_cast<double>(worldSize * accumulation)));
+  }
+
+  void partitionUpdate(graph::ProgramOp program) {
+    Block &block = program.getBlock();
+    OpBuilder builder(&block, block.begin());
+    Location loc = program.getLoc();
+    bool replicated = worldSize > 1 && stage == 0;
+    if (replicated) // the second half of the all-reduce
+      forEachTrainable([&](zero::BucketOp b) { builder.create<zero::AllGatherOp>(loc, b.getSymName(), "gradients"); });
+    for (auto clip : llvm::make_early_inc_range(block.getOps<graph::ClipFactorOp>()))
+      lowerClip(clip);
+    lowerUpdates(block);
+    builder.setInsertionPoint(block.getTerminator());
+    if (worldSize > 1 && (stage == 1 || stage == 2))
+      forEachTrainable([&](zero::BucketOp b) { builder.create<zero::AllGatherOp>(loc, b.getSymName(), "parameters"); });
+    builder.create<zero::ReduceLossOp>(loc);
+  }
+
+  void forEachTrainable(llvm::function_ref<void(zero::BucketOp)> visit) {
+    for (BucketGradients &gradients : buckets)
+      if (gradients.bucket.getTrainable())
+        visit(gradients.bucket);
+  }
+
+  void lowerClip(graph::ClipFactorOp clip) {
+    OpBuilder builder(clip);
+    auto limbs = RankedTensorType::get({zero::kNormLimbs}, builder.getI64Type());
+    Value sum;
+    forEachTrainable([&](zero::BucketOp bucket) {
+      sum = builder.create<zero::NormPartialOp>(clip.getLoc(), limbs, bucket.getSymName(), sum);
+    });
+    if (worldSize > 1)
+      sum = builder.create<zero::AllReduceOp>(clip.getLoc(), limbs, sum);
+    auto scalar = clip.getNorm().getType();
+    auto lowered = builder.create<zero::ClipFactorOp>(clip.getLoc(), scalar, scalar, sum, clip.getMaxNormAttr());
+    clip.replaceAllUsesWith(lowered);
+    clip.erase();
+  }
+
+  /// One update per bucket: members agree on everything by construction of zero-bucket.
+  void lowerUpdates(Block &block) {
+    llvm::SmallBitVector done(buckets.size());
+    for (auto update : llvm::make_early_inc_range(block.getOps<graph::UpdateOp>())) {
+      size_t index = places.lookup(update.getParameter()).first;
+      if (!done.test(index)) {
+        OpBuilder builder(update);
+        builder.create<zero::UpdateOp>(program(update), buckets[index].bucket.getSymName(), update.getFactor(),
+                                       update.getRule(), update.getBeta1(), update.getBeta2(), update.getEps(),
+                                       update.getMomentum(), update.getWeightDecay());
+        done.set(index);
+      }
+      update.erase();
+    }
+  }
+
+  static Location program(Operation *op) { return op->getParentOp()->getLoc(); }
+
+  int64_t worldSize = 1;
+  SmallVector<BucketGradients> buckets;
+  llvm::StringMap<std::pair<size_t, int64_t>> places; ///< parameter -> bucket index, element offset
+};
+
+} // namespace
+} // namespace zc

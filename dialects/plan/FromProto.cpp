@@ -1,0 +1,242 @@
+//===- FromProto.cpp - plan message to plan dialect ------------------------------------===//
+
+#include "dialects/plan/PlanProto.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::plan;
+
+namespace {
+
+/// Indices of the message are checked as they are used: a plan that fails verification can still be looked at, one
+/// whose tables do not fit together cannot.
+class Reader {
+public:
+  Reader(MLIRContext &context, const planpb::Plan &plan)
+      : plan(plan), context(context), builder(&context), module(ModuleOp::create(UnknownLoc::get(&context))) {
+    context.loadDialect<PlanDialect, graph::GraphDialect>();
+    builder.setInsertionPointToEnd(module->getBody());
+  }
+
+  OwningOpRef<ModuleOp> read() {
+    readHeader();
+    for (int i = 0; i < plan.arenas_size(); ++i)
+      builder.create<ArenaOp>(loc(), builder.getStringAttr(arenaName(i)),
+                              TierAttr::get(&context, static_cast<Tier>(plan.arenas(i).tier())),
+                              builder.getI64IntegerAttr(plan.arenas(i).bytes()));
+    for (const planpb::Slice &slice : plan.slices())
+      builder.create<SliceOp>(loc(), builder.getStringAttr(slice.name()), symbol(arenaName(slice.arena())),
+                              builder.getI64IntegerAttr(slice.offset()), builder.getI64IntegerAttr(slice.bytes()),
+                              ClassAttr::get(&context, static_cast<Class>(slice.klass())), flag(slice.persistent()));
+    for (const planpb::Input &input : plan.inputs())
+      builder.create<InputOp>(loc(), builder.getStringAttr(input.name()), TypeAttr::get(tensorType(input.type())));
+    for (int i = 0; i < plan.buckets_size(); ++i)
+      readBucket(i);
+    for (const planpb::Parameter &parameter : plan.parameters())
+      readParameter(parameter);
+    readSection("micro", plan.micro());
+    readSection("update", plan.update());
+    return sound ? std::move(module) : OwningOpRef<ModuleOp>();
+  }
+
+private:
+  Location loc() { return builder.getUnknownLoc(); }
+  UnitAttr flag(bool set) { return set ? builder.getUnitAttr() : UnitAttr(); }
+  FlatSymbolRefAttr symbol(const std::string &name) { return FlatSymbolRefAttr::get(&context, name); }
+  std::string bucketName(int64_t index) { return "bucket" + std::to_string(index); }
+
+  std::string arenaName(uint32_t index) {
+    static const char *const tiers[] = {"device", "host", "nvme"};
+    if (index >= static_cast<uint32_t>(plan.arenas_size()) || static_cast<unsigned>(plan.arenas(index).tier()) > 2)
+      return wrong("arena"), "";
+    return tiers[plan.arenas(index).tier()];
+  }
+
+  void wrong(const char *what) {
+    if (sound)
+      emitError(loc()) << "the plan refers to " << (*what == 'a' ? "an " : "a ") << what << " that it does not have";
+    sound = false;
+  }
+
+  FlatSymbolRefAttr slice(int64_t index) {
+    if (index < 0)
+      return {};
+    if (index >= plan.slices_size())
+      return wrong("slice"), symbol("");
+    return symbol(plan.slices(static_cast<int>(index)).name());
+  }
+
+  std::string text(uint32_t index) {
+    if (index >= static_cast<uint32_t>(plan.strings_size()))
+      return wrong("string"), "";
+    return plan.strings(static_cast<int>(index));
+  }
+
+  Type elementType(planpb::Type type) {
+    switch (type) {
+    case planpb::F32:
+      return builder.getF32Type();
+    case planpb::BF16:
+      return builder.getBF16Type();
+    case planpb::F16:
+      return builder.getF16Type();
+    case planpb::F64:
+      return builder.getF64Type();
+    case planpb::I64:
+      return builder.getI64Type();
+    case planpb::I32:
+      return builder.getI32Type();
+    case planpb::I16:
+      return builder.getIntegerType(16);
+    case planpb::I8:
+      return builder.getIntegerType(8);
+    case planpb::U8:
+      return builder.getIntegerType(8, /*isSigned=*/false);
+    case planpb::BOOL:
+      return builder.getI1Type();
+    default:
+      return wrong("type"), builder.getF32Type();
+    }
+  }
+
+  RankedTensorType tensorType(uint32_t index) {
+    if (index >= static_cast<uint32_t>(plan.types_size()))
+      return wrong("type"), RankedTensorType::get({}, builder.getF32Type());
+    const planpb::TensorType &type = plan.types(static_cast<int>(index));
+    for (int64_t dim : type.dims())
+      if (dim < 0)
+        return wrong("type"), RankedTensorType::get({}, builder.getF32Type());
+    return RankedTensorType::get(ArrayRef<int64_t>(type.dims().data(), type.dims_size()), elementType(type.type()));
+  }
+
+  void set(StringRef name, Attribute value) { (*module)->setAttr(name, value); }
+
+  void readHeader() {
+    set("zc.model_path", builder.getStringAttr(plan.model().path()));
+    set("zc.model_name", builder.getStringAttr(plan.model().name()));
+    set("zc.model_bytes", builder.getI64IntegerAttr(plan.model().bytes()));
+    set("zc.model_hash", builder.getI64IntegerAttr(plan.model().hash()));
+    set("zc.world_size", builder.getI64IntegerAttr(plan.world_size()));
+    set("zc.ranks_per_node", builder.getI64IntegerAttr(plan.ranks_per_node()));
+    set("zc.zero_stage", builder.getI64IntegerAttr(plan.zero_stage()));
+    set("zc.accumulation", builder.getI64IntegerAttr(plan.accumulation()));
+    set("zc.precision", builder.getStringAttr(plan.precision()));
+    set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
+    set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
+    set("zc.predicted_seconds", builder.getF64FloatAttr(plan.report().predicted_step_seconds()));
+    const planpb::Optimizer &optimizer = plan.optimizer();
+    NamedAttrList attrs;
+    attrs.set("rule", builder.getStringAttr(optimizer.rule()));
+    attrs.set("lr", builder.getF64FloatAttr(optimizer.lr()));
+    attrs.set("beta1", builder.getF64FloatAttr(optimizer.beta1()));
+    attrs.set("beta2", builder.getF64FloatAttr(optimizer.beta2()));
+    attrs.set("eps", builder.getF64FloatAttr(optimizer.eps()));
+    attrs.set("weight_decay", builder.getF64FloatAttr(optimizer.weight_decay()));
+    attrs.set("momentum", builder.getF64FloatAttr(optimizer.momentum()));
+    attrs.set("max_norm", builder.getF64FloatAttr(optimizer.max_norm()));
+    set("zc.optimizer", attrs.getDictionary(&context));
+  }
+
+  void readBucket(int index) {
+    const planpb::Bucket &bucket = plan.buckets(index);
+    builder.create<BucketOp>(loc(), builder.getStringAttr(bucketName(index)), TypeAttr::get(elementType(bucket.type())),
+                             builder.getI64IntegerAttr(bucket.padded()), builder.getI64IntegerAttr(bucket.used()),
+                             slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
+                             slice(bucket.master_slice()), slice(bucket.moment1_slice()),
+                             slice(bucket.moment2_slice()), flag(bucket.trainable()),
+                             flag(bucket.parameters_sharded()), flag(bucket.gradients_sharded()),
+                             flag(bucket.optimizer_sharded()));
+  }
+
+  void readParameter(const planpb::Parameter &parameter) {
+    RankedTensorType type = tensorType(parameter.type());
+    FlatSymbolRefAttr bucket;
+    IntegerAttr offset;
+    if (parameter.bucket() >= plan.buckets_size())
+      return wrong("bucket");
+    if (parameter.bucket() >= 0) {
+      bucket = symbol(bucketName(parameter.bucket()));
+      offset = builder.getI64IntegerAttr(static_cast<int64_t>(parameter.offset()));
+    }
+    graph::SourceAttr source;
+    ElementsAttr value;
+    if (parameter.has_source())
+      source = graph::SourceAttr::get(&context, parameter.source().file(), parameter.source().offset(),
+                                      parameter.source().bytes(), elementType(parameter.source().type()));
+    else if (!parameter.inline_().empty() && !(value = elementsFromRawBytes(type, parameter.inline_())))
+      return wrong("initial value");
+    ArrayAttr tied;
+    if (parameter.tied_size() > 0) {
+      SmallVector<Attribute> names;
+      for (const std::string &name : parameter.tied())
+        names.push_back(builder.getStringAttr(name));
+      tied = builder.getArrayAttr(names);
+    }
+    builder.create<ParameterOp>(loc(), builder.getStringAttr(parameter.name()), TypeAttr::get(type),
+                                graph::RoleAttr::get(&context, static_cast<graph::Role>(parameter.role())), bucket,
+                                offset, slice(parameter.slice()), source, value, tied);
+  }
+
+  void readSection(StringRef name, const planpb::Section &section) {
+    auto op = builder.create<SectionOp>(loc(), builder.getStringAttr(name));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getBody());
+    for (const planpb::Step &step : section.steps())
+      readStep(step);
+  }
+
+  void readStep(const planpb::Step &step) {
+    SmallVector<Attribute> operands;
+    for (const planpb::Operand &operand : step.operands())
+      operands.push_back(OperandAttr::get(&context, static_cast<Access>(operand.access()), slice(operand.slice()),
+                                          operand.offset(), operand.rank_stride(), tensorType(operand.type())));
+    NamedAttrList attributes;
+    for (const planpb::Attribute &attribute : step.attributes())
+      attributes.set(text(attribute.name()), attributeOf(attribute));
+    std::string node = text(step.node());
+    Location where = node.empty() ? loc() : Location(NameLoc::get(builder.getStringAttr(node)));
+    builder.create<StepOp>(where, builder.getStringAttr(text(step.kernel())),
+                           QueueAttr::get(&context, static_cast<Queue>(step.queue())),
+                           builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands),
+                           attributes.getDictionary(&context), waitsOf(context, step));
+  }
+
+  Attribute attributeOf(const planpb::Attribute &attribute) {
+    switch (attribute.value_case()) {
+    case planpb::Attribute::kInteger:
+      return builder.getI64IntegerAttr(attribute.integer());
+    case planpb::Attribute::kReal:
+      return builder.getF64FloatAttr(attribute.real());
+    case planpb::Attribute::kText:
+      return builder.getStringAttr(attribute.text());
+    case planpb::Attribute::kData:
+      return elementsFromRawBytes(
+          RankedTensorType::get({static_cast<int64_t>(attribute.data().size())}, builder.getI8Type()),
+          attribute.data());
+    case planpb::Attribute::VALUE_NOT_SET:
+      break;
+    }
+    return builder.getDenseI64ArrayAttr(
+        ArrayRef<int64_t>(attribute.integers().data(), attribute.integers().size()));
+  }
+
+  const planpb::Plan &plan;
+  MLIRContext &context;
+  OpBuilder builder;
+  OwningOpRef<ModuleOp> module;
+  bool sound = true;
+};
+
+} // namespace
+
+ArrayAttr zc::plan::waitsOf(MLIRContext &context, const planpb::Step &step) {
+  SmallVector<Attribute> waits;
+  for (const planpb::Wait &wait : step.waits())
+    waits.push_back(WaitAttr::get(&context, FlatSymbolRefAttr::get(&context, wait.section() == 0 ? "micro" : "update"),
+                                  static_cast<Queue>(wait.queue()), wait.ordinal(), wait.distance()));
+  return ArrayAttr::get(&context, waits);
+}
+
+OwningOpRef<ModuleOp> zc::plan::fromProto(MLIRContext &context, const planpb::Plan &plan) {
+  return Reader(context, plan).read();
+}

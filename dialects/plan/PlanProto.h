@@ -1,0 +1,29 @@
+//===- PlanProto.h - the plan dialect and the plan file's message, one to one --------===//
+#pragma once
+
+#include "dialects/plan/Plan.h"
+#include "runtime/plan/plan.pb.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace zc::plan {
+
+/// The message of a module of the plan dialect. What has no operation stands in module attributes: "zc.model_path",
+/// "zc.model_bytes", "zc.model_hash", "zc.world_size", "zc.ranks_per_node", "zc.zero_stage", "zc.accumulation",
+/// "zc.precision", "zc.seed", "zc.optimizer" (a dictionary), "zc.flops", "zc.predicted_seconds".
+/// Emits an error and fails on references to what is not there.
+mlir::FailureOr<planpb::Plan> toProto(mlir::ModuleOp module);
+
+/// The inverse. Fails on a message that is not well formed; it need not be verified.
+mlir::OwningOpRef<mlir::ModuleOp> fromProto(mlir::MLIRContext &context, const planpb::Plan &plan);
+
+/// The waits of a step, as an attribute.
+mlir::ArrayAttr waitsOf(mlir::MLIRContext &context, const planpb::Step &step);
+
+/// Little-endian elements, row major; bool takes a byte. A splat is written out.
+std::string rawBytesOf(mlir::ElementsAttr elements);
+/// The inverse; null if the sizes differ.
+mlir::ElementsAttr elementsFromRawBytes(mlir::RankedTensorType type, llvm::StringRef bytes);
+
+} // namespace zc::plan

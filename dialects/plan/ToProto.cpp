@@ -1,0 +1,334 @@
+//===- ToProto.cpp - plan dialect to plan message ------------------------------------===//
+
+#include "dialects/plan/PlanProto.h"
+#include "runtime/plan/PlanFile.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::plan;
+
+namespace {
+
+std::optional<planpb::Type> protoType(Type type) {
+  if (type.isF32())
+    return planpb::F32;
+  if (type.isBF16())
+    return planpb::BF16;
+  if (type.isF16())
+    return planpb::F16;
+  if (type.isF64())
+    return planpb::F64;
+  auto integer = dyn_cast<IntegerType>(type);
+  if (!integer)
+    return std::nullopt;
+  switch (integer.getWidth()) {
+  case 1:
+    return planpb::BOOL;
+  case 8:
+    return integer.isUnsigned() ? planpb::U8 : planpb::I8;
+  case 16:
+    return planpb::I16;
+  case 32:
+    return planpb::I32;
+  case 64:
+    return planpb::I64;
+  default:
+    return std::nullopt;
+  }
+}
+
+class Writer {
+public:
+  explicit Writer(ModuleOp module) : module(module) {}
+
+  FailureOr<planpb::Plan> write() {
+    writeHeader();
+    for (Operation &op : *module.getBody())
+      if (failed(writeDeclaration(&op)))
+        return failure();
+    for (auto parameter : module.getOps<ParameterOp>())
+      if (failed(writeParameter(parameter)))
+        return failure();
+    for (auto section : module.getOps<SectionOp>())
+      if (failed(writeSection(section)))
+        return failure();
+    return std::move(result);
+  }
+
+private:
+  //===-- header ------------------------------------------------------------===//
+
+  int64_t integer(StringRef name, int64_t fallback = 0) {
+    auto attr = module->getAttrOfType<IntegerAttr>(name);
+    return attr ? attr.getInt() : fallback;
+  }
+  double real(StringRef name) {
+    auto attr = module->getAttrOfType<FloatAttr>(name);
+    return attr ? attr.getValueAsDouble() : 0;
+  }
+  std::string text(StringRef name, StringRef fallback = {}) {
+    auto attr = module->getAttrOfType<StringAttr>(name);
+    return (attr ? attr.getValue() : fallback).str();
+  }
+
+  void writeHeader() {
+    result.set_format(kPlanFormat);
+    result.set_producer("zero-compile " ZC_VERSION);
+    auto *model = result.mutable_model();
+    model->set_path(text("zc.model_path"));
+    model->set_bytes(static_cast<uint64_t>(integer("zc.model_bytes")));
+    model->set_hash(static_cast<uint64_t>(integer("zc.model_hash")));
+    model->set_name(text("zc.model_name"));
+    result.set_world_size(static_cast<uint32_t>(integer("zc.world_size", 1)));
+    result.set_ranks_per_node(static_cast<uint32_t>(integer("zc.ranks_per_node", result.world_size())));
+    result.set_zero_stage(static_cast<uint32_t>(integer("zc.zero_stage")));
+    result.set_precision(text("zc.precision", "fp32"));
+    result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
+    result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
+    result.add_strings(""); // index 0: no name
+    stringIndex[""] = 0;
+    auto *report = result.mutable_report();
+    report->set_flops(real("zc.flops"));
+    report->set_predicted_step_seconds(real("zc.predicted_seconds"));
+    writeOptimizer();
+  }
+
+  void writeOptimizer() {
+    auto *optimizer = result.mutable_optimizer();
+    auto attrs = module->getAttrOfType<DictionaryAttr>("zc.optimizer");
+    if (!attrs)
+      return;
+    auto number = [&](StringRef name) {
+      auto attr = attrs.getAs<FloatAttr>(name);
+      return attr ? attr.getValueAsDouble() : 0;
+    };
+    if (auto rule = attrs.getAs<StringAttr>("rule"))
+      optimizer->set_rule(rule.getValue().str());
+    optimizer->set_lr(number("lr"));
+    optimizer->set_beta1(number("beta1"));
+    optimizer->set_beta2(number("beta2"));
+    optimizer->set_eps(number("eps"));
+    optimizer->set_weight_decay(number("weight_decay"));
+    optimizer->set_momentum(number("momentum"));
+    optimizer->set_max_norm(number("max_norm"));
+  }
+
+  //===-- tables ------------------------------------------------------------===//
+
+  uint32_t stringOf(StringRef value) {
+    auto [entry, isNew] = stringIndex.try_emplace(value, static_cast<uint32_t>(result.strings_size()));
+    if (isNew)
+      result.add_strings(value.str());
+    return entry->second;
+  }
+
+  FailureOr<uint32_t> typeOf(Operation *op, RankedTensorType type) {
+    auto [entry, isNew] = typeIndex.try_emplace(type, static_cast<uint32_t>(result.types_size()));
+    if (!isNew)
+      return entry->second;
+    std::optional<planpb::Type> element = protoType(type.getElementType());
+    if (!element)
+      return op->emitOpError("has element type ") << type.getElementType() << ", which plans do not know";
+    auto *message = result.add_types();
+    message->set_type(*element);
+    for (int64_t dim : type.getShape())
+      message->add_dims(dim);
+    return entry->second;
+  }
+
+  /// Index of a slice; -1 for none.
+  FailureOr<int32_t> sliceOf(Operation *op, FlatSymbolRefAttr symbol) {
+    if (!symbol)
+      return -1;
+    auto found = sliceIndex.find(symbol.getValue());
+    if (found == sliceIndex.end())
+      return op->emitOpError("refers to ") << symbol << ", which is no slice above it";
+    return found->second;
+  }
+
+  static std::string nameOf(Location loc) {
+    std::string name;
+    loc->walk([&](Location part) {
+      if (auto named = dyn_cast<NameLoc>(part)) {
+        name = named.getName().str();
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return name;
+  }
+
+  LogicalResult writeDeclaration(Operation *op) {
+    if (auto arena = dyn_cast<ArenaOp>(op)) {
+      arenaIndex.try_emplace(arena.getSymName(), static_cast<uint32_t>(result.arenas_size()));
+      auto *message = result.add_arenas();
+      message->set_tier(static_cast<planpb::Tier>(arena.getTier()));
+      message->set_bytes(arena.getBytes());
+    } else if (auto slice = dyn_cast<SliceOp>(op)) {
+      return writeSlice(slice);
+    } else if (auto input = dyn_cast<InputOp>(op)) {
+      FailureOr<uint32_t> type = typeOf(op, cast<RankedTensorType>(input.getType()));
+      if (failed(type))
+        return failure();
+      auto *message = result.add_inputs();
+      message->set_name(input.getName().str());
+      message->set_type(*type);
+    } else if (auto bucket = dyn_cast<BucketOp>(op)) {
+      return writeBucket(bucket);
+    }
+    return success();
+  }
+
+  LogicalResult writeSlice(SliceOp slice) {
+    auto arena = arenaIndex.find(slice.getArena());
+    if (arena == arenaIndex.end())
+      return slice.emitOpError("refers to @") << slice.getArena() << ", which is no arena above it";
+    if (slice.getSymName() == "loss_sum")
+      result.mutable_metrics()->set_loss_slice(static_cast<uint32_t>(result.slices_size()));
+    if (slice.getSymName() == "grad_norm")
+      result.mutable_metrics()->set_grad_norm_slice(result.slices_size());
+    sliceIndex[slice.getSymName()] = result.slices_size();
+    auto *message = result.add_slices();
+    message->set_arena(arena->second);
+    message->set_offset(slice.getOffset());
+    message->set_bytes(slice.getBytes());
+    message->set_klass(static_cast<planpb::Class>(slice.getKlass()));
+    message->set_persistent(slice.getPersistent());
+    message->set_name(slice.getSymName().str());
+    return success();
+  }
+
+  LogicalResult writeBucket(BucketOp bucket) {
+    std::optional<planpb::Type> type = protoType(bucket.getType());
+    FailureOr<int32_t> parameters = sliceOf(bucket, bucket.getParametersAttr()),
+                       gradients = sliceOf(bucket, bucket.getGradientsAttr()),
+                       master = sliceOf(bucket, bucket.getMasterAttr()),
+                       moment1 = sliceOf(bucket, bucket.getMoment1Attr()),
+                       moment2 = sliceOf(bucket, bucket.getMoment2Attr());
+    if (!type || failed(parameters) || failed(gradients) || failed(master) || failed(moment1) || failed(moment2))
+      return failure();
+    bucketIndex[bucket.getSymName()] = result.buckets_size();
+    auto *message = result.add_buckets();
+    message->set_type(*type);
+    message->set_padded(bucket.getPadded());
+    message->set_used(bucket.getUsed());
+    message->set_trainable(bucket.getTrainable());
+    message->set_parameter_slice(*parameters);
+    message->set_gradient_slice(*gradients);
+    message->set_master_slice(*master);
+    message->set_moment1_slice(*moment1);
+    message->set_moment2_slice(*moment2);
+    message->set_parameters_sharded(bucket.getParametersSharded());
+    message->set_gradients_sharded(bucket.getGradientsSharded());
+    message->set_optimizer_sharded(bucket.getOptimizerSharded());
+    return success();
+  }
+
+  LogicalResult writeParameter(ParameterOp parameter) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    FailureOr<uint32_t> index = typeOf(parameter, type);
+    FailureOr<int32_t> slice = sliceOf(parameter, parameter.getSliceAttr());
+    if (failed(index) || failed(slice))
+      return failure();
+    auto *message = result.add_parameters();
+    message->set_name(parameter.getSymName().str());
+    message->set_type(*index);
+    message->set_role(static_cast<planpb::Role>(parameter.getRole()));
+    message->set_slice(*slice);
+    message->set_bucket(-1);
+    if (auto bucket = parameter.getBucketAttr()) {
+      auto found = bucketIndex.find(bucket.getValue());
+      if (found == bucketIndex.end())
+        return parameter.emitOpError("refers to ") << bucket << ", which is no bucket";
+      message->set_bucket(found->second);
+      message->set_offset(static_cast<uint64_t>(parameter.getOffset().value_or(0)));
+    }
+    if (auto source = parameter.getSourceAttr()) {
+      auto *where = message->mutable_source();
+      where->set_file(source.getFile().str());
+      where->set_offset(source.getOffset());
+      where->set_bytes(source.getBytes());
+      where->set_type(protoType(source.getDtype()).value_or(planpb::F32));
+    } else if (auto value = parameter.getValueAttr()) {
+      message->set_inline_(rawBytesOf(value));
+    }
+    if (auto tied = parameter.getTiedAttr())
+      for (auto name : tied.getAsRange<StringAttr>())
+        message->add_tied(name.str());
+    if (message->role() == planpb::TRAINABLE)
+      result.mutable_report()->set_parameters(result.report().parameters() + type.getNumElements());
+    return success();
+  }
+
+  //===-- steps -------------------------------------------------------------===//
+
+  LogicalResult writeSection(SectionOp section) {
+    planpb::Section *message = section.getSymName() == "micro" ? result.mutable_micro() : result.mutable_update();
+    for (auto step : section.getBody().front().getOps<StepOp>())
+      if (failed(writeStep(step, *message->add_steps())))
+        return failure();
+    return success();
+  }
+
+  LogicalResult writeStep(StepOp step, planpb::Step &message) {
+    message.set_queue(static_cast<planpb::Queue>(step.getQueue()));
+    message.set_kernel(stringOf(step.getKernel()));
+    message.set_inputs(static_cast<uint32_t>(step.getInputs()));
+    message.set_node(stringOf(nameOf(step.getLoc())));
+    for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>()) {
+      FailureOr<int32_t> slice = sliceOf(step, operand.getSlice());
+      FailureOr<uint32_t> type = typeOf(step, operand.getType());
+      if (failed(slice) || failed(type))
+        return failure();
+      auto *out = message.add_operands();
+      out->set_slice(static_cast<uint32_t>(*slice));
+      out->set_type(*type);
+      out->set_offset(operand.getOffset());
+      out->set_rank_stride(operand.getRankStride());
+      out->set_access(static_cast<planpb::Access>(operand.getAccess()));
+    }
+    for (NamedAttribute attribute : step.getAttrs())
+      if (failed(writeAttribute(step, attribute, *message.add_attributes())))
+        return failure();
+    for (auto wait : step.getWaits().getAsRange<WaitAttr>()) {
+      auto *out = message.add_waits();
+      out->set_section(wait.getSection().getValue() == "micro" ? 0 : 1);
+      out->set_queue(static_cast<planpb::Queue>(wait.getQueue()));
+      out->set_ordinal(static_cast<uint32_t>(wait.getOrdinal()));
+      out->set_distance(static_cast<uint32_t>(wait.getDistance()));
+    }
+    return success();
+  }
+
+  LogicalResult writeAttribute(StepOp step, NamedAttribute attribute, planpb::Attribute &message) {
+    message.set_name(stringOf(attribute.getName().strref()));
+    Attribute value = attribute.getValue();
+    if (isa<UnitAttr>(value))
+      message.set_integer(1);
+    else if (auto boolean = dyn_cast<BoolAttr>(value))
+      message.set_integer(boolean.getValue() ? 1 : 0);
+    else if (auto integer = dyn_cast<IntegerAttr>(value))
+      message.set_integer(integer.getInt());
+    else if (auto real = dyn_cast<FloatAttr>(value))
+      message.set_real(real.getValueAsDouble());
+    else if (auto text = dyn_cast<StringAttr>(value))
+      message.set_text(text.str());
+    else if (auto integers = dyn_cast<DenseI64ArrayAttr>(value))
+      message.mutable_integers()->Add(integers.asArrayRef().begin(), integers.asArrayRef().end());
+    else if (auto elements = dyn_cast<ElementsAttr>(value))
+      message.set_data(rawBytesOf(elements));
+    else
+      return step.emitOpError("has an attribute plans do not know: ") << attribute.getName() << " = " << value;
+    return success();
+  }
+
+  ModuleOp module;
+  planpb::Plan result;
+  llvm::StringMap<uint32_t> stringIndex, arenaIndex;
+  llvm::StringMap<int32_t> sliceIndex, bucketIndex;
+  DenseMap<Type, uint32_t> typeIndex;
+};
+
+} // namespace
+
+FailureOr<planpb::Plan> zc::plan::toProto(ModuleOp module) { return Writer(module).write(); }
