@@ -1,0 +1,59 @@
+//===- Handlers.h - which ONNX operator is imported by what -------------------===//
+//
+// One small handler per operator and meaning: a new since-version gets a row of its own only where behaviour changed.
+// Rows live beside the handlers (handlers/*.cpp); there is no central list of operators.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/StringMap.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace zc::importer {
+
+class Node;
+using Handler = void (*)(Node &node);
+
+struct HandlerRow {
+  int64_t since = 1;
+  int minInputs = 0;  ///< these must be given and named
+  int maxInputs = -1; ///< -1: any number
+  Handler handler = nullptr;
+  bool takesSequences = false;
+};
+
+class HandlerTable {
+public:
+  /// The default operator set's domain is "" (alias "ai.onnx").
+  void add(llvm::StringRef domain, llvm::StringRef op, HandlerRow row);
+  void add(llvm::StringRef op, int64_t since, int minInputs, int maxInputs, Handler handler) {
+    add("", op, {since, minInputs, maxInputs, handler});
+  }
+  /// The newest row not newer than `opset`; null if there is none.
+  const HandlerRow *find(llvm::StringRef domain, llvm::StringRef op, int64_t opset) const;
+
+  /// All rows of all families.
+  static const HandlerTable &get();
+
+private:
+  llvm::StringMap<std::vector<HandlerRow>> rows; ///< key "domain.op", sorted by `since`
+};
+
+/// The newest version of the default operator set whose meaning is known here.
+constexpr int64_t newestOpset = 27;
+
+void addElementwiseHandlers(HandlerTable &table);
+void addConstantHandlers(HandlerTable &table);
+void addShapeHandlers(HandlerTable &table);
+void addSliceHandlers(HandlerTable &table);
+void addIndexHandlers(HandlerTable &table);
+void addReduceHandlers(HandlerTable &table);
+void addLinearHandlers(HandlerTable &table);
+void addNormHandlers(HandlerTable &table);
+void addAttentionHandlers(HandlerTable &table);
+void addLossHandlers(HandlerTable &table);
+void addSequenceHandlers(HandlerTable &table);
+
+} // namespace zc::importer

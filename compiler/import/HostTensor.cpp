@@ -1,0 +1,195 @@
+//===- HostTensor.cpp - small constants, evaluated while importing ------------===//
+#include "compiler/import/HostTensor.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace mlir;
+
+int64_t HostTensor::numElements() const {
+  int64_t n = 1;
+  for (int64_t d : dims)
+    n *= d;
+  return n;
+}
+
+void HostTensor::allocate() {
+  if (isFloat())
+    floats.assign(stored(), 0);
+  else
+    ints.assign(stored(), 0);
+}
+
+HostTensor HostTensor::ofInts(llvm::ArrayRef<int64_t> values) {
+  HostTensor tensor;
+  tensor.dims = {static_cast<int64_t>(values.size())};
+  tensor.ints.assign(values.begin(), values.end());
+  return tensor;
+}
+
+HostTensor HostTensor::scalar(double value, DType dtype) {
+  HostTensor tensor;
+  tensor.dtype = dtype;
+  tensor.allocate();
+  if (tensor.isFloat())
+    tensor.floats[0] = roundTo(dtype, value);
+  else
+    tensor.ints[0] = wrapTo(dtype, static_cast<int64_t>(value));
+  return tensor;
+}
+
+double zc::importer::roundTo(DType dtype, double value) {
+  if (dtype == DType::f32)
+    return static_cast<float>(value);
+  if (dtype == DType::bf16)
+    return fromBf16(toBf16(static_cast<float>(value)));
+  if (dtype != DType::f16)
+    return value;
+  llvm::APFloat rounded(value);
+  bool lossy = false;
+  rounded.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  rounded.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return rounded.convertToDouble();
+}
+
+int64_t zc::importer::wrapTo(DType dtype, int64_t value) {
+  switch (dtype) {
+  case DType::i32:
+    return static_cast<int32_t>(value);
+  case DType::i16:
+    return static_cast<int16_t>(value);
+  case DType::i8:
+    return static_cast<int8_t>(value);
+  case DType::u8:
+    return static_cast<uint8_t>(value);
+  case DType::boolean:
+    return value != 0;
+  default:
+    return value;
+  }
+}
+
+std::optional<DType> zc::importer::dtypeOf(Type element) {
+  if (element.isF32())
+    return DType::f32;
+  if (element.isF64())
+    return DType::f64;
+  if (element.isF16())
+    return DType::f16;
+  if (element.isBF16())
+    return DType::bf16;
+  auto integer = dyn_cast<IntegerType>(element);
+  if (!integer)
+    return std::nullopt;
+  switch (integer.getWidth()) {
+  case 64:
+    return DType::i64;
+  case 32:
+    return DType::i32;
+  case 16:
+    return DType::i16;
+  case 8:
+    return integer.isUnsigned() ? DType::u8 : DType::i8;
+  case 1:
+    return DType::boolean;
+  }
+  return std::nullopt;
+}
+
+Type zc::importer::typeOf(DType dtype, MLIRContext *context) {
+  Builder b(context);
+  switch (dtype) {
+  case DType::f32:
+    return b.getF32Type();
+  case DType::f64:
+    return b.getF64Type();
+  case DType::f16:
+    return b.getF16Type();
+  case DType::bf16:
+    return b.getBF16Type();
+  case DType::i64:
+    return b.getI64Type();
+  case DType::i32:
+    return b.getI32Type();
+  case DType::i16:
+    return b.getIntegerType(16);
+  case DType::i8:
+    return b.getIntegerType(8);
+  case DType::u8:
+    return b.getIntegerType(8, /*isSigned=*/false);
+  case DType::boolean:
+    return b.getI1Type();
+  }
+  return {};
+}
+
+DenseElementsAttr zc::importer::toAttribute(const HostTensor &tensor, MLIRContext *context) {
+  Type element = typeOf(tensor.dtype, context);
+  auto type = RankedTensorType::get(tensor.dims, element);
+  if (auto floating = dyn_cast<FloatType>(element)) {
+    std::vector<APFloat> values;
+    values.reserve(tensor.floats.size());
+    for (double value : tensor.floats) {
+      bool lossy = false;
+      values.emplace_back(value);
+      values.back().convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  std::vector<APInt> values;
+  values.reserve(tensor.ints.size());
+  unsigned width = element.getIntOrFloatBitWidth();
+  for (int64_t value : tensor.ints)
+    values.emplace_back(width, static_cast<uint64_t>(value), /*isSigned=*/true);
+  return DenseElementsAttr::get(type, values);
+}
+
+std::optional<HostTensor> zc::importer::shapedLike(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked)
+    return std::nullopt;
+  auto dtype = dtypeOf(ranked.getElementType());
+  if (!dtype)
+    return std::nullopt;
+  HostTensor tensor;
+  tensor.dtype = *dtype;
+  tensor.dims.assign(ranked.getShape().begin(), ranked.getShape().end());
+  return tensor;
+}
+
+std::optional<HostTensor> zc::importer::fromAttribute(Attribute attribute) {
+  auto dense = dyn_cast_or_null<DenseElementsAttr>(attribute);
+  if (!dense)
+    return std::nullopt;
+  auto tensor = shapedLike(dense.getType());
+  if (!tensor)
+    return std::nullopt;
+  tensor->splat = dense.isSplat() && dense.getNumElements() > 0;
+  tensor->allocate();
+  auto toDouble = [](APFloat value) {
+    bool lossy = false;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
+    return value.convertToDouble();
+  };
+  auto toInt = [&](const APInt &value) {
+    bool isUnsigned = tensor->dtype == DType::u8 || tensor->dtype == DType::boolean;
+    return isUnsigned ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue();
+  };
+  if (tensor->splat) {
+    if (tensor->isFloat())
+      tensor->floats[0] = toDouble(dense.getSplatValue<APFloat>());
+    else
+      tensor->ints[0] = toInt(dense.getSplatValue<APInt>());
+    return tensor;
+  }
+  int64_t i = 0;
+  if (tensor->isFloat())
+    for (const APFloat &value : dense.getValues<APFloat>())
+      tensor->floats[i++] = toDouble(value);
+  else
+    for (const APInt &value : dense.getValues<APInt>())
+      tensor->ints[i++] = toInt(value);
+  return tensor;
+}

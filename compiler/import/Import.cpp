@@ -1,0 +1,320 @@
+//===- Import.cpp - an ONNX file becomes a graph module ------------------------===//
+#include "compiler/import/Import.h"
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Importer.h"
+#include "compiler/import/Node.h"
+#include "compiler/import/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace mlir;
+
+namespace {
+
+/// "'a', 'b' and 3 more"
+std::string listed(const std::vector<std::string> &names, size_t most = 8) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i)
+    text += (i ? ", '" : "'") + names[i] + "'";
+  if (names.size() > most)
+    text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
+std::string torchKind(const onnxpb::ValueInfo &info) {
+  for (const onnxpb::StringStringEntry &entry : info.metadata_props())
+    if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind")
+      return entry.value();
+  return {};
+}
+
+bool isFloatScalar(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return isa<FloatType>(type.getElementType()) && type.getNumElements() == 1 && type.getRank() <= 1;
+}
+
+} // namespace
+
+int64_t Importer::opsetOf(const std::string &domain) const {
+  for (const onnxpb::OpsetId &opset : file.model.opset_import())
+    if ((opset.domain() == "ai.onnx" ? "" : opset.domain()) == (domain == "ai.onnx" ? "" : domain))
+      return opset.version();
+  return 0;
+}
+
+std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
+  return file.path + ": node \"" + nodeLabel(node, index) + "\"";
+}
+
+/// Only what a used output needs is imported; exporters leave dangling nodes.
+Status Importer::findLiveNodes() {
+  const onnxpb::Graph &graph = file.graph();
+  llvm::StringMap<int> producer;
+  for (int i = 0; i < graph.node_size(); ++i)
+    for (const std::string &output : graph.node(i).output())
+      producer[output] = i;
+  std::vector<std::string> outputs, pending;
+  for (const onnxpb::ValueInfo &output : graph.output())
+    outputs.push_back(output.name());
+  if (!options.loss.empty() && !llvm::is_contained(outputs, options.loss))
+    return makeError(Code::usage, noLoss, "there is no graph output '" + options.loss + "'", file.path,
+                     "outputs are " + listed(outputs));
+  pending = outputs;
+  if (!options.loss.empty() && !options.forwardOnly)
+    pending = {options.loss};
+  live.assign(graph.node_size(), false);
+  while (!pending.empty()) {
+    auto found = producer.find(pending.back());
+    pending.pop_back();
+    if (found == producer.end() || live[found->second])
+      continue;
+    live[found->second] = true;
+    for (const std::string &input : graph.node(found->second).input())
+      pending.push_back(input);
+  }
+  return Status::success();
+}
+
+/// All operators without a handler, at once.
+Status Importer::checkOperators() {
+  if (opsetOf("") > newestOpset)
+    return unsupportedError(badVersion,
+                            "imports opset " + std::to_string(opsetOf("")) + "; the newest known is " +
+                                std::to_string(newestOpset),
+                            file.path);
+  std::map<std::string, std::vector<std::string>> missing;
+  for (int i = 0; i < file.graph().node_size(); ++i) {
+    const onnxpb::Node &node = file.graph().node(i);
+    int64_t opset = opsetOf(node.domain());
+    if (!live[i] || HandlerTable::get().find(node.domain(), node.op_type(), opset))
+      continue;
+    std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
+    missing[op + "' of opset " + std::to_string(opset)].push_back(nodeLabel(node, i));
+  }
+  if (missing.empty())
+    return Status::success();
+  size_t nodes = 0;
+  std::string text;
+  for (const auto &[op, names] : missing) {
+    text += (text.empty() ? "'" : "; '") + op + " (" + listed(names, 5) + ")";
+    nodes += names.size();
+  }
+  return unsupportedError(
+      unsupportedOp, std::to_string(nodes) + (nodes == 1 ? " node has" : " nodes have") + " no import handler: " + text,
+      file.path);
+}
+
+Status Importer::bindInputs() {
+  const onnxpb::Graph &graph = file.graph();
+  for (const onnxpb::Tensor &tensor : graph.initializer())
+    initializers[tensor.name()] = &tensor;
+  for (const onnxpb::ValueInfo &info : graph.value_info()) {
+    std::string kind = torchKind(info);
+    if (!kind.empty() && initializers.count(info.name()))
+      kinds[info.name()] = kind;
+  }
+  std::vector<std::string> unbound, symbols;
+  std::vector<StringRef> names;
+  std::vector<Type> types;
+  for (const onnxpb::ValueInfo &input : graph.input()) {
+    if (initializers.count(input.name()))
+      continue;
+    std::string where = file.path + ": input \"" + input.name() + "\"";
+    if (!input.type().has_tensor_type() || !input.type().tensor_type().has_shape())
+      return unsupportedError(unsupportedForm, "the input is not a tensor with a shape", where);
+    const onnxpb::TensorTypeInfo &tensor = input.type().tensor_type();
+    auto dtype = dtypeOfOnnx(tensor.elem_type());
+    if (!dtype)
+      return unsupportedError(unsupportedForm, "the input has element type " + onnxTypeName(tensor.elem_type()), where);
+    if (tensor.shape().dim_size() > options.limits.rank)
+      return badFile(badTensor, "the input has rank " + std::to_string(tensor.shape().dim_size()), where);
+    llvm::SmallVector<int64_t> dims;
+    int64_t elements = 1;
+    for (int d = 0; d < tensor.shape().dim_size(); ++d) {
+      const onnxpb::Dimension &dim = tensor.shape().dim(d);
+      int64_t size = dim.dim_value();
+      if (!dim.has_dim_value()) {
+        std::string symbol = dim.dim_param().empty() ? input.name() + "." + std::to_string(d) : dim.dim_param();
+        auto bound = options.dims.find(symbol);
+        symbols.push_back(symbol);
+        if (bound == options.dims.end() && !llvm::is_contained(unbound, symbol))
+          unbound.push_back(symbol);
+        size = bound == options.dims.end() ? 1 : bound->second;
+      }
+      if (size < 0 || __builtin_mul_overflow(elements, size, &elements) || elements > options.limits.tensorBits / 64)
+        return badFile(badTensor, "dimension " + std::to_string(size) + " of the input is negative or too large",
+                       where);
+      dims.push_back(size);
+    }
+    names.push_back(input.name());
+    types.push_back(RankedTensorType::get(dims, typeOf(*dtype, &context)));
+  }
+  if (!unbound.empty()) {
+    std::string help = "give";
+    for (const std::string &symbol : unbound)
+      help += " --dim '" + symbol + "=N'";
+    return makeError(Code::usage, unboundDims,
+                     std::to_string(unbound.size()) + " symbolic dimension" +
+                         (unbound.size() == 1 ? " has" : "s have") + " no size: " + listed(unbound, 64),
+                     file.path, help);
+  }
+  for (const auto &[symbol, size] : options.dims)
+    if (!llvm::is_contained(symbols, symbol))
+      return makeError(Code::usage, unknownDim, "there is no symbolic dimension '" + symbol + "'", file.path,
+                       symbols.empty() ? "all dimensions are fixed" : "dimensions are " + listed(symbols, 64));
+
+  module = ModuleOp::create(NameLoc::get(builder.getStringAttr(file.name)));
+  builder.setInsertionPointToEnd(module->getBody());
+  OperationState state(module->getLoc(), graph::ProgramOp::getOperationName());
+  state.addAttribute("sym_name", builder.getStringAttr("micro"));
+  state.addAttribute("phase", graph::PhaseAttr::get(&context, graph::Phase::micro));
+  state.addAttribute("input_names", builder.getStrArrayAttr(names));
+  state.addRegion();
+  program = cast<graph::ProgramOp>(builder.create(state));
+  Block &block = program.getBody().emplaceBlock();
+  for (size_t i = 0; i < names.size(); ++i)
+    bind(names[i].str(), {block.addArgument(types[i], NameLoc::get(builder.getStringAttr(names[i]))), {}, false});
+  builder.setInsertionPointToEnd(&block);
+  return Status::success();
+}
+
+Status Importer::importNode(const onnxpb::Node &proto, int index) {
+  int64_t opset = opsetOf(proto.domain());
+  const HandlerRow &row = *HandlerTable::get().find(proto.domain(), proto.op_type(), opset);
+  Node node(*this, proto, opset, NameLoc::get(builder.getStringAttr(nodeLabel(proto, index))));
+  int given = proto.input_size();
+  if (row.maxInputs >= 0 && given > row.maxInputs)
+    node.invalid("has " + std::to_string(given) + " inputs, at most " + std::to_string(row.maxInputs) + " are allowed");
+  for (int i = 0; i < row.minInputs; ++i)
+    if (!node.has(i))
+      node.invalid("input " + std::to_string(i) + " is missing");
+  // Reads every tensor operand once, so that handlers can rely on them.
+  for (int i = 0; i < given && !row.takesSequences && !node.failed(); ++i)
+    if (node.has(i) && bindings.count(proto.input(i)) && bindings[proto.input(i)].isSequence)
+      node.invalid("input '" + proto.input(i) + "' is a sequence, not a tensor");
+  if (!node.failed() && !row.takesSequences)
+    node.readInputs();
+  if (!node.failed())
+    row.handler(node);
+  for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
+    if (node.wants(i) && !bindings.count(proto.output(i)) && usedNames.count(proto.output(i)))
+      node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
+  if (!node.failed())
+    return Status::success();
+  Error error = node.status.error();
+  error.where =
+      nodeWhere(proto, index) +
+      (error.where.empty() || error.where == file.path ? "" : ", " + error.where.substr(error.where.find(": ") + 2));
+  return error;
+}
+
+Result<int> Importer::chooseLoss() {
+  const onnxpb::Graph &graph = file.graph();
+  std::vector<int> candidates;
+  std::vector<std::string> names, all;
+  for (int i = 0; i < graph.output_size(); ++i) {
+    const std::string &name = graph.output(i).name();
+    if (!options.loss.empty() && name != options.loss) // not imported
+      continue;
+    auto bound = lookup(name, builder.getUnknownLoc());
+    if (!bound.ok())
+      return bound.error();
+    all.push_back(name);
+    if (bound->isSequence || !isFloatScalar(bound->value))
+      continue;
+    if (name == (options.loss.empty() ? "loss" : options.loss))
+      return i;
+    candidates.push_back(i);
+    names.push_back(name);
+  }
+  if (!options.loss.empty())
+    return makeError(Code::usage, badLoss, "output '" + options.loss + "' is not a floating-point scalar", file.path,
+                     "the loss must have one element");
+  if (candidates.size() == 1)
+    return candidates[0];
+  if (candidates.empty())
+    return makeError(Code::usage, noLoss, "no output is a floating-point scalar, so there is no loss to train",
+                     file.path, "outputs are " + listed(all) + "; add a loss with --loss-op");
+  return makeError(Code::usage, severalLosses,
+                   std::to_string(candidates.size()) + " outputs could be the loss: " + listed(names), file.path,
+                   "choose one with --loss NAME");
+}
+
+Status Importer::finishProgram() {
+  const onnxpb::Graph &graph = file.graph();
+  llvm::SmallVector<Value> results;
+  if (options.forwardOnly) {
+    llvm::SmallVector<StringRef> names;
+    for (const onnxpb::ValueInfo &output : graph.output()) {
+      auto bound = lookup(output.name(), builder.getUnknownLoc());
+      if (!bound.ok())
+        return bound.error();
+      if (bound->isSequence)
+        return unsupportedError(unsupportedForm, "output '" + output.name() + "' is a sequence", file.path);
+      results.push_back(bound->value);
+      names.push_back(output.name());
+    }
+    program->setAttr("zc.output_names", builder.getStrArrayAttr(names));
+  } else {
+    auto loss = chooseLoss();
+    if (!loss.ok())
+      return loss.error();
+    results.push_back(lookup(graph.output(*loss).name(), builder.getUnknownLoc())->value);
+    onnxpb::Node none;
+    Node node(*this, none, 0, results[0].getLoc());
+    results[0] = node.cast(node.reshape(results[0], {}), builder.getF32Type());
+    ZC_RETURN_IF_ERROR(node.status);
+  }
+  builder.create<graph::ReturnOp>(builder.getUnknownLoc(), results);
+  return Status::success();
+}
+
+Status Importer::verifyModule() {
+  (*module)->setAttr("zc.model_path", builder.getStringAttr(file.folder + (file.folder == "/" ? "" : "/") + file.name));
+  (*module)->setAttr("zc.model_bytes", builder.getI64IntegerAttr(static_cast<int64_t>(file.bytes)));
+  (*module)->setAttr("zc.model_hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash)));
+  constants.clear();
+  bindings.clear();
+  diagnostic.clear();
+  PassManager passes(&context);
+  if (options.raise)
+    passes.addPass(createRaiseComposites());
+  else
+    passes.addPass(createCanonicalizerPass());
+  if (failed(passes.run(*module)))
+    return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
+  return assignRoles(*module, options);
+}
+
+Result<OwningOpRef<ModuleOp>> Importer::run() {
+  ZC_RETURN_IF_ERROR(findLiveNodes());
+  ZC_RETURN_IF_ERROR(checkOperators());
+  ZC_RETURN_IF_ERROR(bindInputs());
+  const onnxpb::Graph &graph = file.graph();
+  for (int i = 0; i < graph.node_size(); ++i)
+    if (live[i])
+      for (const std::string &input : graph.node(i).input())
+        usedNames.insert(input);
+  for (const onnxpb::ValueInfo &output : graph.output())
+    if (options.loss.empty() || options.forwardOnly || options.loss == output.name())
+      usedNames.insert(output.name());
+  for (int i = 0; i < graph.node_size(); ++i)
+    if (live[i])
+      ZC_RETURN_IF_ERROR(importNode(graph.node(i), i));
+  ZC_RETURN_IF_ERROR(finishProgram());
+  ZC_RETURN_IF_ERROR(verifyModule());
+  return std::move(module);
+}
+
+Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, const std::string &path,
+                                                       const ImportOptions &options) {
+  auto file = openModel(path, options.limits);
+  if (!file.ok())
+    return file.error();
+  ZC_RETURN_IF_ERROR(validateModel(**file, options.limits));
+  return Importer(context, **file, options).run();
+}

@@ -1,0 +1,55 @@
+//===- Import.h - an ONNX file becomes a graph module --------------------------===//
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "runtime/base/Status.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace zc::importer {
+
+/// Caps on what a file may ask for; larger is refused as bad input.
+struct ImportLimits {
+  uint64_t modelBytes = (uint64_t(1) << 31) - 1;
+  int64_t nodes = 1000000;
+  int64_t nodeAttributes = 100000;
+  int64_t nameBytes = 4096;
+  int64_t rank = 64;
+  int64_t tensorBits = int64_t(1) << 48;
+  int64_t foldedElements = 65536;         ///< of one constant
+  int64_t foldingWork = int64_t(1) << 28; ///< elements computed over a whole import
+};
+
+enum class DropoutPolicy {
+  asExported, ///< active where the file says training_mode = true
+  off,
+  force, ///< active wherever the ratio is not zero
+};
+
+struct ImportOptions {
+  std::map<std::string, int64_t> dims; ///< symbolic dimension -> size
+  std::string loss;                    ///< graph output to differentiate; empty: found
+  std::vector<std::string> trainable;  ///< globs over initializer names; `frozen` wins over `trainable`
+  std::vector<std::string> frozen;
+  DropoutPolicy dropout = DropoutPolicy::asExported;
+  bool forwardOnly = false; ///< return every graph output, in order; no loss, nothing trainable
+  bool raise = true;        ///< run the recognisers (`raise-composites`)
+  ImportLimits limits;
+};
+
+/// The module: `graph.parameter`s and the program `@micro`, which returns the loss (tensor<f32>).
+///
+/// Module attributes: `zc.model_path` (absolute), `zc.model_bytes`, `zc.model_hash` (XXH3-64, i64). Errors: bad input
+/// (the file), unsupported (all operators without a handler at once), usage (unbound dimensions, no or several losses).
+Result<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, const std::string &path,
+                                                     const ImportOptions &options = {});
+
+/// The table of --list-parameters: name, dtype, shape, role, tied names, evidence; one line per parameter and a sum.
+std::string listParameters(mlir::ModuleOp module);
+
+} // namespace zc::importer

@@ -1,0 +1,195 @@
+//===- Importer.cpp - values, constants, building ops --------------------------===//
+#include "compiler/import/Importer.h"
+#include "compiler/import/Fold.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace mlir;
+
+Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
+    : options(options), file(file), builder(&context), context(context), diagnostics(&context, [this](Diagnostic &d) {
+        if (d.getSeverity() == DiagnosticSeverity::Error)
+          diagnostic = d.str();
+        return success();
+      }) {
+  context.loadDialect<graph::GraphDialect>();
+}
+Importer::~Importer() = default;
+
+//===-- values -----------------------------------------------------------------===//
+
+Result<Importer::Binding> Importer::lookup(const std::string &name, Location loc) {
+  auto bound = bindings.find(name);
+  if (bound != bindings.end())
+    return bound->second;
+  auto initializer = initializers.find(name);
+  if (initializer == initializers.end())
+    return badFile(badStructure, "value '" + name + "' is not defined");
+  const onnxpb::Tensor &tensor = *initializer->second;
+  if (isConstantInitializer(tensor)) {
+    auto value = makeTensor(tensor, name, loc);
+    if (!value.ok())
+      return value.error();
+    Binding binding{*value, {}, false};
+    if (constantOf(*value)) // a stored one is read again at each use
+      bindings[name] = binding;
+    return binding;
+  }
+  auto info = inspectTensor(file, tensor, options.limits, file.path + ": initializer \"" + name + "\"");
+  if (!info.ok())
+    return info.error();
+  auto value = makeStored(*info, name, loc);
+  if (!value.ok())
+    return value.error();
+  return Binding{*value, {}, false};
+}
+
+/// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling; all other
+/// floats may turn out to be trained.
+bool Importer::isConstantInitializer(const onnxpb::Tensor &tensor) const {
+  auto dtype = dtypeOfOnnx(tensor.data_type());
+  if (!dtype)
+    return false;
+  HostTensor probe;
+  probe.dtype = *dtype;
+  if (!probe.isFloat())
+    return true;
+  auto kind = kinds.find(tensor.name());
+  if (kind != kinds.end())
+    return kind->second == "BUFFER" || kind->second == "CONSTANT_TENSOR";
+  return tensor.dims_size() == 0;
+}
+
+Result<Value> Importer::makeTensor(const onnxpb::Tensor &tensor, const std::string &name, Location loc) {
+  std::string where = file.path + ": tensor \"" + name + "\"";
+  auto info = inspectTensor(file, tensor, options.limits, where);
+  if (!info.ok())
+    return info.error();
+  if (info->elements > options.limits.foldedElements)
+    return makeStored(*info, name, loc);
+  auto values = readTensor(file, *info, where);
+  if (!values.ok())
+    return values.error();
+  return makeConstant(std::move(*values), loc);
+}
+
+Result<Value> Importer::makeStored(const TensorInfo &info, const std::string &name, Location loc) {
+  if (name == "micro" || name == "update")
+    return unsupportedError(unsupportedForm, "an initializer cannot be called '" + name + "'", file.path);
+  auto type = RankedTensorType::get(info.dims, typeOf(info.dtype, &context));
+  if (parameters.try_emplace(name, info).second) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(program);
+    OperationState state(NameLoc::get(builder.getStringAttr(name)), graph::ParameterOp::getOperationName());
+    state.addAttribute("sym_name", builder.getStringAttr(name));
+    state.addAttribute("type", TypeAttr::get(type));
+    state.addAttribute("role", graph::RoleAttr::get(&context, graph::Role::frozen));
+    if (!info.sourceFile.empty()) {
+      state.addAttribute("source", graph::SourceAttr::get(&context, info.sourceFile, info.sourceOffset, info.bytes,
+                                                          type.getElementType()));
+    } else {
+      auto values = readTensor(file, info, file.path + ": initializer \"" + name + "\"");
+      if (!values.ok())
+        return values.error();
+      state.addAttribute("value", toAttribute(*values, &context));
+    }
+    auto kind = kinds.find(name);
+    if (kind != kinds.end()) // read and removed by assignRoles
+      state.addAttribute("zc.kind", builder.getStringAttr(kind->second));
+    builder.create(state);
+  }
+  return builder.create<graph::ReadOp>(loc, type, FlatSymbolRefAttr::get(&context, name)).getResult();
+}
+
+//===-- constants --------------------------------------------------------------===//
+
+const HostTensor *Importer::constantOf(Value value) const {
+  auto found = constants.find(value);
+  return found == constants.end() ? nullptr : found->second.get();
+}
+
+Value Importer::makeConstant(HostTensor tensor, Location loc) {
+  auto value = builder.create<graph::ConstantOp>(
+      loc, RankedTensorType::get(tensor.dims, typeOf(tensor.dtype, &context)), toAttribute(tensor, &context));
+  constants[value] = std::make_unique<HostTensor>(std::move(tensor));
+  return value;
+}
+
+bool Importer::tryFold(Operation *op, Status &status) {
+  const Fold *fold = op->getNumResults() == 1 ? findFold(op->getName().getStringRef()) : nullptr;
+  auto out = fold ? shapedLike(op->getResult(0).getType()) : std::nullopt;
+  if (!out)
+    return false;
+  llvm::SmallVector<const HostTensor *> operands;
+  bool allSplats = op->getNumOperands() > 0;
+  int64_t largest = out->numElements();
+  for (Value operand : op->getOperands()) {
+    operands.push_back(constantOf(operand));
+    if (!operands.back())
+      return false;
+    allSplats &= operands.back()->stored() == 1;
+    largest = std::max(largest, operands.back()->numElements());
+  }
+  out->splat = allSplats && fold->keepsSplats && out->numElements() > 1;
+  if (!out->splat && largest > options.limits.foldedElements)
+    return false;
+  foldingWork += out->splat ? 1 : largest;
+  if (foldingWork > options.limits.foldingWork)
+    return false;
+  out->allocate();
+  std::string error;
+  if (!fold->evaluate(op, operands, *out, error)) {
+    if (!error.empty())
+      status = badFile(badNode, error);
+    return false;
+  }
+  Location loc = op->getLoc();
+  op->erase();
+  makeConstant(std::move(*out), loc);
+  return true;
+}
+
+//===-- building ---------------------------------------------------------------===//
+
+/// Result types by the op's own inference; an error is its message.
+static LogicalResult inferTypes(OperationName name, ValueRange operands, DictionaryAttr attributes, Location loc,
+                                SmallVectorImpl<Type> &types) {
+  auto *inference = name.getInterface<InferTypeOpInterface>();
+  if (!inference)
+    return failure();
+  std::vector<uint64_t> storage((name.getOpPropertyByteSize() + 7) / 8 + 1);
+  OpaqueProperties properties(storage.data());
+  name.initOpProperties(properties, OpaqueProperties(nullptr));
+  LogicalResult result =
+      name.getOpPropertyByteSize() == 0
+          ? success()
+          : name.setOpPropertiesFromAttribute(name, properties, attributes, [&] { return emitError(loc); });
+  if (succeeded(result))
+    result = inference->inferReturnTypes(loc.getContext(), loc, operands, attributes, properties, RegionRange(), types);
+  name.destroyOpProperties(properties);
+  return result;
+}
+
+Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueRange operands,
+                                                  const NamedAttrList &attributes, Location loc) {
+  OperationName name(opName, &context);
+  SmallVector<Type> types;
+  diagnostic.clear();
+  auto problem = [&]() -> Error {
+    return badFile(badNode, diagnostic.empty() ? "the operands do not fit '" + opName.str() + "'" : diagnostic);
+  };
+  if (failed(inferTypes(name, operands, attributes.getDictionary(&context), loc, types)))
+    return problem();
+  OperationState state(loc, name, operands, types, attributes.getAttrs());
+  Operation *op = builder.create(state);
+  if (failed(verify(op)))
+    return problem();
+  Status folding;
+  if (tryFold(op, folding))
+    return llvm::SmallVector<Value>{builder.getBlock()->back().getResult(0)};
+  ZC_RETURN_IF_ERROR(std::move(folding));
+  return llvm::SmallVector<Value>(op->getResults());
+}

@@ -1,0 +1,83 @@
+//===- Importer.h - the state of one import ------------------------------------===//
+#pragma once
+
+#include "compiler/import/Errors.h"
+#include "compiler/import/Import.h"
+#include "compiler/import/Initializer.h"
+#include "compiler/import/ModelFile.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <memory>
+
+namespace zc::importer {
+
+/// Builds the module node by node. `run` once.
+class Importer {
+public:
+  Importer(mlir::MLIRContext &context, ModelFile &file, const ImportOptions &options);
+  ~Importer();
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+  //===-- for handlers, through Node -------------------------------------------===//
+  struct Binding {
+    mlir::Value value;
+    llvm::SmallVector<mlir::Value> sequence;
+    bool isSequence = false;
+  };
+  const ImportOptions options;
+  ModelFile &file;
+  mlir::OpBuilder builder;
+
+  /// The value of a name: a node's result, a graph input, or an initializer (then read or made constant at `loc`).
+  Result<Binding> lookup(const std::string &name, mlir::Location loc);
+  void bind(const std::string &name, Binding binding) { bindings[name] = std::move(binding); }
+  /// Null unless known when compiling.
+  const HostTensor *constantOf(mlir::Value value) const;
+  mlir::Value makeConstant(HostTensor tensor, mlir::Location loc);
+  /// Builds an op, infers its types, checks it, evaluates it if its operands are known.
+  Result<llvm::SmallVector<mlir::Value>> makeOp(llvm::StringRef name, mlir::ValueRange operands,
+                                                const mlir::NamedAttrList &attributes, mlir::Location loc);
+  /// A value whose bytes stay in the file, for tensors too large to be constants.
+  Result<mlir::Value> makeStored(const TensorInfo &info, const std::string &name, mlir::Location loc);
+  /// The tensor of a Constant node or initializer: constant if small, else stored.
+  Result<mlir::Value> makeTensor(const onnxpb::Tensor &tensor, const std::string &name, mlir::Location loc);
+  llvm::ArrayRef<mlir::Value> sequenceOf(const std::string &name) { return bindings[name].sequence; }
+  int64_t nextDropoutId() { return dropouts++; }
+
+private:
+  Status findLiveNodes();
+  Status checkOperators();
+  Status bindInputs();
+  Status importNode(const onnxpb::Node &node, int index);
+  Status finishProgram();
+  Result<int> chooseLoss();
+  Status verifyModule();
+  int64_t opsetOf(const std::string &domain) const;
+  bool isConstantInitializer(const onnxpb::Tensor &tensor) const;
+  bool tryFold(mlir::Operation *op, Status &status);
+  std::string nodeWhere(const onnxpb::Node &node, int index) const;
+
+  mlir::MLIRContext &context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  graph::ProgramOp program;
+  llvm::StringMap<Binding> bindings;
+  llvm::StringMap<const onnxpb::Tensor *> initializers;
+  llvm::StringMap<TensorInfo> parameters; ///< initializers that became graph.parameter
+  llvm::StringMap<std::string> kinds;     ///< torch.export's InputSpec.kind per initializer
+  llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
+  std::vector<bool> live;      ///< per node
+  llvm::StringSet<> usedNames; ///< inputs of live nodes, graph outputs
+  int64_t foldingWork = 0;
+  int64_t dropouts = 0;
+  std::string diagnostic; ///< the last one MLIR reported
+  mlir::ScopedDiagnosticHandler diagnostics;
+};
+
+/// Roles and evidence of all parameters (ONNX.md 1.4); after the recognisers have run. Removes those that nothing
+/// reads.
+Status assignRoles(mlir::ModuleOp module, const ImportOptions &options);
+
+} // namespace zc::importer

@@ -1,0 +1,226 @@
+//===- Node.cpp - one ONNX node as its handler sees it -------------------------===//
+#include "compiler/import/Node.h"
+#include "compiler/import/HostTensor.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace mlir;
+
+llvm::ArrayRef<int64_t> zc::importer::dimsOf(Value value) {
+  return value ? cast<RankedTensorType>(value.getType()).getShape() : llvm::ArrayRef<int64_t>();
+}
+
+Type zc::importer::elementOf(Value value) {
+  return value ? cast<RankedTensorType>(value.getType()).getElementType() : Type();
+}
+
+std::string zc::importer::shapeText(llvm::ArrayRef<int64_t> dims) {
+  std::string text = "[";
+  for (int64_t d : dims)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
+void Node::fail(Error error) {
+  if (status.ok())
+    status = std::move(error);
+}
+void Node::invalid(std::string message) { fail(badFile(badNode, opType().str() + ": " + std::move(message))); }
+void Node::unsupported(std::string message, std::string help) {
+  fail(unsupportedError(unsupportedForm, opType().str() + ": " + std::move(message), {}, std::move(help)));
+}
+
+int64_t Node::axis(int64_t value, int64_t rank) {
+  if (value >= -rank && value < rank)
+    return value < 0 ? value + rank : value;
+  invalid("axis " + std::to_string(value) + " is outside [" + std::to_string(-rank) + ", " + std::to_string(rank) +
+          ")");
+  return 0;
+}
+
+//===-- inputs -----------------------------------------------------------------===//
+
+void Node::readInputs() {
+  llvm::SmallVector<Value> read;
+  for (unsigned i = 0; i < numInputs(); ++i)
+    read.push_back(input(i));
+  operands = std::move(read);
+}
+
+Value Node::input(unsigned i) {
+  if (!has(i))
+    return {};
+  if (i < operands.size())
+    return operands[i];
+  auto binding = importer.lookup(proto.input(i), loc);
+  if (binding.ok() && !binding->isSequence)
+    return binding->value;
+  fail(binding.ok() ? badFile(badNode, "input '" + proto.input(i) + "' is a sequence, not a tensor") : binding.error());
+  return {};
+}
+
+llvm::SmallVector<Value> Node::inputs() {
+  llvm::SmallVector<Value> values;
+  for (unsigned i = 0; i < numInputs(); ++i)
+    values.push_back(input(i));
+  return values;
+}
+
+llvm::ArrayRef<Value> Node::sequence(unsigned i) {
+  // Sequences are only made by nodes, so the binding lives as long as the import.
+  auto binding = importer.lookup(proto.input(i), loc);
+  if (!binding.ok()) {
+    fail(binding.error());
+    return {};
+  }
+  if (!binding->isSequence) {
+    invalid("input '" + proto.input(i) + "' is not a sequence");
+    return {};
+  }
+  return importer.sequenceOf(proto.input(i));
+}
+
+//===-- attributes -------------------------------------------------------------===//
+
+namespace {
+constexpr int32_t attrFloat = 1, attrInt = 2, attrString = 3, attrTensor = 4, attrFloats = 6, attrInts = 7;
+
+int32_t presentType(const onnxpb::Attribute &a) {
+  if (a.type() != 0)
+    return a.type();
+  // IR version 3 files may leave the type out.
+  return a.has_f()         ? attrFloat
+         : a.has_i()       ? attrInt
+         : a.has_s()       ? attrString
+         : a.has_t()       ? attrTensor
+         : a.floats_size() ? attrFloats
+                           : attrInts;
+}
+} // namespace
+
+bool Node::hasAttr(llvm::StringRef name) const {
+  return llvm::any_of(proto.attribute(), [&](const onnxpb::Attribute &a) { return a.name() == name; });
+}
+
+const onnxpb::Attribute *Node::attribute(llvm::StringRef name, int32_t type) {
+  for (const onnxpb::Attribute &a : proto.attribute()) {
+    if (a.name() != name)
+      continue;
+    if (presentType(a) == type)
+      return &a;
+    fail(badFile(badAttribute, "attribute '" + name.str() + "' of " + opType().str() + " has type " +
+                                   std::to_string(presentType(a)) + ", not " + std::to_string(type)));
+    return nullptr;
+  }
+  return nullptr;
+}
+
+int64_t Node::intAttr(llvm::StringRef name, int64_t fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrInt);
+  return a ? a->i() : fallback;
+}
+double Node::floatAttr(llvm::StringRef name, double fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrFloat);
+  return a ? a->f() : fallback;
+}
+std::string Node::stringAttr(llvm::StringRef name, llvm::StringRef fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrString);
+  return a ? a->s() : fallback.str();
+}
+llvm::SmallVector<int64_t> Node::intsAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrInts);
+  return a ? llvm::SmallVector<int64_t>(a->ints().begin(), a->ints().end()) : llvm::SmallVector<int64_t>();
+}
+llvm::SmallVector<double> Node::floatsAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrFloats);
+  return a ? llvm::SmallVector<double>(a->floats().begin(), a->floats().end()) : llvm::SmallVector<double>();
+}
+const onnxpb::Tensor *Node::tensorAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrTensor);
+  return a ? &a->t() : nullptr;
+}
+
+//===-- values known when compiling --------------------------------------------===//
+
+llvm::SmallVector<int64_t> Node::constantInts(unsigned i, llvm::StringRef what) {
+  Value value = input(i);
+  const HostTensor *tensor = value ? constantOf(value) : nullptr;
+  llvm::SmallVector<int64_t> ints;
+  if (!tensor) {
+    fail(unsupportedError(dynamicShape, "the " + what.str() + " of " + opType().str() +
+                                            " is computed from the data, not known when compiling"));
+    return ints;
+  }
+  if (tensor->isFloat()) {
+    invalid("the " + what.str() + " is not an integer tensor");
+    return ints;
+  }
+  for (int64_t k = 0, n = tensor->numElements(); k < n; ++k)
+    ints.push_back(tensor->intAt(k));
+  return ints;
+}
+
+int64_t Node::constantInt(unsigned i, llvm::StringRef what) {
+  auto ints = constantInts(i, what);
+  if (ints.size() == 1)
+    return ints[0];
+  if (!failed())
+    invalid("the " + what.str() + " has " + std::to_string(ints.size()) + " elements, not 1");
+  return 0;
+}
+
+double Node::constantFloat(unsigned i, llvm::StringRef what) {
+  Value value = input(i);
+  const HostTensor *tensor = value ? constantOf(value) : nullptr;
+  if (tensor && tensor->numElements() == 1)
+    return tensor->valueAt(0);
+  if (!tensor)
+    unsupported("the " + what.str() + " is not a constant");
+  else
+    invalid("the " + what.str() + " has " + std::to_string(tensor->numElements()) + " elements, not 1");
+  return 0;
+}
+
+//===-- building ---------------------------------------------------------------===//
+
+llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, const Attrs &attrs) {
+  // An operand that could not be made: the error is already there.
+  if (failed())
+    return {};
+  auto results = importer.makeOp(op, operands, attrs.list, loc);
+  if (results.ok())
+    return std::move(*results);
+  fail(results.error());
+  return {};
+}
+
+Value Node::scalar(double value, Type element) {
+  auto dtype = element ? dtypeOf(element) : std::nullopt;
+  return dtype ? constant(HostTensor::scalar(value, *dtype)) : Value();
+}
+Value Node::reshape(Value x, llvm::ArrayRef<int64_t> shape) {
+  return dimsOf(x) == shape ? x : make<graph::ReshapeOp>({x}, attrs().ints("shape", shape));
+}
+Value Node::transpose(Value x, llvm::ArrayRef<int64_t> permutation) {
+  for (size_t d = 0; d < permutation.size(); ++d)
+    if (permutation[d] != static_cast<int64_t>(d))
+      return make<graph::TransposeOp>({x}, attrs().ints("permutation", permutation));
+  return x;
+}
+Value Node::expand(Value x, llvm::ArrayRef<int64_t> shape) {
+  return dimsOf(x) == shape ? x : make<graph::ExpandOp>({x}, attrs().ints("shape", shape));
+}
+Value Node::cast(Value x, Type element) {
+  return elementOf(x) == element ? x : make<graph::CastOp>({x}, attrs().type("to", element));
+}
+
+//===-- outputs ----------------------------------------------------------------===//
+
+void Node::set(unsigned i, Value value) {
+  if (wants(i) && value)
+    importer.bind(proto.output(i), {value, {}, false});
+}
+
+void Node::setSequence(llvm::ArrayRef<Value> values) {
+  importer.bind(proto.output(0), {Value(), llvm::SmallVector<Value>(values), true});
+}

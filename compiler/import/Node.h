@@ -1,0 +1,119 @@
+//===- Node.h - one ONNX node as its handler sees it ---------------------------===//
+#pragma once
+
+#include "compiler/import/Importer.h"
+
+namespace zc::importer {
+
+/// Attributes of a graph op under construction.
+class Attrs {
+public:
+  explicit Attrs(mlir::MLIRContext *context) : builder(context) {}
+  Attrs &integer(llvm::StringRef name, int64_t value) { return set(name, builder.getI64IntegerAttr(value)); }
+  Attrs &real(llvm::StringRef name, double value) { return set(name, builder.getF64FloatAttr(value)); }
+  Attrs &ints(llvm::StringRef name, llvm::ArrayRef<int64_t> values) {
+    return set(name, builder.getDenseI64ArrayAttr(values));
+  }
+  Attrs &type(llvm::StringRef name, mlir::Type value) { return set(name, mlir::TypeAttr::get(value)); }
+  Attrs &flag(llvm::StringRef name, bool value = true) { return value ? set(name, builder.getUnitAttr()) : *this; }
+  Attrs &set(llvm::StringRef name, mlir::Attribute value) {
+    list.set(name, value);
+    return *this;
+  }
+  mlir::NamedAttrList list;
+
+private:
+  mlir::Builder builder;
+};
+
+/// A handler reads inputs and attributes, makes graph ops and sets outputs. Errors stick: after the first one `make`
+/// gives null values, which `make` and `set` accept, and the importer stops when the handler returns. Inputs that the
+/// table requires are never null.
+class Node {
+public:
+  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, mlir::Location loc)
+      : importer(importer), proto(proto), opset(opset), loc(loc) {}
+
+  llvm::StringRef opType() const { return proto.op_type(); }
+
+  //===-- inputs --------------------------------------------------------------===//
+  unsigned numInputs() const { return proto.input_size(); }
+  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty(); }
+  mlir::Value input(unsigned i); ///< null when not given
+  llvm::SmallVector<mlir::Value> inputs();
+  llvm::ArrayRef<mlir::Value> sequence(unsigned i);
+  /// Looks all of them up, each once; before the handler runs.
+  void readInputs();
+
+  //===-- attributes; of another type: bad input ------------------------------===//
+  bool hasAttr(llvm::StringRef name) const;
+  int64_t intAttr(llvm::StringRef name, int64_t fallback);
+  double floatAttr(llvm::StringRef name, double fallback);
+  std::string stringAttr(llvm::StringRef name, llvm::StringRef fallback);
+  llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
+  llvm::SmallVector<double> floatsAttr(llvm::StringRef name);
+  const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
+
+  //===-- values known when compiling -----------------------------------------===//
+  const HostTensor *constantOf(mlir::Value value) const { return importer.constantOf(value); }
+  /// Input `i` as integers. Not known: unsupported, with `what` in the message.
+  llvm::SmallVector<int64_t> constantInts(unsigned i, llvm::StringRef what);
+  int64_t constantInt(unsigned i, llvm::StringRef what);
+  double constantFloat(unsigned i, llvm::StringRef what);
+
+  //===-- building ------------------------------------------------------------===//
+  Attrs attrs() const { return Attrs(loc.getContext()); }
+  llvm::SmallVector<mlir::Value> makeAll(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs);
+  mlir::Value make(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs) {
+    auto results = makeAll(op, operands, attrs);
+    return results.empty() ? mlir::Value() : results[0];
+  }
+  template <typename OpT> mlir::Value make(mlir::ValueRange operands) {
+    return make(OpT::getOperationName(), operands, attrs());
+  }
+  template <typename OpT> mlir::Value make(mlir::ValueRange operands, const Attrs &attrs) {
+    return make(OpT::getOperationName(), operands, attrs);
+  }
+  mlir::Value constant(const HostTensor &tensor) { return importer.makeConstant(tensor, loc); }
+  /// Rank 0, of `like`'s element type.
+  mlir::Value scalar(double value, mlir::Type element);
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
+  mlir::Value expand(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value cast(mlir::Value x, mlir::Type element);
+
+  //===-- outputs -------------------------------------------------------------===//
+  unsigned numOutputs() const { return proto.output_size(); }
+  bool wants(unsigned i) const { return i < numOutputs() && !proto.output(i).empty(); }
+  void set(unsigned i, mlir::Value value);
+  void set(mlir::Value value) { set(0, value); }
+  void setSequence(llvm::ArrayRef<mlir::Value> values);
+
+  //===-- errors --------------------------------------------------------------===//
+  void fail(Error error);
+  void invalid(std::string message);                            ///< bad input: the node is wrong
+  void unsupported(std::string message, std::string help = {}); ///< right, but not here
+  bool failed() const { return !status.ok(); }
+  /// `axis` in [-rank, rank) made non-negative; else an error and 0.
+  int64_t axis(int64_t value, int64_t rank);
+
+  Importer &importer;
+  const onnxpb::Node &proto;
+  const int64_t opset;
+  const mlir::Location loc;
+  Status status;
+
+private:
+  llvm::SmallVector<mlir::Value> operands;
+
+  const onnxpb::Attribute *attribute(llvm::StringRef name, int32_t type);
+};
+
+/// Shape and element type; empty and null for a null value.
+llvm::ArrayRef<int64_t> dimsOf(mlir::Value value);
+inline int64_t rankOf(mlir::Value value) { return dimsOf(value).size(); }
+mlir::Type elementOf(mlir::Value value);
+inline bool isFloat(mlir::Value value) { return llvm::isa_and_nonnull<mlir::FloatType>(elementOf(value)); }
+std::string shapeText(llvm::ArrayRef<int64_t> dims);
+
+} // namespace zc::importer

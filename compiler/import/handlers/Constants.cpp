@@ -1,0 +1,155 @@
+//===- Constants.cpp - values that stand in the file or follow from shapes ----===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+void constant(Node &node) {
+  const std::string &name = node.proto.output_size() ? node.proto.output(0) : node.proto.name();
+  if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
+    auto value = node.importer.makeTensor(*tensor, name, node.loc);
+    return value.ok() ? node.set(*value) : node.fail(value.error());
+  }
+  if (node.hasAttr("value_float"))
+    return node.set(node.constant(HostTensor::scalar(node.floatAttr("value_float", 0), DType::f32)));
+  if (node.hasAttr("value_int")) {
+    HostTensor scalar = HostTensor::ofInts(node.intAttr("value_int", 0));
+    scalar.dims.clear();
+    return node.set(node.constant(scalar));
+  }
+  if (node.hasAttr("value_ints"))
+    return node.set(node.constant(HostTensor::ofInts(node.intsAttr("value_ints"))));
+  if (node.hasAttr("value_floats")) {
+    auto values = node.floatsAttr("value_floats");
+    HostTensor tensor;
+    tensor.dtype = DType::f32;
+    tensor.dims = {static_cast<int64_t>(values.size())};
+    tensor.floats.assign(values.begin(), values.end());
+    return node.set(node.constant(tensor));
+  }
+  if (node.proto.attribute_size() == 0)
+    return node.invalid("has no value");
+  node.unsupported("attribute '" + node.proto.attribute(0).name() + "'");
+}
+
+/// A splat constant of any size, so that it costs nothing.
+void constantOfShape(Node &node) {
+  auto shape = node.constantInts(0, "shape");
+  HostTensor value = HostTensor::scalar(0, DType::f32);
+  if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
+    std::string where = node.importer.file.path + ": attribute \"value\"";
+    auto info = inspectTensor(node.importer.file, *tensor, node.importer.options.limits, where);
+    if (!info.ok())
+      return node.fail(info.error());
+    if (info->elements != 1)
+      return node.invalid("attribute 'value' has " + std::to_string(info->elements) + " elements, not 1");
+    auto read = readTensor(node.importer.file, *info, where);
+    if (!read.ok())
+      return node.fail(read.error());
+    value = std::move(*read);
+    value.dims.clear();
+  }
+  if (node.failed())
+    return;
+  node.set(node.expand(node.constant(value), shape));
+}
+
+void shape(Node &node) {
+  auto dims = dimsOf(node.input(0));
+  int64_t rank = dims.size();
+  auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  int64_t start = clamp(node.intAttr("start", 0)), end = clamp(node.intAttr("end", rank));
+  node.set(node.constant(HostTensor::ofInts(dims.slice(start, std::max<int64_t>(end - start, 0)))));
+}
+
+void size(Node &node) {
+  int64_t elements = 1;
+  for (int64_t d : dimsOf(node.input(0)))
+    elements *= d;
+  HostTensor scalar = HostTensor::ofInts(elements);
+  scalar.dims.clear();
+  node.set(node.constant(scalar));
+}
+
+void range(Node &node) {
+  double values[3];
+  for (unsigned i = 0; i < 3; ++i)
+    values[i] = node.constantFloat(i, i == 0 ? "start" : i == 1 ? "limit" : "delta");
+  if (node.failed())
+    return;
+  if (values[2] == 0)
+    return node.invalid("delta is 0");
+  double count = std::ceil((values[1] - values[0]) / values[2]);
+  if (!(count < 281474976710656.0)) // 2^48; also NaN
+    return node.invalid("has too many elements");
+  auto type = mlir::RankedTensorType::get({count > 0 ? static_cast<int64_t>(count) : 0}, elementOf(node.input(0)));
+  node.set(node.make<IotaOp>({}, node.attrs().type("type", type).real("start", values[0]).real("delta", values[2])));
+}
+
+/// depth classes along `axis`: values[1] where the index says so, values[0] elsewhere.
+void oneHot(Node &node) {
+  Value indices = node.input(0), values = node.input(2);
+  int64_t depth = node.constantInt(1, "depth"), rank = rankOf(indices) + 1;
+  int64_t axis = node.axis(node.intAttr("axis", -1), rank);
+  if (!node.failed() && dimsOf(values) != llvm::ArrayRef<int64_t>{2})
+    node.invalid("values has shape " + shapeText(dimsOf(values)) + ", not [2]");
+  if (!node.failed() && depth < 1)
+    node.invalid("depth is " + std::to_string(depth));
+  if (node.failed())
+    return;
+  llvm::SmallVector<int64_t> indexShape(dimsOf(indices)), classShape(rank, 1);
+  indexShape.insert(indexShape.begin() + axis, 1);
+  classShape[axis] = depth;
+  auto type = mlir::RankedTensorType::get({depth}, elementOf(indices));
+  Value classes = node.make<IotaOp>({}, node.attrs().type("type", type).real("start", 0).real("delta", 1));
+  // Negative indices count from the end.
+  Value negative = node.make<LessOp>({indices, node.scalar(0, elementOf(indices))});
+  Value wrapped = node.make<AddOp>({indices, node.scalar(depth, elementOf(indices))});
+  Value index = node.reshape(node.make<SelectOp>({negative, wrapped, indices}), indexShape);
+  Value hit = node.make<EqualOp>({index, node.reshape(classes, classShape)});
+  auto pick = [&](int64_t i) {
+    return node.reshape(
+        node.make<SliceOp>({values}, node.attrs().ints("offsets", {i}).ints("sizes", {1}).ints("strides", {1})), {});
+  };
+  node.set(node.make<SelectOp>({hit, pick(1), pick(0)}));
+}
+
+/// Keeps the lower or upper triangle of the last two dimensions, zero elsewhere.
+void trilu(Node &node) {
+  Value x = node.input(0);
+  int64_t k = node.has(1) ? node.constantInt(1, "k") : 0, rank = rankOf(x);
+  if (rank < 2 && !node.failed())
+    node.invalid("input has rank " + std::to_string(rank));
+  if (node.failed())
+    return;
+  int64_t rows = dimsOf(x)[rank - 2], columns = dimsOf(x)[rank - 1];
+  auto i64 = mlir::IntegerType::get(node.loc.getContext(), 64);
+  auto count = [&](int64_t n, int64_t start) {
+    auto type = mlir::RankedTensorType::get({n}, i64);
+    return node.make<IotaOp>({}, node.attrs().type("type", type).real("start", start).real("delta", 1));
+  };
+  Value row = node.reshape(count(rows, k), {rows, 1}), column = count(columns, 0);
+  bool upper = node.intAttr("upper", 1) != 0;
+  Value keep = upper ? node.make<LessEqualOp>({row, column}) : node.make<LessEqualOp>({column, row});
+  node.set(node.make<SelectOp>({keep, x, node.scalar(0, elementOf(x))}));
+}
+
+void identity(Node &node) { node.set(node.input(0)); }
+
+} // namespace
+
+void zc::importer::addConstantHandlers(HandlerTable &table) {
+  table.add("Constant", 1, 0, 0, constant);
+  table.add("ConstantOfShape", 9, 1, 1, constantOfShape);
+  table.add("Shape", 1, 1, 1, shape);
+  table.add("Size", 1, 1, 1, size);
+  table.add("Range", 11, 3, 3, range);
+  table.add("OneHot", 9, 3, 3, oneHot);
+  table.add("Trilu", 14, 1, 2, trilu);
+  table.add("Identity", 1, 1, 1, identity);
+}

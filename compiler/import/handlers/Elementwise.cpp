@@ -1,0 +1,148 @@
+//===- Elementwise.cpp - one output element per index -------------------------===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+template <typename OpT> void unary(Node &node) { node.set(node.make<OpT>({node.input(0)})); }
+template <typename OpT> void binary(Node &node) { node.set(node.make<OpT>({node.input(0), node.input(1)})); }
+template <typename OpT> void swapped(Node &node) { node.set(node.make<OpT>({node.input(1), node.input(0)})); }
+
+/// Sum, Min, Max: any number of operands, from left to right.
+template <typename OpT> Value chain(Node &node) {
+  Value result = node.input(0);
+  for (unsigned i = 1; i < node.numInputs(); ++i)
+    result = node.make<OpT>({result, node.input(i)});
+  return result;
+}
+template <typename OpT> void variadic(Node &node) { node.set(chain<OpT>(node)); }
+
+void mean(Node &node) {
+  Value sum = chain<AddOp>(node);
+  node.set(node.make<DivOp>({sum, node.scalar(node.numInputs(), elementOf(node.input(0)))}));
+}
+
+/// Base and exponent may differ in type; the result has the base's.
+void pow(Node &node) {
+  node.set(node.make<PowOp>({node.input(0), node.cast(node.input(1), elementOf(node.input(0)))}));
+}
+
+/// fmod = 1 takes the dividend's sign: a - trunc(a / b) * b would round, so only integers that agree are taken.
+void mod(Node &node) {
+  if (node.intAttr("fmod", 0) != 0)
+    return node.unsupported("fmod = 1");
+  binary<ModOp>(node);
+}
+
+void where(Node &node) { node.set(node.make<SelectOp>({node.input(0), node.input(1), node.input(2)})); }
+
+void gelu(Node &node) {
+  std::string form = node.stringAttr("approximate", "none");
+  if (form != "none" && form != "tanh")
+    return node.invalid("approximate is '" + form + "'");
+  node.set(node.make<GeluOp>({node.input(0)}, node.attrs().flag("tanh", form == "tanh")));
+}
+
+/// x * sigmoid(alpha x)
+void swish(Node &node) {
+  double alpha = node.floatAttr("alpha", 1.0);
+  Value x = node.input(0);
+  if (alpha == 1.0)
+    return node.set(node.make<SiluOp>({x}));
+  Value scaled = node.make<MulOp>({x, node.scalar(alpha, elementOf(x))});
+  node.set(node.make<MulOp>({x, node.make<SigmoidOp>({scaled})}));
+}
+
+/// max(x, 0) + slope * min(x, 0)
+void leakyRelu(Node &node) {
+  Value x = node.input(0), zero = node.scalar(0, elementOf(x));
+  Value negative =
+      node.make<MulOp>({node.make<MinOp>({x, zero}), node.scalar(node.floatAttr("alpha", 0.01), elementOf(x))});
+  node.set(node.make<AddOp>({node.make<ReluOp>({x}), negative}));
+}
+
+void clip(Node &node) {
+  Value x = node.input(0);
+  if (Value low = node.input(1))
+    x = node.make<MaxOp>({x, low});
+  if (Value high = node.input(2))
+    x = node.make<MinOp>({x, high});
+  node.set(x);
+}
+/// Until opset 10 the bounds are attributes.
+void clipAttributes(Node &node) {
+  Value x = node.input(0);
+  if (node.hasAttr("min"))
+    x = node.make<MaxOp>({x, node.scalar(node.floatAttr("min", 0), elementOf(x))});
+  if (node.hasAttr("max"))
+    x = node.make<MinOp>({x, node.scalar(node.floatAttr("max", 0), elementOf(x))});
+  node.set(x);
+}
+
+void cast(Node &node) {
+  if (!node.hasAttr("to"))
+    return node.invalid("attribute 'to' is missing");
+  int64_t to = node.intAttr("to", 0);
+  auto dtype = to >= 0 && to < 256 ? dtypeOfOnnx(static_cast<int32_t>(to)) : std::nullopt;
+  if (!dtype)
+    return node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
+  node.set(node.cast(node.input(0), typeOf(*dtype, node.loc.getContext())));
+}
+void castLike(Node &node) { node.set(node.cast(node.input(0), elementOf(node.input(1)))); }
+
+} // namespace
+
+void zc::importer::addElementwiseHandlers(HandlerTable &table) {
+  auto unaries = [&](llvm::StringRef op, int64_t since, Handler handler) { table.add(op, since, 1, 1, handler); };
+  unaries("Neg", 6, unary<NegOp>);
+  unaries("Abs", 6, unary<AbsOp>);
+  unaries("Exp", 6, unary<ExpOp>);
+  unaries("Log", 6, unary<LogOp>);
+  unaries("Sqrt", 6, unary<SqrtOp>);
+  unaries("Reciprocal", 6, unary<ReciprocalOp>);
+  unaries("Sin", 7, unary<SinOp>);
+  unaries("Cos", 7, unary<CosOp>);
+  unaries("Tanh", 6, unary<TanhOp>);
+  unaries("Sigmoid", 6, unary<SigmoidOp>);
+  unaries("Erf", 9, unary<ErfOp>);
+  unaries("Relu", 6, unary<ReluOp>);
+  unaries("Floor", 6, unary<FloorOp>);
+  unaries("Ceil", 6, unary<CeilOp>);
+  unaries("Round", 11, unary<RoundOp>);
+  unaries("Sign", 9, unary<SignOp>);
+  unaries("Not", 1, unary<NotOp>);
+  unaries("IsNaN", 9, unary<IsNanOp>);
+  unaries("Gelu", 20, gelu);
+  unaries("Swish", 24, swish);
+  unaries("LeakyRelu", 6, leakyRelu);
+  unaries("Cast", 6, cast);
+  table.add("CastLike", 15, 2, 2, castLike);
+  table.add("Clip", 6, 1, 1, clipAttributes);
+  table.add("Clip", 11, 1, 3, clip);
+
+  // Until opset 6 broadcasting is asked for by attributes; those rows are absent.
+  auto binaries = [&](llvm::StringRef op, int64_t since, Handler handler) { table.add(op, since, 2, 2, handler); };
+  binaries("Add", 7, binary<AddOp>);
+  binaries("Sub", 7, binary<SubOp>);
+  binaries("Mul", 7, binary<MulOp>);
+  binaries("Div", 7, binary<DivOp>);
+  binaries("Pow", 7, pow);
+  binaries("Mod", 10, mod);
+  binaries("Equal", 7, binary<EqualOp>);
+  binaries("Less", 7, binary<LessOp>);
+  binaries("LessOrEqual", 12, binary<LessEqualOp>);
+  binaries("Greater", 7, swapped<LessOp>);
+  binaries("GreaterOrEqual", 12, swapped<LessEqualOp>);
+  binaries("And", 7, binary<AndOp>);
+  binaries("Or", 7, binary<OrOp>);
+  binaries("Xor", 7, binary<XorOp>);
+  table.add("Where", 9, 3, 3, where);
+  table.add("Min", 6, 1, -1, variadic<MinOp>);
+  table.add("Max", 6, 1, -1, variadic<MaxOp>);
+  table.add("Sum", 6, 1, -1, variadic<AddOp>);
+  table.add("Mean", 6, 1, -1, mean);
+}

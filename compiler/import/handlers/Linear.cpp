@@ -1,0 +1,74 @@
+//===- Linear.cpp - matrix products --------------------------------------------===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+using Dims = llvm::SmallVector<int64_t>;
+
+/// Vectors become matrices and back. A batch times one matrix is one product of all rows, so that the weight's gradient
+/// needs no sum over the batch.
+void matmul(Node &node) {
+  Value a = node.input(0), b = node.input(1);
+  bool rowVector = rankOf(a) == 1, columnVector = rankOf(b) == 1;
+  if (rankOf(a) == 0 || rankOf(b) == 0)
+    return node.invalid("an operand is a scalar");
+  if (rowVector)
+    a = node.reshape(a, {1, dimsOf(a)[0]});
+  if (columnVector)
+    b = node.reshape(b, {dimsOf(b)[0], 1});
+  if (node.failed())
+    return;
+  Value y;
+  if (rankOf(a) > 2 && rankOf(b) == 2) {
+    Dims rows(dimsOf(a).drop_back());
+    int64_t count = 1;
+    for (int64_t d : rows)
+      count *= d;
+    y = node.make<MatmulOp>({node.reshape(a, {count, dimsOf(a).back()}), b});
+    rows.push_back(dimsOf(b).back());
+    y = node.reshape(y, rows);
+  } else {
+    y = node.make<MatmulOp>({a, b});
+  }
+  if (node.failed())
+    return;
+  Dims shape(dimsOf(y));
+  if (columnVector)
+    shape.pop_back();
+  if (rowVector)
+    shape.erase(shape.end() - (columnVector ? 1 : 2));
+  node.set(node.reshape(y, shape));
+}
+
+/// alpha op(A) op(B) + beta C
+void gemm(Node &node) {
+  Value a = node.input(0), b = node.input(1), c = node.input(2);
+  double alpha = node.floatAttr("alpha", 1), beta = node.floatAttr("beta", 1);
+  if (rankOf(a) != 2 || rankOf(b) != 2)
+    return node.invalid("operands have ranks " + std::to_string(rankOf(a)) + " and " + std::to_string(rankOf(b)) +
+                        ", not 2");
+  auto attrs =
+      node.attrs().flag("trans_lhs", node.intAttr("transA", 0) != 0).flag("trans_rhs", node.intAttr("transB", 0) != 0);
+  int64_t columns = dimsOf(b)[node.intAttr("transB", 0) != 0 ? 0 : 1];
+  if (c && beta != 1)
+    c = node.make<MulOp>({c, node.scalar(beta, elementOf(c))});
+  if (c && alpha == 1 && dimsOf(c) == llvm::ArrayRef<int64_t>{columns})
+    return node.set(node.make<MatmulOp>({a, b, c}, attrs));
+  Value y = node.make<MatmulOp>({a, b}, attrs);
+  if (alpha != 1)
+    y = node.make<MulOp>({y, node.scalar(alpha, elementOf(y))});
+  node.set(c ? node.make<AddOp>({y, c}) : y);
+}
+
+} // namespace
+
+void zc::importer::addLinearHandlers(HandlerTable &table) {
+  table.add("MatMul", 1, 2, 2, matmul);
+  table.add("Gemm", 7, 3, 3, gemm);
+  table.add("Gemm", 11, 2, 3, gemm);
+}

@@ -1,0 +1,117 @@
+//===- Norms.cpp - normalizations, softmaxes, dropout --------------------------===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+using Dims = llvm::SmallVector<int64_t>;
+
+/// `value` broadcast to the shape of the normalized dimensions.
+Value toRow(Node &node, Value value, llvm::ArrayRef<int64_t> row) { return node.expand(value, row); }
+
+/// Statistics have the shape of the input with the normalized dimensions as 1.
+void setStatistic(Node &node, unsigned i, Value statistic, int64_t axis, int64_t rank) {
+  if (!node.wants(i) || !statistic)
+    return;
+  Dims shape(dimsOf(statistic));
+  shape.append(rank - axis, 1);
+  node.set(i, node.reshape(statistic, shape));
+}
+
+void layerNorm(Node &node) {
+  Value x = node.input(0);
+  int64_t rank = rankOf(x), axis = node.axis(node.intAttr("axis", -1), rank);
+  if (node.failed())
+    return;
+  if (node.intAttr("stash_type", 1) != 1)
+    return node.unsupported("stash_type other than float");
+  auto row = dimsOf(x).drop_front(axis);
+  llvm::SmallVector<Value> operands{x, toRow(node, node.input(1), row)};
+  if (Value bias = node.input(2))
+    operands.push_back(toRow(node, bias, row));
+  auto results = node.makeAll(LayerNormOp::getOperationName(), operands,
+                              node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f)));
+  if (node.failed())
+    return;
+  node.set(0, results[0]);
+  setStatistic(node, 1, results[1], axis, rank);
+  setStatistic(node, 2, results[2], axis, rank);
+}
+
+void rmsNorm(Node &node) {
+  Value x = node.input(0);
+  int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x));
+  if (node.failed())
+    return;
+  if (node.intAttr("stash_type", 1) != 1)
+    return node.unsupported("stash_type other than float");
+  node.set(node.make<RmsNormOp>({x, toRow(node, node.input(1), dimsOf(x).drop_front(axis))},
+                                node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f))));
+}
+
+template <typename OpT> void softmax(Node &node) {
+  Value x = node.input(0);
+  int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x));
+  if (!node.failed())
+    node.set(node.make<OpT>({x}, node.attrs().integer("axis", axis)));
+}
+
+/// Until opset 12: over all dimensions from `axis` on, as one.
+template <typename OpT> void flatSoftmax(Node &node) {
+  Value x = node.input(0);
+  int64_t axis = node.axis(node.intAttr("axis", 1), rankOf(x));
+  if (node.failed())
+    return;
+  int64_t rows = 1, columns = 1;
+  for (int64_t d = 0; d < rankOf(x); ++d)
+    (d < axis ? rows : columns) *= dimsOf(x)[d];
+  Value y = node.make<OpT>({node.reshape(x, {rows, columns})}, node.attrs().integer("axis", 1));
+  node.set(node.reshape(y, dimsOf(x)));
+}
+
+void dropoutBy(Node &node, double ratio, bool training) {
+  Value x = node.input(0);
+  if (!(ratio >= 0 && ratio < 1))
+    return node.invalid("ratio is " + std::to_string(ratio) + ", not in [0, 1)");
+  DropoutPolicy policy = node.importer.options.dropout;
+  bool active = ratio > 0 && policy != DropoutPolicy::off && !node.importer.options.forwardOnly &&
+                (training || policy == DropoutPolicy::force);
+  if (!active) {
+    node.set(0, x);
+    HostTensor kept = HostTensor::scalar(1, DType::boolean);
+    if (node.wants(1))
+      node.set(1, node.expand(node.constant(kept), dimsOf(x)));
+    return;
+  }
+  auto results = node.makeAll(DropoutOp::getOperationName(), {x},
+                              node.attrs().real("ratio", ratio).integer("id", node.importer.nextDropoutId()));
+  for (size_t i = 0; i < results.size(); ++i)
+    node.set(i, results[i]);
+}
+
+/// Without training_mode the file says "identity".
+void dropout(Node &node) {
+  double ratio = node.has(1) ? node.constantFloat(1, "ratio") : 0.5;
+  bool training = node.has(2) && node.constantFloat(2, "training_mode") != 0;
+  if (!node.failed())
+    dropoutBy(node, ratio, training);
+}
+void dropoutAttributes(Node &node) { dropoutBy(node, node.floatAttr("ratio", 0.5), false); }
+
+} // namespace
+
+void zc::importer::addNormHandlers(HandlerTable &table) {
+  table.add("LayerNormalization", 17, 2, 3, layerNorm);
+  table.add("RMSNormalization", 23, 2, 2, rmsNorm);
+  table.add("Softmax", 1, 1, 1, flatSoftmax<SoftmaxOp>);
+  table.add("Softmax", 13, 1, 1, softmax<SoftmaxOp>);
+  table.add("LogSoftmax", 1, 1, 1, flatSoftmax<LogSoftmaxOp>);
+  table.add("LogSoftmax", 13, 1, 1, softmax<LogSoftmaxOp>);
+  table.add("Dropout", 7, 1, 1, dropoutAttributes);
+  table.add("Dropout", 12, 1, 3, dropout);
+}

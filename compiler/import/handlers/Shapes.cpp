@@ -1,0 +1,166 @@
+//===- Shapes.cpp - the same elements under another shape ---------------------===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+using Dims = llvm::SmallVector<int64_t>;
+
+int64_t product(llvm::ArrayRef<int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims)
+    n *= d;
+  return n;
+}
+
+/// Attribute until `inputSince`, then input `index`.
+Dims axesOf(Node &node, int64_t inputSince, unsigned index) {
+  if (node.opset < inputSince)
+    return node.intsAttr("axes");
+  return node.has(index) ? node.constantInts(index, "axes") : Dims();
+}
+
+/// 0 copies the operand's dimension (unless allowzero), -1 takes the rest.
+void reshape(Node &node) {
+  Value x = node.input(0);
+  Dims shape = node.constantInts(1, "shape");
+  bool allowZero = node.intAttr("allowzero", 0) != 0;
+  int64_t inferred = -1, known = 1;
+  for (size_t d = 0; d < shape.size() && !node.failed(); ++d) {
+    if (shape[d] == 0 && !allowZero) {
+      if (static_cast<int64_t>(d) >= rankOf(x))
+        return node.invalid("shape " + shapeText(shape) + " copies a dimension that " + shapeText(dimsOf(x)) +
+                            " does not have");
+      shape[d] = dimsOf(x)[d];
+    }
+    if (shape[d] < -1 || (shape[d] == -1 && inferred >= 0))
+      return node.invalid("shape " + shapeText(shape) + " has a negative dimension or more than one -1");
+    if (shape[d] == -1)
+      inferred = d;
+    else if (__builtin_mul_overflow(known, shape[d], &known))
+      return node.invalid("shape " + shapeText(shape) + " is too large");
+  }
+  if (node.failed())
+    return;
+  int64_t elements = product(dimsOf(x));
+  if (inferred >= 0 && known != 0)
+    shape[inferred] = elements / known;
+  if (inferred >= 0 ? known == 0 || elements % known != 0 : elements != known)
+    return node.invalid("cannot reshape " + shapeText(dimsOf(x)) + " (" + std::to_string(elements) + " elements) to " +
+                        shapeText(shape));
+  node.set(node.reshape(x, shape));
+}
+
+void flatten(Node &node) {
+  auto dims = dimsOf(node.input(0));
+  int64_t rank = dims.size(), axis = node.intAttr("axis", 1);
+  if (axis < -rank || axis > rank)
+    return node.invalid("axis " + std::to_string(axis) + " is outside the rank " + std::to_string(rank));
+  axis += axis < 0 ? rank : 0;
+  node.set(node.reshape(node.input(0), {product(dims.take_front(axis)), product(dims.drop_front(axis))}));
+}
+
+void squeeze(Node &node) {
+  auto dims = dimsOf(node.input(0));
+  Dims axes = axesOf(node, 13, 1);
+  bool all = axes.empty() && !node.has(1) && !node.hasAttr("axes");
+  llvm::SmallVector<bool> drop(dims.size(), false);
+  for (int64_t a : axes)
+    if (!node.failed() && !dims.empty())
+      drop[node.axis(a, dims.size())] = true;
+  Dims shape;
+  for (size_t d = 0; d < dims.size() && !node.failed(); ++d) {
+    if (drop[d] && dims[d] != 1)
+      return node.invalid("dimension " + std::to_string(d) + " of " + shapeText(dims) + " is not 1");
+    if (!(drop[d] || (all && dims[d] == 1)))
+      shape.push_back(dims[d]);
+  }
+  if (!node.failed())
+    node.set(node.reshape(node.input(0), shape));
+}
+
+void unsqueeze(Node &node) {
+  auto dims = dimsOf(node.input(0));
+  Dims axes = axesOf(node, 13, 1);
+  int64_t rank = dims.size() + axes.size();
+  llvm::SmallVector<bool> added(rank, false);
+  for (int64_t a : axes) {
+    int64_t axis = node.failed() ? 0 : node.axis(a, rank);
+    if (!node.failed() && added[axis])
+      return node.invalid("axis " + std::to_string(a) + " is given twice");
+    if (!node.failed())
+      added[axis] = true;
+  }
+  if (node.failed())
+    return;
+  Dims shape;
+  for (int64_t d = 0, from = 0; d < rank; ++d)
+    shape.push_back(added[d] ? 1 : dims[from++]);
+  node.set(node.reshape(node.input(0), shape));
+}
+
+void transpose(Node &node) {
+  int64_t rank = rankOf(node.input(0));
+  Dims permutation = node.intsAttr("perm");
+  if (!node.hasAttr("perm"))
+    for (int64_t d = rank - 1; d >= 0; --d)
+      permutation.push_back(d);
+  for (int64_t &d : permutation)
+    d += d < 0 ? rank : 0;
+  Dims sorted = permutation;
+  llvm::sort(sorted);
+  for (int64_t d = 0; d < static_cast<int64_t>(sorted.size()); ++d)
+    if (sorted[d] != d || static_cast<int64_t>(sorted.size()) != rank)
+      return node.invalid("perm " + shapeText(permutation) + " is not a permutation of " + std::to_string(rank) +
+                          " dimensions");
+  node.set(node.transpose(node.input(0), permutation));
+}
+
+/// Both ways: dimensions of 1 in `shape` keep the operand's.
+void expand(Node &node) {
+  Value x = node.input(0);
+  Dims shape = node.constantInts(1, "shape");
+  int64_t rank = std::max<int64_t>(rankOf(x), shape.size());
+  Dims result(rank, 1);
+  for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
+    result[rank - shape.size() + d] = shape[d];
+  for (int64_t d = 0, lead = rank - rankOf(x); d < rankOf(x); ++d)
+    if (result[lead + d] == 1)
+      result[lead + d] = dimsOf(x)[d];
+  if (!node.failed())
+    node.set(node.expand(x, result));
+}
+
+/// [a, b] tiled by [r, s]: [1, a, 1, b] -> [r, a, s, b] -> [r a, s b]
+void tile(Node &node) {
+  Value x = node.input(0);
+  Dims repeats = node.constantInts(1, "repeats"), split, repeated, joined;
+  if (!node.failed() && static_cast<int64_t>(repeats.size()) != rankOf(x))
+    node.invalid("repeats has " + std::to_string(repeats.size()) + " entries for rank " + std::to_string(rankOf(x)));
+  for (int64_t d = 0; d < rankOf(x) && !node.failed(); ++d) {
+    split.append({1, dimsOf(x)[d]});
+    repeated.append({repeats[d], dimsOf(x)[d]});
+    int64_t total;
+    if (repeats[d] < 0 || __builtin_mul_overflow(repeats[d], dimsOf(x)[d], &total))
+      return node.invalid("repeats " + shapeText(repeats) + " are negative or too large");
+    joined.push_back(total);
+  }
+  if (!node.failed())
+    node.set(node.reshape(node.expand(node.reshape(x, split), repeated), joined));
+}
+
+} // namespace
+
+void zc::importer::addShapeHandlers(HandlerTable &table) {
+  table.add("Reshape", 5, 2, 2, reshape);
+  table.add("Flatten", 1, 1, 1, flatten);
+  table.add("Squeeze", 1, 1, 2, squeeze);
+  table.add("Unsqueeze", 1, 1, 2, unsqueeze);
+  table.add("Transpose", 1, 1, 1, transpose);
+  table.add("Expand", 8, 2, 2, expand);
+  table.add("Tile", 6, 2, 2, tile);
+}

@@ -1,0 +1,238 @@
+//===- Slices.cpp - cutting, joining, padding ---------------------------------===//
+#include "compiler/import/Handlers.h"
+#include "compiler/import/Node.h"
+
+using namespace zc::importer;
+using namespace zc::graph;
+using mlir::Value;
+
+namespace {
+
+using Dims = llvm::SmallVector<int64_t>;
+
+Value sliceAxis(Node &node, Value x, int64_t axis, int64_t offset, int64_t size) {
+  Dims offsets(rankOf(x), 0), sizes(dimsOf(x)), strides(rankOf(x), 1);
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  return node.make<SliceOp>({x}, node.attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides));
+}
+
+/// ONNX clamps starts and ends as Python does.
+void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims steps) {
+  Value x = node.input(0);
+  int64_t rank = rankOf(x);
+  if (axes.empty())
+    for (size_t i = 0; i < starts.size(); ++i)
+      axes.push_back(i);
+  if (steps.empty())
+    steps.assign(starts.size(), 1);
+  if (!node.failed() && (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()))
+    node.invalid("starts, ends, axes and steps have different lengths");
+  Dims offsets(rank, 0), sizes(dimsOf(x)), strides(rank, 1);
+  bool whole = true;
+  for (size_t i = 0; i < starts.size() && !node.failed(); ++i) {
+    int64_t axis = node.axis(axes[i], rank), step = steps[i];
+    if (node.failed())
+      return;
+    if (step == 0 || step == INT64_MIN)
+      return node.invalid("step is " + std::to_string(step));
+    int64_t dim = dimsOf(x)[axis], low = step > 0 ? 0 : -1, high = step > 0 ? dim : dim - 1;
+    auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + dim : i, low, high); };
+    int64_t start = step > 0 ? clamp(starts[i]) : std::max<int64_t>(clamp(starts[i]), -1), end = clamp(ends[i]);
+    int64_t span = step > 0 ? end - start : start - end, stride = step > 0 ? step : -step;
+    sizes[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
+    offsets[axis] = sizes[axis] > 0 ? start : 0;
+    strides[axis] = sizes[axis] > 1 ? step : 1;
+    whole &= sizes[axis] == dim && strides[axis] == 1;
+  }
+  if (node.failed())
+    return;
+  if (whole)
+    return node.set(x);
+  node.set(
+      node.make<SliceOp>({x}, node.attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides)));
+}
+
+void slice(Node &node) {
+  Dims starts = node.constantInts(1, "starts"), ends = node.constantInts(2, "ends");
+  Dims axes = node.has(3) ? node.constantInts(3, "axes") : Dims();
+  Dims steps = node.has(4) ? node.constantInts(4, "steps") : Dims();
+  sliceBy(node, starts, ends, axes, steps);
+}
+void sliceAttributes(Node &node) {
+  sliceBy(node, node.intsAttr("starts"), node.intsAttr("ends"), node.intsAttr("axes"), {});
+}
+
+/// `parts` pieces, the last may be smaller.
+Dims equalSizes(int64_t dim, int64_t parts) {
+  int64_t size = (dim + parts - 1) / parts;
+  Dims sizes;
+  for (int64_t i = 0, left = dim; i < parts; ++i, left -= sizes.back())
+    sizes.push_back(std::min(size, std::max<int64_t>(left, 0)));
+  return sizes;
+}
+
+llvm::SmallVector<Value> splitBy(Node &node, Value x, int64_t axis, const Dims &sizes) {
+  int64_t total = 0;
+  llvm::SmallVector<Value> parts;
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_add_overflow(total, size, &total))
+      node.invalid("split size " + std::to_string(size) + " is negative or too large");
+  }
+  if (!node.failed() && total != dimsOf(x)[axis])
+    node.invalid("split sizes " + shapeText(sizes) + " make " + std::to_string(total) + ", but dimension " +
+                 std::to_string(axis) + " has " + std::to_string(dimsOf(x)[axis]));
+  int64_t offset = 0;
+  for (int64_t size : sizes) {
+    parts.push_back(node.failed() ? Value() : sliceAxis(node, x, axis, offset, size));
+    offset += size;
+  }
+  return parts;
+}
+
+void split(Node &node) {
+  Value x = node.input(0);
+  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(x)), parts = node.numOutputs();
+  if (node.failed())
+    return;
+  Dims sizes = node.opset < 13 ? node.intsAttr("split") : node.has(1) ? node.constantInts(1, "split") : Dims();
+  if (node.intAttr("num_outputs", parts) != parts || parts == 0)
+    return node.invalid("num_outputs is not the number of outputs");
+  if (sizes.empty()) {
+    sizes = equalSizes(dimsOf(x)[axis], parts);
+    if (node.opset < 18 && sizes.back() != sizes.front())
+      return node.invalid("dimension " + std::to_string(dimsOf(x)[axis]) + " does not split into " +
+                          std::to_string(parts) + " equal parts");
+  }
+  if (!node.failed() && static_cast<int64_t>(sizes.size()) != parts)
+    return node.invalid("has " + std::to_string(sizes.size()) + " sizes for " + std::to_string(parts) + " outputs");
+  auto values = splitBy(node, x, axis, sizes);
+  for (int64_t i = 0; i < parts && !node.failed(); ++i)
+    node.set(i, values[i]);
+}
+
+void concat(Node &node) {
+  auto inputs = node.inputs();
+  if (!node.hasAttr("axis"))
+    return node.invalid("attribute 'axis' is missing");
+  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(inputs[0]));
+  if (node.failed() || inputs.size() == 1)
+    return node.set(inputs[0]);
+  node.set(node.make<ConcatOp>(inputs, node.attrs().integer("axis", axis)));
+}
+
+void padBy(Node &node, const Dims &pads, Dims axes, double value) {
+  Value x = node.input(0);
+  int64_t rank = rankOf(x);
+  std::string mode = node.stringAttr("mode", "constant");
+  if (mode != "constant")
+    return node.unsupported("mode '" + mode + "'");
+  if (axes.empty())
+    for (int64_t d = 0; d < rank; ++d)
+      axes.push_back(d);
+  if (!node.failed() && pads.size() != 2 * axes.size())
+    node.invalid("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+  Dims low(rank, 0), high(rank, 0);
+  for (size_t i = 0; i < axes.size() && !node.failed(); ++i) {
+    int64_t axis = node.axis(axes[i], rank);
+    if (node.failed())
+      return;
+    low[axis] = pads[i];
+    high[axis] = pads[axes.size() + i];
+    if (std::abs(low[axis]) > (int64_t(1) << 48) || std::abs(high[axis]) > (int64_t(1) << 48))
+      return node.invalid("pads are too large");
+  }
+  if (!node.failed())
+    node.set(node.make<PadOp>({x}, node.attrs().ints("low", low).ints("high", high).real("value", value)));
+}
+
+void pad(Node &node) {
+  Dims pads = node.constantInts(1, "pads"), axes = node.has(3) ? node.constantInts(3, "axes") : Dims();
+  padBy(node, pads, axes, node.has(2) ? node.constantFloat(2, "constant_value") : 0);
+}
+void padAttributes(Node &node) { padBy(node, node.intsAttr("pads"), {}, node.floatAttr("value", 0)); }
+
+//===-- sequences: only as far as exporters write them --------------------------===//
+
+/// torch.split: pieces of one size (scalar) or of given sizes.
+void splitToSequence(Node &node) {
+  Value x = node.input(0);
+  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(x));
+  if (node.failed())
+    return;
+  bool isScalar = !node.has(1) || rankOf(node.input(1)) == 0;
+  Dims sizes = node.has(1) ? node.constantInts(1, "split") : Dims{1};
+  if (node.failed())
+    return;
+  int64_t dim = dimsOf(x)[axis];
+  if (isScalar) {
+    int64_t size = sizes[0];
+    if (size < 1)
+      return node.invalid("split size is " + std::to_string(size));
+    if (dim / size > 65536)
+      return node.unsupported("into " + std::to_string(dim / size) + " pieces");
+    sizes.clear();
+    for (int64_t at = 0; at < dim; at += size)
+      sizes.push_back(std::min(size, dim - at));
+  }
+  auto parts = splitBy(node, x, axis, sizes);
+  // Without `split` the axis goes, unless keepdims.
+  if (!node.has(1) && node.intAttr("keepdims", 1) == 0)
+    for (Value &part : parts) {
+      Dims shape(dimsOf(part));
+      if (part)
+        shape.erase(shape.begin() + axis);
+      part = node.failed() ? part : node.reshape(part, shape);
+    }
+  if (!node.failed())
+    node.setSequence(parts);
+}
+
+void sequenceConstruct(Node &node) { node.setSequence(node.inputs()); }
+
+void sequenceAt(Node &node) {
+  auto values = node.sequence(0);
+  int64_t at = node.constantInt(1, "position"), count = values.size();
+  if (!node.failed() && (at < -count || at >= count))
+    node.invalid("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
+  if (!node.failed())
+    node.set(values[at < 0 ? at + count : at]);
+}
+
+void concatFromSequence(Node &node) {
+  llvm::SmallVector<Value> values(node.sequence(0));
+  if (!node.failed() && values.empty())
+    node.invalid("the sequence is empty");
+  if (node.failed())
+    return;
+  bool newAxis = node.intAttr("new_axis", 0) != 0;
+  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(values[0]) + newAxis);
+  if (node.failed())
+    return;
+  for (Value &value : values) {
+    Dims shape(dimsOf(value));
+    if (newAxis && axis <= static_cast<int64_t>(shape.size()))
+      shape.insert(shape.begin() + axis, 1);
+    value = node.reshape(value, shape);
+  }
+  node.set(node.make<ConcatOp>(values, node.attrs().integer("axis", axis)));
+}
+
+} // namespace
+
+void zc::importer::addSliceHandlers(HandlerTable &table) {
+  table.add("Slice", 1, 1, 1, sliceAttributes);
+  table.add("Slice", 10, 3, 5, slice);
+  table.add("Split", 2, 1, 1, split);
+  table.add("Split", 13, 1, 2, split);
+  table.add("Concat", 4, 1, -1, concat);
+  table.add("Pad", 2, 1, 1, padAttributes);
+  table.add("Pad", 11, 2, 4, pad);
+}
+
+void zc::importer::addSequenceHandlers(HandlerTable &table) {
+  table.add("SplitToSequence", 11, 1, 2, splitToSequence);
+  table.add("SequenceConstruct", 11, 1, -1, sequenceConstruct);
+  table.add("", "SequenceAt", {11, 2, 2, sequenceAt, true});
+  table.add("", "ConcatFromSequence", {11, 1, 1, concatFromSequence, true});
+}

@@ -1,0 +1,21 @@
+//===- Raise.h - the recognisers --------------------------------------------------===//
+//
+// One file per form. A recogniser starts at the last operation of the form and follows operands; operations that others
+// use as well stay in place, so a rewrite is never wrong, at most of no use.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace zc::importer {
+
+void addLinearPatterns(mlir::RewritePatternSet &patterns);
+void addActivationPatterns(mlir::RewritePatternSet &patterns);
+void addNormPatterns(mlir::RewritePatternSet &patterns);
+void addSoftmaxPatterns(mlir::RewritePatternSet &patterns);
+void addAttentionPatterns(mlir::RewritePatternSet &patterns);
+void addLossPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace zc::importer

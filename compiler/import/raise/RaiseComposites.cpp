@@ -1,0 +1,24 @@
+//===- RaiseComposites.cpp - the pass that runs the recognisers -----------------===//
+#include "compiler/import/Passes.h"
+#include "compiler/import/raise/Raise.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace zc {
+#define GEN_PASS_DEF_RAISECOMPOSITES
+#include "compiler/import/Passes.h.inc"
+} // namespace zc
+
+namespace {
+
+struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
+  void runOnOperation() override {
+    mlir::RewritePatternSet patterns(&getContext());
+    mlir::GreedyRewriteConfig config;
+    config.maxIterations = 64;
+    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns), config)))
+      getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,76 @@
+//===- zero-translate.cpp - between files and MLIR ------------------------------===//
+#include "compiler/import/Import.h"
+
+#include "mlir/IR/AsmState.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace llvm;
+
+static cl::OptionCategory category("zero-translate");
+static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("FILE"), cl::cat(category));
+static cl::opt<std::string> output("o", cl::desc("output file"), cl::init("-"), cl::cat(category));
+static cl::opt<bool> importOnnx("import-onnx", cl::desc("ONNX model to graph dialect"), cl::cat(category));
+static cl::list<std::string> dims("dim", cl::desc("NAME=N: size of a symbolic dimension"), cl::cat(category));
+static cl::opt<std::string> loss("loss", cl::desc("output to differentiate"), cl::cat(category));
+static cl::list<std::string> trainable("trainable", cl::desc("glob of initializers to train"), cl::cat(category));
+static cl::list<std::string> frozen("frozen", cl::desc("glob of initializers not to train"), cl::cat(category));
+static cl::opt<zc::importer::DropoutPolicy>
+    dropout("dropout", cl::desc("dropout policy"), cl::init(zc::importer::DropoutPolicy::asExported), cl::cat(category),
+            cl::values(clEnumValN(zc::importer::DropoutPolicy::asExported, "as-exported", "as the file says"),
+                       clEnumValN(zc::importer::DropoutPolicy::off, "off", "identity"),
+                       clEnumValN(zc::importer::DropoutPolicy::force, "force", "active wherever the ratio is not 0")));
+static cl::opt<bool> forwardOnly("forward-only", cl::desc("no loss, all outputs"), cl::cat(category));
+static cl::opt<bool> noRaise("no-raise", cl::desc("without the recognisers"), cl::cat(category));
+static cl::opt<bool> list("list-parameters", cl::desc("print the table of parameters instead"), cl::cat(category));
+static cl::opt<bool> locations("locations", cl::desc("print the nodes' names"), cl::cat(category));
+
+static int fail(const zc::Error &error) {
+  errs() << zc::render(error) << '\n';
+  return static_cast<int>(error.code);
+}
+
+static zc::Status readDims(zc::importer::ImportOptions &options) {
+  for (const std::string &text : dims) {
+    auto [name, size] = StringRef(text).rsplit('=');
+    int64_t value;
+    if (name.empty() || size.getAsInteger(10, value) || value < 1)
+      return zc::makeError(zc::Code::usage, 100, "'" + text + "' is not NAME=N with N >= 1", "--dim");
+    options.dims[name.str()] = value;
+  }
+  return {};
+}
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
+    return static_cast<int>(zc::Code::usage);
+  if (!importOnnx)
+    return fail(zc::makeError(zc::Code::usage, 100, "nothing to do", "", "give --import-onnx"));
+  zc::importer::ImportOptions options;
+  if (auto status = readDims(options); !status.ok())
+    return fail(status.error());
+  options.loss = loss;
+  options.trainable = trainable;
+  options.frozen = frozen;
+  options.dropout = dropout;
+  options.forwardOnly = forwardOnly;
+  options.raise = !noRaise;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = zc::importer::importOnnx(context, input, options);
+  if (!module.ok())
+    return fail(module.error());
+  std::error_code problem;
+  ToolOutputFile file(output, problem, sys::fs::OF_None);
+  if (problem)
+    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
+  if (list)
+    file.os() << zc::importer::listParameters(**module);
+  else
+    (**module).print(file.os(), mlir::OpPrintingFlags().enableDebugInfo(locations));
+  file.keep();
+  return 0;
+}
