@@ -3,26 +3,13 @@
 #include "runtime/exec/Job.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
+#include "test/runtime/AllocationCount.h"
 #include "test/runtime/TestPlan.h"
 
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <gtest/gtest.h>
-#include <new>
 
 using namespace zc;
-
-// Counts every allocation of this program, on all threads.
-static std::atomic<uint64_t> allocations{0};
-void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
-    return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -147,13 +134,13 @@ TEST(Executor, ASteadyStepAllocatesNothing) {
       ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(1)));
       ZC_RETURN_IF_ERROR(communicator.barrier());
       if (communicator.rank() == 0)
-        before = allocations.load();
+        before = test::allocations();
       ZC_RETURN_IF_ERROR(communicator.barrier());
       for (int64_t step = 2; step < 20; ++step)
         ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
       ZC_RETURN_IF_ERROR(communicator.barrier());
       if (communicator.rank() == 0)
-        after = allocations.load();
+        after = test::allocations();
       return communicator.barrier();
     }));
     EXPECT_GT(before.load(), 0u);
