@@ -17,20 +17,30 @@ namespace fs = std::filesystem;
 /// Bytes that pass through a broadcast at a time.
 static constexpr int64_t kChunk = 1 << 20;
 
-/// Every parameter, whole, in plan order. A piece that only one rank has goes to rank 0, which alone writes.
+/// By name, so that runs whose plans lay parameters out differently write the same file.
+static std::vector<const planpb::Parameter *> sortedParameters(const planpb::Plan &plan) {
+  std::vector<const planpb::Parameter *> sorted;
+  for (const planpb::Parameter &parameter : plan.parameters())
+    sorted.push_back(&parameter);
+  std::sort(sorted.begin(), sorted.end(), [](auto *a, auto *b) { return a->name() < b->name(); });
+  return sorted;
+}
+
+/// Every parameter, whole. A piece that only one rank has goes to rank 0, which alone writes.
 static Status saveWeights(RankExecutor &executor, Communicator &communicator, const std::string &path, int64_t step) {
   const planpb::Plan &plan = executor.plan();
+  const std::vector<const planpb::Parameter *> parameters = sortedParameters(plan);
   bool writes = communicator.rank() == 0;
   std::optional<io::SafetensorsWriter> writer;
   if (writes) {
     std::vector<io::SafetensorsWriter::Tensor> tensors;
     std::map<std::string, std::string> notes = {{"format", "pt"}, {"step", std::to_string(step)}};
-    for (const planpb::Parameter &parameter : plan.parameters()) {
-      TensorType type = typeOf(plan, parameter);
-      type.dtype = exactStore(plan, parameter).type;
-      tensors.push_back({parameter.name(), type});
-      for (const std::string &alias : parameter.tied())
-        notes["tied." + alias] = parameter.name();
+    for (const planpb::Parameter *parameter : parameters) {
+      TensorType type = typeOf(plan, *parameter);
+      type.dtype = exactStore(plan, *parameter).type;
+      tensors.push_back({parameter->name(), type});
+      for (const std::string &alias : parameter->tied())
+        notes["tied." + alias] = parameter->name();
     }
     auto created = io::SafetensorsWriter::create(path, std::move(tensors), notes);
     if (!created)
@@ -38,12 +48,12 @@ static Status saveWeights(RankExecutor &executor, Communicator &communicator, co
     writer = std::move(*created);
   }
   std::vector<char> chunk(size_t(kChunk), char(0));
-  for (const planpb::Parameter &parameter : plan.parameters()) {
-    Store store = exactStore(plan, parameter);
+  for (const planpb::Parameter *parameter : parameters) {
+    Store store = exactStore(plan, *parameter);
     int64_t size = sizeOf(store.type);
     auto *base = static_cast<const char *>(executor.slice(store.slice));
     for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
-      Piece piece = pieceOf(plan, parameter, store, owner);
+      Piece piece = pieceOf(plan, *parameter, store, owner);
       for (int64_t done = 0; done < piece.count * size; done += kChunk) {
         int64_t now = std::min(kChunk, piece.count * size - done);
         const char *from = base + piece.at * size + done;

@@ -210,4 +210,8 @@ class ZeroRun(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=1)
+    done = unittest.main(argv=[sys.argv[0]], exit=False).result
+    failed = len(done.failures) + len(done.errors)
+    sys.stderr.flush()
+    print(f"{done.testsRun - failed} passed, {failed} failed", flush=True)
+    sys.exit(failed > 0)

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Trained weights go out and come back: an exported model, compiled again, starts with the very loss the run would have had
+next; so does the original with the exported safetensors as --weights, and a run that is resumed. Where onnxruntime is
+installed it must open the export and give that loss within 1e-5."""
+import json, pathlib, shutil, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, same
+
+suite = Suite(__doc__)
+# The fixtures' 32 rows are eight steps; the ninth sees the rows of the first again.
+EPOCH = 8
+
+
+def onnxruntime_loss(model, data, rows):
+    import numpy, onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    raw = data.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header, arrays = json.loads(raw[8:8 + length]), {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        dtype = {"I64": numpy.int64, "F32": numpy.float32}[entry["dtype"]]
+        arrays[name] = numpy.frombuffer(raw[begin:end], dtype).reshape(entry["shape"])
+    names = [i.name for i in session.get_inputs()]
+    losses = [float(session.run(None, {n: arrays[n][r:r + 2] for n in names})[0]) for r in rows]
+    return sum(losses) / len(losses)
+
+
+def roundtrip(model, export, stage):
+    folder, name = suite.models / model, f"{model}-{export}"
+    data = ["-n", 2, "--data", folder / "inputs.safetensors"]
+    flags = ["--world-size", 2, "--zero-stage", stage, "--lr", "1e-2"]
+    # A copy, so that the export's external data has another folder to go to than the fixtures'.
+    source = suite.dir / name
+    source.mkdir()
+    for file in folder.glob(f"{export}.onnx*"):
+        shutil.copy(file, source / file.name)
+    plan = suite.compile(source / f"{export}.onnx", suite.dir / f"{name}.plan", *flags)
+    straight = suite.train(plan, suite.dir / f"{name}-straight", *data, "--steps", EPOCH + 2)
+    short = suite.dir / f"{name}-short"
+    suite.train(plan, short, *data, "--steps", EPOCH, "--save-every", 5)
+    expected = [straight[EPOCH]["loss"]]
+
+    exported = suite.dir / f"{name}-exported"
+    exported.mkdir()
+    suite.tool("zero-run", "export", short / "final", "--onnx", exported / "new.onnx")
+    again = suite.compile(exported / "new.onnx", suite.dir / f"{name}-again.plan", *flags)
+    got = suite.train(again, suite.dir / f"{name}-again", *data, "--steps", 1)
+    same("first loss of the exported model", [got[0]["loss"]], expected)
+
+    weights = suite.dir / f"{name}.safetensors"
+    suite.tool("zero-run", "export", short / "final", "--safetensors", weights)
+    got = suite.train(plan, suite.dir / f"{name}-weights", *data, "--steps", 1, "--weights", weights)
+    same("first loss with --weights", [got[0]["loss"]], expected)
+
+    resumed = suite.train(plan, short, *data, "--steps", EPOCH + 2, "--resume", "auto")
+    same("resumed losses", [m["loss"] for m in resumed], [m["loss"] for m in straight])
+    same("resumed weights", (short / "final/weights.safetensors").read_bytes(),
+         (suite.dir / f"{name}-straight/final/weights.safetensors").read_bytes())
+    try:
+        loss = onnxruntime_loss(exported / "new.onnx", folder / "inputs.safetensors", (0, 2))
+    except ImportError:
+        return "no onnxruntime here"
+    if abs(loss - expected[0]) > 1e-5 * abs(loss):
+        raise Case(f"onnxruntime gives {loss}, not {expected[0]}")
+    return f"onnxruntime {abs(loss - expected[0]) / loss:.0e}"
+
+
+suite.run([(f"{model}/{export}", lambda m=model, e=export, s=stage: roundtrip(m, e, s))
+           for stage, (model, export) in enumerate([("mlp", "dynamo20opt"), ("gpt2", "ts17"), ("llama", "dynamo18_external"),
+                                                    ("llama", "dynamo23opt_sdpa")])])
+suite.finish()

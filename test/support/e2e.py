@@ -1,0 +1,91 @@
+"""What the end-to-end scripts share: finding the tools and the fixtures, running a case, counting."""
+import argparse, concurrent.futures, json, os, pathlib, subprocess, sys, tempfile
+
+SKIPPED = 77
+MODELS = ("mlp", "gpt2", "llama")
+
+
+class Case(Exception):
+    """A case that failed, with what a person needs to see."""
+
+
+class Suite:
+    """Runs cases in parallel, prints one line each and `N passed, N failed` last."""
+
+    def __init__(self, description):
+        parser = argparse.ArgumentParser(description=description)
+        root = pathlib.Path(__file__).resolve().parents[2]
+        parser.add_argument("--bin", default=os.environ.get("ZC_BIN", root / "build/release/bin"), help="folder of the tools")
+        parser.add_argument("--shared", default=os.environ.get("ZC_SHARED", root.parent / "shared"), help="folder with models/")
+        parser.add_argument("--jobs", type=int, default=2)
+        parser.add_argument("--filter", default="", help="only cases whose name contains this")
+        parser.add_argument("-v", "--verbose", action="store_true", help="passed cases too, one line each")
+        self.args = parser.parse_args()
+        self.bin = pathlib.Path(self.args.bin).resolve()
+        self.models = pathlib.Path(self.args.shared).resolve() / "models"
+        if not self.models.is_dir():
+            print(f"no models in {self.models}")
+            sys.exit(SKIPPED)
+        self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-")
+        self.dir = pathlib.Path(self.temp.name)
+        self.passed = self.failed = 0
+
+    def exports(self, model):
+        """Exports that golden.json is valid for."""
+        all_exports = json.loads((self.models / model / "exports.json").read_text())["exports"]
+        return [name for name, export in all_exports.items() if export["golden"]]
+
+    def run(self, cases):
+        """cases: (name, function); a function returns a remark or raises Case."""
+        cases = [case for case in cases if self.args.filter in case[0]]
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            for (name, _), future in [(case, pool.submit(case[1])) for case in cases]:
+                try:
+                    remark = future.result() or ""
+                    self.passed += 1
+                    if self.args.verbose:
+                        print(f"ok    {name}  {remark}", flush=True)
+                except Exception as failure:  # a defect of a case is a failure of the case
+                    self.failed += 1
+                    text = str(failure) if isinstance(failure, Case) else repr(failure)
+                    print(f"FAIL  {name}  {text}", flush=True)
+
+    def finish(self):
+        self.temp.cleanup()
+        print(f"{self.passed} passed, {self.failed} failed")
+        sys.exit(0 if self.failed == 0 and self.passed > 0 else 1)
+
+    def tool(self, name, *args, code=0):
+        """stdout; the exit code must be `code`."""
+        command = [str(self.bin / name), *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600)
+        if done.returncode != code:
+            raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
+        return done.stdout
+
+    def compile(self, model, plan, *flags):
+        self.tool("zero-compile", model, *flags, "-o", plan)
+        return plan
+
+    def train(self, plan, out, *flags):
+        """Metrics, one dict per step."""
+        self.tool("zero-run", plan, "--out", out, "--quiet", *flags)
+        return [json.loads(line) for line in (pathlib.Path(out) / "metrics.jsonl").read_text().splitlines()]
+
+
+def close(name, got, expected, tolerance):
+    """Largest relative difference; raises where it is beyond the tolerance."""
+    if len(got) != len(expected):
+        raise Case(f"{name}: {len(got)} steps instead of {len(expected)}")
+    worst = 0.0
+    for step, (a, b) in enumerate(zip(got, expected), 1):
+        if a is None or not abs(a - b) <= tolerance * abs(b):
+            raise Case(f"{name} at step {step}: {a} instead of {b}")
+        worst = max(worst, abs(a - b) / abs(b))
+    return worst
+
+
+def same(name, got, expected):
+    if got != expected:
+        where = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), min(len(got), len(expected)))
+        raise Case(f"{name} differs from the first of its group, at {where}")
