@@ -27,9 +27,22 @@ static void buildProducts(GradientBuilder &on, Value g, Value lhs, Value rhs, bo
                         : on.make<MatmulOp>(lhs, g, Value(), !transLhs, false);
 }
 
+/// Whether the gradients with the leading dimensions of the result, before those are summed, are tensors at all.
+static bool productsFit(ArrayRef<int64_t> result, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
+  auto fits = [&](ArrayRef<int64_t> matrix) {
+    double elements = 1;
+    for (int64_t dim : llvm::concat<const int64_t>(result.drop_back(2), matrix.take_back(2)))
+      elements *= double(dim);
+    return elements < 0x1p48;
+  };
+  return fits(lhs) && fits(rhs);
+}
+
 ZC_GRADIENT(MatmulOp) {
   GradientBuilder on(builder, *this);
   Value g = resultGrads[0], lhs = getLhs(), rhs = getRhs();
+  if (!productsFit(shapeOf(getResult()), shapeOf(lhs), shapeOf(rhs)))
+    return emitOpError("has a gradient of 2^48 elements or more before it is summed over the broadcast dimensions");
   // A linear layer: all rows of the batch in one product each, instead of a batch of products and their sum.
   if (shapeOf(rhs).size() == 2 && !getTransLhs()) {
     g = flattenRows(on, g);

@@ -99,6 +99,10 @@ class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula
 }
 class Graph_ArithmeticOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_Tensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
+/// The same, folded for splats.
+class Graph_FoldedOp<string mnemonic, string formula> : Graph_ArithmeticOp<mnemonic, formula> {
+  let hasFolder = 1;
+}
 class Graph_CompareOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula>;
 class Graph_LogicOp<string mnemonic, string formula>
@@ -106,7 +110,7 @@ class Graph_LogicOp<string mnemonic, string formula>
 
 def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b">;
 def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
-def Graph_MulOp : Graph_ArithmeticOp<"mul", "a * b">;
+def Graph_MulOp : Graph_FoldedOp<"mul", "a * b">;
 def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)">;
 def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b">;
 def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;

@@ -114,10 +114,11 @@ ZC_INFER(PadOp) {
     if (entries != shape.size())
       return infer.error("[pad_c1] " + Twine(entries) + " entries for rank " + Twine(shape.size()));
   for (auto [dim, low, high] : llvm::zip(shape, adaptor.getLow(), adaptor.getHigh())) {
-    int64_t padded = 0;
-    if (llvm::AddOverflow(dim, low, padded) || llvm::AddOverflow(padded, high, padded) || padded < 0)
+    constexpr int64_t limit = int64_t(1) << 48; // keeps the sum, and the negated amounts of the gradient, representable
+    int64_t padded = std::abs(low / 2) + std::abs(high / 2) < limit ? dim + low + high : -1;
+    if (padded < 0)
       return infer.error("[pad_c2] dimension " + Twine(dim) + " padded by " + Twine(low) + " and " + Twine(high) +
-                         " is negative");
+                         " is negative or too large");
     dim = padded;
   }
   return infer.result(shape, elementOf(adaptor.getInput()));

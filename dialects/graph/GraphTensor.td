@@ -73,7 +73,7 @@ def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
 def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel]> {
   let summary = "surrounds with a constant; negative amounts crop";
   let description = [{
-    One entry per dimension (`pad_c1`); no dimension becomes negative (`pad_c2`).
+    One entry per dimension (`pad_c1`), of less than 2^48; no dimension becomes negative (`pad_c2`).
 
     ```mlir
     %y = graph.pad %x {low = array<i64: 0>, high = array<i64: 1>, value = -100.0 : f64} : (tensor<3xi64>) -> tensor<4xi64>

@@ -193,9 +193,19 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<3xf32>):
-  // expected-error @below {{[pad_c2] dimension 3 padded by -2 and -2 is negative}}
+  // expected-error @below {{[pad_c2] dimension 3 padded by -2 and -2 is negative or too large}}
   // expected-error @below {{failed to infer returned types}}
   %0 = graph.pad %x {low = array<i64: -2>, high = array<i64: -2>, value = 0.0 : f64} : (tensor<3xf32>) -> tensor<1xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<3xf32>):
+  // expected-error @below {{[pad_c2] dimension 3 padded by -9223372036854775808 and 9223372036854775807 is negative or too large}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.pad %x {low = array<i64: -9223372036854775808>, high = array<i64: 9223372036854775807>, value = 0.0 : f64} : (tensor<3xf32>) -> tensor<2xf32>
   graph.return
 }
 

@@ -45,6 +45,19 @@ graph.program @constants phase = micro inputs = [] {
 
 // -----
 
+// The product of the seed and a constant factor.
+// CHECK-LABEL: graph.program @factors
+graph.program @factors phase = micro inputs = [] {
+  %a = graph.constant dense<0.5> : tensor<f32>
+  %b = graph.constant dense<3.0> : tensor<2xf32>
+  // CHECK: %[[P:.*]] = graph.constant dense<1.500000e+00> : tensor<2xf32>
+  // CHECK-NEXT: graph.return %[[P]]
+  %0 = graph.mul %a, %b : (tensor<f32>, tensor<2xf32>) -> tensor<2xf32>
+  graph.return %0 : tensor<2xf32>
+}
+
+// -----
+
 // Rounding to bf16 and back is no identity.
 // CHECK-LABEL: graph.program @rounding
 graph.program @rounding phase = micro inputs = ["x"] {

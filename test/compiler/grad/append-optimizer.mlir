@@ -1,0 +1,34 @@
+// RUN: zero-opt %s --append-optimizer="rule=adamw lr=6e-4 beta2=0.75 max-norm=1 no-decay=*.bias,ln_?.*" | FileCheck %s
+// RUN: zero-opt %s --append-optimizer="rule=sgd weight-decay=0.5" | FileCheck %s --check-prefix=SGD
+// RUN: not zero-opt %s --append-optimizer="beta1=1.5" 2>&1 | FileCheck %s --check-prefix=BETA
+// RUN: not zero-opt %s --append-optimizer='no-decay=a\' 2>&1 | FileCheck %s --check-prefix=GLOB
+// RUN: not zero-opt %s --append-optimizer --append-optimizer 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not zero-opt %s --append-optimizer="rule=lion" 2>&1 | FileCheck %s --check-prefix=RULE
+
+// BETA: error: optimizer option 'beta1' is 1.500000e+00, outside [0, 1)
+// GLOB: error: no-decay glob 'a\':
+// TWICE: error: 'graph.program' op is there already: append-optimizer runs once
+// RULE: Cannot find option named 'lion'
+
+// CHECK: module attributes {zc.lr = 6.000000e-04 : f64}
+graph.parameter @w : tensor<4xf32> role = trainable
+graph.parameter @h.bias : tensor<4xf32> role = trainable
+graph.parameter @ln_1.weight : tensor<4xf32> role = trainable
+graph.parameter @marked : tensor<4xf32> role = trainable {no_decay}
+graph.parameter @fixed : tensor<4xf32> role = frozen
+graph.program @micro phase = micro inputs = [] {
+  graph.return
+}
+// CHECK-LABEL: graph.program @update phase = update inputs = [] {
+// CHECK-NEXT: %{{.*}}, %[[F:.*]] = graph.clip_factor {max_norm = 1.000000e+00 : f64}
+// CHECK-NEXT: graph.update @w, %[[F]] rule = adamw {beta1 = 9.000000e-01 : f64, beta2 = 7.500000e-01 : f64, eps = 1.000000e-08 : f64, momentum = {{.*}}, weight_decay = 1.000000e-02 : f64}
+// CHECK-NEXT: graph.update @h.bias, {{.*}} weight_decay = 0.000000e+00
+// CHECK-NEXT: graph.update @ln_1.weight, {{.*}} weight_decay = 0.000000e+00
+// CHECK-NEXT: graph.update @marked, {{.*}} weight_decay = 0.000000e+00
+// CHECK-NEXT: graph.return
+
+// SGD: module attributes {zc.lr = 1.000000e-03 : f64}
+// SGD-LABEL: graph.program @update
+// SGD-NEXT: graph.clip_factor : tensor<f32>
+// SGD-NEXT: graph.update @w, {{.*}} rule = sgd {{.*}} weight_decay = 5.000000e-01
+// SGD: graph.update @marked, {{.*}} weight_decay = 0.000000e+00

@@ -1,0 +1,86 @@
+// RUN: zero-opt %s --convert-precision=to=bf16 --split-input-file | FileCheck %s
+// RUN: zero-opt %s --convert-precision=to=fp32 --split-input-file | FileCheck %s --check-prefix=SAME
+// SAME-NOT: bf16
+
+// CHECK: graph.parameter @w : tensor<4x4xbf16> role = trainable {source = #graph.source<"m.onnx", 0, 64, f32>}
+graph.parameter @w : tensor<4x4xf32> role = trainable {source = #graph.source<"m.onnx", 0, 64, f32>}
+// CHECK: graph.parameter @frozen : tensor<4xbf16> role = frozen
+graph.parameter @frozen : tensor<4xf32> role = frozen
+// CHECK: graph.parameter @inv_freq : tensor<4xf32> role = buffer
+graph.parameter @inv_freq : tensor<4xf32> role = buffer
+
+// Float inputs and parameters are narrow; tables of constants, statistics and the loss are not.
+// CHECK-LABEL: graph.program @micro
+graph.program @micro phase = micro inputs = ["x", "labels"] {
+// CHECK: ^bb0(%[[X0:.*]]: tensor<2x4xf32>, %[[LABELS:.*]]: tensor<2xi64>)
+^bb0(%x: tensor<2x4xf32>, %labels: tensor<2xi64>):
+  // CHECK: %[[X:.*]] = graph.cast %[[X0]] {to = bf16}
+  // CHECK: %[[W:.*]] = graph.read @w : tensor<4x4xbf16>
+  %w = graph.read @w : tensor<4x4xf32>
+  // CHECK: %[[S:.*]] = graph.read @frozen : tensor<4xbf16>
+  %s = graph.read @frozen : tensor<4xf32>
+  // CHECK: %[[FREQ:.*]] = graph.read @inv_freq : tensor<4xf32>
+  // CHECK: %[[COS:.*]] = graph.cos %[[FREQ]] : (tensor<4xf32>) -> tensor<4xf32>
+  %freq = graph.read @inv_freq : tensor<4xf32>
+  %cos = graph.cos %freq : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: graph.rms_norm %[[X]], %[[S]] {{.*}} -> (tensor<2x4xbf16>, tensor<2xf32>)
+  %n, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
+  // CHECK: %[[Y:.*]] = graph.matmul {{.*}} -> tensor<2x4xbf16>
+  %y = graph.matmul %n, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  // One cast serves both users of the table.
+  // CHECK: %[[TABLE:.*]] = graph.cast %[[COS]] {to = bf16}
+  // CHECK: %[[Z:.*]] = graph.mul %[[Y]], %[[TABLE]]
+  // CHECK: graph.add %[[Z]], %[[TABLE]]
+  %z = graph.mul %y, %cos : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  %q = graph.add %z, %cos : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  // CHECK: %[[LOSS:.*]], %{{.*}} = graph.cross_entropy {{.*}} : (tensor<2x4xbf16>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
+  %loss, %lse = graph.cross_entropy %q, %labels {ignore_index = -100 : i64} : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
+  // CHECK: %[[HALF:.*]] = graph.constant dense<5.000000e-01> : tensor<f32>
+  // CHECK: %[[SCALED:.*]] = graph.mul %[[LOSS]], %[[HALF]] : (tensor<f32>, tensor<f32>)
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %scaled = graph.mul %loss, %half : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // What is returned keeps its type.
+  // CHECK: %[[LOGITS:.*]] = graph.cast %{{.*}} {to = f32}
+  // CHECK: graph.return %[[SCALED]], %[[LOGITS]] : tensor<f32>, tensor<2x4xf32>
+  graph.return %scaled, %q : tensor<f32>, tensor<2x4xf32>
+}
+
+// -----
+
+// A mean over everything is summed in f32; what is computed from it stays wide, and pulls narrow operands up.
+
+// CHECK-LABEL: graph.program @wide
+graph.program @wide phase = micro inputs = ["x", "y"] {
+^bb0(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>):
+  // CHECK: %[[D:.*]] = graph.sub {{.*}} -> tensor<2x3xbf16>
+  // CHECK: %[[WIDE:.*]] = graph.cast %[[D]] {to = f32}
+  // CHECK: %[[M:.*]] = graph.reduce_mean %[[WIDE]] {{.*}} -> tensor<f32>
+  %d = graph.sub %x, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %m = graph.reduce_mean %d {axes = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<f32>
+  // CHECK: %[[P:.*]] = graph.mul %[[M]], %[[WIDE]] {{.*}} -> tensor<2x3xf32>
+  %p = graph.mul %m, %d : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // A cast to f32 of the model is one to bf16 now.
+  // CHECK: graph.cast %[[D]] {to = bf16} : (tensor<2x3xbf16>) -> tensor<2x3xbf16>
+  %c = graph.cast %d {to = f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  graph.return %m, %p : tensor<f32>, tensor<2x3xf32>
+}
+
+// -----
+
+// Buffers are assigned in f32; integers and bools are left alone.
+
+graph.parameter @mean : tensor<3xf32> role = buffer
+// CHECK-LABEL: graph.program @buffers
+graph.program @buffers phase = micro inputs = ["x", "i"] {
+^bb0(%x: tensor<3xf32>, %i: tensor<3xi64>):
+  // CHECK: %[[E:.*]] = graph.exp {{.*}} -> tensor<3xbf16>
+  %e = graph.exp %x : (tensor<3xf32>) -> tensor<3xf32>
+  // CHECK: graph.less {{.*}} : (tensor<3xbf16>, tensor<3xbf16>) -> tensor<3xi1>
+  %l = graph.less %e, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+  // CHECK: graph.add {{.*}} : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
+  %j = graph.add %i, %i : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
+  // CHECK: %[[F:.*]] = graph.cast %[[E]] {to = f32}
+  // CHECK: graph.assign @mean, %[[F]] : tensor<3xf32>
+  graph.assign @mean, %e : tensor<3xf32>
+  graph.return %l, %j : tensor<3xi1>, tensor<3xi64>
+}
