@@ -17,7 +17,8 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   addPlain(*plain);
   cpu::Overlay overlay(registry, plain);
   for (auto add : {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax,
-                   cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce})
+                   cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention,
+                   cpu::addFastMove, cpu::addFastGather, cpu::addFastMetrics})
     add(overlay);
 }
 

@@ -278,5 +278,89 @@ TEST(Fast, optimizers) {
       });
 }
 
+struct AttentionCase {
+  Ints query, key, value, mask; ///< no mask: empty
+  DType maskType;
+  bool causal;
+};
+
+TEST(Fast, attentionAndGradient) {
+  for (const AttentionCase &row :
+       {AttentionCase{{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}, {}, false},
+        AttentionCase{{2, 3, 33, 16}, {2, 3, 33, 16}, {2, 3, 33, 16}, {}, {}, true},
+        AttentionCase{{1, 4, 150, 8}, {1, 2, 150, 8}, {1, 2, 150, 12}, {}, {}, true},
+        AttentionCase{{2, 2, 5, 8}, {2, 1, 9, 8}, {2, 1, 9, 8}, {2, 1, 5, 9}, DType::boolean, false},
+        AttentionCase{{1, 2, 140, 8}, {1, 2, 40, 8}, {1, 2, 40, 8}, {1, 1, 1, 40}, DType::f32, true},
+        AttentionCase{{1, 2, 7, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}, {1, 2, 7, 1}, DType::f32, false},
+        AttentionCase{{0, 2, 7, 8}, {0, 2, 7, 8}, {0, 2, 7, 8}, {}, {}, false}})
+    forFastTypes([&](DType type) {
+      Value q = random(type, row.query, 1), k = random(type, row.key, 2), v = random(type, row.value, 3);
+      Value y({type, {row.query[0], row.query[1], row.query[2], row.value[3]}});
+      Value lse({DType::f32, {row.query[0], row.query[1], row.query[2]}});
+      Attributes attributes = {{"scale", 0.3}};
+      if (row.causal)
+        attributes["causal"] = kOne;
+      Call forward{"attention", {q, k, v}, {y, lse}, attributes};
+      if (!row.mask.empty())
+        forward.inputs.push_back(row.maskType == DType::boolean ? uniform({DType::boolean, row.mask}, 4, 0, 2)
+                                                                : random(DType::f32, row.mask, 4, -2, 2));
+      expectFastMatches(forward, 2e-6);
+      auto results = run(forward);
+      Call backward{"attention_grad",
+                    {random(type, y.type.dims, 5), q, k, v, (*results)[0], (*results)[1]},
+                    {Value(q.type), Value(k.type), Value(v.type)},
+                    attributes};
+      if (!row.mask.empty())
+        backward.inputs.push_back(forward.inputs[3]);
+      expectFastMatches(backward, 1e-5);
+    });
+}
+
+TEST(Fast, attentionMasksWholeRows) {
+  Value q = random(DType::f32, {1, 1, 3, 4}, 1), mask = boolean({1, 1, 3, 3}, {1, 0, 1, 0, 0, 0, 1, 1, 1});
+  Call forward{"attention", {q, q, q, mask}, {Value(q.type), Value({DType::f32, {1, 1, 3}})}, {{"scale", 1.0}}};
+  expectFastMatches(forward, 1e-6);
+  auto results = run(forward, false);
+  ASSERT_TRUE(results.ok());
+  EXPECT_EQ((*results)[1].get(1), -kInfinity);
+  Call backward{"attention_grad",
+                {q, q, q, q, (*results)[0], (*results)[1], mask},
+                {Value(q.type), Value(q.type), Value(q.type)},
+                {{"scale", 1.0}}};
+  expectFastMatches(backward, 1e-6);
+}
+
+TEST(Fast, moves) {
+  struct Row {
+    Ints in, permutation, out;
+  };
+  for (const Row &row :
+       {Row{{1}, {0}, {1}}, Row{{70, 33}, {1, 0}, {33, 70}}, Row{{2, 9, 3, 8}, {0, 2, 1, 3}, {2, 3, 9, 8}},
+        Row{{2, 65, 3, 40}, {0, 2, 3, 1}, {2, 3, 40, 65}}, Row{{3, 4, 5}, {2, 1, 0}, {5, 4, 3}},
+        Row{{0, 4}, {1, 0}, {4, 0}}, Row{{100, 1, 200}, {2, 1, 0}, {200, 1, 100}},
+        Row{{6, 7, 40}, {1, 0, 2}, {7, 6, 40}}})
+    for (DType type : {DType::f32, DType::bf16, DType::i64, DType::u8})
+      expectFastMatches({"transpose",
+                         {random(type, row.in, 1, 0, 200)},
+                         {Value({type, row.out})},
+                         {{"permutation", row.permutation}}},
+                        0);
+  expectFastMatches({"expand", {random(DType::f32, {3, 1, 50}, 1)}, {Value({DType::f32, {2, 3, 40, 50}})}}, 0);
+  expectFastMatches({"expand", {random(DType::f32, {3, 1}, 1)}, {Value({DType::f32, {3, 70}})}}, 0);
+  expectFastMatches({"copy", {random(DType::f32, {9999}, 1)}, {Value({DType::f32, {9999}})}}, 0);
+}
+
+TEST(Fast, gathers) {
+  for (int64_t axis : {0, 1})
+    forFastTypes([&](DType type) {
+      Ints data = {30, 50}, out = axis == 0 ? Ints{9, 7, 50} : Ints{30, 9, 7};
+      double bound = static_cast<double>(data[static_cast<size_t>(axis)]);
+      Value indices = uniform({DType::i64, {9, 7}}, 1, -bound, bound);
+      Attributes attributes = {{"axis", axis}};
+      expectFastMatches({"gather", {random(type, data, 2), indices}, {Value({type, out})}, attributes}, 0);
+      expectFastMatches({"gather_grad", {random(type, out, 3), indices}, {Value({type, data})}, attributes}, 1e-6);
+    });
+}
+
 } // namespace
 } // namespace zc::test

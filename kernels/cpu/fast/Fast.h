@@ -72,5 +72,9 @@ void addFastSoftmax(Overlay &overlay);
 void addFastNorm(Overlay &overlay);
 void addFastElementwise(Overlay &overlay);
 void addFastReduce(Overlay &overlay);
+void addFastAttention(Overlay &overlay);
+void addFastMove(Overlay &overlay);
+void addFastGather(Overlay &overlay);
+void addFastMetrics(Overlay &overlay);
 
 } // namespace zc::cpu

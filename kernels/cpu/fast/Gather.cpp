@@ -1,0 +1,127 @@
+// gather and gather_grad (embedding lookup): rows copied on threads; the gradient writes each row of the table once,
+// with its slices added in index order, whichever thread has the row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Gather.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+void addRowF32(float *sum, const float *x, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+    storePart(hn::Add(loadPart(sum + i, c), loadPart(x + i, c)), sum + i, c);
+  });
+}
+void addRowBf16(float *sum, const Bf16 *x, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+    storePart(hn::Add(loadPart(sum + i, c), loadPart(x + i, c)), sum + i, c);
+  });
+}
+void narrowRow(const float *sum, Bf16 *y, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(sum + i, c), y + i, c); });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/Chains.h"
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(addRowF32);
+HWY_EXPORT(addRowBf16);
+HWY_EXPORT(narrowRow);
+
+namespace {
+
+/// All indices in [-n, n), or the first bad one's error: checked before any thread starts.
+template <typename I> Status checkIndices(const KernelSpec &spec, const GatherShape &s, const I *indices) {
+  for (int64_t i = 0; i < s.count; ++i)
+    if (indices[i] < -s.n || indices[i] >= s.n)
+      return outOfRange(spec, "index", indices[i], -s.n, s.n);
+  return Status::success();
+}
+
+Prepared prepareGather(const KernelSpec &spec) {
+  Result<GatherShape> read = readGather(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  int threads = threadsFor(spec.threads, read->outer * read->count * read->inner);
+  return withIndex(read->index, [&](auto tag) {
+    using I = TypeOf<decltype(tag)>;
+    return makeKernel([spec, s = *read, threads,
+                       row = read->inner * sizeOf(read->dtype)](void *const *operands, const StepContext &) -> Status {
+      const I *indices = as<I>(operands[1]);
+      ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
+      parallelParts(threads, s.outer * s.count, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t t = begin; t < end && row; ++t) {
+          int64_t o = t / s.count, at = indices[t % s.count];
+          std::memcpy(as<char>(operands[2]) + t * row,
+                      as<char>(operands[0]) + (o * s.n + (at < 0 ? at + s.n : at)) * row, static_cast<size_t>(row));
+        }
+      });
+      return Status::success();
+    });
+  });
+}
+
+/// One row of the table. fp32 sums in place; bf16 in `scratch`, rounded once.
+void sumRow(const Chains &chains, int64_t row, const float *source, float *target, int64_t inner, float *) {
+  std::memset(target, 0, static_cast<size_t>(inner) * sizeof(float));
+  for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
+    HWY_DYNAMIC_DISPATCH(addRowF32)(target, source + i * inner, inner);
+}
+void sumRow(const Chains &chains, int64_t row, const Bf16 *source, Bf16 *target, int64_t inner, float *scratch) {
+  if (chains.first(row) < 0) {
+    std::memset(static_cast<void *>(target), 0, static_cast<size_t>(inner) * sizeof(Bf16));
+    return;
+  }
+  std::memset(scratch, 0, static_cast<size_t>(inner) * sizeof(float));
+  for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
+    HWY_DYNAMIC_DISPATCH(addRowBf16)(scratch, source + i * inner, inner);
+  HWY_DYNAMIC_DISPATCH(narrowRow)(scratch, target, inner);
+}
+
+Prepared prepareGatherGrad(const KernelSpec &spec) {
+  Result<GatherShape> read = readGather(spec, 2, 0);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype))
+    return decline();
+  int threads = threadsFor(spec.threads, read->outer * read->n * read->inner);
+  return withIndex(read->index, [&](auto indexTag) {
+    return withFast(read->dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return makeKernel([spec, s = *read, threads, chains = Chains(read->n, read->count),
+                         scratch = std::vector<float>(static_cast<size_t>(read->inner * threads))](
+                            void *const *operands, const StepContext &) mutable -> Status {
+        const I *indices = as<I>(operands[1]);
+        ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
+        chains.clear();
+        for (int64_t i = s.count; i-- > 0;)
+          chains.add(indices[i] < 0 ? indices[i] + s.n : indices[i], i);
+        parallelParts(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int part) {
+          for (int64_t t = begin; t < end; ++t)
+            sumRow(chains, t % s.n, as<T>(operands[0]) + t / s.n * s.count * s.inner, as<T>(operands[2]) + t * s.inner,
+                   s.inner, scratch.data() + s.inner * part);
+        });
+        return Status::success();
+      });
+    });
+  });
+}
+
+} // namespace
+
+void addFastGather(Overlay &overlay) {
+  overlay.add("gather", prepareGather);
+  overlay.add("gather_grad", prepareGatherGrad);
+}
+
+} // namespace zc::cpu
+#endif

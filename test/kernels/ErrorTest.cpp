@@ -1,0 +1,78 @@
+// What a corrupt plan can ask for, and what bad data can hold: an error that names it, on both versions of a kernel.
+#include "test/kernels/KernelTest.h"
+
+namespace zc::test {
+namespace {
+
+void expectError(const Call &call, Code code, const std::string &part) {
+  for (bool plain : {true, false}) {
+    SCOPED_TRACE(call.name + (plain ? " plain" : " fast"));
+    auto outputs = run(call, plain);
+    ASSERT_FALSE(outputs.ok());
+    EXPECT_EQ(outputs.error().code, code);
+    EXPECT_NE(outputs.error().message.find(part), std::string::npos) << outputs.error().message;
+  }
+}
+
+TEST(Errors, specsThatKernelsDoNotTake) {
+  Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6}), y({DType::f32, {2, 3}}), i = i64({2}, {0, 1});
+  using Ints = std::vector<int64_t>;
+  for (const Call &call :
+       std::vector<Call>{{"add", {x}, {y}},
+                         {"add", {x, i}, {y}},
+                         {"add", {x, f32({2}, {1, 2})}, {y}},
+                         {"gelu", {x}, {Value({DType::bf16, {2, 3}})}},
+                         {"matmul", {x, x}, {y}},
+                         {"matmul", {x, f32({3, 2}, {1, 2, 3, 4, 5, 6}), x}, {Value({DType::f32, {2, 2}})}},
+                         {"transpose", {x}, {y}, {{"permutation", Ints{0, 0}}}},
+                         {"slice", {x}, {y}, {{"offsets", Ints{0, 1}}, {"strides", Ints{1, 1}}}},
+                         {"gather", {x, i}, {y}, {{"axis", int64_t{5}}}},
+                         {"softmax", {x}, {y}, {{"axis", int64_t{2}}}},
+                         {"layer_norm", {x, x}, {y, y, y}, {{"axis", int64_t{1}}}},
+                         {"cross_entropy", {x, x}, {y, y}},
+                         {"attention", {x, x, x}, {y, y}},
+                         {"reduce_sum", {x}, {y}, {{"axes", Ints{7}}}},
+                         {"adamw", {x, x}, {y}},
+                         {"norm_partial", {x}, {Value({DType::i64, {24}})}},
+                         {"constant", {}, {y}, {{"data", std::string("abc")}}},
+                         {"fill_gaps", {}, {y}, {{"gaps", Ints{5, 2}}}},
+                         {"copy", {x}, {Value({DType::f32, {7}})}},
+                         {"dropout", {x}, {y, Value({DType::boolean, {2, 3}})}, {{"ratio", 1.5}}}})
+    expectError(call, Code::corrupt, "plan asks kernel '" + call.name + "'");
+  expectError({"no_such", {x}, {y}}, Code::corrupt, "'no_such'");
+  expectError({"sqrt", {}, {}}, Code::corrupt, "'sqrt'");
+}
+
+TEST(Errors, labelsAndIndicesOutOfRange) {
+  TensorType scalar{DType::f32, {}}, rows{DType::f32, {2}};
+  Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
+  for (double bad : {3.0, -1.0, 9e15}) {
+    Value labels = i64({2}, {0, bad});
+    std::string name = std::to_string(static_cast<int64_t>(bad));
+    expectError({"cross_entropy", {x, labels}, {Value(scalar), Value(rows)}}, Code::badInput, "label " + name + " ");
+    expectError({"cross_entropy_grad", {f32({}, {1}), x, labels, f32({2}, {0, 0})}, {Value(x.type)}}, Code::badInput,
+                "[0, 3)");
+  }
+  for (double bad : {2.0, -3.0}) {
+    Value indices = i64({1}, {bad});
+    Attributes axis = {{"axis", int64_t{0}}};
+    expectError({"gather", {x, indices}, {Value({DType::f32, {1, 3}})}, axis}, Code::badInput, "[-2, 2)");
+    expectError({"gather_grad", {f32({1, 3}, {1, 2, 3}), indices}, {Value(x.type)}, axis}, Code::badInput, "index");
+    Value elements = i64({1, 3}, {0, bad, 0}), three({DType::f32, {1, 3}});
+    expectError({"gather_elements", {x, elements}, {three}, axis}, Code::badInput, "index");
+    expectError({"gather_elements_grad", {f32({1, 3}, {1, 2, 3}), elements}, {Value(x.type)}, axis}, Code::badInput,
+                "index");
+    Value tuple = i64({1, 1}, {bad});
+    expectError({"gather_nd", {x, tuple}, {three}}, Code::badInput, "index");
+    expectError({"gather_nd_grad", {f32({1, 3}, {1, 2, 3}), tuple}, {Value(x.type)}}, Code::badInput, "index");
+  }
+}
+
+/// Every kernel of the registry is a graph operation or documented, and both versions have the same names.
+TEST(Registry, bothVersionsHaveTheSameKernels) {
+  EXPECT_EQ(registry(true).names(), registry(false).names());
+  EXPECT_EQ(registry(true).names().size(), 79u);
+}
+
+} // namespace
+} // namespace zc::test

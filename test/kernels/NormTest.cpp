@@ -1,0 +1,76 @@
+// Norm accumulators: right, and the same whatever was summed first.
+#include "kernels/cpu/NormSum.h"
+#include "test/kernels/KernelTest.h"
+
+namespace zc::test {
+namespace {
+
+const Attributes kFirst = {{"first", int64_t{1}}};
+
+Value accumulator() { return Value({DType::i64, {24}}); }
+
+/// The accumulator after parts of `x` in this order of cuts.
+Value accumulate(const Value &x, const std::vector<std::pair<int64_t, int64_t>> &parts, bool plain, int threads) {
+  Value acc = accumulator();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    auto [begin, end] = parts[p];
+    Value part({x.type.dtype, {end - begin}}, p % 5);
+    for (int64_t i = begin; i < end; ++i)
+      part.set(static_cast<size_t>(i - begin), x.get(static_cast<size_t>(i)));
+    auto outputs = run({"norm_partial", {part}, {acc}, p == 0 ? kFirst : Attributes{}, threads}, plain);
+    EXPECT_TRUE(outputs.ok());
+    acc = (*outputs)[0];
+  }
+  return acc;
+}
+
+TEST(Norm, sumEqualsLongDouble) {
+  for (double scale : {1.0, 1e-20, 1e18}) {
+    Value x = uniform({DType::f32, {64 * 500}}, 1, -scale, scale);
+    long double sum = 0;
+    for (size_t i = 0; i < x.size(); ++i)
+      sum += static_cast<long double>(x.get(i)) * x.get(i);
+    Value acc = accumulate(x, {{0, 64 * 500}}, true, 1);
+    double value = cpu::normValue(static_cast<const int64_t *>(acc.data()));
+    EXPECT_NEAR(value / static_cast<double>(sum), 1, 1e-14);
+  }
+}
+
+TEST(Norm, cutsThreadsAndVersionsDoNotMatter) {
+  for (DType type : {DType::f32, DType::bf16}) {
+    int64_t n = 64 * 400;
+    Value x = uniform({type, {n}}, 1, -1, 1);
+    for (size_t i = 0; i < x.size(); i += 97)
+      x.set(i, x.get(i) * 1e-12);
+    Value whole = accumulate(x, {{0, n}}, true, 1);
+    EXPECT_TRUE(accumulate(x, {{0, n}}, false, 2) == whole);
+    EXPECT_TRUE(accumulate(x, {{0, n}}, false, 3) == whole);
+    EXPECT_TRUE(accumulate(x, {{64 * 300, n}, {0, 64}, {64, 64 * 300}}, false, 2) == whole);
+    EXPECT_TRUE(accumulate(x, {{64, 64 * 7}, {64 * 7, n}, {0, 64}}, true, 1) == whole);
+    // Sums of ranks' accumulators finish alike in any order.
+    Value a = accumulate(x, {{0, 64 * 77}}, false, 1), b = accumulate(x, {{64 * 77, n}}, false, 1), sum = accumulator();
+    for (size_t i = 0; i < 24; ++i)
+      static_cast<int64_t *>(sum.data())[i] =
+          static_cast<const int64_t *>(a.data())[i] + static_cast<const int64_t *>(b.data())[i];
+    Value scalar({DType::f32, {}});
+    auto one = run({"norm_finish", {whole}, {scalar, scalar}}), two = run({"norm_finish", {sum}, {scalar, scalar}});
+    ASSERT_TRUE(one.ok() && two.ok());
+    EXPECT_TRUE((*one)[0] == (*two)[0]);
+  }
+}
+
+TEST(Norm, finishClipsAsTorch) {
+  Value x = f32({64}, std::vector<double>(64, 0.5)), scalar({DType::f32, {}}); // norm 4
+  Value acc = accumulate(x, {{0, 64}}, true, 1);
+  expectOutputs({"norm_finish", {acc}, {scalar, scalar}}, {{4}, {1}});
+  expectOutputs({"norm_finish", {acc}, {scalar, scalar}, {{"max_norm", 1.0}}}, {{4}, {1 / (4 + 1e-6)}}, 1e-7);
+  expectOutputs({"norm_finish", {acc}, {scalar, scalar}, {{"max_norm", 100.0}}}, {{4}, {1}});
+  for (double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    x.set(17, bad);
+    Value wrong = accumulate(x, {{0, 64}}, false, 1);
+    expectOutputs({"norm_finish", {wrong}, {scalar, scalar}, {{"max_norm", 1.0}}}, {{std::nan("")}, {std::nan("")}});
+  }
+}
+
+} // namespace
+} // namespace zc::test
