@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -34,6 +35,15 @@ private:
   std::vector<TraceEvent> events;
   uint64_t count = 0;
 };
+
+/// Libraries behind kernels may throw; nothing may leave a queue's thread.
+Status runKernel(const PreparedStep &step, const StepContext &context) {
+  try {
+    return step.kernel->run(step.operands, context);
+  } catch (const std::exception &exception) {
+    return makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
+  }
+}
 
 /// What both devices have in common; they differ in who runs the steps of a section when.
 class BaseExecutor : public RankExecutor {
@@ -82,7 +92,7 @@ protected:
   Status execute(const PreparedStep &step, uint32_t section, unsigned queue, const StepContext &context) {
     TraceRing &ring = rings[queue];
     int64_t begin = ring.isOn() ? now() : 0;
-    Status status = step.kernel->run(step.operands, context);
+    Status status = runKernel(step, context);
     if (ring.isOn())
       ring.add({begin, now(), context.step, static_cast<uint32_t>(context.micro), step.index,
                 static_cast<uint8_t>(section), static_cast<uint8_t>(queue)});

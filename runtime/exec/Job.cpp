@@ -2,10 +2,28 @@
 
 #include "runtime/comm/Inproc.h"
 
+#include <exception>
+#include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace zc {
+
+namespace {
+
+/// Nothing may leave a rank's thread; what arrives here is mostly memory that was not to be had.
+Status runMain(const RankMain &main, Communicator &communicator) {
+  try {
+    return main(communicator);
+  } catch (const std::bad_alloc &) {
+    return makeError(Code::budget, 655, "out of memory on rank " + std::to_string(communicator.rank()));
+  } catch (const std::exception &exception) {
+    return makeError(Code::internal, 656, std::string("a rank threw: ") + exception.what());
+  }
+}
+
+} // namespace
 
 Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
   std::unique_ptr<InprocGroup> group = InprocGroup::create(worldSize, ranksPerNode);
@@ -14,7 +32,7 @@ Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
     ends.push_back(group->communicator(rank));
   std::vector<Status> results(static_cast<size_t>(worldSize));
   auto runRank = [&](size_t rank) {
-    results[rank] = main(*ends[rank]);
+    results[rank] = runMain(main, *ends[rank]);
     if (!results[rank].ok())
       ends[rank]->abort(results[rank].error());
     ends[rank].reset(); // whoever still waits for this rank learns that it is gone

@@ -33,6 +33,7 @@
 //   step_c1      known queue; kernel and node are strings
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
+//   step_c4      at most 4096 operands and 256 attributes
 //   operand_c1   slice, type in range; known access
 //   operand_c2   inside its slice on every rank
 //   operand_c3   offset and stride are multiples of the element's bytes

@@ -14,6 +14,8 @@ namespace zc::verify {
 namespace {
 
 constexpr uint32_t kMaxDistance = 1u << 20;
+constexpr int kMaxOperands = 4096; // pairs of operands and of attributes are compared
+constexpr int kMaxAttributes = 256;
 
 std::string str(uint64_t n) { return std::to_string(n); }
 
@@ -114,6 +116,11 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
                     str(static_cast<uint64_t>(plan.strings_size())) + " strings");
   if (!planpb::Queue_IsValid(step.queue()))
     return fail(502, "step_c1", "is on unknown queue " + std::to_string(step.queue()));
+  // step_c4
+  if (step.operands_size() > kMaxOperands || step.attributes_size() > kMaxAttributes)
+    return fail(525, "step_c4",
+                "has " + str(static_cast<uint64_t>(step.operands_size())) + " operands and " +
+                    str(static_cast<uint64_t>(step.attributes_size())) + " attributes");
   // step_c3
   for (int i = 0; i < step.attributes_size(); ++i) {
     const planpb::Attribute &attribute = step.attributes(i);

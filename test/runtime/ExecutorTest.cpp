@@ -164,6 +164,20 @@ TEST(Executor, TheFirstFailureIsReportedWithItsNode) {
   }
 }
 
+TEST(Executor, WhatAKernelThrowsIsAnError) {
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+    test::PlanBuilder b(2, 1);
+    b.plan = test::tinyPlanWithoutWaits(2, 1);
+    b.integer(b.step(1, planpb::D2H, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "throw", 1);
+    expectOk(addWaits(b.plan));
+    Outcome outcome;
+    Status status = runPlan(b.plan, device, 5, outcome);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::internal);
+    EXPECT_NE(status.error().message.find("from a library"), std::string::npos);
+  }
+}
+
 TEST(Executor, PrepareRefusesWhatItCannotRun) {
   Outcome none;
   test::PlanBuilder b(1, 1);

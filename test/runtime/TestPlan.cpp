@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <stdexcept>
 
 namespace zc::test {
 
@@ -242,6 +243,8 @@ Status mix(const KernelSpec &spec, void *const *operands, const StepContext &con
 }
 
 Status failing(const KernelSpec &spec, void *const *, const StepContext &context) {
+  if (spec.has("throw"))
+    throw std::runtime_error("from a library");
   if (context.step == 2 && context.micro == 1 && spec.rank == spec.getInt("rank", 0))
     return makeError(Code::numeric, 999, "the loss is not a number");
   return {};

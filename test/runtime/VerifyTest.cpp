@@ -131,6 +131,16 @@ const Negative kNegatives[] = {
     {"step_c2_output_read", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_access(planpb::READ); }},
     {"step_c3_name", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_name(1000); }},
     {"step_c3_twice", [](Plan &p) { *micro(p, 0)->add_attributes() = micro(p, 0)->attributes(0); }},
+    {"step_c4_operands",
+     [](Plan &p) {
+       for (int i = 0; i < 5000; ++i)
+         *micro(p, 1)->add_operands() = micro(p, 1)->operands(3);
+     }},
+    {"step_c4_attributes",
+     [](Plan &p) {
+       for (int i = 0; i < 300; ++i)
+         micro(p, 1)->add_attributes();
+     }},
     {"operand_c1_slice", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_slice(1000); }},
     {"operand_c1_type", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_type(1000); }},
     {"operand_c1_access", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_access(static_cast<planpb::Access>(3)); }},
