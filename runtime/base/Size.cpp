@@ -6,10 +6,20 @@
 #include <cmath>
 
 std::optional<uint64_t> zc::parseSize(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},      {"B", 1},           {"KB", 1e3},           {"MB", 1e6},           {"GB", 1e9},
-      {"TB", 1e12}, {"KiB", 1024.0},    {"MiB", 1048576.0},    {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-      {"K", 1e3},   {"M", 1e6},         {"G", 1e9},            {"T", 1e12}};
+  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},
+                                                                   {"B", 1},
+                                                                   {"KB", 1e3},
+                                                                   {"MB", 1e6},
+                                                                   {"GB", 1e9},
+                                                                   {"TB", 1e12},
+                                                                   {"KiB", 1024.0},
+                                                                   {"MiB", 1048576.0},
+                                                                   {"GiB", 1073741824.0},
+                                                                   {"TiB", 1099511627776.0},
+                                                                   {"K", 1e3},
+                                                                   {"M", 1e6},
+                                                                   {"G", 1e9},
+                                                                   {"T", 1e12}};
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc() || !(value >= 0))

@@ -8,8 +8,8 @@
 
 namespace zc {
 
-/// "800MB", "6GiB", "4096", "1.5 GB": bytes; decimal units are powers of 1000, binary ones (KiB, MiB, GiB, TiB) of 1024.
-/// Nothing for anything else, a negative number or one past 2^62.
+/// "800MB", "6GiB", "4096", "1.5 GB": bytes; decimal units are powers of 1000, binary ones (KiB, MiB, GiB, TiB) of
+/// 1024. Nothing for anything else, a negative number or one past 2^62.
 std::optional<uint64_t> parseSize(std::string_view text);
 
 } // namespace zc
