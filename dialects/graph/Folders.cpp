@@ -47,6 +47,25 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+/// Whether a slice of `from` that gives `to` takes all of it.
+static bool takesAll(Type from, Type to, ArrayRef<int64_t> strides) {
+  // Of equal types with steps of 1 the offsets can only be 0.
+  return from == to && llvm::all_of(strides, [](int64_t stride) { return stride == 1; });
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  return takesAll(getInput().getType(), getResult().getType(), getStrides()) ? OpFoldResult(getInput())
+                                                                             : OpFoldResult();
+}
+
+OpFoldResult SliceGradOp::fold(FoldAdaptor) {
+  return takesAll(getResult().getType(), getGrad().getType(), getStrides()) ? OpFoldResult(getGrad()) : OpFoldResult();
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  return getInputs().size() == 1 ? OpFoldResult(getInputs().front()) : OpFoldResult();
+}
+
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   bool identity = llvm::all_of(llvm::enumerate(getPermutation()),
                                [](auto entry) { return int64_t(entry.index()) == entry.value(); });

@@ -99,18 +99,14 @@ class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula
 }
 class Graph_ArithmeticOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_Tensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
-/// The same, folded for splats.
-class Graph_FoldedOp<string mnemonic, string formula> : Graph_ArithmeticOp<mnemonic, formula> {
-  let hasFolder = 1;
-}
 class Graph_CompareOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula>;
 class Graph_LogicOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_BoolTensor, Graph_BoolTensor, formula>;
 
-def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b">;
+def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b"> { let hasCanonicalizer = 1; }
 def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
-def Graph_MulOp : Graph_FoldedOp<"mul", "a * b">;
+def Graph_MulOp : Graph_ArithmeticOp<"mul", "a * b"> { let hasFolder = 1; }
 def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)">;
 def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b">;
 def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;

@@ -47,6 +47,7 @@ def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel]> {
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$sizes,
       DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
 }
 
 def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
@@ -61,6 +62,7 @@ def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
   let arguments = (ins Graph_Tensor:$grad, DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$offsets,
       DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
 }
 
 def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
@@ -68,6 +70,8 @@ def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
   let description = "One operand at least (`concat_c1`), of one rank (`concat_c2`), equal outside the axis (`concat_c3`).\n\n```mlir\n%y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>\n```";
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel]> {

@@ -67,3 +67,53 @@ graph.program @rounding phase = micro inputs = ["x"] {
   %1 = graph.cast %0 {to = f32} : (tensor<3xbf16>) -> tensor<3xf32>
   graph.return %1 : tensor<3xf32>
 }
+
+// -----
+
+// CHECK-LABEL: graph.program @whole_slices
+graph.program @whole_slices phase = micro inputs = ["x"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<3xf32>)
+^bb0(%x: tensor<3xf32>):
+  %0 = graph.slice %x {offsets = array<i64: 0>, sizes = array<i64: 3>, strides = array<i64: 1>} : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = graph.slice_grad %0 {shape = array<i64: 3>, offsets = array<i64: 0>, strides = array<i64: 1>} : (tensor<3xf32>) -> tensor<3xf32>
+  %2 = graph.concat %1 {axis = 0 : i64} : (tensor<3xf32>) -> tensor<3xf32>
+  // A reversal takes everything too, but not in order.
+  // CHECK-NEXT: %[[R:.*]] = graph.slice
+  %r = graph.slice %x {offsets = array<i64: 2>, sizes = array<i64: 3>, strides = array<i64: -1>} : (tensor<3xf32>) -> tensor<3xf32>
+  // CHECK-NEXT: graph.return %[[X]], %[[R]]
+  graph.return %2, %r : tensor<3xf32>, tensor<3xf32>
+}
+
+// -----
+
+// The backward of a split into three is one concat.
+// CHECK-LABEL: graph.program @split
+graph.program @split phase = micro inputs = ["q", "k", "v"] {
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x3xf32>, %[[K:.*]]: tensor<2x4xf32>, %[[V:.*]]: tensor<2x5xf32>)
+^bb0(%q: tensor<2x3xf32>, %k: tensor<2x4xf32>, %v: tensor<2x5xf32>):
+  %0 = graph.slice_grad %q {shape = array<i64: 2, 12>, offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x12xf32>
+  %1 = graph.slice_grad %k {shape = array<i64: 2, 12>, offsets = array<i64: 0, 3>, strides = array<i64: 1, 1>} : (tensor<2x4xf32>) -> tensor<2x12xf32>
+  %2 = graph.slice_grad %v {shape = array<i64: 2, 12>, offsets = array<i64: 0, 7>, strides = array<i64: 1, 1>} : (tensor<2x5xf32>) -> tensor<2x12xf32>
+  %3 = graph.add %2, %1 : (tensor<2x12xf32>, tensor<2x12xf32>) -> tensor<2x12xf32>
+  %4 = graph.add %3, %0 : (tensor<2x12xf32>, tensor<2x12xf32>) -> tensor<2x12xf32>
+  // CHECK-NEXT: %[[D:.*]] = graph.concat %[[Q]], %[[K]], %[[V]] {axis = 1 : i64}
+  // CHECK-NEXT: graph.return %[[D]]
+  graph.return %4 : tensor<2x12xf32>
+}
+
+// -----
+
+// Blocks with a gap, or that overlap, are added.
+// CHECK-LABEL: graph.program @gap
+graph.program @gap phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2xf32>, %b: tensor<2xf32>):
+  // CHECK-COUNT-2: graph.add
+  // CHECK-NOT: graph.concat
+  %0 = graph.slice_grad %a {shape = array<i64: 6>, offsets = array<i64: 0>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<6xf32>
+  %1 = graph.slice_grad %b {shape = array<i64: 6>, offsets = array<i64: 3>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<6xf32>
+  %2 = graph.slice_grad %b {shape = array<i64: 6>, offsets = array<i64: 1>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<6xf32>
+  %3 = graph.add %0, %1 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %4 = graph.slice_grad %a {shape = array<i64: 6>, offsets = array<i64: 0>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<6xf32>
+  %5 = graph.add %4, %2 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  graph.return %3, %5 : tensor<6xf32>, tensor<6xf32>
+}
