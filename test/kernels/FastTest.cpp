@@ -107,7 +107,7 @@ TEST(Fast, functionsAreAccurateInTheTails) {
     double low, high, bound;
   };
   for (const Row &row :
-       {Row{"exp", false, -87, 88.7, 3e-7}, Row{"tanh", false, -1, 1, 4e-7}, Row{"sigmoid", false, -80, 80, 4e-7},
+       {Row{"exp", false, -85.9, 88.7, 3e-7}, Row{"tanh", false, -1, 1, 4e-7}, Row{"sigmoid", false, -80, 80, 4e-7},
         Row{"gelu", false, -5, 5, 2e-6}, Row{"gelu", true, -6, 6, 6e-6}, Row{"silu", false, -80, 80, 4e-7}}) {
     SCOPED_TRACE(row.name);
     Value x = uniform({DType::f32, {20000}}, 5, row.low, row.high), exact({DType::f64, {20000}});

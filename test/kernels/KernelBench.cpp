@@ -1,2 +1,196 @@
+// Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens: ms, and GF/s or GB/s beside the limits of the same run
+// (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
+#include "kernels/Kernel.h"
+
 #include <benchmark/benchmark.h>
-BENCHMARK_MAIN();
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace zc {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Case {
+  std::string label, kernel;
+  std::vector<TensorType> inputs, outputs;
+  std::map<std::string, Attribute> attributes;
+  double flops; ///< 0: report bytes
+};
+
+TensorType f32(Ints dims) { return {DType::f32, std::move(dims)}; }
+TensorType i64(Ints dims) { return {DType::i64, std::move(dims)}; }
+const Attribute kOne = int64_t{1};
+
+Case matmul(const char *label, Ints lhs, Ints rhs, Ints out, double k, std::map<std::string, Attribute> attributes,
+            bool bias = false) {
+  double flops = 2 * k;
+  for (int64_t d : out)
+    flops *= static_cast<double>(d);
+  Case result{label, "matmul", {f32(std::move(lhs)), f32(std::move(rhs))}, {f32(out)}, std::move(attributes), flops};
+  if (bias)
+    result.inputs.push_back(f32({out.back()}));
+  return result;
+}
+
+std::vector<Case> cases() {
+  const int64_t tokens = 1024, width = 768, vocabulary = 50257, heads = 12, length = 256, parameters = 1 << 24;
+  const TensorType x = f32({tokens, width}), up = f32({tokens, 4 * width}), row = f32({width}), stat = f32({tokens});
+  const TensorType head = f32({4, heads, length, 64}), lse = f32({4, heads, length}),
+                   logits = f32({tokens, vocabulary});
+  const TensorType flat = f32({parameters}), scalar = f32({});
+  const Attribute first = int64_t{0}, axis = kOne;
+  std::vector<Case> result = {
+      matmul("qkv", {tokens, width}, {width, 3 * width}, {tokens, 3 * width}, 768, {}, true),
+      matmul("up", {tokens, width}, {width, 4 * width}, {tokens, 4 * width}, 768, {}, true),
+      matmul("down", {tokens, 4 * width}, {4 * width, width}, {tokens, width}, 3072, {}, true),
+      matmul("up_dx", {tokens, 4 * width}, {width, 4 * width}, {tokens, width}, 3072, {{"trans_rhs", kOne}}),
+      matmul("up_dw", {tokens, width}, {tokens, 4 * width}, {width, 4 * width}, 1024, {{"trans_lhs", kOne}}),
+      matmul("head", {tokens, width}, {vocabulary, width}, {tokens, vocabulary}, 768, {{"trans_rhs", kOne}}),
+      matmul("head_dx", {tokens, vocabulary}, {vocabulary, width}, {tokens, width}, 50257, {}),
+      matmul("head_dw", {tokens, vocabulary}, {tokens, width}, {vocabulary, width}, 1024, {{"trans_lhs", kOne}}),
+      matmul("batched_qk", {48, length, 64}, {48, length, 64}, {48, length, length}, 64, {{"trans_rhs", kOne}}),
+      {"adamw", "adamw", {flat, scalar}, {flat, flat, flat}, {{"weight_decay", 0.01}}, 0},
+      {"norm_partial", "norm_partial", {flat}, {{DType::i64, {24}}}, {{"first", kOne}}, 0},
+      {"cross_entropy", "cross_entropy", {logits, i64({tokens})}, {scalar, stat}, {}, 0},
+      {"cross_entropy_grad", "cross_entropy_grad", {scalar, logits, i64({tokens}), stat}, {logits}, {}, 0},
+      {"gelu", "gelu", {up}, {up}, {{"tanh", kOne}}, 0},
+      {"gelu_grad", "gelu_grad", {up, up}, {up}, {{"tanh", kOne}}, 0},
+      {"gelu_erf", "gelu", {up}, {up}, {}, 0},
+      {"layer_norm", "layer_norm", {x, row, row}, {x, stat, stat}, {{"axis", axis}}, 0},
+      {"layer_norm_grad", "layer_norm_grad", {x, x, row, stat, stat}, {x, row, row}, {{"axis", axis}}, 0},
+      {"attention",
+       "attention",
+       {head, head, head},
+       {head, lse},
+       {{"scale", 0.125}, {"causal", kOne}},
+       2.0 * 2 * 48 * 256 * 256 * 64 / 2},
+      {"attention_grad",
+       "attention_grad",
+       {head, head, head, head, head, lse},
+       {head, head, head},
+       {{"scale", 0.125}, {"causal", kOne}},
+       5.0 * 2 * 48 * 256 * 256 * 64 / 2},
+      {"softmax", "softmax", {f32({48 * length, length})}, {f32({48 * length, length})}, {{"axis", axis}}, 0},
+      {"bias_grad", "reduce_sum", {up}, {f32({4 * width})}, {{"axes", Ints{0}}}, 0},
+      {"residual", "add", {x, x}, {x}, {}, 0},
+      {"add_row", "add", {up, f32({4 * width})}, {up}, {}, 0},
+      {"heads", "transpose", {f32({4, length, heads, 64})}, {head}, {{"permutation", Ints{0, 2, 1, 3}}}, 0},
+      {"transpose", "transpose", {up}, {f32({4 * width, tokens})}, {{"permutation", Ints{1, 0}}}, 0},
+      {"embed", "gather", {f32({vocabulary, width}), i64({tokens})}, {x}, {{"axis", first}}, 0},
+      {"embed_grad", "gather_grad", {x, i64({tokens})}, {f32({vocabulary, width})}, {{"axis", first}}, 0},
+      {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
+      matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
+  };
+  return result;
+}
+
+/// Operands that share nothing, 64-byte aligned, filled with small numbers (labels and indices with small integers).
+struct Operands {
+  std::vector<void *> pointers;
+  explicit Operands(const std::vector<TensorType> &types) {
+    for (const TensorType &type : types) {
+      auto bytes = static_cast<size_t>(type.numBytes() + 63) / 64 * 64;
+      void *p = std::aligned_alloc(64, bytes);
+      if (type.dtype == DType::f32)
+        for (int64_t i = 0; i < type.numElements(); ++i)
+          static_cast<float *>(p)[i] = static_cast<float>((i * 7919) % 1000) * 1e-3f;
+      else if (type.dtype == DType::bf16)
+        for (int64_t i = 0; i < type.numElements(); ++i)
+          static_cast<uint16_t *>(p)[i] = toBf16(static_cast<float>((i * 7919) % 1000) * 1e-3f);
+      else
+        for (int64_t i = 0; i < type.numElements() && type.dtype == DType::i64; ++i)
+          static_cast<int64_t *>(p)[i] = (i * 31) % 1000;
+      pointers.push_back(p);
+    }
+  }
+  ~Operands() {
+    for (void *p : pointers)
+      std::free(p);
+  }
+};
+
+void measure(benchmark::State &state, const Case &c, const KernelRegistry &registry, int threads) {
+  KernelSpec spec;
+  spec.name = c.kernel;
+  spec.operands = c.inputs;
+  spec.operands.insert(spec.operands.end(), c.outputs.begin(), c.outputs.end());
+  spec.numInputs = c.inputs.size();
+  spec.attributes = c.attributes;
+  spec.threads = threads;
+  auto kernel = registry.prepare(spec);
+  if (!kernel.ok())
+    return state.SkipWithError(kernel.error().message.c_str());
+  Operands operands(spec.operands);
+  StepContext context{1, 0, 1e-3};
+  if (auto status = (*kernel)->run(operands.pointers.data(), context); !status.ok())
+    return state.SkipWithError(status.error().message.c_str());
+  double bytes = 0;
+  for (const TensorType &type : spec.operands)
+    bytes += static_cast<double>(type.numBytes());
+  if (c.kernel == "adamw")
+    bytes *= 7.0 / 4; // parameter and moments are read and written
+  for (auto _ : state)
+    if (auto status = (*kernel)->run(operands.pointers.data(), context); !status.ok())
+      return state.SkipWithError(status.error().message.c_str());
+  auto runs = static_cast<double>(state.iterations());
+  if (c.flops > 0)
+    state.counters["GF/s"] = benchmark::Counter(c.flops * runs * 1e-9, benchmark::Counter::kIsRate);
+  else
+    state.counters["GB/s"] = benchmark::Counter(bytes * runs * 1e-9, benchmark::Counter::kIsRate);
+}
+
+/// The same case in bf16; statistics, the factor and optimizer state stay fp32.
+Case inBf16(Case c) {
+  bool optimizer = c.kernel == "adamw";
+  for (auto *list : {&c.inputs, &c.outputs})
+    for (TensorType &type : *list)
+      if (type.dtype == DType::f32 &&
+          type.dims.size() > (c.kernel == "cross_entropy" || c.kernel == "cross_entropy_grad" ? 1u : 0u))
+        type.dtype = DType::bf16;
+  if (c.kernel.rfind("layer_norm", 0) == 0)
+    for (auto *list : {&c.inputs, &c.outputs})
+      for (TensorType &type : *list)
+        if (type.dims == Ints{1024})
+          type.dtype = DType::f32;
+  if (c.kernel.rfind("attention", 0) == 0)
+    for (auto *list : {&c.inputs, &c.outputs})
+      for (TensorType &type : *list)
+        if (type.dims.size() == 3)
+          type.dtype = DType::f32;
+  if (optimizer) {
+    for (TensorType &type : c.outputs)
+      type.dtype = DType::f32;
+    c.outputs.push_back({DType::bf16, c.inputs[0].dims});
+  }
+  c.label += "/bf16";
+  return c;
+}
+
+/// One thread is timed by its own CPU time, which neighbours on the machine disturb least; teams by the clock.
+void addBenchmark(const Case &c, int threads, const KernelRegistry &registry) {
+  auto *entry = benchmark::RegisterBenchmark(
+      (c.label + "/" + std::to_string(threads)).c_str(),
+      [c, threads, &registry](benchmark::State &state) { measure(state, c, registry, threads); });
+  entry->Unit(benchmark::kMillisecond)->MinTime(0.2);
+  if (threads > 1)
+    entry->UseRealTime();
+}
+
+} // namespace
+} // namespace zc
+
+int main(int argc, char **argv) {
+  static zc::KernelRegistry registry;
+  zc::registerCpuKernels(registry);
+  std::vector<zc::Case> all = zc::cases();
+  for (size_t i = 0, n = all.size(); i < n; ++i)
+    all.push_back(zc::inBf16(all[i]));
+  for (const zc::Case &c : all)
+    for (int threads : {1, 2})
+      zc::addBenchmark(c, threads, registry);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -7,14 +7,19 @@
 namespace zc::cpu {
 namespace {
 
-constexpr int64_t kTile = 32;
+/// Elements of a cache line.
+template <typename T> constexpr int64_t kTile = 64 / static_cast<int64_t>(sizeof(T));
 
-/// y[i][j] = x[j][i] for a tile; strides in elements along the other side's inner dimension.
+/// y[i][j] = x[j][i] for a tile. It goes through a buffer, so that every line is used whole when it is touched: at the
+/// large strides of matrices lines of a tile would push each other out of the cache.
 template <typename T>
 void transposeTile(const T *x, int64_t xStride, T *y, int64_t yStride, int64_t rows, int64_t columns) {
+  T buffer[kTile<T>][kTile<T>];
+  for (int64_t j = 0; j < columns; ++j)
+    std::memcpy(buffer[j], x + j * xStride, static_cast<size_t>(rows) * sizeof(T));
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
-      y[i * yStride + j] = x[j * xStride + i];
+      y[i * yStride + j] = buffer[j][i];
 }
 
 /// Dimensions of a permutation after merging neighbours that stay neighbours.
@@ -79,16 +84,16 @@ template <typename T> Prepared copyTiles(const Permutation &p, size_t inner, int
   size_t last = p.dims.size() - 1;
   int64_t rows = p.dims[inner], columns = p.dims[last], yStride = own[inner], xStride = p.strides[last];
   // Tiles are two more dimensions of the walk, in place of the two they cover.
-  dims[inner] = (rows + kTile - 1) / kTile;
-  dims[last] = (columns + kTile - 1) / kTile;
-  outStrides[inner] = kTile * yStride;
-  outStrides[last] = kTile;
-  inStrides[inner] = kTile;
-  inStrides[last] = kTile * xStride;
+  dims[inner] = (rows + kTile<T> - 1) / kTile<T>;
+  dims[last] = (columns + kTile<T> - 1) / kTile<T>;
+  outStrides[inner] = kTile<T> * yStride;
+  outStrides[last] = kTile<T>;
+  inStrides[inner] = kTile<T>;
+  inStrides[last] = kTile<T> * xStride;
   // The tiles' coordinates, to know how far they reach: strides that count tiles.
   Dims rowOf(dims.size(), 0), columnOf(dims.size(), 0);
-  rowOf[inner] = kTile;
-  columnOf[last] = kTile;
+  rowOf[inner] = kTile<T>;
+  columnOf[last] = kTile<T>;
   Walk<4> walk(dims, {outStrides, inStrides, rowOf, columnOf});
   return makeKernel([=](void *const *operands, const StepContext &) {
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
@@ -96,7 +101,7 @@ template <typename T> Prepared copyTiles(const Permutation &p, size_t inner, int
         Walk<4>::Offsets at = start;
         for (int64_t i = 0; i < walk.runLength(); ++i) {
           transposeTile(as<T>(operands[0]) + at[1], xStride, as<T>(operands[1]) + at[0], yStride,
-                        std::min(kTile, rows - at[2]), std::min(kTile, columns - at[3]));
+                        std::min(kTile<T>, rows - at[2]), std::min(kTile<T>, columns - at[3]));
           for (size_t t = 0; t < 4; ++t)
             at[t] += walk.runStride(t);
         }

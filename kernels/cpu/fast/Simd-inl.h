@@ -83,10 +83,14 @@ template <typename Fn> HWY_INLINE void forVectors(int64_t begin, int64_t end, Fn
 // Polynomials are minimax fits (Lawson's iteration) made for these ranges; figures are the largest relative errors
 // found against double over all of the range.
 
-/// e^x, 1e-7. 0 below -87.3 (where results would be denormal), infinity above 88.7, NaN for NaN.
+/// e^x, 1e-7. 0 below -86 (results near the smallest normal number), infinity above 88.7, NaN for NaN.
 HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
-  const V clamped = hn::Min(hn::Max(x, hn::Set(kF, -87.5f)), hn::Set(kF, 89.0f));
-  const V n = hn::Round(hn::Mul(clamped, hn::Set(kF, 1.44269504088896341f)));
+  // The second operand wins where one is NaN, so NaN passes.
+  const V clamped = hn::Max(hn::Set(kF, -87.0f), hn::Min(hn::Set(kF, 89.0f), x));
+  // x / ln 2 rounded to an integer n by adding 1.5 * 2^23: the low bits of the sum then hold n - 1.
+  const V magic = hn::Set(kF, 12582912.0f - 1.0f);
+  const V shifted = hn::MulAdd(clamped, hn::Set(kF, 1.44269504088896341f), magic);
+  const V n = hn::Sub(shifted, magic);
   // x - n ln 2, with ln 2 in two parts, the first exact in products with |n| <= 128.
   const V r = hn::NegMulAdd(n, hn::Set(kF, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(kF, 0.693359375f), clamped));
   V p = hn::Set(kF, 0.001381446490995586f);
@@ -95,13 +99,10 @@ HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   p = hn::MulAdd(p, r, hn::Set(kF, 0.1666651964187622f));
   p = hn::MulAdd(p, r, hn::Set(kF, 0.4999999403953552f));
   const V power = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(kF, 1.0f));
-  // 2^n as a product of two: 2^128 is not a float.
-  const auto whole = hn::ConvertTo(I(), n);
-  const auto half = hn::ShiftRight<1>(whole), bias = hn::Set(I(), 127);
-  const V low = hn::BitCast(kF, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const V high = hn::BitCast(kF, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  const V result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -87.3f)), hn::Mul(hn::Mul(power, low), high));
-  return hn::IfThenElse(hn::IsNaN(x), x, result);
+  // times 2^(n-1) by the exponent's bits, times 2: so that 2^128 overflows to infinity.
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
+  const V scaled = hn::BitCast(kF, hn::Add(hn::BitCast(I(), power), exponent));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
 }
 
 /// 1 / (1 + e^-x), 2e-7.
@@ -161,17 +162,25 @@ HWY_INLINE HWY_MAYBE_UNUSED V keepFirst(V v, size_t count) {
   return count == lanes() ? v : hn::IfThenElseZero(hn::FirstN(kF, count), v);
 }
 
-/// Largest of x[0, n); NaN if any is; -inf if n is 0.
+/// Largest of x[0, n); -inf if n is 0. A NaN may be passed over, unless all else is -inf: callers go on to sum e^x,
+/// which then is NaN.
 template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
-  V top = hn::Set(kF, lowest), wrong = hn::Zero(kF);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    const V v = loadPart(x + i, count, lowest);
-    top = hn::Max(top, v);
-    wrong = hn::IfThenElse(hn::IsNaN(v), v, wrong);
-  });
-  const float sum = hn::GetLane(hn::SumOfLanes(kF, wrong)); // NaN if any lane is
-  return sum == 0 ? hn::GetLane(hn::MaxOfLanes(kF, top)) : sum;
+  const auto step = static_cast<int64_t>(lanes());
+  V a = hn::Set(kF, lowest), b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 * step <= n; i += 4 * step) {
+    a = hn::Max(a, loadVector(x + i));
+    b = hn::Max(b, loadVector(x + i + step));
+    c = hn::Max(c, loadVector(x + i + 2 * step));
+    d = hn::Max(d, loadVector(x + i + 3 * step));
+  }
+  forVectors(i, n, [&](int64_t k, size_t count) HWY_ATTR { a = hn::Max(a, loadPart(x + k, count, lowest)); });
+  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
+  for (int64_t k = 0; top == lowest && k < n; ++k)
+    if (std::isnan(load(x[k])))
+      return load(x[k]);
+  return top;
 }
 
 } // namespace HWY_NAMESPACE
