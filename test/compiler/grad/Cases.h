@@ -1,6 +1,7 @@
 //===- Cases.h - what is tested against finite differences --------------------===//
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Case {
   double low = -2, high = 2; ///< parameters are drawn from here, at least `gap` away from 0
   double gap = 0;
 };
+
+/// What gtest prints of a failed case.
+inline void PrintTo(const Case &test, std::ostream *os) { *os << "graph." << test.op << " " << test.attributes; }
 
 std::vector<Case> allCases();
 
