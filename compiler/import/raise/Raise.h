@@ -11,6 +11,7 @@
 
 namespace zc::importer {
 
+void addSimplifyPatterns(mlir::RewritePatternSet &patterns);
 void addLinearPatterns(mlir::RewritePatternSet &patterns);
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);

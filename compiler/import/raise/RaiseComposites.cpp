@@ -14,6 +14,13 @@ namespace {
 struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
+    zc::importer::addSimplifyPatterns(patterns);
+    zc::importer::addLinearPatterns(patterns);
+    zc::importer::addActivationPatterns(patterns);
+    zc::importer::addNormPatterns(patterns);
+    zc::importer::addSoftmaxPatterns(patterns);
+    zc::importer::addAttentionPatterns(patterns);
+    zc::importer::addLossPatterns(patterns);
     mlir::GreedyRewriteConfig config;
     config.maxIterations = 64;
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns), config)))

@@ -1,0 +1,85 @@
+//===- Activations.cpp - SiLU and both GELUs -------------------------------------===//
+#include "compiler/import/raise/Match.h"
+
+using namespace mlir;
+using namespace zc::graph;
+using namespace zc::importer;
+
+namespace {
+
+/// x * sigmoid(x)
+struct RaiseSilu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
+    return success(eitherOrder(op, [&](Value x, Value s) {
+      auto sigmoid = s.getDefiningOp<SigmoidOp>();
+      if (!sigmoid || sigmoid.getInput() != x)
+        return false;
+      rewriter.replaceOpWithNewOp<SiluOp>(op, x);
+      return true;
+    }));
+  }
+};
+
+/// erf(x / sqrt 2)
+bool isErfOf(Value value, Value x) {
+  auto erf = value.getDefiningOp<ErfOp>();
+  if (!erf)
+    return false;
+  Factors inner = factorsOf(erf.getInput());
+  return inner.values.size() == 1 && inner.values[0] == x && isNear(inner.scalar, std::sqrt(0.5));
+}
+
+/// c x^power with c = 0.044715
+bool isCubicTerm(Value value, Value x, unsigned power) {
+  Factors term = factorsOf(value);
+  return term.values.size() == power && llvm::all_equal(term.values) && term.values[0] == x &&
+         isNear(term.scalar, 0.044715);
+}
+
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3)), also with x taken out of the bracket
+bool isTanhOf(Value value, Value x) {
+  auto tanh = value.getDefiningOp<TanhOp>();
+  if (!tanh)
+    return false;
+  Factors inner = factorsOf(tanh.getInput());
+  if (!isNear(inner.scalar, std::sqrt(2 / M_PI)))
+    return false;
+  if (inner.values.size() == 1) {
+    auto add = inner.values[0].getDefiningOp<AddOp>();
+    return add && eitherOrder(add, [&](Value a, Value b) { return a == x && isCubicTerm(b, x, 3); });
+  }
+  if (inner.values.size() != 2)
+    return false;
+  auto bracket = addedConstant(inner.values[inner.values[0] == x ? 1 : 0]);
+  return llvm::is_contained(inner.values, x) && bracket && isNear(bracket->constant, 1) &&
+         isCubicTerm(bracket->value, x, 2);
+}
+
+/// 0.5 x (1 + erf or tanh), the factors in any order
+struct RaiseGelu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
+    Factors factors = factorsOf(op.getResult());
+    if (factors.values.size() != 2 || !isNear(factors.scalar, 0.5))
+      return failure();
+    for (unsigned i = 0; i < 2; ++i) {
+      Value x = factors.values[i];
+      auto gate = addedConstant(factors.values[1 - i]);
+      if (!gate || !isNear(gate->constant, 1) || !sameType(x, op.getResult()) || !sameType(gate->value, x))
+        continue;
+      bool tanh = isTanhOf(gate->value, x);
+      if (!tanh && !isErfOf(gate->value, x))
+        continue;
+      rewriter.replaceOpWithNewOp<GeluOp>(op, x, tanh);
+      return success();
+    }
+    return failure();
+  }
+};
+
+} // namespace
+
+void zc::importer::addActivationPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseSilu, RaiseGelu>(patterns.getContext());
+}

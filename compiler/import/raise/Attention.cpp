@@ -1,0 +1,167 @@
+//===- Attention.cpp - scaled dot-product attention -------------------------------===//
+#include "compiler/import/raise/Mask.h"
+#include "compiler/import/raise/Match.h"
+
+using namespace mlir;
+using namespace zc::graph;
+using namespace zc::importer;
+
+namespace {
+
+/// The one value under constant factors; the factors go to `scale`.
+Value unscaled(Value value, double &scale) {
+  Factors factors = factorsOf(value);
+  if (factors.values.size() != 1 || !sameType(factors.values[0], value))
+    return value;
+  scale *= factors.scalar;
+  return factors.values[0];
+}
+
+/// scale * q k^T
+struct Scores {
+  MatmulOp product;
+  double scale = 1;
+};
+std::optional<Scores> matchScores(Value value) {
+  Scores scores;
+  scores.product = unscaled(value, scores.scale).getDefiningOp<MatmulOp>();
+  if (!scores.product || scores.product.getTransLhs() || !scores.product.getTransRhs() || scores.product.getBias())
+    return std::nullopt;
+  return scores;
+}
+
+/// What stands between the scores and the softmax.
+struct Masked {
+  Scores scores;
+  Value mask;        ///< float, added, or bool; null: none
+  bool drop = false; ///< bool: true means masked out
+};
+std::optional<Masked> matchMasked(Value value) {
+  if (auto scores = matchScores(value))
+    return Masked{*scores, Value()};
+  std::optional<Masked> found;
+  if (auto add = value.getDefiningOp<AddOp>()) {
+    eitherOrder(add, [&](Value a, Value mask) {
+      if (auto scores = matchScores(a); scores && sameType(a, value) && !dependsOnFloatParameter(mask))
+        found = Masked{*scores, mask};
+      return found.has_value();
+    });
+  } else if (auto select = value.getDefiningOp<SelectOp>()) {
+    // Fully masked rows would be NaN here and are zeros in the attention op.
+    for (bool drop : {false, true}) {
+      Value kept = drop ? select.getRhs() : select.getLhs(), other = drop ? select.getLhs() : select.getRhs();
+      auto scores = matchScores(kept);
+      if (scores && sameType(kept, value) && splatOf(other) == -INFINITY)
+        return Masked{*scores, select.getCondition(), drop};
+    }
+  }
+  return found;
+}
+
+/// softmax(scores) v
+struct RaiseAttention : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
+    auto softmax = op.getLhs().getDefiningOp<SoftmaxOp>();
+    if (!softmax || op.getTransLhs() || op.getTransRhs() || op.getBias() || !softmax->hasOneUse() ||
+        tensorOf(op.getResult()).getRank() != 4 || softmax.getAxis() != 3)
+      return failure();
+    auto masked = matchMasked(softmax.getInput());
+    if (!masked)
+      return failure();
+    double scale = masked->scores.scale;
+    Value query = unscaled(masked->scores.product.getLhs(), scale);
+    Value key = unscaled(masked->scores.product.getRhs(), scale), value = op.getRhs();
+    if (tensorOf(query).getRank() != 4 || tensorOf(key).getRank() != 4 || tensorOf(value).getRank() != 4 ||
+        dimsOf(query).take_front(2) != dimsOf(key).take_front(2) ||
+        dimsOf(query).take_front(2) != dimsOf(value).take_front(2))
+      return failure();
+
+    llvm::SmallVector<int64_t, 4> full(dimsOf(softmax.getResult()));
+    Value mask = masked->mask;
+    bool causal = mask && !masked->drop && isCausalMask(mask, full[2], full[3]);
+    if (causal)
+      mask = Value();
+    if (mask && !broadcastsTo(mask, full))
+      return failure();
+    if (mask) {
+      llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
+      shape.insert(shape.begin(), 4 - shape.size(), 1);
+      mask = rewriter.create<ReshapeOp>(op.getLoc(), mask, shape);
+      if (masked->drop)
+        mask = rewriter.create<NotOp>(op.getLoc(), mask);
+    }
+    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, llvm::APFloat(scale), causal);
+    rewriter.replaceOp(op, attention.getResult());
+    return success();
+  }
+
+  static bool broadcastsTo(Value mask, llvm::ArrayRef<int64_t> full) {
+    auto dims = dimsOf(mask);
+    if (dims.size() > 4)
+      return false;
+    full = full.take_back(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (dims[d] != 1 && dims[d] != full[d])
+        return false;
+    return true;
+  }
+};
+
+/// A mask that is known to be causal becomes the flag; one of -inf and 0 becomes a bool.
+struct SimplifyMask : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    Value mask = op.getMask();
+    if (!mask)
+      return failure();
+    if (!op.getCausal() && isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2])) {
+      rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(), op.getScale(),
+                                               /*causal=*/true);
+      return success();
+    }
+    auto select = mask.getDefiningOp<SelectOp>();
+    if (!select || splatOf(select.getLhs()) != 0.0 || splatOf(select.getRhs()) != -INFINITY ||
+        dimsOf(select.getCondition()) != dimsOf(mask))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(select.getCondition()); });
+    return success();
+  }
+};
+
+/// [B, Hk, L, D] -> [B, Hk, 1, L, D] -> [B, Hk, G, L, D] -> [B, Hk G, L, D]: the tensor before it, or null.
+Value repeatedHeads(Value value) {
+  auto join = value.getDefiningOp<ReshapeOp>();
+  auto expand = join ? join.getInput().getDefiningOp<ExpandOp>() : ExpandOp();
+  if (!expand || tensorOf(expand.getInput()).getRank() != 5 || tensorOf(expand.getResult()).getRank() != 5)
+    return {};
+  auto from = dimsOf(expand.getInput()), to = dimsOf(expand.getResult()), joined = dimsOf(value);
+  bool onlyGroups = from[0] == to[0] && from[1] == to[1] && from[2] == 1 && from[3] == to[3] && from[4] == to[4];
+  bool joinsGroups = joined[0] == to[0] && joined[1] == to[1] * to[2] && joined[2] == to[3] && joined[3] == to[4];
+  return onlyGroups && joinsGroups ? expand.getInput() : Value();
+}
+
+struct GroupQueries : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    Value key = repeatedHeads(op.getKey()), value = repeatedHeads(op.getValue());
+    if (!key || !value || dimsOf(key)[1] != dimsOf(value)[1])
+      return failure();
+    auto flat = [&](Value x) {
+      auto d = dimsOf(x);
+      return rewriter.create<ReshapeOp>(x.getLoc(), x, llvm::ArrayRef<int64_t>{d[0], d[1], d[3], d[4]}).getResult();
+    };
+    Value flatKey = flat(key), flatValue = flat(value);
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getKeyMutable().assign(flatKey);
+      op.getValueMutable().assign(flatValue);
+    });
+    return success();
+  }
+};
+
+} // namespace
+
+void zc::importer::addAttentionPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseAttention, SimplifyMask, GroupQueries>(patterns.getContext());
+}

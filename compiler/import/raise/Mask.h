@@ -1,0 +1,15 @@
+//===- Mask.h - what an attention mask is known to be ------------------------------===//
+#pragma once
+
+#include "mlir/IR/Value.h"
+
+namespace zc::importer {
+
+/// Is a derivative of `value` possibly wanted (it is computed from a float parameter)? Such a mask is a bias to train.
+bool dependsOnFloatParameter(mlir::Value value);
+
+/// Does `mask` let query i of `queries` see exactly the keys j <= i + keys - queries? A bool mask, or a float one of 0
+/// and numbers below -1e30, whose exponentials are 0 in every float type. Every row keeps at least one key.
+bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys);
+
+} // namespace zc::importer

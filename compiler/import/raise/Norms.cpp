@@ -1,0 +1,112 @@
+//===- Norms.cpp - decomposed LayerNorm and RMSNorm -------------------------------===//
+#include "compiler/import/raise/Match.h"
+
+using namespace mlir;
+using namespace zc::graph;
+using namespace zc::importer;
+
+namespace {
+
+/// x / sqrt(mean x^2 + epsilon) over dimensions axis..
+struct Normalized {
+  Value x;
+  double epsilon;
+  int64_t axis;
+};
+
+bool isSquareOf(Value square, Value x) {
+  Factors factors = factorsOf(square);
+  return factors.scalar == 1 && factors.values.size() == 2 && factors.values[0] == x && factors.values[1] == x;
+}
+
+/// `root` = sqrt(mean x^2 + epsilon)
+std::optional<Normalized> matchRoot(Value root, Value x) {
+  auto sqrt = root.getDefiningOp<SqrtOp>();
+  auto sum = sqrt ? addedConstant(sqrt.getInput()) : std::nullopt;
+  auto axis = sum ? meanOverTail(sum->value, Value()) : std::nullopt;
+  if (!axis || !isSquareOf(sum->value.getDefiningOp<ReduceMeanOp>().getInput(), x))
+    return std::nullopt;
+  return Normalized{x, sum->constant, *axis};
+}
+
+/// x / root, x * (1 / root)
+std::optional<Normalized> matchNormalized(Value value) {
+  if (auto div = value.getDefiningOp<DivOp>())
+    return matchRoot(div.getRhs(), div.getLhs());
+  auto mul = value.getDefiningOp<MulOp>();
+  if (!mul)
+    return std::nullopt;
+  std::optional<Normalized> found;
+  eitherOrder(mul, [&](Value x, Value inverse) {
+    if (auto reciprocal = inverse.getDefiningOp<ReciprocalOp>())
+      found = matchRoot(reciprocal.getInput(), x);
+    else if (auto div = inverse.getDefiningOp<DivOp>(); div && isNear(splatOf(div.getLhs()), 1))
+      found = matchRoot(div.getRhs(), x);
+    return found.has_value();
+  });
+  return found;
+}
+
+/// y if x = y - mean y over the same dimensions.
+Value centeredFrom(Value x, int64_t axis) {
+  auto sub = x.getDefiningOp<SubOp>();
+  return sub && meanOverTail(sub.getRhs(), sub.getLhs()) == axis ? sub.getLhs() : Value();
+}
+
+/// `value` in the shape of the normalized dimensions, if it broadcasts over the others only.
+Value asRow(Value value, llvm::ArrayRef<int64_t> row, PatternRewriter &rewriter) {
+  auto dims = dimsOf(value);
+  while (dims.size() > row.size() && dims.front() == 1)
+    dims = dims.drop_front();
+  if (dims != row)
+    return {};
+  return dimsOf(value) == row ? value : rewriter.create<ReshapeOp>(value.getLoc(), value, row).getResult();
+}
+
+/// normalized * scale
+struct RaiseNorm : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
+    return success(eitherOrder(op, [&](Value value, Value scale) {
+      auto norm = matchNormalized(value);
+      if (!norm || !sameType(norm->x, op.getResult()))
+        return false;
+      Value row = asRow(scale, dimsOf(norm->x).drop_front(norm->axis), rewriter);
+      if (!row)
+        return false;
+      Value source = centeredFrom(norm->x, norm->axis);
+      Operation *raised =
+          source ? rewriter.create<LayerNormOp>(op.getLoc(), source, row, Value(), norm->axis,
+                                                llvm::APFloat(norm->epsilon))
+                 : rewriter.create<RmsNormOp>(op.getLoc(), norm->x, row, norm->axis, llvm::APFloat(norm->epsilon))
+                       .getOperation();
+      rewriter.replaceOp(op, raised->getResult(0));
+      return true;
+    }));
+  }
+};
+
+/// layer_norm + bias
+struct FoldBiasIntoLayerNorm : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddOp op, PatternRewriter &rewriter) const override {
+    return success(eitherOrder(op, [&](Value value, Value bias) {
+      auto norm = value.getDefiningOp<LayerNormOp>();
+      bool plain = norm && !norm.getBias() && value == norm.getResult() && value.hasOneUse() &&
+                   norm.getMean().use_empty() && norm.getInvStd().use_empty() && sameType(value, op.getResult());
+      Value row = plain ? asRow(bias, dimsOf(norm.getScale()), rewriter) : Value();
+      if (!row)
+        return false;
+      auto raised = rewriter.create<LayerNormOp>(norm.getLoc(), norm.getInput(), norm.getScale(), row, norm.getAxis(),
+                                                 norm.getEpsilon());
+      rewriter.replaceOp(op, raised.getResult());
+      return true;
+    }));
+  }
+};
+
+} // namespace
+
+void zc::importer::addNormPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseNorm, FoldBiasIntoLayerNorm>(patterns.getContext());
+}
