@@ -117,8 +117,6 @@ public:
         add(step, bytesOf(step, 0), bytesOf(step, 1), times);
       else if (kernel == "reduce_scatter")
         add(step, bytesOf(step, 1), bytesOf(step, 0), times);
-      else if (kernel == "all_reduce")
-        addSent(bytesOf(step, 0), times);
     }
   }
 

@@ -1,13 +1,20 @@
 #include "compiler/pipeline/Register.h"
 #include "compiler/grad/Passes.h"
-#include "dialects/graph/Graph.h"
+#include "compiler/schedule/Passes.h"
+#include "compiler/shard/Passes.h"
+#include "dialects/plan/Plan.h"
+#include "dialects/zero/Zero.h"
 #include "mlir/Transforms/Passes.h"
 
-void zc::registerAllDialects(mlir::DialectRegistry &registry) { registry.insert<graph::GraphDialect>(); }
+void zc::registerAllDialects(mlir::DialectRegistry &registry) {
+  registry.insert<graph::GraphDialect, zero::ZeroDialect, plan::PlanDialect>();
+}
 
 void zc::registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
   registerGradPipeline();
+  registerShardPipeline();
+  registerSchedulePipelines();
 }

@@ -26,8 +26,7 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
       for (Operation &op : program.getBlock()) {
         bool communicates = isa<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp,
                                 zero::ReduceLossOp>(op);
-        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), communicates && worldSize > 1 ? plan::Queue::comm
-                                                                                                   : plan::Queue::compute));
+        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), communicates ? plan::Queue::comm : plan::Queue::compute));
         op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), worldSize)));
       }
   }

@@ -53,9 +53,12 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       return failure();
     if (Status status = zc::addWaits(*message); !status.ok())
       return getOperation().emitError(status.error().message) << " (" << status.error().where << ")";
-    for (auto [section, steps] : llvm::zip_equal(sections, ArrayRef{message->micro(), message->update()}))
-      for (auto [step, described] : llvm::zip_equal(section.getBody().front().getOps<plan::StepOp>(), steps.steps()))
+    auto assign = [&](plan::SectionOp section, const planpb::Section &steps) {
+      for (auto [step, described] : llvm::zip(section.getBody().front().getOps<plan::StepOp>(), steps.steps()))
         step.setWaitsAttr(plan::waitsOf(getContext(), described));
+    };
+    assign(sections[0], message->micro());
+    assign(sections[1], message->update());
     return success();
   }
 

@@ -1,0 +1,48 @@
+//===- Diagnostics.cpp - MLIR diagnostics as errors ---------------------------------------===//
+
+#include "compiler/pipeline/Diagnostics.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+
+using namespace mlir;
+using namespace zc;
+
+std::string zc::nodeNameOf(Location location) {
+  std::string name;
+  location->walk([&](Location part) {
+    auto named = dyn_cast<NameLoc>(part);
+    if (!named)
+      return WalkResult::advance();
+    name = named.getName().str();
+    return WalkResult::interrupt();
+  });
+  return name;
+}
+
+DiagnosticCollector::DiagnosticCollector(MLIRContext &context, std::string model)
+    : model(std::move(model)), handler(&context, [this](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() != DiagnosticSeverity::Error) {
+          warnings.push_back("warning: " + escapeName(diagnostic.str()) + "\n  --> " +
+                             escapeName(where(diagnostic.getLocation())));
+          return success();
+        }
+        if (!message.empty())
+          return success(); // what follows from the first error
+        message = diagnostic.str();
+        place = where(diagnostic.getLocation());
+        for (Diagnostic &attached : diagnostic.getNotes())
+          note = note.empty() ? attached.str() : note;
+        return success();
+      }) {}
+
+std::string DiagnosticCollector::where(Location location) const {
+  std::string node = nodeNameOf(location);
+  return node.empty() ? model : model + ": node \"" + node + "\"";
+}
+
+Error DiagnosticCollector::error(Code code, int number) const {
+  Error error = makeError(code, number, message.empty() ? "compilation failed without a message" : message, place);
+  error.note = note;
+  return error;
+}

@@ -1,0 +1,233 @@
+//===- Driver.cpp - from an ONNX file to a plan -------------------------------------------===//
+
+#include "compiler/pipeline/Driver.h"
+#include "compiler/emit/Report.h"
+#include "compiler/grad/Passes.h"
+#include "compiler/import/Import.h"
+#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Register.h"
+#include "compiler/schedule/Passes.h"
+#include "compiler/shard/Passes.h"
+#include "dialects/plan/PlanProto.h"
+#include "runtime/base/File.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Verify.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace zc;
+
+namespace {
+
+struct PhaseInfo {
+  Phase phase;
+  const char *name;
+  Code failure; ///< what a failing pass of the phase means when nothing says better
+  int number;
+};
+constexpr PhaseInfo kPhases[] = {{Phase::import, "import", Code::badInput, 400},
+                                 {Phase::grad, "grad", Code::unsupported, 410},
+                                 {Phase::shard, "shard", Code::usage, 420},
+                                 {Phase::schedule, "schedule", Code::internal, 430},
+                                 {Phase::plan, "plan", Code::internal, 440}};
+
+/// One compilation.
+class Compilation {
+public:
+  explicit Compilation(const CompileOptions &options) : options(options), collector(context, options.model) {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  Result<CompileResult> run() {
+    ZC_RETURN_IF_ERROR(import());
+    result.parameterTable = importer::listParameters(*module);
+    for (const PhaseInfo &phase : kPhases) {
+      ZC_RETURN_IF_ERROR(runPhase(phase));
+      ZC_RETURN_IF_ERROR(dump(phase));
+      if (phase.phase == options.stopAfter && phase.phase != Phase::plan) {
+        llvm::raw_string_ostream(result.ir) << *module;
+        return finish();
+      }
+    }
+    ZC_RETURN_IF_ERROR(emit());
+    return finish();
+  }
+
+  Result<std::string> parameters() {
+    ZC_RETURN_IF_ERROR(import());
+    return importer::listParameters(*module);
+  }
+
+private:
+  CompileResult finish() {
+    result.warnings = collector.warnings;
+    return std::move(result);
+  }
+
+  Status import() {
+    importer::ImportOptions import;
+    import.dims = options.dims;
+    import.loss = options.loss;
+    import.trainable = options.trainable;
+    import.frozen = options.frozen;
+    import.dropout = options.dropout == "off"     ? importer::DropoutPolicy::off
+                     : options.dropout == "force" ? importer::DropoutPolicy::force
+                                                  : importer::DropoutPolicy::asExported;
+    Result<OwningOpRef<ModuleOp>> imported = importer::importOnnx(context, options.model, import);
+    if (!imported)
+      return imported.error();
+    module = std::move(*imported);
+    OpBuilder builder(&context);
+    (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
+    (*module)->setAttr("zc.precision", builder.getStringAttr(options.precision));
+    (*module)->setAttr("zc.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
+    return Status::success();
+  }
+
+  Status runPhase(const PhaseInfo &phase) {
+    if (phase.phase == Phase::import)
+      return Status::success();
+    PassManager manager(&context);
+    if (failed(applyPassManagerCLOptions(manager)))
+      return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
+    applyDefaultTimingPassManagerCLOptions(manager);
+    build(manager, phase.phase);
+    if (succeeded(manager.run(*module)))
+      return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
+    if (auto needed = (*module)->getAttrOfType<IntegerAttr>("zc.device_needed"))
+      return shortfall(needed.getInt());
+    return collector.error(phase.failure, phase.number);
+  }
+
+  void build(PassManager &manager, Phase phase) {
+    if (phase == Phase::grad)
+      buildGradPipeline(manager, gradOptions());
+    if (phase == Phase::shard) {
+      ShardOptions shard;
+      shard.worldSize = options.worldSize;
+      shard.ranksPerNode = options.ranksPerNode;
+      shard.bucketSize = options.bucketSize;
+      shard.stage = options.stage;
+      shard.accumulation = options.accumulation;
+      buildShardPipeline(manager, shard);
+    }
+    if (phase == Phase::schedule) {
+      ScheduleOptions schedule;
+      schedule.prefetch = options.prefetch;
+      schedule.deviceMemory = static_cast<int64_t>(options.deviceMemory);
+      buildSchedulePipeline(manager, schedule);
+    }
+    if (phase == Phase::plan)
+      buildPlanPipeline(manager);
+  }
+
+  GradOptions gradOptions() {
+    GradOptions grad;
+    grad.precision.to = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+    grad.optimizer.rule = graph::symbolizeOptimizer(options.rule).value_or(graph::Optimizer::adamw);
+    grad.optimizer.lr = options.lr;
+    grad.optimizer.beta1 = options.beta1;
+    grad.optimizer.beta2 = options.beta2;
+    grad.optimizer.eps = options.eps;
+    grad.optimizer.momentum = options.momentum;
+    grad.optimizer.weightDecay = options.weightDecay;
+    grad.optimizer.maxNorm = options.clipGradNorm;
+    grad.optimizer.noDecay = options.noDecay;
+    return grad;
+  }
+
+  /// The plan's summary of the rule; the decay of parameters that decay.
+  Status recordOptimizer() {
+    double decay = 0;
+    module->walk([&](graph::UpdateOp update) { decay = std::max(decay, update.getWeightDecay().convertToDouble()); });
+    OpBuilder builder(&context);
+    NamedAttrList attrs;
+    attrs.set("rule", builder.getStringAttr(options.rule));
+    for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"lr", options.lr},
+                                                                                    {"beta1", options.beta1},
+                                                                                    {"beta2", options.beta2},
+                                                                                    {"eps", options.eps},
+                                                                                    {"momentum", options.momentum},
+                                                                                    {"weight_decay", decay},
+                                                                                    {"max_norm", options.clipGradNorm}})
+      attrs.set(name, builder.getF64FloatAttr(value));
+    (*module)->setAttr("zc.optimizer", attrs.getDictionary(&context));
+    return Status::success();
+  }
+
+  Error shortfall(int64_t needed) {
+    Error error = collector.error(Code::budget, 312);
+    error.note = std::to_string(needed - static_cast<int64_t>(options.deviceMemory)) + " bytes are missing";
+    error.help = options.stage < 3 && options.worldSize > 1
+                     ? "--zero-stage " + std::to_string(options.stage + 1) + " cuts more of the model state"
+                     : "--device-mem " + std::to_string(needed) + " fits; so may a smaller batch, more ranks or a "
+                       "smaller --bucket-size";
+    return error;
+  }
+
+  Status dump(const PhaseInfo &phase) {
+    if (options.dumpPhasesTo.empty())
+      return Status::success();
+    if (std::error_code code = llvm::sys::fs::create_directories(options.dumpPhasesTo))
+      return makeError(Code::io, 402, "cannot make the folder: " + code.message(), options.dumpPhasesTo);
+    std::string text;
+    OpPrintingFlags flags;
+    flags.enableDebugInfo(true, /*prettyForm=*/false); // locations are ONNX nodes: worth reading, needed to go on
+    llvm::raw_string_ostream out(text);
+    (*module)->print(out, flags);
+    out << '\n';
+    std::string path = options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(phase.phase) + 1) + "-" + phase.name + ".mlir";
+    return writeFileAtomically(path, text);
+  }
+
+  Status emit() {
+    FailureOr<planpb::Plan> plan = plan::toProto(*module);
+    if (failed(plan))
+      return collector.error(Code::internal, 441);
+    fillReport(*plan, options.deviceMemory);
+    if (Status status = verifyPlan(*plan); !status.ok()) {
+      Error error = status.error();
+      error.code = Code::internal;
+      error.note = "the compiler made a plan that does not verify; please report it with the model";
+      return error;
+    }
+    result.reportJson = reportAsJson(*plan);
+    result.reportTable = reportAsTable(*plan);
+    return options.output.empty() ? Status::success() : writePlan(options.output, *plan);
+  }
+
+  const CompileOptions &options;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  DiagnosticCollector collector;
+  OwningOpRef<ModuleOp> module;
+  CompileResult result;
+};
+
+} // namespace
+
+Result<CompileResult> zc::compile(const CompileOptions &options) { return Compilation(options).run(); }
+
+Result<std::string> zc::listParameters(const CompileOptions &options) { return Compilation(options).parameters(); }
+
+Status zc::setMlirFlags(const std::vector<std::string> &flags) {
+  registerAsmPrinterCLOptions();
+  registerPassManagerCLOptions();
+  registerDefaultTimingManagerCLOptions();
+  std::vector<const char *> arguments{"zero-compile"};
+  for (const std::string &flag : flags)
+    arguments.push_back(flag.c_str());
+  std::string message;
+  llvm::raw_string_ostream errors(message);
+  if (!llvm::cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), "", &errors))
+    return makeError(Code::usage, 403, message);
+  return Status::success();
+}

@@ -1,0 +1,67 @@
+//===- Driver.h - from an ONNX file to a plan --------------------------------------===//
+//
+// What zero-compile calls. No MLIR in this header: tools link the driver without compiling against it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace zc {
+
+/// Borders at which compilation can stop and be looked at.
+enum class Phase { import, grad, shard, schedule, plan };
+
+struct CompileOptions {
+  std::string model;  ///< path of the .onnx file
+  std::string output; ///< path of the plan; empty: none is written
+
+  // import
+  std::map<std::string, int64_t> dims;
+  std::string loss;
+  std::vector<std::string> trainable, frozen; ///< globs
+  std::string dropout = "as-exported";        ///< as-exported | off | force
+
+  // grad
+  std::string precision = "fp32"; ///< fp32 | bf16
+  std::string rule = "adamw";     ///< adamw | adam | sgd | momentum
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
+  double weightDecay = -1; ///< negative: torch's default of the rule
+  double clipGradNorm = 0; ///< 0: no clipping
+  std::vector<std::string> noDecay;
+
+  // shard
+  int64_t worldSize = 1, ranksPerNode = 0, stage = 0, accumulation = 1, bucketSize = 26214400;
+
+  // schedule
+  int64_t prefetch = -1; ///< bytes; -1: auto
+  uint64_t deviceMemory = 0;
+  uint64_t seed = 0;
+
+  Phase stopAfter = Phase::plan;
+  std::string dumpPhasesTo; ///< folder for numbered .mlir files; empty: none
+};
+
+/// What a compilation gives besides the plan file.
+struct CompileResult {
+  std::string parameterTable; ///< of --list-parameters
+  std::string reportJson, reportTable;
+  std::string ir;                    ///< the module as text when it stopped before the plan
+  std::vector<std::string> warnings; ///< rendered, in order
+};
+
+/// Compiles. Errors carry the exit code of the README: bad input, unsupported, usage, budget, io, internal.
+Result<CompileResult> compile(const CompileOptions &options);
+
+/// The parameters of a model, without compiling it.
+Result<std::string> listParameters(const CompileOptions &options);
+
+/// MLIR's own flags ("--mlir-print-ir-after-all", "--mlir-timing"): call once, before compile. Errors: usage.
+Status setMlirFlags(const std::vector<std::string> &flags);
+
+} // namespace zc

@@ -1,0 +1,289 @@
+//===- Flags.cpp - the command line of zero-compile ------------------------------------===//
+
+#include "tools/zero-compile/Flags.h"
+#include "runtime/base/Size.h"
+#include "runtime/base/Suggest.h"
+
+#include <CLI/CLI.hpp>
+
+namespace zc::tool {
+
+static const char *const kHelp = R"(zero-compile: turns an exported ONNX training graph into a ZeRO plan
+
+  zero-compile model.onnx -o model.plan
+  zero-compile model.onnx -o model.plan --world-size 4 --zero-stage 3 --lr 3e-4 --clip-grad-norm 1
+  zero-compile model.onnx --dim batch=8 --dim seq=128 --world-size 8 --zero-stage 2 --dry-run
+  zero-compile model.onnx --list-parameters
+
+usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [flags]
+
+  --world-size N, --zero-stage 0..3        how many ranks, what is partitioned
+  --dim NAME=N                             bind a symbolic dimension
+  --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
+  --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
+  --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
+  --dry-run [--json]                       memory, traffic and steps, without a plan
+  --compile-to PHASE, --dump-phases-to DIR look inside
+  --help-all                               every flag
+)";
+
+namespace {
+
+/// Flags of the contract whose feature is not there yet: accepted at their neutral value, refused otherwise.
+struct Missing {
+  const char *flag, *neutral, *what;
+};
+constexpr Missing kMissing[] = {
+    {"--offload-optimizer", "none", "offload of optimizer state"},
+    {"--offload-param", "none", "offload of parameters"},
+    {"--offload-activation", "none", "offload of activations"},
+    {"--offload-ratio", "1", "offload"},
+    {"--checkpoint-activations", "none", "activation checkpointing"},
+    {"--delay-after", "", "the delayed update"},
+    {"--tile-linear", "", "tiling of linears"},
+    {"--quantize-weights", "none", "quantized gathers (qwZ)"},
+    {"--quantize-gradients", "none", "quantized gradients (qgZ)"},
+    {"--host-mem", "", "the host tier"},
+    {"--nvme-mem", "", "the nvme tier"},
+    {"--machine", "", "machine files"},
+    {"--config", "", "DeepSpeed configurations"},
+    {"--loss-op", "", "appended losses"},
+    {"--emit-trace", "", "the planned trace"},
+};
+constexpr Missing kMissingSwitches[] = {
+    {"--delay-update", "", "the delayed update"},     {"--hierarchical", "", "hierarchical partitioning (hpZ)"},
+    {"--auto", "", "automatic choice of the plan"},   {"--forward-only", "", "evaluation plans"},
+    {"--explain-offload", "", "offload"},
+};
+
+Error usage(const std::string &message, const std::string &flag = {}) {
+  return makeError(Code::usage, 201, message, flag, "see zero-compile --help");
+}
+
+/// Text of flags that the parser keeps and `complete` reads.
+struct Raw {
+  std::vector<std::string> dims;
+  std::string betas, bucketSize, prefetch = "auto", deviceMemory, compileTo;
+  std::map<std::string, std::string> missing;
+  std::map<std::string, bool> missingSwitches;
+  bool list = false, help = false, helpAll = false, version = false;
+};
+
+void addGeneral(CLI::App &app, Flags &flags, Raw &raw) {
+  CompileOptions &c = flags.compile;
+  app.add_option("model", c.model, "the exported training graph");
+  app.add_option("-o,--output", c.output, "the plan");
+  app.add_flag("--dry-run", flags.dryRun, "no plan; the report")->group("Inspect");
+  app.add_flag("--json", flags.json, "the report as JSON")->group("Inspect");
+  app.add_flag("--list-parameters", raw.list, "name, dtype, shape, role, tied names, evidence")->group("Inspect");
+  app.add_option("--compile-to", raw.compileTo, "stop after import, grad, shard, schedule or plan; IR to stdout or -o")
+      ->check(CLI::IsMember({"import", "grad", "shard", "schedule", "plan"}))
+      ->group("Inspect");
+  app.add_option("--dump-phases-to", c.dumpPhasesTo, "folder for the IR after each phase")->group("Inspect");
+  app.add_flag("-h,--help", raw.help, "the short help");
+  app.add_flag("--help-all", raw.helpAll, "every flag");
+  app.add_flag("--version", raw.version, "the version");
+}
+
+void addModel(CLI::App &app, Flags &flags, Raw &raw) {
+  CompileOptions &c = flags.compile;
+  app.add_option("--dim", raw.dims, "NAME=N: bind a symbolic dimension")->take_all()->group("Model");
+  app.add_option("--loss", c.loss, "the output to differentiate (default: the only floating scalar)")->group("Model");
+  app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
+  app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
+  app.add_option("--dropout", c.dropout, "as-exported, off or force")
+      ->check(CLI::IsMember({"as-exported", "off", "force"}))
+      ->group("Model");
+  app.add_option("--seed", c.seed, "of dropout and data order")->group("Model");
+}
+
+void addTraining(CLI::App &app, Flags &flags, Raw &raw) {
+  CompileOptions &c = flags.compile;
+  const char *group = "Training (torch's definitions and defaults)";
+  app.add_option("--optimizer", c.rule, "adamw, adam, sgd or momentum")
+      ->check(CLI::IsMember({"adamw", "adam", "sgd", "momentum"}))
+      ->group(group);
+  app.add_option("--lr", c.lr, "learning rate (1e-3)")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--betas", raw.betas, "B1,B2 (0.9,0.999)")->group(group);
+  app.add_option("--eps", c.eps, "(1e-8)")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--weight-decay", c.weightDecay, "(adamw 0.01, else 0)")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--momentum", c.momentum, "(0.9)")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--no-decay", c.noDecay, "globs of parameters without weight decay")->take_all()->group(group);
+  app.add_option("--clip-grad-norm", c.clipGradNorm, "global L2 norm over all ranks")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--grad-accumulation", c.accumulation, "micro-steps per step (1)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
+      ->group(group);
+  app.add_option("--precision", c.precision, "fp32, or bf16 with fp32 master weights and state")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->group(group);
+}
+
+void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
+  CompileOptions &c = flags.compile;
+  const char *group = "Partitioning";
+  app.add_option("--world-size", c.worldSize, "ranks (1)")->check(CLI::Range(int64_t(1), int64_t(65536)))->group(group);
+  app.add_option("--ranks-per-node", c.ranksPerNode, "the mesh is node x local (all)")
+      ->check(CLI::Range(int64_t(1), int64_t(65536)))
+      ->group(group);
+  app.add_option("--zero-stage", c.stage, "0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters")
+      ->check(CLI::Range(int64_t(0), int64_t(3)))
+      ->group(group);
+  app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
+  app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
+  app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
+  for (const Missing &flag : kMissing)
+    app.add_option(flag.flag, raw.missing[flag.flag], "not in this version")->group("Not in this version");
+  for (const Missing &flag : kMissingSwitches)
+    app.add_flag(flag.flag, raw.missingSwitches[flag.flag], "not in this version")->group("Not in this version");
+}
+
+Status checkMissing(const CLI::App &app, const Raw &raw) {
+  auto refuse = [](const Missing &flag) {
+    return makeError(Code::unsupported, 202, std::string(flag.what) + " is not in this version", flag.flag);
+  };
+  for (const Missing &flag : kMissing)
+    if (app.count(flag.flag) && raw.missing.at(flag.flag) != flag.neutral)
+      return refuse(flag);
+  for (const Missing &flag : kMissingSwitches)
+    if (app.count(flag.flag))
+      return refuse(flag);
+  return Status::success();
+}
+
+Status readSize(const std::string &text, const char *flag, uint64_t least, uint64_t &value) {
+  std::optional<uint64_t> size = parseSize(text);
+  if (!size || *size < least)
+    return usage("\"" + escapeName(text.substr(0, 100)) + "\" is not a size such as 25MiB, 800MB or 4096", flag);
+  value = *size;
+  return Status::success();
+}
+
+Status readDims(const std::vector<std::string> &texts, std::map<std::string, int64_t> &dims) {
+  for (const std::string &text : texts) {
+    size_t equals = text.rfind('=');
+    int64_t value = 0;
+    size_t used = 0;
+    try {
+      value = equals == std::string::npos ? 0 : std::stoll(text.substr(equals + 1), &used);
+    } catch (const std::exception &) {
+      value = 0;
+    }
+    if (equals == 0 || equals == std::string::npos || value < 1 || equals + 1 + used != text.size())
+      return usage("\"" + text + "\" is not NAME=N with N of at least 1", "--dim");
+    auto [entry, isNew] = dims.emplace(text.substr(0, equals), value);
+    if (!isNew && entry->second != value)
+      return usage("dimension \"" + entry->first + "\" is bound to " + std::to_string(entry->second) + " and to " +
+                       std::to_string(value),
+                   "--dim");
+  }
+  return Status::success();
+}
+
+Status readBetas(const std::string &text, CompileOptions &options) {
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%lf,%lf%n", &options.beta1, &options.beta2, &end) != 2 || size_t(end) != text.size() ||
+      !(options.beta1 >= 0 && options.beta1 < 1) || !(options.beta2 >= 0 && options.beta2 < 1))
+    return usage("\"" + text + "\" is not B1,B2 with both in [0, 1)", "--betas");
+  return Status::success();
+}
+
+Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
+  CompileOptions &c = flags.compile;
+  ZC_RETURN_IF_ERROR(checkMissing(app, raw));
+  if (c.model.empty())
+    return usage("no model is given");
+  if (c.precision == "fp16")
+    return makeError(Code::unsupported, 202, "fp16 with loss scaling is not in this version", "--precision",
+                     "--precision bf16 needs no loss scaling");
+  ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
+  if (!raw.betas.empty())
+    ZC_RETURN_IF_ERROR(readBetas(raw.betas, c));
+  uint64_t size = 0;
+  if (!raw.bucketSize.empty()) {
+    ZC_RETURN_IF_ERROR(readSize(raw.bucketSize, "--bucket-size", 1, size));
+    c.bucketSize = static_cast<int64_t>(size);
+  }
+  if (!raw.deviceMemory.empty())
+    ZC_RETURN_IF_ERROR(readSize(raw.deviceMemory, "--device-mem", 1, c.deviceMemory));
+  if (raw.prefetch == "none") {
+    c.prefetch = 0;
+  } else if (raw.prefetch != "auto") {
+    ZC_RETURN_IF_ERROR(readSize(raw.prefetch, "--prefetch", 0, size));
+    c.prefetch = static_cast<int64_t>(size);
+  }
+  if (c.ranksPerNode != 0 && c.worldSize % c.ranksPerNode != 0)
+    return usage(std::to_string(c.ranksPerNode) + " ranks per node do not divide a world of " +
+                     std::to_string(c.worldSize),
+                 "--ranks-per-node");
+  static const std::map<std::string, Phase> phases = {{"import", Phase::import},
+                                                      {"grad", Phase::grad},
+                                                      {"shard", Phase::shard},
+                                                      {"schedule", Phase::schedule},
+                                                      {"plan", Phase::plan}};
+  if (!raw.compileTo.empty())
+    c.stopAfter = phases.at(raw.compileTo);
+  flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
+  bool producesNothing = c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::plan &&
+                         c.dumpPhasesTo.empty();
+  if (producesNothing)
+    return usage("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters");
+  return Status::success();
+}
+
+Error unknownArgument(const CLI::App &app, const std::string &argument) {
+  std::string name = argument.substr(0, argument.find('=')).substr(0, 100);
+  if (name.empty() || name[0] != '-')
+    return usage("unexpected argument \"" + name + "\"");
+  std::vector<std::string> known;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &longName : option->get_lnames())
+      known.push_back("--" + longName);
+  std::string near = nearest(name, known);
+  return makeError(Code::usage, 203, "unknown flag \"" + name + "\"", "",
+                   near.empty() ? "zero-compile --help-all lists all flags" : "did you mean \"" + near + "\"?");
+}
+
+} // namespace
+
+Result<Flags> parseFlags(int argc, char **argv) {
+  Flags flags;
+  Raw raw;
+  std::vector<std::string> arguments; // CLI11 takes them reversed
+  for (int i = argc - 1; i > 0; --i) {
+    std::string argument = argv[i];
+    if (argument.rfind("--mlir-", 0) == 0)
+      flags.mlir.insert(flags.mlir.begin(), argument);
+    else
+      arguments.push_back(argument);
+  }
+  CLI::App app{"zero-compile: turns an exported ONNX training graph into a ZeRO plan", "zero-compile"};
+  app.set_help_flag();
+  app.allow_extras();
+  addGeneral(app, flags, raw);
+  addModel(app, flags, raw);
+  addTraining(app, flags, raw);
+  addPartitioning(app, flags, raw);
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError &error) {
+    if (!raw.help && !raw.helpAll)
+      return usage(error.what());
+  } catch (const std::exception &error) {
+    return usage(error.what());
+  }
+  if (raw.help || raw.helpAll || raw.version || argc < 2) {
+    flags.command = Flags::Command::text;
+    flags.text = raw.version   ? "zero-compile " ZC_VERSION "\n"
+                 : raw.helpAll ? app.help("", CLI::AppFormatMode::All)
+                               : kHelp;
+    return flags;
+  }
+  if (std::vector<std::string> extras = app.remaining(); !extras.empty())
+    return unknownArgument(app, extras.front());
+  ZC_RETURN_IF_ERROR(complete(app, flags, raw));
+  return flags;
+}
+
+} // namespace zc::tool

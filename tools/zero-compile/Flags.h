@@ -1,0 +1,20 @@
+//===- Flags.h - the command line of zero-compile -----------------------------------===//
+#pragma once
+
+#include "compiler/pipeline/Driver.h"
+
+namespace zc::tool {
+
+struct Flags {
+  enum class Command { compile, listParameters, text };
+  Command command = Command::compile;
+  CompileOptions compile;
+  bool dryRun = false, json = false;
+  std::vector<std::string> mlir; ///< --mlir-... flags, for MLIR
+  std::string text;              ///< of --help, --help-all, --version
+};
+
+/// Errors: usage (with the nearest flag), unsupported (a flag whose feature is not there).
+Result<Flags> parseFlags(int argc, char **argv);
+
+} // namespace zc::tool

@@ -1,0 +1,66 @@
+//===- main.cpp - zero-compile -----------------------------------------------------------===//
+
+#include "tools/zero-compile/Flags.h"
+#include "runtime/base/File.h"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+using namespace zc;
+using namespace zc::tool;
+
+static void print(std::FILE *stream, const std::string &text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+static Status run(const Flags &flags) {
+  if (flags.command == Flags::Command::text) {
+    print(stdout, flags.text);
+    return Status::success();
+  }
+  ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
+  if (flags.command == Flags::Command::listParameters) {
+    Result<std::string> table = listParameters(flags.compile);
+    if (!table)
+      return table.error();
+    print(stdout, *table);
+    return Status::success();
+  }
+  CompileOptions options = flags.compile;
+  if (flags.dryRun || options.stopAfter != Phase::plan)
+    options.output.clear();
+  Result<CompileResult> result = compile(options);
+  if (!result)
+    return result.error();
+  for (const std::string &warning : result->warnings)
+    print(stderr, warning + "\n");
+  if (options.stopAfter != Phase::plan) {
+    if (!flags.compile.output.empty())
+      return writeFileAtomically(flags.compile.output, result->ir);
+    print(stdout, result->ir);
+  } else if (flags.dryRun) {
+    print(stdout, flags.json ? result->reportJson + "\n" : result->reportTable);
+  }
+  return Status::success();
+}
+
+static Status guarded(int argc, char **argv) {
+  try {
+    Result<Flags> flags = parseFlags(argc, argv);
+    return flags ? run(*flags) : Status(flags.error());
+  } catch (const std::bad_alloc &) {
+    return makeError(Code::budget, 204, "out of memory while compiling");
+  } catch (const std::exception &exception) {
+    return makeError(Code::internal, 205, exception.what(), "", "this is a defect of zero-compile; please report it");
+  }
+}
+
+int main(int argc, char **argv) {
+  Status status = guarded(argc, argv);
+  if (status.ok())
+    return 0;
+  print(stderr, render(status.error()) + "\n");
+  return static_cast<int>(status.error().code);
+}
