@@ -182,6 +182,9 @@ Result<std::unique_ptr<InputSource>> openSource(const DataOptions &options, cons
   for (const InputSpec &input : batch.inputs)
     if (input.used && (BatchSpec::rowsOf(input) < 1 || input.type.numBytes() < 1))
       return makeError(Code::unsupported, 877, "graph input \"" + input.name + "\" has no elements");
+  // Positions of a run must stay countable.
+  if (double(batch.worldSize) * double(batch.accumulation) * double(batch.rows()) > 0x1p40)
+    return makeError(Code::unsupported, 878, "one step takes more than 2^40 samples");
   return options.data.empty() ? openTokens(options, batch) : openArrays(options, batch);
 }
 

@@ -72,6 +72,8 @@ Status Run::prepare() {
   summary.steps = options.steps > 0
                       ? options.steps
                       : int64_t(std::ceil(epochs * double(source->samples()) / double(summary.samplesPerStep)));
+  if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
+    return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
   auto made =
       Schedule::create(options.schedule, options.lr.value_or(plan.optimizer().lr()), options.warmup, summary.steps);
   if (!made)
