@@ -25,6 +25,9 @@ struct Run {
       : plan(plan), options(options), control(control), observer(observer) {}
 
   Status prepare();
+  Status prepareData();
+  Status prepareFolder();
+  Status prepareWeights();
 
   const planpb::Plan &plan;
   const RunOptions &options;
@@ -49,6 +52,20 @@ struct Run {
 };
 
 Status Run::prepare() {
+  ZC_RETURN_IF_ERROR(prepareData());
+  // A wrong model must not leave a folder behind; only where a checkpoint may replace it, it is looked at later.
+  if (options.resume.empty())
+    ZC_RETURN_IF_ERROR(prepareWeights());
+  ZC_RETURN_IF_ERROR(prepareFolder());
+  if (!values && !resumed)
+    ZC_RETURN_IF_ERROR(prepareWeights());
+  ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
+  registerCpuKernels(registry);
+  return Status::success();
+}
+
+/// The device, the data and what follows from them: how many steps, which learning rates.
+Status Run::prepareData() {
   auto kind = deviceFromName(options.device);
   if (!kind)
     return makeError(options.device == "cuda" ? Code::unsupported : Code::usage, 940,
@@ -79,7 +96,11 @@ Status Run::prepare() {
   if (!made)
     return made.error();
   schedule = *made;
+  return Status::success();
+}
 
+/// The folder, held from now on, and the checkpoint to continue from.
+Status Run::prepareFolder() {
   manifest = describeRun(plan, seed, source->samples(), options.data.shuffle);
   manifest.planHash = planHash(plan);
   auto locked = RunFolder::open(outputFolder(options, plan));
@@ -97,15 +118,17 @@ Status Run::prepare() {
   if (resumed) {
     summary.firstStep = resumed->step + 1;
     observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder + "\"");
-  } else {
-    auto initial = options.weights.empty() ? InitialValues::fromModel(plan)
-                                           : InitialValues::fromSafetensors(plan, options.weights);
-    if (!initial)
-      return initial.error();
-    values = std::move(*initial);
   }
-  ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
-  registerCpuKernels(registry);
+  return Status::success();
+}
+
+/// The weights of a fresh start, the model's or the user's; a checkpoint's are read by the ranks.
+Status Run::prepareWeights() {
+  auto initial =
+      options.weights.empty() ? InitialValues::fromModel(plan) : InitialValues::fromSafetensors(plan, options.weights);
+  if (!initial)
+    return initial.error();
+  values = std::move(*initial);
   return Status::success();
 }
 

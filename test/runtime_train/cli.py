@@ -126,7 +126,8 @@ class ZeroRun(unittest.TestCase):
         self.assertFalse((self.dir / "never").exists(), "nothing is made for a bad plan")
         self.expect(3, "none.safetensors", run(self.dir / "tiny.plan", "--data", self.dir / "none.safetensors"))
         (self.dir / "model.onnx").write_bytes(b"other")
-        self.expect(10, "has changed", self.train())
+        self.expect(10, "has changed", self.train(out="never"))
+        self.assertFalse((self.dir / "never").exists(), "nothing is made for a wrong model")
 
     def test_output_folder(self):
         (self.dir / "file").write_text("x")

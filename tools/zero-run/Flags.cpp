@@ -51,11 +51,14 @@ Parser::Parser() {
   addCommands();
 }
 
+/// From 1 up; the limit is for arithmetic, not for people, so the help does not show it.
+CLI::Validator positive(int64_t limit = int64_t(1) << 40) { return CLI::Range(int64_t(1), limit).description(""); }
+
 void Parser::addTraining() {
   train::RunOptions &run = flags.run;
   app.add_option("plan", run.plan, "plan file of zero-compile");
   app.add_option("-n,--nproc-per-node", run.worldSize, "ranks, as threads of this process (default: as planned)")
-      ->check(CLI::Range(1, 65536));
+      ->check(positive(65536));
   const char *group = "Data";
   app.add_option("--data", run.data.data, "FILE.safetensors or a folder of INPUT.npy; arrays [samples, ...]")
       ->group(group);
@@ -68,11 +71,9 @@ void Parser::addTraining() {
   app.add_flag("--shuffle", run.data.shuffle, "another order in each epoch")->group(group);
   app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")->group(group);
   group = "Training";
-  app.add_option("--steps", run.steps, "optimizer steps")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->group(group);
+  app.add_option("--steps", run.steps, "optimizer steps")->check(positive())->group(group);
   app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
-      ->check(CLI::Range(1e-9, 1e9))
+      ->check(CLI::Range(1e-9, 1e9).description(""))
       ->group(group);
   app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
   app.add_option("--lr-schedule", run.schedule, "constant, linear, cosine or wsd")->group(group);
@@ -81,16 +82,12 @@ void Parser::addTraining() {
   group = "Output";
   app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
   app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+      ->check(positive())
       ->group(group);
-  app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->group(group);
+  app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
   app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
   app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
-  app.add_option("--log-every", flags.logEvery, "steps between lines")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
-      ->group(group);
+  app.add_option("--log-every", flags.logEvery, "steps between lines")->check(positive())->group(group);
   app.add_flag("--quiet", flags.quiet, "no progress")->group(group);
   app.add_option("--log-format", logFormat, "text, or json: one object per step on stdout")
       ->check(CLI::IsMember({"text", "json"}))
@@ -100,7 +97,7 @@ void Parser::addTraining() {
       ->check(CLI::IsMember({"cpu", "cuda", "sync"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 4096))
+      ->check(positive(4096))
       ->group(group);
   app.add_option("--nvme-dir", flags.nvmeDir, "where the NVMe tier's file goes")->group(group);
 }
