@@ -2,72 +2,27 @@
 #include "compiler/import/ExternalData.h"
 #include "compiler/import/Errors.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fcntl.h>
 #include <map>
 #include <sys/stat.h>
-#include <unistd.h>
 
 using namespace zc;
 using namespace zc::importer;
 
-namespace {
-
-/// Closes on scope exit.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      close(fd);
-  }
-};
-
-} // namespace
-
-static Error badLocation(const std::string &location, const std::string &problem, const std::string &where) {
-  return badFile(badExternal, "external data location '" + location + "' " + problem, where,
-                 "external data must lie in the model's folder");
-}
-
-/// Opens one component after the other without following links: what openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
-/// does, on kernels and sandboxes that have no openat2 as well. The components are checked to hold no "..".
-Result<FileReader> zc::importer::openBeneath(const std::string &folder, const std::string &relative,
-                                             const std::string &where) {
-  llvm::StringRef location(relative);
-  if (location.empty() || relative.size() > 4096 || location.contains('\0') || location.contains('\\') ||
-      location.starts_with("/"))
-    return badLocation(relative.substr(0, 200), "is not a relative path", where);
-  llvm::SmallVector<llvm::StringRef> parts;
-  location.split(parts, '/');
-  for (llvm::StringRef part : parts)
-    if (part.empty() || part == "." || part == "..")
-      return badLocation(relative, "has an empty, '.' or '..' component", where);
-
-  Descriptor at{open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
-  for (size_t i = 0; i < parts.size(); ++i) {
-    bool last = i + 1 == parts.size();
-    int flags = O_NOFOLLOW | O_CLOEXEC | (last ? O_RDONLY | O_NONBLOCK : O_PATH | O_DIRECTORY);
-    Descriptor next{openat(at.fd, parts[i].str().c_str(), flags)};
-    if (next.fd < 0) {
-      bool link = errno == ELOOP || errno == ENOTDIR;
-      return badLocation(relative,
-                         link ? "leads through a symbolic link or a file"
-                              : std::string("cannot be opened: ") + std::strerror(errno),
-                         where);
-    }
-    std::swap(at.fd, next.fd);
-  }
+Result<FileReader> zc::importer::openExternal(const std::string &folder, const std::string &relative,
+                                              const std::string &where) {
+  auto refuse = [&](const std::string &problem) {
+    return badFile(badExternal, "external data location '" + relative.substr(0, 200) + "': " + problem, where,
+                   "external data must lie in the model's folder");
+  };
+  auto file = io::File::openBeneath(folder, relative);
+  if (!file.ok())
+    return refuse(file.error().message);
+  // A second name could be a file elsewhere that the model's author may not read himself.
   struct stat info;
-  if (fstat(at.fd, &info) != 0 || !S_ISREG(info.st_mode))
-    return badLocation(relative, "is not a regular file", where);
-  if (info.st_nlink != 1)
-    return badLocation(relative, "is a hard link of another file", where);
-  return FileReader(std::exchange(at.fd, -1), info.st_size);
+  if (stat(file->path().c_str(), &info) != 0 || info.st_nlink != 1)
+    return refuse("the file has other names (hard links)");
+  return FileReader(std::move(*file));
 }
 
 static bool parseNumber(const std::string &text, int64_t &value) {
@@ -97,7 +52,7 @@ Result<ExternalRange> zc::importer::resolveExternal(const ModelFile &model, cons
                    "external data has length " + std::to_string(range.bytes) + ", but the shape needs " +
                        std::to_string(neededBytes) + " bytes",
                    where);
-  auto file = openBeneath(model.folder, range.file, where);
+  auto file = openExternal(model.folder, range.file, where);
   if (!file.ok())
     return file.error();
   int64_t size = static_cast<int64_t>(file->size());

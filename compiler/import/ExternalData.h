@@ -19,6 +19,6 @@ Result<ExternalRange> resolveExternal(const ModelFile &model, const onnxpb::Tens
 
 /// Opens `relative` beneath `folder`: no absolute path, no "..", no symbolic link in any component, a regular file with
 /// one name.
-Result<FileReader> openBeneath(const std::string &folder, const std::string &relative, const std::string &where);
+Result<FileReader> openExternal(const std::string &folder, const std::string &relative, const std::string &where);
 
 } // namespace zc::importer

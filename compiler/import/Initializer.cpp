@@ -224,7 +224,7 @@ Result<HostTensor> zc::importer::readTensor(ModelFile &model, const TensorInfo &
     }
     bytes = info.tensor->raw_data();
   } else if (info.tensor->data_location() == 1) {
-    auto file = openBeneath(model.folder, info.sourceFile, where);
+    auto file = openExternal(model.folder, info.sourceFile, where);
     if (!file.ok())
       return file.error();
     ok = file->append(info.sourceOffset, info.bytes, bytes);

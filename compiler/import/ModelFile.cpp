@@ -4,11 +4,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using namespace zc;
 using namespace zc::importer;
@@ -132,18 +129,11 @@ private:
 
 } // namespace
 
-static Result<FileReader> openRegular(const std::string &path, const ImportLimits &limits) {
-  // Non-blocking, so that a FIFO without a writer does not hang the open.
-  int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return badFile(cannotOpen, "cannot open the model: " + std::string(std::strerror(errno)), path);
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return badFile(notAFile, S_ISDIR(info.st_mode) ? "is a directory, not an ONNX file" : "is not a regular file",
-                   path);
-  }
-  FileReader reader(fd, info.st_size);
+static Result<FileReader> openLimited(const std::string &path, const ImportLimits &limits) {
+  auto opened = io::File::open(path);
+  if (!opened.ok())
+    return opened.error();
+  FileReader reader(std::move(*opened));
   if (reader.size() > limits.modelBytes)
     return badFile(tooLarge,
                    "has " + std::to_string(reader.size()) + " bytes; an ONNX file has at most " +
@@ -184,7 +174,7 @@ static Status resolveFolder(ModelFile &file) {
 Result<std::unique_ptr<ModelFile>> zc::importer::openModel(const std::string &path, const ImportLimits &limits) {
   auto file = std::make_unique<ModelFile>();
   file->path = path;
-  auto reader = openRegular(path, limits);
+  auto reader = openLimited(path, limits);
   if (!reader.ok())
     return reader.error();
   file->file = std::move(*reader);
@@ -194,8 +184,10 @@ Result<std::unique_ptr<ModelFile>> zc::importer::openModel(const std::string &pa
   ZC_RETURN_IF_ERROR(Scanner(*file, limits).model());
   if (!file->model.has_graph())
     return badFile(notOnnx, "has no graph: not an ONNX model", path);
-  if (!file->file.hash(file->hash))
-    return makeError(Code::io, readFailed, "cannot read the file to its end", path);
+  auto hash = io::hashOf(file->file.file());
+  if (!hash.ok())
+    return hash.error();
+  file->hash = *hash;
   return file;
 }
 

@@ -2,48 +2,20 @@
 #include "compiler/import/Wire.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <unistd.h>
-#include <xxhash.h>
 
 using namespace zc::importer;
 
-FileReader &FileReader::operator=(FileReader &&other) noexcept {
-  std::swap(fd, other.fd);
-  std::swap(fileSize, other.fileSize);
-  std::swap(bufferStart, other.bufferStart);
-  buffer.swap(other.buffer);
-  return *this;
-}
-
-FileReader::~FileReader() {
-  if (fd >= 0)
-    close(fd);
-}
-
-static bool readFully(int fd, uint64_t offset, char *out, uint64_t bytes) {
-  while (bytes > 0) {
-    ssize_t got = pread(fd, out, std::min<uint64_t>(bytes, 1u << 30), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0)
-      return false;
-    out += got, offset += got, bytes -= got;
-  }
-  return true;
-}
-
 bool FileReader::read(uint64_t offset, void *out, uint64_t bytes) {
-  if (bytes > fileSize || offset > fileSize - bytes)
+  if (bytes > size() || offset > size() - bytes)
     return false;
   constexpr uint64_t chunk = 1u << 16;
   if (bytes >= chunk)
-    return readFully(fd, offset, static_cast<char *>(out), bytes);
+    return source.readAt(out, bytes, offset).ok();
   if (offset < bufferStart || offset + bytes > bufferStart + buffer.size()) {
-    buffer.resize(std::min(chunk, fileSize - offset));
+    buffer.resize(std::min(chunk, size() - offset));
     bufferStart = offset;
-    if (!readFully(fd, offset, buffer.data(), buffer.size())) {
+    if (!source.readAt(buffer.data(), buffer.size(), offset).ok()) {
       buffer.clear();
       return false;
     }
@@ -53,27 +25,11 @@ bool FileReader::read(uint64_t offset, void *out, uint64_t bytes) {
 }
 
 bool FileReader::append(uint64_t offset, uint64_t bytes, std::string &out) {
-  if (bytes > fileSize || offset > fileSize - bytes)
+  if (bytes > size() || offset > size() - bytes)
     return false;
   size_t old = out.size();
   out.resize(old + bytes);
   return bytes == 0 || read(offset, out.data() + old, bytes);
-}
-
-bool FileReader::hash(uint64_t &out) {
-  XXH3_state_t *state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  std::vector<char> block(1u << 20);
-  bool ok = true;
-  for (uint64_t at = 0; ok && at < fileSize; at += block.size()) {
-    uint64_t bytes = std::min<uint64_t>(block.size(), fileSize - at);
-    ok = readFully(fd, at, block.data(), bytes);
-    if (ok)
-      XXH3_64bits_update(state, block.data(), bytes);
-  }
-  out = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return ok;
 }
 
 WireCursor::Next WireCursor::fail(const char *what, uint64_t at) {

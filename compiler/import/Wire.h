@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "runtime/io/File.h"
 
 #include <cstdint>
 #include <string>
@@ -14,25 +14,20 @@
 
 namespace zc::importer {
 
-/// An open regular file, read with pread through one small buffer; closes on destruction.
+/// Small reads of one file through a buffer.
 class FileReader {
 public:
   FileReader() = default;
-  FileReader(int fd, uint64_t size) : fd(fd), fileSize(size) {}
-  FileReader(FileReader &&other) noexcept { *this = std::move(other); }
-  FileReader &operator=(FileReader &&other) noexcept;
-  ~FileReader();
+  explicit FileReader(io::File file) : source(std::move(file)) {}
 
-  uint64_t size() const { return fileSize; }
-  /// False on an I/O error or a file that became shorter.
+  const io::File &file() const { return source; }
+  uint64_t size() const { return static_cast<uint64_t>(source.size()); }
+  /// False on an I/O error, past the end, or on a file that became shorter.
   bool read(uint64_t offset, void *out, uint64_t bytes);
   bool append(uint64_t offset, uint64_t bytes, std::string &out);
-  /// XXH3-64 of all bytes.
-  bool hash(uint64_t &out);
 
 private:
-  int fd = -1;
-  uint64_t fileSize = 0;
+  io::File source;
   uint64_t bufferStart = 0;
   std::vector<char> buffer;
 };

@@ -1,5 +1,6 @@
 #include "compiler/pipeline/Register.h"
 #include "compiler/grad/Passes.h"
+#include "compiler/import/Passes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/plan/Plan.h"
@@ -14,6 +15,7 @@ void zc::registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  registerZcImportPasses();
   registerGradPipeline();
   registerShardPipeline();
   registerSchedulePipelines();

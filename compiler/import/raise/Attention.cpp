@@ -108,6 +108,29 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
   }
 };
 
+/// attention(q * c, k) is attention(q, k) with scale * c, also where a transpose stands behind the multiplication.
+struct AbsorbScale : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
+    for (OpOperand *operand : {&op.getQueryMutable(), &op.getKeyMutable()}) {
+      auto transpose = operand->get().getDefiningOp<TransposeOp>();
+      Value scaled = transpose ? transpose.getInput() : operand->get();
+      double scale = 1;
+      Value plain = unscaled(scaled, scale);
+      if (plain == scaled)
+        continue;
+      if (transpose)
+        plain = rewriter.create<TransposeOp>(transpose.getLoc(), plain, transpose.getPermutation());
+      rewriter.modifyOpInPlace(op, [&] {
+        operand->set(plain);
+        op.setScale(llvm::APFloat(op.getScale().convertToDouble() * scale));
+      });
+      return success();
+    }
+    return failure();
+  }
+};
+
 /// A mask that is known to be causal becomes the flag; one of -inf and 0 becomes a bool.
 struct SimplifyMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -163,5 +186,5 @@ struct GroupQueries : OpRewritePattern<AttentionOp> {
 } // namespace
 
 void zc::importer::addAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseAttention, SimplifyMask, GroupQueries>(patterns.getContext());
+  patterns.add<RaiseAttention, AbsorbScale, SimplifyMask, GroupQueries>(patterns.getContext());
 }

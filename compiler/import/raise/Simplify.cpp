@@ -31,7 +31,7 @@ struct SinkTransposeBelowScale : OpRewritePattern<MulOp> {
       return failure();
     bool done = eitherOrder(op, [&](Value x, Value c) {
       auto transpose = x.getDefiningOp<TransposeOp>();
-      if (!transpose || !splatOf(c) || tensorOf(c).getRank() != 0)
+      if (!transpose || !splatOf(c) || tensorOf(c).getNumElements() != 1 || !sameType(x, op.getResult()))
         return false;
       auto scaled = rewriter.create<MulOp>(op.getLoc(), transpose.getInput(), c);
       rewriter.replaceOpWithNewOp<TransposeOp>(op, scaled, transpose.getPermutation());
@@ -55,8 +55,42 @@ struct DropTrue : OpRewritePattern<AndOp> {
   }
 };
 
+/// (c ? a : b) == k for numbers a, b, k of which one equals k is c or its negation (torch's causal masks through
+/// Trilu).
+struct SimplifyEqualOfSelect : OpRewritePattern<EqualOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(EqualOp op, PatternRewriter &rewriter) const override {
+    return success(eitherOrder(op, [&](Value chosen, Value number) {
+      auto select = chosen.getDefiningOp<SelectOp>();
+      auto k = splatOf(number);
+      auto a = select && k ? splatOf(select.getLhs()) : std::nullopt;
+      auto b = a ? splatOf(select.getRhs()) : std::nullopt;
+      if (!b || (*a == *k) == (*b == *k) || !sameType(select.getCondition(), op.getResult()))
+        return false;
+      if (*a == *k)
+        rewriter.replaceOp(op, select.getCondition());
+      else
+        rewriter.replaceOpWithNewOp<NotOp>(op, select.getCondition());
+      return true;
+    }));
+  }
+};
+
+/// not c ? a : b is c ? b : a
+struct DropNotInSelect : OpRewritePattern<SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SelectOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getCondition().getDefiningOp<NotOp>();
+    if (!inner)
+      return failure();
+    rewriter.replaceOpWithNewOp<SelectOp>(op, inner.getInput(), op.getRhs(), op.getLhs());
+    return success();
+  }
+};
+
 } // namespace
 
 void zc::importer::addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<ComposeTransposes, SinkTransposeBelowScale, DropTrue>(patterns.getContext());
+  patterns.add<ComposeTransposes, SinkTransposeBelowScale, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(
+      patterns.getContext());
 }
