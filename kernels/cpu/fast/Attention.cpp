@@ -60,19 +60,13 @@ float dotRow(const float *a, const float *b, int64_t n) {
   return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return hn::Mul(loadPart(a + i, c), loadPart(b + i, c)); });
 }
 
-void widen(const Bf16 *x, float *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
-}
-void narrow(const float *x, Bf16 *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
-}
-
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
 
@@ -83,8 +77,6 @@ HWY_EXPORT(slopeRow);
 HWY_EXPORT(addMask);
 HWY_EXPORT(scaleRow);
 HWY_EXPORT(dotRow);
-HWY_EXPORT(widen);
-HWY_EXPORT(narrow);
 
 namespace {
 
@@ -109,7 +101,7 @@ const float *asF32(const void *base, int64_t offset, int64_t n, bool bf16, float
     return static_cast<const float *>(base) + offset;
   float *copy = scratch;
   scratch += n;
-  HWY_DYNAMIC_DISPATCH(widen)(static_cast<const Bf16 *>(base) + offset, copy, n);
+  widen(static_cast<const Bf16 *>(base) + offset, copy, n);
   return copy;
 }
 
@@ -123,7 +115,7 @@ float *resultF32(void *base, int64_t offset, int64_t n, bool bf16, float *&scrat
 }
 void finishResult(const float *result, void *base, int64_t offset, int64_t n, bool bf16) {
   if (bf16)
-    HWY_DYNAMIC_DISPATCH(narrow)(result, static_cast<Bf16 *>(base) + offset, n);
+    narrow(result, static_cast<Bf16 *>(base) + offset, n);
 }
 
 /// Keys that query i may see under `causal`: [0, visible).

@@ -51,24 +51,16 @@ void runTable(int op, bool bf16, const void *a, int64_t aStride, const void *b, 
   table[op][bf16](a, aStride, b, bStride, y, n);
 }
 
-void toBf16Range(const float *x, Bf16 *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
-}
-void toF32Range(const Bf16 *x, float *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
-}
-
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
 HWY_EXPORT(runTable);
-HWY_EXPORT(toBf16Range);
-HWY_EXPORT(toF32Range);
 
 namespace {
 
@@ -115,9 +107,9 @@ Prepared prepareCast(const KernelSpec &spec) {
                         void *const *operands, const StepContext &) {
     parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
       if (narrows)
-        HWY_DYNAMIC_DISPATCH(toBf16Range)
-      (as<float>(operands[0]) + begin, as<Bf16>(operands[1]) + begin, end - begin);
-      else HWY_DYNAMIC_DISPATCH(toF32Range)(as<Bf16>(operands[0]) + begin, as<float>(operands[1]) + begin, end - begin);
+        narrow(as<float>(operands[0]) + begin, as<Bf16>(operands[1]) + begin, end - begin);
+      else
+        widen(as<Bf16>(operands[0]) + begin, as<float>(operands[1]) + begin, end - begin);
     });
   });
 }

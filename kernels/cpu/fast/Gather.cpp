@@ -20,9 +20,6 @@ void addRowBf16(float *sum, const Bf16 *x, int64_t n) {
     storePart(hn::Add(loadPart(sum + i, c), loadPart(x + i, c)), sum + i, c);
   });
 }
-void narrowRow(const float *sum, Bf16 *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(sum + i, c), y + i, c); });
-}
 
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
@@ -31,12 +28,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
 HWY_EXPORT(addRowF32);
 HWY_EXPORT(addRowBf16);
-HWY_EXPORT(narrowRow);
 
 namespace {
 
@@ -84,7 +81,7 @@ void sumRow(const Chains &chains, int64_t row, const Bf16 *source, Bf16 *target,
   std::memset(scratch, 0, static_cast<size_t>(inner) * sizeof(float));
   for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
     HWY_DYNAMIC_DISPATCH(addRowBf16)(scratch, source + i * inner, inner);
-  HWY_DYNAMIC_DISPATCH(narrowRow)(scratch, target, inner);
+  narrow(scratch, target, inner);
 }
 
 Prepared prepareGatherGrad(const KernelSpec &spec) {

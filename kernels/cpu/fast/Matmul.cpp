@@ -1,6 +1,8 @@
 // matmul. fp32: single-threaded library products on panels of the longer side, or on whole matrices of a batch; the
-// bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32.
+// bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32; where it has no kernel for
+// the CPU (without AVX-512), blocks widened to fp32 and multiplied as above.
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulDnnl.h"
@@ -112,6 +114,66 @@ private:
   std::vector<Walk<2>::Offsets> offsets;
 };
 
+/// bf16 without a bf16 library: panels of the longer side on threads, each in blocks that are widened into scratch.
+class MatmulWidened : public Kernel {
+public:
+  MatmulWidened(const MatmulShape &shape, int threads)
+      : s(shape), threads(s.m * s.n * s.k < kParallelProducts ? 1 : threads),
+        scratch(static_cast<size_t>(this->threads) * 3 * kBlock * kBlock) {
+    Walk<2>(s.batch, {s.lhsStrides, s.rhsStrides}).forEach([&](const Walk<2>::Offsets &at) { offsets.push_back(at); });
+  }
+
+  Status run(void *const *operands, const StepContext &) override {
+    const Bf16 *bias = s.hasBias ? as<Bf16>(operands[2]) : nullptr;
+    Bf16 *out = as<Bf16>(operands[s.hasBias ? 3 : 2]);
+    for (const auto &at : offsets) {
+      const Bf16 *lhs = as<Bf16>(operands[0]) + at[0], *rhs = as<Bf16>(operands[1]) + at[1];
+      bool byRows = s.m >= s.n;
+      parallelParts(threads, byRows ? s.m : s.n, kPanel, [&](int64_t begin, int64_t end, int part) {
+        float *own = scratch.data() + part * 3 * kBlock * kBlock;
+        for (int64_t i = byRows ? begin : 0; i < (byRows ? end : s.m); i += kBlock)
+          for (int64_t j = byRows ? 0 : begin; j < (byRows ? s.n : end); j += kBlock)
+            block(lhs, rhs, bias, out, i, std::min(i + kBlock, byRows ? end : s.m), j,
+                  std::min(j + kBlock, byRows ? s.n : end), own);
+      });
+      out += s.m * s.n;
+    }
+    return Status::success();
+  }
+
+private:
+  static constexpr int64_t kBlock = 384;
+
+  /// Rows [r0, r1) and columns [c0, c1) of a matrix stored `width` wide, as fp32.
+  static void widenBlock(const Bf16 *x, int64_t width, int64_t r0, int64_t r1, int64_t c0, int64_t c1, float *y) {
+    for (int64_t r = r0; r < r1; ++r)
+      widen(x + r * width + c0, y + (r - r0) * (c1 - c0), c1 - c0);
+  }
+
+  void block(const Bf16 *lhs, const Bf16 *rhs, const Bf16 *bias, Bf16 *out, int64_t i0, int64_t i1, int64_t j0,
+             int64_t j1, float *own) const {
+    float *a = own, *b = own + kBlock * kBlock, *c = b + kBlock * kBlock;
+    int64_t rows = i1 - i0, columns = j1 - j0;
+    for (int64_t k0 = 0; k0 < s.k; k0 += kBlock) {
+      int64_t k1 = std::min(k0 + kBlock, s.k), depth = k1 - k0;
+      s.transLhs ? widenBlock(lhs, s.m, k0, k1, i0, i1, a) : widenBlock(lhs, s.k, i0, i1, k0, k1, a);
+      s.transRhs ? widenBlock(rhs, s.k, j0, j1, k0, k1, b) : widenBlock(rhs, s.n, k0, k1, j0, j1, b);
+      gemm(s.transLhs, s.transRhs, rows, columns, depth, 1, a, s.transLhs ? rows : depth, b,
+           s.transRhs ? depth : columns, k0 == 0 ? 0 : 1, c, columns);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; bias && j < columns; ++j)
+        c[i * columns + j] += load(bias[j0 + j]);
+      narrow(c + i * columns, out + (i0 + i) * s.n + j0, columns);
+    }
+  }
+
+  MatmulShape s;
+  int threads;
+  std::vector<float> scratch;
+  std::vector<Walk<2>::Offsets> offsets;
+};
+
 Prepared prepareMatmul(const KernelSpec &spec) {
   Result<MatmulShape> read = readMatmul(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -127,7 +189,7 @@ Prepared prepareMatmul(const KernelSpec &spec) {
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
   auto product = prepareDnnl(shape, isWhole ? shape.numBatches : 1, spec.threads);
   if (!product)
-    return decline();
+    return std::unique_ptr<Kernel>(std::make_unique<MatmulWidened>(shape, spec.threads));
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(product), isWhole));
 }
 

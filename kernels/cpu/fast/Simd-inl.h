@@ -47,8 +47,8 @@ HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
   auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
   auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
   auto isNan = hn::RebindMask(u, hn::IsNaN(v));
-  auto words = hn::BitCast(I(), hn::IfThenElse(isNan, quiet, rounded));
-  hn::StoreU(hn::DemoteTo(half, words), half, reinterpret_cast<uint16_t *>(p));
+  const auto words = hn::IfThenElse(isNan, quiet, rounded);
+  hn::StoreU(hn::TruncateTo(half, words), half, reinterpret_cast<uint16_t *>(p));
 }
 
 /// `count` elements, at most a vector; the rest of the lanes hold `fill`.
@@ -85,7 +85,7 @@ template <typename Fn> HWY_INLINE void forVectors(int64_t begin, int64_t end, Fn
 
 /// e^x, 1e-7. 0 below -86 (results near the smallest normal number), infinity above 88.7, NaN for NaN.
 HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
-  // The second operand wins where one is NaN, so NaN passes.
+  // x86's second operand wins where one is NaN, so NaN passes.
   const V clamped = hn::Max(hn::Set(kF, -87.0f), hn::Min(hn::Set(kF, 89.0f), x));
   // x / ln 2 rounded to an integer n by adding 1.5 * 2^23: the low bits of the sum then hold n - 1.
   const V magic = hn::Set(kF, 12582912.0f - 1.0f);
@@ -102,7 +102,8 @@ HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   // times 2^(n-1) by the exponent's bits, times 2: so that 2^128 overflows to infinity.
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
   const V scaled = hn::BitCast(kF, hn::Add(hn::BitCast(I(), power), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
+  const V result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
+  return HWY_TARGET == HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, result) : result;
 }
 
 /// 1 / (1 + e^-x), 2e-7.
