@@ -103,7 +103,7 @@ HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
   const V scaled = hn::BitCast(kF, hn::Add(hn::BitCast(I(), power), exponent));
   const V result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
-  return HWY_TARGET == HWY_EMU128 ? hn::IfThenElse(hn::IsNaN(x), x, result) : result;
+  return (HWY_TARGET & (HWY_EMU128 | HWY_SCALAR)) != 0 ? hn::IfThenElse(hn::IsNaN(x), x, result) : result;
 }
 
 /// 1 / (1 + e^-x), 2e-7.
