@@ -53,8 +53,9 @@ stages = itertools.cycle(range(4))
 for model in MODELS:
     for export in suite.exports(model):
         for optimizer in OPTIMIZERS:
+            stage = next(stages)
             for world, accumulation in ((2, 1), (1, 2)):
-                arguments = (model, export, optimizer, world, accumulation, next(stages))
+                arguments = (model, export, optimizer, world, accumulation, stage)
                 cases.append(("{}/{} {} W={} G={} stage {}".format(*arguments), lambda a=arguments: golden(*a)))
 for export in suite.exports("gpt2"):
     if export.endswith("_dynbatch"):
