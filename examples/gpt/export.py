@@ -38,15 +38,16 @@ class GPT(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed = nn.Embedding(VOCAB, WIDTH)
-        self.position = nn.Parameter(0.05 * torch.randn(SEQ, WIDTH))
+        self.position = nn.Embedding(SEQ, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCAB, bias=False)
-        nn.init.normal_(self.embed.weight, std=0.05)
+        for table in (self.embed, self.position):
+            nn.init.normal_(table.weight, std=0.05)
         self.head.weight = self.embed.weight
 
     def forward(self, input_ids, labels):
-        x = self.embed(input_ids) + self.position
+        x = self.embed(input_ids) + self.position.weight
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))

@@ -9,8 +9,8 @@ from e2e import Case, SKIPPED, Suite, close, same
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples/gpt"
 expected = json.loads((EXAMPLE / "expected.json").read_text())
 TEXTS = [pathlib.Path("/usr/share/common-licenses") / name for name in expected["sha256"]]
-# Four ranks and PyTorch's one process add in different orders; Adam's first steps divide by tiny roots and magnify that.
-TOLERANCE = 2e-4
+# Of losses; norms, which magnify rounding, ten times that. Measured: 1.1e-7 and 3.7e-6.
+TOLERANCE = 1e-5
 
 suite = Suite(__doc__, needs_models=False)
 for path in TEXTS:

@@ -99,7 +99,7 @@ def build(a):
     g.inputs = [value_info(n, INT64, [batch, a.seq]) for n in ("input_ids", "labels")]
     g.outputs = [value_info("loss", FLOAT, [])]
     embed = g.parameter("embed.weight", [a.vocab, hidden], 0.02)
-    position = g.parameter("position", [a.seq, hidden], 0.02)
+    position = g.parameter("position.weight", [a.seq, hidden], 0.02)
     x = g.op("Add", [g.op("Gather", [embed, "input_ids"], "/embed"), position])
     gelu = gelu_erf if a.gelu == "erf" else gelu_tanh
     for i in range(a.layers):
