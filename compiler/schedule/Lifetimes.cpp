@@ -112,7 +112,8 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   if (auto kernel = dyn_cast<graph::KernelOp>(op); kernel && kernel.getViewOperand() >= 0) {
-    places[result] = places.at(op->getOperand(kernel.getViewOperand()));
+    Place place = places.at(op->getOperand(kernel.getViewOperand())); // a copy: the map may grow
+    places[result] = place;
     return true;
   }
   if (isa<zero::ResidentOp>(op))

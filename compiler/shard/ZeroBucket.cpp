@@ -91,13 +91,14 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
 
   void close(OpBuilder &builder, OpenBucket &bucket) {
     auto op = builder.create<zero::BucketOp>(
-        getOperation().getLoc(), "bucket" + std::to_string(numBuckets), bucket.group.type,
+        getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
         static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * worldSize)),
         builder.getArrayAttr(bucket.members), bucket.group.trainable, false, false, false);
     (void)op;
     ++numBuckets;
   }
 
+  int64_t index = 0; ///< of the next bucket; statistics may be compiled out
   SmallVector<OpenBucket> open;
   llvm::StringMap<double> weightDecay;
 };
