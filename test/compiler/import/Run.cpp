@@ -1,0 +1,74 @@
+#include "test/compiler/import/Run.h"
+#include "compiler/import/HostTensor.h"
+#include "runtime/io/File.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+using namespace zc;
+
+test::Bytes test::bytesOf(mlir::ElementsAttr value) {
+  auto tensor = importer::fromAttribute(value);
+  Bytes bytes;
+  auto put = [&](auto element) {
+    const char *raw = reinterpret_cast<const char *>(&element);
+    bytes.insert(bytes.end(), raw, raw + sizeof(element));
+  };
+  for (int64_t i = 0, n = tensor->numElements(); i < n; ++i) {
+    switch (tensor->dtype) {
+    case DType::f32:
+      put(static_cast<float>(tensor->floatAt(i)));
+      break;
+    case DType::f64:
+      put(tensor->floatAt(i));
+      break;
+    case DType::bf16:
+      put(toBf16(static_cast<float>(tensor->floatAt(i))));
+      break;
+    case DType::i64:
+      put(tensor->intAt(i));
+      break;
+    case DType::i32:
+      put(static_cast<int32_t>(tensor->intAt(i)));
+      break;
+    default:
+      put(static_cast<int8_t>(tensor->intAt(i)));
+    }
+  }
+  return bytes;
+}
+
+Status test::loadParameters(mlir::ModuleOp module, const std::string &folder, Interpreter &interpreter) {
+  for (auto parameter : module.getOps<graph::ParameterOp>()) {
+    Bytes &bytes = interpreter.parameters[parameter.getSymName().str()];
+    if (auto value = parameter.getValue()) {
+      bytes = bytesOf(*value);
+      continue;
+    }
+    auto source = *parameter.getSource();
+    auto file = io::File::openBeneath(folder, source.getFile().str());
+    if (!file.ok())
+      return file.error();
+    bytes.resize(source.getBytes());
+    ZC_RETURN_IF_ERROR(file->readAt(bytes.data(), source.getBytes(), source.getOffset()));
+  }
+  return {};
+}
+
+Result<test::Interpreter> test::prepareModel(mlir::ModuleOp module) {
+  KernelRegistry registry;
+  registerCpuKernels(registry, /*referenceOnly=*/true);
+  auto interpreter = Interpreter::prepare(module, registry);
+  if (!interpreter.ok())
+    return interpreter.error();
+  std::string path = module->getAttrOfType<mlir::StringAttr>("zc.model_path").str();
+  ZC_RETURN_IF_ERROR(loadParameters(module, path.substr(0, path.rfind('/')), *interpreter));
+  return interpreter;
+}
+
+std::string test::sharedFolder() {
+  const char *given = std::getenv("ZC_SHARED");
+  std::string folder = given ? given : ZC_SOURCE_DIR "/../shared";
+  return std::filesystem::is_directory(folder) ? folder : "";
+}
