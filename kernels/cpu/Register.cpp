@@ -1,5 +1,7 @@
 #include "kernels/cpu/fast/Fast.h"
 
+#include <hwy/targets.h>
+
 namespace zc {
 
 static void addPlain(KernelRegistry &registry) {
@@ -13,6 +15,9 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   addPlain(registry);
   if (referenceOnly)
     return;
+  // Before any kernel is prepared: until the target is chosen, a dispatch pointer is Highway's stub, and a kernel that
+  // kept it would ask CPUID at every call (20-40 us each in a virtual machine).
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   auto plain = std::make_shared<KernelRegistry>();
   addPlain(*plain);
   cpu::Overlay overlay(registry, plain);

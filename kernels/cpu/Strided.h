@@ -70,6 +70,8 @@ public:
 
   /// Calls fn(offsets of the run's first elements) for runs [begin, end) in row-major order.
   template <typename Fn> void forRuns(int64_t begin, int64_t end, Fn fn) const {
+    if (begin >= end)
+      return;
     std::array<int64_t, kMaxRank> index{};
     Offsets at{};
     int64_t rest = begin;
