@@ -28,28 +28,27 @@ static uint64_t numSteps(const planpb::Plan &plan) {
 std::string zc::reportAsJson(const planpb::Plan &plan) {
   const planpb::Report &report = plan.report();
   const planpb::Traffic &traffic = report.traffic();
-  llvm::json::Object object{
-      {"world_size", plan.world_size()},
-      {"stage", plan.zero_stage()},
-      {"precision", plan.precision()},
-      {"grad_accumulation", plan.accumulation()},
-      {"parameters", report.parameters()},
-      {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
-                                   {"host", tierAsJson(report.host())},
-                                   {"nvme", tierAsJson(report.nvme())}}},
-      {"traffic", llvm::json::Object{{"gather", traffic.gather()},
-                                     {"reduce_scatter", traffic.reduce_scatter()},
-                                     {"all_reduce", traffic.all_reduce()},
-                                     {"inter_node", traffic.inter_node()},
-                                     {"intra_node", traffic.intra_node()},
-                                     {"h2d", traffic.h2d()},
-                                     {"d2h", traffic.d2h()},
-                                     {"nvme_read", traffic.nvme_read()},
-                                     {"nvme_write", traffic.nvme_write()}}},
-      {"flops", report.flops()},
-      {"predicted_step_seconds", report.predicted_step_seconds()},
-      {"plan_steps", numSteps(plan)},
-      {"buckets", plan.buckets_size()}};
+  llvm::json::Object object{{"world_size", plan.world_size()},
+                            {"stage", plan.zero_stage()},
+                            {"precision", plan.precision()},
+                            {"grad_accumulation", plan.accumulation()},
+                            {"parameters", report.parameters()},
+                            {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
+                                                         {"host", tierAsJson(report.host())},
+                                                         {"nvme", tierAsJson(report.nvme())}}},
+                            {"traffic", llvm::json::Object{{"gather", traffic.gather()},
+                                                           {"reduce_scatter", traffic.reduce_scatter()},
+                                                           {"all_reduce", traffic.all_reduce()},
+                                                           {"inter_node", traffic.inter_node()},
+                                                           {"intra_node", traffic.intra_node()},
+                                                           {"h2d", traffic.h2d()},
+                                                           {"d2h", traffic.d2h()},
+                                                           {"nvme_read", traffic.nvme_read()},
+                                                           {"nvme_write", traffic.nvme_write()}}},
+                            {"flops", report.flops()},
+                            {"predicted_step_seconds", report.predicted_step_seconds()},
+                            {"plan_steps", numSteps(plan)},
+                            {"buckets", plan.buckets_size()}};
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::json::Value(std::move(object));
@@ -71,7 +70,9 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   const planpb::TierReport &device = report.device();
   std::string text;
   llvm::raw_string_ostream out(text);
-  auto row = [&](llvm::StringRef name, const std::string &value) { out << llvm::formatv("  {0,-26}{1,14}\n", name, value); };
+  auto row = [&](llvm::StringRef name, const std::string &value) {
+    out << llvm::formatv("  {0,-26}{1,14}\n", name, value);
+  };
   out << plan.model().name() << ": " << report.parameters() << " trainable parameters, ZeRO stage " << plan.zero_stage()
       << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", "
       << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
@@ -91,12 +92,13 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   row("gradients all-reduced", human(report.traffic().all_reduce()));
   row("sent inside the node", human(report.traffic().intra_node()));
   row("sent between nodes", human(report.traffic().inter_node()));
-  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step (default machine)\n",
-                       numSteps(plan), plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
+  out << llvm::formatv(
+      "\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step (default machine)\n",
+      numSteps(plan), plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
   uint64_t state = device.parameters() + device.gradients() + device.optimizer();
   llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"
-                          : device.activations() >= device.buffers()                ? "activations"
-                                                                                    : "communication and other buffers";
+                          : device.activations() >= device.buffers()                 ? "activations"
+                                                                     : "communication and other buffers";
   out << "what binds: " << binds << "; the smallest device memory for this plan is " << device.peak_bytes()
       << " bytes per rank\n";
   return text;

@@ -152,13 +152,14 @@ private:
     OpBuilder builder(&context);
     NamedAttrList attrs;
     attrs.set("rule", builder.getStringAttr(options.rule));
-    for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"lr", options.lr},
-                                                                                    {"beta1", options.beta1},
-                                                                                    {"beta2", options.beta2},
-                                                                                    {"eps", options.eps},
-                                                                                    {"momentum", options.momentum},
-                                                                                    {"weight_decay", decay},
-                                                                                    {"max_norm", options.clipGradNorm}})
+    for (auto [name, value] :
+         std::initializer_list<std::pair<const char *, double>>{{"lr", options.lr},
+                                                                {"beta1", options.beta1},
+                                                                {"beta2", options.beta2},
+                                                                {"eps", options.eps},
+                                                                {"momentum", options.momentum},
+                                                                {"weight_decay", decay},
+                                                                {"max_norm", options.clipGradNorm}})
       attrs.set(name, builder.getF64FloatAttr(value));
     (*module)->setAttr("zc.optimizer", attrs.getDictionary(&context));
     return Status::success();
@@ -169,8 +170,9 @@ private:
     error.note = std::to_string(needed - static_cast<int64_t>(options.deviceMemory)) + " bytes are missing";
     error.help = options.stage < 3 && options.worldSize > 1
                      ? "--zero-stage " + std::to_string(options.stage + 1) + " cuts more of the model state"
-                     : "--device-mem " + std::to_string(needed) + " fits; so may a smaller batch, more ranks or a "
-                       "smaller --bucket-size";
+                     : "--device-mem " + std::to_string(needed) +
+                           " fits; so may a smaller batch, more ranks or a "
+                           "smaller --bucket-size";
     return error;
   }
 
@@ -185,7 +187,8 @@ private:
     llvm::raw_string_ostream out(text);
     (*module)->print(out, flags);
     out << '\n';
-    std::string path = options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(phase.phase) + 1) + "-" + phase.name + ".mlir";
+    std::string path =
+        options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(phase.phase) + 1) + "-" + phase.name + ".mlir";
     return writeFileAtomically(path, text);
   }
 

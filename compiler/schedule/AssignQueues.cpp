@@ -24,9 +24,10 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
     OpBuilder builder(&getContext());
     for (auto program : module.getOps<graph::ProgramOp>())
       for (Operation &op : program.getBlock()) {
-        bool communicates = isa<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp,
-                                zero::ReduceLossOp>(op);
-        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), communicates ? plan::Queue::comm : plan::Queue::compute));
+        bool communicates =
+            isa<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::ReduceLossOp>(op);
+        op.setAttr("plan.queue",
+                   plan::QueueAttr::get(&getContext(), communicates ? plan::Queue::comm : plan::Queue::compute));
         op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), worldSize)));
       }
   }

@@ -45,8 +45,8 @@ void Lifetimes::computeLastUses(graph::ProgramOp) {
     }
 }
 
-/// A value is computed inside its gradient bucket when the bucket is open by then and nobody needs it after the bucket is
-/// reduced. Of several puts of one value the first counts; the others copy.
+/// A value is computed inside its gradient bucket when the bucket is open by then and nobody needs it after the bucket
+/// is reduced. Of several puts of one value the first counts; the others copy.
 void Lifetimes::findGradientPuts(graph::ProgramOp) {
   for (Operation *op : operations) {
     auto put = dyn_cast<zero::PutOp>(op);
@@ -65,8 +65,13 @@ void Lifetimes::findGradientPuts(graph::ProgramOp) {
 }
 
 size_t Lifetimes::addRoot(Value value, int64_t first, int64_t last, plan::Class klass) {
-  Root root{placement::bytesOf(placement::storedType(value.getType())), first, std::max(first, last), klass, {},
-            value.getLoc(), false};
+  Root root{placement::bytesOf(placement::storedType(value.getType())),
+            first,
+            std::max(first, last),
+            klass,
+            {},
+            value.getLoc(),
+            false};
   roots.push_back(root);
   places[value] = {roots.size() - 1, 0};
   return roots.size() - 1;
@@ -125,7 +130,8 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   if (auto read = dyn_cast<graph::ReadOp>(op))
-    return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
+    return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())
+                     ->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
   if (isa<zero::ClipFactorOp>(op) && result.getResultNumber() == 0)
     return known(normSlice);
   // The accumulator is updated in place.

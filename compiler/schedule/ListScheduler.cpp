@@ -12,9 +12,9 @@ namespace {
 /// What one queue still has to do.
 struct QueueState {
   double freeAt = 0;
-  std::set<size_t> ready;                 ///< dependences ended by `freeAt`, by place in the problem
+  std::set<size_t> ready;                   ///< dependences ended by `freeAt`, by place in the problem
   std::set<std::pair<double, size_t>> soon; ///< dependences scheduled, ending at .first
-  std::vector<size_t> inOrder;            ///< for the in-order queue: what is left, reversed
+  std::vector<size_t> inOrder;              ///< for the in-order queue: what is left, reversed
 
   /// Moves what has become ready by `time` from soon to ready.
   void advance(double time) {

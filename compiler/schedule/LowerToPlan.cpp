@@ -105,11 +105,11 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
     std::string name = bucket.getSymName().str();
     bucket.setSymName(name + ".zero");
-    builder.create<plan::BucketOp>(
-        bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()), bucket.getPaddedAttr(),
-        builder.getI64IntegerAttr(bucket.getUsed()), storage("parameters"), storage("gradients"), storage("master"),
-        storage("moment1"), storage("moment2"), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
-        flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
+    builder.create<plan::BucketOp>(bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()),
+                                   bucket.getPaddedAttr(), builder.getI64IntegerAttr(bucket.getUsed()),
+                                   storage("parameters"), storage("gradients"), storage("master"), storage("moment1"),
+                                   storage("moment2"), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
+                                   flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
   }
 
   static void lowerParameter(graph::ParameterOp parameter,

@@ -77,8 +77,8 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
         clash = below->second;
     }
     if (clash != none) {
-      error = describe(requests[event.index]) + " at " + std::to_string(offset) + " meets " + describe(requests[clash]) +
-              " at " + std::to_string(offsets[clash]);
+      error = describe(requests[event.index]) + " at " + std::to_string(offset) + " meets " +
+              describe(requests[clash]) + " at " + std::to_string(offsets[clash]);
       return llvm::failure();
     }
     live[offset] = event.index;

@@ -1,7 +1,7 @@
 //===- MemoryProblem.h - offsets for buffers with lifetimes ------------------------===//
 //
-// The problem apart from its solution, after circt's Scheduling/Problems.h: a problem is filled in, `check`ed, solved by
-// a free function, and the solution `verify`ed, whoever made it. All offsets are computed here, so that nothing is
+// The problem apart from its solution, after circt's Scheduling/Problems.h: a problem is filled in, `check`ed, solved
+// by a free function, and the solution `verify`ed, whoever made it. All offsets are computed here, so that nothing is
 // allocated, and nothing fragments, at run time (ZeRO-R's MD, arXiv 1910.02054 section 6.3, made absolute).
 //
 //===----------------------------------------------------------------------===//

@@ -125,7 +125,8 @@ struct OrderPass : impl::OrderBase<OrderPass> {
     makespan = problem.makespan();
     std::vector<size_t> order(instance.operations.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return problem.starts[a] < problem.starts[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return problem.starts[a] < problem.starts[b]; });
     for (size_t index : order)
       instance.operations[index]->moveBefore(program.getBlock().getTerminator());
     return success();

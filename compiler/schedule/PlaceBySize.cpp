@@ -1,7 +1,7 @@
 //===- PlaceBySize.cpp - greedy by size, best fit ---------------------------------------===//
 //
-// The heuristic of "Efficient Memory Management for Deep Neural Net Inference" (arXiv 2001.03288, greedy by size): large
-// buffers decide the peak, so they choose first.
+// The heuristic of "Efficient Memory Management for Deep Neural Net Inference" (arXiv 2001.03288, greedy by size):
+// large buffers decide the peak, so they choose first.
 //
 //===----------------------------------------------------------------------===//
 

@@ -115,8 +115,9 @@ private:
     size_t next = 0;
     for (Lifetimes::Root &root : lifetimes.roots)
       if (!root.slice)
-        root.slice = makeSlice(root.loc, "s" + Twine(numSlices++), end + problem.offsets[next++], root.bytes, root.klass,
-                               /*persistent=*/false);
+        root.slice =
+            makeSlice(root.loc, "s" + Twine(numSlices++), end + problem.offsets[next++], root.bytes, root.klass,
+                      /*persistent=*/false);
     annotate(program, lifetimes);
     return success();
   }

@@ -13,8 +13,9 @@ llvm::LogicalResult ScheduleProblem::check(std::string &error) const {
     bool sound = operation.queue < numQueues && operation.seconds >= 0 &&
                  std::all_of(operation.after.begin(), operation.after.end(), [&](size_t p) { return p < i; });
     if (!sound) {
-      error = "operation " + std::to_string(i) + " '" + operation.name + "' on queue " + std::to_string(operation.queue) +
-              " of " + std::to_string(numQueues) + " depends on a later one or takes negative time";
+      error = "operation " + std::to_string(i) + " '" + operation.name + "' on queue " +
+              std::to_string(operation.queue) + " of " + std::to_string(numQueues) +
+              " depends on a later one or takes negative time";
       return llvm::failure();
     }
   }

@@ -35,8 +35,8 @@ public:
   double makespan() const;
 };
 
-/// List scheduling: each queue takes, of the operations whose dependences have ended earliest, the one that stands first
-/// in the problem. `inOrderQueue` keeps the problem's order (the compute queue: its order bounds memory).
+/// List scheduling: each queue takes, of the operations whose dependences have ended earliest, the one that stands
+/// first in the problem. `inOrderQueue` keeps the problem's order (the compute queue: its order bounds memory).
 void scheduleAsList(ScheduleProblem &problem, unsigned inOrderQueue);
 
 } // namespace zc

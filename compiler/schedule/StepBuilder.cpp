@@ -93,7 +93,8 @@ static NamedAttribute constantAttribute(OpBuilder &builder, ElementsAttr element
     return builder.getNamedAttr("value", builder.getF64FloatAttr(real.getValueAsDouble()));
   bool isBool = elements.getElementType().isInteger(1);
   auto integer = cast<IntegerAttr>(value).getValue();
-  return builder.getNamedAttr("value", builder.getI64IntegerAttr(isBool ? integer.getZExtValue() : integer.getSExtValue()));
+  return builder.getNamedAttr("value",
+                              builder.getI64IntegerAttr(isBool ? integer.getZExtValue() : integer.getSExtValue()));
 }
 
 void StepBuilder::lowerKernel(graph::KernelOp op) {
@@ -106,7 +107,8 @@ void StepBuilder::lowerKernel(graph::KernelOp op) {
     operands.push_back(placeOf(result, Access::write));
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : op->getAttrs()) {
-    bool ours = attribute.getName().getValue().starts_with("plan.") || attribute.getName().getValue().starts_with("zc.");
+    bool ours =
+        attribute.getName().getValue().starts_with("plan.") || attribute.getName().getValue().starts_with("zc.");
     if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue()))
       attributes.push_back(constantAttribute(builder, elements));
     else if (!ours && !isa<TypeAttr>(attribute.getValue()))
@@ -198,7 +200,8 @@ void StepBuilder::lower(zero::ClipFactorOp op) {
   if (op.getMaxNormAttr())
     attributes.push_back(builder.getNamedAttr("max_norm", op.getMaxNormAttr()));
   step(op, "norm_finish", 1,
-       {placeOf(op.getSum(), Access::read), placeOf(op.getNorm(), Access::write), placeOf(op.getFactor(), Access::write)},
+       {placeOf(op.getSum(), Access::read), placeOf(op.getNorm(), Access::write),
+        placeOf(op.getFactor(), Access::write)},
        attributes);
 }
 

@@ -36,7 +36,8 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
 
   void runOnOperation() override {
     if (worldSize < 1 || (ranksPerNode != 0 && (ranksPerNode < 1 || worldSize % ranksPerNode != 0))) {
-      getOperation().emitError("[mesh_c1] ") << ranksPerNode << " ranks per node do not divide a world of " << worldSize;
+      getOperation().emitError("[mesh_c1] ")
+          << ranksPerNode << " ranks per node do not divide a world of " << worldSize;
       return signalPassFailure();
     }
     OpBuilder builder(getOperation().getBodyRegion());
@@ -74,8 +75,7 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
                 weightDecay.lookup(parameter.getSymName())};
     int64_t bytesPerElement = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
     auto found = llvm::find_if(open, [&](OpenBucket &bucket) { return bucket.group == group; });
-    if (found != open.end() && found->end > 0 &&
-        (found->end + type.getNumElements()) * bytesPerElement > bucketSize) {
+    if (found != open.end() && found->end > 0 && (found->end + type.getNumElements()) * bytesPerElement > bucketSize) {
       close(builder, *found);
       found->members.clear();
       found->end = 0;

@@ -22,7 +22,7 @@ bool isView(Operation *op) {
 /// What one half of the micro-step (forward or backward) asks of a bucket.
 struct Demand {
   SmallVector<std::pair<graph::ReadOp, int64_t>> reads; ///< with element offsets
-  SmallVector<OpOperand *> uses;                         ///< by operations that are no views, of reads or views of them
+  SmallVector<OpOperand *> uses;                        ///< by operations that are no views, of reads or views of them
 };
 
 struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInsertGatherReleasePass> {

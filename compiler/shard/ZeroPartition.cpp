@@ -89,8 +89,8 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
       if (Operation *producer = producerOf(write.getGrad()); producer && producer->isBeforeInBlock(first))
         first = producer;
     OpBuilder builder(first);
-    Value buffer = builder.create<zero::GradBufferOp>(first->getLoc(), bufferOf(gradients.bucket),
-                                                      gradients.bucket.getSymName());
+    Value buffer =
+        builder.create<zero::GradBufferOp>(first->getLoc(), bufferOf(gradients.bucket), gradients.bucket.getSymName());
     Operation *last = nullptr;
     for (auto &[write, offset] : gradients.writes) {
       builder.setInsertionPoint(write);

@@ -142,10 +142,9 @@ private:
     builder.create<BucketOp>(loc(), builder.getStringAttr(bucketName(index)), TypeAttr::get(elementType(bucket.type())),
                              builder.getI64IntegerAttr(bucket.padded()), builder.getI64IntegerAttr(bucket.used()),
                              slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
-                             slice(bucket.master_slice()), slice(bucket.moment1_slice()),
-                             slice(bucket.moment2_slice()), flag(bucket.trainable()),
-                             flag(bucket.parameters_sharded()), flag(bucket.gradients_sharded()),
-                             flag(bucket.optimizer_sharded()));
+                             slice(bucket.master_slice()), slice(bucket.moment1_slice()), slice(bucket.moment2_slice()),
+                             flag(bucket.trainable()), flag(bucket.parameters_sharded()),
+                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()));
   }
 
   void readParameter(const planpb::Parameter &parameter) {
@@ -216,8 +215,7 @@ private:
     case planpb::Attribute::VALUE_NOT_SET:
       break;
     }
-    return builder.getDenseI64ArrayAttr(
-        ArrayRef<int64_t>(attribute.integers().data(), attribute.integers().size()));
+    return builder.getDenseI64ArrayAttr(ArrayRef<int64_t>(attribute.integers().data(), attribute.integers().size()));
   }
 
   const planpb::Plan &plan;

@@ -35,7 +35,8 @@ void ZeroDialect::initialize() {
 LogicalResult MeshOp::verify() {
   // mesh_c1
   if (getNode() < 1 || getLocal() < 1)
-    return emitOpError("[mesh_c1] needs at least one node and one rank per node, got ") << getNode() << " x " << getLocal();
+    return emitOpError("[mesh_c1] needs at least one node and one rank per node, got ")
+           << getNode() << " x " << getLocal();
   return success();
 }
 
@@ -44,8 +45,8 @@ LogicalResult BucketOp::verify() {
   for (auto member : getMembers().getAsRange<MemberAttr>()) {
     // bucket_c2
     if (member.getOffset() % kAlignment != 0)
-      return emitOpError("[bucket_c2] member ") << member.getParameter() << " starts at " << member.getOffset()
-                                                << ", not a multiple of " << kAlignment;
+      return emitOpError("[bucket_c2] member ")
+             << member.getParameter() << " starts at " << member.getOffset() << ", not a multiple of " << kAlignment;
     // bucket_c3
     if (member.getOffset() < end)
       return emitOpError("[bucket_c3] member ") << member.getParameter() << " starts at " << member.getOffset()

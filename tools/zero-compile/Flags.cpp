@@ -51,8 +51,8 @@ constexpr Missing kMissing[] = {
     {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
-    {"--delay-update", "", "the delayed update"},     {"--hierarchical", "", "hierarchical partitioning (hpZ)"},
-    {"--auto", "", "automatic choice of the plan"},   {"--forward-only", "", "evaluation plans"},
+    {"--delay-update", "", "the delayed update"},   {"--hierarchical", "", "hierarchical partitioning (hpZ)"},
+    {"--auto", "", "automatic choice of the plan"}, {"--forward-only", "", "evaluation plans"},
     {"--explain-offload", "", "offload"},
 };
 
@@ -225,8 +225,8 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   if (!raw.compileTo.empty())
     c.stopAfter = phases.at(raw.compileTo);
   flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
-  bool producesNothing = c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::plan &&
-                         c.dumpPhasesTo.empty();
+  bool producesNothing =
+      c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::plan && c.dumpPhasesTo.empty();
   if (producesNothing)
     return usage("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters");
   return Status::success();

@@ -1,7 +1,7 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
-#include "tools/zero-compile/Flags.h"
 #include "runtime/base/File.h"
+#include "tools/zero-compile/Flags.h"
 
 #include <cstdio>
 #include <exception>

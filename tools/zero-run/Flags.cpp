@@ -1,7 +1,7 @@
 #include "tools/zero-run/Flags.h"
+#include "runtime/base/Suggest.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 namespace zc::run {
 
@@ -121,34 +121,15 @@ void Parser::addCommands() {
   }
 }
 
-/// Levenshtein distance, for flags only.
-size_t distance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t here = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1])});
-      corner = row[j];
-      row[j] = here;
-    }
-  }
-  return row[b.size()];
-}
-
 Error unknownArgument(const CLI::App &app, const std::string &argument) {
-  std::string name = argument.substr(0, argument.find('=')).substr(0, 100), best;
+  std::string name = argument.substr(0, argument.find('=')).substr(0, 100);
   if (name.empty() || name[0] != '-')
     return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", "see zero-run --help");
-  size_t least = 1 + name.size() / 3;
+  std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
     for (const std::string &known : option->get_lnames())
-      if (size_t d = distance(name, "--" + known); d < least) {
-        least = d;
-        best = "--" + known;
-      }
+      flags.push_back("--" + known);
+  std::string best = nearest(name, flags);
   return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "",
                    best.empty() ? "zero-run --help-all lists all flags" : "did you mean \"" + best + "\"?");
 }
