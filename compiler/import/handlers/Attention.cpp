@@ -61,11 +61,15 @@ void attention(Node &node) {
   }
   if (node.failed())
     return;
+  bool causal = node.intAttr("is_causal", 0) != 0;
+  if (causal && dimsOf(q)[2] != dimsOf(k)[2]) // versions of the standard place the diagonal differently
+    return node.unsupported("is_causal with " + std::to_string(dimsOf(q)[2]) + " queries and " +
+                            std::to_string(dimsOf(k)[2]) + " keys");
   double scale = node.hasAttr("scale") ? node.floatAttr("scale", 1) : 1 / std::sqrt(static_cast<double>(dimsOf(q)[3]));
   llvm::SmallVector<Value> operands{q, k, v};
   if (Value mask = node.input(3))
     operands.push_back(fitMask(node, mask, dimsOf(k)[2]));
-  auto attrs = node.attrs().real("scale", scale).flag("causal", node.intAttr("is_causal", 0) != 0);
+  auto attrs = node.attrs().real("scale", scale).flag("causal", causal);
   Value y = node.make<AttentionOp>(operands, attrs);
   if (node.failed())
     return;

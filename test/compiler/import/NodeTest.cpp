@@ -81,6 +81,8 @@ Outcome runTest(const fs::path &folder) {
     if (!tensor)
       return Outcome::unsupported;
     interpreter->inputs[mlir::cast<mlir::StringAttr>(name).str()] = rawBytes(*tensor);
+    Bytes &bytes = interpreter->inputs[mlir::cast<mlir::StringAttr>(name).str()];
+    bytes.resize(std::max<size_t>(bytes.size(), 1)); // an empty tensor has an address
   }
   auto status = interpreter->run();
   if (!status.ok()) {
@@ -130,7 +132,7 @@ TEST(Nodes, matchTheReference) {
   llvm::outs() << counts[Outcome::passed] << " node tests pass, " << counts[Outcome::unsupported]
                << " are not supported\n";
   EXPECT_EQ(counts[Outcome::failed], 0);
-  EXPECT_GE(counts[Outcome::passed], 300);
+  EXPECT_GE(counts[Outcome::passed], 600);
 }
 
 } // namespace

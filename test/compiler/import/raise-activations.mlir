@@ -1,0 +1,73 @@
+// RUN: zero-opt %s --raise-composites --split-input-file | FileCheck %s
+
+// CHECK-LABEL: inputs = ["silu"]
+// CHECK: %[[Y:.*]] = graph.silu %{{.*}}
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["silu"] {
+^bb0(%x: tensor<4xf32>):
+  %s = graph.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.mul %s, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}
+
+// -----
+
+// x / sqrt(2), erf, + 1, times x, times 0.5
+// CHECK-LABEL: inputs = ["erf"]
+// CHECK: %[[Y:.*]] = graph.gelu %{{[a-z0-9]+}} :
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["erf"] {
+^bb0(%x: tensor<4xf32>):
+  %root = graph.constant dense<1.41421354> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %d = graph.div %x, %root : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %e = graph.erf %d : (tensor<4xf32>) -> tensor<4xf32>
+  %a = graph.add %e, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %m = graph.mul %x, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.mul %m, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}
+
+// -----
+
+// With a power, 0.5 x first.
+// CHECK-LABEL: inputs = ["tanh"]
+// CHECK: %[[Y:.*]] = graph.gelu %{{.*}} {tanh}
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["tanh"] {
+^bb0(%x: tensor<4xf32>):
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %three = graph.constant dense<3.0> : tensor<f32>
+  %c = graph.constant dense<4.471500e-02> : tensor<f32>
+  %k = graph.constant dense<0.797884583> : tensor<f32>
+  %h = graph.mul %x, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %p = graph.pow %x, %three : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %q = graph.mul %p, %c : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %s = graph.add %x, %q : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %u = graph.mul %s, %k : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %t = graph.tanh %u : (tensor<4xf32>) -> tensor<4xf32>
+  %a = graph.add %t, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %y = graph.mul %h, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}
+
+// -----
+
+// Another constant is another function.
+// CHECK-LABEL: inputs = ["almost"]
+// CHECK-NOT: graph.gelu
+// CHECK: graph.return
+graph.program @micro phase = micro inputs = ["almost"] {
+^bb0(%x: tensor<4xf32>):
+  %root = graph.constant dense<1.5> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %d = graph.div %x, %root : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %e = graph.erf %d : (tensor<4xf32>) -> tensor<4xf32>
+  %a = graph.add %e, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %m = graph.mul %x, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.mul %m, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}

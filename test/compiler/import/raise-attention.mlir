@@ -1,0 +1,92 @@
+// RUN: zero-opt %s --raise-composites --split-input-file | FileCheck %s
+
+// Eager: scores scaled, a mask from data added.
+// CHECK-LABEL: inputs = ["q", "k", "v", "mask"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>, %[[M:.*]]: tensor<2x1x3x3xf32>)
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]], %[[M]] {scale = 2.500000e-01 : f64}
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["q", "k", "v", "mask"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %mask: tensor<2x1x3x3xf32>):
+  %four = graph.constant dense<4.0> : tensor<f32>
+  %t = graph.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x3x8xf32>) -> tensor<2x4x8x3xf32>
+  %s = graph.matmul %q, %t : (tensor<2x4x3x8xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %d = graph.div %s, %four : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %d, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// torch's sdpa before opset 23: the scale's root on both sides, causal through Trilu, Equal and Where.
+// CHECK-LABEL: inputs = ["causal", "k", "v"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x3x4x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>)
+// CHECK: %[[KT:.*]] = graph.transpose %[[K]] {permutation = array<i64: 0, 2, 1, 3>}
+// CHECK: graph.attention %[[Q]], %[[KT]], %[[V]] {causal, scale = 2.500000e-01 : f64}
+graph.program @micro phase = micro inputs = ["causal", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %half = graph.constant dense<0.5> : tensor<1xf32>
+  %rows = graph.constant dense<[[0], [1], [2]]> : tensor<3x1xi64>
+  %columns = graph.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %ones = graph.constant dense<1.0> : tensor<3x3xf32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %le = graph.less_equal %columns, %rows : (tensor<3xi64>, tensor<3x1xi64>) -> tensor<3x3xi1>
+  %tril = graph.select %le, %ones, %zero : (tensor<3x3xi1>, tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  %out = graph.equal %tril, %zero : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xi1>
+  %mask = graph.select %out, %low, %zero : (tensor<3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<3x3xf32>
+  %qs = graph.mul %q, %half : (tensor<2x4x3x8xf32>, tensor<1xf32>) -> tensor<2x4x3x8xf32>
+  %t = graph.transpose %k {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x3x4x8xf32>) -> tensor<2x4x8x3xf32>
+  %ks = graph.mul %t, %half : (tensor<2x4x8x3xf32>, tensor<1xf32>) -> tensor<2x4x8x3xf32>
+  %s = graph.matmul %qs, %ks : (tensor<2x4x3x8xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Repeated keys and values are grouped queries; 0 and -inf by a bool are the bool.
+// CHECK-LABEL: inputs = ["grouped", "k", "v", "keep"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x2x3x8xf32>, %[[V:.*]]: tensor<2x2x3x8xf32>, %[[M:.*]]: tensor<2x1x3x3xi1>)
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]], %[[M]] {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["grouped", "k", "v", "keep"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2x2x3x8xf32>, %keep: tensor<2x1x3x3xi1>):
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %mask = graph.select %keep, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %k1 = graph.reshape %k {shape = array<i64: 2, 2, 1, 3, 8>} : (tensor<2x2x3x8xf32>) -> tensor<2x2x1x3x8xf32>
+  %k2 = graph.expand %k1 {shape = array<i64: 2, 2, 2, 3, 8>} : (tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x8xf32>
+  %k3 = graph.reshape %k2 {shape = array<i64: 2, 4, 3, 8>} : (tensor<2x2x2x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %v1 = graph.reshape %v {shape = array<i64: 2, 2, 1, 3, 8>} : (tensor<2x2x3x8xf32>) -> tensor<2x2x1x3x8xf32>
+  %v2 = graph.expand %v1 {shape = array<i64: 2, 2, 2, 3, 8>} : (tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x8xf32>
+  %v3 = graph.reshape %v2 {shape = array<i64: 2, 4, 3, 8>} : (tensor<2x2x2x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s = graph.matmul %q, %k3 {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v3 : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// A bias that is trained is no mask: the attention op has no gradient for it. Nor is a dropped-out softmax raised.
+// CHECK-LABEL: inputs = ["bias", "k", "v"]
+// CHECK-NOT: graph.attention
+// CHECK: graph.return
+graph.parameter @bias : tensor<1x4x3x3xf32> role = trainable
+graph.program @micro phase = micro inputs = ["bias", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %bias = graph.read @bias : tensor<1x4x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %bias : (tensor<2x4x3x3xf32>, tensor<1x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %s2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %d, %m = graph.dropout %p2 {ratio = 0.1 : f64, id = 0 : i64} : (tensor<2x4x3x3xf32>) -> (tensor<2x4x3x3xf32>, tensor<2x4x3x3xi1>)
+  %y2 = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y, %y2 : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>
+}
