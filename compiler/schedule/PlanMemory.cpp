@@ -145,7 +145,7 @@ private:
     Location loc = peakOperation ? peakOperation->getLoc() : getOperation().getLoc();
     // The numbers travel as attributes too, for the tool's exit code and message.
     getOperation()->setAttr("zc.device_needed", builder->getI64IntegerAttr(peak));
-    emitError(loc) << "the plan needs " << peak << " bytes but --device-mem allows " << deviceMemory;
+    emitError(loc) << "the plan needs " << peak << " bytes but --device-mem allows " << deviceMemory.getValue();
   }
 
   std::optional<OpBuilder> builder;
