@@ -61,7 +61,7 @@ static TransientPeak transientPeak(const planpb::Plan &plan, const planpb::Secti
 static uint64_t elementBytes(const planpb::Plan &plan) {
   // Summed in W-ths of bytes, so that the formula's one division comes last.
   unsigned __int128 bytes = 0;
-  const uint64_t world = plan.world_size();
+  const uint64_t world = std::max<uint64_t>(1, plan.world_size()); // 0 is for verifyPlan to refuse
   auto add = [&](int32_t slice, uint64_t used, uint64_t width, bool cut) {
     if (slice >= 0)
       bytes += static_cast<unsigned __int128>(used) * width * (cut ? 1 : world);
@@ -112,6 +112,8 @@ public:
 
   void add(const planpb::Section &section, uint64_t times) {
     for (const planpb::Step &step : section.steps()) {
+      if (step.operands_size() < 2)
+        continue;
       const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
       if (kernel == "all_gather")
         add(step, bytesOf(step, 0), bytesOf(step, 1), times);

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
-    Input: the zero level. Sets `plan.queue` and `plan.seconds` (cost model) on every operation of the programs.
+    In: the zero level. Out: `plan.queue` and `plan.seconds` (cost model) stand on every operation of the programs.
   }];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
@@ -15,8 +15,8 @@ def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let summary = "gather ahead of use";
   let description = [{
-    Input: output of assign-queues. Moves each `zero.gather` up, until the compute it passes takes as long as the gather or
-    `bytes` are gathered ahead. -1 (auto): the two largest buckets. 0: gather just before use. Gathers keep their order.
+    In: output of assign-queues. Out: each `zero.gather` has moved up, until the compute it passes takes as long as the
+    gather or `bytes` are gathered ahead. -1 (auto): the two largest buckets. 0: gather just before use. Gathers keep their order.
     Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
   }];
   let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes gathered ahead; -1: auto">];
@@ -26,17 +26,17 @@ def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
 def Order : Pass<"order", "::mlir::ModuleOp"> {
   let summary = "list scheduling of the queues; the order of the operations becomes the order of their starts";
   let description = [{
-    Input: output of prefetch. Solves a ScheduleProblem per program (compute keeps its order, which bounds memory;
-    communication goes as soon as its data are there, but no gather before the place prefetch gave it), verifies the
-    solution, reorders the block and records `zc.predicted_seconds` on the module.
+    In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
+    its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
+    gave it), verifies the solution, reorders the block and records `zc.predicted_seconds` on the module.
   }];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let summary = "static offsets from lifetimes";
   let description = [{
-    Input: the zero level in its final order. Adds the `plan.arena` and `plan.slice`s and says on every operation where
-    its results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
+    In: the zero level in its final order. Out: with the `plan.arena` and `plan.slice`s, and on every operation where its
+    results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. Solves
     and verifies a MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
   }];
@@ -48,7 +48,7 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
 def LowerToPlan : Pass<"lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "operations become steps with operands in slices and waits between queues";
   let description = [{
-    Input: output of plan-memory. Output: the plan dialect only. Waits come from the hazard tracker that also verifies
+    In: output of plan-memory. Out: the plan dialect only. Waits come from the hazard tracker that also verifies
     plans (runtime/plan/Hazards.h): a step waits for what it conflicts with on other queues, no more.
   }];
   let statistics = [Statistic<"numSteps", "steps", "steps made">, Statistic<"numWaits", "waits", "waits made">];
@@ -57,6 +57,7 @@ def LowerToPlan : Pass<"lower-to-plan", "::mlir::ModuleOp"> {
 
 def VerifyPlanLevel : Pass<"verify-plan", "::mlir::ModuleOp"> {
   let summary = "border check: only the plan dialect is left";
+  let description = "In: output of lower-to-plan. Out: the same; an operation of another dialect is an error.";
 }
 
 #endif // ZC_SCHEDULE_PASSES

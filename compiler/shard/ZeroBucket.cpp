@@ -37,7 +37,7 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
   void runOnOperation() override {
     if (worldSize < 1 || (ranksPerNode != 0 && (ranksPerNode < 1 || worldSize % ranksPerNode != 0))) {
       getOperation().emitError("[mesh_c1] ")
-          << ranksPerNode << " ranks per node do not divide a world of " << worldSize;
+          << ranksPerNode.getValue() << " ranks per node do not divide a world of " << worldSize.getValue();
       return signalPassFailure();
     }
     OpBuilder builder(getOperation().getBodyRegion());

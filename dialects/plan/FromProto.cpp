@@ -123,6 +123,8 @@ private:
     set("zc.precision", builder.getStringAttr(plan.precision()));
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
     set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
+    if (plan.report().device().budget() != 0)
+      set("zc.device_budget", builder.getI64IntegerAttr(static_cast<int64_t>(plan.report().device().budget())));
     set("zc.predicted_seconds", builder.getF64FloatAttr(plan.report().predicted_step_seconds()));
     const planpb::Optimizer &optimizer = plan.optimizer();
     NamedAttrList attrs;

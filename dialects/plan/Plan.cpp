@@ -26,12 +26,43 @@ void PlanDialect::initialize() {
       >();
 }
 
+LogicalResult ArenaOp::verify() {
+  // arena_c1
+  if (static_cast<int64_t>(getBytes()) < 0)
+    return emitOpError("[arena_c1] has ") << static_cast<int64_t>(getBytes()) << " bytes";
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   // slice_c1
-  if (getOffset() % 256 != 0)
-    return emitOpError("[slice_c1] offset ") << getOffset() << " is not a multiple of 256";
+  auto offset = static_cast<int64_t>(getOffset());
+  if (offset < 0 || offset % 256 != 0)
+    return emitOpError("[slice_c1] offset ") << offset << " is not a multiple of 256";
   // slice_c2
   if (static_cast<int64_t>(getBytes()) < 0)
     return emitOpError("[slice_c2] has ") << static_cast<int64_t>(getBytes()) << " bytes";
+  return success();
+}
+
+LogicalResult BucketOp::verify() {
+  // bucket_c1
+  auto used = static_cast<int64_t>(getUsed()), padded = static_cast<int64_t>(getPadded());
+  if (used < 0 || used > padded)
+    return emitOpError("[bucket_c1] uses ") << used << " of " << padded << " elements";
+  return success();
+}
+
+LogicalResult SectionOp::verify() {
+  // section_c1
+  if (getSymName() != "micro" && getSymName() != "update")
+    return emitOpError("[section_c1] is named \"") << getSymName() << "\", not \"micro\" or \"update\"";
+  return success();
+}
+
+LogicalResult StepOp::verify() {
+  // step_c1
+  auto inputs = static_cast<int64_t>(getInputs());
+  if (inputs < 0 || inputs > static_cast<int64_t>(getOperandsAttr().size()))
+    return emitOpError("[step_c1] has ") << inputs << " inputs among " << getOperandsAttr().size() << " operands";
   return success();
 }

@@ -49,18 +49,21 @@ class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemo
 def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
   let summary = "one contiguous allocation per rank on a tier";
   let description = [{
+    Of no negative size (`arena_c1`).
+
     ```mlir
     plan.arena @device tier = device bytes = 4096
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_TierAttr:$tier, I64Attr:$bytes);
   let assemblyFormat = "$sym_name `tier` `=` $tier `bytes` `=` $bytes attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_SliceOp : Plan_Op<"slice", [Symbol]> {
   let summary = "a range of an arena";
   let description = [{
-    Starts at a multiple of 256 (`slice_c1`), of no negative size (`slice_c2`). Persistent slices outlive the step.
+    Starts at a multiple of 256, not before the arena (`slice_c1`), of no negative size (`slice_c2`). Persistent slices outlive the step.
 
     ```mlir
     plan.slice @s0 in @device offset = 0 bytes = 1024 class = activations
@@ -99,6 +102,8 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
 def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "a bucket and the slices of its parameters, gradients and optimizer state";
   let description = [{
+    `used` elements of `padded` hold parameters (`bucket_c1`).
+
     ```mlir
     plan.bucket @bucket0 : f32 padded = 256 used = 100 {parameters = @s0, parameters_sharded}
     ```
@@ -109,12 +114,13 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
       OptionalAttr<FlatSymbolRefAttr>:$moment2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
       UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `used` `=` $used attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
   let summary = "steps executed together, in plan order on the sync device";
   let description = [{
-    `micro` runs once per accumulation micro-step, `update` once per step.
+    `micro` runs once per accumulation micro-step, `update` once per step; there are no others (`section_c1`).
 
     ```mlir
     plan.section @update {
@@ -124,12 +130,13 @@ def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasVerifier = 1;
 }
 
 def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let summary = "one unit of work on a queue";
   let description = [{
-    The first `inputs` operands are the kernel's inputs. Attributes are the kernel's.
+    The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's.
 
     ```mlir
     plan.section @micro {
@@ -140,6 +147,7 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
       DictionaryAttr:$attrs, Plan_WaitArray:$waits);
   let assemblyFormat = "$kernel `queue` `=` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif // ZC_PLAN_OPS

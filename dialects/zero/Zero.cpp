@@ -58,6 +58,9 @@ LogicalResult BucketOp::verify() {
   if (end > padded || padded % kAlignment != 0)
     return emitOpError("[bucket_c1] members end at ")
            << end << " but padded is " << padded << " elements (a multiple of " << kAlignment << ")";
+  // bucket_c4
+  if (!isa<FloatType>(getType()))
+    return emitOpError("[bucket_c4] holds ") << getType() << ", which is no float";
   return success();
 }
 
@@ -91,6 +94,35 @@ static LogicalResult verifyPlace(Operation *op, BufferType buffer, RankedTensorT
     return op->emitOpError("[") << label << "] " << tensor << " at element " << offset << " does not lie in " << buffer;
   return success();
 }
+
+static LogicalResult verifyBucketUse(Operation *op, FlatSymbolRefAttr name, SymbolTableCollection &symbols) {
+  // bucket_c5
+  auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
+  if (!bucket)
+    return op->emitOpError("[bucket_c5] names ") << name << ", which is no bucket";
+  // bucket_c6
+  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (auto buffer = dyn_cast<BufferType>(type))
+        if (buffer.getElementType() != bucket.getType() ||
+            buffer.getNumElements() != static_cast<int64_t>(bucket.getPadded()))
+          return op->emitOpError("[bucket_c6] has ")
+                 << buffer << " but the bucket " << bucket.getPadded() << " elements of " << bucket.getType();
+  return success();
+}
+
+#define ZC_ON_BUCKET(OP)                                                                                               \
+  LogicalResult OP::verifySymbolUses(SymbolTableCollection &symbols) {                                                 \
+    return verifyBucketUse(*this, getBucketAttr(), symbols);                                                           \
+  }
+ZC_ON_BUCKET(GatherOp)
+ZC_ON_BUCKET(ResidentOp)
+ZC_ON_BUCKET(GradBufferOp)
+ZC_ON_BUCKET(ReduceScatterOp)
+ZC_ON_BUCKET(AllGatherOp)
+ZC_ON_BUCKET(NormPartialOp)
+ZC_ON_BUCKET(UpdateOp)
+#undef ZC_ON_BUCKET
 
 LogicalResult ViewOp::verify() {
   return verifyPlace(*this, getBuffer().getType(), cast<RankedTensorType>(getResult().getType()), getOffset(),

@@ -45,10 +45,15 @@ def Zero_MemberArray : TypedArrayAttrBase<Zero_MemberAttr, "members of a bucket"
 
 class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemonic, traits>;
 
+/// Names a bucket. There is a bucket of that name (`bucket_c5`), and buffers of the operation have its element type and its
+/// padded number of elements (`bucket_c6`).
+class Zero_OpOnBucket<string mnemonic, list<Trait> traits = []>
+    : Zero_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
+
 def Zero_MeshOp : Zero_Op<"mesh", [Symbol]> {
   let summary = "the ranks: node x local";
   let description = [{
-    Created by zero-bucket, kept to the plan.
+    Created by zero-bucket, kept to the plan. At least one node and one rank per node (`mesh_c1`).
 
     ```mlir
     zero.mesh @mesh node = 2 local = 4
@@ -64,7 +69,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
   let summary = "parameters laid out flat, cut into equal shards";
   let description = [{
     `padded` elements in all, a multiple of world size x 64 (`bucket_c1`); members start at multiples of 64
-    (`bucket_c2`), ascending and disjoint (`bucket_c3`). The three flags say what is cut: set by zero-partition.
+    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). The three flags say what is cut:
+    set by zero-partition.
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
@@ -85,7 +91,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
 
 //===-- parameters in the micro-step ----------------------------------------===//
 
-def Zero_GatherOp : Zero_Op<"gather", [MemoryEffects<[MemRead, MemAlloc]>]> {
+def Zero_GatherOp : Zero_OpOnBucket<"gather", [MemoryEffects<[MemRead, MemAlloc]>]> {
   let summary = "all ranks' shards of a bucket, put together in a temporary buffer (all-gather)";
   let description = [{
     Ends with the `zero.release` of its result. Created by zero-insert-gather-release when parameters are sharded.
@@ -99,7 +105,7 @@ def Zero_GatherOp : Zero_Op<"gather", [MemoryEffects<[MemRead, MemAlloc]>]> {
   let assemblyFormat = "$bucket attr-dict `:` type($result)";
 }
 
-def Zero_ResidentOp : Zero_Op<"resident", [MemoryEffects<[MemRead]>]> {
+def Zero_ResidentOp : Zero_OpOnBucket<"resident", [MemoryEffects<[MemRead]>]> {
   let summary = "a bucket's parameters where every rank keeps all of them";
   let description = [{
     ```mlir
@@ -114,7 +120,8 @@ def Zero_ResidentOp : Zero_Op<"resident", [MemoryEffects<[MemRead]>]> {
 def Zero_ViewOp : Zero_Op<"view", [Pure]> {
   let summary = "a parameter inside a bucket: the elements from `offset` on";
   let description = [{
-    No bytes move. Its users must stand before the release of the buffer.
+    No bytes move. Its users must stand before the release of the buffer. It lies inside the buffer and has its element
+    type (`view_c1`).
 
     ```mlir
     %w = zero.view %b offset = 0 : !zero.buffer<256 x f32, device> -> tensor<10x10xf32>
@@ -139,7 +146,7 @@ def Zero_ReleaseOp : Zero_Op<"release", [MemoryEffects<[MemFree]>]> {
 
 //===-- gradients in the micro-step -----------------------------------------===//
 
-def Zero_GradBufferOp : Zero_Op<"grad_buffer", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer", [MemoryEffects<[MemAlloc, MemWrite]>]> {
   let summary = "opens a bucket's gradient for this micro-step; its padding is zero";
   let description = [{
     Created by zero-partition before the first gradient of the bucket; ends with the bucket's `zero.reduce_scatter`. At
@@ -157,7 +164,8 @@ def Zero_GradBufferOp : Zero_Op<"grad_buffer", [MemoryEffects<[MemAlloc, MemWrit
 def Zero_PutOp : Zero_Op<"put", [MemoryEffects<[MemWrite]>]> {
   let summary = "a parameter's gradient, in its place in the bucket";
   let description = [{
-    plan-memory lets the producer of the tensor write there, so that normally nothing is copied.
+    plan-memory lets the producer of the tensor write there, so that normally nothing is copied. The place lies inside the
+    buffer, which has the tensor's element type (`put_c1`).
 
     ```mlir
     zero.put %d into %g offset = 0 : tensor<10x10xf32>, !zero.buffer<256 x f32, device>
@@ -168,7 +176,7 @@ def Zero_PutOp : Zero_Op<"put", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceScatterOp : Zero_Op<"reduce_scatter", [MemoryEffects<[MemRead, MemWrite, MemFree]>]> {
+def Zero_ReduceScatterOp : Zero_OpOnBucket<"reduce_scatter", [MemoryEffects<[MemRead, MemWrite, MemFree]>]> {
   let summary = "sums a gradient bucket over ranks into the bucket's gradient, each rank its shard";
   let description = [{
     The sum runs in rank order in fp32, times `scale` (1 / (ranks x micro-steps)), added to what earlier micro-steps of
@@ -195,10 +203,10 @@ def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
 
 //===-- the update ------------------------------------------------------------===//
 
-def Zero_AllGatherOp : Zero_Op<"all_gather", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Zero_AllGatherOp : Zero_OpOnBucket<"all_gather", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "completes a bucket's replicated parameters or gradients from the ranks' shards, in place";
   let description = [{
-    Of parameters after the update (stages 1 and 2), of gradients before it (stage 0).
+    Of parameters after the update (stages 1 and 2), of gradients before it (stage 0); of nothing else (`all_gather_c1`).
 
     ```mlir
     zero.all_gather @bucket0 of "parameters"
@@ -209,7 +217,7 @@ def Zero_AllGatherOp : Zero_Op<"all_gather", [MemoryEffects<[MemRead, MemWrite]>
   let hasVerifier = 1;
 }
 
-def Zero_NormPartialOp : Zero_Op<"norm_partial", [MemoryEffects<[MemRead]>]> {
+def Zero_NormPartialOp : Zero_OpOnBucket<"norm_partial", [MemoryEffects<[MemRead]>]> {
   let summary = "this rank's share of the sum of squares of a bucket's gradient, exactly, added to `previous`";
   let description = [{
     The accumulator is 24 limbs of fixed point (kernels/README.md), so that the sum does not depend on cuts or order.
@@ -249,7 +257,7 @@ def Zero_ClipFactorOp : Zero_Op<"clip_factor", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$sum attr-dict `:` type($sum) `->` type($norm) `,` type($factor)";
 }
 
-def Zero_UpdateOp : Zero_Op<"update", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Zero_UpdateOp : Zero_OpOnBucket<"update", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the optimizer, once, over what this rank updates of a bucket";
   let description = [{
     The whole bucket at stage 0, the rank's shard after it. Rules and attributes as graph.update.

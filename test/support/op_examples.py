@@ -58,7 +58,26 @@ def wrap_graph(example):
     return "\n".join(module)
 
 
-WRAP = {"graph": wrap_graph}
+def wrap_zero(example):
+    """A piece of the zero level as a module: free buffers become resident ones of a bucket that fits them."""
+    if re.match(r"\s*zero\.(mesh|bucket)", example):
+        return example
+    defined, tensors, buffers = set(re.findall(r"^(.*) = zero\.", example, re.M)), {}, {}
+    kinds = re.findall(r"tensor<[^<>]*>|!zero\.buffer<[^<>]*>", example[example.rfind(" : "):])
+    operands = re.findall(r"%\w+", re.sub(r"\{.*?\}", "", example.rpartition(" = zero.")[2]).split(" : ")[0])
+    for operand, kind in zip(operands, kinds):
+        if operand not in defined:
+            (buffers if "buffer" in kind else tensors)[operand] = kind
+    names = ", ".join(f'"{t[1:]}"' for t in tensors)
+    module = ["zero.bucket @bucket0 : f32 padded = 256 members = []",
+              f"graph.program @micro phase = micro inputs = [{names}] {{"]
+    if tensors:
+        module.append("^bb0(" + ", ".join(f"{t}: {kind}" for t, kind in tensors.items()) + "):")
+    module += [f"  {b} = zero.resident @bucket0 : {kind}" for b, kind in buffers.items()]
+    return "\n".join(module + [example.strip(), "graph.return", "}"])
+
+
+WRAP = {"graph": wrap_graph, "zero": wrap_zero}
 
 
 def main():

@@ -1,5 +1,6 @@
 //===- zero-translate.cpp - between files and MLIR ------------------------------===//
 #include "compiler/import/Import.h"
+#include "tools/zero-translate/PlanText.h"
 
 #include "mlir/IR/AsmState.h"
 #include "llvm/Support/CommandLine.h"
@@ -13,6 +14,8 @@ static cl::OptionCategory category("zero-translate");
 static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("FILE"), cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("output file"), cl::init("-"), cl::cat(category));
 static cl::opt<bool> importOnnx("import-onnx", cl::desc("ONNX model to graph dialect"), cl::cat(category));
+static cl::opt<bool> fromPlan("plan-to-mlir", cl::desc("plan file to plan dialect"), cl::cat(category));
+static cl::opt<bool> toPlan("mlir-to-plan", cl::desc("plan dialect to plan file, verified"), cl::cat(category));
 static cl::list<std::string> dims("dim", cl::desc("NAME=N: size of a symbolic dimension"), cl::cat(category));
 static cl::opt<std::string> loss("loss", cl::desc("output to differentiate"), cl::cat(category));
 static cl::list<std::string> trainable("trainable", cl::desc("glob of initializers to train"), cl::cat(category));
@@ -43,16 +46,28 @@ static zc::Status readDims(zc::importer::ImportOptions &options) {
   return {};
 }
 
-int main(int argc, char **argv) {
-  InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
-  if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
-    return static_cast<int>(zc::Code::usage);
-  if (!importOnnx)
-    return fail(zc::makeError(zc::Code::usage, 100, "nothing to do", "", "give --import-onnx"));
+/// Writes what `produce` gives; nothing is left behind on errors.
+static int write(function_ref<zc::Status(raw_ostream &)> produce) {
+  std::error_code problem;
+  ToolOutputFile file(output, problem, sys::fs::OF_None);
+  if (problem)
+    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
+  if (zc::Status status = produce(file.os()); !status.ok())
+    return fail(status.error());
+  file.os().flush();
+  if (file.os().has_error()) {
+    std::string message = file.os().error().message();
+    file.os().clear_error();
+    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + message, output));
+  }
+  file.keep();
+  return 0;
+}
+
+static zc::Status importModel(raw_ostream &out) {
   zc::importer::ImportOptions options;
   if (auto status = readDims(options); !status.ok())
-    return fail(status.error());
+    return status;
   options.loss = loss;
   options.trainable = trainable;
   options.frozen = frozen;
@@ -62,15 +77,34 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = zc::importer::importOnnx(context, input, options);
   if (!module.ok())
-    return fail(module.error());
-  std::error_code problem;
-  ToolOutputFile file(output, problem, sys::fs::OF_None);
-  if (problem)
-    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
+    return module.error();
   if (list)
-    file.os() << zc::importer::listParameters(**module);
+    out << zc::importer::listParameters(**module);
   else
-    (**module).print(file.os(), mlir::OpPrintingFlags().enableDebugInfo(locations));
-  file.keep();
-  return 0;
+    (**module).print(out, mlir::OpPrintingFlags().enableDebugInfo(locations));
+  return {};
+}
+
+static zc::Status writePlanFile(raw_ostream &out) {
+  zc::Result<std::string> bytes = zc::translate::mlirToPlan(input);
+  if (!bytes)
+    return bytes.error();
+  out << *bytes;
+  return {};
+}
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
+    return static_cast<int>(zc::Code::usage);
+  if (importOnnx + fromPlan + toPlan != 1)
+    return fail(zc::makeError(zc::Code::usage, 100,
+                              importOnnx || fromPlan || toPlan ? "too much to do" : "nothing to do", "",
+                              "give one of --import-onnx, --plan-to-mlir, --mlir-to-plan"));
+  if (importOnnx)
+    return write(importModel);
+  if (fromPlan)
+    return write([](raw_ostream &out) { return zc::translate::planToMlir(input, out); });
+  return write(writePlanFile);
 }

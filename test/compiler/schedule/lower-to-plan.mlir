@@ -1,0 +1,46 @@
+// RUN: zero-opt %s --assign-queues --plan-memory --lower-to-plan --verify-plan --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s
+// RUN: echo "module {}" | not zero-opt --lower-to-plan 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: lower-to-plan needs a micro and an update program
+
+module attributes {zc.accumulation = 2 : i64, zc.zero_stage = 3 : i64} {
+// CHECK: module attributes {{.*}}zc.ranks_per_node = 2 : i64, zc.world_size = 2 : i64
+// CHECK-DAG: plan.input "x" : tensor<64xf32>
+// CHECK-DAG: plan.bucket @bucket0 : f32 padded = 128 used = 64 {{.*}}parameters = @bucket0.parameters, parameters_sharded, trainable}
+// CHECK-DAG: plan.parameter @w : tensor<64xf32> role = trainable {bucket = @bucket0, offset = 0 : i64}
+zero.mesh @mesh node = 1 local = 2
+graph.parameter @w : tensor<64xf32> role = trainable
+zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {trainable, parameters_sharded, gradients_sharded, optimizer_sharded}
+
+// Waits stand only between queues, where bytes are shared, and where no other wait implies them: the gather waits for the last
+// update (that the product before is over, the reduce-scatter before it has waited for), the gradient buffer for the
+// reduce-scatter of the micro-step before, the product for the gather, the reduce-scatter for the product.
+// CHECK: plan.section @micro
+// CHECK-NEXT: plan.step "load_input" queue = compute inputs = 0 operands = [#plan.operand<write @[[X:.*]] + 0 + rank * 0 : tensor<64xf32>>] attributes = {input = 0 : i64}
+// CHECK-NEXT: plan.step "all_gather" queue = comm inputs = 1 operands = [#plan.operand<read @bucket0.parameters + 0 + rank * 0 : tensor<64xf32>>, #plan.operand<write @[[B:.*]] + 0 + rank * 0 : tensor<128xf32>>] attributes = {traffic = "gather"} waits = [#plan.wait<@update compute 1 ago 1>]
+// CHECK-NEXT: plan.step "fill_gaps" queue = compute {{.*}} attributes = {gaps = array<i64: 64, 64>} waits = [#plan.wait<@micro comm 1 ago 1>]
+// CHECK-NEXT: plan.step "mul" queue = compute inputs = 2 {{.*}}read @[[X]] + {{.*}}read @[[B]] + 0 {{.*}}write @[[G:.*]] + 0 {{.*}} waits = [#plan.wait<@micro comm 0 ago 0>{{.*}}] loc("product")
+// CHECK-NEXT: plan.step "reduce_scatter" queue = comm {{.*}}read @[[G]] + {{.*}}read_write @bucket0.gradients + 0 + rank * 0 : tensor<64xf32>>] attributes = {accumulate = 1 : i64, scale = 5.000000e-01 : f64, traffic = "reduce_scatter"} waits = [#plan.wait<@micro compute 2 ago 0>
+// CHECK-NEXT: }
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  %b = zero.gather @bucket0 : !zero.buffer<128 x f32, device>
+  %w = zero.view %b offset = 0 : !zero.buffer<128 x f32, device> -> tensor<64xf32>
+  %g = zero.grad_buffer @bucket0 : !zero.buffer<128 x f32, device>
+  %d = graph.mul %x, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> loc("product")
+  zero.release %b : !zero.buffer<128 x f32, device>
+  zero.put %d into %g offset = 0 : tensor<64xf32>, !zero.buffer<128 x f32, device>
+  zero.reduce_scatter %g, @bucket0 scale = 0.5 : !zero.buffer<128 x f32, device>
+  graph.return
+}
+
+// CHECK: plan.section @update
+// CHECK-NEXT: plan.step "constant" {{.*}} attributes = {value = 1.000000e+00 : f64}
+// CHECK-NEXT: plan.step "sgd" queue = compute inputs = 2 operands = [#plan.operand<read @bucket0.gradients + 0 + rank * 0 : tensor<64xf32>>, {{.*}}#plan.operand<read_write @bucket0.parameters + 0 + rank * 0 : tensor<64xf32>>] {{.*}}#plan.wait<@micro comm 1 ago 0>
+// CHECK-NEXT: plan.step "all_reduce" queue = comm {{.*}}read_write @loss_sum
+graph.program @update phase = update inputs = [] {
+  %f = graph.constant dense<1.0> : tensor<f32>
+  zero.update @bucket0, %f rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>
+  zero.reduce_loss
+  graph.return
+}
+}

@@ -1,0 +1,85 @@
+// RUN: zero-opt %s --split-input-file --plan-memory | FileCheck %s
+// RUN: zero-opt %s --split-input-file --plan-memory="device-mem=5888" | FileCheck %s --check-prefix=FITS
+// RUN: not zero-opt %s --split-input-file --plan-memory="device-mem=767" 2>&1 | FileCheck %s --check-prefix=SHORT
+// FITS: plan.arena
+// SHORT: error: the plan needs {{[0-9]+}} bytes but --device-mem allows 767
+
+// In place and views: %1 takes the bytes of %0, which ends there; %2 is a view of them; %x, which is needed later, keeps its
+// own. Persistent slices come first.
+// CHECK: plan.arena @device tier = device bytes = 1024
+// CHECK: plan.slice @loss_sum in @device offset = 0 bytes = 8 class = buffers {persistent}
+// CHECK: plan.slice @grad_norm in @device offset = 256 bytes = 4 class = buffers {persistent}
+// CHECK-DAG: plan.slice @[[X:s[0-9]+]] in @device offset = {{512|768}} bytes = 256 class = buffers
+// CHECK-DAG: plan.slice @[[A:s[0-9]+]] in @device offset = {{512|768}} bytes = 256 class = activations
+// CHECK-NOT: plan.slice
+// CHECK: graph.program @micro
+// CHECK-SAME: plan.inputs = [#plan.operand<write @[[X]] + 0
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<8x8xf32>):
+  // CHECK: graph.exp {{.*}}@[[A]] + 0
+  %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.abs {{.*}}@[[A]] + 0
+  %1 = graph.abs %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.reshape {{.*}}@[[A]] + 0 + rank * 0 : tensor<64xf32>
+  %2 = graph.reshape %1 {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
+  // CHECK: graph.mul {{.*}}@[[A]] + 0
+  %3 = graph.reshape %x {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
+  %4 = graph.mul %2, %3 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %5 = graph.mul %4, %3 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  graph.return
+}
+
+// -----
+
+// Gradients are computed where they belong in their bucket, also behind a view; a second put of the same value has to copy, and
+// so has one whose producer stands before the bucket. Without accumulation an uncut bucket's buffer is its gradient storage.
+// CHECK: zero.bucket @bucket0 {{.*}}plan.gradients = @[[G:.*]], plan.parameters = @[[P:.*]],
+zero.mesh @mesh node = 1 local = 2
+zero.bucket @bucket0 : f32 padded = 512 members = [#zero.member<@a, 0, 64>, #zero.member<@b, 64, 64>, #zero.member<@c, 128, 64>] {trainable, optimizer_sharded}
+zero.bucket @bucket1 : f32 padded = 128 members = [#zero.member<@d, 0, 64>] {trainable, gradients_sharded, optimizer_sharded}
+// CHECK: graph.program @micro
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<8x8xf32>):
+  // CHECK: graph.neg {{.*}}@[[E:s[0-9]+]] + 0
+  %e = graph.neg %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: zero.grad_buffer @bucket0 {{.*}}@[[G]] + 0
+  %g = zero.grad_buffer @bucket0 : !zero.buffer<512 x f32, device>
+  // CHECK: graph.exp {{.*}}@[[G]] + 256
+  %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.reshape {{.*}}@[[G]] + 256
+  %1 = graph.reshape %0 {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
+  zero.put %1 into %g offset = 64 : tensor<64xf32>, !zero.buffer<512 x f32, device>
+  zero.put %1 into %g offset = 0 : tensor<64xf32>, !zero.buffer<512 x f32, device>
+  zero.put %e into %g offset = 128 : tensor<8x8xf32>, !zero.buffer<512 x f32, device>
+  zero.reduce_scatter %g, @bucket0 scale = 0.5 : !zero.buffer<512 x f32, device>
+  // Cut gradients: the whole bucket is temporary.
+  // CHECK: zero.grad_buffer @bucket1 {{.*}}@[[T:s[0-9]+]] + 0
+  %h = zero.grad_buffer @bucket1 : !zero.buffer<128 x f32, device>
+  zero.reduce_scatter %h, @bucket1 scale = 0.5 : !zero.buffer<128 x f32, device>
+  graph.return
+}
+
+// -----
+
+// Storage: parameters whole, gradients and optimizer state cut; bf16 keeps fp32 master weights.
+// CHECK-DAG: plan.slice @bucket0.parameters in @device {{.*}} bytes = 256 class = parameters {persistent}
+// CHECK-DAG: plan.slice @bucket0.gradients in @device {{.*}} bytes = 128 class = gradients {persistent}
+// CHECK-DAG: plan.slice @bucket0.master in @device {{.*}} bytes = 256 class = optimizer {persistent}
+// CHECK-DAG: plan.slice @bucket0.moment1 in @device {{.*}} bytes = 256 class = optimizer {persistent}
+// CHECK-DAG: plan.slice @buffer.mean in @device {{.*}} bytes = 16 class = buffers {persistent}
+// CHECK-NOT: moment2
+zero.mesh @mesh node = 1 local = 2
+graph.parameter @mean : tensor<4xf32> role = buffer
+zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_sharded, optimizer_sharded}
+// CHECK: graph.program @update
+graph.program @update phase = update inputs = [] {
+  // The accumulator of the norm is one slice; the norm itself has its place in the metrics.
+  // CHECK: zero.norm_partial {{.*}}@[[N:s[0-9]+]] + 0
+  %p = zero.norm_partial @bucket0() : () -> tensor<24xi64>
+  // CHECK: zero.all_reduce {{.*}}@[[N]] + 0
+  %s = zero.all_reduce %p : tensor<24xi64>
+  // CHECK: zero.clip_factor {{.*}}write @grad_norm + 0
+  %n, %f = zero.clip_factor %s : tensor<24xi64> -> tensor<f32>, tensor<f32>
+  zero.update @bucket0, %f rule = momentum {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.5 : f64, weight_decay = 0.0 : f64} : tensor<f32>
+  graph.return
+}

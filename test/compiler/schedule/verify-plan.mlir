@@ -1,0 +1,9 @@
+// RUN: zero-opt %s --split-input-file --verify-plan --verify-diagnostics
+
+plan.section @micro {
+}
+
+// -----
+
+// expected-error @below {{'zero.mesh' op does not belong to a plan}}
+zero.mesh @mesh node = 1 local = 1

@@ -1,0 +1,51 @@
+// RUN: zero-opt %s --zero-bucket="world-size=3 bucket-size=1024" | FileCheck %s
+// RUN: zero-opt %s --zero-bucket="world-size=4 ranks-per-node=2" | FileCheck %s --check-prefix=NODES
+// RUN: not zero-opt %s --zero-bucket="world-size=4 ranks-per-node=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
+// RUN: not zero-opt %s --zero-bucket="world-size=0" 2>&1 | FileCheck %s --check-prefix=WORLD
+
+// DIVIDE: error: [mesh_c1] 3 ranks per node do not divide a world of 4
+// WORLD: error: [mesh_c1]
+// NODES: zero.mesh @mesh node = 2 local = 2
+
+graph.parameter @late : tensor<10xf32> role = trainable
+graph.parameter @early : tensor<100xf32> role = trainable
+graph.parameter @large : tensor<300xf32> role = trainable
+graph.parameter @after : tensor<1xf32> role = trainable
+graph.parameter @bias : tensor<4xf32> role = trainable
+graph.parameter @half : tensor<4xbf16> role = trainable
+graph.parameter @fixed : tensor<4xf32> role = frozen
+graph.parameter @mean : tensor<4xf32> role = buffer
+graph.parameter @unused : tensor<4xf32> role = frozen
+graph.program @micro phase = micro inputs = [] {
+  %0 = graph.read @early : tensor<100xf32>
+  %1 = graph.read @bias : tensor<4xf32>
+  %2 = graph.read @late : tensor<10xf32>
+  %3 = graph.read @large : tensor<300xf32>
+  %4 = graph.read @early : tensor<100xf32>
+  %5 = graph.read @after : tensor<1xf32>
+  %6 = graph.read @fixed : tensor<4xf32>
+  %7 = graph.read @half : tensor<4xbf16>
+  %8 = graph.read @mean : tensor<4xf32>
+  graph.return
+}
+graph.program @update phase = update inputs = [] {
+  %n, %f = graph.clip_factor : tensor<f32>, tensor<f32>
+  graph.update @early, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.update @late, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.update @large, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.update @after, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.update @bias, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>
+  graph.update @half, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.return
+}
+// In order of first use, at multiples of 64; padded to 3 x 64. What is larger than a bucket has one of its own. Other decay,
+// type or role: another bucket. Buffers and what is not read: none.
+// CHECK: zero.mesh @mesh node = 1 local = 3
+// CHECK-NEXT: zero.bucket @bucket0 : f32 padded = 192 members = [#zero.member<@early, 0, 100>, #zero.member<@late, 128, 10>] {trainable}
+// CHECK-NEXT: zero.bucket @bucket1 : f32 padded = 384 members = [#zero.member<@large, 0, 300>] {trainable}
+// CHECK-NEXT: zero.bucket @bucket2 : f32 padded = 192 members = [#zero.member<@after, 0, 1>] {trainable}
+// CHECK-NEXT: zero.bucket @bucket3 : f32 padded = 192 members = [#zero.member<@bias, 0, 4>] {trainable}
+// CHECK-NEXT: zero.bucket @bucket4 : f32 padded = 192 members = [#zero.member<@fixed, 0, 4>]
+// CHECK-NOT: trainable
+// CHECK: zero.bucket @bucket5 : bf16 padded = 192 members = [#zero.member<@half, 0, 4>] {trainable}
+// CHECK-NOT: zero.bucket
