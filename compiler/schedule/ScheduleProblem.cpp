@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 using namespace zc;
 
@@ -37,7 +38,10 @@ llvm::LogicalResult ScheduleProblem::verify(std::string &error) const {
         return violated(p, i);
   std::vector<size_t> order(operations.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return starts[a] < starts[b]; });
+  // What takes no time may stand before what starts at the same moment, and not after it.
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(starts[a], endOf(a)) < std::make_pair(starts[b], endOf(b));
+  });
   std::vector<size_t> last(numQueues, operations.size());
   for (size_t i : order) {
     size_t &previous = last[operations[i].queue];
