@@ -11,12 +11,16 @@ namespace zc {
 /// Type of parameters and gradients; master weights and optimizer state are fp32 in any case.
 enum class Precision { fp32, bf16 };
 
+/// What the backward computes again instead of keeping it.
+enum class CheckpointPolicy { none, block };
+
 #define GEN_PASS_DECL
 #include "compiler/grad/Passes.h.inc"
 
 /// Everything the grad stage can be told.
 struct GradOptions {
   ConvertPrecisionOptions precision;
+  CheckpointActivationsOptions checkpoint;
   AppendOptimizerOptions optimizer;
 };
 

@@ -57,6 +57,29 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
                     Statistic<"frozen", "frozen parameters", "trainable parameters without a gradient">];
 }
 
+def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
+  let summary = "keep block inputs, recompute the rest in the backward";
+  let description = [{
+    In: a `micro` program after differentiate. Out, under `policy=block`: the backward reads clones, made just before it
+    needs them, of what the forward of a block computes; only what crosses the border of a block is kept. Blocks are found
+    where the fewest bytes cross. The clones are the same operations on the same values: results are bit-identical, dropout
+    masks included. About one more forward of arithmetic. Source: ZeRO-R (arXiv 1910.02054, section 6.1), Chen et al.
+    (arXiv 1604.06174).
+
+    ```mlir
+    %h = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>     // forward
+    %d = graph.mul %g, %h : ...                              // backward
+    // becomes
+    %r = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>     // in the backward
+    %d = graph.mul %g, %r : ...
+    ```
+  }];
+  let options = [Option<"policy", "policy", "::zc::CheckpointPolicy", "::zc::CheckpointPolicy::none", "what is recomputed",
+      [{::llvm::cl::values(clEnumValN(::zc::CheckpointPolicy::none, "none", "nothing"),
+                           clEnumValN(::zc::CheckpointPolicy::block, "block", "all but what crosses block borders"))}]>];
+  let statistics = [Statistic<"recomputed", "recomputed ops", "operations cloned into the backward">];
+}
+
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the update program: clipping and one optimizer step per trainable parameter";
   let description = [{

@@ -11,7 +11,7 @@ namespace zc {
 #define GEN_PASS_REGISTRATION
 #include "compiler/grad/Passes.h.inc"
 
-static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision,
+static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision, std::unique_ptr<Pass> checkpoint,
                               std::unique_ptr<Pass> optimizer) {
   // Import hands over graph operations only; everything below relies on it.
   manager.addPass(createVerifyGraph());
@@ -23,19 +23,23 @@ static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> prec
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  // After the last CSE, which would join each recomputation with its original again.
+  manager.addPass(std::move(checkpoint));
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(std::move(optimizer));
   manager.addPass(createVerifyGraph());
 }
 
 void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
-  buildGradPipeline(manager, createConvertPrecision(options.precision), createAppendOptimizer(options.optimizer));
+  buildGradPipeline(manager, createConvertPrecision(options.precision), createCheckpointActivations(options.checkpoint),
+                    createAppendOptimizer(options.optimizer));
 }
 
 namespace {
-/// The two option strings are those of the passes, so that no option is declared twice.
+/// The option strings are those of the passes, so that no option is declared twice.
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> precision{*this, "precision", llvm::cl::desc("options of convert-precision")};
+  Option<std::string> checkpoint{*this, "checkpoint", llvm::cl::desc("options of checkpoint-activations")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("options of append-optimizer")};
 };
 } // namespace
@@ -44,11 +48,13 @@ void registerGradPipeline() {
   registerZcGradPasses();
   auto build = [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> error) {
     PipelineOptions options;
-    auto precision = createConvertPrecision(), optimizer = createAppendOptimizer();
+    auto precision = createConvertPrecision(), checkpoint = createCheckpointActivations(),
+         optimizer = createAppendOptimizer();
     if (failed(options.parseFromString(text)) || failed(precision->initializeOptions(options.precision, error)) ||
+        failed(checkpoint->initializeOptions(options.checkpoint, error)) ||
         failed(optimizer->initializeOptions(options.optimizer, error)))
       return failure();
-    buildGradPipeline(manager, std::move(precision), std::move(optimizer));
+    buildGradPipeline(manager, std::move(precision), std::move(checkpoint), std::move(optimizer));
     return success();
   };
   registerPassPipeline("zero-grad-pipeline", "forward graph to training step: precision, backward, optimizer", build,

@@ -53,7 +53,7 @@ public:
     for (const PhaseInfo &phase : kPhases) {
       ZC_RETURN_IF_ERROR(runPhase(phase));
       ZC_RETURN_IF_ERROR(dump(phase));
-      if (phase.phase == options.stopAfter && phase.phase != Phase::plan) {
+      if (phase.phase == options.stopAfter) {
         llvm::raw_string_ostream(result.ir) << *module;
         return finish();
       }
@@ -133,6 +133,8 @@ private:
   GradOptions gradOptions() {
     GradOptions grad;
     grad.precision.to = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+    grad.checkpoint.policy =
+        options.checkpointActivations == "block" ? CheckpointPolicy::block : CheckpointPolicy::none;
     grad.optimizer.rule = graph::symbolizeOptimizer(options.rule).value_or(graph::Optimizer::adamw);
     grad.optimizer.lr = options.lr;
     grad.optimizer.beta1 = options.beta1;

@@ -14,8 +14,8 @@
 
 namespace zc {
 
-/// Borders at which compilation can stop and be looked at.
-enum class Phase { import, grad, shard, schedule, plan };
+/// Borders at which compilation can stop and be looked at; `emit` is the plan file.
+enum class Phase { import, grad, shard, schedule, plan, emit };
 
 struct CompileOptions {
   std::string model;  ///< path of the .onnx file
@@ -29,6 +29,7 @@ struct CompileOptions {
 
   // grad
   std::string precision = "fp32"; ///< fp32 | bf16
+  std::string checkpointActivations = "none"; ///< none | block
   std::string rule = "adamw";     ///< adamw | adam | sgd | momentum
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
   double weightDecay = -1; ///< negative: torch's default of the rule
@@ -43,7 +44,7 @@ struct CompileOptions {
   uint64_t deviceMemory = 0;
   uint64_t seed = 0;
 
-  Phase stopAfter = Phase::plan;
+  Phase stopAfter = Phase::emit;
   std::string dumpPhasesTo; ///< folder for numbered .mlir files; empty: none
 };
 
@@ -51,7 +52,7 @@ struct CompileOptions {
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
-  std::string ir;                    ///< the module as text when it stopped before the plan
+  std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };
 

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
+
 namespace zc::tool {
 
 static const char *const kHelp = R"(zero-compile: turns an exported ONNX training graph into a ZeRO plan
@@ -21,6 +23,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --dim NAME=N                             bind a symbolic dimension
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
+  --checkpoint-activations none|block      recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --dry-run [--json]                       memory, traffic and steps, without a plan
   --compile-to PHASE, --dump-phases-to DIR look inside
@@ -38,7 +41,6 @@ constexpr Missing kMissing[] = {
     {"--offload-param", "none", "offload of parameters"},
     {"--offload-activation", "none", "offload of activations"},
     {"--offload-ratio", "1", "offload"},
-    {"--checkpoint-activations", "none", "activation checkpointing"},
     {"--delay-after", "", "the delayed update"},
     {"--tile-linear", "", "tiling of linears"},
     {"--quantize-weights", "none", "quantized gathers (qwZ)"},
@@ -114,6 +116,9 @@ void addTraining(CLI::App &app, Flags &flags, Raw &raw) {
       ->group(group);
   app.add_option("--grad-accumulation", c.accumulation, "micro-steps per step (1)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
+      ->group(group);
+  app.add_option("--checkpoint-activations", c.checkpointActivations, "none, or block: recompute inside blocks")
+      ->check(CLI::IsMember({"none", "block", "selective"}))
       ->group(group);
   app.add_option("--precision", c.precision, "fp32, or bf16 with fp32 master weights and state")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
@@ -197,9 +202,20 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   if (c.precision == "fp16")
     return makeError(Code::unsupported, 202, "fp16 with loss scaling is not in this version", "--precision",
                      "--precision bf16 needs no loss scaling");
+  if (c.checkpointActivations == "selective")
+    return makeError(Code::unsupported, 202, "selective recomputation is not in this version",
+                     "--checkpoint-activations", "--checkpoint-activations block recomputes inside every block");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   if (!raw.betas.empty())
     ZC_RETURN_IF_ERROR(readBetas(raw.betas, c));
+  const std::pair<const char *, double> numbers[] = {{"--lr", c.lr},
+                                                     {"--eps", c.eps},
+                                                     {"--weight-decay", c.weightDecay},
+                                                     {"--momentum", c.momentum},
+                                                     {"--clip-grad-norm", c.clipGradNorm}};
+  for (auto [flag, value] : numbers)
+    if (!std::isfinite(value)) // the parser's ranges let NaN pass
+      return usage("a finite number is wanted", flag);
   uint64_t size = 0;
   if (!raw.bucketSize.empty()) {
     ZC_RETURN_IF_ERROR(readSize(raw.bucketSize, "--bucket-size", 1, size));
@@ -226,7 +242,7 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     c.stopAfter = phases.at(raw.compileTo);
   flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
   bool producesNothing =
-      c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::plan && c.dumpPhasesTo.empty();
+      c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty();
   if (producesNothing)
     return usage("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters");
   return Status::success();

@@ -29,14 +29,14 @@ static Status run(const Flags &flags) {
     return Status::success();
   }
   CompileOptions options = flags.compile;
-  if (flags.dryRun || options.stopAfter != Phase::plan)
+  if (flags.dryRun || options.stopAfter != Phase::emit)
     options.output.clear();
   Result<CompileResult> result = compile(options);
   if (!result)
     return result.error();
   for (const std::string &warning : result->warnings)
     print(stderr, warning + "\n");
-  if (options.stopAfter != Phase::plan) {
+  if (options.stopAfter != Phase::emit) {
     if (!flags.compile.output.empty())
       return writeFileAtomically(flags.compile.output, result->ir);
     print(stdout, result->ir);

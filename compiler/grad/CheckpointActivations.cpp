@@ -1,0 +1,232 @@
+//===- CheckpointActivations.cpp - keep block inputs, recompute the rest ------===//
+//
+// Where a block begins is read off the graph, not off names: at the positions of the forward where the fewest bytes are
+// still needed later in the forward, only the residual stream crosses. The most common such minimum is the stream's;
+// the smallest period of the operations between the cuts is one block.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/grad/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace zc::graph;
+
+namespace zc {
+
+#define GEN_PASS_DEF_CHECKPOINTACTIVATIONS
+#include "compiler/grad/Passes.h.inc"
+
+namespace {
+
+/// Made anew at no cost: parameters, constants.
+bool isFree(Operation *op) { return isa<ReadOp, ConstantOp, IotaOp>(op); }
+
+bool isView(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getViewOperand() >= 0;
+}
+
+int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+/// Operations [begin, end) of the forward, recomputed together.
+struct Segment {
+  size_t begin, end;
+};
+
+class Checkpointer {
+public:
+  explicit Checkpointer(ProgramOp program) {
+    for (Operation &op : program.getBlock()) {
+      indices[&op] = operations.size();
+      operations.push_back(&op);
+    }
+    Operation *loss = program.getBlock().getTerminator()->getOperand(0).getDefiningOp();
+    numForward = loss ? indices[loss] + 1 : 0;
+  }
+
+  /// Number of operations cloned into the backward.
+  size_t run() {
+    size_t recomputed = 0;
+    for (Segment segment : blocks(cuts()))
+      recomputed += recompute(segment);
+    return recomputed;
+  }
+
+private:
+  bool isForward(Operation *op) const { return indices.lookup(op) < numForward; }
+
+  /// Last operation of the forward that needs `value`, itself or a view of it.
+  size_t lastForwardUse(Value value) {
+    size_t last = 0;
+    for (Operation *user : value.getUsers()) {
+      if (!isForward(user))
+        continue;
+      last = std::max(last, indices[user]);
+      if (isView(user))
+        last = std::max(last, lastForwardUse(user->getResult(0)));
+    }
+    return last;
+  }
+
+  /// crossing[p]: bytes made before operation p and needed by the forward from p on.
+  std::vector<int64_t> crossing() {
+    std::vector<int64_t> change(numForward + 2, 0);
+    for (size_t i = 0; i < numForward; ++i) {
+      if (isFree(operations[i]) || isView(operations[i]))
+        continue;
+      for (Value result : operations[i]->getResults())
+        if (size_t last = lastForwardUse(result); last > i) {
+          change[i + 1] += bytesOf(result);
+          change[last + 1] -= bytesOf(result);
+        }
+    }
+    for (size_t p = 1; p < change.size(); ++p)
+      change[p] += change[p - 1];
+    change.resize(numForward + 1);
+    return change;
+  }
+
+  /// Positions where only the residual stream crosses, ascending.
+  std::vector<size_t> cuts() {
+    std::vector<int64_t> bytes = crossing();
+    std::map<int64_t, size_t> minima; // size -> how many
+    int64_t before = 0;               // the size before the present plateau
+    for (size_t p = 1; p < numForward; ++p) {
+      if (bytes[p] != bytes[p - 1])
+        before = bytes[p - 1];
+      if (bytes[p + 1] > bytes[p] && before > bytes[p])
+        ++minima[bytes[p]];
+    }
+    int64_t stream = -1;
+    size_t most = 0;
+    for (auto [size, count] : minima)
+      if (count >= most) {
+        stream = size;
+        most = count;
+      }
+    // A plateau counts once, at its end, so that what makes free values stays with its users.
+    std::vector<size_t> positions;
+    for (size_t p = 1; p < numForward; ++p)
+      if (bytes[p] == stream && bytes[p + 1] > stream)
+        positions.push_back(p);
+    return positions;
+  }
+
+  /// Segments of one block each: `cuts` joined by the smallest period of the operations between them.
+  std::vector<Segment> blocks(const std::vector<size_t> &cuts) {
+    std::vector<std::string> signatures;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i)
+      signatures.push_back(signature(cuts[i], cuts[i + 1]));
+    size_t period = smallestPeriod(signatures);
+    std::vector<Segment> segments;
+    for (size_t i = 0; i + 1 < cuts.size(); i += period)
+      segments.push_back({cuts[i], cuts[std::min(i + period, cuts.size() - 1)]});
+    return segments;
+  }
+
+  /// Smallest k at which most signatures equal the one k further on (ends of a model differ from its middle); 1 if none
+  /// does.
+  static size_t smallestPeriod(const std::vector<std::string> &signatures) {
+    for (size_t k = 1; 2 * k <= signatures.size(); ++k) {
+      size_t same = 0, pairs = signatures.size() - k;
+      for (size_t i = 0; i < pairs; ++i)
+        same += signatures[i] == signatures[i + k];
+      if (3 * same > 2 * pairs)
+        return k;
+    }
+    return 1;
+  }
+
+  std::string signature(size_t begin, size_t end) {
+    std::string text;
+    for (size_t i = begin; i < end; ++i)
+      if (!isFree(operations[i]) && !isView(operations[i]))
+        (text += operations[i]->getName().getStringRef()) += ' ';
+    return text;
+  }
+
+  /// Backward uses of the segment's values that do not cross its end are fed by clones of the operations that make
+  /// them.
+  size_t recompute(Segment segment) {
+    SmallVector<OpOperand *> uses;
+    Operation *first = nullptr;
+    for (size_t i = segment.begin; i < segment.end; ++i) {
+      if (isFree(operations[i]))
+        continue;
+      for (Value result : operations[i]->getResults()) {
+        if (isKept(result, segment))
+          continue;
+        for (OpOperand &use : result.getUses())
+          if (Operation *user = use.getOwner(); !isForward(user)) {
+            uses.push_back(&use);
+            first = !first || user->isBeforeInBlock(first) ? user : first;
+          }
+      }
+    }
+    if (!first)
+      return 0;
+    llvm::SetVector<Operation *> needed;
+    for (OpOperand *use : uses)
+      collect(use->get().getDefiningOp(), segment, needed);
+    std::vector<Operation *> ordered(needed.begin(), needed.end());
+    llvm::sort(ordered, [&](Operation *a, Operation *b) { return indices[a] < indices[b]; });
+    OpBuilder builder(first);
+    IRMapping map;
+    for (Operation *op : ordered)
+      builder.clone(*op, map);
+    for (OpOperand *use : uses)
+      use->set(map.lookup(use->get()));
+    return ordered.size();
+  }
+
+  /// A checkpoint: still needed by the forward behind the segment.
+  bool isKept(Value value, Segment segment) { return lastForwardUse(rootOf(value)) >= segment.end; }
+
+  static Value rootOf(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      if (!isView(op))
+        break;
+      value = op->getOperand(cast<KernelOp>(op).getViewOperand());
+    }
+    return value;
+  }
+
+  void collect(Operation *op, Segment segment, llvm::SetVector<Operation *> &needed) {
+    SmallVector<Operation *> work{op};
+    while (!work.empty()) {
+      Operation *next = work.pop_back_val();
+      size_t index = indices[next];
+      if (index < segment.begin || index >= segment.end || !needed.insert(next))
+        continue;
+      for (Value operand : next->getOperands())
+        if (Operation *maker = operand.getDefiningOp())
+          if (isFree(maker) || !isKept(operand, segment))
+            work.push_back(maker);
+    }
+  }
+
+  std::vector<Operation *> operations;
+  DenseMap<Operation *, size_t> indices;
+  size_t numForward = 0;
+};
+
+struct CheckpointActivationsPass : impl::CheckpointActivationsBase<CheckpointActivationsPass> {
+  using CheckpointActivationsBase::CheckpointActivationsBase;
+
+  void runOnOperation() override {
+    if (policy == CheckpointPolicy::none)
+      return;
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (program.getPhase() == Phase::micro)
+        recomputed += Checkpointer(program).run();
+  }
+};
+
+} // namespace
+} // namespace zc
