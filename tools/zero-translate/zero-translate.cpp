@@ -6,7 +6,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
@@ -46,22 +46,26 @@ static zc::Status readDims(zc::importer::ImportOptions &options) {
   return {};
 }
 
-/// Writes what `produce` gives; nothing is left behind on errors.
+/// Writes what `produce` gives. The output is opened only once that is there: on errors nothing is touched, and an
+/// output that is no regular file (/dev/null) is never removed.
 static int write(function_ref<zc::Status(raw_ostream &)> produce) {
-  std::error_code problem;
-  ToolOutputFile file(output, problem, sys::fs::OF_None);
-  if (problem)
-    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
-  if (zc::Status status = produce(file.os()); !status.ok())
+  std::string text;
+  raw_string_ostream buffer(text);
+  if (zc::Status status = produce(buffer); !status.ok())
     return fail(status.error());
-  file.os().flush();
-  if (file.os().has_error()) {
-    std::string message = file.os().error().message();
-    file.os().clear_error();
-    return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + message, output));
+  std::error_code problem;
+  raw_fd_ostream file(output, problem, sys::fs::OF_None);
+  if (!problem) {
+    file << text;
+    file.flush();
+    problem = file.error();
+    file.clear_error();
   }
-  file.keep();
-  return 0;
+  if (!problem)
+    return 0;
+  if (output != "-" && sys::fs::is_regular_file(output))
+    (void)sys::fs::remove(output);
+  return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
 }
 
 static zc::Status importModel(raw_ostream &out) {
