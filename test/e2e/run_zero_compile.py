@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""zero-compile as a tool: command lines and files it must refuse, with the right exit code, one message and nothing left
+behind; and its phases, which can be stopped at, dumped, parsed again and run pass by pass to the very same plan."""
+import json, pathlib, random, subprocess, sys
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+from e2e import Case, Suite, same
+
+USAGE, BAD_INPUT, UNSUPPORTED, BUDGET, IO = 2, 3, 4, 5, 6
+PHASES = ("import", "grad", "shard", "schedule", "plan")
+suite = Suite(__doc__, needs_models=False)
+
+
+def make_gpt(name, *flags):
+    path = suite.dir / f"{name}.onnx"
+    subprocess.run([sys.executable, SUPPORT / "make_gpt.py", path, "--layers", "1", "--hidden", "32", "--heads", "2", "--vocab", "50",
+                    "--seq", "8", *flags], capture_output=True, check=True)
+    return path
+
+
+MODEL, DYNAMIC = make_gpt("model", "--batch", "2"), make_gpt("dynamic", "--batch", "rows")
+
+
+def file(name, content):
+    path = suite.dir / name
+    path.write_bytes(content)
+    return path
+
+
+def compile_code(output, *flags):
+    """-> (exit code, stderr); whatever was wrong, it must have been said properly and nothing left behind."""
+    done = subprocess.run([suite.bin / "zero-compile", *map(str, flags), "-o", output], capture_output=True, text=True,
+                          errors="replace", timeout=120)
+    if done.returncode != 0:
+        if not done.stderr.startswith("error[Z") or done.stdout:
+            raise Case(f"said {done.stderr[:300]!r} and {done.stdout[:300]!r}")
+        if list(output.parent.glob(output.name + "*")):
+            raise Case(f"left {list(output.parent.glob(output.name + '*'))}")
+    return done.returncode, done.stderr
+
+
+def refuses(name, code, text, *flags, output=None):
+    def case():
+        got, message = compile_code(output or suite.dir / f"refused-{name.replace('/', ' ')}.plan", *flags)
+        if got != code or text not in message:
+            raise Case(f"exit code {got}: {message.strip()[:500]}")
+    return name, case
+
+
+def flags(line, code, text):
+    return refuses(line, code, text, MODEL, *line.split(" "))
+
+
+COMMAND_LINES = [
+    flags("--world-size 0", USAGE, "--world-size"), flags("--world-size -1", USAGE, "--world-size"),
+    flags("--world-size 1000000000", USAGE, "--world-size"), flags("--world-size two", USAGE, "--world-size"),
+    flags("--world-size 4 --ranks-per-node 3", USAGE, "3 ranks per node do not divide a world of 4"),
+    flags("--zero-stage 4", USAGE, "--zero-stage"), flags("--grad-accumulation 0", USAGE, "--grad-accumulation"),
+    flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
+    flags("another.onnx", USAGE, "another.onnx"), flags("--lr", USAGE, "--lr"), flags("--lr fast", USAGE, "--lr"),
+    flags("--lr nan", USAGE, "--lr"), flags("--clip-grad-norm inf", USAGE, "--clip-grad-norm"), flags("--lr -1", USAGE, "--lr"),
+    flags("--eps nan", USAGE, "--eps"), flags("--weight-decay nan", USAGE, "--weight-decay"),
+    flags("--betas 0.9", USAGE, "--betas"), flags("--betas 0.9,1", USAGE, "--betas"), flags("--optimizer lion", USAGE, "--optimizer"),
+    flags("--dim rows=2 --dim rows=3", USAGE, 'dimension "rows" is bound to 2 and to 3'), flags("--dim rows", USAGE, "NAME=N"),
+    flags("--dim rows=0", USAGE, "NAME=N"), flags("--dim rows=99999999999999999999", USAGE, "NAME=N"),
+    flags("--bucket-size 12GBB", USAGE, '"12GBB" is not a size'), flags("--bucket-size 0", USAGE, "is not a size"),
+    flags("--device-mem -1", USAGE, '"-1" is not a size'), flags("--prefetch soon", USAGE, '"soon" is not a size'),
+    flags("--compile-to link", USAGE, "--compile-to"), flags("--device-mem 1KiB", BUDGET, "but --device-mem allows 1024"),
+    flags("--offload-optimizer host", UNSUPPORTED, "offload"), flags("--precision fp16", UNSUPPORTED, "fp16"),
+    flags("--auto", UNSUPPORTED, "not in this version"), flags("--quantize-weights int8", UNSUPPORTED, "not in this version"),
+    refuses("no model", USAGE, "no model is given"),
+    refuses("no such folder", IO, "cannot write", MODEL, output=suite.dir / "nowhere/a.plan"),
+    refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", MODEL),
+]
+data = MODEL.read_bytes()
+FILES = [
+    refuses("missing", BAD_INPUT, "nothing.onnx", suite.dir / "nothing.onnx"),
+    refuses("a folder", BAD_INPUT, "", suite.dir),
+    refuses("empty", BAD_INPUT, "empty.onnx", file("empty.onnx", b"")),
+    refuses("text", BAD_INPUT, "text.onnx", file("text.onnx", b"# not a model\n" * 100)),
+    refuses("unbound dimension", USAGE, "rows=N", DYNAMIC),
+    refuses("unknown loss", USAGE, "lost", MODEL, "--loss", "lost"),
+    refuses("without its data", BAD_INPUT, "other.onnx.data", file("other.onnx", data.replace(b"model.onnx.data", b"other.onnx.data"))),
+    refuses("data outside the folder", BAD_INPUT, "", file("outside.onnx", data.replace(b"model.onnx.data", b"../../../passwd"))),
+]
+
+
+def truncated():
+    """Cut anywhere, the file is refused as damaged."""
+    cuts = sorted({len(data) * k // 48 for k in range(1, 48)} | {1, 2, len(data) - 1})
+    for cut in cuts:
+        code, message = compile_code(suite.dir / "truncated.plan", file("truncated.onnx", data[:cut]))
+        if code != BAD_INPUT:
+            raise Case(f"cut at {cut}: exit code {code}: {message.strip()}")
+    return f"{len(cuts)} cuts"
+
+
+def altered():
+    """Altered anywhere, the file is compiled or refused, and the tool neither crashes nor blames itself."""
+    rng, codes = random.Random(3), {}
+    for _ in range(150):
+        changed = bytearray(data)
+        for _ in range(rng.randrange(1, 4)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        plan = suite.dir / "altered.plan"
+        code, message = compile_code(plan, file("altered.onnx", bytes(changed)))
+        plan.unlink(missing_ok=True)
+        if code not in (0, USAGE, BAD_INPUT, UNSUPPORTED):
+            raise Case(f"exit code {code}: {message.strip()[:300]}")
+        codes[code] = codes.get(code, 0) + 1
+    return str(codes)
+
+
+SETTINGS = ("--world-size", 3, "--zero-stage", 3, "--bucket-size", "16KiB", "--precision", "bf16", "--grad-accumulation", 2,
+            "--clip-grad-norm", 1, "--prefetch", "64KiB")
+ALONE = {  # one pass after the other from the dump before to the dump named
+    "shard": ["--zero-bucket=world-size=3 bucket-size=16384", "--zero-partition=stage=3 accumulation=2",
+              "--zero-insert-gather-release", "--verify-zero"],
+    "schedule": ["--assign-queues", "--prefetch=bytes=65536", "--order", "--plan-memory"],
+    "plan": ["--lower-to-plan", "--verify-plan"],
+}
+
+
+def opt(path, *passes):
+    return suite.tool("zero-opt", path, *passes, "--mlir-print-debuginfo")
+
+
+def dump_of(phase):
+    return suite.dir / f"phases/{PHASES.index(phase) + 1}-{phase}.mlir"
+
+
+def dumps():
+    """One readable, numbered file per phase; the plan is the same as without them."""
+    suite.compile(MODEL, suite.dir / "plain.plan", *SETTINGS)
+    suite.compile(MODEL, suite.dir / "dumped.plan", *SETTINGS, "--dump-phases-to", suite.dir / "phases")
+    same("plan", (suite.dir / "dumped.plan").read_bytes(), (suite.dir / "plain.plan").read_bytes())
+    names = sorted(p.name for p in (suite.dir / "phases").iterdir())
+    if names != [dump_of(phase).name for phase in PHASES]:
+        raise Case(f"dumped {names}")
+    for phase in PHASES:
+        if "graph." not in opt(dump_of(phase)):
+            raise Case(f"{phase}: nothing in it")
+
+
+def stop_at(phase):
+    """What --compile-to prints is the dump without its locations."""
+    text = suite.tool("zero-compile", MODEL, *SETTINGS, "--compile-to", phase)
+    path = suite.dir / f"stopped-{phase}.mlir"
+    path.write_text(text)
+    same("module", suite.tool("zero-opt", path), suite.tool("zero-opt", dump_of(phase)))
+
+
+def alone(phase):
+    path = dump_of(PHASES[PHASES.index(phase) - 1])
+    for number, one in enumerate(ALONE[phase]):
+        text = opt(path, one)
+        path = suite.dir / f"alone-{phase}-{number}.mlir"
+        path.write_text(text)
+    same("module", path.read_text(), opt(dump_of(phase)))
+    return f"{len(ALONE[phase])} passes"
+
+
+def grad_alone():
+    text = opt(dump_of("import"), '--zero-grad-pipeline=precision="to=bf16" optimizer="max-norm=1"')
+    if "graph.update" not in text or "bf16" not in text:
+        raise Case("no update")
+
+
+def back_to_plan():
+    """The last dump is the plan."""
+    suite.tool("zero-translate", "--mlir-to-plan", dump_of("plan"), "-o", suite.dir / "again.plan")
+    same("plan", (suite.dir / "again.plan").read_bytes(), (suite.dir / "plain.plan").read_bytes())
+
+
+def dry_run():
+    """A report and no plan; the same numbers in both forms."""
+    plan = suite.dir / "dry.plan"
+    got = json.loads(suite.tool("zero-compile", MODEL, *SETTINGS, "--dry-run", "--json", "-o", plan))
+    table = suite.tool("zero-compile", MODEL, *SETTINGS, "--dry-run")
+    if plan.exists():
+        raise Case("a plan was written")
+    for number in (f"{got['parameters']} trainable", f"{got['tiers']['device']['peak_bytes']} bytes", f"{got['buckets']} buckets"):
+        if number not in table:
+            raise Case(f"the table lacks {number!r}: {table}")
+
+
+def help_texts():
+    short, long = suite.tool("zero-compile", "--help"), suite.tool("zero-compile", "--help-all")
+    for flag in ("--world-size", "--zero-stage", "--dry-run"):
+        if flag not in short or flag not in long:
+            raise Case(f"no {flag}")
+    if "--offload-optimizer" not in long or len(short.splitlines()) > 40:
+        raise Case("the help is not long, or the short one not short")
+
+
+suite.run(COMMAND_LINES + FILES + [("truncated", truncated), ("altered", altered), ("dumps", dumps)])
+suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
+          [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
+          [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts)])
+suite.finish()
