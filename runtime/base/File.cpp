@@ -88,7 +88,18 @@ Result<std::string> readFile(const std::string &path, uint64_t cap) {
   return bytes;
 }
 
+/// A device, a FIFO or a socket is written to, never replaced: root's "-o /dev/null" must not end it.
+static Status writeToSpecialFile(const std::string &path, std::string_view bytes) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (file.get() < 0 || !writeAll(file.get(), bytes))
+    return outputError(path, "write", errno);
+  return {};
+}
+
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+    return writeToSpecialFile(path, bytes);
   static std::atomic<unsigned> counter{0};
   std::string temporary = path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
   FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));

@@ -137,6 +137,9 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return makeError(Code::io, 811, "\"" + path + "\" is a directory");
+  // The rename at the end would put a regular file in its place.
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    return makeError(Code::io, 811, "\"" + path + "\" is not a regular file");
   OutputFile file;
   file.target = path;
   for (int attempt = 0; attempt < 100; ++attempt) {

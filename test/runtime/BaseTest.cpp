@@ -3,6 +3,7 @@
 #include "runtime/base/Tensor.h"
 
 #include <cmath>
+#include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
@@ -77,6 +78,20 @@ TEST(Base, FilesAreReplacedWholeOrNotAtAll) {
   std::filesystem::create_directory(folder.path + "/d");
   EXPECT_EQ(writeFileAtomically(folder.path + "/d", "x").error().code, Code::io);
   EXPECT_EQ(folder.files(), 2u) << "a temporary was left behind";
+}
+
+TEST(Base, ADeviceOrFifoIsWrittenToNotReplaced) {
+  Folder folder;
+  std::string fifo = folder.path + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(writeFileAtomically(fifo, "abc").ok());
+  char bytes[4] = {};
+  EXPECT_EQ(::read(reader, bytes, sizeof bytes), 3);
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_EQ(folder.files(), 1u);
 }
 
 TEST(Base, OnlyRegularFilesAreRead) {
