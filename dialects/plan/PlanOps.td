@@ -56,7 +56,7 @@ def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Plan_TierAttr:$tier, I64Attr:$bytes);
-  let assemblyFormat = "$sym_name `tier` `=` $tier `bytes` `=` $bytes attr-dict";
+  let assemblyFormat = "$sym_name `tier` `=` `` $tier `bytes` `=` $bytes attr-dict";
   let hasVerifier = 1;
 }
 
@@ -71,7 +71,7 @@ def Plan_SliceOp : Plan_Op<"slice", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$arena, I64Attr:$offset, I64Attr:$bytes,
       Plan_ClassAttr:$klass, UnitAttr:$persistent);
-  let assemblyFormat = "$sym_name `in` $arena `offset` `=` $offset `bytes` `=` $bytes `class` `=` $klass attr-dict";
+  let assemblyFormat = "$sym_name `in` $arena `offset` `=` $offset `bytes` `=` $bytes `class` `=` `` $klass attr-dict";
   let hasVerifier = 1;
 }
 
@@ -146,7 +146,7 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   }];
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
       DictionaryAttr:$attrs, Plan_WaitArray:$waits);
-  let assemblyFormat = "$kernel `queue` `=` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
+  let assemblyFormat = "$kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
   let hasVerifier = 1;
 }
 

@@ -268,7 +268,7 @@ def Zero_UpdateOp : Zero_OpOnBucket<"update", [MemoryEffects<[MemRead, MemWrite]
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
-  let assemblyFormat = "$bucket `,` $factor `rule` `=` $rule attr-dict `:` type($factor)";
+  let assemblyFormat = "$bucket `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
 }
 
 def Zero_ReduceLossOp : Zero_Op<"reduce_loss", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The report against arithmetic: model state against the formulas of ZeRO (arXiv 1910.02054, section 5), traffic against its
 2M, 2M, 2M, 3M, the planned peak against the arena that ran and against budgets, padding, and what the largest models take."""
-import json, os, pathlib, resource, subprocess, sys, time
+import json, os, pathlib, re, resource, subprocess, sys, time
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -110,6 +110,16 @@ def budget(stage):
         raise Case("a plan was left behind")
 
 
+def near_live_bytes(model, world, stage):
+    """The planned peak against the most bytes that live at once, which no plan is below."""
+    ir = suite.tool("zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage, "--compile-to", "schedule")
+    live = max(map(int, re.findall(r"zc.live_bytes = (\d+)", ir)))
+    peak = int(re.search(r"plan.arena @device tier = +device bytes = (\d+)", ir).group(1))
+    if not live <= peak <= 1.05 * live:
+        raise Case(f"a peak of {peak} bytes for {live} live ones")
+    return f"{peak / live:.4f}"
+
+
 def papers(stage, gigabytes):
     state = report("7.5b", 64, stage, "bf16")["tiers"]["device"]["model_state_bytes"]
     got = sum(state.values()) / 1e9
@@ -142,6 +152,8 @@ for precision in WIDTHS:
 cases += [(f"run W={w} stage {s} G={g}", lambda a=(w, s, g): run_agrees(*a)) for s in range(4) for w, g in ((1, 1), (2, 2), (3, 1))]
 cases += [(f"nodes of {n}", lambda n=n: nodes(n)) for n in (1, 2)]
 cases += [(f"budget stage {s}", lambda s=s: budget(s)) for s in (0, 3)]
+cases += [(f"live bytes {m} W={w} stage {s}", lambda a=(m, w, s): near_live_bytes(*a))
+          for m in ("small", "g124m", "7.5b") for w, s in ((1, 0), (2, 1), (2, 2), (2, 3))]
 cases += [(f"7.5B stage {s}", lambda a=(s, gb): papers(*a)) for s, gb in ((1, 31.4), (2, 16.6), (3, 1.88))]
 suite.run(cases)
 suite.run([("1T", trillion)])  # alone: it is timed
