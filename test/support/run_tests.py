@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs one suite and counts its tests.
 
-  run_tests.py ctest BUILD            every program that CMake registered as a test, gtest cases counted one by one
+  run_tests.py ctest BUILD [REGEX]    every program that CMake registered as a test (whose name matches), gtest cases counted
+                                      one by one
   run_tests.py lit BUILD              every lit suite configured under BUILD/test
   run_tests.py script FILE.py...      end-to-end scripts; each ends with a line `N passed, N failed`; exit code 77: skipped
   run_tests.py format                 clang-format over all C++ under version control, a file is a test
@@ -61,10 +62,12 @@ def junit(path):
     return passed, failed, skipped
 
 
-def run_ctest(build, count):
+def run_ctest(build, pattern, count):
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     for test in json.loads(shown.stdout)["tests"]:
         name, command = test["name"], test.get("command")
+        if not re.search(pattern, name):
+            continue
         if not command:
             report(name, "-", "its program was not built")
             count.add(0, 1)
@@ -133,7 +136,7 @@ def run_format(_, count):
     count.add(len(files) - len(wrong), len(wrong) or int(code != 0))
 
 
-SUITES = {"ctest": lambda a, c: run_ctest(a[0], c), "lit": lambda a, c: run_lit(a[0], c), "script": run_scripts, "format": run_format}
+SUITES = {"ctest": lambda a, c: run_ctest(a[0], (a[1:] or [""])[0], c), "lit": lambda a, c: run_lit(a[0], c), "script": run_scripts, "format": run_format}
 
 
 def main():
