@@ -64,7 +64,7 @@ suite_e2e() {
 
 # Optimised a little: sanitizers at -O0 would take the whole time budget in the kernels. (The MLIR side is at -O0 all the same.)
 sanitized=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1")
-asan() { build asan -- "${sanitized[@]}" -DZC_SANITIZE=address,undefined; }
+asan() { build asan -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
 asan_options=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1
 suite_asan() { asan && ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=print_stacktrace=1 "${runner[@]}" ctest build/asan; }
