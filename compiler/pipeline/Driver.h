@@ -28,9 +28,9 @@ struct CompileOptions {
   std::string dropout = "as-exported";        ///< as-exported | off | force
 
   // grad
-  std::string precision = "fp32"; ///< fp32 | bf16
+  std::string precision = "fp32";             ///< fp32 | bf16
   std::string checkpointActivations = "none"; ///< none | block
-  std::string rule = "adamw";     ///< adamw | adam | sgd | momentum
+  std::string rule = "adamw";                 ///< adamw | adam | sgd | momentum
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
   double weightDecay = -1; ///< negative: torch's default of the rule
   double clipGradNorm = 0; ///< 0: no clipping
