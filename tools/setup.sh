@@ -16,6 +16,8 @@ packages=(
   # runtime and tools
   libprotobuf-dev protobuf-compiler libxxhash-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev liburing-dev
   libhwloc-dev
+  # ranks as processes, over several machines; iproute2 makes the cluster of test/cluster
+  openmpi-bin libopenmpi-dev iproute2
   # tests
   libgtest-dev libbenchmark-dev
 )

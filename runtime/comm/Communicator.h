@@ -1,17 +1,19 @@
 //===- Communicator.h - collectives over the ranks of a job -------------------===//
 //
-// All ranks call the same collectives in the same order. Sums are taken in rank order, so every implementation gives
-// the same bits. Buffers of a call must stay untouched by others until it returns. Calls come from one thread per rank
-// at a time; abort() from any thread.
+// All members of a group (Mesh.h) call the same collectives in the same order. Sums are taken in rank order, so every
+// implementation gives the same bits. Buffers of a call must stay untouched by others until it returns. Calls come from
+// one thread per rank at a time; abort() from any thread.
 //
-// Bytes counted (ZeRO papers' convention): a gather or reduce-scatter of a buffer of M bytes over all ranks counts M.
-// As sent: each rank sends its part to W-1 peers, so (W-1) * M/W bytes, split by whether the peer is on the same node.
+// Bytes counted (ZeRO papers' convention): a gather, reduce-scatter or all-to-all of a buffer of M bytes over all
+// members counts M. As sent: each member sends its part to every other one, so (m-1) * M/m bytes, split by whether the
+// peer is on the same node.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
+#include "runtime/comm/Mesh.h"
 
 #include <cstdint>
 #include <memory>
@@ -33,30 +35,34 @@ struct Traffic {
   uint64_t intraNode = 0;     ///< bytes as sent to ranks of the same node
 };
 
-/// output[r*bytes, (r+1)*bytes) = rank r's input, on every rank. In place: input is the rank's own part of output.
+// Below, "member" counts the ranks of the group along `axis`, of which there are m.
+
+/// output[p*bytes, (p+1)*bytes) = member p's input, on every member. In place: input is this member's part of output.
 struct AllGatherOptions {
   const void *input = nullptr;
   void *output = nullptr;
-  uint64_t bytes = 0; ///< of one rank's part
+  uint64_t bytes = 0; ///< of one member's part
   TrafficClass traffic = TrafficClass::none;
+  Axis axis = Axis::all;
 };
 
-/// On rank r: output[i] = (accumulate ? output[i] : 0) + (sum over ranks p, in order, of input_p[r*elements + i]) *
+/// On member q: output[i] = (accumulate ? output[i] : 0) + (sum over members p, in order, of input_p[q*elements + i]) *
 /// scale. f32 and bf16 inputs are summed in fp32 and rounded once, when stored; f64 in f64; i64 exactly (scale must be
-/// 1). The output has the input's type, or f32 for a bf16 input. In place: output is the rank's own part of input.
+/// 1). The output has the input's type, or f32 for a bf16 input. In place: output is the member's own part of input.
 struct ReduceScatterOptions {
   const void *input = nullptr;
   void *output = nullptr;
-  uint64_t elements = 0; ///< of one rank's part
+  uint64_t elements = 0; ///< of one member's part
   DType inputType = DType::f32;
   DType outputType = DType::f32;
   double scale = 1;
   bool accumulate = false;
   TrafficClass traffic = TrafficClass::none;
+  Axis axis = Axis::all;
 };
 
-/// output[i] = (sum over ranks p, in order, of input_p[i]) * scale, the same bits on every rank. Types and arithmetic
-/// as in ReduceScatterOptions, output of the input's type. In place: output is input.
+/// output[i] = (sum over members p, in order, of input_p[i]) * scale, the same bits on every member. Types and
+/// arithmetic as in ReduceScatterOptions, output of the input's type. In place: output is input.
 struct AllReduceOptions {
   const void *input = nullptr;
   void *output = nullptr;
@@ -64,28 +70,44 @@ struct AllReduceOptions {
   DType type = DType::f32;
   double scale = 1;
   TrafficClass traffic = TrafficClass::none;
+  Axis axis = Axis::all;
 };
 
-/// data on every rank = data of `root`.
+/// On member q: output[p*bytes, (p+1)*bytes) = member p's input[q*bytes, (q+1)*bytes). Input and output do not overlap.
+struct AllToAllOptions {
+  const void *input = nullptr;
+  void *output = nullptr;
+  uint64_t bytes = 0; ///< from one member to one member
+  TrafficClass traffic = TrafficClass::none;
+  Axis axis = Axis::all;
+};
+
+/// data on every member = data of member `root`.
 struct BroadcastOptions {
   void *data = nullptr;
   uint64_t bytes = 0;
   int root = 0;
+  Axis axis = Axis::all;
 };
 
-/// One rank's end of a group. Errors of all collectives: another rank failed, left or called something else (peer lost,
+/// What the others say when `rank` failed with `cause`: peer lost.
+Error echoOf(int rank, const Error &cause);
+
+/// One rank's end of a job. Errors of all collectives: another rank failed, left or called something else (peer lost,
 /// with the root cause); a type that is not summed (unsupported).
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int worldSize() const = 0;
+  int rank() const { return self; }
+  int worldSize() const { return ranks.worldSize; }
+  const Mesh &mesh() const { return ranks; }
 
-  virtual Status allGather(const AllGatherOptions &options) = 0;
-  virtual Status reduceScatter(const ReduceScatterOptions &options) = 0;
-  virtual Status allReduce(const AllReduceOptions &options) = 0;
-  virtual Status broadcast(const BroadcastOptions &options) = 0;
-  virtual Status barrier() = 0;
+  Status allGather(const AllGatherOptions &options);
+  Status reduceScatter(const ReduceScatterOptions &options);
+  Status allReduce(const AllReduceOptions &options);
+  Status allToAll(const AllToAllOptions &options);
+  Status broadcast(const BroadcastOptions &options);
+  Status barrier();
 
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
   virtual void abort(const Error &cause) = 0;
@@ -93,8 +115,23 @@ public:
   const Traffic &traffic() const { return counters; }
 
 protected:
-  /// Adds a collective over a buffer of `bufferBytes` of which this rank sent `sentBytesPerPeer` to each peer.
-  void count(TrafficClass kind, uint64_t bufferBytes, uint64_t sentBytesPerPeer, int ranksPerNode);
+  Communicator(const Mesh &mesh, int rank) : ranks(mesh), self(rank) {}
+
+private:
+  // What an implementation moves; types have been checked.
+  virtual Status runAllGather(const AllGatherOptions &options) = 0;
+  virtual Status runReduceScatter(const ReduceScatterOptions &options) = 0;
+  virtual Status runAllReduce(const AllReduceOptions &options) = 0;
+  virtual Status runAllToAll(const AllToAllOptions &options) = 0;
+  virtual Status runBroadcast(const BroadcastOptions &options) = 0;
+  virtual Status runBarrier() = 0;
+
+  Status checkSum(DType input, DType output);
+  /// Adds a collective over a buffer of `bufferBytes` of which this rank sent `sentBytesPerPeer` to each other member.
+  void count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer);
+
+  const Mesh ranks;
+  const int self;
   Traffic counters;
 };
 

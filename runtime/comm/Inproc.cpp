@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <mutex>
 
 namespace zc {
 
 namespace {
 
-/// What a rank called; equal on all ranks, or the call fails on all of them.
+/// What a rank called; equal on all members, or the call fails on all of them.
 struct Call {
   const char *kind = "";
   uint64_t bytes = 0;
@@ -28,13 +29,31 @@ std::string describe(int rank, const Call &call) {
          std::string(nameOf(call.type));
 }
 
-/// Where ranks meet. Each call is a sequence of phases: between two meetings ranks read each other's buffers. A rank
-/// may only leave (return an error, so that its buffers go) when no peer is inside a phase; `busy` counts those.
+/// Where the members of a group meet. Each call is a sequence of phases: between two meetings they read each other's
+/// buffers. A member may only leave (return an error, so that its buffers go) when no peer is inside a phase; `busy`
+/// counts those.
+struct Place {
+  explicit Place(size_t members) : calls(members), inputs(members), outputs(members) {}
+  int size() const { return static_cast<int>(calls.size()); }
+  void signal() {
+    version.fetch_add(1, std::memory_order_release);
+    wakeAll(version);
+  }
+
+  // By member; written by it before it meets, read by all during the phase.
+  std::vector<Call> calls;
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+  // Under the group's mutex.
+  int arrived = 0, busy = 0;
+  uint64_t meetings = 0;
+  std::atomic<uint32_t> version{0}; ///< changes whenever someone may have a reason to wake up
+};
+
+/// All ranks, the places where they meet, and the first failure, which is everybody's.
 class Group : public InprocGroup {
 public:
-  Group(int worldSize, int ranksPerNode)
-      : worldSize(worldSize), ranksPerNode(ranksPerNode), calls(static_cast<size_t>(worldSize)),
-        inputs(static_cast<size_t>(worldSize)), outputs(static_cast<size_t>(worldSize)) {}
+  explicit Group(const Mesh &mesh);
 
   std::unique_ptr<Communicator> communicator(int rank) override;
   std::optional<Failure> failure() const override {
@@ -42,88 +61,95 @@ public:
     return failed;
   }
 
-  /// Ends this rank's phase, if it is in one, waits for all ranks, and begins the next phase if `nextPhase`.
-  Status meet(int rank, bool inPhase, bool nextPhase);
+  Place &placeOf(Axis axis, int rank) {
+    return places[static_cast<size_t>(axis)][static_cast<size_t>(mesh.groupOf(axis, rank))];
+  }
+  /// Ends this rank's phase, if it is in one, waits for all members, and begins the next phase if `nextPhase`.
+  Status meet(Axis axis, int rank, bool inPhase, bool nextPhase);
   /// Ends this rank's phase without meeting anybody.
-  Error quit(bool inPhase);
+  Error quit(Place &place, bool inPhase);
   void fail(int rank, const Error &cause);
   void leave(int rank);
 
-  const int worldSize, ranksPerNode;
-  // Written by their rank before it meets, read by all during the phase.
-  std::vector<Call> calls;
-  std::vector<const void *> inputs;
-  std::vector<void *> outputs;
+  const Mesh mesh;
 
 private:
   void failLocked(int rank, const Error &cause);
-  void signal() {
-    version.fetch_add(1, std::memory_order_release);
-    wakeAll(version);
-  }
+  /// A member of `rank`'s group that has left.
+  std::optional<int> leaver(Axis axis, int rank) const;
 
   mutable std::mutex mutex;
-  int arrived = 0, busy = 0;
-  uint64_t meetings = 0;
-  std::optional<int> left;
+  std::deque<Place> places[3]; ///< by axis and group
+  std::vector<bool> left;      ///< by rank
   std::optional<Failure> failed;
-  std::atomic<uint32_t> version{0}; ///< changes whenever someone may have a reason to wake up
 };
 
-Status Group::meet(int rank, bool inPhase, bool nextPhase) {
-  std::unique_lock<std::mutex> lock(mutex);
-  if (left && !failed)
-    failLocked(*left, makeError(Code::peerLost, 601,
-                                "rank " + std::to_string(*left) + " ended before rank " + std::to_string(rank) +
-                                    " called " + calls[static_cast<size_t>(rank)].kind));
-  if (failed) {
-    lock.unlock();
-    return quit(inPhase);
-  }
-  busy -= inPhase ? 1 : 0;
-  uint64_t mine = meetings;
-  if (++arrived == worldSize) {
-    arrived = 0;
-    busy = nextPhase ? worldSize : 0;
-    ++meetings;
-    signal();
-    return {};
-  }
-  while (meetings == mine && !failed) {
-    uint32_t seen = version.load(std::memory_order_acquire);
-    lock.unlock();
-    if (!spinUntil([&] { return version.load(std::memory_order_acquire) != seen; }))
-      sleepWhile(version, seen);
-    lock.lock();
-  }
-  if (meetings != mine)
-    return {};
-  lock.unlock();
-  return quit(false);
+Group::Group(const Mesh &mesh) : mesh(mesh), left(static_cast<size_t>(mesh.worldSize)) {
+  for (Axis axis : {Axis::all, Axis::local, Axis::node})
+    for (int group = 0; group < mesh.groups(axis); ++group)
+      places[static_cast<size_t>(axis)].emplace_back(static_cast<size_t>(mesh.size(axis)));
 }
 
-Error Group::quit(bool inPhase) {
+std::optional<int> Group::leaver(Axis axis, int rank) const {
+  for (int i = 0; i < mesh.size(axis); ++i)
+    if (int peer = mesh.rankOf(axis, mesh.groupOf(axis, rank), i); left[static_cast<size_t>(peer)])
+      return peer;
+  return std::nullopt;
+}
+
+Status Group::meet(Axis axis, int rank, bool inPhase, bool nextPhase) {
+  Place &place = placeOf(axis, rank);
   std::unique_lock<std::mutex> lock(mutex);
-  if (inPhase && --busy == 0)
-    signal();
-  while (busy > 0) { // peers in a phase never block, so this is short
-    uint32_t seen = version.load(std::memory_order_acquire);
+  if (std::optional<int> gone = failed ? std::nullopt : leaver(axis, rank))
+    failLocked(*gone, makeError(Code::peerLost, 601,
+                                "rank " + std::to_string(*gone) + " ended before rank " + std::to_string(rank) +
+                                    " called " + place.calls[static_cast<size_t>(mesh.indexOf(axis, rank))].kind));
+  if (failed) {
     lock.unlock();
-    sleepWhile(version, seen);
+    return quit(place, inPhase);
+  }
+  place.busy -= inPhase ? 1 : 0;
+  uint64_t mine = place.meetings;
+  if (++place.arrived == place.size()) {
+    place.arrived = 0;
+    place.busy = nextPhase ? place.size() : 0;
+    ++place.meetings;
+    place.signal();
+    return {};
+  }
+  while (place.meetings == mine && !failed) {
+    uint32_t seen = place.version.load(std::memory_order_acquire);
+    lock.unlock();
+    if (!spinUntil([&] { return place.version.load(std::memory_order_acquire) != seen; }))
+      sleepWhile(place.version, seen);
     lock.lock();
   }
-  Error error =
-      makeError(Code::peerLost, 602, "rank " + std::to_string(failed->rank) + " failed: " + failed->error.message,
-                failed->error.where);
-  error.note = failed->error.note;
-  return error;
+  if (place.meetings != mine)
+    return {};
+  lock.unlock();
+  return quit(place, false);
+}
+
+Error Group::quit(Place &place, bool inPhase) {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (inPhase && --place.busy == 0)
+    place.signal();
+  while (place.busy > 0) { // peers in a phase never block, so this is short
+    uint32_t seen = place.version.load(std::memory_order_acquire);
+    lock.unlock();
+    sleepWhile(place.version, seen);
+    lock.lock();
+  }
+  return echoOf(failed->rank, failed->error);
 }
 
 void Group::failLocked(int rank, const Error &cause) {
   if (failed)
     return;
   failed = Failure{rank, cause};
-  signal();
+  for (std::deque<Place> &axis : places)
+    for (Place &place : axis)
+      place.signal();
 }
 
 void Group::fail(int rank, const Error &cause) {
@@ -133,90 +159,95 @@ void Group::fail(int rank, const Error &cause) {
 
 void Group::leave(int rank) {
   std::lock_guard<std::mutex> lock(mutex);
-  left = rank;
-  if (arrived > 0)
-    failLocked(rank,
-               makeError(Code::peerLost, 603, "rank " + std::to_string(rank) + " ended while others wait for it"));
+  left[static_cast<size_t>(rank)] = true;
+  for (Axis axis : {Axis::all, Axis::local, Axis::node})
+    if (placeOf(axis, rank).arrived > 0)
+      failLocked(rank,
+                 makeError(Code::peerLost, 603, "rank " + std::to_string(rank) + " ended while others wait for it"));
+}
+
+char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
+const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
+void copy(void *to, const void *from, uint64_t bytes) {
+  if (to != from && bytes > 0)
+    std::memcpy(to, from, bytes);
 }
 
 class InprocCommunicator : public Communicator {
 public:
-  InprocCommunicator(Group &group, int self) : group(group), self(self) {}
-  ~InprocCommunicator() override { group.leave(self); }
-  int rank() const override { return self; }
-  int worldSize() const override { return group.worldSize; }
-
-  Status allGather(const AllGatherOptions &options) override;
-  Status reduceScatter(const ReduceScatterOptions &options) override;
-  Status allReduce(const AllReduceOptions &options) override;
-  Status broadcast(const BroadcastOptions &options) override;
-  Status barrier() override {
-    ZC_RETURN_IF_ERROR(begin({"barrier"}, nullptr, nullptr));
-    return end();
-  }
-  void abort(const Error &cause) override { group.fail(self, cause); }
+  InprocCommunicator(Group &group, int rank) : Communicator(group.mesh, rank), group(group) {}
+  ~InprocCommunicator() override { group.leave(rank()); }
+  void abort(const Error &cause) override { group.fail(rank(), cause); }
 
 private:
+  Status runAllGather(const AllGatherOptions &options) override;
+  Status runReduceScatter(const ReduceScatterOptions &options) override;
+  Status runAllReduce(const AllReduceOptions &options) override;
+  Status runAllToAll(const AllToAllOptions &options) override;
+  Status runBroadcast(const BroadcastOptions &options) override;
+  Status runBarrier() override {
+    ZC_RETURN_IF_ERROR(begin(Axis::all, {"barrier"}, nullptr, nullptr));
+    return end(Axis::all);
+  }
+
   /// Meets the others and checks that all called the same; after it, their buffers may be read until end().
-  Status begin(const Call &call, const void *input, void *output);
-  Status end() { return group.meet(self, /*inPhase=*/true, /*nextPhase=*/false); }
-  Status check(DType input, DType output);
-  static char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
-  static const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
+  Status begin(Axis axis, const Call &call, const void *input, void *output);
+  Status end(Axis axis) { return group.meet(axis, rank(), /*inPhase=*/true, /*nextPhase=*/false); }
+  Place &place(Axis axis) const { return group.placeOf(axis, rank()); }
+  size_t me(Axis axis) const { return static_cast<size_t>(mesh().indexOf(axis, rank())); }
 
   Group &group;
-  const int self;
 };
 
-Status InprocCommunicator::begin(const Call &call, const void *input, void *output) {
-  size_t me = static_cast<size_t>(self);
-  group.calls[me] = call;
-  group.inputs[me] = input;
-  group.outputs[me] = output;
-  ZC_RETURN_IF_ERROR(group.meet(self, /*inPhase=*/false, /*nextPhase=*/true));
-  for (int peer = 1; peer < group.worldSize; ++peer) {
-    const Call &other = group.calls[static_cast<size_t>(peer)];
-    if (other == group.calls[0])
+Status InprocCommunicator::begin(Axis axis, const Call &call, const void *input, void *output) {
+  Place &here = place(axis);
+  here.calls[me(axis)] = call;
+  here.inputs[me(axis)] = input;
+  here.outputs[me(axis)] = output;
+  ZC_RETURN_IF_ERROR(group.meet(axis, rank(), /*inPhase=*/false, /*nextPhase=*/true));
+  int number = mesh().groupOf(axis, rank());
+  for (int peer = 1; peer < here.size(); ++peer) {
+    const Call &other = here.calls[static_cast<size_t>(peer)];
+    if (other == here.calls[0])
       continue;
-    group.fail(self, makeError(Code::peerLost, 604,
-                               "collectives differ: " + describe(0, group.calls[0]) + ", " + describe(peer, other)));
-    return group.quit(/*inPhase=*/true);
+    group.fail(rank(), makeError(Code::peerLost, 604,
+                                 "collectives differ: " + describe(mesh().rankOf(axis, number, 0), here.calls[0]) +
+                                     ", " + describe(mesh().rankOf(axis, number, peer), other)));
+    return group.quit(here, /*inPhase=*/true);
   }
   return {};
 }
 
-Status InprocCommunicator::check(DType input, DType output) {
-  if (isSummable(input, output))
-    return {};
-  Error error =
-      makeError(Code::unsupported, 605,
-                "sums of " + std::string(nameOf(input)) + " to " + std::string(nameOf(output)) + " are not supported");
-  group.fail(self, error);
-  return error;
-}
-
-Status InprocCommunicator::allGather(const AllGatherOptions &options) {
-  ZC_RETURN_IF_ERROR(begin({"all_gather", options.bytes}, options.input, nullptr));
-  // Each rank starts with its right neighbour, so that they do not all read from one.
-  for (int i = 1; i <= group.worldSize; ++i) {
-    int peer = (self + i) % group.worldSize;
-    char *part = at(options.output, static_cast<uint64_t>(peer) * options.bytes);
-    if (const void *input = group.inputs[static_cast<size_t>(peer)]; input != part && options.bytes > 0)
-      std::memcpy(part, input, options.bytes);
+Status InprocCommunicator::runAllGather(const AllGatherOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(options.axis, {"all_gather", options.bytes}, options.input, nullptr));
+  Place &here = place(options.axis);
+  // Each member starts with its right neighbour, so that they do not all read from one.
+  for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
+    size_t peer = (me(options.axis) + i) % members;
+    copy(at(options.output, peer * options.bytes), here.inputs[peer], options.bytes);
   }
-  ZC_RETURN_IF_ERROR(end());
-  count(options.traffic, options.bytes * static_cast<uint64_t>(group.worldSize), options.bytes, group.ranksPerNode);
-  return {};
+  return end(options.axis);
 }
 
-Status InprocCommunicator::reduceScatter(const ReduceScatterOptions &options) {
-  ZC_RETURN_IF_ERROR(check(options.inputType, options.outputType));
+Status InprocCommunicator::runAllToAll(const AllToAllOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(options.axis, {"all_to_all", options.bytes}, options.input, nullptr));
+  Place &here = place(options.axis);
+  for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
+    size_t peer = (me(options.axis) + i) % members;
+    copy(at(options.output, peer * options.bytes), at(here.inputs[peer], me(options.axis) * options.bytes),
+         options.bytes);
+  }
+  return end(options.axis);
+}
+
+Status InprocCommunicator::runReduceScatter(const ReduceScatterOptions &options) {
   uint64_t part = options.elements * static_cast<uint64_t>(sizeOf(options.inputType));
-  ZC_RETURN_IF_ERROR(begin({"reduce_scatter", part, options.inputType}, options.input, nullptr));
+  ZC_RETURN_IF_ERROR(begin(options.axis, {"reduce_scatter", part, options.inputType}, options.input, nullptr));
+  Place &here = place(options.axis);
   OrderedSum sum;
-  sum.inputs = group.inputs.data();
-  sum.ranks = group.worldSize;
-  sum.skip = static_cast<uint64_t>(self) * options.elements;
+  sum.inputs = here.inputs.data();
+  sum.ranks = here.size();
+  sum.skip = me(options.axis) * options.elements;
   sum.output = options.output;
   sum.elements = options.elements;
   sum.inputType = options.inputType;
@@ -224,45 +255,39 @@ Status InprocCommunicator::reduceScatter(const ReduceScatterOptions &options) {
   sum.scale = options.scale;
   sum.accumulate = options.accumulate;
   orderedSum(sum);
-  ZC_RETURN_IF_ERROR(end());
-  count(options.traffic, part * static_cast<uint64_t>(group.worldSize), part, group.ranksPerNode);
-  return {};
+  return end(options.axis);
 }
 
-Status InprocCommunicator::allReduce(const AllReduceOptions &options) {
-  ZC_RETURN_IF_ERROR(check(options.type, options.type));
-  uint64_t world = static_cast<uint64_t>(group.worldSize), size = static_cast<uint64_t>(sizeOf(options.type));
-  ZC_RETURN_IF_ERROR(begin({"all_reduce", options.elements * size, options.type}, options.input, options.output));
-  // Rank r sums the r-th part. In place this is safe: only rank r reads the r-th part of anybody's input.
-  uint64_t part = (options.elements + world - 1) / world;
-  auto startOf = [&](uint64_t rank) { return std::min(rank * part, options.elements); };
-  uint64_t first = startOf(static_cast<uint64_t>(self));
+Status InprocCommunicator::runAllReduce(const AllReduceOptions &options) {
+  uint64_t size = static_cast<uint64_t>(sizeOf(options.type));
+  ZC_RETURN_IF_ERROR(
+      begin(options.axis, {"all_reduce", options.elements * size, options.type}, options.input, options.output));
+  Place &here = place(options.axis);
+  // Member q sums the q-th part. In place this is safe: only it reads the q-th part of anybody's input.
+  uint64_t members = here.calls.size(), part = (options.elements + members - 1) / members;
+  auto startOf = [&](uint64_t member) { return std::min(member * part, options.elements); };
+  uint64_t first = startOf(me(options.axis));
   OrderedSum sum;
-  sum.inputs = group.inputs.data();
-  sum.ranks = group.worldSize;
+  sum.inputs = here.inputs.data();
+  sum.ranks = here.size();
   sum.skip = first;
   sum.output = at(options.output, first * size);
-  sum.elements = startOf(static_cast<uint64_t>(self) + 1) - first;
+  sum.elements = startOf(me(options.axis) + 1) - first;
   sum.inputType = sum.outputType = options.type;
   sum.scale = options.scale;
   orderedSum(sum);
-  ZC_RETURN_IF_ERROR(group.meet(self, /*inPhase=*/true, /*nextPhase=*/true));
-  for (uint64_t peer = 0; peer < world; ++peer) {
-    uint64_t start = startOf(peer) * size, bytes = startOf(peer + 1) * size - start;
-    if (peer != static_cast<uint64_t>(self) && bytes > 0)
-      std::memcpy(at(options.output, start), at(group.outputs[peer], start), bytes);
+  ZC_RETURN_IF_ERROR(group.meet(options.axis, rank(), /*inPhase=*/true, /*nextPhase=*/true));
+  for (uint64_t peer = 0; peer < members; ++peer) {
+    uint64_t start = startOf(peer) * size;
+    copy(at(options.output, start), at(here.outputs[peer], start), startOf(peer + 1) * size - start);
   }
-  ZC_RETURN_IF_ERROR(end());
-  // As a reduce-scatter and a gather.
-  count(options.traffic, 2 * options.elements * size, 2 * part * size, group.ranksPerNode);
-  return {};
+  return end(options.axis);
 }
 
-Status InprocCommunicator::broadcast(const BroadcastOptions &options) {
-  ZC_RETURN_IF_ERROR(begin({"broadcast", options.bytes, DType::u8, options.root}, options.data, nullptr));
-  if (const void *data = group.inputs[static_cast<size_t>(options.root)]; data != options.data && options.bytes > 0)
-    std::memcpy(options.data, data, options.bytes);
-  return end();
+Status InprocCommunicator::runBroadcast(const BroadcastOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(options.axis, {"broadcast", options.bytes, DType::u8, options.root}, options.data, nullptr));
+  copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.root)], options.bytes);
+  return end(options.axis);
 }
 
 std::unique_ptr<Communicator> Group::communicator(int rank) {
@@ -272,7 +297,7 @@ std::unique_ptr<Communicator> Group::communicator(int rank) {
 } // namespace
 
 std::unique_ptr<InprocGroup> InprocGroup::create(int worldSize, int ranksPerNode) {
-  return std::make_unique<Group>(worldSize, ranksPerNode);
+  return std::make_unique<Group>(Mesh{worldSize, ranksPerNode});
 }
 
 } // namespace zc

@@ -10,11 +10,14 @@ TrafficClass trafficOf(const KernelSpec &spec) {
   return trafficClassFromName(name ? *name : "");
 }
 
+Axis axisOf(const KernelSpec &spec) { return axisFromName(spec.getText("axis")).value_or(Axis::all); }
+
 class AllGatherKernel : public Kernel {
 public:
   AllGatherKernel(const KernelSpec &spec, Communicator &communicator) : communicator(communicator) {
     options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
     options.traffic = trafficOf(spec);
+    options.axis = axisOf(spec);
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
@@ -27,6 +30,24 @@ private:
   AllGatherOptions options;
 };
 
+class AllToAllKernel : public Kernel {
+public:
+  AllToAllKernel(const KernelSpec &spec, Communicator &communicator) : communicator(communicator) {
+    options.traffic = trafficOf(spec);
+    options.axis = axisOf(spec);
+    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes() / communicator.mesh().size(options.axis));
+  }
+  Status run(void *const *operands, const StepContext &) override {
+    options.input = operands[0];
+    options.output = operands[1];
+    return communicator.allToAll(options);
+  }
+
+private:
+  Communicator &communicator;
+  AllToAllOptions options;
+};
+
 class ReduceScatterKernel : public Kernel {
 public:
   ReduceScatterKernel(const KernelSpec &spec, Communicator &communicator)
@@ -36,6 +57,7 @@ public:
     options.outputType = spec.operands[1].dtype;
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
+    options.axis = axisOf(spec);
   }
   Status run(void *const *operands, const StepContext &context) override {
     options.input = operands[0];
@@ -58,6 +80,7 @@ public:
     options.type = spec.operands[0].dtype;
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
+    options.axis = axisOf(spec);
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
@@ -95,6 +118,8 @@ std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &
     return std::make_unique<ReduceScatterKernel>(spec, communicator);
   if (spec.name == "all_reduce")
     return std::make_unique<AllReduceKernel>(spec, communicator);
+  if (spec.name == "all_to_all")
+    return std::make_unique<AllToAllKernel>(spec, communicator);
   if (spec.name == "load_input")
     return std::make_unique<LoadInputKernel>(spec, loader);
   return nullptr;

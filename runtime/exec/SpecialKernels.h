@@ -7,8 +7,9 @@
 
 namespace zc {
 
-/// all_gather, reduce_scatter, all_reduce (attributes `scale`, `accumulate`, `traffic`; accumulate adds from the second
-/// micro-step on) and load_input (attribute `input`). Null for other names. Operands are what verifyPlan proved.
+/// all_gather, reduce_scatter, all_reduce, all_to_all (attributes `scale`, `accumulate`, `traffic`, `axis`: all (when
+/// absent), local or node, Mesh.h; accumulate adds from the second micro-step on) and load_input (attribute `input`).
+/// Null for other names. Operands are what verifyPlan proved.
 std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader);
 
 } // namespace zc

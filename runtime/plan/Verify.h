@@ -42,10 +42,10 @@
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20
 //   wait_c2      points backward: an earlier step of this execution or an earlier execution
 //   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
-//   one
-//                READ_WRITE operand
-//   collective_c2 sizes: the whole is W parts; element types a communicator takes
-//   collective_c3 attributes: finite scale, known traffic, READ_WRITE where it accumulates
+//                one READ_WRITE operand
+//   collective_c2 sizes: the whole is a part for each rank along the axis; element types a communicator takes;
+//                all_to_all is not in place
+//   collective_c3 attributes: finite scale, known traffic and axis, READ_WRITE where it accumulates
 //   input_c2     load_input is in micro, writes one operand of its input's type
 //   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1
 //   walk_c2      what a step reads from a transient slice was written before, last through that slice

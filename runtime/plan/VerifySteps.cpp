@@ -1,4 +1,5 @@
 #include "runtime/base/Tensor.h"
+#include "runtime/comm/Mesh.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
@@ -86,10 +87,14 @@ private:
   Attributes attributesOf(const planpb::Step &step);
   Status verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts);
   Status verifyTraffic(const planpb::Step &step);
+  Axis axisOf(const planpb::Step &step);
+  uint64_t members(const planpb::Step &step) { return static_cast<uint64_t>(mesh().size(axisOf(step))); }
+  Mesh mesh() const { return {static_cast<int>(plan.world_size()), static_cast<int>(plan.ranks_per_node())}; }
   Status verifyReduction(const planpb::Step &step);
   Status verifyAllGather(const planpb::Step &step);
   Status verifyReduceScatter(const planpb::Step &step);
   Status verifyAllReduce(const planpb::Step &step);
+  Status verifyAllToAll(const planpb::Step &step);
   Status verifyLoadInput(const planpb::Step &step);
 
   const planpb::Plan &plan;
@@ -102,9 +107,8 @@ private:
 };
 
 const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
-    {"all_gather", &StepVerifier::verifyAllGather},
-    {"reduce_scatter", &StepVerifier::verifyReduceScatter},
-    {"all_reduce", &StepVerifier::verifyAllReduce},
+    {"all_gather", &StepVerifier::verifyAllGather}, {"reduce_scatter", &StepVerifier::verifyReduceScatter},
+    {"all_reduce", &StepVerifier::verifyAllReduce}, {"all_to_all", &StepVerifier::verifyAllToAll},
     {"load_input", &StepVerifier::verifyLoadInput},
 };
 
@@ -177,6 +181,7 @@ Status StepVerifier::verifyOperands(const planpb::Step &step) {
 /// operand_c4
 Status StepVerifier::verifyAliases(const planpb::Step &step, bool isCollective) {
   for (uint64_t rank : {uint64_t(0), uint64_t(plan.world_size() - 1)}) {
+    auto place = isCollective ? static_cast<uint64_t>(mesh().indexOf(axisOf(step), static_cast<int>(rank))) : 0;
     for (int i = static_cast<int>(step.inputs()); i < step.operands_size(); ++i) {
       Range written = rangeOf(step.operands(i), rank);
       for (int j = 0; j < i; ++j) {
@@ -184,10 +189,10 @@ Status StepVerifier::verifyAliases(const planpb::Step &step, bool isCollective) 
         if (!written.meets(other))
           continue;
         bool isInput = static_cast<uint32_t>(j) < step.inputs();
-        // A collective's own part: the r-th of W parts of the whole.
+        // A collective's own part: the one that stands where this rank stands among the members.
         const Range &whole = other.end - other.begin > written.end - written.begin ? other : written;
         const Range &part = &whole == &other ? written : other;
-        bool isOwnPart = isCollective && part.begin == whole.begin + rank * (part.end - part.begin);
+        bool isOwnPart = isCollective && part.begin == whole.begin + place * (part.end - part.begin);
         if (isInput && (written == other || isOwnPart))
           continue;
         return fail(510, "operand_c4",
@@ -242,9 +247,16 @@ Status StepVerifier::verifyCollective(const planpb::Step &step, uint64_t inputPa
   if (__builtin_mul_overflow(elements(0), outputParts, &left) ||
       __builtin_mul_overflow(elements(1), inputParts, &right) || left != right)
     return fail(515, "collective_c2",
-                "takes " + str(elements(0)) + " elements to " + str(elements(1)) + " on " + str(plan.world_size()) +
+                "takes " + str(elements(0)) + " elements to " + str(elements(1)) + " on " + str(members(step)) +
                     " ranks");
   return {};
+}
+
+/// The axis of a collective whose attributes have been verified.
+Axis StepVerifier::axisOf(const planpb::Step &step) {
+  Attributes attributes = attributesOf(step);
+  auto axis = attributes.find("axis");
+  return axis == attributes.end() ? Axis::all : axisFromName(axis->second->text()).value_or(Axis::all);
 }
 
 /// collective_c3
@@ -254,6 +266,9 @@ Status StepVerifier::verifyTraffic(const planpb::Step &step) {
   auto traffic = attributes.find("traffic");
   if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())
     return fail(524, "collective_c3", "counts its traffic as \"" + traffic->second->text() + "\"");
+  auto axis = attributes.find("axis");
+  if (axis != attributes.end() && !axisFromName(axis->second->text()))
+    return fail(526, "collective_c3", "runs along \"" + axis->second->text() + "\", which is no axis of the mesh");
   return {};
 }
 
@@ -285,14 +300,14 @@ Status StepVerifier::verifyReduction(const planpb::Step &step) {
 
 Status StepVerifier::verifyAllGather(const planpb::Step &step) {
   ZC_RETURN_IF_ERROR(verifyTraffic(step));
-  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, plan.world_size()));
+  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, members(step)));
   if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type())
     return fail(519, "collective_c2", "gathers elements of another type than it stores");
   return {};
 }
 
 Status StepVerifier::verifyReduceScatter(const planpb::Step &step) {
-  ZC_RETURN_IF_ERROR(verifyCollective(step, plan.world_size(), 1));
+  ZC_RETURN_IF_ERROR(verifyCollective(step, members(step), 1));
   return verifyReduction(step);
 }
 
@@ -303,6 +318,18 @@ Status StepVerifier::verifyAllReduce(const planpb::Step &step) {
   else if (step.queue() != planpb::COMM)
     return fail(513, "collective_c1", "is a collective and not on queue COMM");
   return verifyReduction(step);
+}
+
+Status StepVerifier::verifyAllToAll(const planpb::Step &step) {
+  ZC_RETURN_IF_ERROR(verifyTraffic(step));
+  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, 1));
+  if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type() ||
+      bytes(step.operands(0)) % members(step) != 0)
+    return fail(527, "collective_c2", "does not move equal parts to " + str(members(step)) + " ranks");
+  for (uint64_t rank : {uint64_t(0), uint64_t(plan.world_size() - 1)})
+    if (rangeOf(step.operands(0), rank).meets(rangeOf(step.operands(1), rank)))
+      return fail(528, "collective_c2", "moves parts over others that are yet to be sent");
+  return {};
 }
 
 /// input_c2

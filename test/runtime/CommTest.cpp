@@ -108,6 +108,80 @@ TEST(Comm, BroadcastFromEachRoot) {
     }));
 }
 
+/// Collectives along an axis give what a job of only its members would.
+TEST(Comm, GroupsOfTheMesh) {
+  struct Case {
+    int world, ranksPerNode;
+  };
+  for (Case c : {Case{4, 2}, Case{6, 2}, Case{6, 3}, Case{3, 1}, Case{3, 3}}) {
+    for (Axis axis : {Axis::all, Axis::local, Axis::node}) {
+      expectOk(runJob(c.world, c.ranksPerNode, [&](Communicator &comm) -> Status {
+        const Mesh &mesh = comm.mesh();
+        int members = mesh.size(axis), me = mesh.indexOf(axis, comm.rank()), group = mesh.groupOf(axis, comm.rank());
+        EXPECT_EQ(mesh.rankOf(axis, group, me), comm.rank());
+        constexpr uint64_t kPart = 70;
+        uint64_t n = kPart * static_cast<uint64_t>(members);
+        std::vector<float> mine = filled<float>(comm.rank(), n), moved(n), gathered(n), reduced(n), shard(kPart);
+        ZC_RETURN_IF_ERROR(comm.allToAll({mine.data(), moved.data(), kPart * 4, TrafficClass::none, axis}));
+        ZC_RETURN_IF_ERROR(comm.allGather({mine.data(), gathered.data(), kPart * 4, TrafficClass::none, axis}));
+        ReduceScatterOptions scatter;
+        scatter.input = mine.data(), scatter.output = shard.data(), scatter.elements = kPart, scatter.axis = axis;
+        ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
+        AllReduceOptions reduce{mine.data(), reduced.data(), n};
+        reduce.axis = axis;
+        ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+        float word = mine[0];
+        ZC_RETURN_IF_ERROR(comm.broadcast({&word, sizeof word, members - 1, axis}));
+        EXPECT_EQ(word, element<float>(mesh.rankOf(axis, group, members - 1), 0));
+        for (int p = 0; p < members; ++p)
+          for (uint64_t i = 0; i < kPart; ++i) {
+            int peer = mesh.rankOf(axis, group, p);
+            uint64_t at = static_cast<uint64_t>(p) * kPart + i;
+            EXPECT_EQ(moved[at], element<float>(peer, static_cast<uint64_t>(me) * kPart + i));
+            EXPECT_EQ(gathered[at], element<float>(peer, i));
+            float sum = element<float>(mesh.rankOf(axis, group, 0), at);
+            for (int q = 1; q < members; ++q)
+              sum += element<float>(mesh.rankOf(axis, group, q), at);
+            EXPECT_EQ(reduced[at], sum);
+            if (p == me) {
+              EXPECT_EQ(shard[i], sum);
+            }
+          }
+        return comm.barrier();
+      }));
+    }
+  }
+}
+
+TEST(Comm, BytesPerLinkOfGroups) {
+  expectOk(runJob(6, 2, [&](Communicator &comm) -> Status { // 3 nodes
+    std::vector<char> a(600), b(600);
+    ZC_RETURN_IF_ERROR(comm.allToAll({a.data(), b.data(), 10, TrafficClass::reduceScatter, Axis::node}));
+    EXPECT_EQ(comm.traffic().interNode, 20u);
+    EXPECT_EQ(comm.traffic().intraNode, 0u);
+    EXPECT_EQ(comm.traffic().reduceScatter, 30u);
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 7, TrafficClass::gather, Axis::local}));
+    EXPECT_EQ(comm.traffic().interNode, 20u);
+    EXPECT_EQ(comm.traffic().intraNode, 7u);
+    EXPECT_EQ(comm.traffic().gather, 14u);
+    return {};
+  }));
+}
+
+TEST(Comm, AFailureOnOneNodeWakesAllNodes) {
+  Status status = runJob(4, 2, [&](Communicator &comm) -> Status {
+    if (comm.rank() == 3)
+      return makeError(Code::numeric, 123, "loss is NaN");
+    std::vector<char> data(64);
+    Status last;
+    while (last.ok())
+      last = comm.allGather({data.data(), data.data(), 4, TrafficClass::none, Axis::local});
+    return last;
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::numeric);
+}
+
 TEST(Comm, BytesFollowTheFormulas) {
   expectOk(runJob(4, 2, [&](Communicator &comm) -> Status {
     std::vector<float> whole(256), part(64);

@@ -22,6 +22,12 @@ void PrintTo(const Negative &negative, std::ostream *out) { *out << negative.nam
 
 planpb::Step *micro(Plan &plan, int i) { return plan.mutable_micro()->mutable_steps(i); }
 planpb::Step *update(Plan &plan, int i) { return plan.mutable_update()->mutable_steps(i); }
+void setAxis(Plan &plan, planpb::Step *step, const char *axis) {
+  plan.add_strings("axis");
+  planpb::Attribute *attribute = step->add_attributes();
+  attribute->set_name(static_cast<uint32_t>(plan.strings_size() - 1));
+  attribute->set_text(axis);
+}
 constexpr uint64_t kHuge = ~uint64_t(0) - 100;
 
 /// Parameter 0 moves into a buffer slice of its own.
@@ -181,6 +187,15 @@ const Negative kNegatives[] = {
     {"collective_c3_scale", [](Plan &p) { micro(p, 2)->mutable_attributes(0)->set_real(INFINITY); }},
     {"collective_c3_accumulate", [](Plan &p) { micro(p, 2)->mutable_operands(1)->set_access(planpb::WRITE); }},
     {"collective_c3_traffic", [](Plan &p) { micro(p, 2)->mutable_attributes(2)->set_text("all"); }},
+    {"collective_c3_axis", [](Plan &p) { setAxis(p, micro(p, 2), "host"); }},
+    {"collective_c2_axis_sizes", [](Plan &p) { setAxis(p, micro(p, 2), "node"); }},
+    {"collective_c2_all_to_all_in_place",
+     [](Plan &p) {
+       p.add_strings("all_to_all");
+       micro(p, 2)->set_kernel(static_cast<uint32_t>(p.strings_size() - 1));
+       *micro(p, 2)->mutable_operands(1) = micro(p, 2)->operands(0);
+       micro(p, 2)->mutable_operands(1)->set_access(planpb::WRITE);
+     }},
     {"input_c2_index", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_integer(1); }},
     {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
     {"input_c2_type", [](Plan &p) { micro(p, 0)->mutable_operands(0)->set_type(1); }},
