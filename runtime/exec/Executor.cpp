@@ -1,5 +1,6 @@
 #include "runtime/exec/Executor.h"
 
+#include "runtime/base/Failpoint.h"
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/PreparedPlan.h"
 
@@ -110,6 +111,7 @@ public:
   using BaseExecutor::BaseExecutor;
   Status runStep(const StepContext &context) override {
     StepContext now = context;
+    setFaultContext(communicator.rank(), now.step);
     for (now.micro = 0; now.micro < prepared.plan.accumulation(); ++now.micro)
       ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
     now.micro = prepared.plan.accumulation() - 1;
@@ -170,6 +172,7 @@ private:
 
   void runQueue(unsigned queue, uint64_t mine) {
     StepContext now = context;
+    setFaultContext(communicator.rank(), now.step);
     int64_t micros = prepared.plan.accumulation();
     int64_t update = static_cast<int64_t>(mine) - 1;
     for (now.micro = 0; now.micro < micros; ++now.micro)

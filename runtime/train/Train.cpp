@@ -1,5 +1,6 @@
 #include "runtime/train/Train.h"
 
+#include "runtime/base/Failpoint.h"
 #include "runtime/exec/Job.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
@@ -200,6 +201,11 @@ Status Rank::step(int64_t step) {
   StepContext context;
   context.step = step;
   context.learningRate = run.schedule.at(step);
+  setFaultContext(communicator.rank(), step);
+  if (auto fault = failpoint("step.begin"); fault && fault->kind == FaultAction::Kind::error)
+    return makeError(Code::other, 944,
+                     "step " + std::to_string(step) + " was told to fail: " + std::strerror(fault->errnum),
+                     "ZERO_FAULT");
   Traffic before = executor->traffic();
   uint64_t allocated = run.control.allocations ? run.control.allocations() : 0;
   double begin = now();

@@ -1,8 +1,10 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
+#include "runtime/base/Failpoint.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -30,6 +32,8 @@ static Status dispatch(const Flags &flags) {
 
 static Status guarded(int argc, char **argv) {
   try {
+    if (const char *faults = std::getenv("ZERO_FAULT"))
+      ZC_RETURN_IF_ERROR(setFailpoints(faults));
     auto flags = parseFlags(argc, argv);
     return flags ? dispatch(*flags) : Status(flags.error());
   } catch (const std::bad_alloc &) {

@@ -1,0 +1,190 @@
+#include "runtime/base/Failpoint.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace zc {
+
+std::atomic<bool> detail::anyFailpoints{false};
+
+namespace {
+
+struct Rule {
+  std::string site;
+  std::optional<int64_t> rank, step, n;
+  bool onwards = false; ///< from the n-th passage on
+  int64_t passages = 0; ///< that fit, so far
+
+  enum class Effect : uint8_t { act, signal, delay, crash, exit };
+  Effect effect = Effect::act;
+  FaultAction action;
+  int number = 0; ///< of the signal or the exit code
+  std::chrono::milliseconds delay{0};
+};
+
+struct Named {
+  const char *name;
+  int number;
+};
+constexpr Named kErrors[] = {
+    {"EIO", EIO},       {"ENOSPC", ENOSPC},        {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG},   {"EINTR", EINTR},
+    {"EAGAIN", EAGAIN}, {"EACCES", EACCES},        {"EPERM", EPERM},   {"ENOENT", ENOENT}, {"ENOMEM", ENOMEM},
+    {"EINVAL", EINVAL}, {"ESTALE", ESTALE},        {"ENOSYS", ENOSYS}, {"EROFS", EROFS},   {"EBUSY", EBUSY},
+    {"EMFILE", EMFILE}, {"EOPNOTSUPP", EOPNOTSUPP}};
+constexpr Named kSignals[] = {{"SIGKILL", SIGKILL}, {"SIGSEGV", SIGSEGV}, {"SIGSTOP", SIGSTOP}, {"SIGTERM", SIGTERM},
+                              {"SIGINT", SIGINT},   {"SIGABRT", SIGABRT}, {"SIGBUS", SIGBUS},   {"SIGUSR1", SIGUSR1}};
+
+struct Context {
+  int rank = -1;
+  int64_t step = -1;
+};
+thread_local Context context;
+
+std::mutex mutex; // of `rules`; passages are rare enough when there are rules at all
+std::vector<Rule> rules;
+
+std::string trimmed(const std::string &text) {
+  size_t begin = text.find_first_not_of(" \t\n"), end = text.find_last_not_of(" \t\n");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::vector<std::string> split(const std::string &text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + 1)
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+  parts.push_back(trimmed(text.substr(begin)));
+  return parts;
+}
+
+/// "KEY=123", with what follows the digits in `rest`.
+std::optional<int64_t> numberAfter(const std::string &text, const std::string &key, std::string &rest) {
+  if (text.compare(0, key.size(), key) != 0)
+    return std::nullopt;
+  std::string digits = text.substr(key.size());
+  size_t end = digits.find_first_not_of("0123456789");
+  rest = end == std::string::npos ? "" : digits.substr(end);
+  digits = digits.substr(0, end);
+  if (digits.empty() || digits.size() > 15)
+    return std::nullopt;
+  return std::stoll(digits);
+}
+
+bool readSelector(const std::string &text, Rule &rule) {
+  std::string rest;
+  if (auto rank = numberAfter(text, "rank=", rest); rank && rest.empty())
+    return rule.rank = rank, true;
+  if (auto step = numberAfter(text, "step=", rest); step && rest.empty())
+    return rule.step = step, true;
+  if (auto n = numberAfter(text, "n=", rest); n && *n > 0 && (rest.empty() || rest == "+"))
+    return rule.n = n, rule.onwards = rest == "+", true;
+  return false;
+}
+
+bool readAction(const std::string &text, Rule &rule) {
+  std::string rest;
+  for (const Named &known : kErrors)
+    if (text == known.name)
+      return rule.action = {FaultAction::Kind::error, known.number}, true;
+  for (const Named &known : kSignals)
+    if (text == known.name)
+      return rule.effect = Rule::Effect::signal, rule.number = known.number, true;
+  if (text == "short")
+    return rule.action = {FaultAction::Kind::shorten, 0}, true;
+  if (text == "flip")
+    return rule.action = {FaultAction::Kind::flip, 0}, true;
+  if (text == "crash")
+    return rule.effect = Rule::Effect::crash, true;
+  if (auto code = numberAfter(text, "exit=", rest); code && rest.empty() && *code < 256)
+    return rule.effect = Rule::Effect::exit, rule.number = static_cast<int>(*code), true;
+  if (auto time = numberAfter(text, "delay=", rest); time && (rest == "s" || rest == "ms")) {
+    rule.effect = Rule::Effect::delay;
+    rule.delay = std::chrono::milliseconds(rest == "s" ? *time * 1000 : *time);
+    return true;
+  }
+  return false;
+}
+
+std::optional<Rule> readRule(const std::string &text) {
+  Rule rule;
+  size_t colon = text.find(':');
+  if (colon == std::string::npos)
+    return std::nullopt;
+  std::string place = text.substr(0, colon);
+  size_t at = place.find('@');
+  rule.site = trimmed(place.substr(0, at));
+  if (rule.site.empty() || !readAction(trimmed(text.substr(colon + 1)), rule))
+    return std::nullopt;
+  if (at != std::string::npos)
+    for (const std::string &selector : split(place.substr(at + 1), ','))
+      if (!readSelector(selector, rule))
+        return std::nullopt;
+  return rule;
+}
+
+/// Whether this thread passing `site` is what the rule waits for; counts the passage.
+bool fits(Rule &rule, const char *site) {
+  if (rule.site != site || (rule.rank && *rule.rank != context.rank) || (rule.step && *rule.step != context.step))
+    return false;
+  ++rule.passages;
+  return !rule.n || rule.passages == *rule.n || (rule.onwards && rule.passages > *rule.n);
+}
+
+std::optional<FaultAction> carryOut(const Rule &rule) {
+  switch (rule.effect) {
+  case Rule::Effect::act:
+    return rule.action;
+  case Rule::Effect::signal:
+    ::kill(::getpid(), rule.number);
+    return std::nullopt;
+  case Rule::Effect::delay:
+    std::this_thread::sleep_for(rule.delay);
+    return std::nullopt;
+  case Rule::Effect::crash:
+    ::kill(::getpid(), SIGKILL);
+    return std::nullopt;
+  case Rule::Effect::exit:
+    ::_exit(rule.number);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+Status setFailpoints(const std::string &text) {
+  std::vector<Rule> read;
+  for (const std::string &part : split(text, ';')) {
+    if (part.empty())
+      continue;
+    std::optional<Rule> rule = readRule(part);
+    if (!rule)
+      return makeError(Code::usage, 110, "\"" + part + "\" is no rule for failpoints", "ZERO_FAULT",
+                       "site@rank=R,step=S,n=K:action; actions are ENOSPC and other errors, SIGKILL and other signals, "
+                       "delay=10s, crash, exit=N, short, flip");
+    read.push_back(std::move(*rule));
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  rules = std::move(read);
+  detail::anyFailpoints.store(!rules.empty(), std::memory_order_relaxed);
+  return {};
+}
+
+void setFaultContext(int rank, int64_t step) { context = {rank, step}; }
+
+std::optional<FaultAction> detail::passFailpoint(const char *site) {
+  std::optional<Rule> due;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (Rule &rule : rules)
+      if (fits(rule, site) && !due)
+        due = rule;
+  }
+  return due ? carryOut(*due) : std::nullopt;
+}
+
+} // namespace zc
