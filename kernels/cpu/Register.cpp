@@ -7,7 +7,7 @@ namespace zc {
 static void addPlain(KernelRegistry &registry) {
   for (auto add : {cpu::addElementwise, cpu::addActivation, cpu::addCast, cpu::addMove, cpu::addConstant, cpu::addIndex,
                    cpu::addReduce, cpu::addMatmul, cpu::addNorm, cpu::addSoftmax, cpu::addAttention,
-                   cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics})
+                   cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics, cpu::addQuantize})
     add(registry);
 }
 
@@ -23,7 +23,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   cpu::Overlay overlay(registry, plain);
   for (auto add : {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax,
                    cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention,
-                   cpu::addFastMove, cpu::addFastGather, cpu::addFastMetrics})
+                   cpu::addFastMove, cpu::addFastGather, cpu::addFastMetrics, cpu::addFastQuantize})
     add(overlay);
 }
 

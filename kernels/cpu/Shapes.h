@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/Quantized.h"
 #include "kernels/cpu/Support.h"
 
 namespace zc::cpu {
@@ -82,5 +83,21 @@ struct OptimizerShape {
   double beta1, beta2, eps, weightDecay, momentum;
 };
 Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
+
+/// quantize, dequantize, dequantize_sum_quantize and dequantize_sum (kernels/README.md): runs of equal quantized
+/// pieces.
+struct QuantizeShape {
+  DType dtype; ///< of the unquantized operand, or of the residual; f32 where there is neither
+  QuantizedPiece piece;
+  int64_t pieces = 1;         ///< of the result
+  int64_t sources = 1;        ///< quantized inputs that are summed, one after the other in memory
+  std::vector<int64_t> order; ///< quantized piece k is piece order[k] of the plain tensor
+  bool hasResidual = false, accumulate = false;
+  float beta = 0, scale = 1;
+};
+Result<QuantizeShape> readQuantize(const KernelSpec &spec);
+Result<QuantizeShape> readDequantize(const KernelSpec &spec);
+Result<QuantizeShape> readDequantizeSumQuantize(const KernelSpec &spec);
+Result<QuantizeShape> readDequantizeSum(const KernelSpec &spec);
 
 } // namespace zc::cpu

@@ -76,5 +76,6 @@ void addCrossEntropy(KernelRegistry &registry);
 void addDropout(KernelRegistry &registry);
 void addOptimizer(KernelRegistry &registry);
 void addMetrics(KernelRegistry &registry);
+void addQuantize(KernelRegistry &registry);
 
 } // namespace zc::cpu

@@ -76,5 +76,6 @@ void addFastAttention(Overlay &overlay);
 void addFastMove(Overlay &overlay);
 void addFastGather(Overlay &overlay);
 void addFastMetrics(Overlay &overlay);
+void addFastQuantize(Overlay &overlay);
 
 } // namespace zc::cpu

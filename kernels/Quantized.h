@@ -1,0 +1,35 @@
+//===- Quantized.h - the bytes of a block-quantized piece -----------------------===//
+//
+// ZeRO++ (arXiv 2306.10209, section 3.1): `elements` numbers in blocks, symmetric, one fp32 scale per block. A piece is
+// one run of bytes, so that one collective moves values and scales together:
+//
+//   values    int8: one byte each; int4: two per byte, the first in the low half, both in two's complement
+//   0 to 3 bytes of zero, to a multiple of 4
+//   scales    fp32, one per block; the last block may be shorter than the others
+//
+// The compiler sizes buffers with it, the kernels read and write them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cstdint>
+
+namespace zc {
+
+/// Elements per scale when nothing else is asked for: scales add 1.6 % to int8 and 3.1 % to int4.
+constexpr int64_t kQuantizationBlock = 256;
+
+struct QuantizedPiece {
+  int64_t elements = 0;
+  int64_t bits = 8;                   ///< 8 or 4
+  int64_t block = kQuantizationBlock; ///< a positive multiple of 2
+
+  constexpr int64_t blocks() const { return elements / block + (elements % block != 0); }
+  constexpr int64_t scalesAt() const {
+    int64_t values = bits == 8 ? elements : elements / 2 + elements % 2;
+    return (values + 3) / 4 * 4;
+  }
+  constexpr int64_t bytes() const { return scalesAt() + 4 * blocks(); }
+};
+
+} // namespace zc

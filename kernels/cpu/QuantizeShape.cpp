@@ -1,0 +1,128 @@
+// Specs of the kernels on block-quantized pieces.
+#include "kernels/cpu/Shapes.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace zc::cpu {
+namespace {
+
+bool isPermutation(std::vector<int64_t> order) {
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i] != static_cast<int64_t>(i))
+      return false;
+  return true;
+}
+
+bool isPlain(const TensorType &type) { return type.dtype == DType::f32 || type.dtype == DType::bf16; }
+
+/// `runs` runs of `pieces` quantized pieces. By division: the product of a crafted plan's numbers may wrap.
+bool isQuantized(const TensorType &type, const QuantizeShape &s, int64_t runs) {
+  int64_t bytes = type.numElements(), piece = s.piece.bytes();
+  if (type.dtype != DType::u8 || piece == 0)
+    return type.dtype == DType::u8 && bytes == 0;
+  return bytes % piece == 0 && bytes / piece == runs * s.pieces;
+}
+
+/// What all four have: bits, block, and either `order` or `pieces`.
+QuantizeShape readCommon(const KernelSpec &spec) {
+  QuantizeShape s;
+  s.dtype = DType::f32;
+  s.piece.bits = spec.getInt("bits", 0);
+  s.piece.block = spec.getInt("block", kQuantizationBlock);
+  s.order = spec.getInts("order");
+  s.pieces = s.order.empty() ? spec.getInt("pieces", 1) : static_cast<int64_t>(s.order.size());
+  s.sources = spec.getInt("sources", 1);
+  s.beta = static_cast<float>(spec.getReal("beta", 0));
+  s.scale = static_cast<float>(spec.getReal("scale", 1));
+  s.accumulate = spec.getInt("accumulate", 0) != 0;
+  return s;
+}
+
+constexpr int64_t kMostPieces = int64_t(1) << 20, kMostElements = int64_t(1) << 40;
+
+Check checkCommon(const KernelSpec &spec, QuantizeShape &s, size_t maxOutputs) {
+  return Check(spec)
+      .counts(1, 1, 1, maxOutputs)
+      .that([&] { return s.piece.bits == 8 || s.piece.bits == 4; }, "bits of 8 or 4")
+      .that([&] { return s.piece.block > 0 && s.piece.block % 2 == 0 && s.piece.block <= kMostElements; },
+            "a positive even block")
+      .that([&] { return s.pieces > 0 && s.pieces <= kMostPieces && (s.order.empty() || isPermutation(s.order)); },
+            "pieces, or an order that is a permutation")
+      .that([&] { return s.sources > 0 && s.sources <= kMostPieces; }, "a positive number of sources");
+}
+
+/// The plain tensor says how many elements a piece has.
+void takePlain(QuantizeShape &s, const TensorType &plain) {
+  s.dtype = plain.dtype;
+  s.piece.elements = plain.numElements() / s.pieces;
+  if (s.order.empty()) {
+    s.order.resize(static_cast<size_t>(s.pieces));
+    std::iota(s.order.begin(), s.order.end(), 0);
+  }
+}
+
+} // namespace
+
+Result<QuantizeShape> readQuantize(const KernelSpec &spec) {
+  QuantizeShape s = readCommon(spec);
+  ZC_RETURN_IF_ERROR(
+      checkCommon(spec, s, 2)
+          .that([&] { return isPlain(spec.operands[0]) && spec.operands[0].numElements() % s.pieces == 0; },
+                "equal pieces of f32 or bf16")
+          .that([&] { return takePlain(s, spec.operands[0]), isQuantized(spec.operands[1], s, 1); },
+                "bytes for values and scales")
+          .that([&] { return spec.operands.size() < 3 || spec.operands[2] == spec.operands[0]; },
+                "a residual of the input's type")
+          .done());
+  s.hasResidual = spec.operands.size() == 3;
+  return s;
+}
+
+Result<QuantizeShape> readDequantize(const KernelSpec &spec) {
+  QuantizeShape s = readCommon(spec);
+  ZC_RETURN_IF_ERROR(
+      checkCommon(spec, s, 1)
+          .that([&] { return isPlain(spec.operands[1]) && spec.operands[1].numElements() % s.pieces == 0; },
+                "equal pieces of f32 or bf16")
+          .that([&] { return takePlain(s, spec.operands[1]), isQuantized(spec.operands[0], s, 1); },
+                "bytes of values and scales")
+          .done());
+  return s;
+}
+
+Result<QuantizeShape> readDequantizeSumQuantize(const KernelSpec &spec) {
+  QuantizeShape s = readCommon(spec);
+  s.piece.elements = spec.getInt("elements", -1);
+  ZC_RETURN_IF_ERROR(
+      checkCommon(spec, s, 2)
+          .that([&] { return s.piece.elements >= 0 && s.piece.elements <= kMostElements && s.order.empty(); },
+                "elements of a piece, and no order")
+          .that([&] { return isQuantized(spec.operands[0], s, s.sources) && isQuantized(spec.operands[1], s, 1); },
+                "bytes of values and scales")
+          .that(
+              [&] {
+                return spec.operands.size() < 3 ||
+                       (isPlain(spec.operands[2]) && spec.operands[2].numElements() == s.pieces * s.piece.elements);
+              },
+              "a residual of f32 or bf16")
+          .done());
+  s.hasResidual = spec.operands.size() == 3;
+  if (s.hasResidual)
+    s.dtype = spec.operands[2].dtype;
+  return s;
+}
+
+Result<QuantizeShape> readDequantizeSum(const KernelSpec &spec) {
+  QuantizeShape s = readCommon(spec);
+  ZC_RETURN_IF_ERROR(
+      checkCommon(spec, s, 1)
+          .that([&] { return isPlain(spec.operands[1]) && s.pieces == 1; }, "one piece of f32 or bf16")
+          .that([&] { return takePlain(s, spec.operands[1]), isQuantized(spec.operands[0], s, s.sources); },
+                "bytes of values and scales")
+          .done());
+  return s;
+}
+
+} // namespace zc::cpu

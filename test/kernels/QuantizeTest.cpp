@@ -1,0 +1,237 @@
+// Block quantization (ZeRO++): bounds and corners of the plain kernels, the fast ones equal to them bit for bit.
+#include "kernels/Quantized.h"
+#include "test/kernels/KernelTest.h"
+
+namespace zc::test {
+namespace {
+
+using Ints = std::vector<int64_t>;
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Value bytes(int64_t count) { return Value({DType::u8, {count}}); }
+Value random(DType type, int64_t n, unsigned seed, double size = 1) { return uniform({type, {n}}, seed, -size, size); }
+
+Value only(const Result<std::vector<Value>> &outputs) {
+  EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
+  return outputs.ok() ? (*outputs)[0] : Value({});
+}
+
+Attributes form(int64_t bits, int64_t block, const Ints &order = {}) {
+  Attributes attributes{{"bits", bits}, {"block", block}};
+  if (!order.empty())
+    attributes["order"] = order;
+  return attributes;
+}
+
+/// The quantized bytes of `pieces` equal pieces of x.
+Value quantized(const Value &x, int64_t bits, int64_t block, const Ints &order = {}) {
+  int64_t pieces = order.empty() ? 1 : static_cast<int64_t>(order.size());
+  QuantizedPiece piece{x.type.numElements() / pieces, bits, block};
+  return only(run({"quantize", {x}, {bytes(pieces * piece.bytes())}, form(bits, block, order)}));
+}
+Value dequantized(const Value &q, TensorType type, int64_t bits, int64_t block, const Ints &order = {}) {
+  return only(run({"dequantize", {q}, {Value(type)}, form(bits, block, order)}));
+}
+
+/// Fast kernels on several threads and alignments give the plain kernel's bits.
+void expectSameBits(Call call) {
+  SCOPED_TRACE(call.name);
+  auto expected = run(call, true);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  for (int threads : {1, 3})
+    for (size_t offset : {0, 1, 7}) {
+      call.threads = threads;
+      for (auto *list : {&call.inputs, &call.outputs})
+        for (Value &value : *list)
+          value = value.at(offset);
+      auto actual = run(call, false);
+      ASSERT_TRUE(actual.ok()) << actual.error().message;
+      for (size_t i = 0; i < expected->size(); ++i)
+        ASSERT_TRUE((*actual)[i] == (*expected)[i]) << "output " << i << " threads " << threads << " offset " << offset;
+    }
+}
+
+TEST(Quantize, layoutOfAPiece) {
+  EXPECT_EQ((QuantizedPiece{512, 8, 256}.bytes()), 512 + 2 * 4);
+  EXPECT_EQ((QuantizedPiece{512, 4, 256}.bytes()), 256 + 2 * 4);
+  EXPECT_EQ((QuantizedPiece{257, 8, 256}.bytes()), 260 + 2 * 4); // a short last block has a scale of its own
+  EXPECT_EQ((QuantizedPiece{3, 4, 256}.bytes()), 4 + 4);
+  EXPECT_EQ((QuantizedPiece{0, 4, 256}.bytes()), 0);
+}
+
+TEST(Quantize, knownBytes) {
+  // Largest 127: the scale is 1, ties go to even.
+  Value q = quantized(f32({5}, {127, -1, 0.5, 1.5, -2.5}), 8, 64);
+  const auto *values = static_cast<const int8_t *>(q.data());
+  EXPECT_EQ(std::vector<int>(values, values + 8), (std::vector<int>{127, -1, 0, 2, -2, 0, 0, 0}));
+  // Largest 7 in int4: first element in the low half, and a zero beside the odd last one.
+  q = quantized(f32({3}, {7, -7, -1}), 4, 64);
+  EXPECT_EQ(static_cast<const uint8_t *>(q.data())[0], 0x97);
+  EXPECT_EQ(static_cast<const uint8_t *>(q.data())[1], 0x0f);
+}
+
+TEST(Quantize, errorIsHalfAStepOfTheBlock) {
+  for (int64_t bits : {8, 4}) {
+    Value x = random(DType::f32, 1000, 3);
+    for (size_t i = 256; i < 512; ++i)
+      x.set(i, x.get(i) * 1e-3); // one scale for all would lose these
+    Value y = dequantized(quantized(x, bits, 256), x.type, bits, 256);
+    for (size_t i = 0; i < x.size(); ++i) {
+      double largest = i >= 256 && i < 512 ? 1e-3 : 1;
+      ASSERT_NEAR(y.get(i), x.get(i), largest / (bits == 8 ? 127 : 7) * 0.5001) << "element " << i;
+    }
+    // One block over all of it: the small ones are lost.
+    Value coarse = dequantized(quantized(x, bits, 1024), x.type, bits, 1024);
+    EXPECT_EQ(coarse.get(300), 0);
+  }
+}
+
+TEST(Quantize, zeroTinyAndNotFinite) {
+  for (int64_t bits : {8, 4}) {
+    Value x = f32({8}, {0, -0.0, 1e-44, 1e-40, 5, kInf, 3, std::nan("")});
+    Value y = dequantized(quantized(x, bits, 2), x.type, bits, 2);
+    for (size_t i : {0, 1, 2, 3})
+      EXPECT_EQ(y.get(i), 0);
+    for (size_t i : {4, 5, 6, 7})
+      EXPECT_TRUE(std::isnan(y.get(i))) << "an overflow must not vanish: element " << i;
+  }
+}
+
+/// 0 4 1 5 2 6 3 7 for 2 nodes of 4: what leaves together lies together, and comes back to its place.
+TEST(Quantize, piecesAreReordered) {
+  const Ints order = {0, 4, 1, 5, 2, 6, 3, 7};
+  Value x = random(DType::f32, 8 * 70, 5);
+  QuantizedPiece piece{70, 8, 64};
+  Value q = quantized(x, 8, 64, order);
+  for (size_t k = 0; k < 8; ++k) {
+    Value part({DType::f32, {70}});
+    for (size_t i = 0; i < 70; ++i)
+      part.set(i, x.get(static_cast<size_t>(order[k]) * 70 + i));
+    Value alone = quantized(part, 8, 64);
+    EXPECT_EQ(std::memcmp(static_cast<char *>(q.data()) + static_cast<int64_t>(k) * piece.bytes(), alone.data(),
+                          static_cast<size_t>(piece.bytes())),
+              0);
+  }
+  Value back = dequantized(q, x.type, 8, 64, order);
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_NEAR(back.get(i), x.get(i), 0.5001 / 127);
+}
+
+/// Two sources of two pieces: the fused kernels against quantize, dequantize and sums in fp32.
+TEST(Quantize, fusedSumsEqualTheirParts) {
+  for (int64_t bits : {8, 4}) {
+    int64_t n = 150, block = 64;
+    QuantizedPiece piece{n, bits, block};
+    Value x[2] = {random(DType::f32, 2 * n, 1), random(DType::f32, 2 * n, 2)};
+    Value sources = bytes(4 * piece.bytes()), sum({DType::f32, {2 * n}});
+    for (size_t s = 0; s < 2; ++s) {
+      Value q = quantized(x[s], bits, block, {0, 1});
+      std::memcpy(static_cast<char *>(sources.data()) + static_cast<int64_t>(s) * 2 * piece.bytes(), q.data(),
+                  q.size());
+      Value y = dequantized(q, sum.type, bits, block, {0, 1});
+      for (size_t i = 0; i < sum.size(); ++i)
+        sum.set(i, s == 0 ? y.get(i) : static_cast<float>(sum.get(i)) + static_cast<float>(y.get(i)));
+    }
+    Attributes attributes = form(bits, block);
+    attributes["sources"] = int64_t{2};
+    attributes["pieces"] = int64_t{2};
+    attributes["elements"] = n;
+    Value fused = only(run({"dequantize_sum_quantize", {sources}, {bytes(2 * piece.bytes())}, attributes}));
+    EXPECT_TRUE(fused == quantized(sum, bits, block, {0, 1}));
+
+    Value own = bytes(2 * piece.bytes()); // the first piece of both sources
+    for (int64_t s : {0, 1})
+      std::memcpy(static_cast<char *>(own.data()) + s * piece.bytes(),
+                  static_cast<char *>(sources.data()) + s * 2 * piece.bytes(), static_cast<size_t>(piece.bytes()));
+    attributes = form(bits, block);
+    attributes["sources"] = int64_t{2};
+    attributes["scale"] = 0.25;
+    attributes["accumulate"] = int64_t{1};
+    Value before = random(DType::f32, n, 9);
+    for (int64_t micro : {0, 1}) {
+      Value after = only(run({"dequantize_sum", {own}, {before}, attributes, 1, {1, micro, 0}}));
+      for (size_t i = 0; i < after.size(); ++i)
+        ASSERT_EQ(after.get(i), static_cast<float>((micro ? before.get(i) : 0) + sum.get(i) * 0.25));
+    }
+  }
+}
+
+/// What quantization lost is added the next time: the sum of many quantized gradients is that of the gradients.
+TEST(Quantize, residualKeepsWhatWasLost) {
+  for (double beta : {0.0, 0.8}) {
+    Value x = random(DType::f32, 256, 11), residual({DType::f32, {256}});
+    for (size_t i = 0; i < residual.size(); ++i)
+      residual.set(i, 0);
+    std::vector<double> with(256), without(256);
+    Attributes attributes = form(4, 256);
+    attributes["beta"] = beta;
+    const int steps = 200;
+    for (int step = 0; step < steps; ++step) {
+      auto outputs = run({"quantize", {x}, {bytes(QuantizedPiece{256, 4, 256}.bytes()), residual}, attributes});
+      ASSERT_TRUE(outputs.ok());
+      residual = (*outputs)[1];
+      Value fed = dequantized((*outputs)[0], x.type, 4, 256), plain = dequantized(quantized(x, 4, 256), x.type, 4, 256);
+      for (size_t i = 0; i < 256; ++i) {
+        with[i] += fed.get(i) / steps;
+        without[i] += plain.get(i) / steps;
+      }
+    }
+    double errorWith = 0, errorWithout = 0;
+    for (size_t i = 0; i < 256; ++i) {
+      errorWith += std::fabs(with[i] - x.get(i));
+      errorWithout += std::fabs(without[i] - x.get(i));
+    }
+    EXPECT_LT(errorWith, errorWithout / 20) << "beta " << beta;
+  }
+}
+
+TEST(Quantize, fastEqualsPlainBitForBit) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t bits : {8, 4})
+      for (int64_t block : {64, 256, 4096})
+        for (int64_t n : {0, 1, 15, 64, 257, 300, 5000}) {
+          SCOPED_TRACE(std::to_string(bits) + " bits, block " + std::to_string(block) + ", n " + std::to_string(n));
+          const Ints order = {1, 0, 2};
+          QuantizedPiece piece{n, bits, block};
+          Value x = random(type, 3 * n, static_cast<unsigned>(n + bits), 3);
+          for (size_t i = 0; i < x.size() && n == 300; i += 61)
+            x.set(i, i % 2 ? 0 : 1e5);
+          if (n == 5000)
+            x.set(4999, kInf), x.set(5000, std::nan(""));
+          expectSameBits({"quantize", {x}, {bytes(3 * piece.bytes())}, form(bits, block, order)});
+          Attributes fed = form(bits, block, order);
+          fed["beta"] = 0.8;
+          expectSameBits({"quantize", {x}, {bytes(3 * piece.bytes()), random(type, 3 * n, 4, 0.1)}, fed});
+          Value q = quantized(x, bits, block, order);
+          expectSameBits({"dequantize", {q}, {Value({type, {3 * n}})}, form(bits, block, order)});
+          Attributes sum = form(bits, block);
+          sum["sources"] = int64_t{3};
+          sum["elements"] = n;
+          expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes())}, sum});
+          sum["beta"] = 0.8;
+          expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes()), random(type, n, 7, 0.1)}, sum});
+          sum["scale"] = 0.125;
+          sum["accumulate"] = int64_t{1};
+          expectSameBits({"dequantize_sum", {q}, {random(type, n, 8)}, sum, 1, {1, 1, 0}});
+        }
+}
+
+TEST(Quantize, wrongSpecsAreRefused) {
+  Value x = random(DType::f32, 512, 1);
+  Value right = bytes(QuantizedPiece{512, 8, 256}.bytes());
+  auto refused = [](const Call &call) { return !run(call, true).ok() && !run(call, false).ok(); };
+  EXPECT_FALSE(refused({"quantize", {x}, {right}, form(8, 256)}));
+  EXPECT_TRUE(refused({"quantize", {x}, {bytes(512)}, form(8, 256)}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right}, form(5, 256)}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 0)}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 3)}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 256, {0, 0})}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right, Value({DType::bf16, {512}})}, form(8, 256)}));
+  EXPECT_TRUE(refused({"dequantize", {right}, {Value({DType::i32, {512}})}, form(8, 256)}));
+  Attributes sum = form(8, 256);
+  sum["elements"] = int64_t{1} << 62;
+  EXPECT_TRUE(refused({"dequantize_sum_quantize", {right}, {right}, sum}));
+}
+
+} // namespace
+} // namespace zc::test
