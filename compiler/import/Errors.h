@@ -28,6 +28,7 @@ enum Number : int {
   severalLosses = 233,
   badLoss = 234,
   unmatchedGlob = 235,
+  badTie = 236,
   readFailed = 240,
 };
 

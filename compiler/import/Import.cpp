@@ -25,13 +25,6 @@ std::string listed(const std::vector<std::string> &names, size_t most = 8) {
   return text;
 }
 
-std::string torchKind(const onnxpb::ValueInfo &info) {
-  for (const onnxpb::StringStringEntry &entry : info.metadata_props())
-    if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind")
-      return entry.value();
-  return {};
-}
-
 bool isFloatScalar(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
   return isa<FloatType>(type.getElementType()) && type.getNumElements() == 1 && type.getRank() <= 1;
@@ -112,11 +105,7 @@ Status Importer::bindInputs() {
   const onnxpb::Graph &graph = file.graph();
   for (const onnxpb::Tensor &tensor : graph.initializer())
     initializers[tensor.name()] = &tensor;
-  for (const onnxpb::ValueInfo &info : graph.value_info()) {
-    std::string kind = torchKind(info);
-    if (!kind.empty() && initializers.count(info.name()))
-      kinds[info.name()] = kind;
-  }
+  ZC_RETURN_IF_ERROR(resolveTies());
   std::vector<std::string> unbound, symbols;
   std::vector<StringRef> names;
   std::vector<Type> types;
@@ -287,7 +276,8 @@ Status Importer::verifyModule() {
     passes.addPass(createCanonicalizerPass());
   if (failed(passes.run(*module)))
     return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
-  return assignRoles(*module, options);
+  Contents contents(file, parameters);
+  return assignRoles(*module, options, origins, contents);
 }
 
 Result<OwningOpRef<ModuleOp>> Importer::run() {

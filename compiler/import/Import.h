@@ -36,6 +36,9 @@ struct ImportOptions {
   std::string loss;                    ///< graph output to differentiate; empty: found
   std::vector<std::string> trainable;  ///< globs over initializer names; `frozen` wins over `trainable`
   std::vector<std::string> frozen;
+  std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
+                                                         ///< where the shapes or the values say so
+  std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
   DropoutPolicy dropout = DropoutPolicy::asExported;
   bool forwardOnly = false; ///< return every graph output, in order; no loss, nothing trainable
   bool raise = true;        ///< run the recognisers (`raise-composites`)

@@ -10,9 +10,11 @@ using namespace zc::importer;
 using namespace mlir;
 
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
-    : options(options), file(file), builder(&context), context(context), diagnostics(&context, [this](Diagnostic &d) {
-        if (d.getSeverity() == DiagnosticSeverity::Error)
-          diagnostic = d.str();
+    : options(options), file(file), builder(&context), context(context), origins(file.model),
+      diagnostics(&context, [this](Diagnostic &d) {
+        if (d.getSeverity() != DiagnosticSeverity::Error)
+          return failure(); // warnings are for the caller's handler
+        diagnostic = d.str();
         return success();
       }) {
   context.loadDialect<graph::GraphDialect>();
@@ -38,13 +40,31 @@ Result<Importer::Binding> Importer::lookup(const std::string &name, Location loc
       bindings[name] = binding;
     return binding;
   }
-  auto info = inspectTensor(file, tensor, options.limits, file.path + ": initializer \"" + name + "\"");
-  if (!info.ok())
-    return info.error();
-  auto value = makeStored(*info, name, loc);
+  auto alias = tied.find(name);
+  auto value = alias == tied.end() ? readStored(name, loc) : readTied(alias->second, loc);
   if (!value.ok())
     return value.error();
   return Binding{*value, {}, false};
+}
+
+Result<Value> Importer::readStored(const std::string &name, Location loc) {
+  auto info = inspectTensor(file, *initializers[name], options.limits, file.path + ": initializer \"" + name + "\"");
+  if (!info.ok())
+    return info.error();
+  auto apart = untied.find(name);
+  return makeStored(*info, apart == untied.end() ? name : name + "#" + std::to_string(++apart->second), loc);
+}
+
+Result<Value> Importer::readTied(const Tied &tie, Location loc) {
+  auto value = readStored(tie.to, loc);
+  if (!value.ok() || !tie.transposed)
+    return value;
+  NamedAttrList attributes;
+  attributes.set("permutation", builder.getDenseI64ArrayAttr({1, 0}));
+  auto results = makeOp(graph::TransposeOp::getOperationName(), *value, attributes, loc);
+  if (!results.ok())
+    return results.error();
+  return results->front();
 }
 
 /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling; all other
@@ -57,9 +77,11 @@ bool Importer::isConstantInitializer(const onnxpb::Tensor &tensor) const {
   probe.dtype = *dtype;
   if (!probe.isFloat())
     return true;
-  auto kind = kinds.find(tensor.name());
-  if (kind != kinds.end())
-    return kind->second == "BUFFER" || kind->second == "CONSTANT_TENSOR";
+  const Origin &origin = origins.of(tensor.name());
+  if (origin.kind == OriginKind::buffer)
+    return true;
+  if (origin.kind == OriginKind::parameter || (origin.kind == OriginKind::named && !isNamedLikeBuffer(tensor.name())))
+    return false; // a scalar may be one: a learned temperature
   return tensor.dims_size() == 0;
 }
 
@@ -96,12 +118,19 @@ Result<Value> Importer::makeStored(const TensorInfo &info, const std::string &na
         return values.error();
       state.addAttribute("value", toAttribute(*values, &context));
     }
-    auto kind = kinds.find(name);
-    if (kind != kinds.end()) // read and removed by assignRoles
-      state.addAttribute("zc.kind", builder.getStringAttr(kind->second));
+    if (auto others = tiesTo(name); !others.empty())
+      state.addAttribute("tied", builder.getStrArrayAttr(others));
     builder.create(state);
   }
   return builder.create<graph::ReadOp>(loc, type, FlatSymbolRefAttr::get(&context, name)).getResult();
+}
+
+llvm::SmallVector<StringRef> Importer::tiesTo(StringRef name) const {
+  llvm::SmallVector<StringRef> others;
+  for (const auto &tie : options.ties)
+    if (tie.first == name)
+      others.push_back(tie.second);
+  return others;
 }
 
 //===-- constants --------------------------------------------------------------===//

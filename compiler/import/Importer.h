@@ -1,10 +1,12 @@
 //===- Importer.h - the state of one import ------------------------------------===//
 #pragma once
 
+#include "compiler/import/Contents.h"
 #include "compiler/import/Errors.h"
 #include "compiler/import/Import.h"
 #include "compiler/import/Initializer.h"
 #include "compiler/import/ModelFile.h"
+#include "compiler/import/Origins.h"
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -48,6 +50,11 @@ public:
   int64_t nextDropoutId() { return dropouts++; }
 
 private:
+  /// What stands for the second name of a tie.
+  struct Tied {
+    std::string to;
+    bool transposed = false;
+  };
   Status findLiveNodes();
   Status checkOperators();
   Status bindInputs();
@@ -56,6 +63,10 @@ private:
   Result<int> chooseLoss();
   Status verifyModule();
   int64_t opsetOf(const std::string &domain) const;
+  Status resolveTies();
+  llvm::SmallVector<llvm::StringRef> tiesTo(llvm::StringRef name) const;
+  Result<mlir::Value> readTied(const Tied &tie, mlir::Location loc);
+  Result<mlir::Value> readStored(const std::string &name, mlir::Location loc);
   bool isConstantInitializer(const onnxpb::Tensor &tensor) const;
   bool tryFold(mlir::Operation *op, Status &status);
   std::string nodeWhere(const onnxpb::Node &node, int index) const;
@@ -66,7 +77,9 @@ private:
   llvm::StringMap<Binding> bindings;
   llvm::StringMap<const onnxpb::Tensor *> initializers;
   llvm::StringMap<TensorInfo> parameters; ///< initializers that became graph.parameter
-  llvm::StringMap<std::string> kinds;     ///< torch.export's InputSpec.kind per initializer
+  const Origins origins;                  ///< what the exporter says of initializers
+  llvm::StringMap<Tied> tied;             ///< second names of --tie
+  llvm::StringMap<int64_t> untied;        ///< names of --untie -> uses so far
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
   std::vector<bool> live;      ///< per node
   llvm::StringSet<> usedNames; ///< inputs of live nodes, graph outputs
@@ -77,7 +90,7 @@ private:
 };
 
 /// Roles and evidence of all parameters (ONNX.md 1.4); after the recognisers have run. Removes those that nothing
-/// reads.
-Status assignRoles(mlir::ModuleOp module, const ImportOptions &options);
+/// reads. Doubts are warnings on the parameters.
+Status assignRoles(mlir::ModuleOp module, const ImportOptions &options, const Origins &origins, Contents &contents);
 
 } // namespace zc::importer

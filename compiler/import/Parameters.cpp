@@ -7,6 +7,8 @@
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace zc;
 using namespace zc::importer;
 using namespace zc::graph;
@@ -111,68 +113,154 @@ private:
   std::vector<Entry> globs;
 };
 
-/// ONNX.md 1.4: the exporter's word, else dtype, rank, path to the loss, name or place.
-Verdict judge(ParameterOp parameter, ArrayRef<ReadOp> reads, const llvm::DenseSet<Value> &path, StringRef kind) {
-  auto type = cast<RankedTensorType>(parameter.getType());
-  if (!isa<FloatType>(type.getElementType()))
-    return {Role::buffer, "not a float"};
-  if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
-    return {Role::buffer, "exporter: " + kind.lower()};
-  bool onPath = llvm::any_of(reads, [&](ReadOp read) { return path.contains(read.getResult()); });
-  if (!onPath)
-    return {Role::frozen, "no derivative reaches it"};
-  if (kind == "PARAMETER")
-    return {Role::trainable, "exporter: parameter"};
-  if (type.getRank() == 0)
-    return {Role::frozen, "scalar"};
-  StringRef name = parameter.getSymName();
-  if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
-      name.starts_with("onnx::Gemm_"))
-    return {Role::trainable, "name"};
-  if (llvm::any_of(reads, [](ReadOp read) { return isUsedAsWeight(read.getResult()); }))
-    return {Role::trainable, "used as a weight"};
-  return {Role::frozen, "not used as a weight"};
+/// Only 0, 1 and numbers that a softmax makes nothing of.
+bool isMask(const HostTensor &tensor) {
+  for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
+    if (double v = tensor.floatAt(i); v != 0 && v != 1 && v > -1e4)
+      return false;
+  return true;
 }
+
+/// Sine and cosine of the same angles, up to a common factor.
+bool areRotary(const HostTensor &a, const HostTensor &b) {
+  double first = a.floatAt(0) * a.floatAt(0) + b.floatAt(0) * b.floatAt(0);
+  bool varies = false;
+  for (int64_t i = 0, n = a.numElements(); i < n; ++i) {
+    varies |= a.floatAt(i) != a.floatAt(0);
+    if (std::abs(a.floatAt(i) * a.floatAt(i) + b.floatAt(i) * b.floatAt(i) - first) > 1e-4 * first)
+      return false;
+  }
+  return varies && first > 0;
+}
+
+/// Decides the roles of a module's parameters.
+class Judge {
+public:
+  Judge(ModuleOp module, const ImportOptions &options, const Origins &origins, Contents &contents)
+      : module(module), origins(origins), contents(contents) {
+    for (auto program : module.getOps<ProgramOp>()) {
+      program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
+      if (!options.forwardOnly)
+        path = differentiablePath(program);
+    }
+  }
+
+  bool isRead(StringRef name) const { return reads.count(name) != 0; }
+
+  /// ONNX.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
+  Verdict operator()(ParameterOp parameter) {
+    StringRef name = parameter.getSymName();
+    const Origin &origin = originOf(name);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    if (!isa<FloatType>(type.getElementType()))
+      return {Role::buffer, "not a float"};
+    if (origin.kind == OriginKind::buffer)
+      return {Role::buffer, "exporter: " + origin.word};
+    if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read.getResult()); }))
+      return {Role::frozen, "no derivative reaches it"};
+    if (origin.kind == OriginKind::parameter)
+      return {Role::trainable, "exporter: parameter"};
+    bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAsWeight(read.getResult()); });
+    if (isWeight && !origin.copyOf().empty())
+      return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};
+    if (type.getRank() == 0 && origin.kind != OriginKind::named)
+      return {Role::frozen, "scalar"};
+    if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
+        name.starts_with("onnx::Gemm_"))
+      return {Role::trainable, "name"};
+    if (isWeight)
+      return {Role::trainable, "used as a weight"};
+    return elementwise(parameter, origin);
+  }
+
+private:
+  /// The file's initializer: --untie numbers its uses.
+  const Origin &originOf(StringRef name) const {
+    return origins.of(name.take_until([](char c) { return c == '#'; }));
+  }
+
+  static void warn(ParameterOp parameter, const Twine &what, StringRef flag) {
+    auto warning = emitWarning(parameter.getLoc(), "'") << parameter.getSymName() << "' " << what.str();
+    warning.attachNote() << "help: " << flag << " '" << parameter.getSymName() << "' says otherwise";
+  }
+
+  /// A bare parameter (class token, layer scale) or a table? The place in the graph does not tell.
+  Verdict elementwise(ParameterOp parameter, const Origin &origin) {
+    StringRef name = parameter.getSymName();
+    if (origin.kind == OriginKind::named && isNamedLikeBuffer(name))
+      return {Role::frozen, "named like a buffer"};
+    if (origin.kind == OriginKind::named) {
+      if (!isNamedLikeParameter(name))
+        warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen");
+      return {Role::trainable, "name of a module's tensor"};
+    }
+    auto values = contents.values(name);
+    if (values && values->numElements() > 0 && isMask(*values))
+      return {Role::frozen, "mask"};
+    if (values && values->numElements() > 0 && hasRotaryPartner(parameter, *values))
+      return {Role::frozen, "rotary table"};
+    std::string lost;
+    for (const std::string &from : origin.foldedFrom)
+      if (origins.isParameterOfProgram(from))
+        lost += (lost.empty() ? "'" : ", '") + from + "'";
+    if (lost.empty())
+      warn(parameter, "is not trained: it is only combined elementwise and nothing says that it is a parameter",
+           "--trainable");
+    else
+      warn(parameter,
+           "is not trained: the exporter folded parameter " + lost +
+               " into it; export with optimize=False to train that",
+           "--trainable");
+    return {Role::frozen, lost.empty() ? "not used as a weight" : "exporter: folded from " + lost};
+  }
+
+  /// Another stored tensor of the same type is the sine to this cosine.
+  bool hasRotaryPartner(ParameterOp parameter, const HostTensor &values) {
+    for (auto other : module.getOps<ParameterOp>())
+      if (other != parameter && other.getType() == parameter.getType() && reads.count(other.getSymName()))
+        if (auto partner = contents.values(other.getSymName()); partner && areRotary(values, *partner))
+          return true;
+    return false;
+  }
+
+  ModuleOp module;
+  const Origins &origins;
+  Contents &contents;
+  llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
+  llvm::DenseSet<Value> path;
+};
 
 } // namespace
 
-Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options) {
+Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, const Origins &origins,
+                                 Contents &contents) {
   auto trainable = Globs::compile(options.trainable), frozen = Globs::compile(options.frozen);
   if (!trainable.ok() || !frozen.ok())
     return trainable.ok() ? frozen.error() : trainable.error();
-  llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
-  llvm::DenseSet<Value> path;
-  for (auto program : module.getOps<ProgramOp>()) {
-    program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
-    if (!options.forwardOnly)
-      path = differentiablePath(program);
-  }
-  Builder builder(module.getContext());
+  Judge judge(module, options, origins, contents);
   for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
     StringRef name = parameter.getSymName();
-    if (!reads.count(name)) {
+    if (!judge.isRead(name)) {
       parameter.erase();
       continue;
     }
-    auto kind = parameter->getAttrOfType<StringAttr>("zc.kind");
-    Verdict verdict = judge(parameter, reads[name], path, kind ? kind.getValue() : "");
     bool isFloat = isa<FloatType>(cast<RankedTensorType>(parameter.getType()).getElementType());
-    if (const std::string *glob = trainable->match(name)) {
-      if (!isFloat)
-        return makeError(Code::usage, unmatchedGlob, "'" + name.str() + "' is not a float and cannot be trained",
-                         "--trainable " + *glob);
-      verdict = {Role::trainable, "--trainable " + *glob};
-    }
-    if (const std::string *glob = frozen->match(name))
-      verdict = {Role::frozen, "--frozen " + *glob};
+    const std::string *wanted = trainable->match(name), *unwanted = frozen->match(name);
+    if (wanted && !isFloat)
+      return makeError(Code::usage, unmatchedGlob, "'" + name.str() + "' is not a float and cannot be trained",
+                       "--trainable " + *wanted);
+    Verdict verdict = unwanted ? Verdict{Role::frozen, "--frozen " + *unwanted}
+                      : wanted ? Verdict{Role::trainable, "--trainable " + *wanted}
+                               : judge(parameter);
     if (options.forwardOnly && verdict.role == Role::trainable)
       verdict = {Role::frozen, "forward only"};
-    parameter->removeAttr("zc.kind");
     parameter.setRole(verdict.role);
-    parameter.setEvidenceAttr(builder.getStringAttr(verdict.evidence));
+    parameter.setEvidence(verdict.evidence);
   }
   ZC_RETURN_IF_ERROR(trainable->allUsed("--trainable"));
-  return frozen->allUsed("--frozen");
+  ZC_RETURN_IF_ERROR(frozen->allUsed("--frozen"));
+  reportTies(module, contents);
+  return Status::success();
 }
 
 std::string zc::importer::listParameters(ModuleOp module) {

@@ -23,8 +23,13 @@ std::string zc::nodeNameOf(Location location) {
 DiagnosticCollector::DiagnosticCollector(MLIRContext &context, std::string model)
     : model(std::move(model)), handler(&context, [this](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error) {
-          warnings.push_back("warning: " + escapeName(diagnostic.str()) + "\n  --> " +
-                             escapeName(where(diagnostic.getLocation())));
+          std::string text =
+              "warning: " + escapeName(diagnostic.str()) + "\n  --> " + escapeName(where(diagnostic.getLocation()));
+          for (Diagnostic &attached : diagnostic.getNotes()) {
+            std::string line = escapeName(attached.str());
+            text += "\n  = " + (line.rfind("help: ", 0) == 0 ? line : "note: " + line);
+          }
+          warnings.push_back(text);
           return success();
         }
         if (!message.empty())

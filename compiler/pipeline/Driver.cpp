@@ -10,6 +10,7 @@
 #include "compiler/shard/Passes.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
+#include "runtime/io/File.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 
@@ -19,6 +20,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace zc;
@@ -62,9 +65,10 @@ public:
     return finish();
   }
 
-  Result<std::string> parameters() {
+  Result<CompileResult> parameters() {
     ZC_RETURN_IF_ERROR(import());
-    return importer::listParameters(*module);
+    result.parameterTable = importer::listParameters(*module);
+    return finish();
   }
 
 private:
@@ -79,6 +83,8 @@ private:
     import.loss = options.loss;
     import.trainable = options.trainable;
     import.frozen = options.frozen;
+    import.ties = options.ties;
+    import.untied = options.untied;
     import.dropout = options.dropout == "off"     ? importer::DropoutPolicy::off
                      : options.dropout == "force" ? importer::DropoutPolicy::force
                                                   : importer::DropoutPolicy::asExported;
@@ -89,6 +95,10 @@ private:
     OpBuilder builder(&context);
     (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
     (*module)->setAttr("zc.precision", builder.getStringAttr(options.precision));
+    std::string modelFile = io::fileNameOf((*module)->getAttrOfType<StringAttr>("zc.model_path").str());
+    for (auto parameter : module->getOps<graph::ParameterOp>())
+      if (auto source = parameter.getSource(); source && source->getFile() != modelFile)
+        externalFiles.insert(source->getFile().str());
     (*module)->setAttr("zc.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
     return Status::success();
   }
@@ -194,7 +204,32 @@ private:
     return writeFileAtomically(path, text);
   }
 
+  /// Fingerprints of the external data, by which zero-run notices that it changed. Only a plan that is kept is worth
+  /// reading it for.
+  Status recordFiles() {
+    OpBuilder builder(&context);
+    SmallVector<Attribute> records;
+    for (const std::string &name : externalFiles) {
+      std::string model = (*module)->getAttrOfType<StringAttr>("zc.model_path").str();
+      auto file = io::File::openBeneath(io::folderOf(model), name);
+      if (!file)
+        return file.error();
+      auto hash = io::fingerprintOf(*file);
+      if (!hash)
+        return hash.error();
+      records.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("file", builder.getStringAttr(name)),
+           builder.getNamedAttr("bytes", builder.getI64IntegerAttr(file->size())),
+           builder.getNamedAttr("hash", builder.getI64IntegerAttr(static_cast<int64_t>(*hash)))}));
+    }
+    if (!records.empty())
+      (*module)->setAttr("zc.external_files", builder.getArrayAttr(records));
+    return Status::success();
+  }
+
   Status emit() {
+    if (!options.output.empty())
+      ZC_RETURN_IF_ERROR(recordFiles());
     FailureOr<planpb::Plan> plan = plan::toProto(*module);
     if (failed(plan))
       return collector.error(Code::internal, 441);
@@ -214,6 +249,7 @@ private:
   MLIRContext context{MLIRContext::Threading::DISABLED};
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
+  std::set<std::string> externalFiles;
   CompileResult result;
 };
 
@@ -221,7 +257,7 @@ private:
 
 Result<CompileResult> zc::compile(const CompileOptions &options) { return Compilation(options).run(); }
 
-Result<std::string> zc::listParameters(const CompileOptions &options) { return Compilation(options).parameters(); }
+Result<CompileResult> zc::listParameters(const CompileOptions &options) { return Compilation(options).parameters(); }
 
 Status zc::setMlirFlags(const std::vector<std::string> &flags) {
   registerAsmPrinterCLOptions();

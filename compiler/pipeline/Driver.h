@@ -25,7 +25,9 @@ struct CompileOptions {
   std::map<std::string, int64_t> dims;
   std::string loss;
   std::vector<std::string> trainable, frozen; ///< globs
-  std::string dropout = "as-exported";        ///< as-exported | off | force
+  std::vector<std::pair<std::string, std::string>> ties;
+  std::vector<std::string> untied;
+  std::string dropout = "as-exported"; ///< as-exported | off | force
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16
@@ -59,8 +61,8 @@ struct CompileResult {
 /// Compiles. Errors carry the exit code of the README: bad input, unsupported, usage, budget, io, internal.
 Result<CompileResult> compile(const CompileOptions &options);
 
-/// The parameters of a model, without compiling it.
-Result<std::string> listParameters(const CompileOptions &options);
+/// The parameters of a model (`parameterTable`, `warnings`), without compiling it.
+Result<CompileResult> listParameters(const CompileOptions &options);
 
 /// MLIR's own flags ("--mlir-print-ir-after-all", "--mlir-timing"): call once, before compile. Errors: usage.
 Status setMlirFlags(const std::vector<std::string> &flags);

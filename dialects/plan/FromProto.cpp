@@ -116,6 +116,14 @@ private:
     set("zc.model_name", builder.getStringAttr(plan.model().name()));
     set("zc.model_bytes", builder.getI64IntegerAttr(plan.model().bytes()));
     set("zc.model_hash", builder.getI64IntegerAttr(plan.model().hash()));
+    SmallVector<Attribute> files;
+    for (const planpb::ModelFile &file : plan.model().external())
+      files.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("file", builder.getStringAttr(file.file())),
+           builder.getNamedAttr("bytes", builder.getI64IntegerAttr(static_cast<int64_t>(file.bytes()))),
+           builder.getNamedAttr("hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash())))}));
+    if (!files.empty())
+      set("zc.external_files", builder.getArrayAttr(files));
     set("zc.world_size", builder.getI64IntegerAttr(plan.world_size()));
     set("zc.ranks_per_node", builder.getI64IntegerAttr(plan.ranks_per_node()));
     set("zc.zero_stage", builder.getI64IntegerAttr(plan.zero_stage()));

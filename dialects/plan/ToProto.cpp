@@ -79,6 +79,19 @@ private:
     model->set_bytes(static_cast<uint64_t>(integer("zc.model_bytes")));
     model->set_hash(static_cast<uint64_t>(integer("zc.model_hash")));
     model->set_name(text("zc.model_name"));
+    if (auto files = module->getAttrOfType<ArrayAttr>("zc.external_files"))
+      for (Attribute entry : files) {
+        auto record = dyn_cast<DictionaryAttr>(entry);
+        auto name = record ? record.getAs<StringAttr>("file") : StringAttr();
+        auto bytes = record ? record.getAs<IntegerAttr>("bytes") : IntegerAttr();
+        auto hash = record ? record.getAs<IntegerAttr>("hash") : IntegerAttr();
+        if (!name || !bytes || !hash)
+          continue;
+        auto *file = model->add_external();
+        file->set_file(name.str());
+        file->set_bytes(static_cast<uint64_t>(bytes.getInt()));
+        file->set_hash(static_cast<uint64_t>(hash.getInt()));
+      }
     result.set_world_size(static_cast<uint32_t>(integer("zc.world_size", 1)));
     result.set_ranks_per_node(static_cast<uint32_t>(integer("zc.ranks_per_node", result.world_size())));
     result.set_zero_stage(static_cast<uint32_t>(integer("zc.zero_stage")));

@@ -106,6 +106,22 @@ Result<uint64_t> hashOf(const File &file) {
   return uint64_t(XXH3_64bits_digest(&state));
 }
 
+Result<uint64_t> fingerprintOf(const File &file) {
+  constexpr int64_t wholeLimit = int64_t(4) << 30, blocks = 4096, blockBytes = 65536;
+  int64_t size = file.size();
+  if (size <= wholeLimit)
+    return hashOf(file);
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, &size, sizeof size);
+  std::vector<char> buffer(blockBytes);
+  for (int64_t k = 0; k < blocks; ++k) { // the first block begins the file, the last one ends it
+    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), blockBytes, (size - blockBytes) / (blocks - 1) * k));
+    XXH3_64bits_update(&state, buffer.data(), buffer.size());
+  }
+  return uint64_t(XXH3_64bits_digest(&state));
+}
+
 //===- OutputFile ------------------------------------------------------------===//
 
 OutputFile::OutputFile(OutputFile &&other) noexcept

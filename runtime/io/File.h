@@ -49,6 +49,9 @@ private:
 /// XXH3-64 of the whole file, streamed.
 Result<uint64_t> hashOf(const File &file);
 
+/// Tells a changed file: its XXH3-64, or, beyond 4 GiB, that of its size and of 4096 blocks of 64 KiB spread over it.
+Result<uint64_t> fingerprintOf(const File &file);
+
 /// A file that appears under its name complete or not at all.
 class OutputFile {
 public:

@@ -10,6 +10,11 @@
 
 namespace zc::train {
 
+static Error changed(const std::string &path) {
+  return makeError(Code::mismatch, 903, "\"" + path + "\" has changed since it was compiled", "",
+                   "compile the model again, or put the old file back");
+}
+
 Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t hash) {
   auto file = io::File::open(path);
   if (!file) {
@@ -25,8 +30,7 @@ Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t has
     same = *now == hash;
   }
   if (!same)
-    return makeError(Code::mismatch, 903, "\"" + path + "\" has changed since it was compiled", "",
-                     "compile it again, or put the old file back");
+    return changed(path);
   return file;
 }
 
@@ -41,7 +45,7 @@ public:
     if (file)
       return file;
     auto opened = name == io::fileNameOf(model.path()) ? openModel(model.path(), model.bytes(), model.hash())
-                                                       : io::File::openBeneath(folder, name);
+                                                       : openExternal(name);
     if (!opened)
       return opened.error();
     file = std::make_shared<io::File>(std::move(*opened));
@@ -49,6 +53,24 @@ public:
   }
 
 private:
+  Result<io::File> openExternal(const std::string &name) {
+    auto file = io::File::openBeneath(folder, name);
+    for (const planpb::ModelFile &known : model.external()) {
+      if (!file || known.file() != name)
+        continue;
+      bool same = uint64_t(file->size()) == known.bytes();
+      if (same) {
+        auto now = io::fingerprintOf(*file);
+        if (!now)
+          return now.error();
+        same = *now == known.hash();
+      }
+      if (!same)
+        return changed(file->path());
+    }
+    return file;
+  }
+
   const planpb::Model &model;
   std::string folder;
   std::map<std::string, std::shared_ptr<io::File>> files;

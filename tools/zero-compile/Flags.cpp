@@ -64,7 +64,7 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 
 /// Text of flags that the parser keeps and `complete` reads.
 struct Raw {
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, ties;
   std::string betas, bucketSize, prefetch = "auto", deviceMemory, compileTo;
   std::map<std::string, std::string> missing;
   std::map<std::string, bool> missingSwitches;
@@ -93,6 +93,10 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--loss", c.loss, "the output to differentiate (default: the only floating scalar)")->group("Model");
   app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
   app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
+  app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");
+  app.add_option("--untie", c.untied, "initializers of which every use is a parameter of its own")
+      ->take_all()
+      ->group("Model");
   app.add_option("--dropout", c.dropout, "as-exported, off or force")
       ->check(CLI::IsMember({"as-exported", "off", "force"}))
       ->group("Model");
@@ -186,6 +190,16 @@ Status readDims(const std::vector<std::string> &texts, std::map<std::string, int
   return Status::success();
 }
 
+Status readTies(const std::vector<std::string> &texts, CompileOptions &options) {
+  for (const std::string &text : texts) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return usage("\"" + text + "\" is not A=B with the names of two initializers", "--tie");
+    options.ties.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return Status::success();
+}
+
 Status readBetas(const std::string &text, CompileOptions &options) {
   int end = 0;
   if (std::sscanf(text.c_str(), "%lf,%lf%n", &options.beta1, &options.beta2, &end) != 2 || size_t(end) != text.size() ||
@@ -206,6 +220,7 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     return makeError(Code::unsupported, 202, "selective recomputation is not in this version",
                      "--checkpoint-activations", "--checkpoint-activations block recomputes inside every block");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
+  ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
   if (!raw.betas.empty())
     ZC_RETURN_IF_ERROR(readBetas(raw.betas, c));
   const std::pair<const char *, double> numbers[] = {{"--lr", c.lr},

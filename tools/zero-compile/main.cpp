@@ -15,6 +15,11 @@ static void print(std::FILE *stream, const std::string &text) {
   std::fflush(stream);
 }
 
+static void printWarnings(const CompileResult &result) {
+  for (const std::string &warning : result.warnings)
+    print(stderr, warning + "\n");
+}
+
 static Status run(const Flags &flags) {
   if (flags.command == Flags::Command::text) {
     print(stdout, flags.text);
@@ -22,10 +27,11 @@ static Status run(const Flags &flags) {
   }
   ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
   if (flags.command == Flags::Command::listParameters) {
-    Result<std::string> table = listParameters(flags.compile);
-    if (!table)
-      return table.error();
-    print(stdout, *table);
+    Result<CompileResult> listed = listParameters(flags.compile);
+    if (!listed)
+      return listed.error();
+    printWarnings(*listed);
+    print(stdout, listed->parameterTable);
     return Status::success();
   }
   CompileOptions options = flags.compile;
@@ -34,8 +40,7 @@ static Status run(const Flags &flags) {
   Result<CompileResult> result = compile(options);
   if (!result)
     return result.error();
-  for (const std::string &warning : result->warnings)
-    print(stderr, warning + "\n");
+  printWarnings(*result);
   if (options.stopAfter != Phase::emit) {
     if (!flags.compile.output.empty())
       return writeFileAtomically(flags.compile.output, result->ir);
