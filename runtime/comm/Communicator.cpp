@@ -9,7 +9,9 @@ TrafficClass trafficClassFromName(std::string_view name) {
     return TrafficClass::gather;
   if (name == "reduce_scatter")
     return TrafficClass::reduceScatter;
-  return name == "all_reduce" ? TrafficClass::allReduce : TrafficClass::none;
+  if (name == "all_reduce")
+    return TrafficClass::allReduce;
+  return name == "hop" ? TrafficClass::hop : TrafficClass::none;
 }
 
 Error echoOf(int rank, const Error &cause) {
@@ -67,10 +69,12 @@ Status Communicator::checkSum(DType input, DType output) {
 void Communicator::count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer) {
   if (kind == TrafficClass::none)
     return;
-  uint64_t &counter = kind == TrafficClass::gather          ? counters.gather
-                      : kind == TrafficClass::reduceScatter ? counters.reduceScatter
-                                                            : counters.allReduce;
-  counter += bufferBytes;
+  if (kind == TrafficClass::gather)
+    counters.gather += bufferBytes;
+  else if (kind == TrafficClass::reduceScatter)
+    counters.reduceScatter += bufferBytes;
+  else if (kind == TrafficClass::allReduce)
+    counters.allReduce += bufferBytes;
   int near = axis == Axis::node ? 0 : ranks.ranksPerNode - 1;
   counters.intraNode += sentBytesPerPeer * static_cast<uint64_t>(near);
   counters.interNode += sentBytesPerPeer * static_cast<uint64_t>(ranks.size(axis) - 1 - near);

@@ -22,8 +22,9 @@
 namespace zc {
 
 /// Which counter of Traffic a collective's buffer bytes go to.
-enum class TrafficClass : uint8_t { none, gather, reduceScatter, allReduce };
-/// "none", "gather", "reduce_scatter", "all_reduce"; none for anything else.
+/// `hop`: the smaller of two hops of a collective; its bytes are sent, but the buffer was counted with the other one.
+enum class TrafficClass : uint8_t { none, gather, reduceScatter, allReduce, hop };
+/// "none", "gather", "reduce_scatter", "all_reduce", "hop"; none for anything else.
 TrafficClass trafficClassFromName(std::string_view name);
 
 /// Bytes of one rank so far.

@@ -261,7 +261,7 @@ Axis StepVerifier::axisOf(const planpb::Step &step) {
 
 /// collective_c3
 Status StepVerifier::verifyTraffic(const planpb::Step &step) {
-  static constexpr std::array<std::string_view, 4> kKnown = {"none", "gather", "reduce_scatter", "all_reduce"};
+  static constexpr std::array<std::string_view, 5> kKnown = {"none", "gather", "reduce_scatter", "all_reduce", "hop"};
   Attributes attributes = attributesOf(step);
   auto traffic = attributes.find("traffic");
   if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())

@@ -133,6 +133,19 @@ TEST(Move, reordersElements) {
   expectOutputs({"copy", {x}, {outF({6})}}, {{1, 2, 3, 4, 5, 6}});
 }
 
+/// Rank 5 of nodes of 4: the second of its node's ranks, on the second node.
+TEST(Move, ownPart) {
+  Value x = f32({6}, {0, 1, 2, 3, 4, 5});
+  Call local{"own_part", {x}, {Value({DType::f32, {2}})}, {{"parts", int64_t{3}}, {"divisor", int64_t{1}}}};
+  local.rank = 4;
+  expectOutputs(local, {{2, 3}});
+  Call node{"own_part", {x}, {Value({DType::f32, {3}})}, {{"parts", int64_t{2}}, {"divisor", int64_t{4}}}};
+  node.rank = 5;
+  expectOutputs(node, {{3, 4, 5}});
+  node.attributes["parts"] = int64_t{4};
+  EXPECT_FALSE(run(node).ok());
+}
+
 TEST(Constant, splatDenseAndIota) {
   expectOutputs({"constant", {}, {outF({2})}, {{"value", 0.5}}}, {{0.5, 0.5}});
   expectOutputs({"constant", {}, {out(DType::i64, {1})}, {{"value", int64_t{-7}}}}, {{-7}});

@@ -164,6 +164,9 @@ TEST(Comm, BytesPerLinkOfGroups) {
     EXPECT_EQ(comm.traffic().interNode, 20u);
     EXPECT_EQ(comm.traffic().intraNode, 7u);
     EXPECT_EQ(comm.traffic().gather, 14u);
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 5, TrafficClass::hop, Axis::node}));
+    EXPECT_EQ(comm.traffic().interNode, 30u); // a hop's bytes are sent, its buffer is counted by the other hop
+    EXPECT_EQ(comm.traffic().gather, 14u);
     return {};
   }));
 }

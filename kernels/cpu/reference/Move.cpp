@@ -219,6 +219,26 @@ Prepared prepareCopy(const KernelSpec &spec) {
   });
 }
 
+/// This rank's part of x, which is cut over the ranks of an axis of the mesh.
+Prepared prepareOwnPart(const KernelSpec &spec) {
+  int64_t parts = spec.getInt("parts", 0), divisor = spec.getInt("divisor", 0);
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(1, 1)
+                         .that([&] { return parts > 0 && divisor > 0 && spec.rank >= 0; }, "positive parts and divisor")
+                         .that(
+                             [&] {
+                               int64_t whole = spec.operands[0].numBytes(), part = spec.operands[1].numBytes();
+                               return whole % parts == 0 && whole / parts == part;
+                             },
+                             "one of equal parts")
+                         .done());
+  int64_t bytes = spec.operands[1].numBytes();
+  return makeKernel([bytes, from = spec.rank / divisor % parts * bytes](void *const *operands, const StepContext &) {
+    if (bytes)
+      std::memcpy(operands[1], as<char>(operands[0]) + from, static_cast<size_t>(bytes));
+  });
+}
+
 } // namespace
 
 void addMove(KernelRegistry &registry) {
@@ -229,6 +249,7 @@ void addMove(KernelRegistry &registry) {
   registry.add("concat", prepareConcat);
   registry.add("pad", preparePad);
   registry.add("copy", prepareCopy);
+  registry.add("own_part", prepareOwnPart);
 }
 
 } // namespace zc::cpu
