@@ -47,9 +47,10 @@ struct AllGatherOptions {
   Axis axis = Axis::all;
 };
 
-/// On member q: output[i] = (accumulate ? output[i] : 0) + (sum over members p, in order, of input_p[q*elements + i]) *
-/// scale. f32 and bf16 inputs are summed in fp32 and rounded once, when stored; f64 in f64; i64 exactly (scale must be
-/// 1). The output has the input's type, or f32 for a bf16 input. In place: output is the member's own part of input.
+/// On member q: s[i] = (sum over members p, in order, of input_p[q*elements + i]) * scale, rounded to the output's type;
+/// output[i] = s[i], or output[i] + s[i], rounded again, if `accumulate`. f32 and bf16 inputs are summed in fp32; f64 in
+/// f64; i64 exactly (scale must be 1). The output has the input's type, or f32 for a bf16 input. In place: output is the
+/// member's own part of input.
 struct ReduceScatterOptions {
   const void *input = nullptr;
   void *output = nullptr;

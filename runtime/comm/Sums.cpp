@@ -52,7 +52,7 @@ template <typename In, typename Out> void sumBlocks(const OrderedSum &sum) {
         partial[i] *= scale;
     if (sum.accumulate)
       for (uint64_t i = 0; i < n; ++i)
-        partial[i] = Out::load(output[start + i]) + partial[i];
+        partial[i] = static_cast<Computed>(Out::load(output[start + i]) + Out::load(Out::store(partial[i])));
     for (uint64_t i = 0; i < n; ++i)
       output[start + i] = Out::store(partial[i]);
   }

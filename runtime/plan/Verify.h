@@ -14,8 +14,8 @@
 //   arena_c1     known tier, at most 2^52 bytes
 //   arena_c2     at most one arena per tier
 //   slice_c1     arena in range, known class
-//   slice_c2     starts at a multiple of 256
-//   slice_c3     inside its arena
+//   slice_c2     starts at a multiple of 256; of 4096 on host and nvme
+//   slice_c3     inside its arena; on host and nvme with the bytes up to the next multiple of 4096
 //   slice_c4     a persistent slice shares no byte with any other slice
 //   input_c1     type in range
 //   parameter_c1 type in range, known role
@@ -27,9 +27,11 @@
 //   bucket_c1    padded == W * shard, shard is a positive multiple of 64
 //   bucket_c2    used is the sum of its parameters' elements
 //   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
-//   not) bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has no master weights
+//                not)
+//   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
+//                tier than its parameters
 //   bucket_c5    a persistent slice has one owner
-//   metrics_c1   loss slice (8 bytes) and norm slice (4 bytes, or -1) are in range and persistent
+//   metrics_c1   loss slice (8 bytes) and norm slice (4 bytes, or -1) are in range and persistent, on device or host
 //   step_c1      known queue; kernel and node are strings
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
@@ -41,6 +43,12 @@
 //                a collective's own part; on ranks 0 and W-1
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20
 //   wait_c2      points backward: an earlier step of this execution or an earlier execution
+//   tier_c1      a step's operands are on tiers that its queue reaches
+//   tier_c2      the queues between tiers run nothing but their copy; h2d also load_input
+//   copy_c1      a tier copy is on its queue and has one input and one output
+//   copy_c2      of equal bytes, on the tiers it is for
+//   copy_c3      to and from nvme: both operands start at a multiple of 4096 within their slice, on every rank, and are
+//                a multiple of 4096 long or end with their slice
 //   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
 //                one READ_WRITE operand
 //   collective_c2 sizes: the whole is a part for each rank along the axis; element types a communicator takes;

@@ -1,4 +1,5 @@
 #include "runtime/base/Tensor.h"
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 
@@ -167,8 +168,7 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
   auto elements = [&](bool sharded) { return sharded ? shard : bucket.padded(); };
   // bucket_c4
   bool hasState = bucket.master_slice() != -1 || bucket.moment1_slice() != -1 || bucket.moment2_slice() != -1;
-  if (bucket.trainable() != (bucket.gradient_slice() != -1) || (!bucket.trainable() && hasState) ||
-      (bucket.type() == planpb::F32 && bucket.master_slice() != -1))
+  if (bucket.trainable() != (bucket.gradient_slice() != -1) || (!bucket.trainable() && hasState))
     return violation(500, "bucket_c4",
                      who + (bucket.trainable() ? " trains" : " is frozen") +
                          ", which its gradient and optimizer slices contradict");
@@ -182,6 +182,13 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     if (slice != -1)
       ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, slice, elements(bucket.optimizer_sharded()) * 4, true,
                                           who + " (optimizer)", "bucket_c3", owners));
+  // bucket_c4
+  if (bucket.type() == planpb::F32 && bucket.master_slice() != -1 &&
+      tierOf(plan, static_cast<uint32_t>(bucket.master_slice())) ==
+          tierOf(plan, static_cast<uint32_t>(bucket.parameter_slice())))
+    return violation(541, "bucket_c4",
+                     who + " of f32 has master weights in slice \"" + plan.slices(bucket.master_slice()).name() +
+                         "\", on the tier of its parameters");
   return {};
 }
 

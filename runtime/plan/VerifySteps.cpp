@@ -1,6 +1,7 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/comm/Mesh.h"
 #include "runtime/plan/Hazards.h"
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 
@@ -17,6 +18,17 @@ namespace {
 constexpr uint32_t kMaxDistance = 1u << 20;
 constexpr int kMaxOperands = 4096; // pairs of operands and of attributes are compared
 constexpr int kMaxAttributes = 256;
+
+/// Tiers that steps of a queue may touch, as bits.
+constexpr unsigned kReach[kNumQueues] = {
+    1u << planpb::DEVICE,                      // COMPUTE
+    1u << planpb::DEVICE | 1u << planpb::HOST, // COMM
+    1u << planpb::DEVICE | 1u << planpb::HOST, // H2D
+    1u << planpb::DEVICE | 1u << planpb::HOST, // D2H
+    1u << planpb::HOST | 1u << planpb::NVME,   // NVME_READ
+    1u << planpb::HOST | 1u << planpb::NVME,   // NVME_WRITE
+    1u << planpb::HOST,                        // HOST_COMPUTE
+};
 
 std::string str(uint64_t n) { return std::to_string(n); }
 
@@ -39,6 +51,7 @@ public:
       const planpb::Step &step = steps.steps(static_cast<int>(index));
       ZC_RETURN_IF_ERROR(verifyNames(step));
       ZC_RETURN_IF_ERROR(verifyOperands(step));
+      ZC_RETURN_IF_ERROR(verifyTiers(step));
       ZC_RETURN_IF_ERROR(verifyWaits(step));
       auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
       if (special != kSpecial.end())
@@ -84,6 +97,9 @@ private:
   Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
   Status verifyAliases(const planpb::Step &step, bool isCollective);
   Status verifyWaits(const planpb::Step &step);
+  Status verifyTiers(const planpb::Step &step);
+  Status verifyTierCopy(const planpb::Step &step);
+  Status verifyBlocks(const planpb::Operand &operand, int position);
   Attributes attributesOf(const planpb::Step &step);
   Status verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts);
   Status verifyTraffic(const planpb::Step &step);
@@ -110,6 +126,10 @@ const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
     {"all_gather", &StepVerifier::verifyAllGather}, {"reduce_scatter", &StepVerifier::verifyReduceScatter},
     {"all_reduce", &StepVerifier::verifyAllReduce}, {"all_to_all", &StepVerifier::verifyAllToAll},
     {"load_input", &StepVerifier::verifyLoadInput},
+    {"h2d", &StepVerifier::verifyTierCopy},
+    {"d2h", &StepVerifier::verifyTierCopy},
+    {"nvme_read", &StepVerifier::verifyTierCopy},
+    {"nvme_write", &StepVerifier::verifyTierCopy},
 };
 
 Status StepVerifier::verifyNames(const planpb::Step &step) {
@@ -175,6 +195,57 @@ Status StepVerifier::verifyOperands(const planpb::Step &step) {
                     " operands");
   for (int i = 0; i < step.operands_size(); ++i)
     ZC_RETURN_IF_ERROR(verifyOperand(step.operands(i), i, static_cast<uint32_t>(i) < step.inputs()));
+  return {};
+}
+
+Status StepVerifier::verifyTiers(const planpb::Step &step) {
+  // tier_c1
+  for (int i = 0; i < step.operands_size(); ++i) {
+    planpb::Tier tier = tierOf(plan, step.operands(i).slice());
+    if ((kReach[step.queue()] >> tier & 1) == 0)
+      return fail(542, "tier_c1",
+                  "has operand " + std::to_string(i) + " on tier " + planpb::Tier_Name(tier) +
+                      ", which its queue does not reach");
+  }
+  // tier_c2
+  const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
+  bool isCopyQueue = step.queue() != planpb::COMPUTE && step.queue() != planpb::COMM &&
+                     step.queue() != planpb::HOST_COMPUTE;
+  bool isInput = step.queue() == planpb::H2D && kernel == "load_input";
+  if (isCopyQueue && !isInput && !findTierCopy(kernel))
+    return fail(543, "tier_c2", "is on a queue that only copies between tiers");
+  return {};
+}
+
+/// copy_c3
+Status StepVerifier::verifyBlocks(const planpb::Operand &operand, int position) {
+  const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
+  bool starts = operand.offset() % kBlockBytes == 0 && operand.rank_stride() % kBlockBytes == 0;
+  bool ends = bytes(operand) % kBlockBytes == 0 ||
+              (operand.rank_stride() == 0 && operand.offset() + bytes(operand) == slice.bytes());
+  if (starts && ends)
+    return {};
+  return fail(544, "copy_c3",
+              "has operand " + std::to_string(position) + " of " + str(bytes(operand)) + " bytes at " +
+                  str(operand.offset()) + " + rank * " + str(operand.rank_stride()) + " of slice \"" + slice.name() +
+                  "\" of " + str(slice.bytes()) + " bytes, which are not whole blocks of 4096");
+}
+
+Status StepVerifier::verifyTierCopy(const planpb::Step &step) {
+  const TierCopy &copy = *findTierCopy(plan.strings(static_cast<int>(step.kernel())));
+  // copy_c1
+  if (step.queue() != copy.queue || step.inputs() != 1 || step.operands_size() != 2 ||
+      step.operands(1).access() != planpb::WRITE)
+    return fail(545, "copy_c1", "is no copy of one input to one output on queue " + planpb::Queue_Name(copy.queue));
+  // copy_c2
+  planpb::Tier from = tierOf(plan, step.operands(0).slice()), to = tierOf(plan, step.operands(1).slice());
+  if (from != copy.from || to != copy.to || bytes(step.operands(0)) != bytes(step.operands(1)))
+    return fail(546, "copy_c2",
+                "copies " + str(bytes(step.operands(0))) + " bytes on tier " + planpb::Tier_Name(from) + " to " +
+                    str(bytes(step.operands(1))) + " on tier " + planpb::Tier_Name(to));
+  if (movesBlocks(step.queue()))
+    for (int i : {0, 1})
+      ZC_RETURN_IF_ERROR(verifyBlocks(step.operands(i), i));
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 
 #include <algorithm>
@@ -13,7 +14,6 @@ namespace {
 
 constexpr uint64_t kMaxTensorBytes = uint64_t(1) << 48;
 constexpr uint64_t kMaxArenaBytes = uint64_t(1) << 52;
-constexpr uint64_t kSliceAlignment = 256;
 constexpr size_t kMaxString = 65536;
 constexpr int kMaxSteps = 4000000;
 
@@ -129,11 +129,14 @@ Status verifySlice(const planpb::Plan &plan, const planpb::Slice &slice) {
   if (!planpb::Class_IsValid(slice.klass()))
     return fail(476, "slice_c1", "is of unknown class " + std::to_string(slice.klass()));
   // slice_c2
-  if (slice.offset() % kSliceAlignment != 0)
-    return fail(477, "slice_c2", "starts at byte " + str(slice.offset()) + ", not a multiple of 256");
+  planpb::Tier tier = tierOf(plan, slice);
+  if (slice.offset() % sliceAlignment(tier) != 0)
+    return fail(477, "slice_c2",
+                "starts at byte " + str(slice.offset()) + ", not a multiple of " + str(sliceAlignment(tier)));
   // slice_c3, without forming a sum that could wrap
   uint64_t room = plan.arenas(static_cast<int>(slice.arena())).bytes();
-  if (slice.bytes() > room || slice.offset() > room - slice.bytes())
+  if (slice.bytes() > room || reservedBytes(tier, slice.bytes()) > room ||
+      slice.offset() > room - reservedBytes(tier, slice.bytes()))
     return fail(478, "slice_c3",
                 "of " + str(slice.bytes()) + " bytes at " + str(slice.offset()) + " leaves its arena of " + str(room));
   return {};
@@ -150,7 +153,9 @@ Status verifyPersistence(const planpb::Plan &plan) {
     return std::make_pair(x.arena(), x.offset()) < std::make_pair(y.arena(), y.offset());
   });
   const planpb::Slice *furthest = nullptr, *furthestPersistent = nullptr; // of those so far in this arena
-  auto endOf = [](const planpb::Slice *slice) { return slice ? slice->offset() + slice->bytes() : 0; };
+  auto endOf = [&](const planpb::Slice *slice) {
+    return slice ? slice->offset() + reservedBytes(tierOf(plan, *slice), slice->bytes()) : 0;
+  };
   for (int index : order) {
     const planpb::Slice &slice = plan.slices(index);
     if (furthest && furthest->arena() != slice.arena())
@@ -178,6 +183,9 @@ Status verifyMetric(const planpb::Plan &plan, int64_t index, uint64_t bytes, con
     return violation(481, "metrics_c1",
                      std::string(what) + " slice \"" + slice.name() + "\" is not persistent or has fewer than " +
                          str(bytes) + " bytes",
+                     slice.name());
+  if (tierOf(plan, slice) == planpb::NVME)
+    return violation(540, "metrics_c1", std::string(what) + " slice \"" + slice.name() + "\" is on the nvme tier",
                      slice.name());
   return {};
 }

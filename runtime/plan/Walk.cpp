@@ -1,5 +1,7 @@
 #include "runtime/plan/Walk.h"
 
+#include "runtime/plan/Tiers.h"
+
 #include <algorithm>
 
 namespace zc {
@@ -51,8 +53,12 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
       for (const planpb::Operand &operand : step.operands()) {
         const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
         uint64_t begin = slice.offset() + operand.offset() + rank * operand.rank_stride();
-        tracker.touch({slice.arena(), begin, begin + typeBytes[operand.type()], operand.slice(),
-                       operand.access() != planpb::WRITE, operand.access() != planpb::READ, !slice.persistent()});
+        uint64_t end = begin + typeBytes[operand.type()];
+        bool reads = operand.access() != planpb::WRITE, writes = operand.access() != planpb::READ;
+        tracker.touch({slice.arena(), begin, end, operand.slice(), reads, writes, !slice.persistent()});
+        // What stands in the rest of the last block does not matter, but it is moved as well.
+        if (movesBlocks(step.queue()))
+          tracker.touch({slice.arena(), end, toBlocks(end), operand.slice(), reads, writes, false});
       }
       ZC_RETURN_IF_ERROR(visit({part.section, part.execution, static_cast<uint32_t>(i)}, tracker.finish()));
       if (tracker.work() > workLimit)

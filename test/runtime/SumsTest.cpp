@@ -33,6 +33,19 @@ TEST(Sums, Bf16IsRoundedOnce) {
   EXPECT_EQ(wide, 11 + std::ldexp(1.0f, -8));
 }
 
+TEST(Sums, AccumulatingRoundsTheSumFirst) {
+  // The sum 1 + 2^-9 rounds to 1 in bf16; unrounded, 256 + 1 + 2^-9 would round up to 258.
+  std::vector<uint16_t> one{toBf16(1)}, tiny{toBf16(std::ldexp(1.0f, -9))}, out{toBf16(256)};
+  const void *inputs[] = {one.data(), tiny.data()};
+  orderedSum({inputs, 2, 0, out.data(), 1, DType::bf16, DType::bf16, 1, true});
+  EXPECT_EQ(fromBf16(out[0]), 256);
+  // In fp32 the product is rounded before it is added: a fused multiply-add would leave 2^-46.
+  float a = 1 + std::ldexp(1.0f, -23), sum = -(1 + std::ldexp(1.0f, -22));
+  const void *exact[] = {&a};
+  orderedSum({exact, 1, 0, &sum, 1, DType::f32, DType::f32, double(a), true});
+  EXPECT_EQ(sum, 0);
+}
+
 TEST(Sums, IntegersWrap) {
   std::vector<int64_t> a{INT64_MAX}, b{1}, out{0};
   const void *inputs[] = {a.data(), b.data()};

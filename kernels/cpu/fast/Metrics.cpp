@@ -1,4 +1,4 @@
-// norm_partial: sums of squares of blocks of 64 in double vectors, in the plain kernel's order, so that the two agree
+// accumulate_gradient, and norm_partial: sums of squares of blocks of 64 in double vectors, in the plain kernel's order, so that the two agree
 // bit for bit; each thread has an accumulator of its own, added as integers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Metrics.cpp"
@@ -39,6 +39,17 @@ void normRange(bool bf16, const void *x, int64_t begin, int64_t end, int64_t *li
     addToNorm(limbs, bf16 ? blockSum(static_cast<const Bf16 *>(x) + i) : blockSum(static_cast<const float *>(x) + i));
 }
 
+template <typename T> void addRange(const void *part, void *sum, int64_t begin, int64_t end) {
+  const T *x = static_cast<const T *>(part);
+  T *y = static_cast<T *>(sum);
+  forVectors(begin, end, [&](int64_t i, size_t c) HWY_ATTR {
+    storePart(hn::Add(loadPart(y + i, c), loadPart(x + i, c)), y + i, c);
+  });
+}
+void accumulateRange(bool bf16, const void *part, void *sum, int64_t begin, int64_t end) {
+  (bf16 ? addRange<Bf16> : addRange<float>)(part, sum, begin, end);
+}
+
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
 HWY_AFTER_NAMESPACE();
@@ -48,6 +59,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace zc::cpu {
 HWY_EXPORT(normRange);
+HWY_EXPORT(accumulateRange);
 
 namespace {
 
@@ -74,9 +86,31 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
   });
 }
 
+Prepared prepareAccumulateGradient(const KernelSpec &spec) {
+  if (spec.operands.size() != 2 || spec.numInputs != 1 || !isFast(spec.operands[0].dtype) ||
+      spec.operands[0].dtype != spec.operands[1].dtype ||
+      spec.operands[0].numElements() != spec.operands[1].numElements())
+    return decline();
+  int64_t n = spec.operands[0].numElements();
+  bool bf16 = spec.operands[0].dtype == DType::bf16, restart = spec.getInt("restart", 0) != 0;
+  return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &context) {
+    size_t size = bf16 ? sizeof(Bf16) : sizeof(float);
+    parallelParts(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int) {
+      if (restart && context.micro == 0)
+        std::memcpy(as<char>(operands[1]) + static_cast<size_t>(begin) * size,
+                    as<char>(operands[0]) + static_cast<size_t>(begin) * size, static_cast<size_t>(end - begin) * size);
+      else
+        HWY_DYNAMIC_DISPATCH(accumulateRange)(bf16, operands[0], operands[1], begin, end);
+    });
+  });
+}
+
 } // namespace
 
-void addFastMetrics(Overlay &overlay) { overlay.add("norm_partial", prepareNormPartial); }
+void addFastMetrics(Overlay &overlay) {
+  overlay.add("norm_partial", prepareNormPartial);
+  overlay.add("accumulate_gradient", prepareAccumulateGradient);
+}
 
 } // namespace zc::cpu
 #endif

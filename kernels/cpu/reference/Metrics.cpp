@@ -2,6 +2,7 @@
 #include "kernels/cpu/NormSum.h"
 #include "kernels/cpu/Support.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace zc::cpu {
@@ -21,6 +22,30 @@ Prepared prepareAccumulateLoss(const KernelSpec &spec) {
     return makeKernel([](void *const *operands, const StepContext &context) {
       double &sum = *as<double>(operands[1]), loss = load(*as<T>(operands[0]));
       sum = context.micro == 0 ? loss : sum + loss;
+    });
+  });
+}
+
+Prepared prepareAccumulateGradient(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(1, 1)
+          .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].dtype == spec.operands[1].dtype; },
+                "f32, bf16 or f64, both alike")
+          .that([&] { return spec.operands[0].numElements() == spec.operands[1].numElements(); },
+                "as many elements as it adds")
+          .done());
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([n = spec.operands[0].numElements(),
+                       restart = spec.getInt("restart", 0) != 0](void *const *operands, const StepContext &context) {
+      const T *part = as<T>(operands[0]);
+      T *sum = as<T>(operands[1]);
+      if (restart && context.micro == 0)
+        std::copy(part, part + n, sum);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          sum[i] = store<T>(load(sum[i]) + load(part[i]));
     });
   });
 }
@@ -107,6 +132,7 @@ Prepared prepareFillGaps(const KernelSpec &spec) {
 
 void addMetrics(KernelRegistry &registry) {
   registry.add("accumulate_loss", prepareAccumulateLoss);
+  registry.add("accumulate_gradient", prepareAccumulateGradient);
   registry.add("norm_partial", prepareNormPartial);
   registry.add("norm_finish", prepareNormFinish);
   registry.add("fill_gaps", prepareFillGaps);

@@ -1,0 +1,94 @@
+//===- Nvme.h - the NVMe tier of a rank: one file ------------------------------===//
+//
+// The arena is a file without a name (O_TMPFILE, or unlinked at once): nobody else can open it and nothing remains of
+// it however the process ends. Its space is taken when it is made. It is never memory-mapped: a file that is cut or a
+// disk that fails is an error, not a signal.
+//
+// Every block has a checksum in memory, computed when it is written and compared when it is read (about one part in 500
+// of the tier; DeepSpeed and others would train on with what a failing disk returns).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/device/IoEngine.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace zc {
+
+struct NvmeOptions {
+  std::string folder; ///< --nvme-dir
+  bool checksums = true;
+};
+
+class NvmeArena {
+public:
+  /// Zeroed, as memory from the system. What the user should know goes to `notes`.
+  /// Errors: no folder given (usage); a folder that is not ours or cannot be written, no space (io, with both numbers).
+  static Result<std::unique_ptr<NvmeArena>> create(const NvmeOptions &options, uint64_t bytes,
+                                                   std::vector<std::string> &notes);
+  ~NvmeArena();
+
+  uint64_t bytes() const { return size; } ///< whole blocks
+  uint64_t allocatedBytes() const;        ///< of the disk
+
+private:
+  friend class NvmeChannel;
+  NvmeArena() = default;
+  Status makeFile(const std::string &folder, std::vector<std::string> &notes);
+  Status takeSpace();
+
+  int fd = -1;
+  uint64_t size = 0;
+  std::string folder;
+  std::vector<uint64_t> hashes; ///< XXH3-64 of each block; empty without checksums
+};
+
+/// One user's way to the arena: a queue's thread has its own. Results are checked here: short transfers are resumed,
+/// interrupted ones repeated, a read that failed is tried once more, checksums compared.
+class NvmeChannel {
+public:
+  /// `regions`: memory that transfers will lie in, pinned if the system lets us. `notes` as NvmeArena::create.
+  static std::unique_ptr<NvmeChannel> open(NvmeArena &arena, const std::vector<IoRegion> &regions,
+                                           std::vector<std::string> &notes);
+  ~NvmeChannel();
+
+  /// Whole blocks between the arena at byte `offset` and block-aligned memory; nothing is allocated.
+  /// Errors: io, naming the tier and the bytes; corrupt for a block that is not what was written.
+  Status read(uint64_t offset, void *memory, uint64_t bytes) { return transfer(false, offset, memory, bytes); }
+  Status write(uint64_t offset, const void *memory, uint64_t bytes) {
+    return transfer(true, offset, const_cast<void *>(memory), bytes);
+  }
+
+  /// Any bytes, through a buffer that is made when first needed.
+  Status readBytes(uint64_t offset, void *memory, uint64_t bytes);
+  Status writeBytes(uint64_t offset, const void *memory, uint64_t bytes);
+
+private:
+  struct Slot {
+    IoRequest request;
+    uint32_t size = 0, moved = 0; ///< of the piece
+    uint32_t failures = 0, stalls = 0;
+    bool isBusy = false;
+  };
+  NvmeChannel(NvmeArena &arena) : arena(arena) {}
+  Status transfer(bool isWrite, uint64_t offset, void *memory, uint64_t bytes);
+  void start(Slot &slot, bool isWrite, uint64_t offset, char *memory, uint32_t bytes);
+  /// Looks at a completion; `finished` when the piece is there.
+  Status advance(Slot &slot, int64_t result, bool &finished);
+  Status checkBlocks(const Slot &slot) const;
+  Error failed(const Slot &slot, const std::string &why) const;
+  char *bounceBuffer();
+
+  NvmeArena &arena;
+  std::unique_ptr<IoEngine> engine;
+  std::vector<Slot> slots;
+  std::vector<IoCompletion> completions;
+  void *bounce = nullptr;
+};
+
+} // namespace zc

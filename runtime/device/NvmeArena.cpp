@@ -1,0 +1,125 @@
+#include "runtime/base/Failpoint.h"
+#include "runtime/device/Nvme.h"
+#include "runtime/io/File.h"
+#include "runtime/plan/Tiers.h"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace zc {
+
+namespace {
+
+int faultOr(const char *site) {
+  std::optional<FaultAction> fault = failpoint(site);
+  return fault && fault->kind == FaultAction::Kind::error ? fault->errnum : 0;
+}
+
+/// The folder is there, is a folder, and nobody else could put files in our way.
+Status checkFolder(const std::string &folder) {
+  struct stat info;
+  if (::stat(folder.c_str(), &info) != 0)
+    return io::errnoError(Code::io, 671, "cannot put the nvme tier into", folder, errno);
+  if (!S_ISDIR(info.st_mode))
+    return io::errnoError(Code::io, 671, "cannot put the nvme tier into", folder, ENOTDIR);
+  bool isOurs = info.st_uid == ::geteuid() || info.st_uid == 0;
+  if (!isOurs || ((info.st_mode & S_IWOTH) != 0 && (info.st_mode & S_ISVTX) == 0))
+    return makeError(Code::io, 672,
+                     "the nvme tier's folder \"" + folder + "\" " +
+                         (isOurs ? "can be written by everybody and is not sticky" : "belongs to somebody else"),
+                     "--nvme-dir", "give a folder of your own");
+  return {};
+}
+
+/// What kind of disk it is, where that matters.
+void describeFolder(const std::string &folder, std::vector<std::string> &notes) {
+  struct statfs info;
+  if (::statfs(folder.c_str(), &info) != 0)
+    return;
+  constexpr long kTmpfs = 0x01021994, kRamfs = 0x858458f6, kNfs = 0x6969;
+  auto type = static_cast<unsigned long>(info.f_type) & 0xffffffff;
+  if (type == kTmpfs || type == kRamfs)
+    notes.push_back("\"" + folder + "\" is in memory (tmpfs): the nvme tier takes memory there, not disk");
+  if (type == kNfs)
+    notes.push_back("\"" + folder + "\" is on the network (NFS): the nvme tier is as fast as that");
+}
+
+} // namespace
+
+Result<std::unique_ptr<NvmeArena>> NvmeArena::create(const NvmeOptions &options, uint64_t bytes,
+                                                     std::vector<std::string> &notes) {
+  if (options.folder.empty())
+    return makeError(Code::usage, 673, "the plan keeps " + std::to_string(bytes) + " bytes per rank on the nvme tier",
+                     {}, "give --nvme-dir DIR, a folder on a fast disk");
+  ZC_RETURN_IF_ERROR(checkFolder(options.folder));
+  describeFolder(options.folder, notes);
+  std::unique_ptr<NvmeArena> arena(new NvmeArena());
+  arena->folder = options.folder;
+  arena->size = toBlocks(bytes);
+  ZC_RETURN_IF_ERROR(arena->makeFile(options.folder, notes));
+  ZC_RETURN_IF_ERROR(arena->takeSpace());
+  if (options.checksums) {
+    static constexpr std::array<char, kBlockBytes> kZeros{};
+    arena->hashes.assign(arena->size / kBlockBytes, XXH3_64bits(kZeros.data(), kZeros.size()));
+  }
+  return arena;
+}
+
+NvmeArena::~NvmeArena() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Status NvmeArena::makeFile(const std::string &folder, std::vector<std::string> &notes) {
+  if (int errnum = faultOr("spill.open"))
+    return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errnum);
+  // Direct I/O, unless the file system has none.
+  for (int direct : {O_DIRECT, 0}) {
+    fd = ::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC | direct, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) { // no nameless files here
+      std::string path = folder + "/zero-run-" + std::to_string(::getpid()) + "-XXXXXX";
+      fd = ::mkostemp(path.data(), O_CLOEXEC | direct);
+      if (fd >= 0 && ::unlink(path.c_str()) != 0)
+        return io::errnoError(Code::io, 675, "cannot unlink", path, errno);
+    }
+    if (fd >= 0) {
+      if (direct == 0)
+        notes.push_back("\"" + folder + "\" has no direct I/O: the nvme tier goes through the page cache");
+      return {};
+    }
+    if (errno != EINVAL)
+      break;
+  }
+  return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errno);
+}
+
+Status NvmeArena::takeSpace() {
+  int errnum = faultOr("spill.fallocate");
+  if (errnum == 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0)
+    errnum = errno;
+  struct statvfs info;
+  uint64_t free = ::fstatvfs(fd, &info) == 0 ? uint64_t(info.f_bavail) * info.f_frsize : 0;
+  if (errnum == EOPNOTSUPP) // a file system that cannot promise; look at what there is
+    errnum = size > free ? ENOSPC : ::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  if (errnum == 0)
+    return {};
+  Error error = io::errnoError(Code::io, 676, "the nvme tier needs " + std::to_string(size) + " bytes in", folder,
+                               errnum);
+  error.note = std::to_string(free) + " bytes are free there";
+  error.help = "give another --nvme-dir, or compile for more ranks";
+  return error;
+}
+
+uint64_t NvmeArena::allocatedBytes() const {
+  struct stat info;
+  return ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
+}
+
+} // namespace zc
