@@ -27,13 +27,15 @@ enum class TrafficClass : uint8_t { none, gather, reduceScatter, allReduce, hop 
 /// "none", "gather", "reduce_scatter", "all_reduce", "hop"; none for anything else.
 TrafficClass trafficClassFromName(std::string_view name);
 
-/// Bytes of one rank so far.
+/// Bytes of one rank so far. A communicator counts the first five, the executor those between tiers.
 struct Traffic {
   uint64_t gather = 0;        ///< buffer bytes
   uint64_t reduceScatter = 0; ///< buffer bytes
   uint64_t allReduce = 0;     ///< buffer bytes
   uint64_t interNode = 0;     ///< bytes as sent to ranks of other nodes
   uint64_t intraNode = 0;     ///< bytes as sent to ranks of the same node
+  uint64_t h2d = 0, d2h = 0;  ///< bytes from tier to tier, without what rounds up to blocks
+  uint64_t nvmeRead = 0, nvmeWrite = 0;
 };
 
 // Below, "member" counts the ranks of the group along `axis`, of which there are m.
@@ -47,10 +49,10 @@ struct AllGatherOptions {
   Axis axis = Axis::all;
 };
 
-/// On member q: s[i] = (sum over members p, in order, of input_p[q*elements + i]) * scale, rounded to the output's type;
-/// output[i] = s[i], or output[i] + s[i], rounded again, if `accumulate`. f32 and bf16 inputs are summed in fp32; f64 in
-/// f64; i64 exactly (scale must be 1). The output has the input's type, or f32 for a bf16 input. In place: output is the
-/// member's own part of input.
+/// On member q: s[i] = (sum over members p, in order, of input_p[q*elements + i]) * scale, rounded to the output's
+/// type; output[i] = s[i], or output[i] + s[i], rounded again, if `accumulate`. f32 and bf16 inputs are summed in fp32;
+/// f64 in f64; i64 exactly (scale must be 1). The output has the input's type, or f32 for a bf16 input. In place:
+/// output is the member's own part of input.
 struct ReduceScatterOptions {
   const void *input = nullptr;
   void *output = nullptr;

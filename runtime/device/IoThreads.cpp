@@ -57,9 +57,8 @@ private:
         return;
       IoRequest request = requests[taken++ % requests.size()];
       guard.unlock();
-      ssize_t moved = request.isWrite
-                          ? ::pwrite(fd, request.memory, request.bytes, static_cast<off_t>(request.offset))
-                          : ::pread(fd, request.memory, request.bytes, static_cast<off_t>(request.offset));
+      ssize_t moved = request.isWrite ? ::pwrite(fd, request.memory, request.bytes, static_cast<off_t>(request.offset))
+                                      : ::pread(fd, request.memory, request.bytes, static_cast<off_t>(request.offset));
       int result = moved < 0 ? -errno : static_cast<int>(moved);
       guard.lock();
       finished[done++ % finished.size()] = {request.tag, result};
@@ -79,8 +78,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<IoEngine> makeThreadEngine(int fd, unsigned depth) {
-  return std::make_unique<ThreadEngine>(fd, depth);
-}
+std::unique_ptr<IoEngine> makeThreadEngine(int fd, unsigned depth) { return std::make_unique<ThreadEngine>(fd, depth); }
 
 } // namespace zc

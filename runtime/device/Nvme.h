@@ -27,8 +27,10 @@ struct NvmeOptions {
 
 class NvmeArena {
 public:
+  /// What can be said before anything is made. Errors: no folder given (usage); one that is missing or not ours (io).
+  static Status check(const NvmeOptions &options, uint64_t bytes);
   /// Zeroed, as memory from the system. What the user should know goes to `notes`.
-  /// Errors: no folder given (usage); a folder that is not ours or cannot be written, no space (io, with both numbers).
+  /// Errors: those of check; a folder that cannot be written, no space (io, with both numbers).
   static Result<std::unique_ptr<NvmeArena>> create(const NvmeOptions &options, uint64_t bytes,
                                                    std::vector<std::string> &notes);
   ~NvmeArena();

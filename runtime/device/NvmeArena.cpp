@@ -53,12 +53,16 @@ void describeFolder(const std::string &folder, std::vector<std::string> &notes) 
 
 } // namespace
 
-Result<std::unique_ptr<NvmeArena>> NvmeArena::create(const NvmeOptions &options, uint64_t bytes,
-                                                     std::vector<std::string> &notes) {
+Status NvmeArena::check(const NvmeOptions &options, uint64_t bytes) {
   if (options.folder.empty())
     return makeError(Code::usage, 673, "the plan keeps " + std::to_string(bytes) + " bytes per rank on the nvme tier",
                      {}, "give --nvme-dir DIR, a folder on a fast disk");
-  ZC_RETURN_IF_ERROR(checkFolder(options.folder));
+  return checkFolder(options.folder);
+}
+
+Result<std::unique_ptr<NvmeArena>> NvmeArena::create(const NvmeOptions &options, uint64_t bytes,
+                                                     std::vector<std::string> &notes) {
+  ZC_RETURN_IF_ERROR(check(options, bytes));
   describeFolder(options.folder, notes);
   std::unique_ptr<NvmeArena> arena(new NvmeArena());
   arena->folder = options.folder;
@@ -110,8 +114,8 @@ Status NvmeArena::takeSpace() {
     errnum = size > free ? ENOSPC : ::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
   if (errnum == 0)
     return {};
-  Error error = io::errnoError(Code::io, 676, "the nvme tier needs " + std::to_string(size) + " bytes in", folder,
-                               errnum);
+  Error error =
+      io::errnoError(Code::io, 676, "the nvme tier needs " + std::to_string(size) + " bytes in", folder, errnum);
   error.note = std::to_string(free) + " bytes are free there";
   error.help = "give another --nvme-dir, or compile for more ranks";
   return error;

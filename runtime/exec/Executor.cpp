@@ -58,28 +58,31 @@ public:
     return prepared.prepare(options, communicator, registry, loader);
   }
 
-  void *slice(uint32_t slice) override { return prepared.slice(slice); }
+  Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) override {
+    return prepared.memory.read(slice, offset, to, bytes);
+  }
+  Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) override {
+    return prepared.memory.write(slice, offset, from, bytes);
+  }
   const planpb::Plan &plan() const override { return prepared.plan; }
   int rank() const override { return communicator.rank(); }
   double loss() const override {
-    double sum = *static_cast<const double *>(prepared.slice(plan().metrics().loss_slice()));
+    double sum = *static_cast<const double *>(prepared.memory.operand(plan().metrics().loss_slice(), 0));
     return sum / (static_cast<double>(plan().world_size()) * plan().accumulation());
   }
   std::optional<double> gradNorm() const override {
     int32_t slice = plan().metrics().grad_norm_slice();
     if (slice < 0)
       return std::nullopt;
-    return *static_cast<const float *>(prepared.slice(static_cast<uint32_t>(slice)));
+    return *static_cast<const float *>(prepared.memory.operand(static_cast<uint32_t>(slice), 0));
   }
-  std::vector<ArenaUse> arenas() const override {
-    std::vector<ArenaUse> uses;
-    for (int i = 0; i < plan().arenas_size(); ++i) {
-      const Arena &arena = prepared.arenas[static_cast<size_t>(i)];
-      uses.push_back({plan().arenas(i).tier(), plan().arenas(i).bytes(), arena.bytes(), arena.residentBytes()});
-    }
-    return uses;
+  std::vector<ArenaUse> arenas() const override { return prepared.memory.uses(); }
+  Traffic traffic() const override {
+    Traffic traffic = communicator.traffic();
+    prepared.memory.addTraffic(traffic);
+    return traffic;
   }
-  const Traffic &traffic() const override { return communicator.traffic(); }
+  const std::vector<std::string> &notes() const override { return prepared.memory.notes; }
   std::vector<TraceEvent> takeTrace() override {
     std::vector<TraceEvent> events;
     for (TraceRing &ring : rings)

@@ -9,6 +9,8 @@
 
 #include "kernels/Kernel.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/device/Link.h"
+#include "runtime/device/Nvme.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/plan/plan.pb.h"
 
@@ -38,6 +40,8 @@ struct ExecutorOptions {
   int threads = 1;              ///< OpenMP threads of this rank's kernels
   std::optional<uint64_t> seed; ///< of dropout and random; Plan.seed if absent
   size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
+  NvmeOptions nvme;             ///< where the NVMe tier goes, when the plan has one
+  LinkRates links{};            ///< to slow down transfers
 };
 
 /// What one arena was planned to take and takes.
@@ -45,7 +49,7 @@ struct ArenaUse {
   planpb::Tier tier = planpb::DEVICE;
   uint64_t planned = 0;  ///< bytes
   uint64_t mapped = 0;   ///< bytes, planned rounded up to pages
-  uint64_t resident = 0; ///< bytes of pages touched so far
+  uint64_t resident = 0; ///< bytes of pages touched so far; on NVMe, of disk
 };
 
 class RankExecutor {
@@ -57,8 +61,10 @@ public:
   /// failed first on this rank; it names the node) the communicator is aborted and the executor can only be destroyed.
   virtual Status runStep(const StepContext &context) = 0;
 
-  /// First byte of a slice on this rank; valid between steps. `slice` < Plan.slices.
-  virtual void *slice(uint32_t slice) = 0;
+  /// Bytes [offset, offset + bytes) of a slice, on whatever tier, to or from memory; between steps. `slice` <
+  /// Plan.slices, the range lies inside it. Errors: io and corrupt, of the NVMe tier only.
+  virtual Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) = 0;
+  virtual Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) = 0;
   virtual const planpb::Plan &plan() const = 0;
   virtual int rank() const = 0;
 
@@ -68,14 +74,17 @@ public:
   virtual std::optional<double> gradNorm() const = 0;
 
   virtual std::vector<ArenaUse> arenas() const = 0;
-  virtual const Traffic &traffic() const = 0;
+  virtual Traffic traffic() const = 0;
+  /// What the user should know about how this rank was prepared; a line each.
+  virtual const std::vector<std::string> &notes() const = 0;
   /// Events recorded since the last call, oldest first; call between steps.
   virtual std::vector<TraceEvent> takeTrace() = 0;
 };
 
 /// `plan` must have passed verifyPlan and, like the other references, outlive the executor.
 /// Errors: another world size than the communicator's (mismatch), unknown kernel (corrupt), operands or attributes a
-/// kernel refuses, memory that cannot be mapped (budget), a tier this build does not run (unsupported).
+/// kernel refuses, memory that cannot be mapped (budget), an NVMe tier without a folder (usage) or that its disk does
+/// not take (io).
 Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, const ExecutorOptions &options,
                                                   Communicator &communicator, const KernelRegistry &registry,
                                                   InputLoader &loader);

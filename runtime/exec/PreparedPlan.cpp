@@ -44,14 +44,7 @@ Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &commu
                      "plan is for " + std::to_string(plan.world_size()) + " ranks, this job has " +
                          std::to_string(communicator.worldSize()),
                      {}, "compile with --world-size " + std::to_string(communicator.worldSize()));
-  for (const planpb::Arena &arena : plan.arenas()) {
-    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
-      return makeError(Code::unsupported, 652, "plan uses the NVMe tier, which this program does not run");
-    Result<Arena> mapped = Arena::map(arena.bytes());
-    if (!mapped)
-      return mapped.error();
-    arenas.push_back(std::move(*mapped));
-  }
+  ZC_RETURN_IF_ERROR(memory.map(options));
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, options, communicator, registry, loader));
   return {};
@@ -73,6 +66,17 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions 
   return spec;
 }
 
+Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec, Communicator &communicator,
+                                                         const KernelRegistry &registry, InputLoader &loader) {
+  if (std::unique_ptr<Kernel> copy = memory.makeCopy(spec))
+    return copy;
+  if (std::unique_ptr<Kernel> special = makeSpecialKernel(spec, communicator, loader))
+    return spec.name == "load_input" ? std::move(special) : memory.slowDown(std::move(special), communicator);
+  if (!registry.contains(spec.name))
+    return makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\"");
+  return registry.prepare(spec);
+}
+
 Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
                                     const KernelRegistry &registry, InputLoader &loader) {
   const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
@@ -88,38 +92,26 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
   for (int i = 0; i < source.steps_size(); ++i) {
     const planpb::Step &step = source.steps(i);
     KernelSpec spec = specOf(step, options, communicator);
-    std::unique_ptr<Kernel> kernel = makeSpecialKernel(spec, communicator, loader);
-    if (!kernel) {
-      if (!registry.contains(spec.name))
-        return locate(makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\""), plan, section,
-                      static_cast<uint32_t>(i));
-      Result<std::unique_ptr<Kernel>> prepared = registry.prepare(spec);
-      if (!prepared)
-        return locate(prepared.error(), plan, section, static_cast<uint32_t>(i));
-      kernel = std::move(*prepared);
-    }
+    Result<std::unique_ptr<Kernel>> kernel = makeKernel(spec, communicator, registry, loader);
+    if (!kernel)
+      return locate(kernel.error(), plan, section, static_cast<uint32_t>(i));
     PreparedStep out;
-    out.kernel = kernel.get();
+    out.kernel = kernel->get();
     out.operands = operandPool[section].data() + operandPool[section].size();
     out.waits = waitPool[section].data() + waitPool[section].size();
     out.numWaits = static_cast<uint32_t>(step.waits_size());
     out.index = static_cast<uint32_t>(i);
     for (const planpb::Operand &operand : step.operands())
-      operandPool[section].push_back(static_cast<char *>(slice(operand.slice())) + operand.offset() +
-                                     static_cast<uint64_t>(communicator.rank()) * operand.rank_stride());
+      operandPool[section].push_back(memory.operand(
+          operand.slice(), operand.offset() + static_cast<uint64_t>(communicator.rank()) * operand.rank_stride()));
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(
           {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});
-    kernels.push_back(std::move(kernel));
+    kernels.push_back(std::move(*kernel));
     steps[section].push_back(out);
     queues[section][step.queue()].push_back(&steps[section].back());
   }
   return {};
-}
-
-void *PreparedPlan::slice(uint32_t index) const {
-  const planpb::Slice &slice = plan.slices(static_cast<int>(index));
-  return arenas[slice.arena()].data() + slice.offset();
 }
 
 uint64_t PreparedPlan::stepsPerIteration(unsigned queue) const {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/Kernel.h"
-#include "runtime/device/Arena.h"
 #include "runtime/exec/Executor.h"
+#include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Hazards.h"
 
 #include <array>
@@ -27,7 +27,7 @@ struct PreparedStep {
 /// Memory and kernels of one rank. Everything it points to lies in it; not movable.
 class PreparedPlan {
 public:
-  PreparedPlan(const planpb::Plan &plan) : plan(plan) {}
+  PreparedPlan(const planpb::Plan &plan) : plan(plan), memory(plan) {}
   PreparedPlan(const PreparedPlan &) = delete;
   PreparedPlan &operator=(const PreparedPlan &) = delete;
 
@@ -35,7 +35,6 @@ public:
   Status prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
                  InputLoader &loader);
 
-  void *slice(uint32_t index) const;
   /// The count the timeline of a wait's queue must have reached before execution `index` of `section` may go on; 0 if
   /// it is for something that never ran.
   uint64_t target(const PreparedWait &wait, uint32_t section, int64_t index) const;
@@ -43,11 +42,13 @@ public:
   uint64_t stepsPerIteration(unsigned queue) const;
 
   const planpb::Plan &plan;
-  std::vector<Arena> arenas;
+  TierMemory memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
 
 private:
+  Result<std::unique_ptr<Kernel>> makeKernel(const KernelSpec &spec, Communicator &communicator,
+                                             const KernelRegistry &registry, InputLoader &loader);
   Status prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
                         const KernelRegistry &registry, InputLoader &loader);
   KernelSpec specOf(const planpb::Step &step, const ExecutorOptions &options, Communicator &communicator) const;

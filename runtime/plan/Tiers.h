@@ -34,9 +34,7 @@ inline planpb::Tier tierOf(const planpb::Plan &plan, uint32_t slice) {
 }
 
 /// Steps of these queues move whole blocks: what they touch rounds up to kBlockBytes.
-constexpr bool movesBlocks(planpb::Queue queue) {
-  return queue == planpb::NVME_READ || queue == planpb::NVME_WRITE;
-}
+constexpr bool movesBlocks(planpb::Queue queue) { return queue == planpb::NVME_READ || queue == planpb::NVME_WRITE; }
 
 /// A step that moves bytes from one tier to the next. Kernels are named like their queues.
 struct TierCopy {

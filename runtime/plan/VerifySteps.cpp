@@ -125,10 +125,8 @@ private:
 const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
     {"all_gather", &StepVerifier::verifyAllGather}, {"reduce_scatter", &StepVerifier::verifyReduceScatter},
     {"all_reduce", &StepVerifier::verifyAllReduce}, {"all_to_all", &StepVerifier::verifyAllToAll},
-    {"load_input", &StepVerifier::verifyLoadInput},
-    {"h2d", &StepVerifier::verifyTierCopy},
-    {"d2h", &StepVerifier::verifyTierCopy},
-    {"nvme_read", &StepVerifier::verifyTierCopy},
+    {"load_input", &StepVerifier::verifyLoadInput}, {"h2d", &StepVerifier::verifyTierCopy},
+    {"d2h", &StepVerifier::verifyTierCopy},         {"nvme_read", &StepVerifier::verifyTierCopy},
     {"nvme_write", &StepVerifier::verifyTierCopy},
 };
 
@@ -209,8 +207,8 @@ Status StepVerifier::verifyTiers(const planpb::Step &step) {
   }
   // tier_c2
   const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
-  bool isCopyQueue = step.queue() != planpb::COMPUTE && step.queue() != planpb::COMM &&
-                     step.queue() != planpb::HOST_COMPUTE;
+  bool isCopyQueue =
+      step.queue() != planpb::COMPUTE && step.queue() != planpb::COMM && step.queue() != planpb::HOST_COMPUTE;
   bool isInput = step.queue() == planpb::H2D && kernel == "load_input";
   if (isCopyQueue && !isInput && !findTierCopy(kernel))
     return fail(543, "tier_c2", "is on a queue that only copies between tiers");

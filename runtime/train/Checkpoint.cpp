@@ -14,7 +14,7 @@ namespace zc::train {
 
 namespace fs = std::filesystem;
 
-/// Bytes that pass through a broadcast at a time.
+/// Bytes that pass through memory at a time, whatever the tier they are on.
 static constexpr int64_t kChunk = 1 << 20;
 
 /// By name, so that runs whose plans lay parameters out differently write the same file.
@@ -51,20 +51,17 @@ static Status saveWeights(RankExecutor &executor, Communicator &communicator, co
   for (const planpb::Parameter *parameter : parameters) {
     Store store = exactStore(plan, *parameter);
     int64_t size = sizeOf(store.type);
-    auto *base = static_cast<const char *>(executor.slice(store.slice));
     for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
       Piece piece = pieceOf(plan, *parameter, store, owner);
       for (int64_t done = 0; done < piece.count * size; done += kChunk) {
         int64_t now = std::min(kChunk, piece.count * size - done);
-        const char *from = base + piece.at * size + done;
-        if (store.sharded && owner != 0) {
-          if (communicator.rank() == owner)
-            std::memcpy(chunk.data(), from, size_t(now));
+        if (communicator.rank() == owner)
+          ZC_RETURN_IF_ERROR(
+              executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now)));
+        if (store.sharded && owner != 0)
           ZC_RETURN_IF_ERROR(communicator.broadcast({chunk.data(), uint64_t(now), owner}));
-          from = chunk.data();
-        }
         if (writes)
-          ZC_RETURN_IF_ERROR(writer->append(from, now));
+          ZC_RETURN_IF_ERROR(writer->append(chunk.data(), now));
       }
     }
   }
@@ -112,8 +109,13 @@ static Result<Manifest::File> saveOwn(RankExecutor &executor, const std::string 
   auto writer = io::SafetensorsWriter::create(path, std::move(tensors), {});
   if (!writer)
     return writer.error();
+  std::vector<char> chunk(size_t(kChunk), char(0));
   for (const Own &each : own)
-    ZC_RETURN_IF_ERROR(writer->append(executor.slice(each.slice), each.type.numBytes()));
+    for (int64_t done = 0; done < each.type.numBytes(); done += kChunk) {
+      int64_t now = std::min(kChunk, each.type.numBytes() - done);
+      ZC_RETURN_IF_ERROR(executor.readSlice(each.slice, uint64_t(done), chunk.data(), uint64_t(now)));
+      ZC_RETURN_IF_ERROR(writer->append(chunk.data(), now));
+    }
   ZC_RETURN_IF_ERROR(writer->commit());
   auto file = io::File::open(path);
   if (!file)
@@ -189,6 +191,7 @@ Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest) {
   if (!values)
     return values.error();
   ZC_RETURN_IF_ERROR(loadWeights(executor, *values));
+  std::vector<char> chunk(size_t(kChunk), char(0));
   for (int rank : {0, executor.rank()}) {
     auto file = io::SafetensorsFile::open(manifest.folder + "/" + rankFile(rank));
     if (!file)
@@ -198,7 +201,11 @@ Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest) {
       if (!entry || !(entry->type == own.type))
         return makeError(Code::corrupt, 915, "\"" + own.name + "\" is missing or of another shape",
                          file->file().path());
-      ZC_RETURN_IF_ERROR(file->file().readAt(executor.slice(own.slice), entry->bytes, entry->offset));
+      for (int64_t done = 0; done < entry->bytes; done += kChunk) {
+        int64_t now = std::min(kChunk, entry->bytes - done);
+        ZC_RETURN_IF_ERROR(file->file().readAt(chunk.data(), now, entry->offset + done));
+        ZC_RETURN_IF_ERROR(executor.writeSlice(own.slice, uint64_t(done), chunk.data(), uint64_t(now)));
+      }
     }
   }
   return Status::success();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/data/InputSource.h"
+#include "runtime/exec/Executor.h"
 
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,8 @@ struct RunOptions {
   std::string weights;      ///< safetensors; empty: the model's
   std::string device = "cpu";
   int threads = 0;       ///< per rank; 0: cores / world size
+  NvmeOptions nvme;      ///< where the NVMe tier goes
+  LinkRates links{};     ///< to slow down transfers between tiers (ZERO_LINK)
   int64_t traceFrom = 0; ///< steps from 1, inclusive; 0: no trace
   int64_t traceTo = 0;
 };

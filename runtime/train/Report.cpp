@@ -33,7 +33,11 @@ std::string toJson(const RunReport &report) {
                     {"reduce_scatter", traffic.reduceScatter},
                     {"all_reduce", traffic.allReduce},
                     {"inter_node", traffic.interNode},
-                    {"intra_node", traffic.intraNode}};
+                    {"intra_node", traffic.intraNode},
+                    {"h2d", traffic.h2d},
+                    {"d2h", traffic.d2h},
+                    {"nvme_read", traffic.nvmeRead},
+                    {"nvme_write", traffic.nvmeWrite}};
   if (report.steadyAllocations)
     all["steady_allocations"] = *report.steadyAllocations;
   all["out"] = report.out;

@@ -72,6 +72,9 @@ Status Run::prepareData() {
     return makeError(options.device == "cuda" ? Code::unsupported : Code::usage, 940,
                      "device \"" + options.device + "\" is not in this build", "--device", "one of cpu, sync");
   device = *kind;
+  for (const planpb::Arena &arena : plan.arenas())
+    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
+      ZC_RETURN_IF_ERROR(NvmeArena::check(options.nvme, arena.bytes()));
   data::DataOptions dataOptions = options.data;
   seed = options.seed.value_or(plan.seed());
   dataOptions.seed = seed;
@@ -177,10 +180,15 @@ Status Rank::main() {
   options.threads = run.summary.threads;
   options.seed = run.seed;
   options.traceCapacity = run.trace.capacity(run.plan, run.options);
+  options.nvme = run.options.nvme;
+  options.links = run.options.links;
   auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
+  if (leads())
+    for (const std::string &note : executor->notes())
+      run.observer.note(note);
   ZC_RETURN_IF_ERROR(run.resumed ? restoreCheckpoint(*executor, *run.resumed) : loadWeights(*executor, *run.values));
   ZC_RETURN_IF_ERROR(communicator.barrier());
   if (leads())
@@ -195,6 +203,10 @@ static void addDifference(Traffic &sum, const Traffic &before, const Traffic &af
   sum.allReduce += after.allReduce - before.allReduce;
   sum.interNode += after.interNode - before.interNode;
   sum.intraNode += after.intraNode - before.intraNode;
+  sum.h2d += after.h2d - before.h2d;
+  sum.d2h += after.d2h - before.d2h;
+  sum.nvmeRead += after.nvmeRead - before.nvmeRead;
+  sum.nvmeWrite += after.nvmeWrite - before.nvmeWrite;
 }
 
 Status Rank::step(int64_t step) {

@@ -189,25 +189,37 @@ Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as
   return Status::success();
 }
 
-static void clear(RankExecutor &executor, int32_t slice) {
-  if (slice >= 0)
-    std::memset(executor.slice(uint32_t(slice)), 0, size_t(executor.plan().slices(slice).bytes()));
+/// Bytes that pass through memory at a time on their way to a slice.
+static constexpr int64_t kChunk = 1 << 20;
+
+static Status clear(RankExecutor &executor, int32_t slice, const std::vector<char> &zeros) {
+  if (slice < 0)
+    return Status::success();
+  int64_t bytes = int64_t(executor.plan().slices(slice).bytes());
+  for (int64_t done = 0; done < bytes; done += kChunk)
+    ZC_RETURN_IF_ERROR(
+        executor.writeSlice(uint32_t(slice), uint64_t(done), zeros.data(), uint64_t(std::min(kChunk, bytes - done))));
+  return Status::success();
 }
 
 Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   const planpb::Plan &plan = executor.plan();
+  std::vector<char> chunk(size_t(kChunk), char(0));
   for (const planpb::Bucket &bucket : plan.buckets())
     for (int32_t slice :
          {bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
-      clear(executor, slice);
+      ZC_RETURN_IF_ERROR(clear(executor, slice, chunk));
   for (int i = 0; i < plan.parameters_size(); ++i) {
     const planpb::Parameter &parameter = plan.parameters(i);
     for (const Store &store : storesOf(plan, parameter)) {
       Piece piece = pieceOf(plan, parameter, store, executor.rank());
-      auto *base = static_cast<char *>(executor.slice(store.slice));
-      Status status = values.read(i, piece.first, piece.count, store.type, base + piece.at * sizeOf(store.type));
-      if (!status.ok())
-        return status;
+      int64_t size = sizeOf(store.type), step = kChunk / size;
+      for (int64_t done = 0; done < piece.count; done += step) {
+        int64_t now = std::min(step, piece.count - done);
+        ZC_RETURN_IF_ERROR(values.read(i, piece.first + done, now, store.type, chunk.data()));
+        ZC_RETURN_IF_ERROR(
+            executor.writeSlice(store.slice, uint64_t((piece.at + done) * size), chunk.data(), uint64_t(now * size)));
+      }
     }
   }
   return Status::success();

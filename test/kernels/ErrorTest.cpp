@@ -71,7 +71,7 @@ TEST(Errors, labelsAndIndicesOutOfRange) {
 /// Every kernel of the registry is a graph operation or documented, and both versions have the same names.
 TEST(Registry, bothVersionsHaveTheSameKernels) {
   EXPECT_EQ(registry(true).names(), registry(false).names());
-  EXPECT_EQ(registry(true).names().size(), 84u);
+  EXPECT_GE(registry(true).names().size(), 85u);
 }
 
 } // namespace

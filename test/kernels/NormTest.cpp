@@ -72,5 +72,31 @@ TEST(Norm, finishClipsAsTorch) {
   }
 }
 
+TEST(AccumulateGradient, addsInItsTypeAndRestarts) {
+  for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+    Value part({type, {2}}), sum({type, {2}});
+    part.set(0, 1), part.set(1, 3);
+    sum.set(0, 256), sum.set(1, -3);
+    // 257 is between two bf16 numbers and goes to the even one.
+    Call call{"accumulate_gradient", {part}, {sum}, {}, 1, {1, 0, 0}};
+    expectOutputs(call, {{type == DType::bf16 ? 256.0 : 257.0, 0}});
+    call.attributes = {{"restart", int64_t(1)}};
+    expectOutputs(call, {{1, 3}});
+    call.context.micro = 1;
+    expectOutputs(call, {{type == DType::bf16 ? 256.0 : 257.0, 0}});
+  }
+}
+
+TEST(AccumulateGradient, fastIsPlain) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t n : {1, 63, 64 * 300 + 5}) {
+      TensorType shape{type, {n}};
+      Call call{"accumulate_gradient", {uniform(shape, 1, -1, 1)}, {uniform(shape, 2, -1, 1)}, {}, 2, {1, 1, 0}};
+      auto plain = run(call, true), fast = run(call, false);
+      ASSERT_TRUE(plain.ok() && fast.ok());
+      EXPECT_TRUE((*plain)[0] == (*fast)[0]) << n;
+    }
+}
+
 } // namespace
 } // namespace zc::test

@@ -24,9 +24,11 @@ StepContext contextOf(int64_t step) { return {step, 0, 0.01}; }
 std::string persistentBytes(RankExecutor &executor) {
   std::string bytes;
   for (int i = 0; i < executor.plan().slices_size(); ++i)
-    if (executor.plan().slices(i).persistent())
-      bytes.append(static_cast<const char *>(executor.slice(static_cast<uint32_t>(i))),
-                   executor.plan().slices(i).bytes());
+    if (executor.plan().slices(i).persistent()) {
+      std::string slice(executor.plan().slices(i).bytes(), '\0');
+      EXPECT_TRUE(executor.readSlice(static_cast<uint32_t>(i), 0, slice.data(), slice.size()).ok());
+      bytes += slice;
+    }
   return bytes;
 }
 
@@ -40,6 +42,7 @@ Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outco
                   test::TestLoader loader(communicator.rank());
                   ExecutorOptions options;
                   options.device = device;
+                  options.nvme.folder = testing::TempDir();
                   auto executor = prepareRank(plan, options, communicator, registry, loader);
                   if (!executor)
                     return executor.error();
@@ -152,7 +155,7 @@ TEST(Executor, TheFirstFailureIsReportedWithItsNode) {
   for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
     test::PlanBuilder b(3, 2);
     b.plan = test::tinyPlanWithoutWaits(3, 2);
-    b.integer(b.step(0, planpb::HOST_COMPUTE, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "rank", 1);
+    b.integer(b.step(0, planpb::COMPUTE, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "rank", 1);
     expectOk(addWaits(b.plan));
     Outcome outcome;
     Status status = runPlan(b.plan, device, 5, outcome);
@@ -168,7 +171,7 @@ TEST(Executor, WhatAKernelThrowsIsAnError) {
   for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
     test::PlanBuilder b(2, 1);
     b.plan = test::tinyPlanWithoutWaits(2, 1);
-    b.integer(b.step(1, planpb::D2H, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "throw", 1);
+    b.integer(b.step(1, planpb::COMM, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "throw", 1);
     expectOk(addWaits(b.plan));
     Outcome outcome;
     Status status = runPlan(b.plan, device, 5, outcome);

@@ -1,9 +1,12 @@
 #include "test/runtime/TestPlan.h"
 
+#include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <stdexcept>
 
@@ -37,14 +40,24 @@ uint32_t PlanBuilder::type(planpb::Type type, std::vector<int64_t> dims) {
   return static_cast<uint32_t>(plan.types_size() - 1);
 }
 
-uint32_t PlanBuilder::slice(const std::string &name, uint64_t bytes, bool persistent, int64_t at) {
-  planpb::Arena &arena = *plan.mutable_arenas(0);
+uint32_t PlanBuilder::arena(planpb::Tier tier) {
+  for (int i = 0; i < plan.arenas_size(); ++i)
+    if (plan.arenas(i).tier() == tier)
+      return static_cast<uint32_t>(i);
+  plan.add_arenas()->set_tier(tier);
+  return static_cast<uint32_t>(plan.arenas_size() - 1);
+}
+
+uint32_t PlanBuilder::slice(const std::string &name, uint64_t bytes, bool persistent, int64_t at, planpb::Tier tier) {
+  uint64_t alignment = sliceAlignment(tier);
   planpb::Slice &slice = *plan.add_slices();
+  slice.set_arena(arena(tier));
+  planpb::Arena &arena = *plan.mutable_arenas(static_cast<int>(slice.arena()));
   slice.set_name(name);
-  slice.set_offset(at >= 0 ? static_cast<uint64_t>(at) : (arena.bytes() + 255) / 256 * 256);
+  slice.set_offset(at >= 0 ? static_cast<uint64_t>(at) : (arena.bytes() + alignment - 1) / alignment * alignment);
   slice.set_bytes(bytes);
   slice.set_persistent(persistent);
-  arena.set_bytes(std::max(arena.bytes(), slice.offset() + bytes));
+  arena.set_bytes(std::max(arena.bytes(), slice.offset() + reservedBytes(tier, bytes)));
   return static_cast<uint32_t>(plan.slices_size() - 1);
 }
 
@@ -144,45 +157,94 @@ planpb::Plan tinyPlan(uint32_t worldSize, uint32_t accumulation) {
   return status.ok() ? plan : planpb::Plan();
 }
 
-planpb::Plan randomPlan(uint32_t seed, int steps, uint32_t accumulation) {
-  std::mt19937 random(seed);
-  auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
-  PlanBuilder b(1, accumulation);
-  uint32_t type = b.type(planpb::U8, {256});
-  b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 8, true));
-  std::vector<uint32_t> persistent, live;
-  for (int i = 0; i < 4; ++i)
-    persistent.push_back(b.slice("kept", 256, true));
-  uint64_t pool = (b.plan.arenas(0).bytes() + 255) / 256 * 256;
-  for (uint32_t section : {0u, 1u}) {
-    live.clear(); // what an earlier section wrote may be gone
-    for (int i = 0; i < steps; ++i) {
-      auto source = [&] { return !live.empty() && below(3) > 0 ? live[below(live.size())] : persistent[below(4)]; };
-      uint32_t in1 = source(), in2 = source(), out = 0;
-      bool inPlace = below(4) == 0;
-      if (inPlace) {
-        do
-          out = source();
-        while (out == in1 || out == in2);
-      } else { // a fresh slice over one of eight places; whoever had it is dead
-        uint64_t at = pool + below(8) * 256;
-        auto uses = [&](uint32_t slice) { return b.plan.slices(static_cast<int>(slice)).offset() == at; };
-        if (uses(in1) || uses(in2))
-          continue;
-        live.erase(std::remove_if(live.begin(), live.end(), uses), live.end());
-        out = b.slice("t" + std::to_string(i), 256, false, static_cast<int64_t>(at));
-        live.push_back(out);
-      }
-      planpb::Step &step = b.step(section, static_cast<planpb::Queue>(below(7)), "mix", in1 == in2 ? 1 : 2, {});
-      if (!inPlace)
-        b.integer(step, "fresh", 1);
-      *step.add_operands() = b.operand(in1, type, planpb::READ);
-      if (in1 != in2)
-        *step.add_operands() = b.operand(in2, type, planpb::READ);
-      *step.add_operands() = b.operand(out, type, inPlace ? planpb::READ_WRITE : planpb::WRITE);
+namespace {
+
+/// Builds randomPlan.
+class RandomPlan {
+public:
+  RandomPlan(uint32_t seed, uint32_t accumulation) : random(seed), b(1, accumulation) {
+    type = b.type(planpb::U8, {256});
+    b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 8, true));
+    for (planpb::Tier tier : {planpb::DEVICE, planpb::HOST, planpb::NVME}) {
+      for (int i = 0; i < 4; ++i)
+        pools[tier].kept.push_back(b.slice("kept", 256, true, -1, tier));
+      uint64_t alignment = sliceAlignment(tier), end = b.plan.arenas(static_cast<int>(b.arena(tier))).bytes();
+      pools[tier].begin = (end + alignment - 1) / alignment * alignment;
     }
   }
-  return b.plan;
+  void section(uint32_t index, int steps) {
+    for (Pool &pool : pools)
+      pool.live.clear(); // what an earlier section wrote may be gone
+    for (int i = 0; i < steps; ++i)
+      step(index, static_cast<planpb::Queue>(below(kNumQueues)));
+  }
+  planpb::Plan take() { return std::move(b.plan); }
+
+private:
+  struct Pool {
+    std::vector<uint32_t> kept, live;
+    uint64_t begin = 0; // of eight places that transient slices share
+  };
+
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random() % n); }
+  /// A tier that the queue reads from or, for the queues between tiers, the one or the other.
+  planpb::Tier tier(planpb::Queue queue, bool writes) {
+    for (const TierCopy &copy : kTierCopies)
+      if (copy.queue == queue)
+        return writes ? copy.to : copy.from;
+    bool host = queue == planpb::HOST_COMPUTE || (queue == planpb::COMM && below(2) == 0);
+    return host ? planpb::HOST : planpb::DEVICE;
+  }
+  uint32_t source(const Pool &pool) {
+    return !pool.live.empty() && below(3) > 0 ? pool.live[below(static_cast<uint32_t>(pool.live.size()))]
+                                              : pool.kept[below(4)];
+  }
+
+  void step(uint32_t section, planpb::Queue queue) {
+    bool isCopy = queue >= planpb::H2D && queue <= planpb::NVME_WRITE;
+    uint32_t in1 = source(pools[tier(queue, false)]), in2 = isCopy ? in1 : source(pools[tier(queue, false)]), out = 0;
+    planpb::Tier target = tier(queue, true);
+    Pool &pool = pools[target];
+    bool isKept = below(4) == 0;
+    if (isKept) {
+      do
+        out = source(pool);
+      while (out == in1 || out == in2);
+    } else { // a fresh slice over one of eight places; whoever had it is dead
+      uint64_t at = pool.begin + below(8) * sliceAlignment(target);
+      auto uses = [&](uint32_t slice) {
+        const planpb::Slice &other = b.plan.slices(static_cast<int>(slice));
+        return other.offset() == at && other.arena() == b.arena(target);
+      };
+      if (uses(in1) || uses(in2))
+        return;
+      pool.live.erase(std::remove_if(pool.live.begin(), pool.live.end(), uses), pool.live.end());
+      out = b.slice("t", 256, false, static_cast<int64_t>(at), target);
+      pool.live.push_back(out);
+    }
+    std::string kernel = isCopy ? std::string(kTierCopies[queue - planpb::H2D].kernel) : "mix";
+    planpb::Step &step = b.step(section, queue, kernel, in1 == in2 ? 1 : 2, {});
+    if (!isKept && !isCopy)
+      b.integer(step, "fresh", 1);
+    *step.add_operands() = b.operand(in1, type, planpb::READ);
+    if (in1 != in2)
+      *step.add_operands() = b.operand(in2, type, planpb::READ);
+    *step.add_operands() = b.operand(out, type, isKept && !isCopy ? planpb::READ_WRITE : planpb::WRITE);
+  }
+
+  std::mt19937 random;
+  PlanBuilder b;
+  uint32_t type = 0;
+  std::array<Pool, 3> pools; // by tier
+};
+
+} // namespace
+
+planpb::Plan randomPlan(uint32_t seed, int steps, uint32_t accumulation) {
+  RandomPlan plan(seed, accumulation);
+  plan.section(0, steps);
+  plan.section(1, steps);
+  return plan.take();
 }
 
 namespace {

@@ -18,8 +18,11 @@ public:
 
   uint32_t string(const std::string &text);
   uint32_t type(planpb::Type type, std::vector<int64_t> dims);
-  /// `at`: byte offset, or after the last one.
-  uint32_t slice(const std::string &name, uint64_t bytes, bool persistent, int64_t at = -1);
+  /// `at`: byte offset, or after the last one of its tier.
+  uint32_t slice(const std::string &name, uint64_t bytes, bool persistent, int64_t at = -1,
+                 planpb::Tier tier = planpb::DEVICE);
+  /// Made when first asked for.
+  uint32_t arena(planpb::Tier tier);
   planpb::Step &step(uint32_t section, planpb::Queue queue, const std::string &kernel, uint32_t inputs,
                      std::initializer_list<planpb::Operand> operands);
   void integer(planpb::Step &step, const std::string &name, int64_t value);
@@ -37,8 +40,9 @@ planpb::Plan tinyPlan(uint32_t worldSize = 2, uint32_t accumulation = 2);
 /// As tinyPlan, without waits.
 planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize = 2, uint32_t accumulation = 2);
 
-/// `steps` steps per section over random queues, reading and writing random slices some of which share bytes; every
-/// transient slice is written before it is read. Kernel "mix" makes all bytes written depend on all bytes read.
+/// `steps` steps per section over random queues, reading and writing random slices of the tiers that the queue reaches,
+/// some of which share bytes; every transient slice is written before it is read. Kernel "mix" makes all bytes written
+/// depend on all bytes read; the queues between tiers copy.
 planpb::Plan randomPlan(uint32_t seed, int steps, uint32_t accumulation);
 
 /// test_gradient (p, x -> g = p * x, loss = sum g), test_update (g, p rw: p -= lr g), mix, test_fail (fails at a step,

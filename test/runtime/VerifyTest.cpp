@@ -2,6 +2,7 @@
 #include "runtime/plan/Walk.h"
 #include "test/runtime/TestPlan.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -41,6 +42,36 @@ void makeBuffer(Plan &plan, bool persistent, uint64_t bytes) {
   plan.mutable_parameters(0)->set_bucket(-1);
   plan.mutable_parameters(0)->set_slice(plan.slices_size() - 1);
   plan.mutable_buckets(0)->set_used(0);
+}
+
+/// A persistent slice on a tier, in an arena of that tier; its index.
+int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t slice = b.slice("added", bytes, true, -1, tier);
+  b.plan.Swap(&plan);
+  return static_cast<int>(slice);
+}
+
+/// A step that copies `bytes` bytes from slice to slice at the end of the update.
+planpb::Step &addCopy(Plan &plan, const char *kernel, planpb::Queue queue, uint32_t from, uint32_t to, int64_t bytes) {
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t type = b.type(planpb::U8, {bytes});
+  planpb::Step &step =
+      b.step(1, queue, kernel, 1, {b.operand(from, type, planpb::READ), b.operand(to, type, planpb::WRITE)});
+  b.plan.Swap(&plan);
+  return step;
+}
+
+/// A copy of a host slice to an nvme slice of `bytes` bytes, of `moved` bytes from byte `offset` on.
+planpb::Step &addSpill(Plan &plan, uint64_t bytes, uint64_t moved, uint64_t offset = 0) {
+  auto host = static_cast<uint32_t>(addSlice(plan, bytes, planpb::HOST));
+  auto nvme = static_cast<uint32_t>(addSlice(plan, bytes, planpb::NVME));
+  planpb::Step &step = addCopy(plan, "nvme_write", planpb::NVME_WRITE, host, nvme, static_cast<int64_t>(moved));
+  step.mutable_operands(0)->set_offset(offset);
+  step.mutable_operands(1)->set_offset(offset);
+  return step;
 }
 
 void addSecondParameter(Plan &plan, uint64_t offset) {
@@ -124,7 +155,8 @@ const Negative kNegatives[] = {
     {"bucket_c3_slice_index", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(100); }},
     {"bucket_c3_parameters_not_persistent", [](Plan &p) { p.mutable_buckets(0)->set_parameter_slice(3); }},
     {"bucket_c4_no_gradient", [](Plan &p) { p.mutable_buckets(0)->set_gradient_slice(-1); }},
-    {"bucket_c4_master_of_f32", [](Plan &p) { p.mutable_buckets(0)->set_master_slice(0); }},
+    {"bucket_c4_master_of_f32_on_its_tier",
+     [](Plan &p) { p.mutable_buckets(0)->set_master_slice(addSlice(p, 512, planpb::DEVICE)); }},
     {"bucket_c5_shared", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(0); }},
     {"metrics_c1_index", [](Plan &p) { p.mutable_metrics()->set_loss_slice(99); }},
     {"metrics_c1_transient", [](Plan &p) { p.mutable_metrics()->set_loss_slice(3); }},
@@ -176,7 +208,7 @@ const Negative kNegatives[] = {
     {"collective_c1_queue", [](Plan &p) {
        *p.mutable_update()->add_steps() = p.update().steps(2);
        update(p, 3)->clear_waits();
-       update(p, 3)->set_queue(planpb::D2H);
+       update(p, 3)->set_queue(planpb::COMPUTE);
      }},
     {"collective_c1_operands", [](Plan &p) { *micro(p, 2)->add_operands() = micro(p, 1)->operands(3); }},
     {"collective_c2_sizes", [](Plan &p) { micro(p, 2)->mutable_operands(0)->set_type(1); }},
@@ -196,6 +228,51 @@ const Negative kNegatives[] = {
        *micro(p, 2)->mutable_operands(1) = micro(p, 2)->operands(0);
        micro(p, 2)->mutable_operands(1)->set_access(planpb::WRITE);
      }},
+    {"slice_c2_misaligned_on_host",
+     [](Plan &p) {
+       int slice = addSlice(p, 8192, planpb::HOST);
+       p.mutable_slices(slice)->set_offset(256);
+       p.mutable_arenas(1)->set_bytes(65536);
+     }},
+    {"slice_c3_reservation_on_nvme",
+     [](Plan &p) {
+       addSlice(p, 100, planpb::NVME);
+       p.mutable_arenas(1)->set_bytes(100);
+     }},
+    {"metrics_c1_on_nvme",
+     [](Plan &p) { p.mutable_metrics()->set_loss_slice(static_cast<uint32_t>(addSlice(p, 8, planpb::NVME))); }},
+    {"tier_c1_compute_on_host",
+     [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_slice(static_cast<uint32_t>(addSlice(p, 4, planpb::HOST))); }},
+    {"tier_c1_comm_on_nvme",
+     [](Plan &p) { update(p, 2)->mutable_operands(0)->set_slice(static_cast<uint32_t>(addSlice(p, 8, planpb::NVME))); }},
+    {"tier_c2_kernel_on_a_copy_queue",
+     [](Plan &p) {
+       auto host = static_cast<uint32_t>(addSlice(p, 64, planpb::HOST));
+       addCopy(p, "copy", planpb::D2H, 0, host, 64);
+     }},
+    {"copy_c1_other_queue",
+     [](Plan &p) {
+       auto host = static_cast<uint32_t>(addSlice(p, 64, planpb::HOST));
+       addCopy(p, "d2h", planpb::COMM, 0, host, 64);
+     }},
+    {"copy_c1_read_write",
+     [](Plan &p) {
+       auto host = static_cast<uint32_t>(addSlice(p, 64, planpb::HOST));
+       addCopy(p, "d2h", planpb::D2H, 0, host, 64).mutable_operands(1)->set_access(planpb::READ_WRITE);
+     }},
+    {"copy_c2_direction",
+     [](Plan &p) {
+       auto host = static_cast<uint32_t>(addSlice(p, 64, planpb::HOST));
+       addCopy(p, "d2h", planpb::D2H, host, 0, 64);
+     }},
+    {"copy_c2_bytes",
+     [](Plan &p) {
+       auto host = static_cast<uint32_t>(addSlice(p, 64, planpb::HOST));
+       addCopy(p, "d2h", planpb::D2H, 0, host, 64).mutable_operands(1)->set_type(2);
+     }},
+    {"copy_c3_begins_inside_a_block", [](Plan &p) { addSpill(p, 8192, 4096, 512); }},
+    {"copy_c3_ends_inside_a_slice", [](Plan &p) { addSpill(p, 8192, 5000); }},
+    {"copy_c3_stride", [](Plan &p) { addSpill(p, 16384, 4096).mutable_operands(0)->set_rank_stride(512); }},
     {"input_c2_index", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_integer(1); }},
     {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
     {"input_c2_type", [](Plan &p) { micro(p, 0)->mutable_operands(0)->set_type(1); }},
@@ -224,6 +301,45 @@ TEST_P(VerifyNegative, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Constraint, VerifyNegative, testing::ValuesIn(kNegatives),
                          [](const auto &info) { return std::string(info.param.name); });
+
+TEST(Verify, CopiesOfWholeBlocksAreSound) {
+  for (auto [bytes, moved, offset] : {std::array<uint64_t, 3>{8192, 4096, 4096}, {8192, 8192, 0}, {5000, 904, 4096}}) {
+    Plan plan = test::tinyPlan();
+    addSpill(plan, bytes, moved, offset);
+    Status status = verifyPlan(plan);
+    EXPECT_TRUE(status.ok()) << render(status.error());
+  }
+}
+
+TEST(Verify, walk_c1_the_rest_of_a_block_is_moved_as_well) {
+  // One slice of 100 bytes is written to nvme while a transient one that covers the rest of its block is filled.
+  Plan plan = test::tinyPlan();
+  addSpill(plan, 100, 100);
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  int64_t at = static_cast<int64_t>(b.plan.slices(b.plan.slices_size() - 2).offset());
+  b.plan.mutable_slices(b.plan.slices_size() - 2)->set_persistent(false);
+  uint32_t over = b.slice("over", 4096, false, at, planpb::HOST), tail = b.type(planpb::U8, {3000});
+  b.step(1, planpb::HOST_COMPUTE, "mix", 0, {b.operand(over, tail, planpb::WRITE, 512)});
+  b.plan.Swap(&plan);
+  // The slice must be written before it is spilled.
+  planpb::Step fill = plan.update().steps(plan.update().steps_size() - 1);
+  fill.mutable_operands(0)->set_slice(over - 2);
+  fill.mutable_operands(0)->set_type(plan.update().steps(plan.update().steps_size() - 2).operands(0).type());
+  fill.mutable_operands(0)->set_offset(0);
+  *plan.mutable_update()->add_steps() = fill;
+  auto *steps = plan.mutable_update()->mutable_steps();
+  for (int i = steps->size() - 1; i > 0; --i)
+    steps->SwapElements(i, i - 1);
+  Status status = verifyPlan(plan);
+  ASSERT_FALSE(status.ok());
+  ASSERT_TRUE(addWaits(plan).ok());
+  EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
+  planpb::Step &racing = *steps->Mutable(steps->size() - 1);
+  ASSERT_GT(racing.waits_size(), 0);
+  racing.clear_waits();
+  EXPECT_EQ(verifyPlan(plan).error().note.rfind("violates walk_c1", 0), 0u);
+}
 
 TEST(Verify, plan_c1_format) {
   Plan plan = test::tinyPlan();

@@ -1,5 +1,6 @@
 #include "test/runtime_train/TrainPlan.h"
 
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/TestPlan.h"
 
@@ -48,79 +49,161 @@ static void describeModel(Plan &plan, const std::string &model) {
   parameter.mutable_source()->set_bytes(400);
 }
 
-Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, bool stage3) {
-  PlanBuilder b(worldSize, accumulation);
-  int64_t padded = paddedElements(worldSize), shard = padded / worldSize;
-  uint64_t wholeBytes = uint64_t(padded) * 4, shardBytes = uint64_t(shard) * 4;
-  uint32_t whole = b.type(F32, {padded}), part = b.type(F32, {shard}), rows = b.type(F32, {1, padded});
-  uint32_t sum = b.type(F64, {1}), scalar = b.type(F32, {}), limbs = b.type(I64, {24});
-  uint32_t weights = b.slice("weights", stage3 ? shardBytes : wholeBytes, true);
-  uint32_t gradient = b.slice("gradient", shardBytes, true), m = b.slice("m", shardBytes, true),
-           v = b.slice("v", shardBytes, true), lossSum = b.slice("loss_sum", 8, true), norm = b.slice("norm", 4, true);
-  uint32_t x = b.slice("x", wholeBytes, false), product = b.slice("product", wholeBytes, false),
-           flat = b.slice("flat", wholeBytes, false), loss = b.slice("loss", 4, false),
-           accumulator = b.slice("accumulator", 192, false), factor = b.slice("factor", 4, false);
-  uint32_t gathered = stage3 ? b.slice("gathered", wholeBytes, false) : weights;
-  Plan &plan = b.plan;
-  describeModel(plan, model);
-  plan.mutable_parameters(0)->set_type(b.type(F32, {10, 10}));
-  plan.mutable_metrics()->set_loss_slice(lossSum);
-  plan.mutable_metrics()->set_grad_norm_slice(int(norm));
-  plan.mutable_optimizer()->set_rule("adamw");
-  plan.mutable_optimizer()->set_lr(0.01);
-  Input &input = *plan.add_inputs();
-  input.set_name("x");
-  input.set_type(rows);
-  Bucket &bucket = *plan.add_buckets();
-  bucket.set_padded(uint64_t(padded));
-  bucket.set_used(100);
-  bucket.set_trainable(true);
-  bucket.set_parameter_slice(int(weights));
-  bucket.set_parameters_sharded(stage3);
-  bucket.set_gradient_slice(int(gradient));
-  bucket.set_gradients_sharded(true);
-  bucket.set_master_slice(-1);
-  bucket.set_moment1_slice(int(m));
-  bucket.set_moment2_slice(int(v));
-  bucket.set_optimizer_sharded(true);
+namespace {
 
-  auto R = READ, W = WRITE, RW = READ_WRITE;
-  uint64_t own = stage3 ? 0 : shardBytes; // from one rank's shard of `weights` to the next
-  b.integer(b.step(0, COMPUTE, "load_input", 0, {b.operand(x, rows, W)}), "input", 0);
-  if (stage3)
-    b.text(b.step(0, COMM, "all_gather", 1, {b.operand(weights, part, R), b.operand(gathered, whole, W)}), "traffic",
-           "gather");
-  b.step(0, COMPUTE, "mul", 2, {b.operand(gathered, whole, R), b.operand(x, whole, R), b.operand(product, whole, W)});
-  Step &reduce = b.step(0, COMPUTE, "reduce_sum", 1, {b.operand(product, whole, R), b.operand(loss, scalar, W)});
-  planpb::Attribute &axes = *reduce.add_attributes();
-  axes.set_name(b.string("axes"));
-  axes.add_integers(0);
-  b.step(0, COMPUTE, "copy", 1, {b.operand(x, whole, R), b.operand(flat, whole, W)});
-  Step &scatter = b.step(0, COMM, "reduce_scatter", 1, {b.operand(flat, whole, R), b.operand(gradient, part, RW)});
-  b.real(scatter, "scale", 1.0 / (worldSize * accumulation));
-  b.integer(scatter, "accumulate", 1);
-  b.text(scatter, "traffic", "reduce_scatter");
-  b.step(0, COMPUTE, "accumulate_loss", 1, {b.operand(loss, scalar, R), b.operand(lossSum, sum, RW)});
+/// Slices and types that all placements have.
+struct Builder : PlanBuilder {
+  Builder(const std::string &model, uint32_t worldSize, uint32_t accumulation)
+      : PlanBuilder(worldSize, accumulation), padded(paddedElements(worldSize)), shard(padded / worldSize),
+        wholeBytes(uint64_t(padded) * 4), shardBytes(uint64_t(shard) * 4) {
+    describeModel(plan, model);
+    plan.mutable_parameters(0)->set_type(type(F32, {10, 10}));
+    plan.mutable_metrics()->set_loss_slice(lossSum);
+    plan.mutable_optimizer()->set_rule("adamw");
+    plan.mutable_optimizer()->set_lr(0.01);
+    Input &input = *plan.add_inputs();
+    input.set_name("x");
+    input.set_type(rows);
+  }
 
-  Step &partial =
-      b.step(1, COMPUTE, "norm_partial", 1, {b.operand(gradient, part, R), b.operand(accumulator, limbs, W)});
-  b.integer(partial, "first", 1);
-  b.step(1, COMM, "all_reduce", 0, {b.operand(accumulator, limbs, RW)});
-  b.step(1, COMPUTE, "norm_finish", 1,
-         {b.operand(accumulator, limbs, R), b.operand(norm, scalar, W), b.operand(factor, scalar, W)});
-  Step &adam = b.step(1, COMPUTE, "adamw", 2,
-                      {b.operand(gradient, part, R), b.operand(factor, scalar, R), b.operand(weights, part, RW, 0, own),
-                       b.operand(m, part, RW), b.operand(v, part, RW)});
-  b.real(adam, "beta1", 0.9);
-  b.real(adam, "beta2", 0.999);
-  b.real(adam, "eps", 1e-8);
-  b.real(adam, "weight_decay", 0.01);
-  if (!stage3)
-    b.step(1, COMM, "all_gather", 1, {b.operand(weights, part, R, 0, own), b.operand(weights, whole, W)});
-  b.step(1, COMM, "all_reduce", 0, {b.operand(lossSum, sum, RW)});
-  Status status = addWaits(plan);
+  void bucket(uint32_t weights, bool sharded, uint32_t gradient, int master, uint32_t m, uint32_t v) {
+    Bucket &bucket = *plan.add_buckets();
+    bucket.set_padded(uint64_t(padded));
+    bucket.set_used(100);
+    bucket.set_trainable(true);
+    bucket.set_parameter_slice(int(weights));
+    bucket.set_parameters_sharded(sharded);
+    bucket.set_gradient_slice(int(gradient));
+    bucket.set_gradients_sharded(true);
+    bucket.set_master_slice(master);
+    bucket.set_moment1_slice(int(m));
+    bucket.set_moment2_slice(int(v));
+    bucket.set_optimizer_sharded(true);
+  }
+
+  void load() { integer(step(0, COMPUTE, "load_input", 0, {operand(x, rows, WRITE)}), "input", 0); }
+  void gather(uint32_t section, Operand from, uint32_t to) {
+    text(step(section, COMM, "all_gather", 1, {from, operand(to, whole, WRITE)}), "traffic", "gather");
+  }
+  /// loss = sum(weights * x); `flat`, the gradient, is x.
+  void forwardAndBackward(uint32_t weights) {
+    step(0, COMPUTE, "mul", 2,
+         {operand(weights, whole, READ), operand(x, whole, READ), operand(product, whole, WRITE)});
+    Step &reduce = step(0, COMPUTE, "reduce_sum", 1, {operand(product, whole, READ), operand(loss, scalar, WRITE)});
+    planpb::Attribute &axes = *reduce.add_attributes();
+    axes.set_name(string("axes"));
+    axes.add_integers(0);
+    step(0, COMPUTE, "copy", 1, {operand(x, whole, READ), operand(flat, whole, WRITE)});
+  }
+  /// The mean over ranks and micro-steps; accumulated there, if `accumulates`.
+  void reduceScatter(uint32_t to, bool accumulates) {
+    Step &scatter = step(0, COMM, "reduce_scatter", 1,
+                         {operand(flat, whole, READ), operand(to, part, accumulates ? READ_WRITE : WRITE)});
+    real(scatter, "scale", 1.0 / (plan.world_size() * plan.accumulation()));
+    integer(scatter, "accumulate", accumulates);
+    text(scatter, "traffic", "reduce_scatter");
+  }
+  void accumulateLoss() {
+    step(0, COMPUTE, "accumulate_loss", 1, {operand(loss, scalar, READ), operand(lossSum, sum, READ_WRITE)});
+  }
+  /// Norm, clipping factor and update, all on one tier and queue. `out`: a copy of the weights, if there is one.
+  void update(Queue queue, Tier tier, uint32_t gradient, Operand weights, uint32_t m, uint32_t v, int out = -1) {
+    uint32_t norm = slice("norm", 4, true, -1, tier), accumulator = slice("accumulator", 192, false, -1, tier);
+    uint32_t factor = slice("factor", 4, false, -1, tier);
+    plan.mutable_metrics()->set_grad_norm_slice(int(norm));
+    Step &partial =
+        step(1, queue, "norm_partial", 1, {operand(gradient, part, READ), operand(accumulator, limbs, WRITE)});
+    integer(partial, "first", 1);
+    step(1, COMM, "all_reduce", 0, {operand(accumulator, limbs, READ_WRITE)});
+    step(1, queue, "norm_finish", 1,
+         {operand(accumulator, limbs, READ), operand(norm, scalar, WRITE), operand(factor, scalar, WRITE)});
+    Step &adam = step(1, queue, "adamw", 2,
+                      {operand(gradient, part, READ), operand(factor, scalar, READ), weights,
+                       operand(m, part, READ_WRITE), operand(v, part, READ_WRITE)});
+    if (out >= 0)
+      *adam.add_operands() = operand(uint32_t(out), part, WRITE);
+    real(adam, "beta1", 0.9);
+    real(adam, "beta2", 0.999);
+    real(adam, "eps", 1e-8);
+    real(adam, "weight_decay", 0.01);
+  }
+  void copy(uint32_t section, const TierCopy &copy, uint32_t from, uint32_t to) {
+    step(section, copy.queue, std::string(copy.kernel), 1, {operand(from, part, READ), operand(to, part, WRITE)});
+  }
+
+  int64_t padded, shard;
+  uint64_t wholeBytes, shardBytes;
+  uint32_t whole = type(F32, {padded}), part = type(F32, {shard}), rows = type(F32, {1, padded}), sum = type(F64, {1}),
+           scalar = type(F32, {}), limbs = type(I64, {24});
+  uint32_t lossSum = slice("loss_sum", 8, true), x = slice("x", wholeBytes, false),
+           product = slice("product", wholeBytes, false), flat = slice("flat", wholeBytes, false),
+           loss = slice("loss", 4, false);
+};
+
+/// All on the device.
+void buildDevicePlan(Builder &b, bool sharded) {
+  uint32_t weights = b.slice("weights", sharded ? b.shardBytes : b.wholeBytes, true);
+  uint32_t gradient = b.slice("gradient", b.shardBytes, true), m = b.slice("m", b.shardBytes, true);
+  uint32_t v = b.slice("v", b.shardBytes, true), gathered = weights;
+  b.bucket(weights, sharded, gradient, -1, m, v);
+  uint64_t own = sharded ? 0 : b.shardBytes; // from one rank's shard of `weights` to the next
+  b.load();
+  if (sharded) {
+    gathered = b.slice("gathered", b.wholeBytes, false);
+    b.gather(0, b.operand(weights, b.part, READ), gathered);
+  }
+  b.forwardAndBackward(gathered);
+  b.reduceScatter(gradient, true);
+  b.accumulateLoss();
+  b.update(COMPUTE, DEVICE, gradient, b.operand(weights, b.part, READ_WRITE, 0, own), m, v);
+  if (!sharded)
+    b.gather(1, b.operand(weights, b.part, READ, 0, own), weights);
+}
+
+/// Weights and moments on nvme; gradients, master weights and the update on the host.
+void buildTieredPlan(Builder &b) {
+  auto [h2d, d2h, read, write] = kTierCopies;
+  auto make = [&](const char *name, Tier tier, bool persistent) {
+    return b.slice(name, b.shardBytes, persistent, -1, tier);
+  };
+  uint32_t weights = make("weights", NVME, true), m = make("m", NVME, true), v = make("v", NVME, true);
+  uint32_t master = make("master", HOST, true), gradient = make("gradient", HOST, true);
+  uint32_t staged = make("staged weights", HOST, false), fetched = make("fetched", DEVICE, false);
+  uint32_t reduced = make("reduced", DEVICE, false), landed = make("landed", HOST, false);
+  uint32_t stagedM = make("staged m", HOST, false), stagedV = make("staged v", HOST, false);
+  uint32_t updated = make("updated weights", HOST, false), gathered = b.slice("gathered", b.wholeBytes, false);
+  b.bucket(weights, true, gradient, int(master), m, v);
+  b.load();
+  b.copy(0, read, weights, staged);
+  b.copy(0, h2d, staged, fetched);
+  b.gather(0, b.operand(fetched, b.part, READ), gathered);
+  b.forwardAndBackward(gathered);
+  b.reduceScatter(reduced, false);
+  b.copy(0, d2h, reduced, landed);
+  Step &add = b.step(0, HOST_COMPUTE, "accumulate_gradient", 1,
+                     {b.operand(landed, b.part, READ), b.operand(gradient, b.part, READ_WRITE)});
+  b.integer(add, "restart", 1);
+  b.accumulateLoss();
+  b.copy(1, read, m, stagedM);
+  b.copy(1, read, v, stagedV);
+  b.update(HOST_COMPUTE, HOST, gradient, b.operand(master, b.part, READ_WRITE), stagedM, stagedV, int(updated));
+  b.copy(1, write, stagedM, m);
+  b.copy(1, write, stagedV, v);
+  b.copy(1, write, updated, weights);
+}
+
+} // namespace
+
+Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, Placement placement) {
+  Builder b(model, worldSize, accumulation);
+  if (placement == Placement::tiered)
+    buildTieredPlan(b);
+  else
+    buildDevicePlan(b, placement == Placement::sharded);
+  b.step(1, COMM, "all_reduce", 0, {b.operand(b.lossSum, b.sum, READ_WRITE)});
+  Status status = addWaits(b.plan);
   EXPECT_TRUE(status.ok()) << render(status.error());
-  return plan;
+  return b.plan;
 }
 
 } // namespace zc::test

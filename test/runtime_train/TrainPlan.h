@@ -8,10 +8,16 @@
 
 namespace zc::test {
 
+enum class Placement {
+  replicated, ///< the parameter whole on each rank's device
+  sharded,    ///< cut into shards and gathered
+  tiered,     ///< shards: weights and moments on nvme, gradients, master weights and the update on the host
+};
+
 /// W ranks, G micro-steps. One parameter "w", f32 [10, 10], tied to "v", in one bucket; loss = sum(w * x), so that the
-/// gradient is x; AdamW with a global norm and without clipping. With `stage3` the parameter is sharded and gathered.
+/// gradient is x; AdamW with a global norm and without clipping. All placements give the same bits.
 /// Its first value lies in `model`, four bytes after the start.
-planpb::Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, bool stage3);
+planpb::Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, Placement placement);
 
 /// "HEAD", w[i] = (i - 50) / 64, "TAIL".
 std::string modelBytes();

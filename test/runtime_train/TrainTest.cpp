@@ -21,13 +21,15 @@ namespace {
 
 /// A folder with a model, its data and a plan.
 struct Fixture {
-  explicit Fixture(uint32_t worldSize = 2, uint32_t accumulation = 2, bool stage3 = false, int64_t samples = 13)
-      : plan(trainPlan(folder.write("model.onnx", modelBytes()), worldSize, accumulation, stage3)) {
+  explicit Fixture(uint32_t worldSize = 2, uint32_t accumulation = 2, Placement placement = Placement::replicated,
+                   int64_t samples = 13)
+      : plan(trainPlan(folder.write("model.onnx", modelBytes()), worldSize, accumulation, placement)) {
     options.data.data = dataFile(folder, worldSize, samples);
     options.steps = 6;
     options.out = folder.path + "/out";
     options.threads = 1;
     options.device = "sync";
+    options.nvme.folder = folder.path;
     EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
   }
   Result<RunReport> run() { return train::train(plan, options, {&stop, nullptr}, observer); }
@@ -89,12 +91,12 @@ TEST(Train, FirstStepHasTheLossAndNormOfTheData) {
   EXPECT_EQ(report->arenas[0].planned, fixture.plan.arenas(0).bytes());
 }
 
-TEST(Train, ShardedParametersGiveTheSameBits) {
+TEST(Train, EveryPlacementGivesTheSameBits) {
   std::vector<std::string> weights;
   std::vector<std::vector<double>> all;
-  for (bool stage3 : {false, true})
+  for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
     for (const char *device : {"sync", "cpu"}) {
-      Fixture fixture(3, 2, stage3);
+      Fixture fixture(3, 2, placement);
       fixture.options.device = device;
       ASSERT_OK(fixture.run());
       weights.push_back(fixture.weights());
@@ -108,8 +110,8 @@ TEST(Train, ShardedParametersGiveTheSameBits) {
 }
 
 TEST(Train, ResumesBitForBit) {
-  for (bool stage3 : {false, true}) {
-    Fixture straight(2, 1, stage3), broken(2, 1, stage3);
+  for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered}) {
+    Fixture straight(2, 1, placement), broken(2, 1, placement);
     straight.options.data.shuffle = broken.options.data.shuffle = true;
     straight.options.steps = 8;
     ASSERT_OK(straight.run());
@@ -335,7 +337,7 @@ TEST(Convert, HalvesGoBothWays) {
 }
 
 TEST(Layout, PiecesOfAShardedParameter) {
-  Fixture fixture(3, 1, true);
+  Fixture fixture(3, 1, Placement::sharded);
   const planpb::Parameter &w = fixture.plan.parameters(0);
   Store store = exactStore(fixture.plan, w);
   ASSERT_TRUE(store.sharded);

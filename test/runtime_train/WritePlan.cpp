@@ -1,6 +1,7 @@
 //===- WritePlan.cpp - the test plan as files, for cli.py ---------------------------------------------===//
 //
-// zc-write-train-plan FOLDER WORLD_SIZE ACCUMULATION STAGE3: writes model.onnx, data.safetensors and tiny.plan.
+// zc-write-train-plan FOLDER WORLD_SIZE ACCUMULATION PLACEMENT (0, 1, 2): writes model.onnx, data.safetensors and
+// tiny.plan.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/PlanFile.h"
@@ -19,7 +20,8 @@ int main(int argc, char **argv) {
   std::string data = test::dataFile(temporary, worldSize, 13);
   std::filesystem::copy_file(data, folder + "/data.safetensors", std::filesystem::copy_options::overwrite_existing);
   std::ofstream(folder + "/model.onnx", std::ios::binary) << test::modelBytes();
-  planpb::Plan plan = test::trainPlan(folder + "/model.onnx", worldSize, accumulation, std::stoi(argv[4]) != 0);
+  planpb::Plan plan = test::trainPlan(folder + "/model.onnx", worldSize, accumulation,
+                                      static_cast<test::Placement>(std::stoi(argv[4])));
   Status status = writePlan(folder + "/tiny.plan", plan);
   if (!status.ok())
     std::fprintf(stderr, "%s\n", render(status.error()).c_str());

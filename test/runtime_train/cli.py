@@ -21,8 +21,8 @@ class ZeroRun(unittest.TestCase):
     def tearDown(self):
         self.temp.cleanup()
 
-    def write_plan(self, world=2, accumulation=1, stage3=1):
-        subprocess.run([WRITE_PLAN, str(self.dir), str(world), str(accumulation), str(stage3)], check=True)
+    def write_plan(self, world=2, accumulation=1, placement=1):
+        subprocess.run([WRITE_PLAN, str(self.dir), str(world), str(accumulation), str(placement)], check=True)
 
     def train(self, *more, steps=4, out="out", **how):
         return run(self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", steps, "--out",

@@ -99,7 +99,9 @@ void Parser::addTraining() {
   app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
       ->check(positive(4096))
       ->group(group);
-  app.add_option("--nvme-dir", flags.nvmeDir, "where the NVMe tier's file goes")->group(group);
+  app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
+  app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
+      ->group(group);
 }
 
 void Parser::addCommands() {

@@ -17,7 +17,6 @@ struct Flags {
   int64_t logEvery = 1;
   bool quiet = false;
   bool jsonLog = false;
-  std::string nvmeDir;
   // inspect
   bool wholeText = false;
   // export

@@ -18,8 +18,6 @@ static Status checkLauncher(const Flags &flags) {
                        std::string(name) + "=" + size + ": ranks as processes are not in this build", "",
                        "give -n to run the ranks as threads of one process");
   }
-  if (!flags.nvmeDir.empty())
-    return makeError(Code::unsupported, 965, "the nvme tier is not in this build", "--nvme-dir");
   return Status::success();
 }
 
@@ -40,8 +38,14 @@ Status trainCommand(const Flags &flags) {
     return plan.error();
   ZC_RETURN_IF_ERROR(checkRanks(flags, *plan));
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  train::RunOptions options = flags.run;
+  const char *links = std::getenv("ZERO_LINK");
+  auto rates = parseLinkRates(links ? links : "");
+  if (!rates)
+    return rates.error();
+  options.links = *rates;
   Progress progress(flags);
-  auto report = train::train(*plan, flags.run, {&catchSignals(), allocations}, progress);
+  auto report = train::train(*plan, options, {&catchSignals(), allocations}, progress);
   progress.close();
   if (!report)
     return report.error();

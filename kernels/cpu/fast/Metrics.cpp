@@ -1,5 +1,5 @@
-// accumulate_gradient, and norm_partial: sums of squares of blocks of 64 in double vectors, in the plain kernel's order, so that the two agree
-// bit for bit; each thread has an accumulator of its own, added as integers.
+// accumulate_gradient, and norm_partial: sums of squares of blocks of 64 in double vectors, in the plain kernel's
+// order, so that the two agree bit for bit; each thread has an accumulator of its own, added as integers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Metrics.cpp"
 #include <hwy/foreach_target.h>

@@ -27,14 +27,17 @@ Prepared prepareAccumulateLoss(const KernelSpec &spec) {
 }
 
 Prepared prepareAccumulateGradient(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(
-      Check(spec)
-          .counts(1, 1)
-          .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].dtype == spec.operands[1].dtype; },
-                "f32, bf16 or f64, both alike")
-          .that([&] { return spec.operands[0].numElements() == spec.operands[1].numElements(); },
-                "as many elements as it adds")
-          .done());
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(1, 1)
+                         .that(
+                             [&] {
+                               return isComputeFloat(spec.operands[0].dtype) &&
+                                      spec.operands[0].dtype == spec.operands[1].dtype;
+                             },
+                             "f32, bf16 or f64, both alike")
+                         .that([&] { return spec.operands[0].numElements() == spec.operands[1].numElements(); },
+                               "as many elements as it adds")
+                         .done());
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([n = spec.operands[0].numElements(),

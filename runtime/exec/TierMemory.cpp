@@ -1,0 +1,170 @@
+#include "runtime/exec/TierMemory.h"
+
+#include "runtime/plan/Tiers.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace zc {
+
+namespace {
+
+class MemoryCopy : public Kernel {
+public:
+  MemoryCopy(uint64_t bytes, double rate, uint64_t &moved) : bytes(bytes), throttle(rate), moved(moved) {}
+  Status run(void *const *operands, const StepContext &) override {
+    throttle.begin();
+    std::memcpy(operands[1], operands[0], bytes);
+    throttle.finish(bytes);
+    moved += bytes;
+    return {};
+  }
+
+private:
+  uint64_t bytes;
+  Throttle throttle;
+  uint64_t &moved;
+};
+
+/// Operands on NVMe are bytes of the file (TierMemory::operand).
+class NvmeCopy : public Kernel {
+public:
+  NvmeCopy(NvmeChannel &channel, bool isWrite, uint64_t bytes, double rate, uint64_t &moved)
+      : channel(channel), isWrite(isWrite), bytes(bytes), throttle(rate), moved(moved) {}
+  Status run(void *const *operands, const StepContext &) override {
+    throttle.begin();
+    ZC_RETURN_IF_ERROR(
+        isWrite ? channel.write(reinterpret_cast<uintptr_t>(operands[1]), operands[0], toBlocks(bytes))
+                : channel.read(reinterpret_cast<uintptr_t>(operands[0]), operands[1], toBlocks(bytes)));
+    throttle.finish(bytes);
+    moved += bytes;
+    return {};
+  }
+
+private:
+  NvmeChannel &channel;
+  bool isWrite;
+  uint64_t bytes;
+  Throttle throttle;
+  uint64_t &moved;
+};
+
+class SlowCollective : public Kernel {
+public:
+  SlowCollective(std::unique_ptr<Kernel> inner, const Communicator &communicator, double rate)
+      : inner(std::move(inner)), communicator(communicator), throttle(rate) {}
+  Status run(void *const *operands, const StepContext &context) override {
+    uint64_t before = sent();
+    throttle.begin();
+    ZC_RETURN_IF_ERROR(inner->run(operands, context));
+    throttle.finish(sent() - before);
+    return {};
+  }
+
+private:
+  uint64_t sent() const { return communicator.traffic().interNode + communicator.traffic().intraNode; }
+  std::unique_ptr<Kernel> inner;
+  const Communicator &communicator;
+  Throttle throttle;
+};
+
+} // namespace
+
+Status TierMemory::map(const ExecutorOptions &options) {
+  rates = options.links;
+  for (const planpb::Arena &arena : plan.arenas()) {
+    Tier tier;
+    if (arena.tier() != planpb::NVME) {
+      Result<Arena> mapped = Arena::map(arena.bytes());
+      if (!mapped)
+        return mapped.error();
+      tier.memory = std::move(*mapped);
+    }
+    tiers.push_back(std::move(tier));
+  }
+  // Last, because the memory it reads into and writes from is there now.
+  for (int i = 0; i < plan.arenas_size(); ++i)
+    if (plan.arenas(i).tier() == planpb::NVME && plan.arenas(i).bytes() > 0)
+      ZC_RETURN_IF_ERROR(mapNvme(plan.arenas(i), options, tiers[static_cast<size_t>(i)]));
+  return {};
+}
+
+Status TierMemory::mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier) {
+  auto file = NvmeArena::create(options.nvme, arena.bytes(), notes);
+  if (!file)
+    return file.error();
+  tier.file = std::move(*file);
+  std::vector<IoRegion> regions;
+  for (int i = 0; i < plan.arenas_size(); ++i)
+    if (plan.arenas(i).tier() == planpb::HOST && tiers[static_cast<size_t>(i)].memory.bytes() > 0)
+      regions.push_back({tiers[static_cast<size_t>(i)].memory.data(), tiers[static_cast<size_t>(i)].memory.bytes()});
+  reader = NvmeChannel::open(*tier.file, regions, notes);
+  writer = NvmeChannel::open(*tier.file, regions, notes);
+  other = NvmeChannel::open(*tier.file, {}, notes);
+  return {};
+}
+
+void *TierMemory::operand(uint32_t index, uint64_t offset) const {
+  const planpb::Slice &slice = plan.slices(static_cast<int>(index));
+  auto base = reinterpret_cast<uintptr_t>(tiers[slice.arena()].memory.data()); // 0 for a file
+  return reinterpret_cast<void *>(base + slice.offset() + offset);
+}
+
+Status TierMemory::read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const {
+  if (bytes == 0)
+    return {};
+  if (tierOf(plan, slice) == planpb::NVME)
+    return other->readBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), to, bytes);
+  std::memcpy(to, operand(slice, offset), bytes);
+  return {};
+}
+
+Status TierMemory::write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) {
+  if (bytes == 0)
+    return {};
+  if (tierOf(plan, slice) == planpb::NVME)
+    return other->writeBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), from, bytes);
+  std::memcpy(operand(slice, offset), from, bytes);
+  return {};
+}
+
+std::unique_ptr<Kernel> TierMemory::makeCopy(const KernelSpec &spec) {
+  const TierCopy *copy = findTierCopy(spec.name);
+  if (!copy)
+    return nullptr;
+  auto bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
+  size_t link = static_cast<size_t>(copy->queue) - static_cast<size_t>(planpb::H2D); // in the order of Link
+  if (!movesBlocks(copy->queue))
+    return std::make_unique<MemoryCopy>(bytes, rates[link], moved[link]);
+  bool isWrite = copy->queue == planpb::NVME_WRITE;
+  return std::make_unique<NvmeCopy>(isWrite ? *writer : *reader, isWrite, bytes, rates[link], moved[link]);
+}
+
+std::unique_ptr<Kernel> TierMemory::slowDown(std::unique_ptr<Kernel> collective, const Communicator &communicator) {
+  double rate = rates[static_cast<size_t>(Link::comm)];
+  if (rate <= 0)
+    return collective;
+  return std::make_unique<SlowCollective>(std::move(collective), communicator, rate);
+}
+
+std::vector<ArenaUse> TierMemory::uses() const {
+  std::vector<ArenaUse> uses;
+  for (int i = 0; i < plan.arenas_size(); ++i) {
+    const Tier &tier = tiers[static_cast<size_t>(i)];
+    uses.push_back({plan.arenas(i).tier(), plan.arenas(i).bytes(), tier.memory.bytes(), tier.memory.residentBytes()});
+    if (tier.file) {
+      uses.back().mapped = tier.file->bytes();
+      uses.back().resident = tier.file->allocatedBytes();
+    }
+  }
+  return uses;
+}
+
+void TierMemory::addTraffic(Traffic &traffic) const {
+  traffic.h2d += moved[static_cast<size_t>(Link::h2d)];
+  traffic.d2h += moved[static_cast<size_t>(Link::d2h)];
+  traffic.nvmeRead += moved[static_cast<size_t>(Link::nvmeRead)];
+  traffic.nvmeWrite += moved[static_cast<size_t>(Link::nvmeWrite)];
+}
+
+} // namespace zc

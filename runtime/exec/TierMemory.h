@@ -1,0 +1,54 @@
+//===- TierMemory.h - a rank's memory on all tiers ----------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Link.h"
+#include "runtime/device/Nvme.h"
+#include "runtime/exec/Executor.h"
+
+#include <array>
+
+namespace zc {
+
+/// The arenas of a plan, and the steps that move bytes between them. Device and host are mapped memory, NVMe is a file.
+class TierMemory {
+public:
+  explicit TierMemory(const planpb::Plan &plan) : plan(plan) {}
+
+  /// Errors: memory that cannot be had (budget), the nvme tier's file (usage, io).
+  Status map(const ExecutorOptions &options);
+
+  /// What a kernel gets for byte `offset` of a slice: an address, or, on NVMe, the byte of the file.
+  void *operand(uint32_t slice, uint64_t offset) const;
+
+  /// Any bytes of a slice, on any tier; while no step runs.
+  Status read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const;
+  Status write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes);
+
+  /// The kernel of h2d, d2h, nvme_read or nvme_write; null for other names. At most one of each runs at a time.
+  std::unique_ptr<Kernel> makeCopy(const KernelSpec &spec);
+  /// `collective`, slowed down as the rates say.
+  std::unique_ptr<Kernel> slowDown(std::unique_ptr<Kernel> collective, const Communicator &communicator);
+
+  std::vector<ArenaUse> uses() const;
+  /// Adds the bytes moved so far.
+  void addTraffic(Traffic &traffic) const;
+
+  std::vector<std::string> notes; ///< what the user should know
+
+private:
+  struct Tier {
+    Arena memory;
+    std::unique_ptr<NvmeArena> file;
+  };
+  Status mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier);
+
+  const planpb::Plan &plan;
+  std::vector<Tier> tiers; ///< by arena
+  LinkRates rates{};
+  std::unique_ptr<NvmeChannel> reader, writer, other; ///< of the two queues, and of everybody else
+  std::array<uint64_t, kNumLinks> moved{};            ///< bytes; each written by its queue's thread
+};
+
+} // namespace zc
