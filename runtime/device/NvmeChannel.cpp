@@ -35,7 +35,7 @@ int32_t injectFault(const IoRequest &request, int32_t result) {
     return result / 2;
   case FaultAction::Kind::flip:
     if (!request.isWrite && result > 0)
-      static_cast<char *>(request.memory)[result / 2] ^= 16;
+      static_cast<char *>(request.memory)[2] ^= 16;
     return result;
   }
   return result;

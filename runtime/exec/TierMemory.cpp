@@ -33,9 +33,8 @@ public:
       : channel(channel), isWrite(isWrite), bytes(bytes), throttle(rate), moved(moved) {}
   Status run(void *const *operands, const StepContext &) override {
     throttle.begin();
-    ZC_RETURN_IF_ERROR(
-        isWrite ? channel.write(reinterpret_cast<uintptr_t>(operands[1]), operands[0], toBlocks(bytes))
-                : channel.read(reinterpret_cast<uintptr_t>(operands[0]), operands[1], toBlocks(bytes)));
+    ZC_RETURN_IF_ERROR(isWrite ? channel.write(reinterpret_cast<uintptr_t>(operands[1]), operands[0], toBlocks(bytes))
+                               : channel.read(reinterpret_cast<uintptr_t>(operands[0]), operands[1], toBlocks(bytes)));
     throttle.finish(bytes);
     moved += bytes;
     return {};

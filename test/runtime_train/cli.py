@@ -107,7 +107,6 @@ class ZeroRun(unittest.TestCase):
 
     def test_not_there_yet(self):
         self.expect(4, "cuda", self.train("--device", "cuda"))
-        self.expect(4, "nvme", self.train("--nvme-dir", self.dir))
         self.expect(4, "bench-io", run("bench-io", self.dir))
         self.expect(4, "processes", self.train(env={"OMPI_COMM_WORLD_SIZE": "2"}))
 

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""zero-run on a plan over device, host and NVMe: faults of the disk (SAFETY.md F18-F25, F50), and what remains of them.
+Usage: cli_nvme.py ZERO_RUN WRITE_PLAN"""
+import json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, time, unittest
+
+ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
+KIB = 1024
+
+
+class Nvme(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temp = tempfile.TemporaryDirectory()
+        cls.base = pathlib.Path(cls.temp.name)
+        subprocess.run([WRITE_PLAN, str(cls.base), "2", "2", "2"], check=True)
+        cls.runs = 0
+        code, out, err = cls.train()
+        assert code == 0, err
+        cls.expected = cls.outcome(out)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temp.cleanup()
+
+    @classmethod
+    def command(cls, *more, nvme=None, steps=4, out=None):
+        cls.runs += 1
+        return [ZERO_RUN, str(cls.base / "tiny.plan"), "--data", str(cls.base / "data.safetensors"), "--steps", str(steps),
+                "--out", str(out or cls.base / f"out{cls.runs}"), "--nvme-dir", str(nvme or cls.base), *map(str, more)]
+
+    @classmethod
+    def train(cls, *more, fault="", nvme=None, out=None, env=None, **how):
+        done = subprocess.run(cls.command(*more, nvme=nvme, out=out), text=True, capture_output=True, timeout=120,
+                              env={**os.environ, "ZERO_FAULT": fault, **(env or {})}, **how)
+        return done.returncode, done.stdout, done.stderr
+
+    @staticmethod
+    def outcome(out):
+        """The last loss, and the weights' bytes."""
+        final = json.loads(out.splitlines()[-1])
+        return final["loss"], (pathlib.Path(final["final"]) / "weights.safetensors").read_bytes()
+
+    def same(self, result):
+        code, out, err = result
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.outcome(out), self.expected)
+        return err
+
+    def fails(self, code, says, result):
+        self.assertEqual(result[0], code, result)
+        self.assertRegex(result[2], says)
+
+    def test_counts_bytes_and_arenas(self):
+        code, out, err = self.train()
+        self.assertEqual(code, 0, err)
+        final = json.loads(out)
+        # Per step and rank: 2 x 64 weights of 4 bytes to the device, as many gradients back; weights twice and two
+        # moments read, all three written.
+        traffic = final["traffic"]
+        self.assertEqual([traffic[link] for link in ("h2d", "d2h", "nvme_read", "nvme_write")],
+                         [4 * 2 * 256, 4 * 2 * 256, 4 * 4 * 256, 4 * 3 * 256])
+        self.assertEqual(final["peak_bytes"]["nvme"], {"planned": 3 * 4096, "measured": 3 * 4096})
+        self.assertEqual(final["steady_allocations"], 0)
+
+    def test_sync_and_no_checksums_give_the_same(self):
+        self.same(self.train("--device", "sync"))
+        self.same(self.train("--no-spill-checksum"))
+
+    def test_folder(self):
+        out = self.base / "never"
+        code, _, err = self.train(out=out, nvme=self.base / "absent")
+        self.fails(6, "absent", (code, "", err))
+        self.assertFalse(out.exists(), "refused before anything is made")
+        self.fails(6, "not a directory", self.train(nvme=self.base / "tiny.plan"))
+        done = subprocess.run([ZERO_RUN, str(self.base / "tiny.plan"), "--data", str(self.base / "data.safetensors")],
+                              text=True, capture_output=True)
+        self.fails(2, "--nvme-dir", (done.returncode, "", done.stderr))
+        open_to_all = self.base / "open"
+        open_to_all.mkdir()
+        open_to_all.chmod(0o777)
+        self.fails(6, "not sticky", self.train(nvme=open_to_all))
+        self.fails(6, "permission denied", self.train(fault="spill.open:EACCES"))
+
+    def test_tmpfs_is_a_warning(self):
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("no tmpfs")
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            self.assertIn("tmpfs", self.same(self.train(nvme=folder)))
+
+    def test_f18_no_space_at_the_start(self):
+        self.fails(6, r"needs 12288 bytes in .*no space left(.|\n)*\d+ bytes are free",
+                   self.train(fault="spill.fallocate:ENOSPC"))
+
+    def test_f18_file_size_limit(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8 * KIB, 8 * KIB))
+        self.fails(6, "needs 12288 bytes in .*file too large", self.train(preexec_fn=limit))
+
+    def test_f19_no_space_in_the_middle(self):
+        for errnum in ("ENOSPC", "EDQUOT"):
+            self.fails(6, r"nvme tier: cannot write \d+ bytes at byte \d+ of its file in \"" + str(self.base),
+                       self.train(fault=f"spill.write@rank=1,step=3:{errnum}"))
+
+    def test_f20_a_failed_read_is_tried_once_more(self):
+        self.same(self.train(fault="spill.read@rank=0,step=2,n=1:EIO"))
+        self.fails(6, "cannot read", self.train(fault="spill.read@rank=0,step=2:EIO"))
+        self.fails(6, "cannot write", self.train(fault="spill.write@rank=0,step=2,n=1:EIO"))
+
+    def test_f21_short_transfers_are_resumed(self):
+        for site in ("spill.read", "spill.write"):
+            for n in (1, 2, 5):
+                self.same(self.train(fault=f"{site}@step=2,n={n}:short"))
+
+    def test_f22_a_flipped_bit_is_found(self):
+        result = self.train(fault="spill.read@rank=1,step=3,n=3:flip")
+        self.fails(9, "is not what was written there", result)
+        code, out, _ = self.train("--no-spill-checksum", fault="spill.read@rank=1,step=3,n=3:flip")
+        self.assertEqual(code, 0)
+        self.assertNotEqual(self.outcome(out), self.expected, "nobody looked")
+
+    def test_f23_the_file_is_cut(self):
+        """Through /proc, as nobody has its name."""
+        process = subprocess.Popen(self.command("--quiet", steps=1000000), stderr=subprocess.PIPE,
+                                   env={**os.environ, "ZERO_LINK": "nvme_read=100KB/s"}, text=True)
+        fds = pathlib.Path(f"/proc/{process.pid}/fd")
+        mine = []
+        for _ in range(200):
+            time.sleep(0.02)
+            mine = [fd for fd in fds.iterdir() if str(self.base) in os.readlink(fd) and "(deleted)" in os.readlink(fd)]
+            if len(mine) == 2:
+                break
+        self.assertEqual(len(mine), 2)
+        for fd in mine:
+            self.assertEqual(os.stat(fd).st_mode & 0o777, 0o600)
+            os.truncate(fd, 4096)
+        _, err = process.communicate(timeout=60)
+        self.fails(6, "the file ends inside a block", (process.returncode, "", err))
+
+    def test_f24_io_uring_refused(self):
+        for errnum in ("EPERM", "ENOSYS"):
+            err = self.same(self.train(fault=f"spill.uring:{errnum}"))
+            self.assertEqual(err.count("io_uring is refused"), 1)
+
+    def test_f25_interruptions(self):
+        for errnum in ("EINTR", "EAGAIN"):
+            for n in range(1, 6):
+                self.same(self.train(fault=f"spill.read@n={n}:{errnum}; spill.write@n={n + 1}:{errnum}"))
+        self.fails(6, "again and again", self.train(fault="spill.write:EAGAIN"))
+
+    def test_nothing_remains_after_a_kill(self):
+        folder = self.base / "spill"
+        folder.mkdir()
+        process = subprocess.Popen(self.command("--quiet", steps=1000000, nvme=folder))
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_links_are_slowed_down(self):
+        # 4 steps x 2 micro-steps x 256 bytes.
+        code, out, err = self.train(env={"ZERO_LINK": "h2d=4KB/s"})
+        self.assertEqual(code, 0, err)
+        self.assertGreater(json.loads(out)["seconds"], 0.9 * 4 * 2 * 256 / 4000)
+        self.assertEqual(self.outcome(out), self.expected)
+        self.fails(2, "ZERO_LINK", self.train(env={"ZERO_LINK": "h2d=4KB"}))
+        self.fails(2, "ZERO_LINK", self.train(env={"ZERO_LINK": "tape=4KB/s"}))
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[:1]
+    result = unittest.TextTestRunner(stream=sys.stderr).run(unittest.defaultTestLoader.loadTestsFromTestCase(Nvme))
+    print(f"{result.testsRun - len(result.failures) - len(result.errors)} passed, "
+          f"{len(result.failures) + len(result.errors)} failed")
+    sys.exit(not result.wasSuccessful())
