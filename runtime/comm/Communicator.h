@@ -13,7 +13,8 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
-#include "runtime/comm/Mesh.h"
+#include "runtime/comm/Call.h"
+#include "runtime/comm/FlightRecorder.h"
 
 #include <cstdint>
 #include <memory>
@@ -96,6 +97,8 @@ struct BroadcastOptions {
 
 /// What the others say when `rank` failed with `cause`: peer lost.
 Error echoOf(int rank, const Error &cause);
+/// Members of a group called different things: peer lost, naming both.
+Error differError(int rank, const Call &call, int otherRank, const Call &other);
 
 /// One rank's end of a job. Errors of all collectives: another rank failed, left or called something else (peer lost,
 /// with the root cause); a type that is not summed (unsupported).
@@ -117,19 +120,28 @@ public:
   virtual void abort(const Error &cause) = 0;
 
   const Traffic &traffic() const { return counters; }
+  /// Seconds in collectives so far, waiting for others included.
+  double seconds() const { return double(elapsed) / 1e9; }
+  /// From now on collectives are noted there; null: nowhere. It must outlive the communicator's last call.
+  void recordInto(FlightLog *log) { flight = log; }
 
 protected:
   Communicator(const Mesh &mesh, int rank) : ranks(mesh), self(rank) {}
+  /// Null when nothing is recorded.
+  FlightLog *flight = nullptr;
 
 private:
-  // What an implementation moves; types have been checked.
-  virtual Status runAllGather(const AllGatherOptions &options) = 0;
-  virtual Status runReduceScatter(const ReduceScatterOptions &options) = 0;
-  virtual Status runAllReduce(const AllReduceOptions &options) = 0;
-  virtual Status runAllToAll(const AllToAllOptions &options) = 0;
-  virtual Status runBroadcast(const BroadcastOptions &options) = 0;
-  virtual Status runBarrier() = 0;
+  // What an implementation does; types have been checked. `call` is what all members must agree on.
+  virtual Status runAllGather(const Call &call, const AllGatherOptions &options) = 0;
+  virtual Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) = 0;
+  virtual Status runAllReduce(const Call &call, const AllReduceOptions &options) = 0;
+  virtual Status runAllToAll(const Call &call, const AllToAllOptions &options) = 0;
+  virtual Status runBroadcast(const Call &call, const BroadcastOptions &options) = 0;
+  virtual Status runBarrier(const Call &call) = 0;
 
+  /// Around every collective: faults on demand, the flight recorder, the time.
+  template <typename Run> Status carryOut(const Call &call, const Run &run);
+  uint64_t members(Axis axis) const { return static_cast<uint64_t>(ranks.size(axis)); }
   Status checkSum(DType input, DType output);
   /// Adds a collective over a buffer of `bufferBytes` of which this rank sent `sentBytesPerPeer` to each other member.
   void count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer);
@@ -137,6 +149,7 @@ private:
   const Mesh ranks;
   const int self;
   Traffic counters;
+  int64_t elapsed = 0; ///< ns
 };
 
 } // namespace zc

@@ -13,22 +13,6 @@ namespace zc {
 
 namespace {
 
-/// What a rank called; equal on all members, or the call fails on all of them.
-struct Call {
-  const char *kind = "";
-  uint64_t bytes = 0;
-  DType type = DType::u8;
-  int root = 0;
-  bool operator==(const Call &o) const {
-    return std::strcmp(kind, o.kind) == 0 && bytes == o.bytes && type == o.type && root == o.root;
-  }
-};
-
-std::string describe(int rank, const Call &call) {
-  return "rank " + std::to_string(rank) + " calls " + call.kind + " of " + std::to_string(call.bytes) + " bytes of " +
-         std::string(nameOf(call.type));
-}
-
 /// Where the members of a group meet. Each call is a sequence of phases: between two meetings they read each other's
 /// buffers. A member may only leave (return an error, so that its buffers go) when no peer is inside a phase; `busy`
 /// counts those.
@@ -51,10 +35,13 @@ struct Place {
 };
 
 /// All ranks, the places where they meet, and the first failure, which is everybody's.
-class Group : public InprocGroup {
+class Group : public RankGroup {
 public:
   explicit Group(const Mesh &mesh);
-
+  const Mesh &mesh() const override { return ranks; }
+  int firstRank() const override { return 0; }
+  int count() const override { return ranks.worldSize; }
+  void kill(int) override {}
   std::unique_ptr<Communicator> communicator(int rank) override;
   std::optional<Failure> failure() const override {
     std::lock_guard<std::mutex> lock(mutex);
@@ -62,7 +49,7 @@ public:
   }
 
   Place &placeOf(Axis axis, int rank) {
-    return places[static_cast<size_t>(axis)][static_cast<size_t>(mesh.groupOf(axis, rank))];
+    return places[static_cast<size_t>(axis)][static_cast<size_t>(ranks.groupOf(axis, rank))];
   }
   /// Ends this rank's phase, if it is in one, waits for all members, and begins the next phase if `nextPhase`.
   Status meet(Axis axis, int rank, bool inPhase, bool nextPhase);
@@ -71,7 +58,6 @@ public:
   void fail(int rank, const Error &cause);
   void leave(int rank);
 
-  const Mesh mesh;
 
 private:
   void failLocked(int rank, const Error &cause);
@@ -79,20 +65,21 @@ private:
   std::optional<int> leaver(Axis axis, int rank) const;
 
   mutable std::mutex mutex;
+  const Mesh ranks;
   std::deque<Place> places[3]; ///< by axis and group
   std::vector<bool> left;      ///< by rank
   std::optional<Failure> failed;
 };
 
-Group::Group(const Mesh &mesh) : mesh(mesh), left(static_cast<size_t>(mesh.worldSize)) {
+Group::Group(const Mesh &mesh) : ranks(mesh), left(static_cast<size_t>(mesh.worldSize)) {
   for (Axis axis : {Axis::all, Axis::local, Axis::node})
     for (int group = 0; group < mesh.groups(axis); ++group)
       places[static_cast<size_t>(axis)].emplace_back(static_cast<size_t>(mesh.size(axis)));
 }
 
 std::optional<int> Group::leaver(Axis axis, int rank) const {
-  for (int i = 0; i < mesh.size(axis); ++i)
-    if (int peer = mesh.rankOf(axis, mesh.groupOf(axis, rank), i); left[static_cast<size_t>(peer)])
+  for (int i = 0; i < ranks.size(axis); ++i)
+    if (int peer = ranks.rankOf(axis, ranks.groupOf(axis, rank), i); left[static_cast<size_t>(peer)])
       return peer;
   return std::nullopt;
 }
@@ -103,7 +90,8 @@ Status Group::meet(Axis axis, int rank, bool inPhase, bool nextPhase) {
   if (std::optional<int> gone = failed ? std::nullopt : leaver(axis, rank))
     failLocked(*gone, makeError(Code::peerLost, 601,
                                 "rank " + std::to_string(*gone) + " ended before rank " + std::to_string(rank) +
-                                    " called " + place.calls[static_cast<size_t>(mesh.indexOf(axis, rank))].kind));
+                                    " called " +
+                                    std::string(nameOf(place.calls[static_cast<size_t>(ranks.indexOf(axis, rank))].kind))));
   if (failed) {
     lock.unlock();
     return quit(place, inPhase);
@@ -175,23 +163,23 @@ void copy(void *to, const void *from, uint64_t bytes) {
 
 class InprocCommunicator : public Communicator {
 public:
-  InprocCommunicator(Group &group, int rank) : Communicator(group.mesh, rank), group(group) {}
+  InprocCommunicator(Group &group, int rank) : Communicator(group.mesh(), rank), group(group) {}
   ~InprocCommunicator() override { group.leave(rank()); }
   void abort(const Error &cause) override { group.fail(rank(), cause); }
 
 private:
-  Status runAllGather(const AllGatherOptions &options) override;
-  Status runReduceScatter(const ReduceScatterOptions &options) override;
-  Status runAllReduce(const AllReduceOptions &options) override;
-  Status runAllToAll(const AllToAllOptions &options) override;
-  Status runBroadcast(const BroadcastOptions &options) override;
-  Status runBarrier() override {
-    ZC_RETURN_IF_ERROR(begin(Axis::all, {"barrier"}, nullptr, nullptr));
+  Status runAllGather(const Call &call, const AllGatherOptions &options) override;
+  Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) override;
+  Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
+  Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
+  Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
+  Status runBarrier(const Call &call) override {
+    ZC_RETURN_IF_ERROR(begin(call, nullptr, nullptr));
     return end(Axis::all);
   }
 
   /// Meets the others and checks that all called the same; after it, their buffers may be read until end().
-  Status begin(Axis axis, const Call &call, const void *input, void *output);
+  Status begin(const Call &call, const void *input, void *output);
   Status end(Axis axis) { return group.meet(axis, rank(), /*inPhase=*/true, /*nextPhase=*/false); }
   Place &place(Axis axis) const { return group.placeOf(axis, rank()); }
   size_t me(Axis axis) const { return static_cast<size_t>(mesh().indexOf(axis, rank())); }
@@ -199,7 +187,8 @@ private:
   Group &group;
 };
 
-Status InprocCommunicator::begin(Axis axis, const Call &call, const void *input, void *output) {
+Status InprocCommunicator::begin(const Call &call, const void *input, void *output) {
+  Axis axis = call.axis;
   Place &here = place(axis);
   here.calls[me(axis)] = call;
   here.inputs[me(axis)] = input;
@@ -210,16 +199,15 @@ Status InprocCommunicator::begin(Axis axis, const Call &call, const void *input,
     const Call &other = here.calls[static_cast<size_t>(peer)];
     if (other == here.calls[0])
       continue;
-    group.fail(rank(), makeError(Code::peerLost, 604,
-                                 "collectives differ: " + describe(mesh().rankOf(axis, number, 0), here.calls[0]) +
-                                     ", " + describe(mesh().rankOf(axis, number, peer), other)));
+    group.fail(rank(), differError(mesh().rankOf(axis, number, 0), here.calls[0],
+                                  mesh().rankOf(axis, number, peer), other));
     return group.quit(here, /*inPhase=*/true);
   }
   return {};
 }
 
-Status InprocCommunicator::runAllGather(const AllGatherOptions &options) {
-  ZC_RETURN_IF_ERROR(begin(options.axis, {"all_gather", options.bytes}, options.input, nullptr));
+Status InprocCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
   Place &here = place(options.axis);
   // Each member starts with its right neighbour, so that they do not all read from one.
   for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
@@ -229,8 +217,8 @@ Status InprocCommunicator::runAllGather(const AllGatherOptions &options) {
   return end(options.axis);
 }
 
-Status InprocCommunicator::runAllToAll(const AllToAllOptions &options) {
-  ZC_RETURN_IF_ERROR(begin(options.axis, {"all_to_all", options.bytes}, options.input, nullptr));
+Status InprocCommunicator::runAllToAll(const Call &call, const AllToAllOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
   Place &here = place(options.axis);
   for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
     size_t peer = (me(options.axis) + i) % members;
@@ -240,9 +228,8 @@ Status InprocCommunicator::runAllToAll(const AllToAllOptions &options) {
   return end(options.axis);
 }
 
-Status InprocCommunicator::runReduceScatter(const ReduceScatterOptions &options) {
-  uint64_t part = options.elements * static_cast<uint64_t>(sizeOf(options.inputType));
-  ZC_RETURN_IF_ERROR(begin(options.axis, {"reduce_scatter", part, options.inputType}, options.input, nullptr));
+Status InprocCommunicator::runReduceScatter(const Call &call, const ReduceScatterOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
   Place &here = place(options.axis);
   OrderedSum sum;
   sum.inputs = here.inputs.data();
@@ -258,10 +245,10 @@ Status InprocCommunicator::runReduceScatter(const ReduceScatterOptions &options)
   return end(options.axis);
 }
 
-Status InprocCommunicator::runAllReduce(const AllReduceOptions &options) {
+Status InprocCommunicator::runAllReduce(const Call &call, const AllReduceOptions &options) {
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type));
   ZC_RETURN_IF_ERROR(
-      begin(options.axis, {"all_reduce", options.elements * size, options.type}, options.input, options.output));
+      begin(call, options.input, options.output));
   Place &here = place(options.axis);
   // Member q sums the q-th part. In place this is safe: only it reads the q-th part of anybody's input.
   uint64_t members = here.calls.size(), part = (options.elements + members - 1) / members;
@@ -284,8 +271,8 @@ Status InprocCommunicator::runAllReduce(const AllReduceOptions &options) {
   return end(options.axis);
 }
 
-Status InprocCommunicator::runBroadcast(const BroadcastOptions &options) {
-  ZC_RETURN_IF_ERROR(begin(options.axis, {"broadcast", options.bytes, DType::u8, options.root}, options.data, nullptr));
+Status InprocCommunicator::runBroadcast(const Call &call, const BroadcastOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
   copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.root)], options.bytes);
   return end(options.axis);
 }
@@ -296,8 +283,6 @@ std::unique_ptr<Communicator> Group::communicator(int rank) {
 
 } // namespace
 
-std::unique_ptr<InprocGroup> InprocGroup::create(int worldSize, int ranksPerNode) {
-  return std::make_unique<Group>(Mesh{worldSize, ranksPerNode});
-}
+std::unique_ptr<RankGroup> makeInprocGroup(const Mesh &mesh) { return std::make_unique<Group>(mesh); }
 
 } // namespace zc

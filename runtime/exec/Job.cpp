@@ -25,26 +25,25 @@ Status runMain(const RankMain &main, Communicator &communicator) {
 
 } // namespace
 
-Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
-  std::unique_ptr<InprocGroup> group = InprocGroup::create(worldSize, ranksPerNode);
+Status runJob(RankGroup &ranks, const RankMain &main) {
   std::vector<std::unique_ptr<Communicator>> ends;
-  for (int rank = 0; rank < worldSize; ++rank)
-    ends.push_back(group->communicator(rank));
-  std::vector<Status> results(static_cast<size_t>(worldSize));
-  auto runRank = [&](size_t rank) {
-    results[rank] = runMain(main, *ends[rank]);
-    if (!results[rank].ok())
-      ends[rank]->abort(results[rank].error());
-    ends[rank].reset(); // whoever still waits for this rank learns that it is gone
+  for (int i = 0; i < ranks.count(); ++i)
+    ends.push_back(ranks.communicator(ranks.firstRank() + i));
+  std::vector<Status> results(ends.size());
+  auto runRank = [&](size_t i) {
+    results[i] = runMain(main, *ends[i]);
+    if (!results[i].ok())
+      ends[i]->abort(results[i].error());
+    ends[i].reset(); // whoever still waits for this rank learns that it is gone
   };
   std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < ends.size(); ++rank)
-    threads.emplace_back(runRank, rank);
+  for (size_t i = 0; i < ends.size(); ++i)
+    threads.emplace_back(runRank, i);
   for (std::thread &thread : threads)
     thread.join();
   // The group knows who was first; the others' errors are its echo.
-  if (std::optional<InprocGroup::Failure> failure = group->failure()) {
-    if (worldSize > 1)
+  if (std::optional<RankGroup::Failure> failure = ranks.failure()) {
+    if (ranks.mesh().worldSize > 1)
       failure->error.note += (failure->error.note.empty() ? "" : "; ") + ("on rank " + std::to_string(failure->rank));
     return failure->error;
   }
@@ -52,6 +51,10 @@ Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
     if (!result.ok())
       return result;
   return {};
+}
+
+Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
+  return runJob(*makeInprocGroup({worldSize, ranksPerNode}), main);
 }
 
 } // namespace zc

@@ -1,8 +1,8 @@
-//===- Job.h - all ranks of a job in one process ------------------------------===//
+//===- Job.h - the ranks of a job that this process runs -----------------------===//
 #pragma once
 
 #include "runtime/base/Status.h"
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/RankGroup.h"
 
 #include <functional>
 
@@ -11,9 +11,11 @@ namespace zc {
 /// What one rank does from start to end, on a thread of its own.
 using RankMain = std::function<Status(Communicator &communicator)>;
 
-/// Runs `main` on `worldSize` threads over an inproc group and joins them all. The first rank that fails wakes the
+/// Runs `main` on a thread for each rank of this process and joins them all. The first rank that fails wakes the
 /// others. Returns the root cause: the first error that was not another rank's; its `note` names the rank when there
 /// are several.
+Status runJob(RankGroup &ranks, const RankMain &main);
+/// All ranks of a job, as threads.
 Status runJob(int worldSize, int ranksPerNode, const RankMain &main);
 
 } // namespace zc

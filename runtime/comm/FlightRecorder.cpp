@@ -1,0 +1,160 @@
+#include "runtime/comm/FlightRecorder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace zc {
+
+static int64_t nanoseconds(clockid_t clock) {
+  timespec time;
+  ::clock_gettime(clock, &time);
+  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
+}
+
+static uint64_t pack(const Call &call) {
+  return uint64_t(call.kind) | uint64_t(call.axis) << 8 | uint64_t(call.type) << 16 | uint64_t(uint32_t(call.root)) << 32;
+}
+
+static Call unpack(uint64_t word, uint64_t bytes) {
+  // Within the enumerations even if the file was written by somebody else.
+  Call call;
+  call.kind = Collective(std::min<uint64_t>(word & 0xff, uint64_t(Collective::barrier)));
+  call.axis = Axis(std::min<uint64_t>(word >> 8 & 0xff, uint64_t(Axis::node)));
+  call.type = DType(std::min<uint64_t>(word >> 16 & 0xff, uint64_t(DType::boolean)));
+  call.root = int32_t(word >> 32);
+  call.bytes = bytes;
+  return call;
+}
+
+void FlightLog::begin(const Call &call, int64_t step) {
+  uint64_t number = begunCount.load(std::memory_order_relaxed) + 1;
+  Words &entry = words[number % kEntries];
+  entry.number.store(number, std::memory_order_relaxed);
+  entry.begin.store(uint64_t(nanoseconds(CLOCK_REALTIME)), std::memory_order_relaxed);
+  entry.end.store(0, std::memory_order_relaxed);
+  entry.step.store(uint64_t(step), std::memory_order_relaxed);
+  entry.bytes.store(call.bytes, std::memory_order_relaxed);
+  entry.call.store(pack(call), std::memory_order_relaxed);
+  missing.store(-1, std::memory_order_relaxed);
+  since.store(nanoseconds(CLOCK_MONOTONIC), std::memory_order_relaxed);
+  begunCount.store(number, std::memory_order_release);
+}
+
+void FlightLog::end() {
+  uint64_t number = begunCount.load(std::memory_order_relaxed);
+  words[number % kEntries].end.store(uint64_t(nanoseconds(CLOCK_REALTIME)), std::memory_order_relaxed);
+  since.store(0, std::memory_order_relaxed);
+}
+
+std::vector<FlightEntry> FlightLog::entries() const {
+  std::vector<FlightEntry> found;
+  uint64_t last = begun();
+  for (uint64_t number = last > kEntries ? last - kEntries + 1 : 1; number <= last; ++number) {
+    const Words &entry = words[number % kEntries];
+    auto get = [](const std::atomic<uint64_t> &word) { return word.load(std::memory_order_relaxed); };
+    found.push_back({get(entry.number), int64_t(get(entry.step)), int64_t(get(entry.begin)), int64_t(get(entry.end)),
+                     unpack(get(entry.call), get(entry.bytes))});
+  }
+  return found;
+}
+
+size_t FlightRecorder::sizeFor(int worldSize) { return 64 + size_t(worldSize) * sizeof(FlightLog); }
+
+FlightLog *FlightRecorder::logs() { return reinterpret_cast<FlightLog *>(static_cast<char *>(memory) + 64); }
+
+// All zero is a valid state of every member: zero pages need no constructors.
+Result<std::unique_ptr<FlightRecorder>> FlightRecorder::create(int worldSize) {
+  size_t bytes = sizeFor(worldSize);
+  void *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return makeError(Code::budget, 607, std::string("cannot map the flight recorder: ") + std::strerror(errno));
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, worldSize));
+}
+
+Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &path, int worldSize, bool first) {
+  size_t bytes = sizeFor(worldSize);
+  if (first)
+    ::unlink(path.c_str());
+  int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (first ? O_CREAT | O_EXCL : 0), 0600);
+  void *memory = MAP_FAILED;
+  // Blocks are allocated now: a full disk must not become a SIGBUS later.
+  int failed = file < 0 ? errno : first ? ::posix_fallocate(file, 0, off_t(bytes)) : 0;
+  if (failed == 0 && ::lseek(file, 0, SEEK_END) < off_t(bytes))
+    failed = EINVAL;
+  if (failed == 0 && (memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) == MAP_FAILED)
+    failed = errno;
+  if (file >= 0)
+    ::close(file);
+  if (failed != 0)
+    return makeError(Code::io, 607, std::string("cannot map the flight recorder: ") + std::strerror(failed), path,
+                     "the run's folder must be the same for all ranks");
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, worldSize));
+}
+
+FlightRecorder::~FlightRecorder() { ::munmap(memory, bytes); }
+
+bool FlightRecorder::claim() { return static_cast<Header *>(memory)->claimed.exchange(1) == 0; }
+
+static std::string seconds(int64_t ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f", double(ns) / 1e9);
+  return text;
+}
+
+std::string FlightRecorder::toJson() {
+  // Names come from our own enumerations: nothing needs escaping.
+  int64_t now = nanoseconds(CLOCK_REALTIME);
+  std::string json = "{\"world_size\": " + std::to_string(world) + ", \"ranks\": [";
+  for (int rank = 0; rank < world; ++rank) {
+    FlightLog &log = this->log(rank);
+    json += std::string(rank ? "," : "") + "\n {\"rank\": " + std::to_string(rank) +
+            ", \"collectives\": " + std::to_string(log.begun()) + ", \"inside\": " + (log.isInside() ? "true" : "false") +
+            ", \"waits_for_rank\": " + (log.waitsFor() < 0 ? "null" : std::to_string(log.waitsFor())) + ", \"last\": [";
+    bool comma = false;
+    for (const FlightEntry &entry : log.entries()) {
+      json += std::string(comma ? "," : "") + "\n  {\"number\": " + std::to_string(entry.number) +
+              ", \"collective\": \"" + std::string(nameOf(entry.call.kind)) + "\", \"axis\": \"" +
+              std::string(nameOf(entry.call.axis)) + "\", \"type\": \"" + std::string(nameOf(entry.call.type)) +
+              "\", \"bytes\": " + std::to_string(entry.call.bytes) + ", \"step\": " + std::to_string(entry.step) +
+              ", \"began_seconds_ago\": " + seconds(now - entry.begin) + ", \"took_seconds\": " +
+              (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
+      comma = true;
+    }
+    json += "]}";
+  }
+  return json + "\n]}\n";
+}
+
+std::string FlightRecorder::explain(int waiting) {
+  int64_t now = nanoseconds(CLOCK_REALTIME);
+  auto where = [&](int rank) {
+    std::vector<FlightEntry> entries = log(rank).entries();
+    if (entries.empty())
+      return std::string("it has not begun any collective");
+    const FlightEntry &last = entries.back();
+    std::string text = last.end ? "it left " : "it is in ";
+    text += std::string(nameOf(last.call.kind)) + " number " + std::to_string(last.number) + " of step " +
+            std::to_string(last.step);
+    return last.end ? text + " " + seconds(now - last.end) + " s ago" : text;
+  };
+  FlightLog &mine = log(waiting);
+  int late = mine.waitsFor();
+  // Threads do not know whom they wait for; the one with the fewest collectives, and out of them, is late.
+  for (int rank = 0; late < 0 && rank < world; ++rank)
+    if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
+      late = rank;
+  std::vector<FlightEntry> entries = mine.entries();
+  std::string text = "rank " + std::to_string(waiting) + " waits in ";
+  text += entries.empty() ? "a collective"
+                          : std::string(nameOf(entries.back().call.kind)) + " number " +
+                                std::to_string(entries.back().number) + " of step " + std::to_string(entries.back().step);
+  if (late >= 0)
+    text += " for rank " + std::to_string(late) + ": " + where(late);
+  return text;
+}
+
+} // namespace zc

@@ -1,0 +1,89 @@
+//===- FlightRecorder.h - the last collectives of every rank ------------------------===//
+//
+// Each rank notes when it begins and ends a collective, in memory that others may read at any time, even when the rank
+// is stopped or stuck: the process's own for ranks that are threads, a mapped file for ranks that are processes. Noting
+// takes no lock and no system call.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/comm/Call.h"
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+namespace zc {
+
+/// One collective of one rank.
+struct FlightEntry {
+  uint64_t number = 0; ///< counts the rank's collectives from 1
+  int64_t step = 0;    ///< optimizer step, 0: outside of steps
+  int64_t begin = 0;   ///< ns of CLOCK_REALTIME
+  int64_t end = 0;     ///< 0: not over
+  Call call;
+};
+
+/// One rank's notes; written by that rank alone.
+class FlightLog {
+public:
+  static constexpr size_t kEntries = 32;
+
+  void begin(const Call &call, int64_t step);
+  void end();
+  /// While in a collective: the first rank that has not come to it, or -1.
+  void waitFor(int rank) { missing.store(rank, std::memory_order_relaxed); }
+
+  uint64_t begun() const { return begunCount.load(std::memory_order_acquire); }
+  bool isInside() const { return since.load(std::memory_order_relaxed) != 0; }
+  /// CLOCK_MONOTONIC ns (of this rank's machine) when the collective it is in began; 0: it is in none.
+  int64_t insideSince() const { return since.load(std::memory_order_relaxed); }
+  int waitsFor() const { return missing.load(std::memory_order_relaxed); }
+  /// The newest ones, oldest first. Entries that are being overwritten may be mixed.
+  std::vector<FlightEntry> entries() const;
+
+private:
+  struct Words {
+    std::atomic<uint64_t> number, begin, end, step, bytes, call;
+  };
+  std::atomic<uint64_t> begunCount;
+  std::atomic<int64_t> since;
+  std::atomic<int32_t> missing;
+  Words words[kEntries];
+};
+
+class FlightRecorder {
+public:
+  /// For ranks in this process.
+  static Result<std::unique_ptr<FlightRecorder>> create(int worldSize);
+  /// For ranks of several processes: maps `path`, which every process gives; `first` makes the file anew, before the
+  /// others call. Errors: io.
+  static Result<std::unique_ptr<FlightRecorder>> open(const std::string &path, int worldSize, bool first);
+  FlightRecorder(const FlightRecorder &) = delete;
+  FlightRecorder &operator=(const FlightRecorder &) = delete;
+  ~FlightRecorder();
+
+  FlightLog &log(int rank) { return logs()[rank]; }
+  int worldSize() const { return world; }
+  /// True for the first caller of the job, who is to tell what happened.
+  bool claim();
+  /// One JSON object: per rank how many collectives it began, what it waits for, the last entries.
+  std::string toJson();
+  /// Why `waiting` does not get on, in words: who has not come, and where those ranks were last.
+  std::string explain(int waiting);
+
+private:
+  FlightRecorder(void *memory, size_t bytes, int world) : memory(memory), bytes(bytes), world(world) {}
+  struct Header {
+    std::atomic<uint32_t> claimed;
+  };
+  static size_t sizeFor(int worldSize);
+  FlightLog *logs();
+
+  void *memory;
+  size_t bytes;
+  int world;
+};
+
+} // namespace zc
