@@ -16,7 +16,8 @@ static int64_t nanoseconds(clockid_t clock) {
 }
 
 static uint64_t pack(const Call &call) {
-  return uint64_t(call.kind) | uint64_t(call.axis) << 8 | uint64_t(call.type) << 16 | uint64_t(uint32_t(call.root)) << 32;
+  return uint64_t(call.kind) | uint64_t(call.axis) << 8 | uint64_t(call.type) << 16 |
+         uint64_t(uint32_t(call.root)) << 32;
 }
 
 static Call unpack(uint64_t word, uint64_t bytes) {
@@ -49,6 +50,8 @@ void FlightLog::end() {
   words[number % kEntries].end.store(uint64_t(nanoseconds(CLOCK_REALTIME)), std::memory_order_relaxed);
   since.store(0, std::memory_order_relaxed);
 }
+
+void FlightLog::beat() { alive.store(nanoseconds(CLOCK_REALTIME), std::memory_order_relaxed); }
 
 std::vector<FlightEntry> FlightLog::entries() const {
   std::vector<FlightEntry> found;
@@ -112,7 +115,8 @@ std::string FlightRecorder::toJson() {
   for (int rank = 0; rank < world; ++rank) {
     FlightLog &log = this->log(rank);
     json += std::string(rank ? "," : "") + "\n {\"rank\": " + std::to_string(rank) +
-            ", \"collectives\": " + std::to_string(log.begun()) + ", \"inside\": " + (log.isInside() ? "true" : "false") +
+            ", \"collectives\": " + std::to_string(log.begun()) +
+            ", \"inside\": " + (log.isInside() ? "true" : "false") +
             ", \"waits_for_rank\": " + (log.waitsFor() < 0 ? "null" : std::to_string(log.waitsFor())) + ", \"last\": [";
     bool comma = false;
     for (const FlightEntry &entry : log.entries()) {
@@ -120,8 +124,8 @@ std::string FlightRecorder::toJson() {
               ", \"collective\": \"" + std::string(nameOf(entry.call.kind)) + "\", \"axis\": \"" +
               std::string(nameOf(entry.call.axis)) + "\", \"type\": \"" + std::string(nameOf(entry.call.type)) +
               "\", \"bytes\": " + std::to_string(entry.call.bytes) + ", \"step\": " + std::to_string(entry.step) +
-              ", \"began_seconds_ago\": " + seconds(now - entry.begin) + ", \"took_seconds\": " +
-              (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
+              ", \"began_seconds_ago\": " + seconds(now - entry.begin) +
+              ", \"took_seconds\": " + (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
       comma = true;
     }
     json += "]}";
@@ -129,7 +133,7 @@ std::string FlightRecorder::toJson() {
   return json + "\n]}\n";
 }
 
-std::string FlightRecorder::explain(int waiting) {
+std::string FlightRecorder::explain(int waiting, int64_t silence) {
   int64_t now = nanoseconds(CLOCK_REALTIME);
   auto where = [&](int rank) {
     std::vector<FlightEntry> entries = log(rank).entries();
@@ -142,18 +146,29 @@ std::string FlightRecorder::explain(int waiting) {
     return last.end ? text + " " + seconds(now - last.end) + " s ago" : text;
   };
   FlightLog &mine = log(waiting);
-  int late = mine.waitsFor();
+  int late = -1;
+  bool silent = false;
+  for (int rank = 0; late < 0 && rank < world; ++rank)
+    if (int64_t beat = log(rank).lastBeat(); rank != waiting && beat != 0 && now - beat > silence) {
+      late = rank;
+      silent = true;
+    }
+  if (late < 0)
+    late = mine.waitsFor();
   // Threads do not know whom they wait for; the one with the fewest collectives, and out of them, is late.
   for (int rank = 0; late < 0 && rank < world; ++rank)
     if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
       late = rank;
   std::vector<FlightEntry> entries = mine.entries();
   std::string text = "rank " + std::to_string(waiting) + " waits in ";
-  text += entries.empty() ? "a collective"
-                          : std::string(nameOf(entries.back().call.kind)) + " number " +
-                                std::to_string(entries.back().number) + " of step " + std::to_string(entries.back().step);
+  text += entries.empty()
+              ? "a collective"
+              : std::string(nameOf(entries.back().call.kind)) + " number " + std::to_string(entries.back().number) +
+                    " of step " + std::to_string(entries.back().step);
   if (late >= 0)
     text += " for rank " + std::to_string(late) + ": " + where(late);
+  if (silent)
+    text += ", and its process has given no sign for " + seconds(now - log(late).lastBeat()) + " s";
   return text;
 }
 

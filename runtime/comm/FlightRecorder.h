@@ -35,6 +35,11 @@ public:
   /// While in a collective: the first rank that has not come to it, or -1.
   void waitFor(int rank) { missing.store(rank, std::memory_order_relaxed); }
 
+  /// A sign that the rank's process runs, given now and then by a thread that never waits.
+  void beat();
+  /// Ns of CLOCK_REALTIME when the last sign was given; 0: never.
+  int64_t lastBeat() const { return alive.load(std::memory_order_relaxed); }
+
   uint64_t begun() const { return begunCount.load(std::memory_order_acquire); }
   bool isInside() const { return since.load(std::memory_order_relaxed) != 0; }
   /// CLOCK_MONOTONIC ns (of this rank's machine) when the collective it is in began; 0: it is in none.
@@ -49,6 +54,7 @@ private:
   };
   std::atomic<uint64_t> begunCount;
   std::atomic<int64_t> since;
+  std::atomic<int64_t> alive;
   std::atomic<int32_t> missing;
   Words words[kEntries];
 };
@@ -70,8 +76,9 @@ public:
   bool claim();
   /// One JSON object: per rank how many collectives it began, what it waits for, the last entries.
   std::string toJson();
-  /// Why `waiting` does not get on, in words: who has not come, and where those ranks were last.
-  std::string explain(int waiting);
+  /// Why `waiting` does not get on, in words: who has not come and where that rank was last. A rank whose process has
+  /// given no sign for `silence` ns is taken for stopped.
+  std::string explain(int waiting, int64_t silence);
 
 private:
   FlightRecorder(void *memory, size_t bytes, int world) : memory(memory), bytes(bytes), world(world) {}

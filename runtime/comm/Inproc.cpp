@@ -58,7 +58,6 @@ public:
   void fail(int rank, const Error &cause);
   void leave(int rank);
 
-
 private:
   void failLocked(int rank, const Error &cause);
   /// A member of `rank`'s group that has left.
@@ -88,10 +87,10 @@ Status Group::meet(Axis axis, int rank, bool inPhase, bool nextPhase) {
   Place &place = placeOf(axis, rank);
   std::unique_lock<std::mutex> lock(mutex);
   if (std::optional<int> gone = failed ? std::nullopt : leaver(axis, rank))
-    failLocked(*gone, makeError(Code::peerLost, 601,
-                                "rank " + std::to_string(*gone) + " ended before rank " + std::to_string(rank) +
-                                    " called " +
-                                    std::string(nameOf(place.calls[static_cast<size_t>(ranks.indexOf(axis, rank))].kind))));
+    failLocked(*gone,
+               makeError(Code::peerLost, 601,
+                         "rank " + std::to_string(*gone) + " ended before rank " + std::to_string(rank) + " called " +
+                             std::string(nameOf(place.calls[static_cast<size_t>(ranks.indexOf(axis, rank))].kind))));
   if (failed) {
     lock.unlock();
     return quit(place, inPhase);
@@ -199,8 +198,8 @@ Status InprocCommunicator::begin(const Call &call, const void *input, void *outp
     const Call &other = here.calls[static_cast<size_t>(peer)];
     if (other == here.calls[0])
       continue;
-    group.fail(rank(), differError(mesh().rankOf(axis, number, 0), here.calls[0],
-                                  mesh().rankOf(axis, number, peer), other));
+    group.fail(rank(),
+               differError(mesh().rankOf(axis, number, 0), here.calls[0], mesh().rankOf(axis, number, peer), other));
     return group.quit(here, /*inPhase=*/true);
   }
   return {};
@@ -247,8 +246,7 @@ Status InprocCommunicator::runReduceScatter(const Call &call, const ReduceScatte
 
 Status InprocCommunicator::runAllReduce(const Call &call, const AllReduceOptions &options) {
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type));
-  ZC_RETURN_IF_ERROR(
-      begin(call, options.input, options.output));
+  ZC_RETURN_IF_ERROR(begin(call, options.input, options.output));
   Place &here = place(options.axis);
   // Member q sums the q-th part. In place this is safe: only it reads the q-th part of anybody's input.
   uint64_t members = here.calls.size(), part = (options.elements + members - 1) / members;

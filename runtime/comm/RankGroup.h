@@ -32,8 +32,8 @@ public:
   /// For each rank, the lowest rank on the same machine as the transport sees it; empty when everything is in one
   /// process.
   virtual std::vector<int> machines() const { return {}; }
-  /// Ends the processes of this job with exit code `code`, without waiting for anybody. Returns when that is the
-  /// caller's to do.
+  /// Ends this process with exit code `code` so that the others end too, without waiting for anybody. Returns when all
+  /// ranks are in this process.
   virtual void kill(int code) = 0;
 };
 

@@ -32,6 +32,7 @@ struct RunOptions {
   LinkRates links{};     ///< to slow down transfers between tiers (ZERO_LINK)
   int64_t traceFrom = 0; ///< steps from 1, inclusive; 0: no trace
   int64_t traceTo = 0;
+  double watchdog = 300; ///< seconds a rank may stay in one collective; 0: for ever
 };
 
 } // namespace zc::train

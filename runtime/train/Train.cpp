@@ -1,140 +1,22 @@
 #include "runtime/train/Train.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
-#include "runtime/plan/PlanFile.h"
-#include "runtime/train/RunFolder.h"
-#include "runtime/train/Schedule.h"
-#include "runtime/train/TraceFile.h"
-#include "runtime/train/Weights.h"
+#include "runtime/train/Run.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <thread>
+#include <unistd.h>
 
 namespace zc::train {
 
 namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// What all ranks of a run share; written before they start, except where said.
-struct Run {
-  Run(const planpb::Plan &plan, const RunOptions &options, const RunControl &control, RunObserver &observer)
-      : plan(plan), options(options), control(control), observer(observer) {}
-
-  Status prepare();
-  Status prepareData();
-  Status prepareFolder();
-  Status prepareWeights();
-
-  const planpb::Plan &plan;
-  const RunOptions &options;
-  const RunControl &control;
-  RunObserver &observer;
-
-  KernelRegistry registry;
-  DeviceKind device = DeviceKind::cpu;
-  std::unique_ptr<data::InputSource> source;
-  std::optional<InitialValues> values; ///< of a fresh start
-  std::optional<Manifest> resumed;
-  Manifest manifest; ///< what checkpoints of this run say
-  Schedule schedule;
-  RunFolder folder;
-  MetricsFile metrics;
-  RunSummary summary;
-  uint64_t seed = 0;
-
-  RunReport report;            ///< rank 0's
-  std::optional<Error> ending; ///< rank 0's: why the run ended early, though no rank failed
-  TraceFile trace;             ///< has its own lock
-};
-
-Status Run::prepare() {
-  ZC_RETURN_IF_ERROR(prepareData());
-  // A wrong model must not leave a folder behind; only where a checkpoint may replace it, it is looked at later.
-  if (options.resume.empty())
-    ZC_RETURN_IF_ERROR(prepareWeights());
-  ZC_RETURN_IF_ERROR(prepareFolder());
-  if (!values && !resumed)
-    ZC_RETURN_IF_ERROR(prepareWeights());
-  ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
-  registerCpuKernels(registry);
-  return Status::success();
-}
-
-/// The device, the data and what follows from them: how many steps, which learning rates.
-Status Run::prepareData() {
-  auto kind = deviceFromName(options.device);
-  if (!kind)
-    return makeError(options.device == "cuda" ? Code::unsupported : Code::usage, 940,
-                     "device \"" + options.device + "\" is not in this build", "--device", "one of cpu, sync");
-  device = *kind;
-  for (const planpb::Arena &arena : plan.arenas())
-    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
-      ZC_RETURN_IF_ERROR(NvmeArena::check(options.nvme, arena.bytes()));
-  data::DataOptions dataOptions = options.data;
-  seed = options.seed.value_or(plan.seed());
-  dataOptions.seed = seed;
-  data::BatchSpec batch = batchOf(plan);
-  auto opened = data::openSource(dataOptions, batch);
-  if (!opened)
-    return opened.error();
-  source = std::move(*opened);
-
-  summary.samplesPerStep = batch.samplesPerStep();
-  summary.tokensPerSample = source->tokensPerSample();
-  summary.worldSize = int(plan.world_size());
-  int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  summary.threads = options.threads > 0 ? options.threads : std::max(1, cores / summary.worldSize);
-  double epochs = options.epochs > 0 ? options.epochs : 1;
-  summary.steps = options.steps > 0
-                      ? options.steps
-                      : int64_t(std::ceil(epochs * double(source->samples()) / double(summary.samplesPerStep)));
-  if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
-    return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
-  auto made =
-      Schedule::create(options.schedule, options.lr.value_or(plan.optimizer().lr()), options.warmup, summary.steps);
-  if (!made)
-    return made.error();
-  schedule = *made;
-  return Status::success();
-}
-
-/// The folder, held from now on, and the checkpoint to continue from.
-Status Run::prepareFolder() {
-  manifest = describeRun(plan, seed, source->samples(), options.data.shuffle);
-  manifest.planHash = planHash(plan);
-  auto locked = RunFolder::open(outputFolder(options, plan));
-  if (!locked)
-    return locked.error();
-  folder = std::move(*locked);
-  summary.out = folder.name();
-  std::vector<std::string> skipped;
-  auto found = findCheckpoint(folder.name(), options.resume, manifest, skipped);
-  if (!found)
-    return found.error();
-  for (const std::string &each : skipped)
-    observer.note("not usable, passed over: " + each);
-  resumed = std::move(*found);
-  if (resumed) {
-    summary.firstStep = resumed->step + 1;
-    observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder + "\"");
-  }
-  return Status::success();
-}
-
-/// The weights of a fresh start, the model's or the user's; a checkpoint's are read by the ranks.
-Status Run::prepareWeights() {
-  auto initial =
-      options.weights.empty() ? InitialValues::fromModel(plan) : InitialValues::fromSafetensors(plan, options.weights);
-  if (!initial)
-    return initial.error();
-  values = std::move(*initial);
-  return Status::success();
-}
 
 /// Gives the executor the run's data.
 class RankLoader : public InputLoader {
@@ -159,10 +41,19 @@ public:
 
 private:
   bool leads() const { return communicator.rank() == 0; }
+  /// Everything before the first step; `ready` if it may come.
+  Status begin(bool &ready);
+  Status agreeWith(const Status &prepared, bool &ready);
   Status loop();
   Status step(int64_t step);
-  /// Rank 0's decision, on all ranks.
+  /// Whether any process was told to stop; the same on all ranks.
   Status decide(bool &stop);
+  void warnOfStraggler();
+  /// The run ends though nothing failed; all ranks call this alike.
+  void endWith(Error why) {
+    if (run.isFirst(communicator))
+      run.ending = std::move(why);
+  }
   Status save(const std::string &name, int64_t step);
   Status finish();
 
@@ -172,9 +63,48 @@ private:
   std::unique_ptr<RankExecutor> executor;
   StepRecord record;
   bool notFinite = false;
+
+  /// What ranks tell each other after each step.
+  struct Pulse {
+    double waited = 0; ///< seconds in collectives during the step
+    uint64_t stop = 0;
+  };
+  std::vector<Pulse> pulses; ///< by rank
+  double waited = 0;         ///< seconds in collectives during the last step
+  int late = -1, lateSteps = 0, warnedOf = -1;
 };
 
+Status Rank::agreeWith(const Status &prepared, bool &ready) {
+  auto refusal = agree(communicator, run.identity, prepared);
+  if (!refusal)
+    return refusal.error();
+  ready = !refusal->has_value();
+  if (!ready)
+    endWith(std::move(**refusal));
+  return Status::success();
+}
+
+Status Rank::begin(bool &ready) {
+  ZC_RETURN_IF_ERROR(agreeWith(run.prepared, ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(agreeWith(leads() ? run.openFolder() : Status::success(), ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(run.shareFolder(communicator));
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  if (leads())
+    ::unlink((run.summary.out + "/.flight").c_str()); // all have it mapped; nothing of it is to be left behind
+  communicator.recordInto(&run.recorder->log(communicator.rank()));
+  pulses.resize(size_t(communicator.worldSize()));
+  return Status::success();
+}
+
 Status Rank::main() {
+  bool ready = false;
+  ZC_RETURN_IF_ERROR(begin(ready));
+  if (!ready)
+    return Status::success();
   ExecutorOptions options;
   options.device = run.device;
   options.threads = run.summary.threads;
@@ -220,9 +150,10 @@ Status Rank::step(int64_t step) {
                      "ZERO_FAULT");
   Traffic before = executor->traffic();
   uint64_t allocated = run.control.allocations ? run.control.allocations() : 0;
-  double begin = now();
+  double begin = now(), inside = communicator.seconds();
   ZC_RETURN_IF_ERROR(executor->runStep(context));
   record.seconds = now() - begin;
+  waited = communicator.seconds() - inside;
   record.step = step;
   record.loss = executor->loss();
   record.gradNorm = executor->gradNorm();
@@ -246,11 +177,33 @@ Status Rank::step(int64_t step) {
 }
 
 Status Rank::decide(bool &stop) {
-  uint8_t wish = run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0;
-  if (communicator.worldSize() > 1)
-    ZC_RETURN_IF_ERROR(communicator.broadcast({&wish, 1, 0}));
-  stop = wish != 0;
+  Pulse mine{waited, run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0};
+  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
+  for (const Pulse &pulse : pulses)
+    stop |= pulse.stop != 0;
+  if (leads() && communicator.worldSize() > 1)
+    warnOfStraggler();
   return Status::success();
+}
+
+/// A rank that all others wait for, for half of the step or more and three steps on end, is named once.
+void Rank::warnOfStraggler() {
+  auto less = [](const Pulse &a, const Pulse &b) { return a.waited < b.waited; };
+  auto first = std::min_element(pulses.begin(), pulses.end(), less);
+  double others = record.seconds;
+  for (auto pulse = pulses.begin(); pulse != pulses.end(); ++pulse)
+    if (pulse != first)
+      others = std::min(others, pulse->waited);
+  int slowest = others - first->waited > std::max(0.5 * record.seconds, 0.02) ? int(first - pulses.begin()) : -1;
+  lateSteps = slowest == late ? lateSteps + 1 : 1;
+  late = slowest;
+  if (late < 0 || late == warnedOf || lateSteps < 3)
+    return;
+  warnedOf = late;
+  char text[160];
+  std::snprintf(text, sizeof text, "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", late,
+                static_cast<long long>(record.step), others - first->waited, record.seconds);
+  run.observer.warning(text);
 }
 
 Status Rank::loop() {
@@ -258,9 +211,8 @@ Status Rank::loop() {
     ZC_RETURN_IF_ERROR(this->step(step));
     run.trace.collect(run.options, *executor, step);
     if (notFinite) {
-      if (leads())
-        run.ending = makeError(Code::numeric, 941, "the loss is not finite at step " + std::to_string(step), "",
-                               "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
+      endWith(makeError(Code::numeric, 941, "the loss is not finite at step " + std::to_string(step), "",
+                        "lower --lr, or clip gradients with zero-compile --clip-grad-norm"));
       return Status::success();
     }
     bool stop = false;
@@ -270,10 +222,8 @@ Status Rank::loop() {
     if (due || stop)
       ZC_RETURN_IF_ERROR(save("step-" + std::to_string(step), step));
     if (stop) {
-      if (leads())
-        run.ending =
-            makeError(Code::preempted, 942, "stopped after step " + std::to_string(step) + ", its state is saved",
-                      run.folder.name(), "continue with --resume auto");
+      endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(step) + ", its state is saved",
+                        run.summary.out, "continue with --resume auto"));
       return Status::success();
     }
   }
@@ -284,9 +234,9 @@ Status Rank::save(const std::string &name, int64_t step) {
   Manifest manifest = run.manifest;
   manifest.step = step;
   ZC_RETURN_IF_ERROR(
-      saveCheckpoint(*executor, communicator, std::move(manifest), run.folder.name(), name, run.options.keep));
+      saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep));
   if (leads())
-    run.observer.note("saved \"" + run.folder.name() + "/" + name + "\"");
+    run.observer.note("saved \"" + run.summary.out + "/" + name + "\"");
   return Status::success();
 }
 
@@ -294,10 +244,10 @@ Status Rank::finish() {
   if (leads()) {
     run.report.arenas = executor->arenas();
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
-    run.report.out = run.folder.name();
-    run.report.final = run.folder.name() + "/final";
+    run.report.out = run.summary.out;
+    run.report.final = run.summary.out + "/final";
   }
-  // A stopped run has saved its state already. `ending` is rank 0's; the others were told by the same broadcast.
+  // A stopped run has saved its state already.
   bool early = record.step < run.summary.steps && record.step != 0;
   return early ? Status::success() : save("final", std::max(run.summary.steps, run.summary.firstStep - 1));
 }
@@ -306,13 +256,18 @@ Status Rank::finish() {
 
 Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, const RunControl &control,
                         RunObserver &observer) {
-  Run run(plan, options, control, observer);
-  ZC_RETURN_IF_ERROR(run.prepare());
-  ZC_RETURN_IF_ERROR(runJob(int(plan.world_size()), int(plan.ranks_per_node()),
-                            [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
+  std::unique_ptr<RankGroup> threads;
+  if (!control.ranks)
+    threads = makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())});
+  RankGroup &ranks = control.ranks ? *control.ranks : *threads;
+  Run run(plan, options, control, observer, ranks);
+  run.prepare();
+  ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
+  run.watchdog.stop();
   if (run.metrics.failure() != 0)
-    observer.note(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));
-  ZC_RETURN_IF_ERROR(run.trace.write(plan, run.folder.name() + "/trace.json"));
+    observer.warning(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));
+  std::string trace = ranks.firstRank() == 0 ? "/trace.json" : "/trace-" + std::to_string(ranks.firstRank()) + ".json";
+  ZC_RETURN_IF_ERROR(run.trace.write(plan, run.summary.out + trace));
   if (run.ending)
     return *run.ending;
   return std::move(run.report);

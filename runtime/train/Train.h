@@ -1,11 +1,13 @@
 //===- Train.h - a run from the first weights to the last -----------------------------------===//
 #pragma once
 
+#include "runtime/comm/RankGroup.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/train/Metrics.h"
 #include "runtime/train/Options.h"
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,7 @@ public:
   virtual void starting(const RunSummary &) {}
   virtual void step(const StepRecord &) {}
   virtual void note(const std::string &) {} ///< something worth a line: saved, skipped a broken checkpoint
+  virtual void warning(const std::string &text) { note(text); } ///< something that should be looked at
 };
 
 /// Doors to the process that runs the training.
@@ -50,11 +53,18 @@ struct RunControl {
   const std::atomic<int> *stop = nullptr;
   /// Heap allocations so far; null: not counted.
   uint64_t (*allocations)() = nullptr;
+  /// The ranks that this process runs; null: all of the plan's, as threads.
+  RankGroup *ranks = nullptr;
+  /// Ends the process with the error's code, at once and from any thread, saying the error unless it has no message;
+  /// null: there is no watchdog.
+  std::function<void(const Error &)> end = {};
 };
 
-/// Runs a verified plan: ranks as threads, metrics.jsonl, checkpoints, and at the end the checkpoint `out`/final.
-/// Everything that can be checked is checked before the first step. Errors: those of the parts; numeric when the loss
-/// is not finite (its step is in metrics.jsonl); preempted after a stop, with a checkpoint.
+/// Runs a verified plan: metrics.jsonl, checkpoints, and at the end the checkpoint `out`/final. Everything that can be
+/// checked is checked before the first step. Where ranks live in several processes, all of them call this; the folder
+/// is shared, rank 0's process writes what all have in common and returns the report.
+/// Errors: those of the parts; numeric when the loss is not finite (its step is in metrics.jsonl); preempted after a
+/// stop, with a checkpoint. They are the same in all processes unless control.ranks->failure() says that one failed.
 Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, const RunControl &control,
                         RunObserver &observer);
 

@@ -15,7 +15,7 @@ static Error changed(const std::string &path) {
                    "compile the model again, or put the old file back");
 }
 
-Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t hash) {
+Result<io::File> openModel(const std::string &path, uint64_t bytes, std::optional<uint64_t> hash) {
   auto file = io::File::open(path);
   if (!file) {
     Error error = file.error();
@@ -23,11 +23,11 @@ Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t has
     return error;
   }
   bool same = uint64_t(file->size()) == bytes;
-  if (same) {
+  if (same && hash) {
     auto now = io::hashOf(*file);
     if (!now)
       return now.error();
-    same = *now == hash;
+    same = *now == *hash;
   }
   if (!same)
     return changed(path);
@@ -38,14 +38,16 @@ Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t has
 namespace {
 class ModelFiles {
 public:
-  explicit ModelFiles(const planpb::Model &model) : model(model), folder(io::folderOf(model.path())) {}
+  ModelFiles(const planpb::Model &model, bool whole)
+      : model(model), folder(io::folderOf(model.path())),
+        hash(whole ? std::optional<uint64_t>(model.hash()) : std::nullopt) {}
 
   Result<std::shared_ptr<io::File>> get(const std::string &name) {
     auto &file = files[name];
     if (file)
       return file;
-    auto opened = name == io::fileNameOf(model.path()) ? openModel(model.path(), model.bytes(), model.hash())
-                                                       : openExternal(name);
+    auto opened =
+        name == io::fileNameOf(model.path()) ? openModel(model.path(), model.bytes(), hash) : openExternal(name);
     if (!opened)
       return opened.error();
     file = std::make_shared<io::File>(std::move(*opened));
@@ -59,7 +61,7 @@ private:
       if (!file || known.file() != name)
         continue;
       bool same = uint64_t(file->size()) == known.bytes();
-      if (same) {
+      if (same && hash) {
         auto now = io::fingerprintOf(*file);
         if (!now)
           return now.error();
@@ -73,6 +75,7 @@ private:
 
   const planpb::Model &model;
   std::string folder;
+  std::optional<uint64_t> hash; ///< that the model must have; nothing: only sizes are compared
   std::map<std::string, std::shared_ptr<io::File>> files;
 };
 } // namespace
@@ -83,9 +86,9 @@ static Error wrongSize(const planpb::Parameter &parameter, int64_t needed, uint6
                        " bytes but its source has " + std::to_string(has));
 }
 
-Result<InitialValues> InitialValues::fromModel(const planpb::Plan &plan) {
+Result<InitialValues> InitialValues::fromModel(const planpb::Plan &plan, bool wholeModel) {
   InitialValues values;
-  ModelFiles files(plan.model());
+  ModelFiles files(plan.model(), wholeModel);
   // External data may lie beside an edited model: the model itself is checked even when all weights are outside it.
   for (const planpb::Parameter &parameter : plan.parameters())
     if (parameter.has_source()) {

@@ -6,6 +6,7 @@
 #include "runtime/train/Layout.h"
 
 #include <memory>
+#include <optional>
 
 namespace zc::train {
 
@@ -13,9 +14,10 @@ namespace zc::train {
 /// any thread.
 class InitialValues {
 public:
-  /// From the model file, the external data beneath its folder, and the plan itself.
+  /// From the model file, the external data beneath its folder, and the plan itself. `wholeModel`: the model's hash is
+  /// compared, which reads all of it; else only its size.
   /// Errors: mismatch (the model is not the one that was compiled), badInput, corrupt.
-  static Result<InitialValues> fromModel(const planpb::Plan &plan);
+  static Result<InitialValues> fromModel(const planpb::Plan &plan, bool wholeModel = true);
   /// From a safetensors file with one tensor per parameter (or one of its tied names).
   /// Errors: mismatch (missing or of another shape; the first are listed), badInput.
   static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
@@ -33,8 +35,9 @@ private:
   std::vector<Entry> entries; ///< by parameter
 };
 
-/// Opens the model a plan was compiled from. Errors: badInput, mismatch when its size or XXH3-64 is not as recorded.
-Result<io::File> openModel(const std::string &path, uint64_t bytes, uint64_t hash);
+/// Opens the model a plan was compiled from. Errors: badInput, mismatch when its size or XXH3-64 (where one is given)
+/// is not as recorded.
+Result<io::File> openModel(const std::string &path, uint64_t bytes, std::optional<uint64_t> hash);
 
 /// Puts this rank's part of every parameter in place, in every store; padding and optimizer moments become zero.
 Status loadWeights(RankExecutor &executor, const InitialValues &values);

@@ -108,7 +108,45 @@ class ZeroRun(unittest.TestCase):
     def test_not_there_yet(self):
         self.expect(4, "cuda", self.train("--device", "cuda"))
         self.expect(4, "bench-io", run("bench-io", self.dir))
-        self.expect(4, "processes", self.train(env={"OMPI_COMM_WORLD_SIZE": "2"}))
+
+    def test_launchers_that_disagree(self):
+        self.expect(2, "OMPI_COMM_WORLD_RANK=0 .*but RANK=1 and WORLD_SIZE=2",
+                    self.train(env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "RANK": "1", "WORLD_SIZE": "2"}))
+        self.expect(2, "no rank of a job", self.train(env={"RANK": "2", "WORLD_SIZE": "2"}))
+        self.expect(2, "--comm inproc", self.train("-n", 2, env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}))
+        # Threads are threads, whatever a batch script's environment says.
+        self.assertEqual(self.train("-n", 2, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"})[0], 0)
+
+    def test_hosts_must_fit_the_plan(self):
+        self.expect(10, "for 2 ranks but --hosts gives 3", self.train("--hosts", "a:2,b"))
+        for bad in ("", "a:0", "a:x", "-x:2"):
+            self.expect(2, "is no host", self.train(f"--hosts={bad},"))
+
+    def test_slurm_template(self):
+        code, out, err = run("slurm-template")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(subprocess.run(["bash", "-n"], input=out, text=True).returncode, 0)
+
+    def test_watchdog_and_flight_recorder(self):
+        fault = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s"}
+        self.expect(11, "nothing has moved for 0.5 s: rank 0 waits in all_gather.* of step 3 for rank 1: it left",
+                    self.train("--quiet", "--watchdog", 0.5, env=fault))
+        record = json.loads((self.dir / "out" / "flight-recorder.json").read_text())
+        self.assertEqual([r["rank"] for r in record["ranks"]], [0, 1])
+        self.assertTrue(record["ranks"][0]["inside"] and not record["ranks"][1]["inside"])
+        self.assertIsNone(record["ranks"][0]["last"][-1]["took_seconds"])
+
+    def test_a_slow_rank_is_named_and_not_killed(self):
+        code, _, err = self.train("--quiet", "--watchdog", 5, env={"ZERO_FAULT": "step.begin@rank=1:delay=80ms"}, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "rank 1 is slow: in step 3 the others waited for it")
+
+    def test_collectives_that_differ(self):
+        self.expect(7, "collectives differ: rank 0 calls all_gather of .* rank 1 calls all_gather of",
+                    self.train("--quiet", env={"ZERO_FAULT": "coll.allgather@rank=1,step=2,n=1:short"}))
+
+    def test_bad_fault_rules(self):
+        self.expect(2, "no rule for failpoints", self.train(env={"ZERO_FAULT": "nonsense"}))
 
     def test_world_size(self):
         self.expect(10, "zero-compile --world-size 3", self.train("-n", 3))

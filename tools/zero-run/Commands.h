@@ -9,5 +9,6 @@ Status trainCommand(const Flags &flags);
 Status inspectCommand(const Flags &flags);
 Status exportCommand(const Flags &flags);
 Status doctorCommand();
+Status slurmCommand();
 
 } // namespace zc::run

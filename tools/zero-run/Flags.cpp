@@ -16,7 +16,8 @@ static const char *const kHelp = R"(zero-run: trains what zero-compile planned
 usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [--out DIR]
        zero-run inspect PLAN [--text]
        zero-run export CHECKPOINT (--onnx OUT | --safetensors OUT)
-       zero-run doctor | bench-io DIR
+       mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
+       zero-run doctor | bench-io DIR | slurm-template
 
   -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
   --data, --tokens   what to train on                      --save-every K, --resume auto|DIR
@@ -30,7 +31,7 @@ namespace {
 struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
-  CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr;
+  CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr, *slurm = nullptr;
   std::string logFormat = "text", trace, benchDir;
   double lr = 0;
   uint64_t seed = 0;
@@ -99,6 +100,20 @@ void Parser::addTraining() {
   app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
       ->check(positive(4096))
       ->group(group);
+  group = "Ranks as processes";
+  app.add_option("--hosts", flags.hosts,
+                 "FILE or a:2,b:2: start the ranks there by mpirun; -n is for hosts without a number")
+      ->group(group);
+  app.add_option("--comm", flags.comm, "inproc (threads), mpi (one process per rank), auto (mpi under mpirun or srun)")
+      ->check(CLI::IsMember({"auto", "inproc", "mpi"}))
+      ->group(group);
+  app.add_option("--watchdog", run.watchdog, "seconds after which a collective counts as stuck (300; 0: never)")
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->group(group);
+  app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")
+      ->check(CLI::Range(0.1, 1e9).description(""))
+      ->group(group);
+  group = "Machine";
   app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
   app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
       ->group(group);
@@ -114,9 +129,10 @@ void Parser::addCommands() {
   exporting->add_option("--safetensors", flags.safetensors, "the weights alone");
   exporting->add_option("--model", flags.model, "where the original model is now");
   doctor = app.add_subcommand("doctor", "what this machine has");
+  slurm = app.add_subcommand("slurm-template", "a batch script for Slurm");
   bench = app.add_subcommand("bench-io", "measures a folder's disk");
   bench->add_option("folder", benchDir, "folder");
-  for (CLI::App *command : {inspect, exporting, doctor, bench}) {
+  for (CLI::App *command : {inspect, exporting, doctor, bench, slurm}) {
     command->set_help_flag();
     command->add_flag("-h,--help", help, "the short help");
     command->allow_extras();
@@ -161,9 +177,10 @@ Status complete(Parser &parser) {
       return usage("give either --onnx OUT or --safetensors OUT", "export");
     return Status::success();
   }
-  if (parser.inspect->parsed() || parser.doctor->parsed() || parser.bench->parsed()) {
+  if (parser.inspect->parsed() || parser.doctor->parsed() || parser.bench->parsed() || parser.slurm->parsed()) {
     flags.command = parser.inspect->parsed()  ? Flags::Command::inspect
                     : parser.doctor->parsed() ? Flags::Command::doctor
+                    : parser.slurm->parsed()  ? Flags::Command::slurmTemplate
                                               : Flags::Command::benchIo;
     return Status::success();
   }
@@ -175,6 +192,24 @@ Status complete(Parser &parser) {
     flags.run.seed = parser.seed;
   flags.jsonLog = parser.logFormat == "json";
   return parser.trace.empty() ? Status::success() : readTrace(parser.trace, flags.run);
+}
+
+/// The arguments without --hosts and -n, which are the launcher's.
+std::vector<std::string> withoutLaunch(int argc, char **argv) {
+  std::vector<std::string> kept;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    bool isOurs = false;
+    for (std::string flag : {"--hosts", "-n", "--nproc-per-node"}) {
+      bool joined = word.compare(0, flag.size() + 1, flag + "=") == 0 ||
+                    (flag == "-n" && word.size() > 2 && word.compare(0, 2, "-n") == 0 && std::isdigit(word[2]));
+      isOurs |= joined || word == flag;
+      i += word == flag;
+    }
+    if (!isOurs)
+      kept.push_back(word);
+  }
+  return kept;
 }
 
 } // namespace
@@ -197,13 +232,14 @@ Result<Flags> parseFlags(int argc, char **argv) {
     return std::move(parser.flags);
   }
   const CLI::App *command = &parser.app;
-  for (const CLI::App *each : {parser.inspect, parser.exporting, parser.doctor, parser.bench})
+  for (const CLI::App *each : {parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm})
     if (each->parsed())
       command = each;
   std::vector<std::string> extras = parser.app.remaining(true);
   if (!extras.empty())
     return unknownArgument(*command, extras[0]);
   ZC_RETURN_IF_ERROR(complete(parser));
+  parser.flags.forwarded = withoutLaunch(argc, argv);
   return std::move(parser.flags);
 }
 

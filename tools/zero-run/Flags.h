@@ -10,13 +10,18 @@ namespace zc::run {
 
 /// Everything the command line says.
 struct Flags {
-  enum class Command { train, inspect, exportWeights, doctor, benchIo, text };
+  enum class Command { train, inspect, exportWeights, doctor, benchIo, slurmTemplate, text };
   Command command = Command::train;
   train::RunOptions run;
   // What people see.
   int64_t logEvery = 1;
   bool quiet = false;
   bool jsonLog = false;
+  // How the ranks are started and talk.
+  std::string comm = "auto";          ///< inproc, mpi, or by the environment
+  double initTimeout = 60;            ///< seconds
+  std::string hosts;                  ///< empty: nothing is launched
+  std::vector<std::string> forwarded; ///< the command line without --hosts and -n, for the ranks that are launched
   // inspect
   bool wholeText = false;
   // export

@@ -1,9 +1,15 @@
 #include "tools/zero-run/Process.h"
 
+#include "runtime/base/Status.h"
+
+#include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <new>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace zc::run {
@@ -20,6 +26,37 @@ void guardStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+void dieWithParent() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() == 1) // it is gone already
+    ::_exit(int(Code::peerLost));
+}
+
+static char crashFile[PATH_MAX];
+
+static void onCrash(int number) {
+  int file = ::open(crashFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file >= 0) {
+    void *frames[64];
+    ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), file);
+    ::close(file);
+  }
+  std::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+void traceCrashes(const std::string &file) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  std::strncpy(crashFile, file.c_str(), sizeof crashFile - 1);
+  void *frame;
+  ::backtrace(&frame, 1); // loads what it needs now, not in the handler
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    std::signal(number, onCrash);
+#else
+  (void)file; // the sanitizer's own report is better
+#endif
+}
+
 static void onSignal(int number) {
   if (signals.fetch_add(1, std::memory_order_relaxed) > 0)
     ::_exit(128 + number);
@@ -31,6 +68,7 @@ const std::atomic<int> &catchSignals() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGUSR1, &action, nullptr);
   return signals;
 }
 

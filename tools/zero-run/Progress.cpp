@@ -23,7 +23,8 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Progress::Progress(const Flags &flags) : flags(flags), terminal(::isatty(2)) {}
+Progress::Progress(const Flags &flags, int rank)
+    : flags(flags), prefix(rank > 0 ? "[rank " + std::to_string(rank) + "] " : ""), terminal(::isatty(2)) {}
 
 void Progress::starting(const train::RunSummary &what) {
   summary = what;
@@ -93,10 +94,13 @@ void Progress::close() {
 }
 
 void Progress::note(const std::string &text) {
-  if (flags.quiet)
-    return;
+  if (!flags.quiet)
+    warning(text);
+}
+
+void Progress::warning(const std::string &text) {
   close();
-  print(2, escapeName(text) + "\n");
+  print(2, prefix + escapeName(text) + "\n");
 }
 
 } // namespace zc::run

@@ -10,15 +10,18 @@ namespace zc::run {
 /// object per step on stdout. Formats into fixed buffers: a step allocates nothing here.
 class Progress : public train::RunObserver {
 public:
-  explicit Progress(const Flags &flags);
+  /// `rank` is the first of this process; notes of others than 0 say whose they are.
+  Progress(const Flags &flags, int rank);
   void starting(const train::RunSummary &summary) override;
   void step(const train::StepRecord &record) override;
   void note(const std::string &text) override;
+  void warning(const std::string &text) override;
   /// Ends the line of the bar.
   void close();
 
 private:
   const Flags &flags;
+  std::string prefix;
   bool terminal;
   bool open = false; ///< the bar stands on an unfinished line
   train::RunSummary summary;

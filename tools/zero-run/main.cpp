@@ -1,6 +1,7 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
 #include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Hosts.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
@@ -17,7 +18,9 @@ static Status dispatch(const Flags &flags) {
     print(1, flags.text);
     return Status::success();
   case Flags::Command::train:
-    return trainCommand(flags);
+    return flags.hosts.empty() ? trainCommand(flags) : launchCommand(flags);
+  case Flags::Command::slurmTemplate:
+    return slurmCommand();
   case Flags::Command::inspect:
     return inspectCommand(flags);
   case Flags::Command::exportWeights:
@@ -48,6 +51,7 @@ int main(int argc, char **argv) {
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
-  print(2, render(status.error()) + "\n");
+  if (!status.error().message.empty()) // else it has been said, here or by another rank
+    print(2, render(status.error()) + "\n");
   return int(status.error().code);
 }

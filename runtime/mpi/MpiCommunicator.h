@@ -1,0 +1,92 @@
+//===- MpiCommunicator.h - collectives as messages between processes ------------------===//
+//
+// Every collective begins with a meeting: each member tells each other one what it calls, so that a difference is an
+// error on all of them and not a hang, and nothing is sent before it is expected. Sums are an all-to-all, in pieces,
+// and orderedSum, as everywhere: the same bits as inproc.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/comm/RankGroup.h"
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <mutex>
+
+namespace zc::mpi {
+
+/// What the communicator and its group share: the process's place in the job, and its failure.
+struct Job {
+  MPI_Comm comm = MPI_COMM_NULL;
+  Mesh mesh;
+  int rank = 0;
+  mutable std::mutex mutex; // of `failed`
+  std::optional<RankGroup::Failure> failed;
+  std::atomic<bool> hasFailed{false};
+
+  void fail(const Error &cause);
+};
+
+class MpiCommunicator : public Communicator {
+public:
+  explicit MpiCommunicator(Job &job);
+  void abort(const Error &cause) override { job.fail(cause); }
+
+private:
+  Status runAllGather(const Call &call, const AllGatherOptions &options) override;
+  Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) override;
+  Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
+  Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
+  Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
+  Status runBarrier(const Call &call) override { return meet(call); }
+
+  /// A sum over members of their inputs; member q gets elements [startOf(q), startOf(q + 1)), at `output`.
+  struct Sum {
+    const char *input = nullptr;
+    char *output = nullptr;
+    uint64_t elements = 0; ///< of the whole
+    uint64_t part = 0;     ///< of a member's part; the last ones may be shorter
+    DType inputType = DType::f32, outputType = DType::f32;
+    double scale = 1;
+    bool accumulate = false;
+    uint64_t startOf(uint64_t member) const { return std::min(member * part, elements); }
+  };
+  /// One piece of each member's part on its way.
+  struct Piece {
+    uint64_t offset = 0; ///< elements from the part's start
+    size_t slot = 0;     ///< of the staging buffer
+  };
+  Status sumParts(Axis axis, const Sum &sum);
+  void postPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
+  void addPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
+  /// A sum small enough that everybody gets all inputs.
+  Status sumSmall(const AllReduceOptions &options, uint64_t bytes);
+
+  /// All members have come and call the same.
+  Status meet(const Call &call);
+  void send(int rank, const void *data, uint64_t bytes, int tag);
+  void receive(int rank, void *data, uint64_t bytes, int tag);
+  /// Until all requests are done; they are forgotten then.
+  Status wait();
+  Status wait(MPI_Request *first, const int *peers, size_t count);
+  void noteMissing(MPI_Request *first, const int *peers, size_t count);
+  Error lost(int code);
+
+  int members(Axis axis) const { return mesh().size(axis); }
+  int me(Axis axis) const { return mesh().indexOf(axis, job.rank); }
+  int rankOf(Axis axis, int member) const { return mesh().rankOf(axis, mesh().groupOf(axis, job.rank), member); }
+  char *staging(size_t bytes);
+
+  Job &job;
+  std::vector<MPI_Request> requests, pieceRequests;
+  std::vector<int> peers, piecePeers; ///< whose word each request waits for
+  std::vector<Call> calls;            ///< of the members
+  std::vector<const void *> inputs;
+  std::vector<char> buffer; ///< grows to what was needed most
+  int postError = MPI_SUCCESS;
+};
+
+} // namespace zc::mpi
