@@ -32,14 +32,16 @@ static std::vector<Extent> extentsOf(const planpb::Plan &plan, const planpb::Sec
   return extents;
 }
 
-static TransientPeak transientPeak(const planpb::Plan &plan, const planpb::Section &section) {
+static TransientPeak transientPeak(const planpb::Plan &plan, const planpb::Section &section, uint32_t arena) {
   std::vector<Extent> extents = extentsOf(plan, section);
   std::vector<std::vector<uint32_t>> enter(static_cast<size_t>(section.steps_size()) + 1), leave(enter);
-  for (uint32_t s = 0; s < extents.size(); ++s)
-    if (extents[s].first >= 0 && !plan.slices(static_cast<int>(s)).persistent()) {
+  for (uint32_t s = 0; s < extents.size(); ++s) {
+    const planpb::Slice &slice = plan.slices(static_cast<int>(s));
+    if (extents[s].first >= 0 && !slice.persistent() && slice.arena() == arena) {
       enter[static_cast<size_t>(extents[s].first)].push_back(s);
       leave[static_cast<size_t>(extents[s].last) + 1].push_back(s);
     }
+  }
   TransientPeak now, most;
   auto add = [&](uint32_t s, bool enters) {
     const planpb::Slice &slice = plan.slices(static_cast<int>(s));
@@ -57,13 +59,13 @@ static TransientPeak transientPeak(const planpb::Plan &plan, const planpb::Secti
   return most;
 }
 
-/// Bytes of model state that hold elements: `used` of each bucket, a W-th of it where it is cut.
-static uint64_t elementBytes(const planpb::Plan &plan) {
+/// Bytes of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is cut.
+static uint64_t elementBytes(const planpb::Plan &plan, uint32_t arena) {
   // Summed in W-ths of bytes, so that the formula's one division comes last.
   unsigned __int128 bytes = 0;
   const uint64_t world = std::max<uint64_t>(1, plan.world_size()); // 0 is for verifyPlan to refuse
   auto add = [&](int32_t slice, uint64_t used, uint64_t width, bool cut) {
-    if (slice >= 0)
+    if (slice >= 0 && slice < plan.slices_size() && plan.slices(slice).arena() == arena)
       bytes += static_cast<unsigned __int128>(used) * width * (cut ? 1 : world);
   };
   for (const planpb::Bucket &bucket : plan.buckets()) {
@@ -76,36 +78,44 @@ static uint64_t elementBytes(const planpb::Plan &plan) {
   return static_cast<uint64_t>(bytes / world);
 }
 
-static void fillDevice(planpb::Plan &plan, uint64_t budget) {
-  auto *device = plan.mutable_report()->mutable_device();
-  *device = {};
-  for (const planpb::Arena &arena : plan.arenas())
-    device->set_peak_bytes(device->peak_bytes() + arena.bytes());
-  uint64_t buffers = 0;
+static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
+  planpb::TierReport tier;
+  tier.set_peak_bytes(plan.arenas(static_cast<int>(arena)).bytes());
   for (const planpb::Slice &slice : plan.slices()) {
-    if (!slice.persistent())
+    if (!slice.persistent() || slice.arena() != arena)
       continue;
     if (slice.klass() == planpb::PARAMETERS)
-      device->set_parameters(device->parameters() + slice.bytes());
+      tier.set_parameters(tier.parameters() + slice.bytes());
     else if (slice.klass() == planpb::GRADIENTS)
-      device->set_gradients(device->gradients() + slice.bytes());
+      tier.set_gradients(tier.gradients() + slice.bytes());
     else if (slice.klass() == planpb::OPTIMIZER)
-      device->set_optimizer(device->optimizer() + slice.bytes());
-    else
-      buffers += slice.bytes();
+      tier.set_optimizer(tier.optimizer() + slice.bytes());
   }
-  uint64_t state = device->parameters() + device->gradients() + device->optimizer();
-  device->set_padding(state - elementBytes(plan));
-  TransientPeak peak = transientPeak(plan, plan.micro());
-  device->set_activations(peak.activations);
+  uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
+  tier.set_padding(state - elementBytes(plan, arena));
+  tier.set_activations(transientPeak(plan, plan.micro(), arena).activations);
   // All the rest, so that the parts add up to the peak: buffers, gathered parameters, and gaps between slices.
-  device->set_buffers(device->peak_bytes() - state - peak.activations);
-  device->set_budget(budget);
+  tier.set_buffers(tier.peak_bytes() - state - tier.activations());
+  return tier;
+}
+
+static void fillTiers(planpb::Plan &plan, const Budgets &budgets) {
+  planpb::TierReport device, host, nvme;
+  for (uint32_t arena = 0; arena < static_cast<uint32_t>(plan.arenas_size()); ++arena) {
+    planpb::Tier tier = plan.arenas(static_cast<int>(arena)).tier();
+    (tier == planpb::DEVICE ? device : tier == planpb::HOST ? host : nvme) = tierReport(plan, arena);
+  }
+  device.set_budget(budgets.device);
+  host.set_budget(budgets.host);
+  nvme.set_budget(budgets.nvme);
+  *plan.mutable_report()->mutable_device() = device;
+  *plan.mutable_report()->mutable_host() = host;
+  *plan.mutable_report()->mutable_nvme() = nvme;
 }
 
 namespace {
 
-/// Adds up what the collectives of a section move.
+/// Adds up what the collectives and the copies between tiers of a section move.
 class TrafficCounter {
 public:
   explicit TrafficCounter(planpb::Plan &plan) : plan(plan), traffic(*plan.mutable_report()->mutable_traffic()) {}
@@ -119,6 +129,8 @@ public:
         add(step, bytesOf(step, 0), bytesOf(step, 1), times);
       else if (kernel == "reduce_scatter")
         add(step, bytesOf(step, 1), bytesOf(step, 0), times);
+      else
+        addToLink(kernel, bytesOf(step, 1) * times);
     }
   }
 
@@ -149,6 +161,17 @@ private:
       traffic.set_all_reduce(traffic.all_reduce() + bytes);
   }
 
+  void addToLink(const std::string &kernel, uint64_t bytes) {
+    if (kernel == "h2d")
+      traffic.set_h2d(traffic.h2d() + bytes);
+    else if (kernel == "d2h")
+      traffic.set_d2h(traffic.d2h() + bytes);
+    else if (kernel == "nvme_read")
+      traffic.set_nvme_read(traffic.nvme_read() + bytes);
+    else if (kernel == "nvme_write")
+      traffic.set_nvme_write(traffic.nvme_write() + bytes);
+  }
+
   /// Each rank sends `part` to every other rank.
   void addSent(uint64_t part, uint64_t times) {
     traffic.set_intra_node(traffic.intra_node() + part * (plan.ranks_per_node() - 1) * times);
@@ -161,8 +184,8 @@ private:
 
 } // namespace
 
-void zc::fillReport(planpb::Plan &plan, uint64_t deviceBudget) {
-  fillDevice(plan, deviceBudget);
+void zc::fillReport(planpb::Plan &plan, const Budgets &budgets) {
+  fillTiers(plan, budgets);
   *plan.mutable_report()->mutable_traffic() = {};
   TrafficCounter counter(plan);
   counter.add(plan.micro(), plan.accumulation());

@@ -1,6 +1,7 @@
 //===- Report.h - what a plan costs, before it runs -------------------------------===//
 #pragma once
 
+#include "compiler/emit/Budgets.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <string>
@@ -8,9 +9,9 @@
 namespace zc {
 
 /// Fills `plan.report`: bytes per tier and class, traffic per rank and step. Parameters, flops and predicted seconds
-/// are there already; `deviceBudget` is 0 where none was given. Model-state bytes less padding equal the formulas of
+/// are there already. Model-state bytes less padding equal the formulas of
 /// ZeRO (arXiv 1910.02054, section 5) for the plan's stage and precision.
-void fillReport(planpb::Plan &plan, uint64_t deviceBudget);
+void fillReport(planpb::Plan &plan, const Budgets &budgets);
 
 /// One JSON object (README.md, "the report").
 std::string reportAsJson(const planpb::Plan &plan);

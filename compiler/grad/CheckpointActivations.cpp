@@ -24,15 +24,7 @@ namespace {
 /// Made anew at no cost: parameters, constants.
 bool isFree(Operation *op) { return isa<ReadOp, ConstantOp, IotaOp>(op); }
 
-bool isView(Operation *op) {
-  auto kernel = dyn_cast<KernelOp>(op);
-  return kernel && kernel.getViewOperand() >= 0;
-}
-
-int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
-}
+int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
 
 /// Operations [begin, end) of the forward, recomputed together.
 struct Segment {
@@ -186,16 +178,7 @@ private:
   }
 
   /// A checkpoint: still needed by the forward behind the segment.
-  bool isKept(Value value, Segment segment) { return lastForwardUse(rootOf(value)) >= segment.end; }
-
-  static Value rootOf(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isView(op))
-        break;
-      value = op->getOperand(cast<KernelOp>(op).getViewOperand());
-    }
-    return value;
-  }
+  bool isKept(Value value, Segment segment) { return lastForwardUse(viewedValue(value)) >= segment.end; }
 
   void collect(Operation *op, Segment segment, llvm::SetVector<Operation *> &needed) {
     SmallVector<Operation *> work{op};

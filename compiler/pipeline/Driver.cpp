@@ -113,8 +113,8 @@ private:
     build(manager, phase.phase);
     if (succeeded(manager.run(*module)))
       return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
-    if (auto needed = (*module)->getAttrOfType<IntegerAttr>("zc.device_needed"))
-      return shortfall(needed.getInt());
+    if (auto tier = (*module)->getAttrOfType<StringAttr>("zc.short_tier"))
+      return shortfall(tier.str(), (*module)->getAttrOfType<IntegerAttr>("zc.short_needed").getInt());
     return collector.error(phase.failure, phase.number);
   }
 
@@ -133,7 +133,9 @@ private:
     if (phase == Phase::schedule) {
       ScheduleOptions schedule;
       schedule.prefetch = options.prefetch;
-      schedule.deviceMemory = static_cast<int64_t>(options.deviceMemory);
+      schedule.deviceMemory = static_cast<int64_t>(options.budgets.device);
+      schedule.hostMemory = static_cast<int64_t>(options.budgets.host);
+      schedule.nvmeMemory = static_cast<int64_t>(options.budgets.nvme);
       buildSchedulePipeline(manager, schedule);
     }
     if (phase == Phase::plan)
@@ -177,12 +179,15 @@ private:
     return Status::success();
   }
 
-  Error shortfall(int64_t needed) {
+  Error shortfall(const std::string &tier, int64_t needed) {
     Error error = collector.error(Code::budget, 312);
-    error.note = std::to_string(needed - static_cast<int64_t>(options.deviceMemory)) + " bytes are missing";
+    uint64_t budget = tier == "device" ? options.budgets.device
+                      : tier == "host" ? options.budgets.host
+                                       : options.budgets.nvme;
+    error.note = std::to_string(needed - static_cast<int64_t>(budget)) + " bytes are missing";
     error.help = options.stage < 3 && options.worldSize > 1
                      ? "--zero-stage " + std::to_string(options.stage + 1) + " cuts more of the model state"
-                     : "--device-mem " + std::to_string(needed) +
+                     : "--" + tier + "-mem " + std::to_string(needed) +
                            " fits; so may a smaller batch, more ranks or a "
                            "smaller --bucket-size";
     return error;
@@ -233,7 +238,7 @@ private:
     FailureOr<planpb::Plan> plan = plan::toProto(*module);
     if (failed(plan))
       return collector.error(Code::internal, 441);
-    fillReport(*plan, options.deviceMemory);
+    fillReport(*plan, options.budgets);
     if (Status status = verifyPlan(*plan); !status.ok()) {
       Error error = status.error();
       error.code = Code::internal;

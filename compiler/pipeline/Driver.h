@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "compiler/emit/Budgets.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -43,7 +44,7 @@ struct CompileOptions {
 
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto
-  uint64_t deviceMemory = 0;
+  Budgets budgets;
   uint64_t seed = 0;
 
   Phase stopAfter = Phase::emit;

@@ -5,6 +5,8 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 namespace zc {
 #define GEN_PASS_DEF_ASSIGNQUEUES
 #include "compiler/schedule/Passes.h.inc"
@@ -12,24 +14,55 @@ namespace zc {
 using namespace mlir;
 
 namespace {
+
+/// The link between two tiers has a queue per direction.
+plan::Queue queueOfCopy(Value from, Value to) {
+  zero::Tier source = zero::tierOf(from.getType()), target = zero::tierOf(to.getType());
+  if (source == zero::Tier::nvme)
+    return plan::Queue::nvme_read;
+  if (target == zero::Tier::nvme)
+    return plan::Queue::nvme_write;
+  return source == zero::Tier::host ? plan::Queue::h2d : plan::Queue::d2h;
+}
+
+plan::Queue queueOf(Operation *op) {
+  auto where = [](Value value) {
+    return zero::tierOf(value.getType()) == zero::Tier::device ? plan::Queue::compute : plan::Queue::host_compute;
+  };
+  return llvm::TypeSwitch<Operation *, plan::Queue>(op)
+      .Case<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::ReduceLossOp>(
+          [](auto) { return plan::Queue::comm; })
+      .Case<zero::FetchOp, zero::EvictOp>([](auto copy) { return queueOfCopy(copy.getSource(), copy.getTarget()); })
+      .Case([&](zero::FillOp fill) { return where(fill.getResult()); })
+      .Case([&](zero::UpdateOp update) { return where(update.getWeights()); })
+      .Case([&](zero::NormPartialOp norm) { return where(norm.getGradient()); })
+      .Case([&](zero::ClipFactorOp clip) { return where(clip.getSum()); })
+      .Case([&](zero::AccumulateOp add) { return where(add.getTarget()); })
+      .Default(plan::Queue::compute);
+}
+
+/// Storage is an address: it comes first, so that what uses it may run as early as it can.
+void hoistAddresses(Block &block) {
+  for (auto storage : llvm::make_early_inc_range(block.getOps<zero::StorageOp>()))
+    storage->moveBefore(&block, block.begin());
+}
+
 struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto meshes = module.getOps<zero::MeshOp>();
-    if (meshes.empty()) {
+    if (module.getOps<zero::MeshOp>().empty()) {
       module.emitError("assign-queues needs the zero level: there is no zero.mesh");
       return signalPassFailure();
     }
-    int64_t worldSize = (*meshes.begin()).getWorldSize();
+    int64_t worldSize = zero::worldSizeOf(module);
     OpBuilder builder(&getContext());
-    for (auto program : module.getOps<graph::ProgramOp>())
+    for (auto program : module.getOps<graph::ProgramOp>()) {
+      hoistAddresses(program.getBlock());
       for (Operation &op : program.getBlock()) {
-        bool communicates =
-            isa<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::ReduceLossOp>(op);
-        op.setAttr("plan.queue",
-                   plan::QueueAttr::get(&getContext(), communicates ? plan::Queue::comm : plan::Queue::compute));
+        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(&op)));
         op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), worldSize)));
       }
+    }
   }
 };
 } // namespace

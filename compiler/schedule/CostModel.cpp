@@ -8,35 +8,49 @@
 using namespace mlir;
 using namespace zc;
 
-static double bytesOf(zero::BucketOp bucket) {
-  return static_cast<double>(bucket.getPadded()) * bucket.getType().getIntOrFloatBitWidth() / 8;
+static double bytesOf(Value value) { return static_cast<double>(zero::bytesOf(value.getType())); }
+
+static double secondsOfKernel(graph::KernelOp kernel, const MachineModel &machine) {
+  if (graph::isView(kernel))
+    return 0;
+  return machine.stepOverhead +
+         std::max(kernel.getFlops() / machine.flopsPerSecond, kernel.getBytes() / machine.memoryBandwidth);
 }
 
-/// The bucket a zero op names, or null.
-static zero::BucketOp bucketOf(Operation *op) {
-  auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("bucket");
-  return symbol ? SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, symbol) : nullptr;
+/// Bytes over the link from `from` to `to`.
+static double secondsOfCopy(Value from, Value to, const MachineModel &machine) {
+  double rate = zero::tierOf(from.getType()) == zero::Tier::host ? machine.h2dBandwidth : machine.d2hBandwidth;
+  if (zero::tierOf(from.getType()) == zero::Tier::nvme)
+    rate = machine.nvmeReadBandwidth;
+  else if (zero::tierOf(to.getType()) == zero::Tier::nvme)
+    rate = machine.nvmeWriteBandwidth;
+  return machine.stepOverhead + bytesOf(from) / rate;
 }
 
 double zc::secondsOf(Operation *op, const MachineModel &machine, int64_t worldSize) {
-  if (auto kernel = dyn_cast<graph::KernelOp>(op)) {
-    if (kernel.getViewOperand() >= 0)
-      return 0;
-    return machine.stepOverhead +
-           std::max(kernel.getFlops() / machine.flopsPerSecond, kernel.getBytes() / machine.memoryBandwidth);
-  }
-  if (isa<zero::ViewOp, zero::ResidentOp, zero::ReleaseOp, zero::PutOp, graph::ReturnOp, graph::ReadOp>(op))
-    return 0;
-  zero::BucketOp bucket = bucketOf(op);
-  if (!bucket)
-    return machine.stepOverhead;
-  double bytes = bytesOf(bucket), share = static_cast<double>(worldSize - 1) / static_cast<double>(worldSize);
-  if (isa<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp>(op))
-    return machine.stepOverhead + bytes * share / machine.commBandwidth;
-  if (isa<zero::UpdateOp>(op)) // gradient, master and two moments in, three out, per element of the rank's part
-    return machine.stepOverhead +
-           7 * bytes / (bucket.getOptimizerSharded() ? static_cast<double>(worldSize) : 1.0) / machine.memoryBandwidth;
-  if (isa<zero::NormPartialOp>(op))
-    return machine.stepOverhead + bytes / static_cast<double>(worldSize) / machine.memoryBandwidth;
-  return machine.stepOverhead; // grad_buffer: only its gaps
+  double share = static_cast<double>(worldSize - 1) / static_cast<double>(worldSize);
+  auto sent = [&](Value whole) { return machine.stepOverhead + bytesOf(whole) * share / machine.commBandwidth; };
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case([&](graph::KernelOp kernel) { return secondsOfKernel(kernel, machine); })
+      .Case<zero::ViewOp, zero::PartOp, zero::StorageOp, zero::AllocOp, zero::ReleaseOp, zero::PutOp, graph::ReturnOp,
+            graph::ReadOp>([](auto) { return 0.0; })
+      .Case([&](zero::GatherOp gather) { return sent(gather.getResult()); })
+      .Case([&](zero::AllGatherOp gather) { return sent(gather.getWhole()); })
+      .Case([&](zero::ReduceScatterOp reduce) { return sent(reduce.getBuffer()); })
+      .Case([&](zero::FetchOp copy) { return secondsOfCopy(copy.getSource(), copy.getTarget(), machine); })
+      .Case([&](zero::EvictOp copy) { return secondsOfCopy(copy.getSource(), copy.getTarget(), machine); })
+      .Case([&](zero::UpdateOp update) { // gradient, weights and moments in; weights, moments and the copy out
+        double bytes = bytesOf(update.getGradient()) + 2 * bytesOf(update.getWeights());
+        for (Value moment : update.getMoments())
+          bytes += 2 * bytesOf(moment);
+        return machine.stepOverhead +
+               (bytes + (update.getCopy() ? bytesOf(update.getCopy()) : 0)) / machine.memoryBandwidth;
+      })
+      .Case([&](zero::NormPartialOp norm) {
+        return machine.stepOverhead + bytesOf(norm.getGradient()) / machine.memoryBandwidth;
+      })
+      .Case([&](zero::AccumulateOp add) {
+        return machine.stepOverhead + 3 * bytesOf(add.getSource()) / machine.memoryBandwidth;
+      })
+      .Default(machine.stepOverhead); // grad_buffer: only its gaps
 }

@@ -5,28 +5,16 @@
 using namespace mlir;
 using namespace zc;
 
-/// The value whose bytes `value` shows: through views of tensors and of buffers.
-static Value viewedValue(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto view = dyn_cast<zero::ViewOp>(op))
-      return view.getBuffer();
-    auto kernel = dyn_cast<graph::KernelOp>(op);
-    if (!kernel || kernel.getViewOperand() < 0)
-      return value;
-    value = op->getOperand(kernel.getViewOperand());
-  }
-  return value;
-}
-
 Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, FlatSymbolRefAttr normSlice)
     : lossSlice(lossSlice), normSlice(normSlice),
-      transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers) {
+      transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
+      worldSize(zero::worldSizeOf(program->getParentOfType<ModuleOp>())) {
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
   }
-  computeLastUses(program);
-  findGradientPuts(program);
+  computeLastUses();
+  findGradientPuts();
   for (BlockArgument argument : program.getBlock().getArguments())
     addRoot(argument, 0, std::max<int64_t>(0, lastUse.lookup(argument)), plan::Class::buffers);
   for (auto [position, op] : llvm::enumerate(operations))
@@ -37,22 +25,22 @@ Operation *Lifetimes::operationAt(int64_t position) const {
   return position >= 0 && position < static_cast<int64_t>(operations.size()) ? operations[position] : nullptr;
 }
 
-void Lifetimes::computeLastUses(graph::ProgramOp) {
+void Lifetimes::computeLastUses() {
   for (auto [position, op] : llvm::enumerate(operations))
     for (Value operand : op->getOperands()) {
-      int64_t &last = lastUse[viewedValue(operand)];
+      int64_t &last = lastUse[zero::viewedValue(operand)];
       last = std::max(last, static_cast<int64_t>(position));
     }
 }
 
 /// A value is computed inside its gradient bucket when the bucket is open by then and nobody needs it after the bucket
 /// is reduced. Of several puts of one value the first counts; the others copy.
-void Lifetimes::findGradientPuts(graph::ProgramOp) {
+void Lifetimes::findGradientPuts() {
   for (Operation *op : operations) {
     auto put = dyn_cast<zero::PutOp>(op);
     if (!put)
       continue;
-    Value computed = viewedValue(put.getTensor());
+    Value computed = zero::viewedValue(put.getTensor());
     Operation *producer = computed.getDefiningOp();
     auto type = dyn_cast<RankedTensorType>(computed.getType());
     bool fits = producer && isa<graph::KernelOp>(producer) && type &&
@@ -65,7 +53,8 @@ void Lifetimes::findGradientPuts(graph::ProgramOp) {
 }
 
 size_t Lifetimes::addRoot(Value value, int64_t first, int64_t last, plan::Class klass) {
-  Root root{placement::bytesOf(placement::storedType(value.getType())),
+  Root root{zero::bytesOf(value.getType()),
+            zero::tierOf(value.getType()),
             first,
             std::max(first, last),
             klass,
@@ -79,27 +68,30 @@ size_t Lifetimes::addRoot(Value value, int64_t first, int64_t last, plan::Class 
 
 void Lifetimes::share(Value value, Place place) {
   places[value] = place;
-  roots[place.root].last = std::max(roots[place.root].last, lastUse.lookup(viewedValue(value)));
+  roots[place.root].last = std::max(roots[place.root].last, lastUse.lookup(zero::viewedValue(value)));
 }
 
 void Lifetimes::placeResults(Operation *op, int64_t position) {
   for (OpResult result : op->getResults())
-    if (!placeWithKnownStorage(result, position) && !placeInBucket(result, position) &&
-        !placeOverOperand(result, position))
+    if (!placeWithKnownStorage(result, position) && !placeInBucket(result) && !placeOverOperand(result, position))
       roots[addRoot(result, position, lastUse.lookup(result), transientClass)].mayBeOverwritten = true;
-}
-
-/// Attribute `plan.<what>` of the bucket that `op` names.
-static FlatSymbolRefAttr storageOf(Operation *op, StringRef what) {
-  auto bucket = SymbolTable::lookupNearestSymbolFrom(op, op->getAttrOfType<FlatSymbolRefAttr>("bucket"));
-  return bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + what).str());
 }
 
 /// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.
 static bool usesGradientStorage(zero::GradBufferOp op) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketAttr());
   auto accumulation = op->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>("zc.accumulation");
-  return !bucket.getGradientsSharded() && (!accumulation || accumulation.getInt() == 1);
+  return !bucket.getGradientsSharded() && bucket.getGradientsTier() == zero::Tier::device &&
+         (!accumulation || accumulation.getInt() == 1);
+}
+
+/// A buffer that takes an evicted tensor is an activation; all others are working memory.
+static plan::Class bufferClass(Operation *op) {
+  bool isActivation = llvm::any_of(op->getUsers(), [](Operation *user) {
+    auto evict = dyn_cast<zero::EvictOp>(user);
+    return evict && isa<RankedTensorType>(evict.getSource().getType());
+  });
+  return isActivation ? plan::Class::activations : plan::Class::buffers;
 }
 
 /// Views, and values whose place follows from what they are.
@@ -112,7 +104,13 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   if (auto view = dyn_cast<zero::ViewOp>(op)) {
     Place place = places.at(view.getBuffer());
     auto type = cast<RankedTensorType>(view.getResult().getType());
-    place.offset += static_cast<int64_t>(view.getOffset()) * placement::bytesOfElement(type.getElementType());
+    place.offset += static_cast<int64_t>(view.getOffset()) * graph::bytesOfElement(type.getElementType());
+    places[result] = place;
+    return true;
+  }
+  if (auto part = dyn_cast<zero::PartOp>(op)) {
+    Place place = places.at(part.getBuffer());
+    place.offset += static_cast<int64_t>(part.getOffset()) * graph::bytesOfElement(part.getType().getElementType());
     places[result] = place;
     return true;
   }
@@ -121,35 +119,46 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     places[result] = place;
     return true;
   }
-  if (isa<zero::ResidentOp>(op))
-    return known(storageOf(op, "parameters"));
-  if (auto grad = dyn_cast<zero::GradBufferOp>(op); grad && usesGradientStorage(grad))
-    return known(storageOf(op, "gradients"));
-  if (isa<zero::GradBufferOp, zero::GatherOp>(op)) {
-    addRoot(result, position, lastUse.lookup(result), plan::Class::buffers);
+  if (auto storage = dyn_cast<zero::StorageOp>(op)) {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, storage.getBucketAttr());
+    zero::BufferType type = storage.getType();
+    int64_t bytes = graph::bytesOfElement(type.getElementType());
+    known(placement::storageOf(bucket, storage.getWhat()));
+    places[result].offset = static_cast<int64_t>(storage.getOffset()) * bytes;
+    if (storage.getOwn())
+      places[result].rankStride = static_cast<int64_t>(bucket.getPadded()) / worldSize * bytes;
     return true;
   }
+  if (auto grad = dyn_cast<zero::GradBufferOp>(op); grad && usesGradientStorage(grad))
+    return known(placement::storageOf(SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, grad.getBucketAttr()),
+                                      zero::Storage::gradients));
   if (auto read = dyn_cast<graph::ReadOp>(op))
     return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())
                      ->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
   if (isa<zero::ClipFactorOp>(op) && result.getResultNumber() == 0)
     return known(normSlice);
   // The accumulator is updated in place.
-  if (isa<zero::NormPartialOp, zero::AllReduceOp>(op) && op->getNumOperands() == 1) {
-    share(result, places.at(op->getOperand(0)));
+  auto partial = dyn_cast<zero::NormPartialOp>(op);
+  Value accumulator = partial ? Value(partial.getPrevious()) : isa<zero::AllReduceOp>(op) ? op->getOperand(0) : Value();
+  if (accumulator) {
+    share(result, places.at(accumulator));
+    return true;
+  }
+  if (isa<zero::BufferType>(result.getType())) {
+    addRoot(result, position, lastUse.lookup(result), bufferClass(op));
     return true;
   }
   return false;
 }
 
-bool Lifetimes::placeInBucket(OpResult result, int64_t position) {
+bool Lifetimes::placeInBucket(OpResult result) {
   auto found = puts.find(result);
   if (found == puts.end())
     return false;
   zero::PutOp put = found->second;
   Place place = places.at(put.getBuffer());
   auto type = cast<RankedTensorType>(put.getTensor().getType());
-  place.offset += static_cast<int64_t>(put.getOffset()) * placement::bytesOfElement(type.getElementType());
+  place.offset += static_cast<int64_t>(put.getOffset()) * graph::bytesOfElement(type.getElementType());
   places[result] = place;
   return true;
 }
@@ -159,7 +168,7 @@ bool Lifetimes::placeOverOperand(OpResult result, int64_t position) {
   auto kernel = dyn_cast<graph::KernelOp>(op);
   if (!kernel || op->getNumResults() != 1)
     return false;
-  int64_t bytes = placement::bytesOf(placement::storedType(result.getType()));
+  int64_t bytes = zero::bytesOf(result.getType());
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
     if (!kernel.mayOverwrite(static_cast<unsigned>(index)))
       continue;

@@ -14,6 +14,7 @@ class Lifetimes {
 public:
   struct Root {
     int64_t bytes = 0;
+    zero::Tier tier = zero::Tier::device;
     int64_t first = 0, last = 0;
     plan::Class klass = plan::Class::activations;
     mlir::FlatSymbolRefAttr slice; ///< already known for what outlives the program
@@ -22,7 +23,8 @@ public:
   };
   struct Place {
     size_t root = 0;
-    int64_t offset = 0; ///< bytes
+    int64_t offset = 0;     ///< bytes
+    int64_t rankStride = 0; ///< bytes, times the rank, added to the offset
   };
 
   /// `lossSlice`, `normSlice`: where the step's metrics are.
@@ -34,12 +36,11 @@ public:
   mlir::Operation *operationAt(int64_t position) const;
 
 private:
-  void computeLastUses(graph::ProgramOp program);
-  void findGradientPuts(graph::ProgramOp program);
+  void computeLastUses();
+  void findGradientPuts();
   void placeResults(mlir::Operation *op, int64_t position);
-  void placeResult(mlir::OpResult result, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
-  bool placeInBucket(mlir::OpResult result, int64_t position);
+  bool placeInBucket(mlir::OpResult result);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
   size_t addRoot(mlir::Value value, int64_t first, int64_t last, plan::Class klass);
   void share(mlir::Value value, Place place);
@@ -50,6 +51,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   mlir::FlatSymbolRefAttr lossSlice, normSlice;
   plan::Class transientClass;
+  int64_t worldSize;
 };
 
 } // namespace zc

@@ -16,11 +16,8 @@ namespace {
 struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t worldSize = 1;
-    for (auto mesh : module.getOps<zero::MeshOp>())
-      worldSize = mesh.getWorldSize();
     recordFlops();
-    StepBuilder builder(module, worldSize, intAttr("zc.zero_stage", 0), intAttr("zc.accumulation", 1));
+    StepBuilder builder(module, zero::worldSizeOf(module), intAttr("zc.zero_stage", 0));
     std::array<plan::SectionOp, 2> sections;
     SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
     for (graph::ProgramOp program : programs) {
@@ -69,7 +66,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
 
   void recordFlops() {
     double flops = 0;
-    getOperation().walk([&](graph::KernelOp op) { flops += op.getViewOperand() >= 0 ? 0 : op.getFlops(); });
+    getOperation().walk([&](graph::KernelOp op) { flops += graph::isView(op) ? 0 : op.getFlops(); });
     flops *= static_cast<double>(intAttr("zc.accumulation", 1));
     getOperation()->setAttr("zc.flops", FloatAttr::get(Float64Type::get(&getContext()), flops));
   }
@@ -101,15 +98,16 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
 
   static void lowerBucket(zero::BucketOp bucket) {
     OpBuilder builder(bucket);
-    auto storage = [&](StringRef what) { return bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + what).str()); };
+    auto storage = [&](zero::Storage what) { return placement::storageOf(bucket, what); };
     auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
     std::string name = bucket.getSymName().str();
     bucket.setSymName(name + ".zero");
-    builder.create<plan::BucketOp>(bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()),
-                                   bucket.getPaddedAttr(), builder.getI64IntegerAttr(bucket.getUsed()),
-                                   storage("parameters"), storage("gradients"), storage("master"), storage("moment1"),
-                                   storage("moment2"), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
-                                   flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
+    builder.create<plan::BucketOp>(
+        bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()), bucket.getPaddedAttr(),
+        builder.getI64IntegerAttr(bucket.getUsed()), storage(zero::Storage::parameters),
+        storage(zero::Storage::gradients), storage(zero::Storage::master), storage(zero::Storage::moment1),
+        storage(zero::Storage::moment2), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
+        flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
   }
 
   static void lowerParameter(graph::ParameterOp parameter,

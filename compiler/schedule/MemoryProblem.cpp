@@ -10,8 +10,8 @@
 
 using namespace zc;
 
-int64_t zc::alignToArena(int64_t bytes) {
-  return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(bytes), MemoryProblem::kArenaAlignment));
+int64_t MemoryProblem::aligned(int64_t bytes) const {
+  return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(bytes), static_cast<uint64_t>(alignment)));
 }
 
 static std::string describe(const MemoryRequest &request) {
@@ -64,7 +64,7 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
       live.erase(offset);
       continue;
     }
-    if (offset < 0 || offset % kArenaAlignment != 0) {
+    if (offset < 0 || offset % alignment != 0) {
       error = describe(requests[event.index]) + " is placed at " + std::to_string(offset) + ", not a multiple of 256";
       return llvm::failure();
     }
@@ -89,14 +89,14 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
 int64_t MemoryProblem::peak() const {
   int64_t peak = 0;
   for (size_t i = 0; i < requests.size(); ++i)
-    peak = std::max(peak, offsets[i] + alignToArena(requests[i].bytes));
+    peak = std::max(peak, offsets[i] + aligned(requests[i].bytes));
   return peak;
 }
 
 int64_t MemoryProblem::lowerBound(int64_t *position) const {
   int64_t live = 0, most = 0;
   for (const Event &event : eventsOf(requests)) {
-    live += (event.enters ? 1 : -1) * alignToArena(requests[event.index].bytes);
+    live += (event.enters ? 1 : -1) * aligned(requests[event.index].bytes);
     if (live > most) {
       most = live;
       if (position)

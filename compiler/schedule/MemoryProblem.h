@@ -23,13 +23,17 @@ struct MemoryRequest {
   int64_t last = 0;
 };
 
-/// Buffers of one arena. Offsets are multiples of `kArenaAlignment`.
+/// Buffers of one arena. Offsets are multiples of `alignment`, and each takes a multiple of it.
 class MemoryProblem {
 public:
-  static constexpr int64_t kArenaAlignment = 256;
+  static constexpr int64_t kAlignment = 256;
 
   std::vector<MemoryRequest> requests;
-  std::vector<int64_t> offsets; ///< the solution, one per request
+  std::vector<int64_t> offsets;   ///< the solution, one per request
+  int64_t alignment = kAlignment; ///< bytes
+
+  /// Bytes rounded up to the alignment.
+  int64_t aligned(int64_t bytes) const;
 
   /// Is the input sound? On failure `error` says what is not.
   llvm::LogicalResult check(std::string &error) const;
@@ -41,9 +45,6 @@ public:
   /// Largest sum of (aligned) bytes live at one position: no solution is below it. `position` gets the place.
   int64_t lowerBound(int64_t *position = nullptr) const;
 };
-
-/// Bytes rounded up to the arena alignment.
-int64_t alignToArena(int64_t bytes);
 
 /// Places the largest buffers first, each in the smallest gap left by those it lives together with. O(n^2) at worst.
 void placeBySize(MemoryProblem &problem);

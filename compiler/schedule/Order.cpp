@@ -19,7 +19,7 @@ namespace {
 /// The schedule problem of one program.
 class ProgramProblem {
 public:
-  explicit ProgramProblem(graph::ProgramOp program) : phase(program.getPhase()) {
+  explicit ProgramProblem(graph::ProgramOp program) {
     for (Operation &op : program.getBlock().without_terminator())
       add(&op);
   }
@@ -44,56 +44,90 @@ private:
     };
     for (Value operand : op->getOperands())
       follow(operand.getDefiningOp());
-    addMemoryOrder(op, index, follow);
-    if (isa<zero::GatherOp>(op) && lastCompute)
+    addMemoryOrder(op, follow);
+    if (fillsDevice(op) && lastCompute)
       follow(lastCompute); // not ahead of where prefetch put it
     if (scheduled.queue == 0)
       lastCompute = op;
     problem.operations.push_back(std::move(scheduled));
   }
 
-  /// What SSA does not say: a buffer ends after its users, and storage is touched in the order written.
-  void addMemoryOrder(Operation *op, size_t index, llvm::function_ref<void(Operation *)> follow) {
-    bool ends = isa<zero::ReleaseOp, zero::ReduceScatterOp>(op);
-    for (Value operand : op->getOperands()) {
-      if (!isa<zero::BufferType>(operand.getType()))
+  /// Does `op` bring parameters or activations to the device, and so decide how long they take memory?
+  static bool fillsDevice(Operation *op) {
+    auto fetch = dyn_cast<zero::FetchOp>(op);
+    return isa<zero::GatherOp>(op) || (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device);
+  }
+
+  /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.
+  void addMemoryOrder(Operation *op, llvm::function_ref<void(Operation *)> follow) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value buffer = zero::viewedValue(operand.get());
+      if (!isa<zero::BufferType>(buffer.getType()))
         continue;
-      for (Operation *user : buffers[operand])
-        if (ends)
-          follow(user);
-      buffers[operand].push_back(op);
-    }
-    // Users of views of a buffer count as users of the buffer.
-    for (Value operand : op->getOperands())
-      if (Value buffer = bufferBehind(operand))
-        buffers[buffer].push_back(op);
-    if (phase == graph::Phase::micro)
-      return; // parameters are only read, each gradient is reduced once
-    if (auto bucket = op->getAttrOfType<FlatSymbolRefAttr>("bucket")) {
-      auto [last, isNew] = lastOfBucket.try_emplace(bucket, op);
-      if (!isNew) {
-        follow(last->second);
-        last->second = op;
-      }
+      Touch touch = touchOf(operand.get());
+      touch.op = op;
+      touch.writes = mutates(op, operand.get());
+      std::vector<Touch> &touches = memory[objectOf(buffer)];
+      for (const Touch &earlier : touches)
+        if (earlier.op != op && (earlier.writes || touch.writes) && earlier.meets(touch))
+          follow(earlier.op);
+      if (touch.writes) // whoever comes later follows this one, and through it the ones before
+        llvm::erase_if(touches, [&](const Touch &earlier) { return touch.covers(earlier); });
+      touches.push_back(touch);
     }
   }
 
-  static Value bufferBehind(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (auto view = dyn_cast<zero::ViewOp>(op))
-        return view.getBuffer();
-      auto kernel = dyn_cast<graph::KernelOp>(op);
-      if (!kernel || kernel.getViewOperand() < 0)
-        return {};
-      value = op->getOperand(kernel.getViewOperand());
+  /// Use of the elements [begin, end) of a buffer or storage.
+  struct Touch {
+    Operation *op = nullptr;
+    bool writes = false;
+    bool own = false; ///< elements count from this rank's shard, which may lie anywhere in the whole
+    int64_t begin = 0, end = 0;
+
+    bool meets(const Touch &other) const { return own != other.own || (begin < other.end && other.begin < end); }
+    bool covers(const Touch &other) const { return own == other.own && begin <= other.begin && other.end <= end; }
+  };
+
+  /// The elements that `value` shows of what it views; a tensor inside counts as the whole.
+  static Touch touchOf(Value value) {
+    Touch touch;
+    Value buffer = value;
+    if (!isa<zero::BufferType>(value.getType()))
+      buffer = zero::viewedValue(value);
+    touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
+    while (auto part = buffer.getDefiningOp<zero::PartOp>()) {
+      buffer = part.getBuffer();
+      touch.begin += static_cast<int64_t>(part.getOffset());
+      touch.end += static_cast<int64_t>(part.getOffset());
     }
-    return {};
+    if (auto storage = buffer.getDefiningOp<zero::StorageOp>()) {
+      touch.own = storage.getOwn();
+      touch.begin += static_cast<int64_t>(storage.getOffset());
+      touch.end += static_cast<int64_t>(storage.getOffset());
+    }
+    return touch;
   }
 
-  graph::Phase phase;
+  /// What several values of the same bytes have in common.
+  using Object = std::pair<void *, int64_t>;
+  static Object objectOf(Value buffer) {
+    if (auto storage = buffer.getDefiningOp<zero::StorageOp>())
+      return {const_cast<void *>(storage.getBucketAttr().getAsOpaquePointer()),
+              static_cast<int64_t>(storage.getWhat())};
+    return {buffer.getAsOpaquePointer(), -1};
+  }
+
+  /// Does `op` change or end the bytes of `operand`?
+  static bool mutates(Operation *op, Value operand) {
+    auto interface = dyn_cast<MemoryEffectOpInterface>(op);
+    SmallVector<MemoryEffects::EffectInstance> effects;
+    if (interface)
+      interface.getEffectsOnValue(operand, effects);
+    return llvm::any_of(effects, [](const auto &effect) { return !isa<MemoryEffects::Read>(effect.getEffect()); });
+  }
+
   DenseMap<Operation *, size_t> indices;
-  DenseMap<Value, SmallVector<Operation *>> buffers; ///< users of a buffer so far
-  DenseMap<Attribute, Operation *> lastOfBucket;
+  DenseMap<Object, std::vector<Touch>> memory; ///< touches that later ones may have to follow
   Operation *lastCompute = nullptr;
 };
 

@@ -17,6 +17,8 @@ namespace zc {
 struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("bytes gathered ahead; -1: auto"), llvm::cl::init(-1)};
   Option<int64_t> deviceMemory{*this, "device-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
+  Option<int64_t> hostMemory{*this, "host-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
+  Option<int64_t> nvmeMemory{*this, "nvme-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
 };
 
 /// What --compile-to schedule shows: the zero level, ordered and placed.

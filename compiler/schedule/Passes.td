@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
-    In: the zero level. Out: `plan.queue` and `plan.seconds` (cost model) stand on every operation of the programs.
+    In: the zero level. Out: `zero.storage` first, `plan.queue` and `plan.seconds` (cost model) stand on every operation of the programs.
   }];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
@@ -35,13 +35,15 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let summary = "static offsets from lifetimes";
   let description = [{
-    In: the zero level in its final order. Out: with the `plan.arena` and `plan.slice`s, and on every operation where its
+    In: the zero level in its final order. Out: with a `plan.arena` per tier and `plan.slice`s, and on every operation where its
     results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. Solves
     and verifies a MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
   }];
   let options = [
-    Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">];
+    Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">,
+    Option<"hostMemory", "host-mem", "int64_t", "0", "budget of the host tier in bytes per rank; 0: none">,
+    Option<"nvmeMemory", "nvme-mem", "int64_t", "0", "budget of the nvme tier in bytes per rank; 0: none">];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 

@@ -13,7 +13,7 @@ void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptio
   manager.addPass(createPrefetch(PrefetchOptions{options.prefetch}));
   manager.addPass(createOrder());
   // After order: lifetimes are positions in the final order.
-  manager.addPass(createPlanMemory(PlanMemoryOptions{options.deviceMemory}));
+  manager.addPass(createPlanMemory(PlanMemoryOptions{options.deviceMemory, options.hostMemory, options.nvmeMemory}));
 }
 
 void zc::buildPlanPipeline(mlir::OpPassManager &manager) {

@@ -81,7 +81,7 @@ void zc::placeBySize(MemoryProblem &problem) {
   Timeline timeline(begin, end);
   for (size_t index : order) {
     const MemoryRequest &request = requests[index];
-    int64_t bytes = alignToArena(request.bytes);
+    int64_t bytes = problem.aligned(request.bytes);
     if (bytes == 0)
       continue;
     int64_t offset = bestFit(timeline.overlapping(request.first, request.last), bytes);

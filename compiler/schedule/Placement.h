@@ -19,30 +19,13 @@ inline constexpr llvm::StringLiteral kInputs = "plan.inputs";
 inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
 inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 
-/// Bytes of one element as stored; bool takes one.
-inline int64_t bytesOfElement(mlir::Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
-inline int64_t bytesOf(mlir::RankedTensorType type) {
-  return type.getNumElements() * bytesOfElement(type.getElementType());
-}
-/// The flat tensor that a value of tensor or buffer type is in memory.
-inline mlir::RankedTensorType storedType(mlir::Type type) {
-  if (auto buffer = llvm::dyn_cast<zero::BufferType>(type))
-    return mlir::RankedTensorType::get({buffer.getNumElements()}, buffer.getElementType());
-  return llvm::cast<mlir::RankedTensorType>(type);
-}
+/// Files are read and written directly in multiples of this many bytes, at multiples of it on both sides.
+inline constexpr int64_t kBlock = 4096;
 
-/// Number of fp32 moments an update rule keeps.
-inline unsigned numMoments(graph::Optimizer rule) {
-  switch (rule) {
-  case graph::Optimizer::adamw:
-  case graph::Optimizer::adam:
-    return 2;
-  case graph::Optimizer::momentum:
-    return 1;
-  case graph::Optimizer::sgd:
-    return 0;
-  }
-  return 0;
+/// The attribute of a bucket that names the slice of `what`.
+inline std::string storageAttribute(zero::Storage what) { return ("plan." + zero::stringifyStorage(what)).str(); }
+inline mlir::FlatSymbolRefAttr storageOf(zero::BucketOp bucket, zero::Storage what) {
+  return bucket->getAttrOfType<mlir::FlatSymbolRefAttr>(storageAttribute(what));
 }
 
 } // namespace zc::placement

@@ -12,6 +12,20 @@ using namespace mlir;
 
 namespace {
 
+constexpr size_t kNumTiers = zero::getMaxEnumValForTier() + 1;
+constexpr size_t kNumStorages = zero::getMaxEnumValForStorage() + 1;
+
+/// One tier being filled: first what outlives the step, then, over the same bytes in both programs, what does not.
+struct TierPlan {
+  zero::Tier tier = zero::Tier::device;
+  int64_t alignment = MemoryProblem::kAlignment;
+  int64_t budget = 0;  ///< bytes; 0: none
+  plan::ArenaOp arena; ///< made when the first slice needs it
+  int64_t end = 0;     ///< of what outlives the step
+  int64_t peak = 0;    ///< of the arena
+  Operation *peakOperation = nullptr;
+};
+
 struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
   using PlanMemoryBase::PlanMemoryBase;
 
@@ -19,33 +33,50 @@ struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
     ModuleOp module = getOperation();
     builder.emplace(&getContext());
     builder->setInsertionPointToStart(module.getBody());
-    arena = builder->create<plan::ArenaOp>(module.getLoc(), builder->getStringAttr("device"),
-                                           plan::TierAttr::get(&getContext(), plan::Tier::device),
-                                           builder->getI64IntegerAttr(0));
+    const int64_t budgets[] = {deviceMemory, hostMemory, nvmeMemory};
+    for (size_t i = 0; i < kNumTiers; ++i) {
+      tiers[i].tier = static_cast<zero::Tier>(i);
+      tiers[i].budget = budgets[i];
+      // What files are read and written directly from, and the file itself, keep to blocks.
+      if (i > 0)
+        tiers[i].alignment = placement::kBlock;
+    }
     placePersistent();
     for (auto program : module.getOps<graph::ProgramOp>())
       if (failed(placeProgram(program)))
         return signalPassFailure();
-    arena.setBytes(peak);
-    if (deviceMemory > 0 && peak > deviceMemory) {
-      reportShortfall();
-      return signalPassFailure();
+    for (TierPlan &tier : tiers) {
+      if (tier.arena)
+        tier.arena.setBytes(tier.peak);
+      if (tier.budget > 0 && tier.peak > tier.budget) {
+        reportShortfall(tier);
+        return signalPassFailure();
+      }
     }
   }
 
 private:
+  TierPlan &tierOf(Type type) { return tiers[static_cast<size_t>(zero::tierOf(type))]; }
+
   //===-- what outlives the step --------------------------------------------===//
 
-  FlatSymbolRefAttr persistentSlice(Location loc, const Twine &name, int64_t bytes, plan::Class klass) {
-    FlatSymbolRefAttr slice = makeSlice(loc, name, end, bytes, klass, /*persistent=*/true);
-    end += alignToArena(bytes);
-    peak = std::max(peak, end);
+  FlatSymbolRefAttr persistentSlice(TierPlan &tier, Location loc, const Twine &name, int64_t bytes, plan::Class klass) {
+    FlatSymbolRefAttr slice = makeSlice(tier, loc, name, tier.end, bytes, klass, /*persistent=*/true);
+    tier.end += static_cast<int64_t>(llvm::alignTo(bytes, tier.alignment));
+    tier.peak = std::max(tier.peak, tier.end);
     return slice;
   }
 
-  FlatSymbolRefAttr makeSlice(Location loc, const Twine &name, int64_t offset, int64_t bytes, plan::Class klass,
-                              bool persistent) {
-    auto slice = builder->create<plan::SliceOp>(loc, builder->getStringAttr(name), FlatSymbolRefAttr::get(arena),
+  FlatSymbolRefAttr makeSlice(TierPlan &tier, Location loc, const Twine &name, int64_t offset, int64_t bytes,
+                              plan::Class klass, bool persistent) {
+    if (!tier.arena) {
+      OpBuilder::InsertionGuard guard(*builder);
+      builder->setInsertionPointToStart(getOperation().getBody());
+      tier.arena = builder->create<plan::ArenaOp>(
+          getOperation().getLoc(), builder->getStringAttr(zero::stringifyTier(tier.tier)),
+          plan::TierAttr::get(&getContext(), static_cast<plan::Tier>(tier.tier)), builder->getI64IntegerAttr(0));
+    }
+    auto slice = builder->create<plan::SliceOp>(loc, builder->getStringAttr(name), FlatSymbolRefAttr::get(tier.arena),
                                                 builder->getI64IntegerAttr(offset), builder->getI64IntegerAttr(bytes),
                                                 plan::ClassAttr::get(&getContext(), klass),
                                                 persistent ? builder->getUnitAttr() : UnitAttr());
@@ -54,71 +85,81 @@ private:
 
   void placePersistent() {
     ModuleOp module = getOperation();
-    llvm::StringMap<graph::Optimizer> rules;
-    module.walk([&](zero::UpdateOp update) { rules[update.getBucket()] = update.getRule(); });
-    for (auto mesh : module.getOps<zero::MeshOp>())
-      worldSize = mesh.getWorldSize();
+    worldSize = zero::worldSizeOf(module);
+    llvm::StringMap<std::array<bool, kNumStorages>> used;
+    module.walk([&](zero::StorageOp op) { used[op.getBucket()][static_cast<size_t>(op.getWhat())] = true; });
     for (auto bucket : module.getOps<zero::BucketOp>())
-      placeBucket(bucket, rules);
+      placeBucket(bucket, used[bucket.getSymName()]);
+    TierPlan &device = tiers[0];
     for (auto parameter : module.getOps<graph::ParameterOp>())
       if (parameter.getRole() == graph::Role::buffer)
-        parameter->setAttr("plan.slice",
-                           persistentSlice(parameter.getLoc(), "buffer." + parameter.getSymName(),
-                                           placement::bytesOf(cast<RankedTensorType>(parameter.getType())),
-                                           plan::Class::buffers));
-    lossSlice = persistentSlice(module.getLoc(), placement::kLossSlice, 8, plan::Class::buffers);
-    normSlice = persistentSlice(module.getLoc(), placement::kNormSlice, 4, plan::Class::buffers);
+        parameter->setAttr("plan.slice", persistentSlice(device, parameter.getLoc(), "buffer." + parameter.getSymName(),
+                                                         graph::bytesOf(cast<RankedTensorType>(parameter.getType())),
+                                                         plan::Class::buffers));
+    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice, 8, plan::Class::buffers);
+    // The norm is known where the clipping factor is computed.
+    TierPlan *normTier = &device;
+    module.walk([&](zero::ClipFactorOp clip) { normTier = &tierOf(clip.getNorm().getType()); });
+    normSlice = persistentSlice(*normTier, module.getLoc(), placement::kNormSlice, 4, plan::Class::buffers);
   }
 
-  void placeBucket(zero::BucketOp bucket, const llvm::StringMap<graph::Optimizer> &rules) {
-    auto place = [&](StringRef what, int64_t bytesPerElement, bool sharded, plan::Class klass) {
-      int64_t elements = sharded ? bucket.getPadded() / worldSize : bucket.getPadded();
-      bucket->setAttr(("plan." + what).str(), persistentSlice(bucket.getLoc(), bucket.getSymName() + "." + what,
-                                                              elements * bytesPerElement, klass));
-    };
-    int64_t bytes = placement::bytesOfElement(bucket.getType());
-    place("parameters", bytes, bucket.getParametersSharded(), plan::Class::parameters);
-    if (!bucket.getTrainable())
-      return;
-    place("gradients", bytes, bucket.getGradientsSharded(), plan::Class::gradients);
-    auto rule = rules.find(bucket.getSymName());
-    if (rule == rules.end())
-      return;
-    if (!bucket.getType().isF32())
-      place("master", 4, bucket.getOptimizerSharded(), plan::Class::optimizer);
-    for (unsigned i = 0; i < placement::numMoments(rule->second); ++i)
-      place("moment" + std::to_string(i + 1), 4, bucket.getOptimizerSharded(), plan::Class::optimizer);
+  /// Everything that programs address as storage of the bucket; parameters and gradients even if no one does.
+  void placeBucket(zero::BucketOp bucket, std::array<bool, kNumStorages> used) {
+    using zero::Storage;
+    used[static_cast<size_t>(Storage::parameters)] = true;
+    used[static_cast<size_t>(Storage::gradients)] = bucket.getTrainable();
+    for (size_t i = 0; i < used.size(); ++i) {
+      auto what = static_cast<Storage>(i);
+      if (!used[i])
+        continue;
+      int64_t elements = bucket.isSharded(what) ? bucket.getPadded() / worldSize : bucket.getPadded();
+      plan::Class klass = what == Storage::parameters  ? plan::Class::parameters
+                          : what == Storage::gradients ? plan::Class::gradients
+                                                       : plan::Class::optimizer;
+      bucket->setAttr(placement::storageAttribute(what),
+                      persistentSlice(tiers[static_cast<size_t>(bucket.getTier(what))], bucket.getLoc(),
+                                      bucket.getSymName() + "." + zero::stringifyStorage(what),
+                                      elements * graph::bytesOfElement(bucket.getStoredType(what)), klass));
+    }
   }
 
   //===-- what lives inside a program ---------------------------------------===//
 
   LogicalResult placeProgram(graph::ProgramOp program) {
     Lifetimes lifetimes(program, lossSlice, normSlice);
+    for (TierPlan &tier : tiers)
+      if (failed(placeOnTier(program, lifetimes, tier)))
+        return failure();
+    annotate(program, lifetimes);
+    return success();
+  }
+
+  LogicalResult placeOnTier(graph::ProgramOp program, Lifetimes &lifetimes, TierPlan &tier) {
     MemoryProblem problem;
-    for (const Lifetimes::Root &root : lifetimes.roots)
-      if (!root.slice)
+    problem.alignment = tier.alignment;
+    SmallVector<Lifetimes::Root *> roots;
+    for (Lifetimes::Root &root : lifetimes.roots)
+      if (!root.slice && root.tier == tier.tier) {
+        roots.push_back(&root);
         problem.requests.push_back({"", root.bytes, root.first, root.last});
+      }
     std::string error;
     if (failed(problem.check(error)))
       return program.emitError("unsound memory problem: ") << error;
     placeBySize(problem);
     if (failed(problem.verify(error)))
       return program.emitError("illegal memory plan: ") << error;
-    if (end + problem.peak() > peak) {
-      peak = end + problem.peak();
+    if (!roots.empty() && tier.end + problem.peak() > tier.peak) {
+      tier.peak = tier.end + problem.peak();
       int64_t position = 0;
       problem.lowerBound(&position);
-      peakOperation = lifetimes.operationAt(position);
+      tier.peakOperation = lifetimes.operationAt(position);
     }
-    auto bound = builder->getI64IntegerAttr(end + problem.lowerBound());
-    program->setAttr("zc.live_bytes", bound); // what no plan could be below: reported, and tested against the peak
-    size_t next = 0;
-    for (Lifetimes::Root &root : lifetimes.roots)
-      if (!root.slice)
-        root.slice =
-            makeSlice(root.loc, "s" + Twine(numSlices++), end + problem.offsets[next++], root.bytes, root.klass,
-                      /*persistent=*/false);
-    annotate(program, lifetimes);
+    if (tier.tier == zero::Tier::device) // what no plan could be below: reported, and tested against the peak
+      program->setAttr("zc.live_bytes", builder->getI64IntegerAttr(tier.end + problem.lowerBound()));
+    for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets))
+      root->slice = makeSlice(tier, root->loc, "s" + Twine(numSlices++), tier.end + offset, root->bytes, root->klass,
+                              /*persistent=*/false);
     return success();
   }
 
@@ -126,7 +167,7 @@ private:
     auto operandOf = [&](Value value) -> Attribute {
       const Lifetimes::Place &place = lifetimes.places.at(value);
       return plan::OperandAttr::get(&getContext(), plan::Access::write, lifetimes.roots[place.root].slice, place.offset,
-                                    0, placement::storedType(value.getType()));
+                                    place.rankStride, zero::storedType(value.getType()));
     };
     SmallVector<Attribute> inputs;
     for (BlockArgument argument : program.getBlock().getArguments())
@@ -141,20 +182,19 @@ private:
     }
   }
 
-  void reportShortfall() {
-    Location loc = peakOperation ? peakOperation->getLoc() : getOperation().getLoc();
+  void reportShortfall(const TierPlan &tier) {
+    Location loc = tier.peakOperation ? tier.peakOperation->getLoc() : getOperation().getLoc();
     // The numbers travel as attributes too, for the tool's exit code and message.
-    getOperation()->setAttr("zc.device_needed", builder->getI64IntegerAttr(peak));
-    emitError(loc) << "the plan needs " << peak << " bytes but --device-mem allows " << deviceMemory.getValue();
+    StringRef name = zero::stringifyTier(tier.tier);
+    getOperation()->setAttr("zc.short_tier", builder->getStringAttr(name));
+    getOperation()->setAttr("zc.short_needed", builder->getI64IntegerAttr(tier.peak));
+    emitError(loc) << "the plan needs " << tier.peak << " bytes but --" << name << "-mem allows " << tier.budget;
   }
 
   std::optional<OpBuilder> builder;
-  plan::ArenaOp arena;
+  std::array<TierPlan, kNumTiers> tiers;
   FlatSymbolRefAttr lossSlice, normSlice;
-  Operation *peakOperation = nullptr;
   int64_t worldSize = 1;
-  int64_t end = 0;  ///< of what outlives the step
-  int64_t peak = 0; ///< of the arena
   int64_t numSlices = 0;
 };
 

@@ -12,10 +12,7 @@ using namespace mlir;
 
 namespace {
 
-int64_t bytesOf(zero::GatherOp gather) {
-  zero::BufferType type = gather.getResult().getType();
-  return type.getNumElements() * type.getElementType().getIntOrFloatBitWidth() / 8;
-}
+int64_t bytesOf(zero::GatherOp gather) { return zero::bytesOf(gather.getType()); }
 
 double secondsOf(Operation &op) {
   auto attr = op.getAttrOfType<FloatAttr>("plan.seconds");

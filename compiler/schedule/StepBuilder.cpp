@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace zc;
 using plan::Access;
 
-StepBuilder::StepBuilder(ModuleOp module, int64_t worldSize, int64_t stage, int64_t accumulation)
-    : builder(module.getContext()), worldSize(worldSize), stage(stage), accumulation(accumulation) {
+StepBuilder::StepBuilder(ModuleOp module, int64_t worldSize, int64_t stage)
+    : builder(module.getContext()), worldSize(worldSize), stage(stage) {
   builder.setInsertionPointToEnd(module.getBody());
   for (auto bucket : module.getOps<zero::BucketOp>())
     buckets[bucket.getSymName()] = bucket;
@@ -29,9 +29,10 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
 
 void StepBuilder::lower(Operation *op) {
   TypeSwitch<Operation *>(op)
-      .Case<zero::GatherOp, zero::GradBufferOp, zero::PutOp, zero::ReduceScatterOp, zero::AllGatherOp,
-            zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp,
-            zero::ReduceLossOp, graph::AssignOp>([&](auto typed) { lower(typed); })
+      .Case<zero::GatherOp, zero::GradBufferOp, zero::PutOp, zero::ReduceScatterOp, zero::AccumulateOp,
+            zero::AllGatherOp, zero::FetchOp, zero::EvictOp, zero::FillOp, zero::NormPartialOp, zero::AllReduceOp,
+            zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp, zero::ReduceLossOp, graph::AssignOp>(
+          [&](auto typed) { lower(typed); })
       .Case<graph::KernelOp>([&](graph::KernelOp kernel) { lowerKernel(kernel); });
 }
 
@@ -62,20 +63,14 @@ plan::OperandAttr StepBuilder::placeOf(Value value, Access access) {
                                 place.getRankStride(), place.getType());
 }
 
+bool StepBuilder::samePlace(Value a, Value b) {
+  plan::OperandAttr first = placeOf(a, Access::read), second = placeOf(b, Access::read);
+  return first.getSlice() == second.getSlice() && first.getOffset() == second.getOffset() &&
+         first.getRankStride() == second.getRankStride();
+}
+
 plan::OperandAttr StepBuilder::whole(FlatSymbolRefAttr slice, Access access, int64_t elements, Type type) {
   return plan::OperandAttr::get(builder.getContext(), access, slice, 0, 0, RankedTensorType::get({elements}, type));
-}
-
-plan::OperandAttr StepBuilder::shard(zero::BucketOp bucket, StringRef storage, bool cut, Access access, Type type) {
-  auto slice = bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + storage).str());
-  int64_t elements = bucket.getPadded() / worldSize;
-  int64_t stride = cut ? 0 : elements * placement::bytesOfElement(type);
-  return plan::OperandAttr::get(builder.getContext(), access, slice, 0, stride,
-                                RankedTensorType::get({elements}, type));
-}
-
-zero::BucketOp StepBuilder::bucketOf(Operation *op) {
-  return buckets.lookup(op->getAttrOfType<FlatSymbolRefAttr>("bucket").getValue());
 }
 
 NamedAttribute StepBuilder::traffic(StringRef counter) {
@@ -128,14 +123,12 @@ void StepBuilder::lower(graph::AssignOp op) {
 //===-- parameters and gradients ----------------------------------------------===//
 
 void StepBuilder::lower(zero::GatherOp op) {
-  zero::BucketOp bucket = bucketOf(op);
-  step(op, "all_gather", 1,
-       {shard(bucket, "parameters", true, Access::read, bucket.getType()), placeOf(op.getResult(), Access::write)},
+  step(op, "all_gather", 1, {placeOf(op.getShard(), Access::read), placeOf(op.getResult(), Access::write)},
        traffic("gather"));
 }
 
 void StepBuilder::lower(zero::GradBufferOp op) {
-  SmallVector<int64_t> gaps = bucketOf(op).getGaps();
+  SmallVector<int64_t> gaps = buckets.lookup(op.getBucket()).getGaps();
   if (!gaps.empty())
     step(op, "fill_gaps", 0, {placeOf(op.getResult(), Access::write)},
          builder.getNamedAttr("gaps", builder.getDenseI64ArrayAttr(gaps)));
@@ -145,7 +138,7 @@ void StepBuilder::lower(zero::PutOp op) {
   plan::OperandAttr from = placeOf(op.getTensor(), Access::read), buffer = placeOf(op.getBuffer(), Access::write);
   auto type = cast<RankedTensorType>(op.getTensor().getType());
   int64_t offset =
-      buffer.getOffset() + static_cast<int64_t>(op.getOffset()) * placement::bytesOfElement(type.getElementType());
+      buffer.getOffset() + static_cast<int64_t>(op.getOffset()) * graph::bytesOfElement(type.getElementType());
   if (from.getSlice() == buffer.getSlice() && from.getOffset() == offset)
     return; // computed in place
   auto to = plan::OperandAttr::get(builder.getContext(), Access::write, buffer.getSlice(), offset, 0, type);
@@ -153,41 +146,52 @@ void StepBuilder::lower(zero::PutOp op) {
 }
 
 void StepBuilder::lower(zero::ReduceScatterOp op) {
-  zero::BucketOp bucket = bucketOf(op);
-  auto from = placeOf(op.getBuffer(), Access::read);
-  auto storage = bucket->getAttrOfType<FlatSymbolRefAttr>("plan.gradients");
-  if (worldSize == 1 && from.getSlice() == storage)
+  if (samePlace(op.getBuffer(), op.getShard()) && worldSize == 1)
     return; // one rank, one micro-step: the gradient is where it belongs
-  auto to = shard(bucket, "gradients", bucket.getGradientsSharded(),
-                  accumulation > 1 ? Access::read_write : Access::write, bucket.getType());
   SmallVector<NamedAttribute> attributes{builder.getNamedAttr("scale", op.getScaleAttr()),
                                          traffic(stage == 0 ? "all_reduce" : "reduce_scatter")};
-  if (accumulation > 1)
+  if (op.getAccumulate())
     attributes.push_back(builder.getNamedAttr("accumulate", builder.getI64IntegerAttr(1)));
-  step(op, "reduce_scatter", 1, {from, to}, attributes);
+  Access access = op.getAccumulate() ? Access::read_write : Access::write;
+  step(op, "reduce_scatter", 1, {placeOf(op.getBuffer(), Access::read), placeOf(op.getShard(), access)}, attributes);
+}
+
+void StepBuilder::lower(zero::AccumulateOp op) {
+  step(op, "accumulate_gradient", 1,
+       {placeOf(op.getSource(), Access::read), placeOf(op.getTarget(), Access::read_write)});
 }
 
 void StepBuilder::lower(zero::AllGatherOp op) {
-  zero::BucketOp bucket = bucketOf(op);
-  StringRef what = op.getWhat();
-  auto slice = bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + what).str());
-  step(op, "all_gather", 1,
-       {shard(bucket, what, false, Access::read, bucket.getType()),
-        whole(slice, Access::write, bucket.getPadded(), bucket.getType())},
-       traffic(what == "gradients" ? "all_reduce" : "gather"));
+  auto storage = op.getWhole().getDefiningOp<zero::StorageOp>();
+  bool ofGradients = storage && storage.getWhat() == zero::Storage::gradients;
+  step(op, "all_gather", 1, {placeOf(op.getOwn(), Access::read), placeOf(op.getWhole(), Access::write)},
+       traffic(ofGradients ? "all_reduce" : "gather"));
+}
+
+//===-- copies between tiers ----------------------------------------------------===//
+
+/// Named as the queue that executes it.
+void StepBuilder::lowerCopy(Operation *op, Value source, Value target) {
+  StringRef kernel = plan::stringifyQueue(op->getAttrOfType<plan::QueueAttr>("plan.queue").getValue());
+  step(op, kernel, 1, {placeOf(source, Access::read), placeOf(target, Access::write)});
+}
+
+void StepBuilder::lower(zero::FetchOp op) { lowerCopy(op, op.getSource(), op.getTarget()); }
+void StepBuilder::lower(zero::EvictOp op) { lowerCopy(op, op.getSource(), op.getTarget()); }
+
+void StepBuilder::lower(zero::FillOp op) {
+  step(op, "constant", 0, {placeOf(op.getResult(), Access::write)}, builder.getNamedAttr("value", op.getValueAttr()));
 }
 
 //===-- the update ------------------------------------------------------------===//
 
 void StepBuilder::lower(zero::NormPartialOp op) {
-  zero::BucketOp bucket = bucketOf(op);
-  bool first = !op.getPrevious();
+  bool first = !op.getPrevious() || op.getReset();
   SmallVector<NamedAttribute> attributes;
   if (first)
     attributes.push_back(builder.getNamedAttr("first", builder.getI64IntegerAttr(1)));
   step(op, "norm_partial", 1,
-       {shard(bucket, "gradients", bucket.getGradientsSharded(), Access::read, bucket.getType()),
-        placeOf(op.getResult(), first ? Access::write : Access::read_write)},
+       {placeOf(op.getGradient(), Access::read), placeOf(op.getResult(), first ? Access::write : Access::read_write)},
        attributes);
 }
 
@@ -206,23 +210,12 @@ void StepBuilder::lower(zero::ClipFactorOp op) {
 }
 
 void StepBuilder::lower(zero::UpdateOp op) {
-  zero::BucketOp bucket = bucketOf(op);
-  Type f32 = builder.getF32Type();
-  // The whole bucket where every rank keeps all optimizer state, this rank's shard otherwise.
-  auto part = [&](StringRef storage, bool cut, Access access, Type type) {
-    if (bucket.getOptimizerSharded())
-      return shard(bucket, storage, cut, access, type);
-    return whole(bucket->getAttrOfType<FlatSymbolRefAttr>(("plan." + storage).str()), access, bucket.getPadded(), type);
-  };
-  bool hasMaster = !bucket.getType().isF32();
-  Operands operands{part("gradients", bucket.getGradientsSharded(), Access::read, bucket.getType()),
-                    placeOf(op.getFactor(), Access::read)};
-  operands.push_back(hasMaster ? part("master", true, Access::read_write, f32)
-                               : part("parameters", bucket.getParametersSharded(), Access::read_write, f32));
-  for (unsigned i = 0; i < placement::numMoments(op.getRule()); ++i)
-    operands.push_back(part("moment" + std::to_string(i + 1), true, Access::read_write, f32));
-  if (hasMaster)
-    operands.push_back(part("parameters", bucket.getParametersSharded(), Access::write, bucket.getType()));
+  Operands operands{placeOf(op.getGradient(), Access::read), placeOf(op.getFactor(), Access::read),
+                    placeOf(op.getWeights(), Access::read_write)};
+  for (Value moment : op.getMoments())
+    operands.push_back(placeOf(moment, Access::read_write));
+  if (op.getCopy())
+    operands.push_back(placeOf(op.getCopy(), Access::write));
   SmallVector<NamedAttribute> attributes;
   for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
     attributes.push_back(builder.getNamedAttr(name, op->getAttr(name)));

@@ -8,7 +8,7 @@ namespace zc {
 /// Turns placed operations into plan.step ops at the end of a section. Views and lifetimes make no step.
 class StepBuilder {
 public:
-  StepBuilder(mlir::ModuleOp module, int64_t worldSize, int64_t stage, int64_t accumulation);
+  StepBuilder(mlir::ModuleOp module, int64_t worldSize, int64_t stage);
 
   /// Steps of `program` into a new section named `name`.
   plan::SectionOp lowerProgram(graph::ProgramOp program, llvm::StringRef name);
@@ -21,7 +21,11 @@ private:
   void lower(zero::GradBufferOp op);
   void lower(zero::PutOp op);
   void lower(zero::ReduceScatterOp op);
+  void lower(zero::AccumulateOp op);
   void lower(zero::AllGatherOp op);
+  void lower(zero::FetchOp op);
+  void lower(zero::EvictOp op);
+  void lower(zero::FillOp op);
   void lower(zero::NormPartialOp op);
   void lower(zero::AllReduceOp op);
   void lower(zero::ClipFactorOp op);
@@ -34,17 +38,15 @@ private:
             llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
   /// Where plan-memory put `value`.
   plan::OperandAttr placeOf(mlir::Value value, plan::Access access);
+  bool samePlace(mlir::Value a, mlir::Value b);
+  void lowerCopy(mlir::Operation *op, mlir::Value source, mlir::Value target);
   /// All of a slice.
   plan::OperandAttr whole(mlir::FlatSymbolRefAttr slice, plan::Access access, int64_t elements, mlir::Type type);
-  /// This rank's shard of a bucket's storage, which is cut or not.
-  plan::OperandAttr shard(zero::BucketOp bucket, llvm::StringRef storage, bool cut, plan::Access access,
-                          mlir::Type type);
-  zero::BucketOp bucketOf(mlir::Operation *op);
   mlir::NamedAttribute traffic(llvm::StringRef counter);
 
   mlir::OpBuilder builder;
   llvm::StringMap<zero::BucketOp> buckets;
-  int64_t worldSize, stage, accumulation;
+  int64_t worldSize, stage;
 };
 
 } // namespace zc

@@ -90,11 +90,9 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
   }
 
   void close(OpBuilder &builder, OpenBucket &bucket) {
-    auto op = builder.create<zero::BucketOp>(
-        getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
-        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * worldSize)),
-        builder.getArrayAttr(bucket.members), bucket.group.trainable, false, false, false);
-    (void)op;
+    builder.create<zero::BucketOp>(getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
+                                   static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * worldSize)),
+                                   builder.getArrayAttr(bucket.members), bucket.group.trainable);
     ++numBuckets;
   }
 

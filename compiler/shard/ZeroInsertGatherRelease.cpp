@@ -14,11 +14,6 @@ using namespace mlir;
 
 namespace {
 
-bool isView(Operation *op) {
-  auto kernel = dyn_cast<graph::KernelOp>(op);
-  return kernel && kernel.getViewOperand() == 0;
-}
-
 /// What one half of the micro-step (forward or backward) asks of a bucket.
 struct Demand {
   SmallVector<std::pair<graph::ReadOp, int64_t>> reads; ///< with element offsets
@@ -28,6 +23,7 @@ struct Demand {
 struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInsertGatherReleasePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    worldSize = zero::worldSizeOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : module.getOps<zero::BucketOp>())
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
@@ -75,7 +71,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     SmallVector<Value> aliases{value};
     while (!aliases.empty())
       for (OpOperand &use : aliases.pop_back_val().getUses()) {
-        if (isView(use.getOwner()))
+        if (graph::isView(use.getOwner()))
           aliases.push_back(use.getOwner()->getResult(0));
         else
           uses.push_back(&use);
@@ -92,14 +88,15 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     OpBuilder builder(first);
     auto type = zero::BufferType::get(&getContext(), bucket.getPadded(), bucket.getType(), zero::Tier::device);
     Value buffer;
+    Value stored = zero::createStorage(builder, first->getLoc(), bucket, zero::Storage::parameters, worldSize);
     if (bucket.getParametersSharded()) {
-      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, bucket.getSymName());
+      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, stored);
       builder.setInsertionPointAfter(last);
       builder.create<zero::ReleaseOp>(last->getLoc(), buffer);
       builder.setInsertionPointAfter(buffer.getDefiningOp());
       ++numGathers;
     } else {
-      buffer = builder.create<zero::ResidentOp>(first->getLoc(), type, bucket.getSymName());
+      buffer = stored;
     }
     IRMapping map;
     for (auto &[read, offset] : half.reads)
@@ -123,6 +120,8 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
       eraseViews(user);
     op->erase();
   }
+
+  int64_t worldSize = 1;
 };
 
 } // namespace

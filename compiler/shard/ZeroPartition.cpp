@@ -27,7 +27,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
       module.emitError("zero-partition needs a zero.mesh, a stage of 0 to 3 and at least one micro-step");
       return signalPassFailure();
     }
-    worldSize = (*meshes.begin()).getWorldSize();
+    worldSize = zero::worldSizeOf(module);
     for (auto bucket : module.getOps<zero::BucketOp>()) {
       markCuts(bucket);
       buckets.push_back({bucket, {}});
@@ -70,23 +70,12 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     builder.create<zero::RecordLossOp>(loss.getLoc(), loss);
   }
 
-  /// The operation that computes `value`'s bytes, behind any views.
-  static Operation *producerOf(Value value) {
-    Operation *op = value.getDefiningOp();
-    while (op) {
-      auto kernel = dyn_cast<graph::KernelOp>(op);
-      if (!kernel || kernel.getViewOperand() < 0)
-        return op;
-      op = op->getOperand(kernel.getViewOperand()).getDefiningOp();
-    }
-    return nullptr;
-  }
-
   void lowerBucketGradients(BucketGradients &gradients) {
     // The buffer opens before the first producer, so that producers can write into it.
     Operation *first = gradients.writes.front().first;
     for (auto &[write, offset] : gradients.writes)
-      if (Operation *producer = producerOf(write.getGrad()); producer && producer->isBeforeInBlock(first))
+      if (Operation *producer = graph::viewedValue(write.getGrad()).getDefiningOp();
+          producer && producer->isBeforeInBlock(first))
         first = producer;
     OpBuilder builder(first);
     Value buffer =
@@ -98,8 +87,10 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
       write.erase();
     }
     builder.setInsertionPointAfter(last);
-    builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, gradients.bucket.getSymName(),
-                                          APFloat(1.0 / static_cast<double>(worldSize * accumulation)));
+    Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, worldSize,
+                                      /*own=*/true);
+    builder.create<zero::ReduceScatterOp>(
+        last->getLoc(), buffer, shard, APFloat(1.0 / static_cast<double>(worldSize * accumulation)), accumulation > 1);
   }
 
   void partitionUpdate(graph::ProgramOp program) {
@@ -108,13 +99,13 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     Location loc = program.getLoc();
     bool replicated = worldSize > 1 && stage == 0;
     if (replicated) // the second half of the all-reduce
-      forEachTrainable([&](zero::BucketOp b) { builder.create<zero::AllGatherOp>(loc, b.getSymName(), "gradients"); });
-    for (auto clip : llvm::make_early_inc_range(block.getOps<graph::ClipFactorOp>()))
+      forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::gradients); });
+    for (auto clip : block.getOps<graph::ClipFactorOp>())
       lowerClip(clip);
     lowerUpdates(block);
     builder.setInsertionPoint(block.getTerminator());
     if (worldSize > 1 && (stage == 1 || stage == 2))
-      forEachTrainable([&](zero::BucketOp b) { builder.create<zero::AllGatherOp>(loc, b.getSymName(), "parameters"); });
+      forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::parameters); });
     builder.create<zero::ReduceLossOp>(loc);
   }
 
@@ -124,19 +115,24 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
         visit(gradients.bucket);
   }
 
+  void allGather(OpBuilder &builder, Location loc, zero::BucketOp bucket, zero::Storage what) {
+    Value own = zero::createStorage(builder, loc, bucket, what, worldSize, /*own=*/true);
+    builder.create<zero::AllGatherOp>(loc, own, zero::createStorage(builder, loc, bucket, what, worldSize));
+  }
+
   void lowerClip(graph::ClipFactorOp clip) {
     OpBuilder builder(clip);
-    auto limbs = RankedTensorType::get({zero::kNormLimbs}, builder.getI64Type());
+    Location loc = clip.getLoc();
+    auto limbs = zero::BufferType::get(&getContext(), zero::kNormLimbs, builder.getI64Type(), zero::Tier::device);
     Value sum;
     forEachTrainable([&](zero::BucketOp bucket) {
-      sum = builder.create<zero::NormPartialOp>(clip.getLoc(), limbs, bucket.getSymName(), sum);
+      Value gradient = zero::createStorage(builder, loc, bucket, zero::Storage::gradients, worldSize, /*own=*/true);
+      sum = builder.create<zero::NormPartialOp>(loc, limbs, gradient, sum);
     });
     if (worldSize > 1)
-      sum = builder.create<zero::AllReduceOp>(clip.getLoc(), limbs, sum);
-    auto scalar = clip.getNorm().getType();
-    auto lowered = builder.create<zero::ClipFactorOp>(clip.getLoc(), scalar, scalar, sum, clip.getMaxNormAttr());
-    clip.replaceAllUsesWith(lowered);
-    clip.erase();
+      sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
+    auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
+    factor = builder.create<zero::ClipFactorOp>(loc, scalar, scalar, sum, clip.getMaxNormAttr()).getFactor();
   }
 
   /// One update per bucket: members agree on everything by construction of zero-bucket.
@@ -145,19 +141,34 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     for (auto update : llvm::make_early_inc_range(block.getOps<graph::UpdateOp>())) {
       size_t index = places.lookup(update.getParameter()).first;
       if (!done.test(index)) {
-        OpBuilder builder(update);
-        builder.create<zero::UpdateOp>(program(update), buckets[index].bucket.getSymName(), update.getFactor(),
-                                       update.getRule(), update.getBeta1(), update.getBeta2(), update.getEps(),
-                                       update.getMomentum(), update.getWeightDecay());
+        lowerUpdate(update, buckets[index].bucket);
         done.set(index);
       }
       update.erase();
     }
+    for (auto clip : llvm::make_early_inc_range(block.getOps<graph::ClipFactorOp>()))
+      clip.erase();
   }
 
-  static Location program(Operation *op) { return op->getParentOp()->getLoc(); }
+  /// Over the whole bucket where every rank keeps all optimizer state, over this rank's shard otherwise.
+  void lowerUpdate(graph::UpdateOp update, zero::BucketOp bucket) {
+    OpBuilder builder(update);
+    Location loc = update->getParentOp()->getLoc();
+    auto stored = [&](zero::Storage what) -> Value {
+      return zero::createStorage(builder, loc, bucket, what, worldSize, bucket.getOptimizerSharded());
+    };
+    Value gradient = stored(zero::Storage::gradients), parameters = stored(zero::Storage::parameters);
+    SmallVector<Value> moments;
+    for (unsigned i = 0; i < graph::numMoments(update.getRule()); ++i)
+      moments.push_back(stored(i == 0 ? zero::Storage::moment1 : zero::Storage::moment2));
+    Value master = bucket.hasMaster() ? stored(zero::Storage::master) : Value();
+    builder.create<zero::UpdateOp>(loc, gradient, factor, master ? master : parameters, moments,
+                                   master ? parameters : Value(), update.getRule(), update.getBeta1(),
+                                   update.getBeta2(), update.getEps(), update.getMomentum(), update.getWeightDecay());
+  }
 
   int64_t worldSize = 1;
+  Value factor; ///< the clipping factor
   SmallVector<BucketGradients> buckets;
   llvm::StringMap<std::pair<size_t, int64_t>> places; ///< parameter -> bucket index, element offset
 };

@@ -1,4 +1,4 @@
-//===- Cost.cpp - what an op costs that says nothing better ------------------===//
+//===- Cost.cpp - views, and what an op costs that says nothing better ------------------===//
 #include "dialects/graph/Infer.h"
 
 using namespace mlir;
@@ -12,17 +12,39 @@ double defaultFlops(Operation *op) {
   return elements;
 }
 
-static double bytesOf(Value value) {
-  RankedTensorType type = tensorOf(value);
-  return double(type.getNumElements()) * ((type.getElementTypeBitWidth() + 7) / 8);
+bool isView(Operation *op) {
+  auto kernel = dyn_cast<KernelOp>(op);
+  return kernel && kernel.getViewOperand() >= 0;
+}
+
+Value viewedValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(static_cast<unsigned>(cast<KernelOp>(op).getViewOperand()));
+  }
+  return value;
+}
+
+unsigned numMoments(Optimizer rule) {
+  switch (rule) {
+  case Optimizer::adamw:
+  case Optimizer::adam:
+    return 2;
+  case Optimizer::momentum:
+    return 1;
+  case Optimizer::sgd:
+    return 0;
+  }
+  return 0;
 }
 
 double defaultBytes(Operation *op) {
   double bytes = 0;
   for (Value operand : op->getOperands())
-    bytes += bytesOf(operand);
+    bytes += double(bytesOf(tensorOf(operand)));
   for (Value result : op->getResults())
-    bytes += bytesOf(result);
+    bytes += double(bytesOf(tensorOf(result)));
   return bytes;
 }
 

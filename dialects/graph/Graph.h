@@ -20,6 +20,16 @@ double defaultBytes(mlir::Operation *op);
 /// Whether the op is marked OverwritesOperands and operand `index` has result 0's type.
 bool mayOverwriteOperand(mlir::Operation *op, unsigned index);
 
+/// The value whose bytes `value` shows, behind views (KernelOp::getViewOperand); itself if it is no view.
+mlir::Value viewedValue(mlir::Value value);
+/// Is `op` a view: no kernel runs, its result shows the bytes of an operand?
+bool isView(mlir::Operation *op);
+/// Bytes of one element as stored; bool takes one.
+inline int64_t bytesOfElement(mlir::Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+inline int64_t bytesOf(mlir::RankedTensorType type) {
+  return type.getNumElements() * bytesOfElement(type.getElementType());
+}
+
 /// Trait: result 0 may be written over any operand of its type.
 template <typename ConcreteType>
 class OverwritesOperands : public mlir::OpTrait::TraitBase<ConcreteType, OverwritesOperands> {};
@@ -32,3 +42,8 @@ class OverwritesOperands : public mlir::OpTrait::TraitBase<ConcreteType, Overwri
 #include "dialects/graph/GraphAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/graph/GraphOps.h.inc"
+
+namespace zc::graph {
+/// Number of fp32 moments an update rule keeps.
+unsigned numMoments(Optimizer rule);
+} // namespace zc::graph

@@ -131,8 +131,13 @@ private:
     set("zc.precision", builder.getStringAttr(plan.precision()));
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
     set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
-    if (plan.report().device().budget() != 0)
-      set("zc.device_budget", builder.getI64IntegerAttr(static_cast<int64_t>(plan.report().device().budget())));
+    auto setBudget = [&](StringRef name, const planpb::TierReport &tier) {
+      if (tier.budget() != 0)
+        set(name, builder.getI64IntegerAttr(static_cast<int64_t>(tier.budget())));
+    };
+    setBudget("zc.device_budget", plan.report().device());
+    setBudget("zc.host_budget", plan.report().host());
+    setBudget("zc.nvme_budget", plan.report().nvme());
     set("zc.predicted_seconds", builder.getF64FloatAttr(plan.report().predicted_step_seconds()));
     const planpb::Optimizer &optimizer = plan.optimizer();
     NamedAttrList attrs;

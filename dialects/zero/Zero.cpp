@@ -6,6 +6,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+using namespace zc;
 using namespace zc::zero;
 
 #include "dialects/zero/ZeroDialect.cpp.inc"
@@ -86,43 +87,163 @@ SmallVector<int64_t> BucketOp::getGaps() {
   return gaps;
 }
 
+void BucketOp::build(OpBuilder &builder, OperationState &state, StringRef name, Type type, int64_t padded,
+                     ArrayAttr members, bool trainable) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getTypeAttrName(state.name), TypeAttr::get(type));
+  state.addAttribute(getPaddedAttrName(state.name), builder.getI64IntegerAttr(padded));
+  state.addAttribute(getMembersAttrName(state.name), members);
+  if (trainable)
+    state.addAttribute(getTrainableAttrName(state.name), builder.getUnitAttr());
+}
+
+bool BucketOp::hasMaster() {
+  return getTrainable() && (!getType().isF32() || getOptimizerTier() != getParametersTier());
+}
+
+bool BucketOp::isSharded(Storage what) {
+  if (what == Storage::parameters)
+    return getParametersSharded();
+  return what == Storage::gradients ? getGradientsSharded() : getOptimizerSharded();
+}
+
+Tier BucketOp::getTier(Storage what) {
+  if (what == Storage::parameters)
+    return getParametersTier();
+  return what == Storage::gradients ? getGradientsTier() : getOptimizerTier();
+}
+
+Type BucketOp::getStoredType(Storage what) {
+  if (what == Storage::parameters || what == Storage::gradients)
+    return getType();
+  return Float32Type::get(getContext());
+}
+
+int64_t zc::zero::worldSizeOf(ModuleOp module) {
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? 1 : (*meshes.begin()).getWorldSize();
+}
+
+StorageOp zc::zero::createStorage(OpBuilder &builder, Location location, BucketOp bucket, Storage what,
+                                  int64_t worldSize, bool own) {
+  bool sharded = bucket.isSharded(what);
+  auto padded = static_cast<int64_t>(bucket.getPadded());
+  auto type = BufferType::get(builder.getContext(), sharded || own ? padded / worldSize : padded,
+                              bucket.getStoredType(what), bucket.getTier(what));
+  return builder.create<StorageOp>(location, type, bucket.getSymName(), what, own && !sharded && worldSize > 1);
+}
+
+Tier zc::zero::tierOf(Type type) {
+  auto buffer = dyn_cast<BufferType>(type);
+  return buffer ? buffer.getTier() : Tier::device;
+}
+
+Value zc::zero::viewedValue(Value value) {
+  value = graph::viewedValue(value);
+  if (auto view = value.getDefiningOp<ViewOp>())
+    value = view.getBuffer();
+  while (auto part = value.getDefiningOp<PartOp>())
+    value = part.getBuffer();
+  return value;
+}
+
+RankedTensorType zc::zero::storedType(Type type) {
+  if (auto buffer = dyn_cast<BufferType>(type))
+    return RankedTensorType::get({buffer.getNumElements()}, buffer.getElementType());
+  return cast<RankedTensorType>(type);
+}
+
+//===-- verifiers -------------------------------------------------------------===//
+
 /// The tensor of `op` at `offset` lies inside `buffer` and has its element type; `label` names the constraint.
 static LogicalResult verifyPlace(Operation *op, BufferType buffer, RankedTensorType tensor, int64_t offset,
                                  StringRef label) {
-  if (tensor.getElementType() != buffer.getElementType() || offset < 0 ||
+  if (tensor.getElementType() != buffer.getElementType() || buffer.getTier() != Tier::device || offset < 0 ||
       offset + tensor.getNumElements() > buffer.getNumElements())
     return op->emitOpError("[") << label << "] " << tensor << " at element " << offset << " does not lie in " << buffer;
   return success();
 }
 
-static LogicalResult verifyBucketUse(Operation *op, FlatSymbolRefAttr name, SymbolTableCollection &symbols) {
+static FailureOr<BucketOp> lookUpBucket(Operation *op, FlatSymbolRefAttr name, SymbolTableCollection &symbols) {
   // bucket_c5
   auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
   if (!bucket)
     return op->emitOpError("[bucket_c5] names ") << name << ", which is no bucket";
-  // bucket_c6
-  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
-    for (Type type : types)
-      if (auto buffer = dyn_cast<BufferType>(type))
-        if (buffer.getElementType() != bucket.getType() ||
-            buffer.getNumElements() != static_cast<int64_t>(bucket.getPadded()))
-          return op->emitOpError("[bucket_c6] has ")
-                 << buffer << " but the bucket " << bucket.getPadded() << " elements of " << bucket.getType();
+  return bucket;
+}
+
+LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = lookUpBucket(*this, getBucketAttr(), symbols);
+  if (failed(bucket))
+    return failure();
+  // storage_c1
+  BufferType type = getType();
+  auto offset = static_cast<int64_t>(getOffset());
+  if (type.getElementType() != bucket->getStoredType(getWhat()) || type.getTier() != bucket->getTier(getWhat()) ||
+      offset < 0 || offset + type.getNumElements() > static_cast<int64_t>(bucket->getPadded()))
+    return emitOpError("[storage_c1] ") << type << " at element " << offset << " is no part of the "
+                                        << stringifyStorage(getWhat()) << " of a bucket of " << bucket->getPadded()
+                                        << " " << bucket->getStoredType(getWhat()) << " on "
+                                        << stringifyTier(bucket->getTier(getWhat()));
   return success();
 }
 
-#define ZC_ON_BUCKET(OP)                                                                                               \
-  LogicalResult OP::verifySymbolUses(SymbolTableCollection &symbols) {                                                 \
-    return verifyBucketUse(*this, getBucketAttr(), symbols);                                                           \
-  }
-ZC_ON_BUCKET(GatherOp)
-ZC_ON_BUCKET(ResidentOp)
-ZC_ON_BUCKET(GradBufferOp)
-ZC_ON_BUCKET(ReduceScatterOp)
-ZC_ON_BUCKET(AllGatherOp)
-ZC_ON_BUCKET(NormPartialOp)
-ZC_ON_BUCKET(UpdateOp)
-#undef ZC_ON_BUCKET
+LogicalResult GradBufferOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = lookUpBucket(*this, getBucketAttr(), symbols);
+  if (failed(bucket))
+    return failure();
+  // bucket_c6
+  auto expected =
+      BufferType::get(getContext(), static_cast<int64_t>(bucket->getPadded()), bucket->getType(), Tier::device);
+  if (getType() != expected)
+    return emitOpError("[bucket_c6] has ") << getType() << " but the bucket needs " << expected;
+  return success();
+}
+
+/// `parts` times the elements of `shard` are those of `whole`, same type and tier.
+static LogicalResult verifyShard(Operation *op, BufferType shard, BufferType whole, StringRef label) {
+  if (shard.getElementType() != whole.getElementType() || shard.getTier() != whole.getTier() ||
+      shard.getNumElements() <= 0 || whole.getNumElements() % shard.getNumElements() != 0)
+    return op->emitOpError("[") << label << "] " << shard << " is no shard of " << whole;
+  return success();
+}
+
+/// A copy from `source` to `target`, `down` tiers down (negative: up).
+static LogicalResult verifyCopy(Operation *op, Type source, Type target, int down, StringRef label) {
+  RankedTensorType from = storedType(source), to = storedType(target);
+  bool tiersFit = static_cast<int>(tierOf(target)) - static_cast<int>(tierOf(source)) == down;
+  if (!tiersFit || from.getElementType() != to.getElementType() || from.getNumElements() != to.getNumElements())
+    return op->emitOpError("[") << label << "] cannot copy " << source << " to " << target;
+  return success();
+}
+
+LogicalResult FetchOp::verify() {
+  return verifyCopy(*this, getSource().getType(), getTarget().getType(), -1, "fetch_c1");
+}
+
+LogicalResult EvictOp::verify() {
+  return verifyCopy(*this, getSource().getType(), getTarget().getType(), 1, "evict_c1");
+}
+
+LogicalResult PartOp::verify() {
+  // part_c1
+  BufferType whole = getBuffer().getType(), part = getType();
+  auto offset = static_cast<int64_t>(getOffset());
+  if (whole.getElementType() != part.getElementType() || whole.getTier() != part.getTier() || offset < 0 ||
+      offset + part.getNumElements() > whole.getNumElements())
+    return emitOpError("[part_c1] ") << part << " at element " << offset << " does not lie in " << whole;
+  return success();
+}
+
+LogicalResult GatherOp::verify() { return verifyShard(*this, getShard().getType(), getType(), "gather_c1"); }
+
+LogicalResult AllGatherOp::verify() {
+  return verifyShard(*this, getOwn().getType(), getWhole().getType(), "all_gather_c1");
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  return verifyShard(*this, getShard().getType(), getBuffer().getType(), "reduce_scatter_c1");
+}
 
 LogicalResult ViewOp::verify() {
   return verifyPlace(*this, getBuffer().getType(), cast<RankedTensorType>(getResult().getType()), getOffset(),
@@ -134,9 +255,36 @@ LogicalResult PutOp::verify() {
                      "put_c1");
 }
 
-LogicalResult AllGatherOp::verify() {
-  // all_gather_c1
-  if (getWhat() != "parameters" && getWhat() != "gradients")
-    return emitOpError("[all_gather_c1] gathers \"parameters\" or \"gradients\", not \"") << getWhat() << "\"";
+LogicalResult NormPartialOp::verify() {
+  // norm_partial_c1
+  auto expected =
+      BufferType::get(getContext(), kNormLimbs, IntegerType::get(getContext(), 64), getGradient().getType().getTier());
+  if (getType() != expected || (getPrevious() && getPrevious().getType() != expected))
+    return emitOpError("[norm_partial_c1] needs accumulators of type ") << expected;
+  return success();
+}
+
+LogicalResult ClipFactorOp::verify() {
+  // clip_factor_c1
+  auto expected = BufferType::get(getContext(), 1, Float32Type::get(getContext()), getSum().getType().getTier());
+  if (getNorm().getType() != expected || getFactor().getType() != expected)
+    return emitOpError("[clip_factor_c1] needs results of type ") << expected;
+  return success();
+}
+
+LogicalResult UpdateOp::verify() {
+  // update_c1
+  BufferType weights = getWeights().getType();
+  auto fits = [&](Value value, bool isF32) {
+    auto type = cast<BufferType>(value.getType());
+    return type.getNumElements() == weights.getNumElements() && type.getTier() == weights.getTier() &&
+           (!isF32 || type.getElementType().isF32());
+  };
+  bool sound = fits(getGradient(), false) && fits(getWeights(), true) && (!getCopy() || fits(getCopy(), false)) &&
+               getFactor().getType().getTier() == weights.getTier() && getFactor().getType().getNumElements() == 1 &&
+               llvm::all_of(getMoments(), [&](Value moment) { return fits(moment, true); });
+  if (!sound || getMoments().size() != graph::numMoments(getRule()))
+    return emitOpError("[update_c1] ") << stringifyOptimizer(getRule()) << " takes " << graph::numMoments(getRule())
+                                       << " moments; all but the factor as many elements, all on one tier";
   return success();
 }

@@ -3,6 +3,8 @@
 
 #include "dialects/graph/Graph.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include "dialects/zero/ZeroDialect.h.inc"
 #include "dialects/zero/ZeroEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -17,4 +19,18 @@ namespace zc::zero {
 constexpr int64_t kAlignment = 64;
 /// Limbs of the exact sum of squares (kernels/README.md).
 constexpr int64_t kNormLimbs = 24;
+
+/// Ranks of the module's mesh; 1 without a mesh.
+int64_t worldSizeOf(mlir::ModuleOp module);
+/// All of what a rank of `worldSize` stores of `what`, or its own shard of it.
+StorageOp createStorage(mlir::OpBuilder &builder, mlir::Location location, BucketOp bucket, Storage what,
+                        int64_t worldSize, bool own = false);
+/// Where the bytes of a tensor or buffer are.
+Tier tierOf(mlir::Type type);
+/// The value whose bytes `value` shows, behind views of tensors and of buffers; itself if it is no view.
+mlir::Value viewedValue(mlir::Value value);
+/// The flat tensor that a value of tensor or buffer type is in memory.
+mlir::RankedTensorType storedType(mlir::Type type);
+/// Bytes of a value of tensor or buffer type.
+inline int64_t bytesOf(mlir::Type type) { return graph::bytesOf(storedType(type)); }
 } // namespace zc::zero

@@ -10,4 +10,11 @@ def Zero_Tier : I32EnumAttr<"Tier", "where bytes live", [
   let genSpecializedAttr = 0;
 }
 
+def Zero_Storage : I32EnumAttr<"Storage", "what a bucket keeps over steps", [
+    I32EnumAttrCase<"parameters", 0>, I32EnumAttrCase<"gradients", 1>, I32EnumAttrCase<"master", 2>,
+    I32EnumAttrCase<"moment1", 3>, I32EnumAttrCase<"moment2", 4>]> {
+  let cppNamespace = "::zc::zero";
+  let genSpecializedAttr = 0;
+}
+
 #endif // ZC_ZERO_ENUMS

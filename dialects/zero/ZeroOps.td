@@ -7,6 +7,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/CommonTypeConstraints.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/graph/GraphDialect.td"
@@ -21,6 +22,9 @@ def Zero_Dialect : Dialect {
     flat and contiguous, padded to a multiple of ranks x 64 elements and cut into equal shards. A parameter inside a gathered
     bucket is a view at an offset; gradients are written straight into the flat gradient bucket; the optimizer runs once
     per shard. Tensor operations stay those of the graph dialect.
+
+    Bytes are values: a tensor lies on the device, a buffer on the tier of its type. What a bucket keeps over steps is a
+    buffer too (`zero.storage`), so that whatever computes, moves or sums bytes takes them from anywhere.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -43,12 +47,17 @@ def Zero_MemberAttr : AttrDef<Zero_Dialect, "Member"> {
 }
 def Zero_MemberArray : TypedArrayAttrBase<Zero_MemberAttr, "members of a bucket">;
 
+def Zero_TierAttr : EnumAttr<Zero_Dialect, Zero_Tier, "tier">;
+def Zero_StorageAttr : EnumAttr<Zero_Dialect, Zero_Storage, "storage">;
+
 class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemonic, traits>;
 
-/// Names a bucket. There is a bucket of that name (`bucket_c5`), and buffers of the operation have its element type and its
-/// padded number of elements (`bucket_c6`).
+/// Names a bucket: there is one of that name (`bucket_c5`).
 class Zero_OpOnBucket<string mnemonic, list<Trait> traits = []>
     : Zero_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
+
+/// Bytes: a tensor, on the device, or a buffer.
+def Zero_Value : AnyTypeOf<[Graph_Tensor, Zero_BufferType], "a tensor or a buffer">;
 
 def Zero_MeshOp : Zero_Op<"mesh", [Symbol]> {
   let summary = "the ranks: node x local";
@@ -69,8 +78,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
   let summary = "parameters laid out flat, cut into equal shards";
   let description = [{
     `padded` elements in all, a multiple of world size x 64 (`bucket_c1`); members start at multiples of 64
-    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). The three flags say what is cut:
-    set by zero-partition.
+    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). The three flags say what is cut,
+    set by zero-partition; the three tiers where it lives, set by zero-offload.
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
@@ -78,50 +87,136 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
-      UnitAttr:$trainable, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded);
+      UnitAttr:$trainable, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded,
+      DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
+      DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
+      DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$optimizer_tier);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `members` `=` $members attr-dict";
   let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::Type":$type, "int64_t":$padded,
+      "::mlir::ArrayAttr":$members, "bool":$trainable)>];
   let extraClassDeclaration = [{
     /// Elements of parameters, without padding.
     int64_t getUsed();
     /// The gaps between and after members, as [offset, count, ...] in elements.
     ::llvm::SmallVector<int64_t> getGaps();
+    /// Has fp32 weights beside the parameters: these are of another type, or on another tier than the optimizer.
+    bool hasMaster();
+    bool isSharded(Storage what);
+    Tier getTier(Storage what);
+    /// Type of its elements: the bucket's for parameters and gradients, f32 for optimizer state.
+    ::mlir::Type getStoredType(Storage what);
   }];
+}
+
+//===-- bytes ---------------------------------------------------------------===//
+
+def Zero_StorageOp : Zero_OpOnBucket<"storage", [Pure]> {
+  let summary = "what this rank keeps of a bucket over steps; no bytes move";
+  let description = [{
+    From element `offset` on, of all the rank keeps; or, with `own`, of this rank's shard of what every rank keeps whole.
+    Element type and tier are those of the storage, and the elements lie inside it (`storage_c1`).
+
+    ```mlir
+    %p = zero.storage @bucket0 of parameters : !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$bucket, Zero_StorageAttr:$what, UnitAttr:$own,
+      DefaultValuedAttr<I64Attr, "0">:$offset);
+  let results = (outs Zero_BufferType:$result);
+  let assemblyFormat = "$bucket `of` `` $what attr-dict `:` type($result)";
+}
+
+def Zero_AllocOp : Zero_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a temporary buffer; ends after its last use";
+  let description = [{
+    ```mlir
+    %b = zero.alloc : !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Zero_PartOp : Zero_Op<"part", [Pure]> {
+  let summary = "a run of a buffer's elements, from `offset` on; no bytes move";
+  let description = [{
+    It lies inside the buffer and has its element type and tier (`part_c1`).
+
+    ```mlir
+    %p = zero.part %b offset = 64 : !zero.buffer<256 x f32, host> -> !zero.buffer<128 x f32, host>
+    ```
+  }];
+  let arguments = (ins Zero_BufferType:$buffer, I64Attr:$offset);
+  let results = (outs Zero_BufferType:$result);
+  let assemblyFormat = "$buffer `offset` `=` $offset attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Zero_FillOp : Zero_Op<"fill"> {
+  let summary = "a buffer of one value";
+  let description = [{
+    ```mlir
+    %f = zero.fill 1.0 : !zero.buffer<1 x f32, host>
+    ```
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Zero_FetchOp : Zero_Op<"fetch"> {
+  let summary = "copies bytes one tier up: from nvme to host, from host to device";
+  let description = [{
+    As many elements of the same type, the tier just above (`fetch_c1`).
+    Source: ZeRO-Infinity (arXiv 2104.07857, section 5.1.2).
+
+    ```mlir
+    zero.fetch %h into %d : !zero.buffer<256 x f32, host>, !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$source, Arg<Zero_BufferType, "", [MemWrite]>:$target);
+  let assemblyFormat = "$source `into` $target attr-dict `:` type($source) `,` type($target)";
+  let hasVerifier = 1;
+}
+
+def Zero_EvictOp : Zero_Op<"evict"> {
+  let summary = "copies bytes one tier down: from device to host, from host to nvme";
+  let description = [{
+    As many elements of the same type, the tier just below (`evict_c1`).
+
+    ```mlir
+    zero.evict %d into %h : tensor<10x10xf32>, !zero.buffer<100 x f32, host>
+    ```
+  }];
+  let arguments = (ins Arg<Zero_Value, "", [MemRead]>:$source, Arg<Zero_BufferType, "", [MemWrite]>:$target);
+  let assemblyFormat = "$source `into` $target attr-dict `:` type($source) `,` type($target)";
+  let hasVerifier = 1;
 }
 
 //===-- parameters in the micro-step ----------------------------------------===//
 
-def Zero_GatherOp : Zero_OpOnBucket<"gather", [MemoryEffects<[MemRead, MemAlloc]>]> {
-  let summary = "all ranks' shards of a bucket, put together in a temporary buffer (all-gather)";
+def Zero_GatherOp : Zero_Op<"gather"> {
+  let summary = "all ranks' shards of a buffer, put together in a temporary one (all-gather)";
   let description = [{
-    Ends with the `zero.release` of its result. Created by zero-insert-gather-release when parameters are sharded.
+    The result is a whole number of shards of the same type on the same tier (`gather_c1`). Ends with its `zero.release`. Created by
+    zero-insert-gather-release when parameters are sharded.
 
     ```mlir
-    %b = zero.gather @bucket0 : !zero.buffer<256 x f32, device>
+    %b = zero.gather %s : !zero.buffer<128 x f32, device> -> !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket);
-  let results = (outs Zero_BufferType:$result);
-  let assemblyFormat = "$bucket attr-dict `:` type($result)";
-}
-
-def Zero_ResidentOp : Zero_OpOnBucket<"resident", [MemoryEffects<[MemRead]>]> {
-  let summary = "a bucket's parameters where every rank keeps all of them";
-  let description = [{
-    ```mlir
-    %b = zero.resident @bucket0 : !zero.buffer<256 x f32, device>
-    ```
-  }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket);
-  let results = (outs Zero_BufferType:$result);
-  let assemblyFormat = "$bucket attr-dict `:` type($result)";
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$shard);
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
+  let assemblyFormat = "$shard attr-dict `:` type($shard) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Zero_ViewOp : Zero_Op<"view", [Pure]> {
   let summary = "a parameter inside a bucket: the elements from `offset` on";
   let description = [{
-    No bytes move. Its users must stand before the release of the buffer. It lies inside the buffer and has its element
-    type (`view_c1`).
+    No bytes move. Its users must stand before the release of the buffer. It lies inside the buffer, which is on the device, and
+    has its element type (`view_c1`).
 
     ```mlir
     %w = zero.view %b offset = 0 : !zero.buffer<256 x f32, device> -> tensor<10x10xf32>
@@ -133,35 +228,36 @@ def Zero_ViewOp : Zero_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReleaseOp : Zero_Op<"release", [MemoryEffects<[MemFree]>]> {
-  let summary = "ends the lifetime of a gathered buffer";
+def Zero_ReleaseOp : Zero_Op<"release"> {
+  let summary = "ends the lifetime of a gathered or fetched buffer";
   let description = [{
     ```mlir
     zero.release %b : !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins Zero_BufferType:$buffer);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemFree]>:$buffer);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }
 
 //===-- gradients in the micro-step -----------------------------------------===//
 
-def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer"> {
   let summary = "opens a bucket's gradient for this micro-step; its padding is zero";
   let description = [{
-    Created by zero-partition before the first gradient of the bucket; ends with the bucket's `zero.reduce_scatter`. At
-    stages 0 and 1 without accumulation it is the bucket's gradient storage itself.
+    As the bucket: its element type and padded number of elements, on the device (`bucket_c6`). Created by zero-partition before
+    the first gradient of the bucket; ends with the bucket's `zero.reduce_scatter`. At stages 0 and 1 without accumulation it is
+    the bucket's gradient storage itself.
 
     ```mlir
     %g = zero.grad_buffer @bucket0 : !zero.buffer<256 x f32, device>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$bucket);
-  let results = (outs Zero_BufferType:$result);
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$bucket attr-dict `:` type($result)";
 }
 
-def Zero_PutOp : Zero_Op<"put", [MemoryEffects<[MemWrite]>]> {
+def Zero_PutOp : Zero_Op<"put"> {
   let summary = "a parameter's gradient, in its place in the bucket";
   let description = [{
     plan-memory lets the producer of the tensor write there, so that normally nothing is copied. The place lies inside the
@@ -171,23 +267,41 @@ def Zero_PutOp : Zero_Op<"put", [MemoryEffects<[MemWrite]>]> {
     zero.put %d into %g offset = 0 : tensor<10x10xf32>, !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$tensor, Zero_BufferType:$buffer, I64Attr:$offset);
+  let arguments = (ins Graph_Tensor:$tensor, Arg<Zero_BufferType, "", [MemWrite]>:$buffer, I64Attr:$offset);
   let assemblyFormat = "$tensor `into` $buffer `offset` `=` $offset attr-dict `:` type($tensor) `,` type($buffer)";
   let hasVerifier = 1;
 }
 
-def Zero_ReduceScatterOp : Zero_OpOnBucket<"reduce_scatter", [MemoryEffects<[MemRead, MemWrite, MemFree]>]> {
-  let summary = "sums a gradient bucket over ranks into the bucket's gradient, each rank its shard";
+def Zero_ReduceScatterOp : Zero_Op<"reduce_scatter"> {
+  let summary = "sums a buffer over ranks, each rank its shard";
   let description = [{
-    The sum runs in rank order in fp32, times `scale` (1 / (ranks x micro-steps)), added to what earlier micro-steps of
-    the step left. All stages reduce in every micro-step, in the same order: that is what makes them bit-identical.
+    The sum runs in rank order in fp32, times `scale` (1 / (ranks x micro-steps)), rounded to the element type; with `accumulate`
+    added to what earlier micro-steps of the step left in `shard`. All stages reduce in every micro-step, in the same order: that
+    is what makes them bit-identical. The buffer is a whole number of shards of the same type on the same tier
+    (`reduce_scatter_c1`).
 
     ```mlir
-    zero.reduce_scatter %g, @bucket0 scale = 2.5e-01 : !zero.buffer<256 x f32, device>
+    zero.reduce_scatter %g into %s scale = 2.5e-01 : !zero.buffer<256 x f32, device>, !zero.buffer<128 x f32, device>
     ```
   }];
-  let arguments = (ins Zero_BufferType:$buffer, FlatSymbolRefAttr:$bucket, F64Attr:$scale);
-  let assemblyFormat = "$buffer `,` $bucket `scale` `=` $scale attr-dict `:` type($buffer)";
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemFree]>:$buffer, Arg<Zero_BufferType, "", [MemWrite]>:$shard,
+      F64Attr:$scale, UnitAttr:$accumulate);
+  let assemblyFormat = "$buffer `into` $shard `scale` `=` $scale attr-dict `:` type($buffer) `,` type($shard)";
+  let hasVerifier = 1;
+}
+
+def Zero_AccumulateOp : Zero_Op<"accumulate", [SameTypeOperands]> {
+  let summary = "adds a micro-step's reduced gradient to what earlier ones of the step left";
+  let description = [{
+    In the first micro-step of a step it is copied. Where gradients do not live on the
+    device; elsewhere `zero.reduce_scatter` does it, with the same bits.
+
+    ```mlir
+    zero.accumulate %g into %s : !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$source, Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$target);
+  let assemblyFormat = "$source `into` $target attr-dict `:` type($source)";
 }
 
 def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
@@ -203,72 +317,85 @@ def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
 
 //===-- the update ------------------------------------------------------------===//
 
-def Zero_AllGatherOp : Zero_OpOnBucket<"all_gather", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "completes a bucket's replicated parameters or gradients from the ranks' shards, in place";
+def Zero_AllGatherOp : Zero_Op<"all_gather"> {
+  let summary = "completes a buffer that every rank keeps whole from the ranks' own parts, in place";
   let description = [{
-    Of parameters after the update (stages 1 and 2), of gradients before it (stage 0); of nothing else (`all_gather_c1`).
+    Of parameters after the update (stages 1 and 2), of gradients before it (stage 0). `own` is this rank's part of
+    `whole` (`all_gather_c1`).
 
     ```mlir
-    zero.all_gather @bucket0 of "parameters"
+    zero.all_gather %o into %w : !zero.buffer<128 x f32, device>, !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, StrAttr:$what);
-  let assemblyFormat = "$bucket `of` $what attr-dict";
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$own, Arg<Zero_BufferType, "", [MemWrite]>:$whole);
+  let assemblyFormat = "$own `into` $whole attr-dict `:` type($own) `,` type($whole)";
   let hasVerifier = 1;
 }
 
-def Zero_NormPartialOp : Zero_OpOnBucket<"norm_partial", [MemoryEffects<[MemRead]>]> {
-  let summary = "this rank's share of the sum of squares of a bucket's gradient, exactly, added to `previous`";
+def Zero_NormPartialOp : Zero_Op<"norm_partial"> {
+  let summary = "the sum of squares of a buffer, exactly, added to `previous`";
   let description = [{
-    The accumulator is 24 limbs of fixed point (kernels/README.md), so that the sum does not depend on cuts or order.
+    The accumulator is 24 limbs of fixed point (kernels/README.md), so that the sum does not depend on cuts or order. It lies on the
+    gradient's tier (`norm_partial_c1`). With `reset` the bytes of `previous` are taken, but the sum starts from zero.
 
     ```mlir
-    %a = zero.norm_partial @bucket0() : () -> tensor<24xi64>
+    %a = zero.norm_partial %g : (!zero.buffer<256 x f32, device>) -> !zero.buffer<24 x i64, device>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Optional<Graph_Tensor>:$previous);
-  let results = (outs Graph_Tensor:$result);
-  let assemblyFormat = "$bucket `(` $previous `)` attr-dict `:` functional-type($previous, $result)";
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$gradient,
+      Arg<Optional<Zero_BufferType>, "", [MemRead, MemWrite]>:$previous, UnitAttr:$reset);
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
+  let assemblyFormat = "$gradient (`after` $previous^)? attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
 }
 
-def Zero_AllReduceOp : Zero_Op<"all_reduce", [Pure, SameOperandsAndResultType]> {
-  let summary = "sum over ranks, in rank order";
+def Zero_AllReduceOp : Zero_Op<"all_reduce", [SameOperandsAndResultType]> {
+  let summary = "sum over ranks, in rank order, in place";
   let description = [{
     ```mlir
-    %s = zero.all_reduce %a : tensor<24xi64>
+    %s = zero.all_reduce %a : !zero.buffer<24 x i64, device>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$input);
-  let results = (outs Graph_Tensor:$result);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$input);
+  let results = (outs Res<Zero_BufferType, "", [MemWrite]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Zero_ClipFactorOp : Zero_Op<"clip_factor", [MemoryEffects<[MemWrite]>]> {
+def Zero_ClipFactorOp : Zero_Op<"clip_factor"> {
   let summary = "norm and clipping factor from the summed accumulator; the norm is recorded as a metric";
   let description = [{
-    As graph.clip_factor; `max_norm` absent means factor 1.
+    As graph.clip_factor; `max_norm` absent means factor 1. Results of one f32 on the sum's tier (`clip_factor_c1`).
 
     ```mlir
-    %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64} : tensor<24xi64> -> tensor<f32>, tensor<f32>
+    %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64} : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$sum, OptionalAttr<F64Attr>:$max_norm);
-  let results = (outs Graph_F32Tensor:$norm, Graph_F32Tensor:$factor);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$sum, OptionalAttr<F64Attr>:$max_norm);
+  let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$norm,
+      Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$factor);
   let assemblyFormat = "$sum attr-dict `:` type($sum) `->` type($norm) `,` type($factor)";
+  let hasVerifier = 1;
 }
 
-def Zero_UpdateOp : Zero_OpOnBucket<"update", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the optimizer, once, over what this rank updates of a bucket";
+def Zero_UpdateOp : Zero_Op<"update", [AttrSizedOperandSegments]> {
+  let summary = "the optimizer, once, over a run of a bucket's elements";
   let description = [{
-    The whole bucket at stage 0, the rank's shard after it. Rules and attributes as graph.update.
+    Rules and attributes as graph.update. `weights` and the rule's `moments` (two for adam and adamw, one for momentum) are fp32 and
+    written in place; `copy` takes the weights in the parameters' type, where they are another buffer. All have as many elements
+    and lie on one tier, the factor's (`update_c1`).
 
     ```mlir
-    zero.update @bucket0, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
+    zero.update %g, %f, %w(%m, %v) rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : (!zero.buffer<256 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<256 x f32, device>, !zero.buffer<256 x f32, device>, !zero.buffer<256 x f32, device>) -> ()
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$bucket, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
-      F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
-  let assemblyFormat = "$bucket `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$gradient, Arg<Zero_BufferType, "", [MemRead]>:$factor,
+      Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$weights,
+      Arg<Variadic<Zero_BufferType>, "", [MemRead, MemWrite]>:$moments,
+      Arg<Optional<Zero_BufferType>, "", [MemWrite]>:$copy, Graph_OptimizerKind:$rule, F64Attr:$beta1, F64Attr:$beta2,
+      F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
+  let assemblyFormat = [{$gradient `,` $factor `,` $weights (`(` $moments^ `)`)? (`to` $copy^)? `rule` `=` `` $rule attr-dict `:`
+    functional-type(operands, results)}];
+  let hasVerifier = 1;
 }
 
 def Zero_ReduceLossOp : Zero_Op<"reduce_loss", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -59,12 +59,15 @@ def wrap_graph(example):
 
 
 def wrap_zero(example):
-    """A piece of the zero level as a module: free buffers become resident ones of a bucket that fits them."""
+    """A piece of the zero level as a module: free buffers become allocated ones."""
     if re.match(r"\s*zero\.(mesh|bucket)", example):
         return example
     defined, tensors, buffers = set(re.findall(r"^(.*) = zero\.", example, re.M)), {}, {}
     kinds = re.findall(r"tensor<[^<>]*>|!zero\.buffer<[^<>]*>", example[example.rfind(" : "):])
-    operands = re.findall(r"%\w+", re.sub(r"\{.*?\}", "", example.rpartition(" = zero.")[2]).split(" : ")[0])
+    body = example.rpartition(" = zero.")[2] if re.match(r"\s*%", example) else example
+    operands = re.findall(r"%\w+", re.sub(r"\{.*?\}", "", body).split(" : ")[0])
+    if len(kinds) == 1:
+        kinds *= len(operands)
     for operand, kind in zip(operands, kinds):
         if operand not in defined:
             (buffers if "buffer" in kind else tensors)[operand] = kind
@@ -73,7 +76,7 @@ def wrap_zero(example):
               f"graph.program @micro phase = micro inputs = [{names}] {{"]
     if tensors:
         module.append("^bb0(" + ", ".join(f"{t}: {kind}" for t, kind in tensors.items()) + "):")
-    module += [f"  {b} = zero.resident @bucket0 : {kind}" for b, kind in buffers.items()]
+    module += [f"  {b} = zero.alloc : {kind}" for b, kind in buffers.items()]
     return "\n".join(module + [example.strip(), "graph.return", "}"])
 
 

@@ -45,8 +45,6 @@ constexpr Missing kMissing[] = {
     {"--tile-linear", "", "tiling of linears"},
     {"--quantize-weights", "none", "quantized gathers (qwZ)"},
     {"--quantize-gradients", "none", "quantized gradients (qgZ)"},
-    {"--host-mem", "", "the host tier"},
-    {"--nvme-mem", "", "the nvme tier"},
     {"--machine", "", "machine files"},
     {"--config", "", "DeepSpeed configurations"},
     {"--loss-op", "", "appended losses"},
@@ -65,7 +63,7 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 /// Text of flags that the parser keeps and `complete` reads.
 struct Raw {
   std::vector<std::string> dims, ties;
-  std::string betas, bucketSize, prefetch = "auto", deviceMemory, compileTo;
+  std::string betas, bucketSize, prefetch = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
   std::map<std::string, std::string> missing;
   std::map<std::string, bool> missingSwitches;
   bool list = false, help = false, helpAll = false, version = false;
@@ -142,6 +140,8 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
   app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
+  app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);
+  app.add_option("--nvme-mem", raw.nvmeMemory, "the same of the NVMe tier")->group(group);
   for (const Missing &flag : kMissing)
     app.add_option(flag.flag, raw.missing[flag.flag], "not in this version")->group("Not in this version");
   for (const Missing &flag : kMissingSwitches)
@@ -237,7 +237,11 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     c.bucketSize = static_cast<int64_t>(size);
   }
   if (!raw.deviceMemory.empty())
-    ZC_RETURN_IF_ERROR(readSize(raw.deviceMemory, "--device-mem", 1, c.deviceMemory));
+    ZC_RETURN_IF_ERROR(readSize(raw.deviceMemory, "--device-mem", 1, c.budgets.device));
+  if (!raw.hostMemory.empty())
+    ZC_RETURN_IF_ERROR(readSize(raw.hostMemory, "--host-mem", 1, c.budgets.host));
+  if (!raw.nvmeMemory.empty())
+    ZC_RETURN_IF_ERROR(readSize(raw.nvmeMemory, "--nvme-mem", 1, c.budgets.nvme));
   if (raw.prefetch == "none") {
     c.prefetch = 0;
   } else if (raw.prefetch != "auto") {

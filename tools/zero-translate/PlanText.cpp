@@ -54,8 +54,11 @@ Result<std::string> mlirToPlan(const std::string &path) {
   FailureOr<planpb::Plan> plan = plan::toProto(*module);
   if (failed(plan))
     return errorOf(message, where);
-  auto budget = (*module)->getAttrOfType<IntegerAttr>("zc.device_budget");
-  fillReport(*plan, budget ? static_cast<uint64_t>(budget.getInt()) : 0);
+  auto budget = [&](StringRef name) {
+    auto attr = (*module)->getAttrOfType<IntegerAttr>(name);
+    return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
+  };
+  fillReport(*plan, {budget("zc.device_budget"), budget("zc.host_budget"), budget("zc.nvme_budget")});
   if (Status status = verifyPlan(*plan); !status.ok()) {
     const std::string &place = status.error().where;
     return errorOf(status.error().message + (place.empty() ? "" : " (" + place + ")"), path);

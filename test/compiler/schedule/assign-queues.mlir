@@ -8,8 +8,11 @@ zero.bucket @bucket0 : f32 padded = 1048576 members = [] {trainable, parameters_
 // CHECK-LABEL: graph.program @micro
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<1048576xf32>):
-  // CHECK: zero.gather @bucket0 {plan.queue = #plan<queue comm>, plan.seconds = 5.252{{[0-9]*}}E-4 : f64}
-  %b = zero.gather @bucket0 : !zero.buffer<1048576 x f32, device>
+  // Addresses first, wherever they stood.
+  // CHECK: zero.storage @bucket0 of parameters
+  // CHECK: zero.gather {{.*}} {plan.queue = #plan<queue comm>, plan.seconds = 5.252{{[0-9]*}}E-4 : f64}
+  %p = zero.storage @bucket0 of parameters : !zero.buffer<524288 x f32, device>
+  %b = zero.gather %p : !zero.buffer<524288 x f32, device> -> !zero.buffer<1048576 x f32, device>
   // CHECK: zero.view {{.*}} {plan.queue = #plan<queue compute>, plan.seconds = 0.0
   %v = zero.view %b offset = 0 : !zero.buffer<1048576 x f32, device> -> tensor<1048576xf32>
   // CHECK: graph.mul {{.*}} {plan.queue = #plan<queue compute>, plan.seconds = 6.3{{[0-9]*}}E-4 : f64}
@@ -19,17 +22,36 @@ graph.program @micro phase = micro inputs = ["x"] {
   // CHECK: zero.grad_buffer {{.*}}compute
   %g = zero.grad_buffer @bucket0 : !zero.buffer<1048576 x f32, device>
   // CHECK: zero.reduce_scatter {{.*}}comm
-  zero.reduce_scatter %g, @bucket0 scale = 1.0 : !zero.buffer<1048576 x f32, device>
+  %r = zero.alloc : !zero.buffer<524288 x f32, device>
+  zero.reduce_scatter %g into %r scale = 1.0 : !zero.buffer<1048576 x f32, device>, !zero.buffer<524288 x f32, device>
+  // Each link between tiers has a queue per direction: 2 MiB at 10 GB/s to the host and at 1 GB/s to the file.
+  // CHECK: zero.evict {{.*}}d2h>, plan.seconds = 2.10{{[0-9]*}}E-4
+  %h = zero.alloc : !zero.buffer<524288 x f32, host>
+  %h2 = zero.alloc : !zero.buffer<524288 x f32, host>
+  %n = zero.alloc : !zero.buffer<524288 x f32, nvme>
+  zero.evict %r into %h : !zero.buffer<524288 x f32, device>, !zero.buffer<524288 x f32, host>
+  // CHECK: zero.evict {{.*}}nvme_write>, plan.seconds = 0.00209
+  zero.evict %h into %n : !zero.buffer<524288 x f32, host>, !zero.buffer<524288 x f32, nvme>
+  // CHECK: zero.fetch {{.*}}nvme_read>
+  zero.fetch %n into %h2 : !zero.buffer<524288 x f32, nvme>, !zero.buffer<524288 x f32, host>
+  // CHECK: zero.accumulate {{.*}}host_compute>
+  zero.accumulate %h into %h2 : !zero.buffer<524288 x f32, host>
+  // CHECK: zero.fetch {{.*}}h2d>
+  zero.fetch %h2 into %r : !zero.buffer<524288 x f32, host>, !zero.buffer<524288 x f32, device>
+  // CHECK: zero.fill {{.*}}host_compute>
+  %f = zero.fill 1.0 : !zero.buffer<1 x f32, host>
   graph.return
 }
 // CHECK-LABEL: graph.program @update
 graph.program @update phase = update inputs = [] {
   // CHECK: zero.norm_partial {{.*}}compute
-  %p = zero.norm_partial @bucket0() : () -> tensor<24xi64>
+  %g = zero.storage @bucket0 of gradients : !zero.buffer<1048576 x f32, device>
+  %p = zero.norm_partial %g : (!zero.buffer<1048576 x f32, device>) -> !zero.buffer<24 x i64, device>
   // CHECK: zero.all_reduce {{.*}}comm
-  %s = zero.all_reduce %p : tensor<24xi64>
+  %s = zero.all_reduce %p : !zero.buffer<24 x i64, device>
   // CHECK: zero.all_gather {{.*}}comm
-  zero.all_gather @bucket0 of "parameters"
+  %o = zero.storage @bucket0 of gradients {own} : !zero.buffer<524288 x f32, device>
+  zero.all_gather %o into %g : !zero.buffer<524288 x f32, device>, !zero.buffer<1048576 x f32, device>
   // CHECK: zero.reduce_loss {{.*}}comm
   zero.reduce_loss
   graph.return

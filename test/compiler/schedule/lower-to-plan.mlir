@@ -23,23 +23,29 @@ zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {tra
 // CHECK-NEXT: }
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):
-  %b = zero.gather @bucket0 : !zero.buffer<128 x f32, device>
+  %p = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
+  %gs = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
+  %b = zero.gather %p : !zero.buffer<64 x f32, device> -> !zero.buffer<128 x f32, device>
   %w = zero.view %b offset = 0 : !zero.buffer<128 x f32, device> -> tensor<64xf32>
   %g = zero.grad_buffer @bucket0 : !zero.buffer<128 x f32, device>
   %d = graph.mul %x, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> loc("product")
   zero.release %b : !zero.buffer<128 x f32, device>
   zero.put %d into %g offset = 0 : tensor<64xf32>, !zero.buffer<128 x f32, device>
-  zero.reduce_scatter %g, @bucket0 scale = 0.5 : !zero.buffer<128 x f32, device>
+  zero.reduce_scatter %g into %gs scale = 0.5 {accumulate} : !zero.buffer<128 x f32, device>, !zero.buffer<64 x f32, device>
   graph.return
 }
 
 // CHECK: plan.section @update
-// CHECK-NEXT: plan.step "constant" {{.*}} attributes = {value = 1.000000e+00 : f64}
-// CHECK-NEXT: plan.step "sgd" queue = compute inputs = 2 operands = [#plan.operand<read @bucket0.gradients + 0 + rank * 0 : tensor<64xf32>>, {{.*}}#plan.operand<read_write @bucket0.parameters + 0 + rank * 0 : tensor<64xf32>>] {{.*}}#plan.wait<@micro comm 1 ago 0>
+// CHECK-NEXT: plan.step "norm_partial" {{.*}}#plan.wait<@micro comm 1 ago 0>
+// CHECK-NEXT: plan.step "norm_finish"
+// CHECK-NEXT: plan.step "sgd" queue = compute inputs = 2 operands = [#plan.operand<read @bucket0.gradients + 0 + rank * 0 : tensor<64xf32>>, {{.*}}#plan.operand<read_write @bucket0.parameters + 0 + rank * 0 : tensor<64xf32>>] 
 // CHECK-NEXT: plan.step "all_reduce" queue = comm {{.*}}read_write @loss_sum
 graph.program @update phase = update inputs = [] {
-  %f = graph.constant dense<1.0> : tensor<f32>
-  zero.update @bucket0, %f rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>
+  %p = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
+  %g = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
+  %a = zero.norm_partial %g : (!zero.buffer<64 x f32, device>) -> !zero.buffer<24 x i64, device>
+  %n, %f = zero.clip_factor %a : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
+  zero.update %g, %f, %p rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<64 x f32, device>) -> ()
   zero.reduce_loss
   graph.return
 }

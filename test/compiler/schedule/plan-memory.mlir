@@ -1,6 +1,7 @@
 // RUN: zero-opt %s --split-input-file --plan-memory | FileCheck %s
 // RUN: zero-opt %s --split-input-file --plan-memory="device-mem=5888" | FileCheck %s --check-prefix=FITS
 // RUN: not zero-opt %s --split-input-file --plan-memory="device-mem=767" 2>&1 | FileCheck %s --check-prefix=SHORT
+// RUN: not zero-opt %s --split-input-file --plan-memory="host-mem=12287" 2>&1 | FileCheck %s --check-prefix=TIERS
 // FITS: plan.arena
 // SHORT: error: the plan needs {{[0-9]+}} bytes but --device-mem allows 767
 
@@ -51,11 +52,14 @@ graph.program @micro phase = micro inputs = ["x"] {
   zero.put %1 into %g offset = 64 : tensor<64xf32>, !zero.buffer<512 x f32, device>
   zero.put %1 into %g offset = 0 : tensor<64xf32>, !zero.buffer<512 x f32, device>
   zero.put %e into %g offset = 128 : tensor<8x8xf32>, !zero.buffer<512 x f32, device>
-  zero.reduce_scatter %g, @bucket0 scale = 0.5 : !zero.buffer<512 x f32, device>
+  %go = zero.storage @bucket0 of gradients {own} : !zero.buffer<256 x f32, device>
+  // CHECK: zero.storage @bucket0 of gradients {{.*}}@[[G]] + 0 + rank * 1024
+  zero.reduce_scatter %g into %go scale = 0.5 : !zero.buffer<512 x f32, device>, !zero.buffer<256 x f32, device>
   // Cut gradients: the whole bucket is temporary.
   // CHECK: zero.grad_buffer @bucket1 {{.*}}@[[T:s[0-9]+]] + 0
   %h = zero.grad_buffer @bucket1 : !zero.buffer<128 x f32, device>
-  zero.reduce_scatter %h, @bucket1 scale = 0.5 : !zero.buffer<128 x f32, device>
+  %ho = zero.storage @bucket1 of gradients : !zero.buffer<64 x f32, device>
+  zero.reduce_scatter %h into %ho scale = 0.5 : !zero.buffer<128 x f32, device>, !zero.buffer<64 x f32, device>
   graph.return
 }
 
@@ -75,11 +79,44 @@ zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_shar
 graph.program @update phase = update inputs = [] {
   // The accumulator of the norm is one slice; the norm itself has its place in the metrics.
   // CHECK: zero.norm_partial {{.*}}@[[N:s[0-9]+]] + 0
-  %p = zero.norm_partial @bucket0() : () -> tensor<24xi64>
+  %g = zero.storage @bucket0 of gradients : !zero.buffer<64 x bf16, device>
+  %w = zero.storage @bucket0 of master : !zero.buffer<64 x f32, device>
+  %m = zero.storage @bucket0 of moment1 : !zero.buffer<64 x f32, device>
+  %c = zero.storage @bucket0 of parameters {own} : !zero.buffer<64 x bf16, device>
+  %p = zero.norm_partial %g : (!zero.buffer<64 x bf16, device>) -> !zero.buffer<24 x i64, device>
   // CHECK: zero.all_reduce {{.*}}@[[N]] + 0
-  %s = zero.all_reduce %p : tensor<24xi64>
+  %s = zero.all_reduce %p : !zero.buffer<24 x i64, device>
   // CHECK: zero.clip_factor {{.*}}write @grad_norm + 0
-  %n, %f = zero.clip_factor %s : tensor<24xi64> -> tensor<f32>, tensor<f32>
-  zero.update @bucket0, %f rule = momentum {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.5 : f64, weight_decay = 0.0 : f64} : tensor<f32>
+  %n, %f = zero.clip_factor %s : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
+  zero.update %g, %f, %w(%m) to %c rule = momentum {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.5 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x bf16, device>, !zero.buffer<1 x f32, device>, !zero.buffer<64 x f32, device>, !zero.buffer<64 x f32, device>, !zero.buffer<64 x bf16, device>) -> ()
+  graph.return
+}
+
+// -----
+
+// Each tier has its arena; on host and nvme slices keep to blocks of 4096 bytes. The evicted activation is counted as one, the
+// staging copy of storage as a buffer; the norm is where the factor is computed.
+// TIERS: error: the plan needs 12288 bytes but --host-mem allows 12287
+// CHECK-DAG: plan.arena @device tier = device bytes = 5120
+// CHECK-DAG: plan.arena @host tier = host bytes = 12288
+// CHECK-DAG: plan.arena @nvme tier = nvme bytes = 8192
+// CHECK-DAG: plan.slice @bucket0.moment1 in @nvme offset = 0 bytes = 4352 class = optimizer {persistent}
+// CHECK-DAG: plan.slice @bucket0.gradients in @host offset = 0 bytes = 4352 class = gradients {persistent}
+// CHECK-DAG: plan.slice @[[E:s[0-9]+]] in @host offset = 8192 bytes = 256 class = activations
+zero.bucket @bucket0 : f32 padded = 1088 members = [] {trainable, gradients_tier = #zero<tier host>, optimizer_tier = #zero<tier nvme>}
+// CHECK: graph.program @micro
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  // CHECK: zero.storage {{.*}}@bucket0.moment1 + 4096
+  %s = zero.storage @bucket0 of moment1 {offset = 1024 : i64} : !zero.buffer<64 x f32, nvme>
+  // CHECK: zero.alloc {{.*}}@[[E]] + 0
+  %h = zero.alloc : !zero.buffer<64 x f32, host>
+  zero.evict %x into %h : tensor<64xf32>, !zero.buffer<64 x f32, host>
+  %d = zero.alloc : !zero.buffer<64 x f32, device>
+  zero.fetch %h into %d : !zero.buffer<64 x f32, host>, !zero.buffer<64 x f32, device>
+  // CHECK: zero.part {{.*}} + 64 + rank
+  %t = zero.alloc : !zero.buffer<80 x f32, host>
+  %p = zero.part %t offset = 16 : !zero.buffer<80 x f32, host> -> !zero.buffer<64 x f32, host>
+  zero.fetch %s into %p : !zero.buffer<64 x f32, nvme>, !zero.buffer<64 x f32, host>
   graph.return
 }

@@ -6,9 +6,9 @@
 // PLAN: module attributes {{.*}}zc.world_size = 2 : i64, zc.zero_stage = 3 : i64
 graph.parameter @w : tensor<64xf32> role = trainable
 // CHECK: graph.program @micro
-// CHECK: zero.gather @bucket0
+// CHECK: zero.gather
 // CHECK: zero.release
-// CHECK: zero.reduce_scatter {{.*}}, @bucket0 scale = 2.500000e-01
+// CHECK: zero.reduce_scatter {{.*}} scale = 2.500000e-01
 // CHECK: zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>]
 // PLAN: plan.section @micro
 // PLAN: plan.step "all_gather"

@@ -6,6 +6,7 @@
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 graph.parameter @s : tensor<64xf32> role = buffer
+zero.mesh @mesh node = 1 local = 2
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>, #zero.member<@v, 64, 64>] {trainable, parameters_sharded}
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):
@@ -16,7 +17,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %flat = graph.reshape %w {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
   // CHECK-NEXT: graph.exp
   %a = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
-  // CHECK-NEXT: %[[B:.*]] = zero.gather @bucket0 : <128 x f32, device>
+  // CHECK-NEXT: %[[P:.*]] = zero.storage @bucket0 of parameters : <64 x f32, device>
+  // CHECK-NEXT: %[[B:.*]] = zero.gather %[[P]] : <64 x f32, device> -> <128 x f32, device>
   // CHECK-NEXT: %[[W:.*]] = zero.view %[[B]] offset = 0
   // CHECK-NEXT: %[[V:.*]] = zero.view %[[B]] offset = 64
   // CHECK-NEXT: %[[FLAT:.*]] = graph.reshape %[[W]]
@@ -31,7 +33,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %loss = graph.reduce_mean %d {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
   // CHECK-NEXT: graph.abs
   %e = graph.abs %d : (tensor<64xf32>) -> tensor<64xf32>
-  // CHECK-NEXT: %[[B2:.*]] = zero.gather @bucket0
+  // CHECK-NEXT: %[[P2:.*]] = zero.storage @bucket0 of parameters
+  // CHECK-NEXT: %[[B2:.*]] = zero.gather %[[P2]]
   // CHECK-NEXT: %[[W2:.*]] = zero.view %[[B2]] offset = 0
   // CHECK-NEXT: %[[FLAT2:.*]] = graph.reshape %[[W2]]
   // CHECK-NEXT: graph.mul %{{.*}}, %[[FLAT2]]
@@ -48,7 +51,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 graph.parameter @w : tensor<64xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@w, 0, 64>] {trainable}
 graph.program @micro phase = micro inputs = [] {
-  // CHECK-NEXT: %[[B:.*]] = zero.resident @bucket0 : <64 x f32, device>
+  // CHECK-NEXT: %[[B:.*]] = zero.storage @bucket0 of parameters : <64 x f32, device>
   // CHECK-NEXT: %[[W:.*]] = zero.view %[[B]] offset = 0
   // CHECK-NEXT: graph.reduce_mean %[[W]]
   // CHECK-NEXT: graph.return

@@ -2,7 +2,7 @@
 // One rank has everything: nothing is cut, gathered or summed.
 
 // CHECK: zero.bucket @bucket0 {{.*}} {trainable}
-// CHECK: zero.reduce_scatter %{{.*}}, @bucket0 scale = 1.000000e+00
+// CHECK: zero.reduce_scatter %{{.*}} into %{{.*}} scale = 1.000000e+00
 // CHECK-NOT: zero.all_
 // CHECK: zero.reduce_loss
 

@@ -46,18 +46,39 @@ graph.program @update phase = update inputs = [] {
 // CHECK-NEXT: %[[W:.*]] = graph.abs
 // CHECK-NEXT: zero.put %[[V]] into %[[B]] offset = 64
 // CHECK-NEXT: zero.put %[[W]] into %[[B]] offset = 0
-// HALF-NEXT: zero.reduce_scatter %[[B]], @bucket0 scale = 5.000000e-01
-// S3-NEXT: zero.reduce_scatter %[[B]], @bucket0 scale = 1.250000e-01
+// S0-NEXT: %[[S:.*]] = zero.storage @bucket0 of gradients {own} : <64 x f32, device>
+// S1-NEXT: %[[S:.*]] = zero.storage @bucket0 of gradients {own} : <64 x f32, device>
+// S2-NEXT: %[[S:.*]] = zero.storage @bucket0 of gradients : <64 x f32, device>
+// S3-NEXT: %[[S:.*]] = zero.storage @bucket0 of gradients : <64 x f32, device>
+// HALF-NEXT: zero.reduce_scatter %[[B]] into %[[S]] scale = 5.000000e-01 :
+// S3-NEXT: zero.reduce_scatter %[[B]] into %[[S]] scale = 1.250000e-01 {accumulate} :
 // CHECK-NEXT: zero.record_loss %[[LOSS]]
 // CHECK-NEXT: graph.return
 
 // One update for both members; the frozen bucket has no part in it.
 // CHECK-LABEL: graph.program @update
-// S0-NEXT: zero.all_gather @bucket0 of "gradients"
-// CHECK-NEXT: %[[P:.*]] = zero.norm_partial @bucket0() : () -> tensor<24xi64>
+// S0-NEXT: %[[OWN:.*]] = zero.storage @bucket0 of gradients {own} : <64 x f32, device>
+// S0-NEXT: %[[ALL:.*]] = zero.storage @bucket0 of gradients : <128 x f32, device>
+// S0-NEXT: zero.all_gather %[[OWN]] into %[[ALL]]
+// CHECK-NEXT: %[[G:.*]] = zero.storage @bucket0 of gradients {{.*}}<64 x f32, device>
+// CHECK-NEXT: %[[P:.*]] = zero.norm_partial %[[G]] : (!zero.buffer<64 x f32, device>) -> !zero.buffer<24 x i64, device>
 // CHECK-NEXT: %[[S:.*]] = zero.all_reduce %[[P]]
 // CHECK-NEXT: %{{.*}}, %[[F:.*]] = zero.clip_factor %[[S]] {max_norm = 1.000000e+00 : f64}
-// CHECK-NEXT: zero.update @bucket0, %[[F]] rule = adamw {{.*}} weight_decay = 5.000000e-01
-// S12-NEXT: zero.all_gather @bucket0 of "parameters"
+// At stage 0 all of the bucket, later this rank's part of it.
+// S0-NEXT: %[[G:.*]] = zero.storage @bucket0 of gradients : <128 x f32, device>
+// S0-NEXT: %[[W:.*]] = zero.storage @bucket0 of parameters : <128 x f32, device>
+// S0-NEXT: %[[M:.*]] = zero.storage @bucket0 of moment1 : <128 x f32, device>
+// S0-NEXT: %[[V:.*]] = zero.storage @bucket0 of moment2 : <128 x f32, device>
+// S1-NEXT: %[[G:.*]] = zero.storage @bucket0 of gradients {own} : <64 x f32, device>
+// S2-NEXT: %[[G:.*]] = zero.storage @bucket0 of gradients : <64 x f32, device>
+// S12-NEXT: %[[W:.*]] = zero.storage @bucket0 of parameters {own} : <64 x f32, device>
+// S12-NEXT: %[[M:.*]] = zero.storage @bucket0 of moment1 : <64 x f32, device>
+// S12-NEXT: %[[V:.*]] = zero.storage @bucket0 of moment2 : <64 x f32, device>
+// S3-NEXT: %[[G:.*]] = zero.storage @bucket0 of gradients : <64 x f32, device>
+// S3-NEXT: %[[W:.*]] = zero.storage @bucket0 of parameters : <64 x f32, device>
+// S3-NEXT: %[[M:.*]] = zero.storage @bucket0 of moment1 : <64 x f32, device>
+// S3-NEXT: %[[V:.*]] = zero.storage @bucket0 of moment2 : <64 x f32, device>
+// CHECK-NEXT: zero.update %[[G]], %[[F]], %[[W]](%[[M]], %[[V]]) rule = adamw {{.*}} weight_decay = 5.000000e-01
+// S12: zero.all_gather %{{.*}} into %{{.*}} : <64 x f32, device>, <128 x f32, device>
 // CHECK-NEXT: zero.reduce_loss
 // CHECK-NEXT: graph.return

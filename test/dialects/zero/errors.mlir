@@ -33,7 +33,7 @@ zero.bucket @bucket0 : i32 padded = 64 members = []
 
 graph.program @update phase = update inputs = [] {
   // expected-error @below {{[bucket_c5] names @bucket1, which is no bucket}}
-  zero.all_gather @bucket1 of "parameters"
+  %s = zero.storage @bucket1 of parameters : !zero.buffer<64 x f32, device>
   graph.return
 }
 
@@ -41,19 +41,17 @@ graph.program @update phase = update inputs = [] {
 
 zero.bucket @bucket0 : bf16 padded = 64 members = []
 graph.program @micro phase = micro inputs = [] {
-  // expected-error @below {{[bucket_c6] has '!zero.buffer<64 x f32, device>' but the bucket 64 elements of 'bf16'}}
-  %b = zero.gather @bucket0 : !zero.buffer<64 x f32, device>
-  graph.return
-}
-
-// -----
-
-zero.bucket @bucket0 : f32 padded = 64 members = []
-zero.bucket @bucket1 : f32 padded = 128 members = []
-graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[bucket_c6] has '!zero.buffer<64 x f32, device>' but the bucket needs '!zero.buffer<64 x bf16, device>'}}
   %b = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
-  // expected-error @below {{[bucket_c6] has '!zero.buffer<64 x f32, device>' but the bucket 128 elements of 'f32'}}
-  zero.reduce_scatter %b, @bucket1 scale = 1.0 : !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+zero.bucket @bucket0 : bf16 padded = 64 members = []
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[storage_c1] '!zero.buffer<64 x bf16, device>' at element 0 is no part of the master of a bucket of 64 'f32' on device}}
+  %b = zero.storage @bucket0 of master : !zero.buffer<64 x bf16, device>
   graph.return
 }
 
@@ -61,7 +59,82 @@ graph.program @micro phase = micro inputs = [] {
 
 zero.bucket @bucket0 : f32 padded = 64 members = []
 graph.program @micro phase = micro inputs = [] {
-  %b = zero.resident @bucket0 : !zero.buffer<64 x f32, device>
+  // expected-error @below {{[storage_c1] '!zero.buffer<64 x f32, device>' at element 1 is no part}}
+  %b = zero.storage @bucket0 of parameters {offset = 1 : i64} : !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+zero.bucket @bucket0 : f32 padded = 64 members = [] {parameters_tier = #zero<tier host>}
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[storage_c1] '!zero.buffer<64 x f32, device>' at element 0 is no part of the parameters of a bucket of 64 'f32' on host}}
+  %b = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<48 x f32, device>
+  // expected-error @below {{[gather_c1] '!zero.buffer<48 x f32, device>' is no shard of '!zero.buffer<64 x f32, device>'}}
+  %c = zero.gather %b : !zero.buffer<48 x f32, device> -> !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
+  %c = zero.alloc : !zero.buffer<32 x f32, host>
+  // expected-error @below {{[reduce_scatter_c1] '!zero.buffer<32 x f32, host>' is no shard of '!zero.buffer<64 x f32, device>'}}
+  zero.reduce_scatter %b into %c scale = 1.0 : !zero.buffer<64 x f32, device>, !zero.buffer<32 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @update phase = update inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
+  %c = zero.alloc : !zero.buffer<32 x bf16, device>
+  // expected-error @below {{[all_gather_c1] '!zero.buffer<32 x bf16, device>' is no shard of '!zero.buffer<64 x f32, device>'}}
+  zero.all_gather %c into %b : !zero.buffer<32 x bf16, device>, !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, nvme>
+  %c = zero.alloc : !zero.buffer<64 x f32, device>
+  // expected-error @below {{[fetch_c1] cannot copy '!zero.buffer<64 x f32, nvme>' to '!zero.buffer<64 x f32, device>'}}
+  zero.fetch %b into %c : !zero.buffer<64 x f32, nvme>, !zero.buffer<64 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
+  %c = zero.alloc : !zero.buffer<32 x f32, host>
+  // expected-error @below {{[evict_c1] cannot copy '!zero.buffer<64 x f32, device>' to '!zero.buffer<32 x f32, host>'}}
+  zero.evict %b into %c : !zero.buffer<64 x f32, device>, !zero.buffer<32 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, host>
+  // expected-error @below {{[part_c1] '!zero.buffer<32 x f32, host>' at element 40 does not lie in '!zero.buffer<64 x f32, host>'}}
+  %c = zero.part %b offset = 40 : !zero.buffer<64 x f32, host> -> !zero.buffer<32 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
   // expected-error @below {{[view_c1] 'tensor<8x8xf32>' at element 1 does not lie in '!zero.buffer<64 x f32, device>'}}
   %w = zero.view %b offset = 1 : !zero.buffer<64 x f32, device> -> tensor<8x8xf32>
   graph.return
@@ -69,10 +142,9 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
-zero.bucket @bucket0 : f32 padded = 64 members = []
 graph.program @micro phase = micro inputs = ["d"] {
 ^bb0(%d: tensor<4xbf16>):
-  %b = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
   // expected-error @below {{[put_c1] 'tensor<4xbf16>' at element 0 does not lie in '!zero.buffer<64 x f32, device>'}}
   zero.put %d into %b offset = 0 : tensor<4xbf16>, !zero.buffer<64 x f32, device>
   graph.return
@@ -80,9 +152,29 @@ graph.program @micro phase = micro inputs = ["d"] {
 
 // -----
 
-zero.bucket @bucket0 : f32 padded = 64 members = []
 graph.program @update phase = update inputs = [] {
-  // expected-error @below {{[all_gather_c1] gathers "parameters" or "gradients", not "moments"}}
-  zero.all_gather @bucket0 of "moments"
+  %b = zero.alloc : !zero.buffer<64 x f32, host>
+  // expected-error @below {{[norm_partial_c1] needs accumulators of type '!zero.buffer<24 x i64, host>'}}
+  %a = zero.norm_partial %b : (!zero.buffer<64 x f32, host>) -> !zero.buffer<24 x i64, device>
+  graph.return
+}
+
+// -----
+
+graph.program @update phase = update inputs = [] {
+  %b = zero.alloc : !zero.buffer<24 x i64, host>
+  // expected-error @below {{[clip_factor_c1] needs results of type '!zero.buffer<1 x f32, host>'}}
+  %n, %f = zero.clip_factor %b : !zero.buffer<24 x i64, host> -> !zero.buffer<1 x f32, host>, !zero.buffer<1 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @update phase = update inputs = [] {
+  %g = zero.alloc : !zero.buffer<64 x bf16, host>
+  %f = zero.alloc : !zero.buffer<1 x f32, host>
+  %w = zero.alloc : !zero.buffer<64 x f32, host>
+  // expected-error @below {{[update_c1] adamw takes 2 moments; all but the factor as many elements, all on one tier}}
+  zero.update %g, %f, %w(%w) rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x bf16, host>, !zero.buffer<1 x f32, host>, !zero.buffer<64 x f32, host>, !zero.buffer<64 x f32, host>) -> ()
   graph.return
 }

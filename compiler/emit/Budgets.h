@@ -1,0 +1,13 @@
+//===- Budgets.h - what the tiers may take ----------------------------------------===//
+#pragma once
+
+#include <cstdint>
+
+namespace zc {
+
+/// Hard limits in bytes per rank; 0: none.
+struct Budgets {
+  uint64_t device = 0, host = 0, nvme = 0;
+};
+
+} // namespace zc
