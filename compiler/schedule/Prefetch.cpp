@@ -48,8 +48,9 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
   void moveUp(zero::GatherOp gather, Operation *previousGather, int64_t window) {
     double hidden = 0, wanted = secondsOf(*gather);
     int64_t ahead = bytesOf(gather);
-    Operation *place = gather;
-    for (Operation *op = gather->getPrevNode(); op && op != previousGather && hidden < wanted; op = op->getPrevNode()) {
+    Operation *place = gather, *shard = gather.getShard().getDefiningOp();
+    for (Operation *op = gather->getPrevNode(); op && op != previousGather && op != shard && hidden < wanted;
+         op = op->getPrevNode()) {
       // Above this op, the buffers of gathers whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
         if (auto other = view.getBuffer().getDefiningOp<zero::GatherOp>(); other && counted.insert(other).second)
