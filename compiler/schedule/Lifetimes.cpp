@@ -13,6 +13,8 @@ Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, Flat
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
   }
+  for (auto bucket : program->getParentOfType<ModuleOp>().getOps<zero::BucketOp>())
+    buckets[bucket.getSymName()] = bucket;
   computeLastUses();
   findGradientPuts();
   for (BlockArgument argument : program.getBlock().getArguments())
@@ -78,8 +80,7 @@ void Lifetimes::placeResults(Operation *op, int64_t position) {
 }
 
 /// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.
-static bool usesGradientStorage(zero::GradBufferOp op) {
-  auto bucket = SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, op.getBucketAttr());
+static bool usesGradientStorage(zero::GradBufferOp op, zero::BucketOp bucket) {
   auto accumulation = op->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>("zc.accumulation");
   return !bucket.getGradientsSharded() && bucket.getGradientsTier() == zero::Tier::device &&
          (!accumulation || accumulation.getInt() == 1);
@@ -120,7 +121,7 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   if (auto storage = dyn_cast<zero::StorageOp>(op)) {
-    auto bucket = SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, storage.getBucketAttr());
+    zero::BucketOp bucket = buckets.lookup(storage.getBucket());
     zero::BufferType type = storage.getType();
     int64_t bytes = graph::bytesOfElement(type.getElementType());
     known(placement::storageOf(bucket, storage.getWhat()));
@@ -129,9 +130,8 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
       places[result].rankStride = static_cast<int64_t>(bucket.getPadded()) / worldSize * bytes;
     return true;
   }
-  if (auto grad = dyn_cast<zero::GradBufferOp>(op); grad && usesGradientStorage(grad))
-    return known(placement::storageOf(SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(op, grad.getBucketAttr()),
-                                      zero::Storage::gradients));
+  if (auto grad = dyn_cast<zero::GradBufferOp>(op); grad && usesGradientStorage(grad, buckets.lookup(grad.getBucket())))
+    return known(placement::storageOf(buckets.lookup(grad.getBucket()), zero::Storage::gradients));
   if (auto read = dyn_cast<graph::ReadOp>(op))
     return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())
                      ->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
