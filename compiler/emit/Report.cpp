@@ -1,6 +1,7 @@
 //===- Report.cpp - bytes per tier and class, traffic per step ----------------------===//
 
 #include "compiler/emit/Report.h"
+#include "runtime/comm/Mesh.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
@@ -129,6 +130,8 @@ public:
         add(step, bytesOf(step, 0), bytesOf(step, 1), times);
       else if (kernel == "reduce_scatter")
         add(step, bytesOf(step, 1), bytesOf(step, 0), times);
+      else if (kernel == "all_to_all")
+        add(step, bytesOf(step, 0) / membersOf(step), bytesOf(step, 0), times);
       else
         addToLink(kernel, bytesOf(step, 1) * times);
     }
@@ -141,16 +144,22 @@ private:
 
   void add(const planpb::Step &step, uint64_t shard, uint64_t full, uint64_t times) {
     if (plan.world_size() > 1)
-      addToCounter(counterOf(step), full * times);
-    addSent(shard, times);
+      addToCounter(textOf(step, "traffic"), full * times);
+    addSent(axisOf(step), shard, times);
   }
 
-  std::string counterOf(const planpb::Step &step) {
+  /// Of a text attribute; empty where there is none.
+  std::string textOf(const planpb::Step &step, std::string_view name) {
     for (const planpb::Attribute &attribute : step.attributes())
-      if (plan.strings(static_cast<int>(attribute.name())) == "traffic")
+      if (plan.strings(static_cast<int>(attribute.name())) == name)
         return attribute.text();
-    return "none";
+    return {};
   }
+  Axis axisOf(const planpb::Step &step) { return axisFromName(textOf(step, "axis")).value_or(Axis::all); }
+  Mesh mesh() const {
+    return {static_cast<int>(plan.world_size()), static_cast<int>(std::max(1u, plan.ranks_per_node()))};
+  }
+  uint64_t membersOf(const planpb::Step &step) { return static_cast<uint64_t>(std::max(1, mesh().size(axisOf(step)))); }
 
   void addToCounter(const std::string &counter, uint64_t bytes) {
     if (counter == "gather")
@@ -172,10 +181,12 @@ private:
       traffic.set_nvme_write(traffic.nvme_write() + bytes);
   }
 
-  /// Each rank sends `part` to every other rank.
-  void addSent(uint64_t part, uint64_t times) {
-    traffic.set_intra_node(traffic.intra_node() + part * (plan.ranks_per_node() - 1) * times);
-    traffic.set_inter_node(traffic.inter_node() + part * (plan.world_size() - plan.ranks_per_node()) * times);
+  /// Each rank sends `part` to every other member of the axis.
+  void addSent(Axis axis, uint64_t part, uint64_t times) {
+    uint64_t near = axis == Axis::node ? 0 : plan.ranks_per_node() - 1;
+    uint64_t far = static_cast<uint64_t>(mesh().size(axis)) - 1 - near;
+    traffic.set_intra_node(traffic.intra_node() + part * near * times);
+    traffic.set_inter_node(traffic.inter_node() + part * far * times);
   }
 
   planpb::Plan &plan;

@@ -128,6 +128,15 @@ private:
       shard.bucketSize = options.bucketSize;
       shard.stage = options.stage;
       shard.accumulation = options.accumulation;
+      shard.quantizeWeights = options.quantizeWeights;
+      shard.quantizeGradients = options.quantizeGradients;
+      shard.quantizeBlock = options.quantizeBlock;
+      shard.errorFeedback = options.errorFeedback;
+      shard.hierarchical = options.hierarchical;
+      shard.hierarchicalCollectives = options.hierarchicalCollectives;
+      if (options.stage < 3 && (options.quantizeWeights != "none" || options.hierarchical))
+        module->emitWarning(
+            "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
       buildShardPipeline(manager, shard);
     }
     if (phase == Phase::schedule) {

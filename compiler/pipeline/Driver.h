@@ -42,6 +42,11 @@ struct CompileOptions {
   // shard
   int64_t worldSize = 1, ranksPerNode = 0, stage = 0, accumulation = 1, bucketSize = 26214400;
 
+  std::string quantizeWeights = "none";   ///< none | int8
+  std::string quantizeGradients = "none"; ///< none | int4 | int8
+  int64_t quantizeBlock = 256;            ///< elements per scale, even
+  bool errorFeedback = false, hierarchical = false, hierarchicalCollectives = false;
+
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto
   Budgets budgets;

@@ -30,8 +30,11 @@ plan::Queue queueOf(Operation *op) {
     return zero::tierOf(value.getType()) == zero::Tier::device ? plan::Queue::compute : plan::Queue::host_compute;
   };
   return llvm::TypeSwitch<Operation *, plan::Queue>(op)
-      .Case<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::ReduceLossOp>(
-          [](auto) { return plan::Queue::comm; })
+      .Case<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::AllToAllOp,
+            zero::ReduceLossOp>([](auto) { return plan::Queue::comm; })
+      // What only prepares bytes for collectives, or takes them in, keeps to their queue: compute goes on beside it.
+      .Case<zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp, zero::DequantizeSumOp, zero::OwnPartOp,
+            zero::ReorderOp>([](auto) { return plan::Queue::comm; })
       .Case<zero::FetchOp, zero::EvictOp>([](auto copy) { return queueOfCopy(copy.getSource(), copy.getTarget()); })
       .Case([&](zero::FillOp fill) { return where(fill.getResult()); })
       .Case([&](zero::UpdateOp update) { return where(update.getWeights()); })

@@ -37,6 +37,17 @@ double zc::secondsOf(Operation *op, const MachineModel &machine, int64_t worldSi
       .Case([&](zero::GatherOp gather) { return sent(gather.getResult()); })
       .Case([&](zero::AllGatherOp gather) { return sent(gather.getWhole()); })
       .Case([&](zero::ReduceScatterOp reduce) { return sent(reduce.getBuffer()); })
+      .Case([&](zero::AllToAllOp all) { return sent(all.getInput()); })
+      .Case<zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp, zero::OwnPartOp>([&](auto kernel) {
+        return machine.stepOverhead +
+               (bytesOf(kernel.getInput()) + bytesOf(kernel.getResult())) / machine.memoryBandwidth;
+      })
+      .Case([&](zero::DequantizeSumOp sum) {
+        return machine.stepOverhead + (bytesOf(sum.getInput()) + bytesOf(sum.getShard())) / machine.memoryBandwidth;
+      })
+      .Case([&](zero::ReorderOp copy) {
+        return machine.stepOverhead + 2 * bytesOf(copy.getInput()) / machine.memoryBandwidth;
+      })
       .Case([&](zero::FetchOp copy) { return secondsOfCopy(copy.getSource(), copy.getTarget(), machine); })
       .Case([&](zero::EvictOp copy) { return secondsOfCopy(copy.getSource(), copy.getTarget(), machine); })
       .Case([&](zero::UpdateOp update) { // gradient, weights and moments in; weights, moments and the copy out

@@ -85,11 +85,11 @@ private:
 
   void placePersistent() {
     ModuleOp module = getOperation();
-    worldSize = zero::worldSizeOf(module);
+    auto mesh = *module.getOps<zero::MeshOp>().begin(); // assign-queues has seen it
     llvm::StringMap<std::array<bool, kNumStorages>> used;
     module.walk([&](zero::StorageOp op) { used[op.getBucket()][static_cast<size_t>(op.getWhat())] = true; });
     for (auto bucket : module.getOps<zero::BucketOp>())
-      placeBucket(bucket, used[bucket.getSymName()]);
+      placeBucket(bucket, mesh, used[bucket.getSymName()]);
     TierPlan &device = tiers[0];
     for (auto parameter : module.getOps<graph::ParameterOp>())
       if (parameter.getRole() == graph::Role::buffer)
@@ -104,7 +104,7 @@ private:
   }
 
   /// Everything that programs address as storage of the bucket; parameters and gradients even if no one does.
-  void placeBucket(zero::BucketOp bucket, std::array<bool, kNumStorages> used) {
+  void placeBucket(zero::BucketOp bucket, zero::MeshOp mesh, std::array<bool, kNumStorages> used) {
     using zero::Storage;
     used[static_cast<size_t>(Storage::parameters)] = true;
     used[static_cast<size_t>(Storage::gradients)] = bucket.getTrainable();
@@ -112,9 +112,10 @@ private:
       auto what = static_cast<Storage>(i);
       if (!used[i])
         continue;
-      int64_t elements = bucket.isSharded(what) ? bucket.getPadded() / worldSize : bucket.getPadded();
+      int64_t elements = zero::storedElements(bucket, what, mesh);
       plan::Class klass = what == Storage::parameters  ? plan::Class::parameters
                           : what == Storage::gradients ? plan::Class::gradients
+                          : zero::isResidual(what)     ? plan::Class::buffers
                                                        : plan::Class::optimizer;
       bucket->setAttr(placement::storageAttribute(what),
                       persistentSlice(tiers[static_cast<size_t>(bucket.getTier(what))], bucket.getLoc(),
@@ -194,7 +195,6 @@ private:
   std::optional<OpBuilder> builder;
   std::array<TierPlan, kNumTiers> tiers;
   FlatSymbolRefAttr lossSlice, normSlice;
-  int64_t worldSize = 1;
   int64_t numSlices = 0;
 };
 

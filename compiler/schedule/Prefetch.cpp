@@ -12,62 +12,108 @@ using namespace mlir;
 
 namespace {
 
-int64_t bytesOf(zero::GatherOp gather) { return zero::bytesOf(gather.getType()); }
-
-double secondsOf(Operation &op) {
-  auto attr = op.getAttrOfType<FloatAttr>("plan.seconds");
+double secondsOf(Operation *op) {
+  auto attr = op->getAttrOfType<FloatAttr>("plan.seconds");
   return attr ? attr.getValueAsDouble() : 0;
 }
+
+/// A gather and what only serves it: quantization and an earlier hop before it, dequantization, a part that is kept and
+/// reordering after it. They move together.
+struct Gathering {
+  SmallVector<Operation *> operations; ///< in program order
+  Value buffer;                        ///< what views look into
+  int64_t bytes = 0;                   ///< of it
+  double seconds = 0;
+
+  explicit Gathering(zero::GatherOp gather) : buffer(gather.getResult()) {
+    for (Operation *op = gather.getShard().getDefiningOp(); servesAlone(op); op = op->getOperand(0).getDefiningOp())
+      operations.insert(operations.begin(), op);
+    operations.push_back(gather);
+    for (Operation *user : gather->getUsers()) {
+      if (auto reorder = dyn_cast<zero::ReorderOp>(user)) {
+        buffer = reorder.getTarget();
+        operations.push_back(buffer.getDefiningOp());
+      } else if (auto dequantize = dyn_cast<zero::DequantizeOp>(user)) {
+        buffer = dequantize.getResult();
+      } else if (!isa<zero::OwnPartOp>(user)) {
+        continue;
+      }
+      operations.push_back(user);
+    }
+    bytes = zero::bytesOf(buffer.getType());
+    for (Operation *op : operations)
+      seconds += secondsOf(op);
+  }
+
+  Operation *front() const { return operations.front(); }
+  bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
+  /// Is `op` one that the operations need to have before them?
+  bool needs(Operation *op) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return contains(user); });
+  }
+
+private:
+  static bool servesAlone(Operation *op) { return op && isa<zero::QuantizeOp, zero::GatherOp>(op) && op->hasOneUse(); }
+};
 
 struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
   using PrefetchBase::PrefetchBase;
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>()) {
-      SmallVector<zero::GatherOp> gathers(program.getBlock().getOps<zero::GatherOp>());
-      int64_t window = bytes < 0 ? twoLargest(gathers) : bytes;
+      std::vector<Gathering> gatherings;
+      for (auto gather : program.getBlock().getOps<zero::GatherOp>()) {
+        Gathering gathering(gather);
+        if (!gatherings.empty() && gathering.contains(gatherings.back().operations.back()))
+          gatherings.pop_back(); // that was its first hop
+        gatherings.push_back(std::move(gathering));
+      }
+      int64_t window = bytes < 0 ? twoLargest(gatherings) : bytes;
       if (window == 0)
         continue;
-      for (auto [index, gather] : llvm::enumerate(gathers))
-        moveUp(gather, index == 0 ? nullptr : gathers[index - 1].getOperation(), window);
+      buffers.clear();
+      for (const Gathering &gathering : gatherings)
+        buffers[gathering.buffer] = gathering.bytes;
+      for (auto [index, gathering] : llvm::enumerate(gatherings))
+        moveUp(gathering, index == 0 ? nullptr : gatherings[index - 1].operations.back(), window);
     }
   }
 
-  static int64_t twoLargest(ArrayRef<zero::GatherOp> gathers) {
+  static int64_t twoLargest(ArrayRef<Gathering> gatherings) {
     int64_t first = 0, second = 0;
-    for (zero::GatherOp gather : gathers) {
-      int64_t size = bytesOf(gather);
-      second = std::max(second, std::min(first, size));
-      first = std::max(first, size);
+    for (const Gathering &gathering : gatherings) {
+      second = std::max(second, std::min(first, gathering.bytes));
+      first = std::max(first, gathering.bytes);
     }
     return first + second;
   }
 
   /// Up past compute that hides it, not past the gather before it, nor where more than `window` bytes of gathered
   /// buffers would wait for their first use.
-  void moveUp(zero::GatherOp gather, Operation *previousGather, int64_t window) {
-    double hidden = 0, wanted = secondsOf(*gather);
-    int64_t ahead = bytesOf(gather);
-    Operation *place = gather, *shard = gather.getShard().getDefiningOp();
-    for (Operation *op = gather->getPrevNode(); op && op != previousGather && op != shard && hidden < wanted;
-         op = op->getPrevNode()) {
+  void moveUp(const Gathering &gathering, Operation *previous, int64_t window) {
+    double hidden = 0;
+    int64_t ahead = gathering.bytes;
+    llvm::SmallDenseSet<Value, 4> counted;
+    Operation *place = nullptr;
+    for (Operation *op = gathering.front()->getPrevNode();
+         op && op != previous && !gathering.needs(op) && hidden < gathering.seconds; op = op->getPrevNode()) {
       // Above this op, the buffers of gathers whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
-        if (auto other = view.getBuffer().getDefiningOp<zero::GatherOp>(); other && counted.insert(other).second)
-          ahead += bytesOf(other);
+        if (auto other = buffers.find(view.getBuffer()); other != buffers.end() && counted.insert(other->first).second)
+          ahead += other->second;
       if (ahead > window)
         break;
-      hidden += secondsOf(*op);
+      hidden += secondsOf(op);
       place = op;
     }
-    counted.clear();
-    if (place == gather)
+    if (!place)
       return;
-    gather->moveBefore(place);
+    for (Operation *op : gathering.operations)
+      op->moveBefore(place);
     ++numMoved;
   }
 
-  llvm::SmallPtrSet<Operation *, 4> counted;
+  llvm::DenseMap<Value, int64_t> buffers; ///< what gatherings end in -> bytes
 };
 
 } // namespace

@@ -30,9 +30,10 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
 void StepBuilder::lower(Operation *op) {
   TypeSwitch<Operation *>(op)
       .Case<zero::GatherOp, zero::GradBufferOp, zero::PutOp, zero::ReduceScatterOp, zero::AccumulateOp,
-            zero::AllGatherOp, zero::FetchOp, zero::EvictOp, zero::FillOp, zero::NormPartialOp, zero::AllReduceOp,
-            zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp, zero::ReduceLossOp, graph::AssignOp>(
-          [&](auto typed) { lower(typed); })
+            zero::AllGatherOp, zero::AllToAllOp, zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp,
+            zero::DequantizeSumOp, zero::OwnPartOp, zero::ReorderOp, zero::FetchOp, zero::EvictOp, zero::FillOp,
+            zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp,
+            zero::ReduceLossOp, graph::AssignOp>([&](auto typed) { lower(typed); })
       .Case<graph::KernelOp>([&](graph::KernelOp kernel) { lowerKernel(kernel); });
 }
 
@@ -71,6 +72,14 @@ bool StepBuilder::samePlace(Value a, Value b) {
 
 plan::OperandAttr StepBuilder::whole(FlatSymbolRefAttr slice, Access access, int64_t elements, Type type) {
   return plan::OperandAttr::get(builder.getContext(), access, slice, 0, 0, RankedTensorType::get({elements}, type));
+}
+
+/// Of two hops the one between nodes has the smaller buffer: the bucket is counted by the other.
+SmallVector<NamedAttribute> StepBuilder::along(zero::Axis axis, StringRef counter) {
+  SmallVector<NamedAttribute> attributes{traffic(axis == zero::Axis::node ? "hop" : counter)};
+  if (axis != zero::Axis::all)
+    attributes.push_back(builder.getNamedAttr("axis", builder.getStringAttr(zero::stringifyAxis(axis))));
+  return attributes;
 }
 
 NamedAttribute StepBuilder::traffic(StringRef counter) {
@@ -124,7 +133,7 @@ void StepBuilder::lower(graph::AssignOp op) {
 
 void StepBuilder::lower(zero::GatherOp op) {
   step(op, "all_gather", 1, {placeOf(op.getShard(), Access::read), placeOf(op.getResult(), Access::write)},
-       traffic("gather"));
+       along(op.getAxis(), "gather"));
 }
 
 void StepBuilder::lower(zero::GradBufferOp op) {
@@ -148,8 +157,8 @@ void StepBuilder::lower(zero::PutOp op) {
 void StepBuilder::lower(zero::ReduceScatterOp op) {
   if (samePlace(op.getBuffer(), op.getShard()) && worldSize == 1)
     return; // one rank, one micro-step: the gradient is where it belongs
-  SmallVector<NamedAttribute> attributes{builder.getNamedAttr("scale", op.getScaleAttr()),
-                                         traffic(stage == 0 ? "all_reduce" : "reduce_scatter")};
+  SmallVector<NamedAttribute> attributes = along(op.getAxis(), gradientCounter());
+  attributes.push_back(builder.getNamedAttr("scale", op.getScaleAttr()));
   if (op.getAccumulate())
     attributes.push_back(builder.getNamedAttr("accumulate", builder.getI64IntegerAttr(1)));
   Access access = op.getAccumulate() ? Access::read_write : Access::write;
@@ -166,6 +175,59 @@ void StepBuilder::lower(zero::AllGatherOp op) {
   bool ofGradients = storage && storage.getWhat() == zero::Storage::gradients;
   step(op, "all_gather", 1, {placeOf(op.getOwn(), Access::read), placeOf(op.getWhole(), Access::write)},
        traffic(ofGradients ? "all_reduce" : "gather"));
+}
+
+//===-- ZeRO++ and the mesh -----------------------------------------------------===//
+
+void StepBuilder::lower(zero::AllToAllOp op) {
+  step(op, "all_to_all", 1, {placeOf(op.getInput(), Access::read), placeOf(op.getResult(), Access::write)},
+       along(op.getAxis(), gradientCounter()));
+}
+
+/// A kernel of the operation's name and attributes; `residual` may be null.
+void StepBuilder::lowerPieces(Operation *op, Value input, Value output, Access access, Value residual) {
+  Operands operands{placeOf(input, Access::read), placeOf(output, access)};
+  if (residual)
+    operands.push_back(placeOf(residual, Access::read_write));
+  SmallVector<NamedAttribute> attributes;
+  for (NamedAttribute attribute : op->getAttrs())
+    if (!attribute.getName().getValue().starts_with("plan."))
+      attributes.push_back(attribute);
+  step(op, op->getName().stripDialect(), 1, operands, attributes);
+}
+
+void StepBuilder::lower(zero::QuantizeOp op) {
+  lowerPieces(op, op.getInput(), op.getResult(), Access::write, op.getResidual());
+}
+void StepBuilder::lower(zero::DequantizeOp op) { lowerPieces(op, op.getInput(), op.getResult(), Access::write); }
+void StepBuilder::lower(zero::DequantizeSumQuantizeOp op) {
+  lowerPieces(op, op.getInput(), op.getResult(), Access::write, op.getResidual());
+}
+void StepBuilder::lower(zero::DequantizeSumOp op) {
+  lowerPieces(op, op.getInput(), op.getShard(), op.getAccumulate() ? Access::read_write : Access::write);
+}
+
+void StepBuilder::lower(zero::OwnPartOp op) {
+  int64_t parts = op.getInput().getType().getNumElements() / op.getType().getNumElements();
+  // Ranks count through a node first.
+  int64_t divisor = op.getAxis() == zero::Axis::node ? worldSize / parts : 1;
+  step(op, "own_part", 1, {placeOf(op.getInput(), Access::read), placeOf(op.getResult(), Access::write)},
+       {builder.getNamedAttr("parts", builder.getI64IntegerAttr(parts)),
+        builder.getNamedAttr("divisor", builder.getI64IntegerAttr(divisor))});
+}
+
+void StepBuilder::lower(zero::ReorderOp op) {
+  auto rows = static_cast<int64_t>(op.getRows()), columns = static_cast<int64_t>(op.getColumns());
+  zero::BufferType type = op.getInput().getType();
+  auto seenAs = [&](Value value, Access access, int64_t first, int64_t second) {
+    plan::OperandAttr flat = placeOf(value, access);
+    int64_t piece = type.getNumElements() / (rows * columns);
+    return plan::OperandAttr::get(builder.getContext(), access, flat.getSlice(), flat.getOffset(), flat.getRankStride(),
+                                  RankedTensorType::get({first, second, piece}, type.getElementType()));
+  };
+  step(op, "transpose", 1,
+       {seenAs(op.getInput(), Access::read, rows, columns), seenAs(op.getTarget(), Access::write, columns, rows)},
+       builder.getNamedAttr("permutation", builder.getDenseI64ArrayAttr({1, 0, 2})));
 }
 
 //===-- copies between tiers ----------------------------------------------------===//

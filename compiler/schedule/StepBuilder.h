@@ -23,6 +23,13 @@ private:
   void lower(zero::ReduceScatterOp op);
   void lower(zero::AccumulateOp op);
   void lower(zero::AllGatherOp op);
+  void lower(zero::AllToAllOp op);
+  void lower(zero::QuantizeOp op);
+  void lower(zero::DequantizeOp op);
+  void lower(zero::DequantizeSumQuantizeOp op);
+  void lower(zero::DequantizeSumOp op);
+  void lower(zero::OwnPartOp op);
+  void lower(zero::ReorderOp op);
   void lower(zero::FetchOp op);
   void lower(zero::EvictOp op);
   void lower(zero::FillOp op);
@@ -42,7 +49,13 @@ private:
   void lowerCopy(mlir::Operation *op, mlir::Value source, mlir::Value target);
   /// All of a slice.
   plan::OperandAttr whole(mlir::FlatSymbolRefAttr slice, plan::Access access, int64_t elements, mlir::Type type);
+  void lowerPieces(mlir::Operation *op, mlir::Value input, mlir::Value output, plan::Access access,
+                   mlir::Value residual = {});
   mlir::NamedAttribute traffic(llvm::StringRef counter);
+  /// What a collective along `axis` says: its axis, unless it is all ranks, and its counter.
+  llvm::SmallVector<mlir::NamedAttribute> along(zero::Axis axis, llvm::StringRef counter);
+  /// Stage 0 counts both halves of its all-reduce as one.
+  llvm::StringRef gradientCounter() const { return stage == 0 ? "all_reduce" : "reduce_scatter"; }
 
   mlir::OpBuilder builder;
   llvm::StringMap<zero::BucketOp> buckets;

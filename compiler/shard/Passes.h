@@ -19,6 +19,15 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::desc("ranks of one node; 0: all"), llvm::cl::init(0)};
   Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("bytes of a full bucket"), llvm::cl::init(26214400)};
   Option<int64_t> stage{*this, "stage", llvm::cl::desc("ZeRO stage, 0 to 3"), llvm::cl::init(0)};
+  Option<std::string> quantizeWeights{*this, "quantize-weights", llvm::cl::desc("none or int8"),
+                                      llvm::cl::init("none")};
+  Option<std::string> quantizeGradients{*this, "quantize-gradients", llvm::cl::desc("none, int4 or int8"),
+                                        llvm::cl::init("none")};
+  Option<int64_t> quantizeBlock{*this, "quantize-block", llvm::cl::desc("elements per scale"), llvm::cl::init(256)};
+  Option<bool> errorFeedback{*this, "quantize-error-feedback", llvm::cl::desc("keep what quantization loses")};
+  Option<bool> hierarchical{*this, "hierarchical", llvm::cl::desc("backward gathers inside the node (hpZ)")};
+  Option<bool> hierarchicalCollectives{*this, "hierarchical-collectives",
+                                       llvm::cl::desc("collectives along one axis of the mesh after the other")};
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-steps per step"), llvm::cl::init(1)};
 };
 

@@ -45,6 +45,60 @@ def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::Module
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
+def ZeroQuantizeWeights : Pass<"zero-quantize-weights", "::mlir::ModuleOp"> {
+  let summary = "qwZ: gather parameters as int8, in blocks with a scale each";
+  let description = [{
+    In: output of zero-insert-gather-release. Out: each gather has become quantize, a gather of bytes (values and scales in one
+    run), dequantize. Forward and backward quantize the same shard, and compute with the same weights. Nothing changes where
+    parameters are not sharded. Source: ZeRO++ (arXiv 2306.10209, section 3.1).
+  }];
+  let options = [Option<"bits", "bits", "int64_t", "8", "8 or 4">,
+    Option<"block", "block", "int64_t", "256", "elements per scale, even">];
+  let statistics = [Statistic<"numGathers", "gathers", "gathers quantized">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
+def ZeroQuantizeGradients : Pass<"zero-quantize-gradients", "::mlir::ModuleOp"> {
+  let summary = "qgZ: gradients travel as int4 or int8, inside the node first";
+  let description = [{
+    In: output of zero-insert-gather-release. Out: each reduce-scatter has become quantize (slices reordered, so that what one
+    rank will own lies together: 0, 4, 1, 5, 2, 6, 3, 7 for 2 nodes of 4), all-to-all in the node, sum and quantize, all-to-all
+    between nodes, sum into the shard; one hop where the mesh has one axis. Sums run in fp32, in rank order. With
+    error-feedback what quantization loses is kept in a persistent buffer and added the next time.
+    Source: ZeRO++ (arXiv 2306.10209, section 3.3), LoCo (arXiv 2407.04480).
+  }];
+  let options = [Option<"bits", "bits", "int64_t", "4", "4 or 8">,
+    Option<"block", "block", "int64_t", "256", "elements per scale, even">,
+    Option<"errorFeedback", "error-feedback", "bool", "false", "keep what quantization loses">];
+  let statistics = [Statistic<"numReductions", "reductions", "reduce-scatters quantized">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
+def ZeroHierarchicalCollectives : Pass<"zero-hierarchical-collectives", "::mlir::ModuleOp"> {
+  let summary = "gathers and reduce-scatters along one axis of the mesh after the other";
+  let description = [{
+    In: output of zero-insert-gather-release and of the quantizing passes. Out: a gather over all ranks has become one between
+    nodes, then one inside the node, so that each byte enters a node once; a reduce-scatter one inside the node, then one
+    between nodes. Pieces are put in their order by `zero.reorder`, or by whoever dequantizes them. Gathers give the same bits;
+    sums run over the node's ranks first, and differ in bits from those over all ranks in order.
+  }];
+  let statistics = [Statistic<"numCollectives", "collectives", "collectives split">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
+def ZeroHierarchical : Pass<"zero-hierarchical", "::mlir::ModuleOp"> {
+  let summary = "hpZ: backward gathers inside the node, from what forward's gather left there";
+  let description = [{
+    In: output of zero-hierarchical-collectives, or of any pass before it from zero-insert-gather-release on. Out: of each
+    bucket that forward and backward gather, this rank's part of the node's copy (a *secondary shard*, 1 / ranks per node of
+    the bucket, quantized where gathers are) is kept from forward to backward, and backward gathers it inside the node. It is
+    made anew in every micro-step, and so never older than the weights. Bits do not change.
+    Source: ZeRO++ (arXiv 2306.10209, section 3.2).
+  }];
+  let statistics = [Statistic<"numGathers", "gathers", "gathers kept inside the node">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
 def VerifyZero : Pass<"verify-zero", "::mlir::ModuleOp"> {
   let summary = "border check: no operation of the graph level is left that the zero level replaces";
   let description = "In: output of zero-insert-gather-release. Out: the same; an operation of the graph level is an error.";

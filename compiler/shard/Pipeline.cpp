@@ -11,8 +11,20 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   manager.addPass(createZeroBucket(ZeroBucketOptions{options.worldSize, options.ranksPerNode, options.bucketSize}));
   // Gradients and the update before parameters: a gather must know the reads that remain.
   manager.addPass(createZeroPartition(ZeroPartitionOptions{options.stage, options.accumulation}));
-  // Last, because it looks for the first and the last use of each bucket in the final order.
+  // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
+  // order.
   manager.addPass(createZeroInsertGatherRelease());
+  // What is sent, before along which way: two hops are of bytes that are quantized already.
+  if (options.quantizeWeights != "none")
+    manager.addPass(createZeroQuantizeWeights(ZeroQuantizeWeightsOptions{8, options.quantizeBlock}));
+  if (options.quantizeGradients != "none")
+    manager.addPass(createZeroQuantizeGradients(ZeroQuantizeGradientsOptions{
+        options.quantizeGradients == "int4" ? 4 : 8, options.quantizeBlock, options.errorFeedback}));
+  // Ways before what is kept of them: a hop between nodes leaves a secondary shard by itself.
+  if (options.hierarchicalCollectives)
+    manager.addPass(createZeroHierarchicalCollectives());
+  if (options.hierarchical)
+    manager.addPass(createZeroHierarchical());
   manager.addPass(createVerifyZero());
 }
 

@@ -104,17 +104,19 @@ bool BucketOp::hasMaster() {
 bool BucketOp::isSharded(Storage what) {
   if (what == Storage::parameters)
     return getParametersSharded();
-  return what == Storage::gradients ? getGradientsSharded() : getOptimizerSharded();
+  return what == Storage::gradients ? getGradientsSharded() : !isResidual(what) && getOptimizerSharded();
 }
 
 Tier BucketOp::getTier(Storage what) {
   if (what == Storage::parameters)
     return getParametersTier();
+  if (isResidual(what))
+    return Tier::device; // where gradients are quantized
   return what == Storage::gradients ? getGradientsTier() : getOptimizerTier();
 }
 
 Type BucketOp::getStoredType(Storage what) {
-  if (what == Storage::parameters || what == Storage::gradients)
+  if (what == Storage::parameters || what == Storage::gradients || isResidual(what))
     return getType();
   return Float32Type::get(getContext());
 }
@@ -131,6 +133,13 @@ StorageOp zc::zero::createStorage(OpBuilder &builder, Location location, BucketO
   auto type = BufferType::get(builder.getContext(), sharded || own ? padded / worldSize : padded,
                               bucket.getStoredType(what), bucket.getTier(what));
   return builder.create<StorageOp>(location, type, bucket.getSymName(), what, own && !sharded && worldSize > 1);
+}
+
+int64_t zc::zero::storedElements(BucketOp bucket, Storage what, MeshOp mesh) {
+  auto padded = static_cast<int64_t>(bucket.getPadded());
+  if (what == Storage::residual2)
+    return padded / static_cast<int64_t>(mesh.getLocal());
+  return bucket.isSharded(what) ? padded / mesh.getWorldSize() : padded;
 }
 
 Tier zc::zero::tierOf(Type type) {

@@ -25,6 +25,10 @@ int64_t worldSizeOf(mlir::ModuleOp module);
 /// All of what a rank of `worldSize` stores of `what`, or its own shard of it.
 StorageOp createStorage(mlir::OpBuilder &builder, mlir::Location location, BucketOp bucket, Storage what,
                         int64_t worldSize, bool own = false);
+/// What quantized gradients have lost: of the bucket, and of a node's sums of it.
+inline bool isResidual(Storage what) { return what == Storage::residual1 || what == Storage::residual2; }
+/// Elements that a rank keeps of `what`.
+int64_t storedElements(BucketOp bucket, Storage what, MeshOp mesh);
 /// Where the bytes of a tensor or buffer are.
 Tier tierOf(mlir::Type type);
 /// The value whose bytes `value` shows, behind views of tensors and of buffers; itself if it is no view.

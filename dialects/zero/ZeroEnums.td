@@ -10,9 +10,16 @@ def Zero_Tier : I32EnumAttr<"Tier", "where bytes live", [
   let genSpecializedAttr = 0;
 }
 
+def Zero_Axis : I32EnumAttr<"Axis", "along what a collective runs: its members differ only in that coordinate of the mesh", [
+    I32EnumAttrCase<"all", 0>, I32EnumAttrCase<"local", 1>, I32EnumAttrCase<"node", 2>]> {
+  let cppNamespace = "::zc::zero";
+  let genSpecializedAttr = 0;
+}
+
 def Zero_Storage : I32EnumAttr<"Storage", "what a bucket keeps over steps", [
     I32EnumAttrCase<"parameters", 0>, I32EnumAttrCase<"gradients", 1>, I32EnumAttrCase<"master", 2>,
-    I32EnumAttrCase<"moment1", 3>, I32EnumAttrCase<"moment2", 4>]> {
+    I32EnumAttrCase<"moment1", 3>, I32EnumAttrCase<"moment2", 4>,
+    I32EnumAttrCase<"residual1", 5>, I32EnumAttrCase<"residual2", 6>]> {
   let cppNamespace = "::zc::zero";
   let genSpecializedAttr = 0;
 }

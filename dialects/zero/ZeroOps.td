@@ -48,6 +48,9 @@ def Zero_MemberAttr : AttrDef<Zero_Dialect, "Member"> {
 def Zero_MemberArray : TypedArrayAttrBase<Zero_MemberAttr, "members of a bucket">;
 
 def Zero_TierAttr : EnumAttr<Zero_Dialect, Zero_Tier, "tier">;
+def Zero_AxisAttr : EnumAttr<Zero_Dialect, Zero_Axis, "axis"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 def Zero_StorageAttr : EnumAttr<Zero_Dialect, Zero_Storage, "storage">;
 
 class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemonic, traits>;
@@ -206,7 +209,8 @@ def Zero_GatherOp : Zero_Op<"gather"> {
     %b = zero.gather %s : !zero.buffer<128 x f32, device> -> !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$shard);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$shard,
+      DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$shard attr-dict `:` type($shard) `->` type($result)";
   let hasVerifier = 1;
@@ -285,7 +289,7 @@ def Zero_ReduceScatterOp : Zero_Op<"reduce_scatter"> {
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemFree]>:$buffer, Arg<Zero_BufferType, "", [MemWrite]>:$shard,
-      F64Attr:$scale, UnitAttr:$accumulate);
+      F64Attr:$scale, UnitAttr:$accumulate, DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
   let assemblyFormat = "$buffer `into` $shard `scale` `=` $scale attr-dict `:` type($buffer) `,` type($shard)";
   let hasVerifier = 1;
 }
@@ -408,5 +412,7 @@ def Zero_ReduceLossOp : Zero_Op<"reduce_loss", [MemoryEffects<[MemRead, MemWrite
   let arguments = (ins);
   let assemblyFormat = "attr-dict";
 }
+
+include "dialects/zero/ZeroQuantize.td"
 
 #endif // ZC_ZERO_OPS

@@ -25,6 +25,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
   --checkpoint-activations none|block      recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
+  --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --dry-run [--json]                       memory, traffic and steps, without a plan
   --compile-to PHASE, --dump-phases-to DIR look inside
   --help-all                               every flag
@@ -43,16 +44,15 @@ constexpr Missing kMissing[] = {
     {"--offload-ratio", "1", "offload"},
     {"--delay-after", "", "the delayed update"},
     {"--tile-linear", "", "tiling of linears"},
-    {"--quantize-weights", "none", "quantized gathers (qwZ)"},
-    {"--quantize-gradients", "none", "quantized gradients (qgZ)"},
     {"--machine", "", "machine files"},
     {"--config", "", "DeepSpeed configurations"},
     {"--loss-op", "", "appended losses"},
     {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
-    {"--delay-update", "", "the delayed update"},   {"--hierarchical", "", "hierarchical partitioning (hpZ)"},
-    {"--auto", "", "automatic choice of the plan"}, {"--forward-only", "", "evaluation plans"},
+    {"--delay-update", "", "the delayed update"},
+    {"--auto", "", "automatic choice of the plan"},
+    {"--forward-only", "", "evaluation plans"},
     {"--explain-offload", "", "offload"},
 };
 
@@ -146,6 +146,30 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
     app.add_option(flag.flag, raw.missing[flag.flag], "not in this version")->group("Not in this version");
   for (const Missing &flag : kMissingSwitches)
     app.add_flag(flag.flag, raw.missingSwitches[flag.flag], "not in this version")->group("Not in this version");
+}
+
+void addCommunication(CLI::App &app, Flags &flags) {
+  CompileOptions &c = flags.compile;
+  const char *group = "Communication (ZeRO++)";
+  app.add_option("--quantize-weights", c.quantizeWeights, "none, or int8: how parameters are gathered (qwZ, stage 3)")
+      ->check(CLI::IsMember({"none", "int8"}))
+      ->group(group);
+  app.add_option("--quantize-gradients", c.quantizeGradients, "none, int4 or int8: how gradients are reduced (qgZ)")
+      ->check(CLI::IsMember({"none", "int4", "int8"}))
+      ->group(group);
+  app.add_option("--quantize-block", c.quantizeBlock, "elements that share a scale, even (256)")
+      ->check(CLI::Range(int64_t(2), int64_t(1) << 40))
+      ->group(group);
+  app.add_flag("--quantize-error-feedback", c.errorFeedback,
+               "add what gradients lose by quantization to the next ones (LoCo)")
+      ->group(group);
+  app.add_flag("--hierarchical", c.hierarchical,
+               "backward gathers parameters inside the node, from a secondary shard (hpZ, stage 3)")
+      ->group(group);
+  app.add_flag(
+         "--hierarchical-collectives", c.hierarchicalCollectives,
+         "gather between nodes first, reduce inside the node first: fewer bytes between nodes; sums differ in bits")
+      ->group(group);
 }
 
 Status checkMissing(const CLI::App &app, const Raw &raw) {
@@ -248,6 +272,8 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     ZC_RETURN_IF_ERROR(readSize(raw.prefetch, "--prefetch", 0, size));
     c.prefetch = static_cast<int64_t>(size);
   }
+  if (c.quantizeBlock % 2 != 0)
+    return usage(std::to_string(c.quantizeBlock) + " elements per scale: an even number is wanted", "--quantize-block");
   if (c.ranksPerNode != 0 && c.worldSize % c.ranksPerNode != 0)
     return usage(std::to_string(c.ranksPerNode) + " ranks per node do not divide a world of " +
                      std::to_string(c.worldSize),
@@ -300,6 +326,7 @@ Result<Flags> parseFlags(int argc, char **argv) {
   addModel(app, flags, raw);
   addTraining(app, flags, raw);
   addPartitioning(app, flags, raw);
+  addCommunication(app, flags);
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError &error) {

@@ -1,0 +1,52 @@
+//===- Pieces.h - types of quantized and of gathered buffers ---------------------===//
+#pragma once
+
+#include "dialects/zero/Zero.h"
+#include "kernels/Quantized.h"
+
+#include <numeric>
+
+namespace zc {
+
+/// The mesh of a module; its absence is an error, emitted.
+inline mlir::FailureOr<zero::MeshOp> meshOf(mlir::ModuleOp module, llvm::StringRef pass) {
+  auto meshes = module.getOps<zero::MeshOp>();
+  if (meshes.empty())
+    return module.emitError() << pass << " needs a zero.mesh";
+  return *meshes.begin();
+}
+
+/// A buffer of `elements` elements like `type`.
+inline zero::BufferType resized(zero::BufferType type, int64_t elements) {
+  return zero::BufferType::get(type.getContext(), elements, type.getElementType(), type.getTier());
+}
+
+/// `count` quantized pieces, on the tier of `plain`.
+inline zero::BufferType quantizedType(zero::BufferType plain, int64_t count, const QuantizedPiece &piece) {
+  auto byte = mlir::IntegerType::get(plain.getContext(), 8, mlir::IntegerType::Unsigned);
+  return zero::BufferType::get(plain.getContext(), count * piece.bytes(), byte, plain.getTier());
+}
+
+/// 0, 1, ..., count - 1.
+inline llvm::SmallVector<int64_t> inOrder(int64_t count) {
+  llvm::SmallVector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+/// What kernels quantize; others are an error, emitted at `op`.
+inline mlir::LogicalResult checkQuantizable(mlir::Operation *op, zero::BufferType type) {
+  if (type.getElementType().isF32() || type.getElementType().isBF16())
+    return mlir::success();
+  return op->emitError() << "elements of type " << type.getElementType() << " cannot be quantized, only f32 and bf16";
+}
+
+/// Bits and block of pieces; errors are emitted at `module`.
+inline mlir::LogicalResult checkForm(mlir::ModuleOp module, int64_t bits, int64_t block) {
+  if ((bits == 8 || bits == 4) && block > 0 && block % 2 == 0 && block <= int64_t(1) << 40)
+    return mlir::success();
+  return module.emitError() << "cannot quantize to " << bits << " bits in blocks of " << block
+                            << " elements: bits are 8 or 4, blocks even and at most 2^40";
+}
+
+} // namespace zc

@@ -1,0 +1,92 @@
+//===- ZeroQuantizeGradients.cpp - qgZ: gradients travel as int4 or int8, in two hops -------===//
+
+#include "compiler/shard/Passes.h"
+#include "compiler/shard/Pieces.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROQUANTIZEGRADIENTS
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// Of the moving average of errors, what remains of the old one (LoCo, arXiv 2407.04480, as DeepSpeed sets it).
+constexpr double kResidualDecay = 0.8;
+
+struct ZeroQuantizeGradientsPass : impl::ZeroQuantizeGradientsBase<ZeroQuantizeGradientsPass> {
+  using ZeroQuantizeGradientsBase::ZeroQuantizeGradientsBase;
+
+  void runOnOperation() override {
+    FailureOr<zero::MeshOp> mesh = meshOf(getOperation(), "zero-quantize-gradients");
+    if (failed(mesh) || failed(checkForm(getOperation(), bits, block)))
+      return signalPassFailure();
+    nodes = mesh->getNode();
+    local = mesh->getLocal();
+    if (nodes * local == 1)
+      return; // nothing is sent
+    for (auto program : getOperation().getOps<graph::ProgramOp>())
+      for (auto reduce : llvm::make_early_inc_range(program.getBlock().getOps<zero::ReduceScatterOp>()))
+        if (failed(lower(reduce)))
+          return signalPassFailure();
+  }
+
+  LogicalResult lower(zero::ReduceScatterOp reduce) {
+    zero::BufferType whole = reduce.getBuffer().getType();
+    if (failed(checkQuantizable(reduce, whole)))
+      return failure();
+    auto gradient = reduce.getBuffer().getDefiningOp<zero::GradBufferOp>();
+    if (!gradient)
+      return reduce.emitError("reduces a buffer that is no gradient bucket");
+    OpBuilder builder(reduce);
+    Location loc = reduce.getLoc();
+    piece = {reduce.getShard().getType().getNumElements(), bits, block};
+    bool twoHops = nodes > 1 && local > 1;
+    Value sent = builder.create<zero::QuantizeOp>(loc, quantizedType(whole, nodes * local, piece), reduce.getBuffer(),
+                                                  residual(builder, loc, gradient, zero::Storage::residual1, whole),
+                                                  bits, block, sliceOrder(twoHops), beta());
+    int64_t sources = nodes * local;
+    Value received;
+    if (twoHops) {
+      Value inside = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, zero::Axis::local);
+      zero::BufferType sums = resized(whole, nodes * piece.elements);
+      Value between = builder.create<zero::DequantizeSumQuantizeOp>(
+          loc, quantizedType(whole, nodes, piece), inside,
+          residual(builder, loc, gradient, zero::Storage::residual2, sums), bits, block, local, nodes, piece.elements,
+          beta());
+      received = builder.create<zero::AllToAllOp>(loc, between.getType(), between, zero::Axis::node);
+      sources = nodes;
+    } else {
+      received = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, zero::Axis::all);
+    }
+    builder.create<zero::DequantizeSumOp>(loc, received, reduce.getShard(), reduce.getScale(), bits, block, sources,
+                                          reduce.getAccumulate());
+    reduce.erase();
+    ++numReductions;
+    return success();
+  }
+
+  /// What leaves for one rank of this node lies together: the slices that it and its peers on other nodes will own.
+  SmallVector<int64_t> sliceOrder(bool twoHops) {
+    if (!twoHops)
+      return inOrder(nodes * local);
+    SmallVector<int64_t> order;
+    for (int64_t index = 0; index < local; ++index)
+      for (int64_t node = 0; node < nodes; ++node)
+        order.push_back(node * local + index);
+    return order;
+  }
+
+  Value residual(OpBuilder &builder, Location loc, zero::GradBufferOp gradient, zero::Storage what,
+                 zero::BufferType type) {
+    return errorFeedback ? builder.create<zero::StorageOp>(loc, type, gradient.getBucket(), what, false).getResult()
+                         : Value();
+  }
+  APFloat beta() { return APFloat(errorFeedback ? kResidualDecay : 0.0); }
+
+  int64_t nodes = 1, local = 1;
+  QuantizedPiece piece; ///< what one rank will own of the bucket at hand
+};
+
+} // namespace
+} // namespace zc

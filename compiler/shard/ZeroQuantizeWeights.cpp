@@ -1,0 +1,48 @@
+//===- ZeroQuantizeWeights.cpp - qwZ: parameters are gathered as int8 ---------------===//
+
+#include "compiler/shard/Passes.h"
+#include "compiler/shard/Pieces.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROQUANTIZEWEIGHTS
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+struct ZeroQuantizeWeightsPass : impl::ZeroQuantizeWeightsBase<ZeroQuantizeWeightsPass> {
+  using ZeroQuantizeWeightsBase::ZeroQuantizeWeightsBase;
+
+  void runOnOperation() override {
+    if (failed(checkForm(getOperation(), bits, block)))
+      return signalPassFailure();
+    for (auto program : getOperation().getOps<graph::ProgramOp>())
+      for (auto gather : llvm::make_early_inc_range(program.getBlock().getOps<zero::GatherOp>()))
+        if (isa<FloatType>(gather.getType().getElementType()) && failed(lower(gather)))
+          return signalPassFailure();
+  }
+
+  /// Forward and backward quantize the same shard, and so compute with the same weights.
+  LogicalResult lower(zero::GatherOp gather) {
+    if (failed(checkQuantizable(gather, gather.getType())))
+      return failure();
+    OpBuilder builder(gather);
+    Location loc = gather.getLoc();
+    int64_t shard = gather.getShard().getType().getNumElements();
+    int64_t members = gather.getType().getNumElements() / shard;
+    QuantizedPiece piece{shard, bits, block};
+    Value own = builder.create<zero::QuantizeOp>(loc, quantizedType(gather.getType(), 1, piece), gather.getShard(),
+                                                 Value(), bits, block, inOrder(1), APFloat(0.0));
+    Value all =
+        builder.create<zero::GatherOp>(loc, quantizedType(gather.getType(), members, piece), own, gather.getAxis());
+    Value whole = builder.create<zero::DequantizeOp>(loc, gather.getType(), all, bits, block, inOrder(members));
+    gather.getResult().replaceAllUsesWith(whole);
+    gather.erase();
+    ++numGathers;
+    return success();
+  }
+};
+
+} // namespace
+} // namespace zc

@@ -1,0 +1,97 @@
+//===- ZeroQuantize.cpp - verifiers of ZeRO++'s operations -----------------------===//
+
+#include "dialects/zero/Zero.h"
+#include "kernels/Quantized.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::zero;
+
+namespace {
+
+bool isPermutation(ArrayRef<int64_t> order) {
+  llvm::SmallBitVector seen(order.size());
+  for (int64_t piece : order)
+    if (piece < 0 || piece >= static_cast<int64_t>(order.size()) || seen.test(static_cast<unsigned>(piece)))
+      return false;
+    else
+      seen.set(static_cast<unsigned>(piece));
+  return !order.empty();
+}
+
+bool isSoundForm(uint64_t bits, uint64_t block) { return (bits == 4 || bits == 8) && block > 0 && block % 2 == 0; }
+
+bool isFloat(BufferType type) { return type.getElementType().isF32() || type.getElementType().isBF16(); }
+
+/// `count` pieces of `elements` elements, as bytes.
+bool holds(BufferType type, int64_t count, int64_t elements, uint64_t bits, uint64_t block) {
+  QuantizedPiece piece{elements, static_cast<int64_t>(bits), static_cast<int64_t>(block)};
+  return type.getElementType().isUnsignedInteger(8) && type.getNumElements() == count * piece.bytes();
+}
+
+LogicalResult verifyPieces(Operation *op, BufferType plain, BufferType bytes, ArrayRef<int64_t> order, uint64_t bits,
+                           uint64_t block, StringRef label) {
+  auto pieces = static_cast<int64_t>(order.size());
+  if (!isSoundForm(bits, block) || !isFloat(plain) || !isPermutation(order) || plain.getNumElements() % pieces != 0 ||
+      plain.getTier() != bytes.getTier() || !holds(bytes, pieces, plain.getNumElements() / pieces, bits, block))
+    return op->emitOpError("[") << label << "] " << bytes << " is not " << plain << " in " << pieces << " pieces of "
+                                << bits << " bits with a scale per " << block << " elements";
+  return success();
+}
+
+} // namespace
+
+LogicalResult QuantizeOp::verify() {
+  // quantize_c2
+  if (getResidual() && getResidual().getType() != getInput().getType())
+    return emitOpError("[quantize_c2] has a residual of ")
+           << getResidual().getType() << " for " << getInput().getType();
+  return verifyPieces(*this, getInput().getType(), getType(), getOrder(), getBits(), getBlock(), "quantize_c1");
+}
+
+LogicalResult DequantizeOp::verify() {
+  return verifyPieces(*this, getType(), getInput().getType(), getOrder(), getBits(), getBlock(), "dequantize_c1");
+}
+
+LogicalResult DequantizeSumQuantizeOp::verify() {
+  auto sources = static_cast<int64_t>(getSources()), pieces = static_cast<int64_t>(getPieces());
+  auto elements = static_cast<int64_t>(getElements());
+  bool sound = isSoundForm(getBits(), getBlock()) && sources > 0 && pieces > 0 && elements > 0;
+  auto residual = getResidual() ? cast<BufferType>(getResidual().getType()) : BufferType();
+  // dequantize_sum_quantize_c1
+  if (!sound || !holds(getInput().getType(), sources * pieces, elements, getBits(), getBlock()) ||
+      !holds(getType(), pieces, elements, getBits(), getBlock()) ||
+      (residual && (!isFloat(residual) || residual.getNumElements() != pieces * elements)))
+    return emitOpError("[dequantize_sum_quantize_c1] does not sum ")
+           << sources << " times " << pieces << " pieces of " << elements << " elements in " << getInput().getType()
+           << " to " << getType();
+  return success();
+}
+
+LogicalResult DequantizeSumOp::verify() {
+  auto sources = static_cast<int64_t>(getSources());
+  // dequantize_sum_c1
+  if (!isSoundForm(getBits(), getBlock()) || sources <= 0 || !isFloat(getShard().getType()) ||
+      !holds(getInput().getType(), sources, getShard().getType().getNumElements(), getBits(), getBlock()))
+    return emitOpError("[dequantize_sum_c1] does not sum ")
+           << sources << " pieces in " << getInput().getType() << " to " << getShard().getType();
+  return success();
+}
+
+LogicalResult OwnPartOp::verify() {
+  // own_part_c1
+  BufferType part = getType(), whole = getInput().getType();
+  if (part.getElementType() != whole.getElementType() || part.getTier() != whole.getTier() ||
+      part.getNumElements() <= 0 || whole.getNumElements() % part.getNumElements() != 0)
+    return emitOpError("[own_part_c1] ") << part << " is no part of " << whole;
+  return success();
+}
+
+LogicalResult ReorderOp::verify() {
+  // reorder_c1
+  auto pieces = static_cast<int64_t>(getRows() * getColumns());
+  if (pieces <= 0 || getInput().getType().getNumElements() % pieces != 0)
+    return emitOpError("[reorder_c1] cannot cut ")
+           << getInput().getType() << " into " << getRows() << " x " << getColumns() << " pieces";
+  return success();
+}
