@@ -55,7 +55,8 @@ private:
   /// Does `op` bring parameters or activations to the device, and so decide how long they take memory?
   static bool fillsDevice(Operation *op) {
     auto fetch = dyn_cast<zero::FetchOp>(op);
-    return isa<zero::GatherOp>(op) || (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device);
+    return isa<zero::GatherOp, zero::QuantizeOp>(op) ||
+           (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device);
   }
 
   /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.

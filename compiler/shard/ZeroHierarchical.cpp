@@ -13,14 +13,24 @@ using namespace mlir;
 
 namespace {
 
+/// What was copied into a temporary buffer, or null.
+Value fetchedFrom(zero::AllocOp buffer) {
+  for (Operation *user : buffer->getUsers())
+    if (auto fetch = dyn_cast<zero::FetchOp>(user); fetch && fetch.getTarget() == buffer.getResult())
+      return fetch.getSource();
+  return {};
+}
+
 /// The storage that `value` was quantized or copied from, or null.
 zero::StorageOp originOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto storage = dyn_cast<zero::StorageOp>(op))
-      return storage;
-    if (!isa<zero::QuantizeOp, zero::FetchOp>(op))
-      return {};
-    value = op->getOperand(0);
+  while (value) {
+    Operation *op = value.getDefiningOp();
+    if (auto quantize = dyn_cast_or_null<zero::QuantizeOp>(op))
+      value = quantize.getInput();
+    else if (auto buffer = dyn_cast_or_null<zero::AllocOp>(op))
+      value = fetchedFrom(buffer);
+    else
+      return dyn_cast_or_null<zero::StorageOp>(op);
   }
   return {};
 }
