@@ -178,3 +178,77 @@ graph.program @update phase = update inputs = [] {
   zero.update %g, %f, %w(%w) rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x bf16, host>, !zero.buffer<1 x f32, host>, !zero.buffer<64 x f32, host>, !zero.buffer<64 x f32, host>) -> ()
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<512 x f32, device>
+  // expected-error @below {{[quantize_c1] '!zero.buffer<512 x ui8, device>' is not '!zero.buffer<512 x f32, device>' in 2 pieces of 8 bits with a scale per 256 elements}}
+  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, order = array<i64: 0, 1>} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<512 x ui8, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<512 x f32, device>
+  // expected-error @below {{[quantize_c1]}}
+  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, order = array<i64: 1, 1>} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<520 x ui8, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<256 x f32, device>
+  %e = zero.alloc : !zero.buffer<256 x bf16, device>
+  // expected-error @below {{[quantize_c2] has a residual of '!zero.buffer<256 x bf16, device>' for '!zero.buffer<256 x f32, device>'}}
+  %q = zero.quantize %b feedback %e {bits = 8 : i64, block = 256 : i64, order = array<i64: 0>} : (!zero.buffer<256 x f32, device>, !zero.buffer<256 x bf16, device>) -> !zero.buffer<260 x ui8, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %q = zero.alloc : !zero.buffer<260 x ui8, device>
+  // expected-error @below {{[dequantize_c1] '!zero.buffer<260 x ui8, device>' is not '!zero.buffer<256 x f32, device>' in 1 pieces of 4 bits with a scale per 256 elements}}
+  %b = zero.dequantize %q {bits = 4 : i64, block = 256 : i64, order = array<i64: 0>} : !zero.buffer<260 x ui8, device> -> !zero.buffer<256 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %q = zero.alloc : !zero.buffer<520 x ui8, device>
+  // expected-error @below {{[dequantize_sum_quantize_c1] does not sum 3 times 1 pieces of 256 elements in '!zero.buffer<520 x ui8, device>' to '!zero.buffer<260 x ui8, device>'}}
+  %r = zero.dequantize_sum_quantize %q {bits = 8 : i64, block = 256 : i64, sources = 3 : i64, pieces = 1 : i64, elements = 256 : i64} : (!zero.buffer<520 x ui8, device>) -> !zero.buffer<260 x ui8, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %q = zero.alloc : !zero.buffer<520 x ui8, device>
+  %s = zero.alloc : !zero.buffer<128 x f32, device>
+  // expected-error @below {{[dequantize_sum_c1] does not sum 2 pieces in '!zero.buffer<520 x ui8, device>' to '!zero.buffer<128 x f32, device>'}}
+  zero.dequantize_sum %q into %s scale = 1.0 {bits = 8 : i64, block = 256 : i64, sources = 2 : i64} : !zero.buffer<520 x ui8, device>, !zero.buffer<128 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<512 x f32, device>
+  // expected-error @below {{[own_part_c1] '!zero.buffer<200 x f32, device>' is no part of '!zero.buffer<512 x f32, device>'}}
+  %p = zero.own_part %b : !zero.buffer<512 x f32, device> -> !zero.buffer<200 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<512 x f32, device>
+  // expected-error @below {{[reorder_c1] cannot cut '!zero.buffer<512 x f32, device>' into 3 x 2 pieces}}
+  zero.reorder %b into %b rows = 3 columns = 2 : !zero.buffer<512 x f32, device>
+  graph.return
+}
