@@ -1,5 +1,6 @@
 //===- Order.cpp - the order of the operations becomes the order of their starts -----------===//
 
+#include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/ScheduleProblem.h"
 #include "dialects/plan/Plan.h"
@@ -109,26 +110,8 @@ private:
     return touch;
   }
 
-  /// What several values of the same bytes have in common.
-  using Object = std::pair<void *, int64_t>;
-  static Object objectOf(Value buffer) {
-    if (auto storage = buffer.getDefiningOp<zero::StorageOp>())
-      return {const_cast<void *>(storage.getBucketAttr().getAsOpaquePointer()),
-              static_cast<int64_t>(storage.getWhat())};
-    return {buffer.getAsOpaquePointer(), -1};
-  }
-
-  /// Does `op` change or end the bytes of `operand`?
-  static bool mutates(Operation *op, Value operand) {
-    auto interface = dyn_cast<MemoryEffectOpInterface>(op);
-    SmallVector<MemoryEffects::EffectInstance> effects;
-    if (interface)
-      interface.getEffectsOnValue(operand, effects);
-    return llvm::any_of(effects, [](const auto &effect) { return !isa<MemoryEffects::Read>(effect.getEffect()); });
-  }
-
   DenseMap<Operation *, size_t> indices;
-  DenseMap<Object, std::vector<Touch>> memory; ///< touches that later ones may have to follow
+  DenseMap<MemoryObject, std::vector<Touch>> memory; ///< touches that later ones may have to follow
   Operation *lastCompute = nullptr;
 };
 

@@ -1,5 +1,6 @@
 //===- Prefetch.cpp - gather ahead of use ------------------------------------------------===//
 
+#include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
@@ -47,12 +48,21 @@ struct Gathering {
 
   Operation *front() const { return operations.front(); }
   bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
-  /// Is `op` one that the operations need to have before them?
-  bool needs(Operation *op) const {
-    return llvm::any_of(op->getUsers(), [&](Operation *user) { return contains(user); });
+  /// Must `op` stay before the operations? It makes a value that they take, or changes bytes that they touch.
+  bool follows(Operation *op) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return contains(user); }) ||
+           llvm::any_of(op->getOperands(), [&](Value operand) {
+             return isa<zero::BufferType>(zero::viewedValue(operand).getType()) && touches(objectOf(operand)) &&
+                    mutates(op, operand);
+           });
   }
 
 private:
+  bool touches(MemoryObject object) const {
+    return llvm::any_of(operations, [&](Operation *op) {
+      return llvm::any_of(op->getOperands(), [&](Value operand) { return objectOf(operand) == object; });
+    });
+  }
   static bool servesAlone(Operation *op) { return op && isa<zero::QuantizeOp, zero::GatherOp>(op) && op->hasOneUse(); }
 };
 
@@ -96,7 +106,7 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
     llvm::SmallDenseSet<Value, 4> counted;
     Operation *place = nullptr;
     for (Operation *op = gathering.front()->getPrevNode();
-         op && op != previous && !gathering.needs(op) && hidden < gathering.seconds; op = op->getPrevNode()) {
+         op && op != previous && !gathering.follows(op) && hidden < gathering.seconds; op = op->getPrevNode()) {
       // Above this op, the buffers of gathers whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
         if (auto other = buffers.find(view.getBuffer()); other != buffers.end() && counted.insert(other->first).second)
