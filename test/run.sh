@@ -8,6 +8,7 @@
 #   unit     gtest programs of the Release build, all targets built
 #   lit      dialects, passes and tools
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
+#   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
 #   tsan     the runtime's unit tests under ThreadSanitizer
@@ -18,7 +19,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
-all=(format unit lit e2e asan asanlit tsan clang)
+all=(format unit lit e2e cluster asan asanlit tsan clang)
 
 suites=()
 for a in "$@"; do
@@ -60,6 +61,10 @@ suite_e2e() {
   local scripts=(test/e2e/*.py)
   release && ZC_BUILD=$PWD/build/release ZC_BIN=$PWD/build/release/bin PATH=$PWD/build/release/bin:$PATH \
     "${runner[@]}" script "${scripts[@]}"
+}
+
+suite_cluster() {
+  release && ZC_CLUSTER_QUICK=1 ZC_BIN=$PWD/build/release/bin "${runner[@]}" script test/cluster/{collectives,bits,faults,traffic}.py
 }
 
 # Optimised a little: sanitizers at -O0 would take the whole time budget in the kernels. (The MLIR side is at -O0 all the same.)

@@ -1,3 +1,4 @@
+#include "runtime/mpi/Mpi.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
 
@@ -91,6 +92,7 @@ Status doctorCommand() {
       {"OpenBLAS", blasCore()},
       {"oneDNN", oneDnn()},
       {"io_uring", ioUring()},
+      {"MPI", mpiProblem().value_or("available")},
       {"cuda", cuda()},
   };
   std::string out;

@@ -6,12 +6,15 @@
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <poll.h>
 #include <sstream>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -80,9 +83,10 @@ std::vector<std::string> mpirunCommand(const std::vector<Host> &hosts, const std
     total += host.ranks;
   }
   // By slot: ranks of a host are neighbours, as the plan's nodes have them. Unbound: kernels and communication share
-  // the cores.
-  std::vector<std::string> words = {"mpirun",   "--host", list,        "-np", std::to_string(total),
-                                    "--map-by", "slot",   "--bind-to", "none"};
+  // the cores. No grace before mpirun kills: it only does when a rank has failed; who wants to stop a run is asked by
+  // SIGUSR1.
+  std::vector<std::string> words = {"mpirun", "--host",    list,   "-np",   std::to_string(total),       "--map-by",
+                                    "slot",   "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", "0"};
   if (::geteuid() == 0)
     words.push_back("--allow-run-as-root");
   for (char **variable = environ; *variable; ++variable)
@@ -91,6 +95,7 @@ std::vector<std::string> mpirunCommand(const std::vector<Host> &hosts, const std
         words.push_back("-x");
         words.push_back(std::string(*variable, std::strcspn(*variable, "=")));
       }
+  words.insert(words.end(), {"-x", std::string(kLaunchedVariable) + "=1"});
   words.push_back(program);
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
@@ -128,9 +133,11 @@ void passOn(int number) {
   errno = saved;
 }
 
-/// mpirun's stderr: the ranks' lines go on to ours, its own words between lines of dashes are kept for later.
+/// mpirun's stderr: the ranks' lines go on to ours, its own words between lines of dashes are kept for later, and so is
+/// which ranks have started.
 class Listener {
 public:
+  explicit Listener(int ranks) : started(size_t(ranks)) {}
   void take(const char *bytes, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       line += bytes[i];
@@ -139,7 +146,9 @@ public:
     }
   }
   void flush() {
-    if (line.compare(0, 20, "--------------------") == 0)
+    if (line.compare(0, kStartedLine.size(), kStartedLine) == 0)
+      note(std::atoi(line.c_str() + kStartedLine.size()));
+    else if (line.compare(0, 20, "--------------------") == 0)
       inside = !inside;
     else if (inside)
       words += line;
@@ -147,9 +156,15 @@ public:
       print(2, line);
     line.clear();
   }
-  std::string words; ///< mpirun's own
+  std::string words;         ///< mpirun's own
+  std::vector<bool> started; ///< by rank
+  bool allStarted() const { return std::find(started.begin(), started.end(), false) == started.end(); }
 
 private:
+  void note(int rank) {
+    if (rank >= 0 && size_t(rank) < started.size())
+      started[size_t(rank)] = true;
+  }
   std::string line;
   bool inside = false;
 };
@@ -177,6 +192,52 @@ pid_t start(const std::vector<std::string> &command, int errors) {
   std::string text = "cannot start mpirun: " + std::string(std::strerror(failed)) + "\n";
   print(2, text);
   ::_exit(127);
+}
+
+/// Passes on what mpirun and the ranks say until they close the pipe; false when the ranks have not all started in
+/// time.
+bool listen(int pipe, Listener &listener, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  auto limit = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  char bytes[4096];
+  for (;;) {
+    int wait = -1;
+    if (!listener.allStarted())
+      wait = int(std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count());
+    if (!listener.allStarted() && wait <= 0)
+      return false;
+    pollfd poll = {pipe, POLLIN, 0};
+    if (::poll(&poll, 1, wait) <= 0)
+      continue;
+    ssize_t count = ::read(pipe, bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      break;
+    listener.take(bytes, size_t(count));
+  }
+  listener.flush();
+  return true;
+}
+
+Error notAll(const std::vector<Host> &hosts, const std::vector<bool> &started, double seconds) {
+  std::string came, missing;
+  size_t rank = 0;
+  for (const Host &host : hosts)
+    for (int i = 0; i < host.ranks; ++i, ++rank)
+      if (started[rank])
+        came += (came.empty() ? "" : ", ") + std::to_string(rank);
+      else
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank) + " on " + host.name;
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g", seconds);
+  Error error = makeError(Code::peerLost, 978,
+                          "not all ranks have started within " + std::string(limit) + " s: " + "missing are " + missing,
+                          "--hosts",
+                          "see that every host can be reached and reaches this one, or give a longer "
+                          "--init-timeout");
+  error.note = came.empty() ? "no rank has started" : "started are ranks " + came;
+  return error;
 }
 
 /// The step that a run was in, from its metrics; 0: unknown.
@@ -258,14 +319,17 @@ Status launchCommand(const Flags &flags) {
     return makeError(Code::other, 976, std::string("no process: ") + std::strerror(errno));
   launched = child;
 
-  Listener listener;
-  char bytes[4096];
-  for (ssize_t count; (count = ::read(ends[0], bytes, sizeof bytes)) > 0 || (count < 0 && errno == EINTR);)
-    listener.take(bytes, size_t(std::max<ssize_t>(0, count)));
-  listener.flush();
+  Listener listener(int(plan->world_size()));
+  bool inTime = listen(ends[0], listener, flags.initTimeout);
+  if (!inTime)
+    ::kill(-child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (!inTime)
+    return notAll(*hosts, listener.started, flags.initTimeout);
+  if (asked > 1)
+    return Error{Code(128 + SIGTERM), 975, "", "", "", ""};
   return outcome(status, listener.words, outputFolder(flags.run, *plan));
 }
 

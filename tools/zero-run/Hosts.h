@@ -5,6 +5,10 @@
 
 namespace zc::run {
 
+/// Where this is set, a rank's first line on stderr is kStartedLine and its number: the launcher counts them.
+inline constexpr const char *kLaunchedVariable = "ZC_LAUNCHED";
+inline constexpr std::string_view kStartedLine = "zero-run: started rank ";
+
 struct Host {
   std::string name;
   int ranks = 0;

@@ -4,6 +4,7 @@
 #include "runtime/train/RunFolder.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Environment.h"
+#include "tools/zero-run/Hosts.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
@@ -59,6 +60,8 @@ static Status checkEnvironment(const RankGroup &ranks, const std::optional<Launc
 static Result<std::unique_ptr<RankGroup>> connect(const Flags &flags, const planpb::Plan &plan,
                                                   const std::optional<LaunchedRank> &launched) {
   dieWithParent();
+  if (launched && std::getenv(kLaunchedVariable))
+    print(2, std::string(kStartedLine) + std::to_string(launched->rank) + "\n");
   auto ranks = connectMpi({int(plan.ranks_per_node()), flags.initTimeout, endProcess});
   if (!ranks)
     return ranks;
@@ -81,8 +84,12 @@ static void letOthersTell(int seconds) {
 /// Says the error as one process of several: what all have alike is rank 0's to say; what only this one has ends the
 /// others too.
 static Status endRank(RankGroup &ranks, const Error &error) {
-  if (!ranks.failure())
-    return ranks.firstRank() == 0 ? error : Error{error.code, error.number, "", "", "", ""};
+  if (!ranks.failure()) {
+    // Before MPI ends: the first process that is gone with this code makes the launcher end the others.
+    if (ranks.firstRank() == 0)
+      print(2, render(error) + "\n");
+    return Error{error.code, error.number, "", "", "", ""};
+  }
   if (error.code == Code::peerLost)
     letOthersTell(ranks.firstRank() == 0 ? 1 : 4);
   print(2, render(error) + "\n");

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Each collective over MPI gives the bits of inproc: every type, from one element to megabytes, in place and not, over all ranks,
+inside nodes and across them."""
+import pathlib, sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+from cluster import ClusterSuite
+from e2e import Case
+
+suite = ClusterSuite(__doc__, hosts=3, needs_models=False)
+
+
+def collectives(hosts, ranks, per_node):
+    done = suite.job(suite.hosts.mpirun(hosts, ranks, [suite.bin / "zc-collectives-test", per_node]))
+    if "collectives" not in done.out:
+        raise Case(f"says {done.out!r}")
+    return done.out.strip()
+
+
+meshes = [(2, 2, 2), (3, 1, 1)] if suite.args.quick else [(1, 1, 1), (1, 2, 2), (1, 4, 2), (2, 1, 1), (2, 2, 2), (3, 1, 1), (3, 2, 2),
+                                                         (2, 3, 3), (2, 3, 1)]
+suite.run([(f"{h} hosts x {r}, nodes of {p}", lambda a=(h, r, p): collectives(*a)) for h, r, p in meshes])
+suite.finish()

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Whatever happens to a rank, a host or the launcher: all ranks end in time, with the code that the contract names and one root cause
+on stderr. The numbers are those of the fault list: F1-F6, F9, F10, F12, F34-F36, F53, F54."""
+import json, os, pathlib, shutil, signal, sys, time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+from cluster import ClusterSuite, processes_of
+from e2e import Case
+
+suite = ClusterSuite(__doc__, hosts=3)
+DEATH = 5  # seconds from a rank's death to the end of all ranks
+WATCHDOG = 3
+model = suite.models / "gpt2"
+plan = suite.compile(model / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "four.plan", "--world-size", 4, "--ranks-per-node", 2,
+                     "--zero-stage", 3, "--lr", "1e-3")
+other = suite.compile(model / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "other.plan", "--world-size", 4, "--ranks-per-node", 2,
+                      "--zero-stage", 2, "--lr", "1e-3")
+
+
+def flags(out, *more, steps=8):
+    return [plan, "--data", model / "inputs.safetensors", "--threads", 1, "--quiet", "--steps", steps, "--out", out, *more]
+
+
+def out(name):
+    return suite.dir / name
+
+
+def check(condition, why):
+    if not condition:
+        raise Case(why)
+
+
+def no_orphans(folder, within=DEATH):
+    until = time.time() + within
+    while left := processes_of(folder):
+        check(time.time() < until, f"processes {left} are still there")
+        time.sleep(0.05)
+
+
+def after_last_step(done, folder):
+    """Seconds from the last finished step to the end."""
+    return done.ended - (folder / "metrics.jsonl").stat().st_mtime
+
+
+def killed(name, fault, where, code, signal_number):
+    folder = out(name)
+    done = suite.launch(2, 2, *flags(folder), fault=fault, code=code)
+    done.says(f"rank 2 was killed by signal {signal_number} ")
+    check("at step 5" in done.errors()[0], f"names no step: {done.errors()}")
+    took = after_last_step(done, folder)
+    check(took <= DEATH, f"took {took:.1f} s")
+    no_orphans(folder)
+    return f"{took:.1f} s"
+
+
+def killed_under_mpirun():
+    folder = out("plain")
+    done = suite.job(suite.hosts.mpirun(2, 2, [suite.bin / "zero-run", *flags(folder)]), code=137,
+                     fault="coll.reducescatter@rank=3,step=4:SIGKILL")
+    took = after_last_step(done, folder)
+    check(took <= DEATH, f"took {took:.1f} s")
+    no_orphans(folder)
+    return f"{took:.1f} s"
+
+
+def crash():
+    remark = killed("segv", "step.begin@rank=2,step=5:SIGSEGV", 5, 139, 11)
+    check("zero-run" in (out("segv") / "crash-rank-2.txt").read_text(), "no backtrace")
+    return remark
+
+
+def fails_alone():
+    folder = out("alone")
+    done = suite.launch(2, 2, *flags(folder), fault="step.begin@rank=1,step=3:EIO", code=1)
+    done.says("step 3 was told to fail")
+    check("on rank 1" in done.err, done.err)
+    suite.launch(2, 2, *flags(out("exits")), fault="step.begin@rank=1,step=3:exit=9", code=9)
+
+
+def stopped():
+    folder = out("stopped")
+    done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG), fault="step.begin@rank=2,step=5:SIGSTOP", code=11)
+    done.says("rank 2")
+    check("nothing has moved for 3 s" in done.err, done.err)
+    took = after_last_step(done, folder)
+    check(took <= WATCHDOG + 5, f"took {took:.1f} s")
+    record = json.loads((folder / "flight-recorder.json").read_text())
+    check([r["rank"] for r in record["ranks"]] == [0, 1, 2, 3] and all(r["last"] for r in record["ranks"]), "flight recorder")
+    no_orphans(folder)
+    return f"{took:.1f} s"
+
+
+def slow():
+    folder = out("slow")
+    done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG), fault="step.begin@rank=3:delay=300ms")
+    check("rank 3 is slow: " in done.err, done.err)
+
+
+def out_of_step():
+    done = suite.launch(2, 2, *flags(out("order")), fault="coll.reducescatter@rank=1,step=4,n=1:short", code=7)
+    done.says("collectives differ: rank 0 calls reduce_scatter of ")
+    check("rank 1 calls reduce_scatter of" in done.err, done.err)
+
+
+def saves_and_ends(name, tell):
+    """Told to stop, the job saves and ends with 75; continued, it gives what an undisturbed run gives."""
+    folder, whole = out(name), out(name + "-whole")
+    long = ["--lr-schedule", "constant"]
+
+    def meanwhile(process):
+        while not (folder / "metrics.jsonl").exists() or (folder / "metrics.jsonl").stat().st_size == 0:
+            check(process.poll() is None, "ended too early")
+            time.sleep(0.02)
+        tell(process, folder)
+
+    done = suite.launch(2, 2, *flags(folder, *long, steps=60), code=75, meanwhile=meanwhile,
+                        fault="step.begin@rank=0:delay=50ms")
+    done.says("its state is saved")
+    saved = [int(p.name[5:]) for p in folder.glob("step-*")]
+    check(len(saved) == 1 and saved[0] < 60, f"saved {saved}")
+    last = saved[0] + 3
+    suite.launch(2, 2, *flags(folder, *long, "--resume", "auto", steps=last))
+    suite.tool("zero-run", *flags(whole, *long, "-n", 4, steps=last))
+    check((folder / "final" / "weights.safetensors").read_bytes() == (whole / "final" / "weights.safetensors").read_bytes(),
+          "the weights differ")
+    return f"after step {saved[0]}"
+
+
+def rank_processes(folder):
+    """Ids of the ranks: they have the folder on their command line, and are not launchers."""
+    return [p for p in processes_of(folder) if os.readlink(f"/proc/{p}/exe").endswith("zero-run")
+            and b"--hosts" not in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
+
+
+def tell_launcher(process, folder):
+    launcher = [p for p in processes_of(folder) if os.readlink(f"/proc/{p}/exe").endswith("zero-run")
+                and b"--hosts" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
+    os.kill(launcher[0], signal.SIGTERM)
+
+
+def tell_one_rank(process, folder):
+    os.kill(rank_processes(folder)[1], signal.SIGUSR1)
+
+
+def launcher_killed():
+    folder = out("orphans")
+
+    def meanwhile(process):
+        while len(rank_processes(folder)) < 4 or not (folder / "metrics.jsonl").exists():
+            check(process.poll() is None, "ended too early")
+            time.sleep(0.02)
+        for launcher in processes_of(folder):
+            if b"--hosts" in pathlib.Path(f"/proc/{launcher}/cmdline").read_bytes():
+                os.kill(launcher, signal.SIGKILL)
+
+    began = time.time()
+    suite.launch(2, 2, *flags(folder, steps=1000), code=None, meanwhile=meanwhile, fault="step.begin@rank=0:delay=50ms")
+    no_orphans(folder)
+
+
+def refused():
+    """Ranks that differ, too few of them, and an environment that says something else."""
+    run = suite.bin / "zero-run"
+    two = lambda *words: suite.hosts.inside(["mpirun", "--host", suite.hosts.list(2, 2), "--bind-to", "none", *words])
+    folder = out("refused")
+    done = suite.job(two("-np", 3, run, *flags(folder), ":", "-np", 1, run, other, *flags(folder)[1:]), code=10)
+    done.says("rank 3 has another plan than rank 0")
+    done = suite.job(two("-np", 2, run, *flags(folder), ":", "-np", 2, run, *flags(folder), "--seed", 7), code=10)
+    done.says("ranks 2, 3 have other")
+    done = suite.job(two("-np", 3, run, *flags(folder)), code=10)
+    done.says("the plan is for 4 ranks but 3 were started")
+    check("zero-compile --world-size 3" in done.err, done.err)
+    done = suite.job(two("-np", 4, "-x", "RANK=0", "-x", "WORLD_SIZE=2", run, *flags(folder)), code=2)
+    check("OMPI_COMM_WORLD_SIZE=4" in done.errors()[0] and "WORLD_SIZE=2" in done.errors()[0], done.err)
+    check(not folder.exists(), "a refused run made its folder")
+    # Four ranks on hosts of 1, 2 and 1: the plan's nodes are spread.
+    spread = f"{suite.hosts.address(0)}:1,{suite.hosts.address(1)}:2,{suite.hosts.address(2)}:1"
+    done = suite.job(suite.hosts.inside([run, *flags(folder), "--hosts", spread]), code=10)
+    done.says("the plan has ranks 0 and 1 on one node, but they run on different machines")
+
+
+def unreachable():
+    folder = out("unreachable")
+    suite.hosts.cut(2)
+    try:
+        spread = f"{suite.hosts.address(0)}:2,{suite.hosts.address(2)}:2"
+        done = suite.job(suite.hosts.inside([suite.bin / "zero-run", *flags(folder, "--init-timeout", 5), "--hosts", spread]), code=7)
+    finally:
+        suite.hosts.cut(2, connected=True)
+    done.says("not all ")
+    check(suite.hosts.address(2) in done.err, done.err)
+    check(done.ended - done.began < 15, f"took {done.ended - done.began:.1f} s")
+    no_orphans(folder)
+    return f"{done.ended - done.began:.1f} s"
+
+
+cases = [
+    ("F2 killed inside a collective", lambda: killed("killed", "coll.reducescatter@rank=2,step=5:SIGKILL", 5, 7, 9)),
+    ("F5 stopped", stopped),
+    ("F34-F36 refused", refused),
+    ("F7 SIGTERM to the launcher", lambda: saves_and_ends("term", tell_launcher)),
+    ("F12 launcher killed", launcher_killed),
+]
+if not suite.args.quick:
+    cases += [
+        ("F1 killed between collectives", lambda: killed("killed-begin", "step.begin@rank=2,step=5:SIGKILL", 5, 7, 9)),
+        ("F1 under mpirun", killed_under_mpirun),
+        ("F3 fails alone", fails_alone),
+        ("F4 crash", crash),
+        ("F6 slow", slow),
+        ("F10 SIGUSR1 to one rank", lambda: saves_and_ends("usr1", tell_one_rank)),
+        ("F53 out of step", out_of_step),
+        ("F54 a host that cannot be reached", unreachable),
+    ]
+if not suite.args.quick:
+    suite.args.jobs = 1  # times are measured
+suite.run(cases)
+suite.finish()
