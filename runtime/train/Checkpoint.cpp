@@ -1,5 +1,6 @@
 #include "runtime/train/Checkpoint.h"
 
+#include "runtime/base/Failpoint.h"
 #include "runtime/base/File.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Weights.h"
@@ -16,6 +17,13 @@ namespace fs = std::filesystem;
 
 /// Bytes that pass through memory at a time, whatever the tier they are on.
 static constexpr int64_t kChunk = 1 << 20;
+
+/// Failpoints of a save, in its order: ckpt.write (a rank's own file), ckpt.manifest, ckpt.rename, ckpt.remove.
+static Status passFault(const char *site, const std::string &path) {
+  if (auto fault = failpoint(site); fault && fault->kind == FaultAction::Kind::error)
+    return io::errnoError(Code::io, 916, "cannot save into", path, fault->errnum);
+  return Status::success();
+}
 
 /// By name, so that runs whose plans lay parameters out differently write the same file.
 static std::vector<const planpb::Parameter *> sortedParameters(const planpb::Plan &plan) {
@@ -130,6 +138,7 @@ static Result<Manifest::File> saveOwn(RankExecutor &executor, const std::string 
 static Status removeCheckpoint(const std::string &folder) {
   std::error_code failure;
   fs::remove(folder + "/manifest.json", failure);
+  ZC_RETURN_IF_ERROR(passFault("ckpt.remove", folder));
   if (!failure)
     fs::remove_all(folder, failure);
   if (failure)
@@ -139,7 +148,9 @@ static Status removeCheckpoint(const std::string &folder) {
 
 /// `temporary`, whose files are on disk, becomes `folder`.
 static Status putInPlace(const std::string &temporary, const std::string &folder, const Manifest &manifest) {
+  ZC_RETURN_IF_ERROR(passFault("ckpt.manifest", temporary));
   ZC_RETURN_IF_ERROR(writeFileAtomically(temporary + "/manifest.json", toJson(manifest)));
+  ZC_RETURN_IF_ERROR(passFault("ckpt.rename", temporary));
   std::error_code ignored;
   if (fs::exists(folder, ignored))
     ZC_RETURN_IF_ERROR(removeCheckpoint(folder));
@@ -161,6 +172,7 @@ Status saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manife
   if (leads)
     ZC_RETURN_IF_ERROR(prepareFolder(temporary));
   ZC_RETURN_IF_ERROR(communicator.barrier());
+  ZC_RETURN_IF_ERROR(passFault("ckpt.write", temporary));
   auto own = saveOwn(executor, temporary);
   if (!own)
     return own.error();

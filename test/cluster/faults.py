@@ -143,6 +143,26 @@ def tell_one_rank(process, folder):
     os.kill(rank_processes(folder)[1], signal.SIGUSR1)
 
 
+def told_twice():
+    """A second signal does not wait for anything; what was saved before stays."""
+    folder = out("twice")
+
+    def meanwhile(process):
+        while not list(folder.glob("step-*")):
+            check(process.poll() is None, "ended too early")
+            time.sleep(0.02)
+        tell_launcher(process, folder)
+        time.sleep(0.3)
+        tell_launcher(process, folder)
+
+    began = time.time()
+    suite.launch(2, 2, *flags(folder, "--save-every", 2, steps=60), code=143, meanwhile=meanwhile,
+                 fault="step.begin@rank=0,step=4:delay=60s")
+    check(time.time() - began < 20, "waited for the slow step")
+    no_orphans(folder)
+    suite.launch(2, 2, *flags(folder, "--save-every", 2, "--resume", "auto", steps=4))
+
+
 def launcher_killed():
     folder = out("orphans")
 
@@ -154,7 +174,6 @@ def launcher_killed():
             if b"--hosts" in pathlib.Path(f"/proc/{launcher}/cmdline").read_bytes():
                 os.kill(launcher, signal.SIGKILL)
 
-    began = time.time()
     suite.launch(2, 2, *flags(folder, steps=1000), code=None, meanwhile=meanwhile, fault="step.begin@rank=0:delay=50ms")
     no_orphans(folder)
 
@@ -209,6 +228,7 @@ if not suite.args.quick:
         ("F3 fails alone", fails_alone),
         ("F4 crash", crash),
         ("F6 slow", slow),
+        ("F9 a second signal", told_twice),
         ("F10 SIGUSR1 to one rank", lambda: saves_and_ends("usr1", tell_one_rank)),
         ("F53 out of step", out_of_step),
         ("F54 a host that cannot be reached", unreachable),

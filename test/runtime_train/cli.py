@@ -145,6 +145,27 @@ class ZeroRun(unittest.TestCase):
         self.expect(7, "collectives differ: rank 0 calls all_gather of .* rank 1 calls all_gather of",
                     self.train("--quiet", env={"ZERO_FAULT": "coll.allgather@rank=1,step=2,n=1:short"}))
 
+    def test_killed_anywhere_in_a_save(self):
+        """What is killed while it saves continues to the bits of an undisturbed run."""
+        self.assertEqual(self.train(out="whole", steps=6)[0], 0)
+        for site, at, left in (("ckpt.write", "n=2", [2]), ("ckpt.manifest", "n=2", [2]), ("ckpt.rename", "n=2", [2]),
+                               ("ckpt.remove", "n=1", [2, 4])):
+            flags = ("--save-every", 2, "--keep", 1, "--lr-schedule", "constant", "--quiet")
+            killed = self.train(*flags, out=site, steps=6, env={"ZERO_FAULT": f"{site}@rank=0,{at}:crash"})
+            self.assertEqual(killed[0], -9, killed)
+            found = sorted(int(p.name[5:]) for p in (self.dir / site).glob("step-?"))
+            self.assertEqual(found, left, site)
+            code, _, err = self.train(*flags, "--resume", "auto", out=site, steps=6)
+            self.assertEqual(code, 0, err)
+            self.assertEqual((self.dir / site / "final/weights.safetensors").read_bytes(),
+                             (self.dir / "whole/final/weights.safetensors").read_bytes(), site)
+            self.assertEqual(list((self.dir / site).glob("*.tmp")), [])
+
+    def test_a_full_disk_ends_the_save_and_keeps_what_was_saved(self):
+        flags = ("--save-every", 2, "--quiet")
+        self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
+        self.assertEqual(self.train(*flags, "--resume", "auto")[0], 0)
+
     def test_bad_fault_rules(self):
         self.expect(2, "no rule for failpoints", self.train(env={"ZERO_FAULT": "nonsense"}))
 

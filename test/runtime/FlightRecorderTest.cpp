@@ -1,0 +1,95 @@
+#include "runtime/comm/FlightRecorder.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace zc;
+
+namespace {
+struct TempFile {
+  TempFile() {
+    char text[] = "/tmp/zc-flight-XXXXXX";
+    int fd = ::mkstemp(text);
+    ::close(fd);
+    path = text;
+  }
+  ~TempFile() { ::unlink(path.c_str()); }
+  std::string path;
+};
+constexpr Call kGather = {Collective::allGather, Axis::local, DType::u8, 0, 64};
+} // namespace
+
+TEST(FlightRecorder, KeepsTheLastCollectives) {
+  auto recorder = FlightRecorder::create(2);
+  ASSERT_TRUE(recorder.ok());
+  FlightLog &log = (*recorder)->log(1);
+  EXPECT_TRUE(log.entries().empty());
+  for (int step = 1; step <= 100; ++step) {
+    log.begin(kGather, step);
+    EXPECT_TRUE(log.isInside());
+    if (step < 100)
+      log.end();
+  }
+  std::vector<FlightEntry> entries = log.entries();
+  ASSERT_EQ(entries.size(), FlightLog::kEntries);
+  EXPECT_EQ(entries.front().number, 101 - FlightLog::kEntries);
+  EXPECT_EQ(entries.back().step, 100);
+  EXPECT_EQ(entries.back().end, 0);
+  EXPECT_NE(entries.front().end, 0);
+  EXPECT_TRUE(entries.back().call == kGather);
+}
+
+TEST(FlightRecorder, SaysWhoIsLate) {
+  auto recorder = FlightRecorder::create(3);
+  ASSERT_TRUE(recorder.ok());
+  for (int rank : {0, 1, 2}) {
+    (*recorder)->log(rank).begin(kGather, 4);
+    (*recorder)->log(rank).end();
+  }
+  for (int rank : {0, 2})
+    (*recorder)->log(rank).begin({Collective::allReduce, Axis::all, DType::f32, 0, 8}, 5);
+  std::string why = (*recorder)->explain(0, int64_t(1) << 60);
+  EXPECT_EQ(why.find("rank 0 waits in all_reduce number 2 of step 5 for rank 1: it left all_gather number 1 of step 4"),
+            0u)
+      << why;
+  // A rank that knows whom it waits for is believed.
+  (*recorder)->log(0).waitFor(2);
+  EXPECT_NE((*recorder)->explain(0, int64_t(1) << 60).find("for rank 2: it is in all_reduce"), std::string::npos);
+  // One whose process gives no sign comes first.
+  (*recorder)->log(1).beat();
+  ::usleep(2000);
+  EXPECT_NE((*recorder)->explain(0, 1000000).find("for rank 1: it left all_gather number 1 of step 4"),
+            std::string::npos);
+  EXPECT_NE((*recorder)->explain(0, 1000000).find("no sign for"), std::string::npos);
+  EXPECT_TRUE((*recorder)->claim());
+  EXPECT_FALSE((*recorder)->claim());
+}
+
+TEST(FlightRecorder, IsSharedByProcessesAndOutlivesThem) {
+  TempFile file;
+  auto recorder = FlightRecorder::open(file.path, 2, true);
+  ASSERT_TRUE(recorder.ok()) << render(recorder.error());
+  pid_t child = ::fork();
+  if (child == 0) {
+    auto theirs = FlightRecorder::open(file.path, 2, false);
+    if (theirs)
+      (*theirs)->log(1).begin(kGather, 7);
+    ::_exit(theirs ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  ASSERT_EQ((*recorder)->log(1).entries().size(), 1u);
+  EXPECT_EQ((*recorder)->log(1).entries()[0].step, 7);
+  EXPECT_NE((*recorder)->toJson().find("\"collective\": \"all_gather\", \"axis\": \"local\""), std::string::npos);
+}
+
+TEST(FlightRecorder, AFileOfAnotherJobIsRefused) {
+  TempFile file;
+  ASSERT_TRUE(FlightRecorder::open(file.path, 2, true).ok());
+  EXPECT_EQ(FlightRecorder::open(file.path, 64, false).error().code, Code::io);
+  EXPECT_EQ(FlightRecorder::open(file.path + "-none", 2, false).error().code, Code::io);
+}
