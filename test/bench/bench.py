@@ -90,11 +90,16 @@ def plan(preset, name, *flags, seed=0, rows=16):
     return path
 
 
-def steps(path, preset, ranks, threads, count=WARM_UP + TIMED):
-    """Runs the plan -> (seconds of the timed steps, last loss, foreign cores)."""
+MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe", "-np"]
+
+
+def steps(path, preset, ranks, threads, count=WARM_UP + TIMED, mpi=False):
+    """Runs the plan, with ranks as threads or as processes -> (seconds of the timed steps, last loss, foreign cores)."""
     out = os.path.join(folder, "run")
-    _, foreign = tool("zero-run", path, "-n", ranks, "--threads", threads, "--data", os.path.join(folder, preset + ".safetensors"),
-                      "--steps", count, "--quiet", "--out", out)
+    start = [*MPIRUN, str(ranks), os.path.join(BIN, "zero-run")] if mpi else [os.path.join(BIN, "zero-run"), "-n", str(ranks)]
+    _, foreign = execute([*start, path, "--threads", str(threads), "--data", os.path.join(folder, preset + ".safetensors"),
+                          "--steps", str(count), "--quiet", "--out", out],
+                         {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-count:]
     return [r["step_seconds"] for r in rows[WARM_UP:]], rows[-1]["loss"], foreign
 
@@ -167,9 +172,9 @@ def c1b():
     step_time("C1b", "bf16", "bf16", [("torch-autocast", "eager", ["amp"])])
 
 
-def two_ranks(stage):
+def two_ranks(stage, mpi=False):
     path = plan("g124m-b2", f"w2-z{stage}", "--world-size", 2, "--zero-stage", stage)
-    return lambda: steps(path, "g124m-b2", 2, 1)
+    return lambda: steps(path, "g124m-b2", 2, 1, mpi=mpi)
 
 
 def c2():
@@ -185,6 +190,13 @@ def c2():
 def c3():
     race = compete({"zero-3": two_ranks(3), "zero-0": two_ranks(0)})
     report_race("C3", race, "zero-3", 1.08)
+
+
+def mpi():
+    """Two ranks of one host as processes over the same as threads, per stage."""
+    for stage in (0, 3):
+        race = compete({"mpi": two_ranks(stage, mpi=True), "inproc": two_ranks(stage)})
+        report_race(f"mpi stage {stage}", race, "mpi", 1.15)
 
 
 def c4():
@@ -250,7 +262,7 @@ def c13():
     emit("C13 allocations", value, "per step", 0, None, note="of the whole program, metrics and progress included")
 
 
-BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "C4": c4, "C12": c12, "C13": c13}
+BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "C4": c4, "C12": c12, "C13": c13}
 
 
 def table():
