@@ -50,7 +50,7 @@ Status runKernel(const PreparedStep &step, const StepContext &context) {
 class BaseExecutor : public RankExecutor {
 public:
   BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-      : prepared(plan), communicator(communicator) {
+      : prepared(plan), communicator(communicator), agree(options.agree) {
     for (unsigned queue = 0; queue < kNumQueues; ++queue)
       rings.emplace_back(options.traceCapacity);
   }
@@ -103,8 +103,20 @@ protected:
     return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
   }
 
+  /// Where no step of the plan carries the agreement.
+  Status agreeNow() {
+    if (!agree)
+      return {};
+    ZC_RETURN_IF_ERROR(drain());
+    Status status = agree();
+    if (!status.ok())
+      communicator.abort(status.error());
+    return status;
+  }
+
   PreparedPlan prepared;
   Communicator &communicator;
+  std::function<Status()> agree;
   std::vector<TraceRing> rings; // per queue
 };
 
@@ -118,8 +130,10 @@ public:
     for (now.micro = 0; now.micro < prepared.plan.accumulation(); ++now.micro)
       ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
     now.micro = prepared.plan.accumulation() - 1;
-    return runSection(1, prepared.plan.update(), now);
+    ZC_RETURN_IF_ERROR(runSection(1, prepared.plan.update(), now));
+    return prepared.agreesInStep ? Status() : agreeNow();
   }
+  Status drain() override { return {}; }
 
 private:
   Status runSection(uint32_t section, const planpb::Section &source, const StepContext &context) {
@@ -134,15 +148,13 @@ private:
   }
 };
 
-/// A thread per queue; the first queue with steps is served by the caller, which would only wait otherwise.
+/// A thread per queue; the first queue with steps is served by the caller, which would only wait otherwise. A step is
+/// over for the caller when its metrics are there: what queues still have to do of it runs beside the next one, as far
+/// as the plan's waits allow.
 class CpuExecutor : public BaseExecutor {
 public:
   using BaseExecutor::BaseExecutor;
-  ~CpuExecutor() override {
-    go.fail();
-    for (std::thread &thread : threads)
-      thread.join();
-  }
+  ~CpuExecutor() override { join(); }
 
   /// After prepare.
   void start() {
@@ -154,27 +166,32 @@ public:
   }
 
   Status runStep(const StepContext &step) override {
-    context = step;
-    ++iteration;
-    go.advance();
-    if (!active.empty())
-      runQueue(active.front(), iteration);
-    // Even after a failure: nobody may still be at work when this returns.
-    idle.waitFor(iteration * threads.size());
-    std::lock_guard<std::mutex> lock(mutex);
-    return failure ? Status(*failure) : Status();
+    bool isGoing = iteration < kInFlight || finished(iteration + 1 - kInFlight);
+    if (isGoing) {
+      ++iteration;
+      contexts[iteration % kInFlight] = step;
+      go.advance();
+      if (!active.empty())
+        runQueue(active.front(), iteration);
+      isGoing = metricsKnown();
+    }
+    if (!isGoing)
+      return failed();
+    return prepared.agreesInStep ? Status() : agreeNow();
   }
 
+  Status drain() override { return finished(iteration) ? Status() : failed(); }
+
 private:
+  static constexpr uint64_t kInFlight = 2; ///< the current iteration and the one before
+
   void serve(unsigned queue) {
-    for (uint64_t mine = 1; go.waitFor(mine); ++mine) {
+    for (uint64_t mine = 1; go.waitFor(mine); ++mine)
       runQueue(queue, mine);
-      idle.advance();
-    }
   }
 
   void runQueue(unsigned queue, uint64_t mine) {
-    StepContext now = context;
+    StepContext now = contexts[mine % kInFlight];
     setFaultContext(communicator.rank(), now.step);
     int64_t micros = prepared.plan.accumulation();
     int64_t update = static_cast<int64_t>(mine) - 1;
@@ -202,6 +219,21 @@ private:
     return true;
   }
 
+  /// Waits until the steps that write the metrics of the current iteration are done.
+  bool metricsKnown() {
+    for (const PreparedWait &writer : prepared.metricWriters)
+      if (!done[writer.queue].waitFor(prepared.target(writer, 1, static_cast<int64_t>(iteration) - 1)))
+        return false;
+    return active.empty() || !done[active.front()].hasFailed();
+  }
+  /// Waits until all queues are through iteration `last` (from 1).
+  bool finished(uint64_t last) {
+    for (unsigned queue : active)
+      if (!done[queue].waitFor(last * prepared.stepsPerIteration(queue)))
+        return false;
+    return true;
+  }
+
   void fail(const Error &error) {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -212,15 +244,26 @@ private:
     for (Timeline &timeline : done)
       timeline.fail();
   }
+  /// The failure; nobody is at work any more.
+  Status failed() {
+    join();
+    std::lock_guard<std::mutex> lock(mutex);
+    return failure ? Status(*failure) : Status();
+  }
+  void join() {
+    go.fail();
+    for (std::thread &thread : threads)
+      thread.join();
+    threads.clear();
+  }
 
   std::vector<unsigned> active; // queues with steps
   std::vector<std::thread> threads;
   std::array<Timeline, kNumQueues> done; // steps finished, per queue
   Timeline go;                           // iterations asked for
-  Timeline idle;                         // iterations ended, over all threads
   uint64_t iteration = 0;
-  StepContext context;
-  std::mutex mutex; // of `failure`
+  std::array<StepContext, kInFlight> contexts; // by iteration
+  std::mutex mutex;                            // of `failure`
   std::optional<Error> failure;
 };
 

@@ -4,6 +4,9 @@
 // operand to a pointer; running does neither allocate nor lock beyond timelines. Device `sync` runs all steps inline in
 // plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan. Both give the same bits.
 //
+// On `cpu` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's Adam,
+// weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -15,6 +18,7 @@
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -42,6 +46,10 @@ struct ExecutorOptions {
   size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
   NvmeOptions nvme;             ///< where the NVMe tier goes, when the plan has one
   LinkRates links{};            ///< to slow down transfers
+  /// Called once per step on every rank, on whatever thread runs collectives and at the same place among them, so that
+  /// ranks can agree on something; its effects are visible when runStep returns. While a step is not drained, no other
+  /// collectives may be called.
+  std::function<Status()> agree;
 };
 
 /// What one arena was planned to take and takes.
@@ -57,11 +65,14 @@ public:
   virtual ~RankExecutor() = default;
 
   /// One optimizer step: `accumulation` micro-steps and the update. `context.step` (from 1) and `context.learningRate`
-  /// are the caller's; `context.micro` is ignored. Returns when all queues are idle. After an error (of the step that
-  /// failed first on this rank; it names the node) the communicator is aborted and the executor can only be destroyed.
+  /// are the caller's; `context.micro` is ignored. Returns when the step's loss and norm are known; the rest of it may
+  /// still run, and an error there is the next call's. After an error (of the step that failed first on this rank; it
+  /// names the node) the communicator is aborted and the executor can only be destroyed.
   virtual Status runStep(const StepContext &context) = 0;
+  /// Waits until all steps are over. Errors as runStep.
+  virtual Status drain() = 0;
 
-  /// Bytes [offset, offset + bytes) of a slice, on whatever tier, to or from memory; between steps. `slice` <
+  /// Bytes [offset, offset + bytes) of a slice, on whatever tier, to or from memory; after drain(). `slice` <
   /// Plan.slices, the range lies inside it. Errors: io and corrupt, of the NVMe tier only.
   virtual Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) = 0;
   virtual Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) = 0;
@@ -73,11 +84,12 @@ public:
   /// Global gradient norm before clipping of the last step, where the plan computes it.
   virtual std::optional<double> gradNorm() const = 0;
 
+  // After drain().
   virtual std::vector<ArenaUse> arenas() const = 0;
   virtual Traffic traffic() const = 0;
   /// What the user should know about how this rank was prepared; a line each.
   virtual const std::vector<std::string> &notes() const = 0;
-  /// Events recorded since the last call, oldest first; call between steps.
+  /// Events recorded since the last call, oldest first; after drain().
   virtual std::vector<TraceEvent> takeTrace() = 0;
 };
 

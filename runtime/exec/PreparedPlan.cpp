@@ -3,6 +3,8 @@
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/plan/Walk.h"
 
+#include <optional>
+
 namespace zc {
 
 namespace {
@@ -47,7 +49,61 @@ Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &commu
   ZC_RETURN_IF_ERROR(memory.map(options));
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, options, communicator, registry, loader));
+  findMetricWriters();
+  if (options.agree)
+    prepareAgreement(options.agree);
   return {};
+}
+
+static bool writesMetric(const planpb::Plan &plan, const planpb::Step &step) {
+  for (const planpb::Operand &operand : step.operands())
+    if (operand.access() != planpb::READ && (operand.slice() == plan.metrics().loss_slice() ||
+                                             int64_t(operand.slice()) == plan.metrics().grad_norm_slice()))
+      return true;
+  return false;
+}
+
+void PreparedPlan::findMetricWriters() {
+  std::optional<PreparedWait> last[kNumQueues];
+  for (uint8_t section : {uint8_t(0), uint8_t(1)}) {
+    uint32_t ordinals[kNumQueues] = {};
+    for (const planpb::Step &step : (section == 0 ? plan.micro() : plan.update()).steps()) {
+      uint32_t ordinal = ordinals[step.queue()]++;
+      if (writesMetric(plan, step))
+        last[step.queue()] = PreparedWait{section, static_cast<uint8_t>(step.queue()), ordinal, 0};
+    }
+  }
+  for (const std::optional<PreparedWait> &wait : last)
+    if (wait)
+      metricWriters.push_back(*wait);
+}
+
+namespace {
+class AgreeingKernel : public Kernel {
+public:
+  AgreeingKernel(std::unique_ptr<Kernel> inner, std::function<Status()> agree)
+      : inner(std::move(inner)), agree(std::move(agree)) {}
+  Status run(void *const *operands, const StepContext &context) override {
+    ZC_RETURN_IF_ERROR(agree());
+    return inner->run(operands, context);
+  }
+
+private:
+  std::unique_ptr<Kernel> inner;
+  std::function<Status()> agree;
+};
+} // namespace
+
+void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
+  for (int i = plan.update().steps_size() - 1; i >= 0; --i) {
+    if (plan.update().steps(i).queue() != planpb::COMM || !writesMetric(plan, plan.update().steps(i)))
+      continue;
+    std::unique_ptr<Kernel> &kernel = kernels[steps[0].size() + static_cast<size_t>(i)];
+    kernel = std::make_unique<AgreeingKernel>(std::move(kernel), agree);
+    steps[1][static_cast<size_t>(i)].kernel = kernel.get();
+    agreesInStep = true;
+    return;
+  }
 }
 
 KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions &options,

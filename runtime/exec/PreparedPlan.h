@@ -45,10 +45,15 @@ public:
   TierMemory memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
+  std::vector<PreparedWait> metricWriters; ///< the last step of each queue that writes a metric, seen from the update
+  bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
 
 private:
   Result<std::unique_ptr<Kernel>> makeKernel(const KernelSpec &spec, Communicator &communicator,
                                              const KernelRegistry &registry, InputLoader &loader);
+  void findMetricWriters();
+  /// Puts the call of `agree` before the last collective of the update that writes a metric.
+  void prepareAgreement(const std::function<Status()> &agree);
   Status prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
                         const KernelRegistry &registry, InputLoader &loader);
   KernelSpec specOf(const planpb::Step &step, const ExecutorOptions &options, Communicator &communicator) const;

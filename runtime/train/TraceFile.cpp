@@ -2,22 +2,26 @@
 
 #include "runtime/base/File.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace zc::train {
 
+static constexpr size_t kMaxEvents = size_t(1) << 20;
+
 size_t TraceFile::capacity(const planpb::Plan &plan, const RunOptions &options) {
   if (options.traceFrom <= 0)
     return 0;
-  return size_t(plan.micro().steps_size()) * plan.accumulation() + size_t(plan.update().steps_size());
+  size_t step = size_t(plan.micro().steps_size()) * plan.accumulation() + size_t(plan.update().steps_size());
+  return std::min(step * size_t(options.traceTo - options.traceFrom + 1), kMaxEvents);
 }
 
-void TraceFile::collect(const RunOptions &options, RankExecutor &executor, int64_t step) {
-  if (options.traceFrom <= 0 || step > options.traceTo)
+void TraceFile::collect(const RunOptions &options, RankExecutor &executor) {
+  if (options.traceFrom <= 0)
     return;
   std::vector<TraceEvent> events = executor.takeTrace();
-  if (step < options.traceFrom)
-    return;
+  auto isOutside = [&](const TraceEvent &e) { return e.step < options.traceFrom || e.step > options.traceTo; };
+  events.erase(std::remove_if(events.begin(), events.end(), isOutside), events.end());
   std::lock_guard<std::mutex> guard(lock);
   collected.push_back({executor.rank(), std::move(events)});
 }

@@ -12,10 +12,15 @@ namespace zc::train {
 /// Collects the events of the steps that `--trace FROM:TO` names, of all ranks, for chrome://tracing and Perfetto.
 class TraceFile {
 public:
-  /// Events per queue that an executor must keep so that none of the steps is lost; 0 without a trace.
+  /// Events per queue that an executor must keep so that none of the steps is lost, at most a million (the newest); 0
+  /// without a trace.
   static size_t capacity(const planpb::Plan &plan, const RunOptions &options);
-  /// Called by every rank after each step.
-  void collect(const RunOptions &options, RankExecutor &executor, int64_t step);
+  /// The last step to be traced is over.
+  static bool isDue(const RunOptions &options, int64_t step) {
+    return options.traceFrom > 0 && step == options.traceTo;
+  }
+  /// Called by every rank then, or when its run ends before.
+  void collect(const RunOptions &options, RankExecutor &executor);
   /// Process: rank; thread: queue; name: ONNX node. Nothing when nothing was collected. Errors: io.
   Status write(const planpb::Plan &plan, const std::string &path) const;
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <unistd.h>
+#include <utility>
 
 namespace zc::train {
 
@@ -46,9 +47,14 @@ private:
   Status agreeWith(const Status &prepared, bool &ready);
   Status loop();
   Status step(int64_t step);
-  /// Whether any process was told to stop; the same on all ranks.
-  Status decide(bool &stop);
-  void warnOfStraggler();
+  /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
+  /// step's collectives.
+  Status agree();
+  void warnOfStraggler(double seconds);
+  /// The step is over on all queues and its bytes are counted.
+  Status drain();
+  /// What was counted and timed since is not of a step.
+  void forget();
   /// The run ends though nothing failed; all ranks call this alike.
   void endWith(Error why) {
     if (run.isFirst(communicator))
@@ -63,14 +69,17 @@ private:
   std::unique_ptr<RankExecutor> executor;
   StepRecord record;
   bool notFinite = false;
+  Traffic counted; ///< what the report has been told of, or shall not be
 
-  /// What ranks tell each other after each step.
+  /// What ranks tell each other in each step.
   struct Pulse {
-    double waited = 0; ///< seconds in collectives during the step
+    double waited = 0; ///< seconds in collectives since the last one
     uint64_t stop = 0;
   };
-  std::vector<Pulse> pulses; ///< by rank
-  double waited = 0;         ///< seconds in collectives during the last step
+  std::vector<Pulse> pulses;       ///< by rank
+  double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
+  int64_t current = 0;             ///< the step that is run
+  bool stop = false;               ///< agreed in it
   int late = -1, lateSteps = 0, warnedOf = -1;
 };
 
@@ -112,6 +121,7 @@ Status Rank::main() {
   options.traceCapacity = run.trace.capacity(run.plan, run.options);
   options.nvme = run.options.nvme;
   options.links = run.options.links;
+  options.agree = [this] { return agree(); };
   auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
   if (!prepared)
     return prepared.error();
@@ -121,6 +131,7 @@ Status Rank::main() {
       run.observer.note(note);
   ZC_RETURN_IF_ERROR(run.resumed ? restoreCheckpoint(*executor, *run.resumed) : loadWeights(*executor, *run.values));
   ZC_RETURN_IF_ERROR(communicator.barrier());
+  forget();
   if (leads())
     run.observer.starting(run.summary);
   ZC_RETURN_IF_ERROR(loop());
@@ -148,12 +159,11 @@ Status Rank::step(int64_t step) {
     return makeError(Code::other, 944,
                      "step " + std::to_string(step) + " was told to fail: " + std::strerror(fault->errnum),
                      "ZERO_FAULT");
-  Traffic before = executor->traffic();
   uint64_t allocated = run.control.allocations ? run.control.allocations() : 0;
-  double begin = now(), inside = communicator.seconds();
+  current = step;
+  double begin = now();
   ZC_RETURN_IF_ERROR(executor->runStep(context));
   record.seconds = now() - begin;
-  waited = communicator.seconds() - inside;
   record.step = step;
   record.loss = executor->loss();
   record.gradNorm = executor->gradNorm();
@@ -165,8 +175,6 @@ Status Rank::step(int64_t step) {
   RunReport &report = run.report;
   if (run.control.allocations && step > run.summary.firstStep + 1)
     report.steadyAllocations = report.steadyAllocations.value_or(0) + (run.control.allocations() - allocated);
-  // Saving and agreeing move bytes as well; the report is about the steps.
-  addDifference(report.traffic, before, executor->traffic());
   report.last = record;
   report.seconds += record.seconds;
   report.samples += record.samples;
@@ -176,25 +184,45 @@ Status Rank::step(int64_t step) {
   return Status::success();
 }
 
-Status Rank::decide(bool &stop) {
-  Pulse mine{waited, run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0};
-  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
-  for (const Pulse &pulse : pulses)
-    stop |= pulse.stop != 0;
-  if (leads() && communicator.worldSize() > 1)
-    warnOfStraggler();
+Status Rank::drain() {
+  double begin = now();
+  ZC_RETURN_IF_ERROR(executor->drain());
+  Traffic before = std::exchange(counted, executor->traffic());
+  if (leads()) {
+    addDifference(run.report.traffic, before, counted);
+    run.report.seconds += now() - begin;
+  }
   return Status::success();
 }
 
-/// A rank that all others wait for, for half of the step or more and three steps on end, is named once.
-void Rank::warnOfStraggler() {
+void Rank::forget() {
+  counted = executor->traffic();
+  inside = communicator.seconds();
+  agreedAt = now();
+}
+
+Status Rank::agree() {
+  double before = std::exchange(inside, communicator.seconds()), seconds = now() - agreedAt;
+  agreedAt += seconds;
+  Pulse mine{inside - before, run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0};
+  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
+  stop = false;
+  for (const Pulse &pulse : pulses)
+    stop |= pulse.stop != 0;
+  if (leads() && communicator.worldSize() > 1)
+    warnOfStraggler(seconds);
+  return Status::success();
+}
+
+/// A rank that all others wait for, for half of the `seconds` of a step or more and three steps on end, is named once.
+void Rank::warnOfStraggler(double seconds) {
   auto less = [](const Pulse &a, const Pulse &b) { return a.waited < b.waited; };
   auto first = std::min_element(pulses.begin(), pulses.end(), less);
-  double others = record.seconds;
+  double others = seconds;
   for (auto pulse = pulses.begin(); pulse != pulses.end(); ++pulse)
     if (pulse != first)
       others = std::min(others, pulse->waited);
-  int slowest = others - first->waited > std::max(0.5 * record.seconds, 0.02) ? int(first - pulses.begin()) : -1;
+  int slowest = others - first->waited > std::max(0.5 * seconds, 0.02) ? int(first - pulses.begin()) : -1;
   lateSteps = slowest == late ? lateSteps + 1 : 1;
   late = slowest;
   if (late < 0 || late == warnedOf || lateSteps < 3)
@@ -202,26 +230,29 @@ void Rank::warnOfStraggler() {
   warnedOf = late;
   char text[160];
   std::snprintf(text, sizeof text, "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", late,
-                static_cast<long long>(record.step), others - first->waited, record.seconds);
+                static_cast<long long>(current), others - first->waited, seconds);
   run.observer.warning(text);
 }
 
 Status Rank::loop() {
   for (int64_t step = run.summary.firstStep; step <= run.summary.steps; ++step) {
     ZC_RETURN_IF_ERROR(this->step(step));
-    run.trace.collect(run.options, *executor, step);
+    if (run.trace.isDue(run.options, step)) {
+      ZC_RETURN_IF_ERROR(drain());
+      run.trace.collect(run.options, *executor);
+    }
     if (notFinite) {
+      ZC_RETURN_IF_ERROR(drain());
+      run.trace.collect(run.options, *executor);
       endWith(makeError(Code::numeric, 941, "the loss is not finite at step " + std::to_string(step), "",
                         "lower --lr, or clip gradients with zero-compile --clip-grad-norm"));
       return Status::success();
     }
-    bool stop = false;
-    ZC_RETURN_IF_ERROR(decide(stop));
-    stop &= step < run.summary.steps;
+    bool stops = stop && step < run.summary.steps;
     bool due = run.options.saveEvery > 0 && step % run.options.saveEvery == 0;
-    if (due || stop)
+    if (due || stops)
       ZC_RETURN_IF_ERROR(save("step-" + std::to_string(step), step));
-    if (stop) {
+    if (stops) {
       endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(step) + ", its state is saved",
                         run.summary.out, "continue with --resume auto"));
       return Status::success();
@@ -231,16 +262,20 @@ Status Rank::loop() {
 }
 
 Status Rank::save(const std::string &name, int64_t step) {
+  ZC_RETURN_IF_ERROR(drain());
   Manifest manifest = run.manifest;
   manifest.step = step;
   ZC_RETURN_IF_ERROR(
       saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep));
   if (leads())
     run.observer.note("saved \"" + run.summary.out + "/" + name + "\"");
+  forget();
   return Status::success();
 }
 
 Status Rank::finish() {
+  ZC_RETURN_IF_ERROR(drain());
+  run.trace.collect(run.options, *executor); // of a run that ended before the last step to be traced
   if (leads()) {
     run.report.arenas = executor->arenas();
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;

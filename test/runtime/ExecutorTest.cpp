@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
+#include <map>
 
 using namespace zc;
 
@@ -51,6 +52,7 @@ Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outco
                     if (communicator.rank() == 0)
                       outcome.losses.push_back((*executor)->loss());
                   }
+                  ZC_RETURN_IF_ERROR((*executor)->drain());
                   if (communicator.rank() == 0)
                     outcome.state = persistentBytes(**executor);
                   if (after)
@@ -135,12 +137,14 @@ TEST(Executor, ASteadyStepAllocatesNothing) {
       if (!executor)
         return executor.error();
       ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(1)));
+      ZC_RETURN_IF_ERROR((*executor)->drain());
       ZC_RETURN_IF_ERROR(communicator.barrier());
       if (communicator.rank() == 0)
         before = test::allocations();
       ZC_RETURN_IF_ERROR(communicator.barrier());
       for (int64_t step = 2; step < 20; ++step)
         ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+      ZC_RETURN_IF_ERROR((*executor)->drain());
       ZC_RETURN_IF_ERROR(communicator.barrier());
       if (communicator.rank() == 0)
         after = test::allocations();
@@ -181,6 +185,88 @@ TEST(Executor, WhatAKernelThrowsIsAnError) {
   }
 }
 
+/// A step that sleeps for 30 ms at the end of the update, on HOST_COMPUTE, and changes the state; and, next step, one
+/// on the same queue that reads it.
+planpb::Plan planWithTail(const char *kernel) {
+  test::PlanBuilder b(2, 2);
+  b.plan = test::tinyPlanWithoutWaits(2, 2);
+  uint32_t kept = b.slice("kept", 256, true, -1, planpb::HOST), bytes = b.type(planpb::U8, {256});
+  b.step(1, planpb::HOST_COMPUTE, kernel, 0, {b.operand(kept, bytes, planpb::READ_WRITE)});
+  EXPECT_TRUE(addWaits(b.plan).ok());
+  return b.plan;
+}
+
+TEST(Executor, AStepEndsWithItsMetricsAndItsTailRunsBesideTheNext) {
+  planpb::Plan plan = planWithTail("test_slow");
+  KernelRegistry registry = test::testKernels();
+  expectOk(runJob(2, 2, [&](Communicator &communicator) -> Status {
+    test::TestLoader loader(communicator.rank());
+    ExecutorOptions options;
+    options.traceCapacity = 1000;
+    auto executor = prepareRank(plan, options, communicator, registry, loader);
+    if (!executor)
+      return executor.error();
+    for (int64_t step = 1; step <= 5; ++step)
+      ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+    ZC_RETURN_IF_ERROR((*executor)->drain());
+    // Steps of 2 began while the slow one of 1 was at work; never more than two steps are under way.
+    std::map<int64_t, TraceEvent> slow;
+    int beside = 0;
+    std::vector<TraceEvent> events = (*executor)->takeTrace();
+    for (const TraceEvent &event : events)
+      if (event.queue == planpb::HOST_COMPUTE)
+        slow[event.step] = event;
+    EXPECT_EQ(slow.size(), 5u);
+    for (const TraceEvent &event : events) {
+      beside += event.step == 2 && event.begin < slow[1].end;
+      EXPECT_TRUE(event.step <= 2 || event.begin >= slow[event.step - 2].end);
+    }
+    EXPECT_GT(beside, 5);
+    return {};
+  }));
+}
+
+TEST(Executor, ATailGivesTheSameBitsAndItsFailureIsFound) {
+  Outcome sync, cpu;
+  planpb::Plan plan = planWithTail("mix");
+  expectOk(runPlan(plan, DeviceKind::sync, 50, sync));
+  expectOk(runPlan(plan, DeviceKind::cpu, 50, cpu));
+  EXPECT_TRUE(sync == cpu);
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+    Outcome outcome;
+    planpb::Plan failing = planWithTail("test_fail"); // in its second step, at the second micro-step
+    Status status = runPlan(failing, device, 5, outcome);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
+    EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
+  }
+}
+
+TEST(Executor, RanksAgreeOncePerStepAmongTheCollectives) {
+  planpb::Plan plan = test::tinyPlan(3, 2);
+  KernelRegistry registry = test::testKernels();
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu})
+    expectOk(runJob(3, 3, [&](Communicator &communicator) -> Status {
+      test::TestLoader loader(communicator.rank());
+      ExecutorOptions options;
+      options.device = device;
+      int64_t said = 0, heard = 0;
+      options.agree = [&]() -> Status {
+        heard = said;
+        return communicator.broadcast({&heard, sizeof heard, 1});
+      };
+      auto executor = prepareRank(plan, options, communicator, registry, loader);
+      if (!executor)
+        return executor.error();
+      for (int64_t step = 1; step <= 20; ++step) {
+        said = communicator.rank() == 1 ? step : 0;
+        ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+        EXPECT_EQ(heard, step);
+      }
+      return (*executor)->drain();
+    }));
+}
+
 TEST(Executor, PrepareRefusesWhatItCannotRun) {
   Outcome none;
   test::PlanBuilder b(1, 1);
@@ -216,6 +302,7 @@ TEST(Executor, ReportsMemoryTrafficAndTrace) {
       return executor.error();
     for (int64_t step = 1; step <= 2; ++step)
       ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+    ZC_RETURN_IF_ERROR((*executor)->drain());
     ArenaUse use = (*executor)->arenas().at(0);
     EXPECT_EQ(use.planned, plan.arenas(0).bytes());
     EXPECT_GE(use.mapped, use.planned);

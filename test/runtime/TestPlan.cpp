@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 namespace zc::test {
 
@@ -312,6 +314,12 @@ Status failing(const KernelSpec &spec, void *const *, const StepContext &context
   return {};
 }
 
+Status slow(const KernelSpec &, void *const *operands, const StepContext &) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  ++*static_cast<uint8_t *>(operands[0]);
+  return {};
+}
+
 } // namespace
 
 KernelRegistry testKernels() {
@@ -321,6 +329,7 @@ KernelRegistry testKernels() {
   add(registry, "accumulate_loss", accumulate);
   add(registry, "mix", mix);
   add(registry, "test_fail", failing);
+  add(registry, "test_slow", slow);
   return registry;
 }
 

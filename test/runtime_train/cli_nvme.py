@@ -131,7 +131,7 @@ class Nvme(unittest.TestCase):
         self.assertEqual(len(mine), 2)
         for fd in mine:
             self.assertEqual(os.stat(fd).st_mode & 0o777, 0o600)
-            os.truncate(fd, 4096)
+        os.truncate(mine[0], 4096)
         _, err = process.communicate(timeout=60)
         self.fails(6, "the file ends inside a block", (process.returncode, "", err))
 
