@@ -49,7 +49,7 @@ private:
   Status step(int64_t step);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
   /// step's collectives.
-  Status agree();
+  Status pulse();
   void warnOfStraggler(double seconds);
   /// The step is over on all queues and its bytes are counted.
   Status drain();
@@ -121,7 +121,7 @@ Status Rank::main() {
   options.traceCapacity = run.trace.capacity(run.plan, run.options);
   options.nvme = run.options.nvme;
   options.links = run.options.links;
-  options.agree = [this] { return agree(); };
+  options.agree = [this] { return pulse(); };
   auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
   if (!prepared)
     return prepared.error();
@@ -201,7 +201,7 @@ void Rank::forget() {
   agreedAt = now();
 }
 
-Status Rank::agree() {
+Status Rank::pulse() {
   double before = std::exchange(inside, communicator.seconds()), seconds = now() - agreedAt;
   agreedAt += seconds;
   Pulse mine{inside - before, run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0};
@@ -263,6 +263,7 @@ Status Rank::loop() {
 
 Status Rank::save(const std::string &name, int64_t step) {
   ZC_RETURN_IF_ERROR(drain());
+  ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
   Manifest manifest = run.manifest;
   manifest.step = step;
   ZC_RETURN_IF_ERROR(
