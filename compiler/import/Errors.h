@@ -29,6 +29,7 @@ enum Number : int {
   badLoss = 234,
   unmatchedGlob = 235,
   badTie = 236,
+  badLossOp = 237,
   readFailed = 240,
 };
 

@@ -59,6 +59,13 @@ Status Importer::findLiveNodes() {
   pending = outputs;
   if (!options.loss.empty() && !options.forwardOnly)
     pending = {options.loss};
+  if (appended.loss) {
+    pending.push_back(appended.out);
+    pending.push_back(appended.target);
+    if (!options.forwardOnly)
+      pending = {appended.out, appended.target};
+  }
+  roots.insert(pending.begin(), pending.end());
   live.assign(graph.node_size(), false);
   while (!pending.empty()) {
     auto found = producer.find(pending.back());
@@ -236,6 +243,13 @@ Result<int> Importer::chooseLoss() {
 Status Importer::finishProgram() {
   const onnxpb::Graph &graph = file.graph();
   llvm::SmallVector<Value> results;
+  Value loss;
+  if (appended.loss) {
+    auto made = appendLoss();
+    if (!made.ok())
+      return made.error();
+    loss = *made;
+  }
   if (options.forwardOnly) {
     llvm::SmallVector<StringRef> names;
     for (const onnxpb::ValueInfo &output : graph.output()) {
@@ -247,12 +261,19 @@ Status Importer::finishProgram() {
       results.push_back(bound->value);
       names.push_back(output.name());
     }
+    if (loss && !llvm::is_contained(names, "loss")) {
+      names.push_back("loss");
+      results.push_back(loss);
+    }
     program->setAttr("zc.output_names", builder.getStrArrayAttr(names));
   } else {
-    auto loss = chooseLoss();
-    if (!loss.ok())
-      return loss.error();
-    results.push_back(lookup(graph.output(*loss).name(), builder.getUnknownLoc())->value);
+    if (!loss) {
+      auto chosen = chooseLoss();
+      if (!chosen.ok())
+        return chosen.error();
+      loss = lookup(graph.output(*chosen).name(), builder.getUnknownLoc())->value;
+    }
+    results.push_back(loss);
     onnxpb::Node none;
     Node node(*this, none, 0, results[0].getLoc());
     results[0] = node.cast(node.reshape(results[0], {}), builder.getF32Type());
@@ -281,6 +302,7 @@ Status Importer::verifyModule() {
 }
 
 Result<OwningOpRef<ModuleOp>> Importer::run() {
+  ZC_RETURN_IF_ERROR(parseLossOp());
   ZC_RETURN_IF_ERROR(findLiveNodes());
   ZC_RETURN_IF_ERROR(checkOperators());
   ZC_RETURN_IF_ERROR(bindInputs());
@@ -289,9 +311,8 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
     if (live[i])
       for (const std::string &input : graph.node(i).input())
         usedNames.insert(input);
-  for (const onnxpb::ValueInfo &output : graph.output())
-    if (options.loss.empty() || options.forwardOnly || options.loss == output.name())
-      usedNames.insert(output.name());
+  for (const auto &root : roots)
+    usedNames.insert(root.getKey());
   for (int i = 0; i < graph.node_size(); ++i)
     if (live[i])
       ZC_RETURN_IF_ERROR(importNode(graph.node(i), i));

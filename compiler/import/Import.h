@@ -34,6 +34,7 @@ enum class DropoutPolicy {
 struct ImportOptions {
   std::map<std::string, int64_t> dims; ///< symbolic dimension -> size
   std::string loss;                    ///< graph output to differentiate; empty: found
+  std::string lossOp;                  ///< "cross_entropy:LOGITS:LABELS": appended, and the loss
   std::vector<std::string> trainable;  ///< globs over initializer names; `frozen` wins over `trainable`
   std::vector<std::string> frozen;
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed

@@ -16,6 +16,8 @@
 
 namespace zc::importer {
 
+struct NamedLoss;
+
 /// Builds the module node by node. `run` once.
 class Importer {
 public:
@@ -55,6 +57,11 @@ private:
     std::string to;
     bool transposed = false;
   };
+  /// The loss of --loss-op.
+  struct Appended {
+    const NamedLoss *loss = nullptr;
+    std::string out, target;
+  };
   Status findLiveNodes();
   Status checkOperators();
   Status bindInputs();
@@ -63,6 +70,10 @@ private:
   Result<int> chooseLoss();
   Status verifyModule();
   int64_t opsetOf(const std::string &domain) const;
+  bool isValueName(const std::string &name) const;
+  Status parseLossOp();
+  Result<mlir::Value> targetOf(mlir::Value out);
+  Result<mlir::Value> appendLoss();
   Status resolveTies();
   llvm::SmallVector<llvm::StringRef> tiesTo(llvm::StringRef name) const;
   Result<mlir::Value> readTied(const Tied &tie, mlir::Location loc);
@@ -81,8 +92,10 @@ private:
   llvm::StringMap<Tied> tied;             ///< second names of --tie
   llvm::StringMap<int64_t> untied;        ///< names of --untie -> uses so far
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
+  Appended appended;
   std::vector<bool> live;      ///< per node
-  llvm::StringSet<> usedNames; ///< inputs of live nodes, graph outputs
+  llvm::StringSet<> roots;     ///< what is returned, or what the loss is made from
+  llvm::StringSet<> usedNames; ///< inputs of live nodes, roots
   int64_t foldingWork = 0;
   int64_t dropouts = 0;
   std::string diagnostic; ///< the last one MLIR reported

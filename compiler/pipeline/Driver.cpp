@@ -81,6 +81,7 @@ private:
     importer::ImportOptions import;
     import.dims = options.dims;
     import.loss = options.loss;
+    import.lossOp = options.lossOp;
     import.trainable = options.trainable;
     import.frozen = options.frozen;
     import.ties = options.ties;
@@ -171,7 +172,14 @@ private:
   /// The plan's summary of the rule; the decay of parameters that decay.
   Status recordOptimizer() {
     double decay = 0;
-    module->walk([&](graph::UpdateOp update) { decay = std::max(decay, update.getWeightDecay().convertToDouble()); });
+    bool updates = false;
+    module->walk([&](graph::UpdateOp update) {
+      decay = std::max(decay, update.getWeightDecay().convertToDouble());
+      updates = true;
+    });
+    if (!updates)
+      return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", options.model,
+                       "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
     OpBuilder builder(&context);
     NamedAttrList attrs;
     attrs.set("rule", builder.getStringAttr(options.rule));

@@ -24,7 +24,7 @@ struct CompileOptions {
 
   // import
   std::map<std::string, int64_t> dims;
-  std::string loss;
+  std::string loss, lossOp;
   std::vector<std::string> trainable, frozen; ///< globs
   std::vector<std::pair<std::string, std::string>> ties;
   std::vector<std::string> untied;

@@ -146,6 +146,13 @@ ZC_INFER(CrossEntropyGradOp) {
 
 bool CrossEntropyGradOp::mayOverwrite(unsigned index) { return index == 1; }
 
+ZC_INFER(LabelIndexOp) {
+  Infer infer(location, types);
+  if (static_cast<int64_t>(adaptor.getClasses()) < 1)
+    return infer.error("[label_index_c1] there are " + Twine(static_cast<int64_t>(adaptor.getClasses())) + " classes");
+  return infer.result(adaptor.getLabels().getType());
+}
+
 //===-- dropout ------------------------------------------------------------===//
 
 static LogicalResult checkRatio(const Infer &infer, const APFloat &ratio) {

@@ -160,6 +160,21 @@ def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [DeclareOpIn
   let results = (outs Graph_FloatTensor:$d_logits);
 }
 
+def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_ElementwiseKernel]> {
+  let summary = "labels as indices: checked, ignored ones replaced by 0";
+  let description = [{
+    A label is in [0, classes) or equal to `ignore_index`; others are a run-time error (a gather would take negative ones
+    for positions from the end). `classes` is at least 1 (`label_index_c1`). Made by import for losses that cross_entropy
+    does not cover.
+
+    ```mlir
+    %i = graph.label_index %t {classes = 8 : i64, ignore_index = -100 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+    ```
+  }];
+  let arguments = (ins Graph_IndexTensor:$labels, I64Attr:$classes, I64Attr:$ignore_index);
+  let results = (outs Graph_IndexTensor:$result);
+}
+
 def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_Kernel]> {
   let summary = "zeroes elements with probability `ratio`, scales the rest by 1 / (1 - ratio)";
   let description = [{

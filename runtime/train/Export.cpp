@@ -69,6 +69,16 @@ static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, 
       return makeError(Code::unsupported, 922,
                        "parameter \"" + parameter.name + "\" has no bytes in the model's files that could be replaced",
                        "", "export with --safetensors");
+    // Tied names are initializers of their own in the file, untied uses share one: neither can be patched in place.
+    bool shared = !parameter.tied.empty();
+    for (const Manifest::Parameter &other : manifest.parameters)
+      shared |= &other != &parameter && other.file == parameter.file && other.offset == parameter.offset &&
+                parameter.bytes > 0 && !parameter.file.empty();
+    if (parameter.trainable && shared)
+      return makeError(Code::unsupported, 924,
+                       "parameter \"" + parameter.name + "\" was tied or untied when compiling: the model's own " +
+                           "initializers cannot hold it",
+                       "", "export with --safetensors");
     if (!parameter.file.empty() && parameter.file != model &&
         std::find(names.begin(), names.end(), parameter.file) == names.end())
       names.push_back(parameter.file);

@@ -30,6 +30,7 @@ TEST(Errors, specsThatKernelsDoNotTake) {
                          {"softmax", {x}, {y}, {{"axis", int64_t{2}}}},
                          {"layer_norm", {x, x}, {y, y, y}, {{"axis", int64_t{1}}}},
                          {"cross_entropy", {x, x}, {y, y}},
+                         {"label_index", {i}, {i}, {{"classes", int64_t{0}}}},
                          {"attention", {x, x, x}, {y, y}},
                          {"reduce_sum", {x}, {y}, {{"axes", Ints{7}}}},
                          {"adamw", {x, x}, {y}},
@@ -50,6 +51,8 @@ TEST(Errors, labelsAndIndicesOutOfRange) {
     Value labels = i64({2}, {0, bad});
     std::string name = std::to_string(static_cast<int64_t>(bad));
     expectError({"cross_entropy", {x, labels}, {Value(scalar), Value(rows)}}, Code::badInput, "label " + name + " ");
+    expectError({"label_index", {labels}, {Value(labels.type)}, {{"classes", int64_t{3}}}}, Code::badInput,
+                "label " + name + " ");
     expectError({"cross_entropy_grad", {f32({}, {1}), x, labels, f32({2}, {0, 0})}, {Value(x.type)}}, Code::badInput,
                 "[0, 3)");
   }

@@ -329,6 +329,14 @@ TEST(CrossEntropy, meanSumAndIgnoredRows) {
   });
 }
 
+TEST(LabelIndex, ignoredLabelsBecomeZero) {
+  expectOutputs({"label_index",
+                 {i64({4}, {2, -100, 0, 1})},
+                 {Value(TensorType{DType::i64, {4}})},
+                 {{"classes", int64_t{3}}, {"ignore_index", int64_t{-100}}}},
+                {{2, 0, 0, 1}});
+}
+
 TEST(Dropout, replaysAndScales) {
   TensorType x{DType::f32, {10001}}, mask{DType::boolean, {10001}};
   Call call{"dropout",

@@ -46,7 +46,6 @@ constexpr Missing kMissing[] = {
     {"--tile-linear", "", "tiling of linears"},
     {"--machine", "", "machine files"},
     {"--config", "", "DeepSpeed configurations"},
-    {"--loss-op", "", "appended losses"},
     {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
@@ -89,6 +88,9 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
   CompileOptions &c = flags.compile;
   app.add_option("--dim", raw.dims, "NAME=N: bind a symbolic dimension")->take_all()->group("Model");
   app.add_option("--loss", c.loss, "the output to differentiate (default: the only floating scalar)")->group("Model");
+  app.add_option("--loss-op", c.lossOp,
+                 "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended")
+      ->group("Model");
   app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
   app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
   app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");

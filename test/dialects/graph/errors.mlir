@@ -656,3 +656,13 @@ graph.program @micro phase = micro inputs = [] {
   %0 = graph.constant sparse<[[0]], [1.0]> : tensor<2xf32>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = ["t"] {
+^bb0(%t: tensor<4xi64>):
+  // expected-error @below {{[label_index_c1] there are 0 classes}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.label_index %t {classes = 0 : i64, ignore_index = -100 : i64} : (tensor<4xi64>) -> tensor<4xi64>
+  graph.return
+}
