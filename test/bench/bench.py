@@ -199,6 +199,20 @@ def mpi():
         report_race(f"mpi stage {stage}", race, "mpi", 1.15)
 
 
+def collectives():
+    """Inproc and MPI beside what the same ranks copy in memory at the same time (C7: at most 1.5 times as long)."""
+    program = os.path.join(BIN, "bench_collectives")
+    for how, command in (("inproc", [program, "2"]), ("mpi", [*MPIRUN, "2", program])):
+        out, foreign = execute(command, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        copies = {r["bytes"]: r["gb_per_second"] for r in rows if r["collective"] == "copy"}
+        for r in rows:
+            if r["collective"] != "copy":
+                limit, value = copies[r["bytes"]], r["gb_per_second"]
+                emit(f"{r['collective']} {how} {r['bytes'] >> 20} MB", value, "GB/s", limit, round(limit / value, 3),
+                     ranks=r["ranks"], foreign_cores=foreign)
+
+
 def c4():
     """Model-state bytes against PAPERS' formulas: fp32 4+4+8, bf16 2+2+12 bytes a parameter, cut by stage."""
     path = graph("g124m", "--seed", "0", "--inputs", os.path.join(folder, "g124m.safetensors"), "--rows", "16")
@@ -262,7 +276,7 @@ def c13():
     emit("C13 allocations", value, "per step", 0, None, note="of the whole program, metrics and progress included")
 
 
-BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "C4": c4, "C12": c12, "C13": c13}
+BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12, "C13": c13}
 
 
 def table():

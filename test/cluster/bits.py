@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """MPI over 1, 2 and 3 hosts with 1 and 2 ranks each gives the bits of the same world as threads of one process: losses, norms and
-weights, on gpt2 and llama, at every stage. A checkpoint of processes continues as threads and the other way round."""
+weights, on gpt2 and llama, at every stage, with plain, hierarchical and quantized collectives. A checkpoint of processes continues as threads and the other way round."""
 import json, os, pathlib, sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -8,9 +8,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 from cluster import ClusterSuite
 from e2e import Case, same
 
-QUICK = {("gpt2", 0, 2, 2), ("gpt2", 3, 2, 2), ("gpt2", 2, 3, 1), ("llama", 1, 1, 2), ("llama", 3, 3, 2), ("gpt2", 3, 1, 1)}
-# Flags that make other collectives than plain ones, where the compiler has them.
-KINDS = {"": []}
+QUICK = {("gpt2", 0, 2, 2, ""), ("gpt2", 3, 2, 2, ""), ("gpt2", 2, 3, 1, ""), ("llama", 1, 1, 2, ""), ("llama", 3, 3, 2, ""),
+         ("gpt2", 3, 1, 1, ""), ("gpt2", 2, 3, 2, " hierarchical"), ("llama", 3, 2, 2, " zero++")}
+# Other collectives than the plain ones: inside nodes and between them, whole or quantized. By stage from which they are legal.
+KINDS = {
+    "": (0, []),
+    " hierarchical": (1, ["--hierarchical-collectives"]),
+    " zero++": (3, ["--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"]),
+}
 
 suite = ClusterSuite(__doc__, hosts=3)
 
@@ -24,7 +29,7 @@ def numbers(out):
 
 def compiled(name, model, stage, hosts, ranks, kind=""):
     export = suite.exports(model)[0]
-    flags = ["--optimizer", "adamw", "--lr", "1e-3", "--clip-grad-norm", "0.1", "--bucket-size", "64KiB", *KINDS[kind]]
+    flags = ["--optimizer", "adamw", "--lr", "1e-3", "--clip-grad-norm", "0.1", "--bucket-size", "64KiB", *KINDS[kind][1]]
     return suite.compile(suite.models / model / f"{export}.onnx", suite.dir / f"{name}.plan", "--world-size", hosts * ranks,
                          "--ranks-per-node", ranks, "--zero-stage", stage, *flags)
 
@@ -74,9 +79,9 @@ for model in ("gpt2", "llama"):
     for hosts in (1, 2, 3):
         for ranks in (1, 2):
             for stage in range(4):
-                for kind in KINDS:
+                for kind, (first, _) in KINDS.items():
                     arguments = (model, stage, hosts, ranks)
-                    if suite.args.quick and arguments not in QUICK:
+                    if stage < first or (kind and hosts == 1) or (suite.args.quick and arguments + (kind,) not in QUICK):
                         continue
                     cases.append((f"{model} stage {stage} on {hosts} hosts x {ranks} {kind}",
                                   lambda a=arguments, k=kind: bits(*a, k)))
