@@ -237,8 +237,18 @@ TEST(Train, OneRunPerFolder) {
   EXPECT_EQ(fixture.run().error().code, Code::usage);
 }
 
+TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run());
+  auto manifest = readManifest(fixture.folder.path + "/out/final");
+  ASSERT_OK(manifest);
+  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx").error().code, Code::unsupported);
+  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors"));
+}
+
 TEST(Export, PatchesTheModelsBytes) {
   Fixture fixture;
+  fixture.plan.mutable_parameters(0)->clear_tied();
   ASSERT_OK(fixture.run());
   auto manifest = readManifest(fixture.folder.path + "/out/final");
   ASSERT_OK(manifest);
@@ -260,6 +270,7 @@ TEST(Export, PatchesTheModelsBytes) {
 
 TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
   Fixture fixture;
+  fixture.plan.mutable_parameters(0)->clear_tied();
   std::vector<uint16_t> halves;
   for (float value : initialWeights())
     halves.push_back(toF16(value));
