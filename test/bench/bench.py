@@ -8,6 +8,7 @@ import argparse
 import glob
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -276,7 +277,53 @@ def c13():
     emit("C13 allocations", value, "per step", 0, None, note="of the whole program, metrics and progress included")
 
 
-BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12, "C13": c13}
+def fio(kind, path):
+    """GB/s of fio at the NVMe tier's block (1 MiB), depth (16) and bytes (512 MiB, which bench-io moves as well)."""
+    out, _ = execute(["fio", "--name=peer", "--filename=" + path, "--rw=" + kind, "--size=512m", "--bs=1m", "--iodepth=16",
+                      "--ioengine=io_uring", "--direct=1", "--fixedbufs=1", "--registerfiles=1", "--overwrite=1",
+                      "--output-format=json"])
+    return json.loads(out)["jobs"][0][kind]["bw_bytes"] / 1e9
+
+
+def nvme():
+    """C9: the NVMe tier, checksums included, beside fio on the same disk, alternating."""
+    ours, theirs = {"read": [], "write": []}, {"read": [], "write": []}
+    peer_file, foreign = os.path.join(folder, "fio"), 0.0
+    for _ in range(max(3, rounds)):
+        out, others = tool("zero-run", "bench-io", folder)
+        foreign = max(foreign, others)
+        for kind in ours:
+            ours[kind].append(json.loads(out)[f"nvme_{kind}_bandwidth"] / 1e9)
+            if shutil.which("fio"):
+                theirs[kind].append(fio(kind, peer_file))
+    for kind, values in ours.items():
+        value = round(statistics.median(values), 3)
+        peers = {"fio": round(statistics.median(theirs[kind]), 3)} if theirs[kind] else {}
+        ratio = round(value / peers["fio"], 3) if peers else None
+        emit("C9 nvme " + kind, value, "GB/s", 0.9, ratio, peers=peers, foreign_cores=foreign)
+
+
+def adam():
+    """C6: the update's kernel beside an update in place of as much memory, one and two threads; DeepSpeed's kernel where
+    there is one. 28 bytes a parameter in fp32; with bf16 gradients and parameters beside fp32 state 28 as well."""
+    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+        out, foreign = execute([os.path.join(BIN, "bench_adam"), str(threads)])
+        rates = {row["bench"]: row["value"] for row in map(json.loads, out.splitlines())}
+        stream = rates.pop("update_in_place")
+        peers = {"update in place": stream}
+        if have_peers("dsadam.py"):
+            try:
+                rows = [json.loads(line) for line in execute([TORCH, os.path.join(PEERS, "dsadam.py"), str(threads)],
+                                                             {"PYTHONPATH": PEERS})[0].splitlines() if line.startswith("{")]
+                peers.update({row["peer"]: row["GB_s_28B"] for row in rows})
+            except RuntimeError as e:
+                print(f"bench: no DeepSpeed: {e}", file=sys.stderr)
+        for name, value in rates.items():
+            emit("C6 " + name, value, "GB/s", 0.9, round(value / stream, 3), threads=threads, peers=peers, foreign_cores=foreign)
+
+
+BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
+           "C13": c13, "adam": adam, "nvme": nvme}
 
 
 def table():

@@ -85,5 +85,28 @@ TEST(Optimizer, shardsDoNotMatter) {
     }
 }
 
+/// A large copy goes another way to memory than a small one; the same bits as the plain kernel's conversion.
+TEST(Optimizer, aLargeCopyIsTheParameter) {
+  const int64_t n = (1 << 18) + 64 * 3 + 5;
+  for (DType type : {DType::f32, DType::bf16})
+    for (int threads : {1, 3})
+      for (size_t offset : {0, 3}) { // aligned and not
+        TensorType state{DType::f32, {n}};
+        Call call{
+            "adamw",     {uniform(state, 1, -1, 1), f32({}, {1})}, {uniform(state, 2, -1, 1)}, kAttributes, threads,
+            {1, 0, 0.01}};
+        for (int moment = 0; moment < 2; ++moment)
+          call.outputs.push_back(uniform(state, 3, 0, 1));
+        call.outputs.push_back(Value({type, {n}}, offset));
+        auto outputs = run(call, false);
+        ASSERT_TRUE(outputs.ok());
+        const Value &parameter = (*outputs)[0], &copy = (*outputs)[3];
+        for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+          auto exact = static_cast<float>(parameter.get(i));
+          ASSERT_EQ(copy.get(i), type == DType::bf16 ? fromBf16(toBf16(exact)) : exact) << i;
+        }
+      }
+}
+
 } // namespace
 } // namespace zc::test

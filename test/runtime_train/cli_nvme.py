@@ -156,6 +156,20 @@ class Nvme(unittest.TestCase):
         process.wait()
         self.assertEqual(list(folder.iterdir()), [])
 
+    def test_bench_io_writes_a_machine_file(self):
+        machine = self.base / "machine.json"
+        done = subprocess.run([ZERO_RUN, "bench-io", str(self.base), "-o", str(machine)], text=True, capture_output=True,
+                              timeout=120)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        figures = json.loads(machine.read_text())
+        self.assertEqual(set(figures), {"flops_per_second", "memory_bandwidth", "comm_bandwidth", "h2d_bandwidth",
+                                        "d2h_bandwidth", "nvme_read_bandwidth", "nvme_write_bandwidth", "step_overhead"})
+        for name, value in figures.items():
+            low, high = (1e-8, 1e-3) if name == "step_overhead" else (1e6, 1e15)
+            self.assertTrue(low < value < high, (name, value))
+        done = subprocess.run([ZERO_RUN, "bench-io", str(self.base / "absent")], text=True, capture_output=True)
+        self.fails(6, "absent", (done.returncode, done.stdout, done.stderr))
+
     def test_links_are_slowed_down(self):
         # 4 steps x 2 micro-steps x 256 bytes.
         code, out, err = self.train(env={"ZERO_LINK": "h2d=4KB/s"})

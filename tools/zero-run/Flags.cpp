@@ -17,7 +17,7 @@ usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [
        zero-run inspect PLAN [--text]
        zero-run export CHECKPOINT (--onnx OUT | --safetensors OUT)
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
-       zero-run doctor | bench-io DIR | slurm-template
+       zero-run doctor | bench-io DIR [-o MACHINE] | slurm-template
 
   -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
   --data, --tokens   what to train on                      --save-every K, --resume auto|DIR
@@ -32,7 +32,7 @@ struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr, *slurm = nullptr;
-  std::string logFormat = "text", trace, benchDir;
+  std::string logFormat = "text", trace;
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
@@ -130,8 +130,10 @@ void Parser::addCommands() {
   exporting->add_option("--model", flags.model, "where the original model is now");
   doctor = app.add_subcommand("doctor", "what this machine has");
   slurm = app.add_subcommand("slurm-template", "a batch script for Slurm");
-  bench = app.add_subcommand("bench-io", "measures a folder's disk");
-  bench->add_option("folder", benchDir, "folder");
+  bench = app.add_subcommand("bench-io", "measures this machine, for zero-compile --machine");
+  bench->add_option("folder", flags.benchFolder, "where the NVMe tier would go")->required();
+  bench->add_option("-o", flags.machine, "file to write (default: stdout)");
+  bench->add_option("--threads", flags.run.threads, "threads of a rank's kernels (1)")->check(positive(4096));
   for (CLI::App *command : {inspect, exporting, doctor, bench, slurm}) {
     command->set_help_flag();
     command->add_flag("-h,--help", help, "the short help");

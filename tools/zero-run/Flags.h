@@ -26,6 +26,8 @@ struct Flags {
   bool wholeText = false;
   // export
   std::string checkpoint, onnx, safetensors, model;
+  // bench-io
+  std::string benchFolder, machine;
   // text: help or version, to be printed as it is
   std::string text;
 };

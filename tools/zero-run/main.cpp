@@ -28,7 +28,7 @@ static Status dispatch(const Flags &flags) {
   case Flags::Command::doctor:
     return doctorCommand();
   case Flags::Command::benchIo:
-    return makeError(Code::unsupported, 960, "bench-io is not in this build");
+    return benchIoCommand(flags);
   }
   return Status::success();
 }

@@ -1,8 +1,11 @@
-// One pass over gradient, parameter and moments: 28 bytes per fp32 parameter with AdamW, as fast as memory. torch's
-// formulas, as in reference/Optimizer.cpp. Each element's result depends on that element alone.
+// One pass over gradient, parameter and moments: 28 bytes per fp32 parameter with AdamW, as fast as memory. A large
+// copy of the parameters is streamed past the caches, which would read it first only to overwrite it. torch's formulas,
+// as in reference/Optimizer.cpp. Each element's result depends on that element alone.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Optimizer.cpp"
 #include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
 
 #include "kernels/cpu/fast/Simd-inl.h"
 
@@ -12,6 +15,7 @@ namespace zc::cpu {
 /// A step's numbers, the same for all elements.
 struct OptimizerStep {
   float factor, shrink, decay, beta2, oneMinusBeta1, oneMinusBeta2, invCorrection2, eps, stepSize, lr, momentum;
+  bool streams; ///< the copy of the parameters; it is aligned
 };
 } // namespace zc::cpu
 #endif
@@ -19,6 +23,20 @@ struct OptimizerStep {
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
+
+template <typename O> HWY_INLINE void storeCopy(const OptimizerStep &s, V param, O *out, size_t count) {
+  if (!s.streams || count < lanes())
+    return storePart(param, out, count);
+  if constexpr (std::is_same_v<O, float>) {
+    hn::Stream(param, kF, out);
+  } else {
+    const hn::Rebind<uint16_t, F> half;
+    HWY_ALIGN O rounded[HWY_MAX_BYTES / sizeof(float)];
+    storeVector(param, rounded);
+    const auto words = hn::Load(half, reinterpret_cast<const uint16_t *>(rounded));
+    hn::Stream(words, half, reinterpret_cast<uint16_t *>(out));
+  }
+}
 
 /// adamw: `decoupled`; adam: decay joins the gradient.
 template <bool decoupled, typename G, typename O>
@@ -43,7 +61,7 @@ void adamRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad
     storePart(first, m + i, count);
     storePart(second, v + i, count);
     if (out)
-      storePart(param, out + i, count);
+      storeCopy(s, param, out + i, count);
   });
 }
 
@@ -61,7 +79,7 @@ void sgdRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad,
     param = hn::NegMulAdd(lr, g, param);
     storePart(param, p + i, count);
     if (out)
-      storePart(param, out + i, count);
+      storeCopy(s, param, out + i, count);
   });
 }
 
@@ -83,6 +101,8 @@ void updateRange(int rule, bool bf16Grad, bool bf16Out, const OptimizerStep &s, 
   auto range = bf16Grad ? (bf16Out ? ruleRange<Bf16, Bf16> : ruleRange<Bf16, float>)
                         : (bf16Out ? ruleRange<float, Bf16> : ruleRange<float, float>);
   range(rule, s, begin, end, grad, p, m, v, out);
+  if (s.streams)
+    hwy::FlushStream();
 }
 
 } // namespace HWY_NAMESPACE
@@ -116,6 +136,9 @@ OptimizerStep stepOf(const OptimizerShape &s, const StepContext &context, float 
   return result;
 }
 
+/// A copy of as many elements would push everything else out of the caches.
+constexpr int64_t kStreamedElements = 1 << 18;
+
 template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
   Result<OptimizerShape> read = readOptimizer(spec, rule);
   ZC_RETURN_IF_ERROR(read.status());
@@ -127,6 +150,7 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
     float *m = s.moments > 0 ? as<float>(operands[3]) : nullptr, *v = s.moments > 1 ? as<float>(operands[4]) : nullptr;
     void *out = s.out ? operands[3 + s.moments] : nullptr;
     bool bf16Grad = s.grad == DType::bf16, bf16Out = s.out && *s.out == DType::bf16;
+    step.streams = out && s.n >= kStreamedElements && reinterpret_cast<uintptr_t>(out) % 64 == 0;
     parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
       HWY_DYNAMIC_DISPATCH(updateRange)
       (static_cast<int>(s.rule), bf16Grad, bf16Out, step, begin, end, operands[0], as<float>(operands[2]), m, v, out);

@@ -1,0 +1,175 @@
+#include "runtime/exec/Measure.h"
+
+#include "kernels/Kernel.h"
+#include "runtime/comm/Inproc.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Nvme.h"
+#include "runtime/device/Timeline.h"
+#include "runtime/exec/Job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace zc {
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Median seconds of `rounds` runs; one more, untimed, comes first. Stops at the first error.
+Result<double> secondsOf(int rounds, const std::function<Status()> &run) {
+  std::vector<double> seconds;
+  for (int round = -1; round < rounds; ++round) {
+    double begin = now();
+    ZC_RETURN_IF_ERROR(run());
+    if (round >= 0)
+      seconds.push_back(now() - begin);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+/// A registry kernel on memory of its own.
+Status timeKernel(const MeasureOptions &options, KernelSpec spec, double work, double &rate) {
+  KernelRegistry registry;
+  registerCpuKernels(registry);
+  spec.threads = options.threads;
+  auto kernel = registry.prepare(spec);
+  if (!kernel)
+    return kernel.error();
+  std::vector<Arena> arenas;
+  std::vector<void *> operands;
+  for (const TensorType &type : spec.operands) {
+    auto arena = Arena::map(static_cast<uint64_t>(type.numBytes()));
+    if (!arena)
+      return arena.error();
+    std::memset(arena->data(), 0, arena->bytes());
+    operands.push_back(arena->data());
+    arenas.push_back(std::move(*arena));
+  }
+  auto seconds = secondsOf(options.rounds, [&] { return (*kernel)->run(operands.data(), {1, 1, 0}); });
+  if (!seconds)
+    return seconds.error();
+  rate = work / *seconds;
+  return {};
+}
+
+Status measureKernels(const MeasureOptions &options, MachineFigures &figures) {
+  constexpr int64_t kSide = 1536, kElements = 1 << 25;
+  TensorType square{DType::f32, {kSide, kSide}}, flat{DType::f32, {kElements}};
+  KernelSpec product;
+  product.name = "matmul";
+  product.operands = {square, square, square};
+  product.numInputs = 2;
+  ZC_RETURN_IF_ERROR(timeKernel(options, product, 2.0 * kSide * kSide * kSide, figures.flopsPerSecond));
+  KernelSpec update;
+  update.name = "accumulate_gradient";
+  update.operands = {flat, flat};
+  update.numInputs = 1;
+  return timeKernel(options, update, 12.0 * kElements, figures.memoryBandwidth);
+}
+
+Status measureCopies(const MeasureOptions &options, MachineFigures &figures) {
+  constexpr uint64_t kBytes = uint64_t(256) << 20;
+  auto host = Arena::map(kBytes), device = Arena::map(kBytes);
+  for (auto *arena : {&host, &device})
+    if (!*arena)
+      return arena->error();
+  std::memset(host->data(), 1, kBytes);
+  for (bool isUp : {true, false}) {
+    auto seconds = secondsOf(options.rounds, [&]() -> Status {
+      std::memcpy(isUp ? device->data() : host->data(), isUp ? host->data() : device->data(), kBytes);
+      return {};
+    });
+    (isUp ? figures.h2dBandwidth : figures.d2hBandwidth) = double(kBytes) / *seconds;
+  }
+  return {};
+}
+
+Status measureNvme(const MeasureOptions &options, std::vector<std::string> &notes, MachineFigures &figures) {
+  auto memory = Arena::map(options.nvmeBytes);
+  if (!memory)
+    return memory.error();
+  // What a disk may not leave out because it is all alike.
+  for (uint64_t i = 0; i < options.nvmeBytes / 8; ++i)
+    reinterpret_cast<uint64_t *>(memory->data())[i] = i * 0x9E3779B97F4A7C15u;
+  auto file = NvmeArena::create({options.folder, true}, options.nvmeBytes, notes);
+  if (!file)
+    return file.error();
+  auto channel = NvmeChannel::open(**file, {{memory->data(), memory->bytes()}}, notes);
+  auto write = secondsOf(options.rounds, [&] { return channel->write(0, memory->data(), options.nvmeBytes); });
+  if (!write)
+    return write.error();
+  auto read = secondsOf(options.rounds, [&] { return channel->read(0, memory->data(), options.nvmeBytes); });
+  if (!read)
+    return read.error();
+  figures.nvmeWriteBandwidth = double(options.nvmeBytes) / *write;
+  figures.nvmeReadBandwidth = double(options.nvmeBytes) / *read;
+  return {};
+}
+
+Status measureCommunication(const MeasureOptions &options, MachineFigures &figures) {
+  constexpr uint64_t kPart = uint64_t(16) << 20;
+  constexpr int kRanks = 2;
+  std::unique_ptr<RankGroup> ranks = makeInprocGroup({kRanks, kRanks});
+  return runJob(*ranks, [&](Communicator &communicator) -> Status {
+    std::vector<char> mine(kPart, 1), all(kPart * kRanks);
+    AllGatherOptions gather;
+    gather.input = mine.data();
+    gather.output = all.data();
+    gather.bytes = kPart;
+    auto seconds = secondsOf(options.rounds, [&] { return communicator.allGather(gather); });
+    if (!seconds)
+      return seconds.error();
+    if (communicator.rank() == 0)
+      figures.commBandwidth = double(kPart * (kRanks - 1)) / *seconds;
+    return {};
+  });
+}
+
+/// Two queues that wait for each other in turn.
+void measureOverhead(MachineFigures &figures) {
+  constexpr uint64_t kTurns = 20000;
+  Timeline ping, pong;
+  std::thread other([&] {
+    for (uint64_t i = 1; i <= kTurns && ping.waitFor(i); ++i)
+      pong.advance();
+  });
+  double begin = now();
+  for (uint64_t i = 1; i <= kTurns; ++i) {
+    ping.advance();
+    pong.waitFor(i);
+  }
+  figures.stepOverhead = (now() - begin) / (2 * kTurns);
+  other.join();
+}
+
+} // namespace
+
+Result<MachineFigures> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes) {
+  MachineFigures figures;
+  ZC_RETURN_IF_ERROR(measureNvme(options, notes, figures));
+  ZC_RETURN_IF_ERROR(measureKernels(options, figures));
+  ZC_RETURN_IF_ERROR(measureCopies(options, figures));
+  ZC_RETURN_IF_ERROR(measureCommunication(options, figures));
+  measureOverhead(figures);
+  return figures;
+}
+
+std::string toJson(const MachineFigures &figures) {
+  nlohmann::ordered_json json = {{"flops_per_second", figures.flopsPerSecond},
+                                 {"memory_bandwidth", figures.memoryBandwidth},
+                                 {"comm_bandwidth", figures.commBandwidth},
+                                 {"h2d_bandwidth", figures.h2dBandwidth},
+                                 {"d2h_bandwidth", figures.d2hBandwidth},
+                                 {"nvme_read_bandwidth", figures.nvmeReadBandwidth},
+                                 {"nvme_write_bandwidth", figures.nvmeWriteBandwidth},
+                                 {"step_overhead", figures.stepOverhead}};
+  return json.dump();
+}
+
+} // namespace zc

@@ -1,0 +1,39 @@
+#include "runtime/base/File.h"
+#include "runtime/exec/Measure.h"
+#include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Progress.h"
+
+#include <cstdio>
+
+namespace zc::run {
+
+Status benchIoCommand(const Flags &flags) {
+  MeasureOptions options;
+  options.folder = flags.benchFolder;
+  options.threads = flags.run.threads > 0 ? flags.run.threads : 1;
+  std::vector<std::string> notes;
+  auto figures = measureMachine(options, notes);
+  if (!figures)
+    return figures.error();
+  for (const std::string &note : notes)
+    print(2, note + "\n");
+  const std::pair<const char *, double> rows[] = {
+      {"nvme read", figures->nvmeReadBandwidth}, {"nvme write", figures->nvmeWriteBandwidth},
+      {"host to device", figures->h2dBandwidth}, {"device to host", figures->d2hBandwidth},
+      {"memory", figures->memoryBandwidth},      {"between ranks", figures->commBandwidth}};
+  char line[80];
+  for (const auto &[name, rate] : rows) {
+    std::snprintf(line, sizeof line, "%-16s%8.2f GB/s\n", name, rate / 1e9);
+    print(2, line);
+  }
+  std::snprintf(line, sizeof line, "%-16s%8.1f GF/s\n%-16s%8.2f us\n", "matrix product", figures->flopsPerSecond / 1e9,
+                "step to step", figures->stepOverhead * 1e6);
+  print(2, line);
+  std::string json = toJson(*figures) + "\n";
+  if (!flags.machine.empty())
+    return writeFileAtomically(flags.machine, json);
+  print(1, json);
+  return Status::success();
+}
+
+} // namespace zc::run
