@@ -38,10 +38,10 @@ class IoEngine {
 public:
   virtual ~IoEngine() = default;
   virtual const char *name() const = 0;
-  /// Takes a request; at most `depth` may be unfinished.
+  /// Takes and starts a request; at most `depth` may be unfinished.
   virtual void push(const IoRequest &request) = 0;
-  /// Starts what was pushed, waits until something has finished and stores what has, at most `depth`. The number
-  /// stored, or -errno when the engine itself has failed.
+  /// Waits until something has finished and stores what has, at most `depth`. The number stored, or -errno when the
+  /// engine itself has failed.
   virtual int reap(IoCompletion *completions) = 0;
 };
 

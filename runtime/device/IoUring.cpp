@@ -83,6 +83,8 @@ void UringEngine::push(const IoRequest &request) {
   if (hasFile)
     ::io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   ::io_uring_sqe_set_data64(sqe, request.tag);
+  // The disk begins while the next piece is hashed. Should the kernel have no room now, reap hands over what is left.
+  ::io_uring_submit(&ring);
 }
 
 int UringEngine::reap(IoCompletion *completions) {

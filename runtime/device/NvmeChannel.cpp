@@ -139,16 +139,18 @@ Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64
   uint64_t next = 0;
   size_t busy = 0;
   Status failure;
+  auto fill = [&](Slot &slot) {
+    if (next >= bytes || !failure.ok())
+      return;
+    auto piece = static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, bytes - next));
+    start(slot, isWrite, offset + next, static_cast<char *>(memory) + next, piece);
+    next += piece;
+    ++busy;
+  };
+  for (Slot &slot : slots)
+    fill(slot);
   // After a failure what is under way must still come back: the kernel may be writing to our memory.
-  while (busy > 0 || (next < bytes && failure.ok())) {
-    for (size_t i = 0; i < slots.size() && next < bytes && failure.ok(); ++i) {
-      if (slots[i].isBusy)
-        continue;
-      auto piece = static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, bytes - next));
-      start(slots[i], isWrite, offset + next, static_cast<char *>(memory) + next, piece);
-      next += piece;
-      ++busy;
-    }
+  while (busy > 0) {
     int count = engine->reap(completions.data());
     if (count < 0)
       return makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + std::strerror(-count));
@@ -164,6 +166,7 @@ Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64
       if (finished || !status.ok()) {
         slot.isBusy = false;
         --busy;
+        fill(slot); // at once, so that the disk has work while others are hashed
       }
     }
   }
