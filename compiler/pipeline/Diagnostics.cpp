@@ -48,6 +48,8 @@ std::string DiagnosticCollector::where(Location location) const {
 
 Error DiagnosticCollector::error(Code code, int number) const {
   Error error = makeError(code, number, message.empty() ? "compilation failed without a message" : message, place);
-  error.note = note;
+  // A note may be a whole module: enough to see which operation it begins with.
+  constexpr size_t kLongest = 1000;
+  error.note = note.size() > kLongest ? note.substr(0, kLongest) + "..." : note;
   return error;
 }

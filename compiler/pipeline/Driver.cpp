@@ -138,6 +138,10 @@ private:
       if (options.stage < 3 && (options.quantizeWeights != "none" || options.hierarchical))
         module->emitWarning(
             "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+      shard.offloadOptimizer = options.offloadOptimizer;
+      shard.offloadParam = options.offloadParam;
+      shard.offloadActivation = options.offloadActivation;
+      shard.offloadRatio = options.offloadRatio;
       buildShardPipeline(manager, shard);
     }
     if (phase == Phase::schedule) {

@@ -46,6 +46,8 @@ struct CompileOptions {
   std::string quantizeGradients = "none"; ///< none | int4 | int8
   int64_t quantizeBlock = 256;            ///< elements per scale, even
   bool errorFeedback = false, hierarchical = false, hierarchicalCollectives = false;
+  std::string offloadOptimizer = "none", offloadParam = "none", offloadActivation = "none"; ///< none | host | nvme
+  double offloadRatio = 1; ///< share of the update done on the host
 
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto

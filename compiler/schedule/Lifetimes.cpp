@@ -30,8 +30,11 @@ Operation *Lifetimes::operationAt(int64_t position) const {
 void Lifetimes::computeLastUses() {
   for (auto [position, op] : llvm::enumerate(operations))
     for (Value operand : op->getOperands()) {
-      int64_t &last = lastUse[zero::viewedValue(operand)];
+      Value bytes = zero::viewedValue(operand);
+      int64_t &last = lastUse[bytes];
       last = std::max(last, static_cast<int64_t>(position));
+      if (!zero::isView(op))
+        firstUse.try_emplace(bytes, position);
     }
 }
 
@@ -86,15 +89,6 @@ static bool usesGradientStorage(zero::GradBufferOp op, zero::BucketOp bucket) {
          (!accumulation || accumulation.getInt() == 1);
 }
 
-/// A buffer that takes an evicted tensor is an activation; all others are working memory.
-static plan::Class bufferClass(Operation *op) {
-  bool isActivation = llvm::any_of(op->getUsers(), [](Operation *user) {
-    auto evict = dyn_cast<zero::EvictOp>(user);
-    return evict && isa<RankedTensorType>(evict.getSource().getType());
-  });
-  return isActivation ? plan::Class::activations : plan::Class::buffers;
-}
-
 /// Views, and values whose place follows from what they are.
 bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   Operation *op = result.getOwner();
@@ -144,8 +138,13 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     share(result, places.at(accumulator));
     return true;
   }
+  if (auto alloc = dyn_cast<zero::AllocOp>(op)) {
+    plan::Class klass = alloc.getActivation() ? plan::Class::activations : plan::Class::buffers;
+    addRoot(result, firstUse.lookup(result), lastUse.lookup(result), klass);
+    return true;
+  }
   if (isa<zero::BufferType>(result.getType())) {
-    addRoot(result, position, lastUse.lookup(result), bufferClass(op));
+    addRoot(result, position, lastUse.lookup(result), plan::Class::buffers);
     return true;
   }
   return false;

@@ -47,6 +47,7 @@ private:
 
   std::vector<mlir::Operation *> operations;
   llvm::StringMap<zero::BucketOp> buckets;
+  llvm::DenseMap<mlir::Value, int64_t> firstUse; ///< by an operation that is no view
   llvm::DenseMap<mlir::Value, int64_t> lastUse;  ///< of a value and all views of it
   llvm::DenseMap<mlir::Value, zero::PutOp> puts; ///< computed value -> the put that may say where it is computed
   llvm::DenseMap<mlir::Operation *, int64_t> positions;

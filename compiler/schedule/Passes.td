@@ -13,14 +13,16 @@ def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
 }
 
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
-  let summary = "gather ahead of use";
+  let summary = "gather and fetch ahead of use";
   let description = [{
-    In: output of assign-queues. Out: each `zero.gather` has moved up, until the compute it passes takes as long as the
-    gather or `bytes` are gathered ahead. -1 (auto): the two largest buckets. 0: gather just before use. Gathers keep their order.
+    In: output of assign-queues. Out: each `zero.gather`, with the fetches that feed it, and each fetch of what stays whole have
+    moved up, until the compute they pass takes as long as their slowest link or `bytes` wait on the device. -1 (auto): the
+    two largest loads. 0: load just before use. Loads keep their order. How far reading a file runs ahead follows from the
+    slots of the staging.
     Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
   }];
-  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes gathered ahead; -1: auto">];
-  let statistics = [Statistic<"numMoved", "moved", "gathers moved">];
+  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes loaded ahead; -1: auto">];
+  let statistics = [Statistic<"numMoved", "moved", "loads moved">];
 }
 
 def Order : Pass<"order", "::mlir::ModuleOp"> {

@@ -85,7 +85,8 @@ private:
 
   void placePersistent() {
     ModuleOp module = getOperation();
-    auto mesh = *module.getOps<zero::MeshOp>().begin(); // assign-queues has seen it
+    auto meshes = module.getOps<zero::MeshOp>();
+    auto mesh = meshes.empty() ? zero::MeshOp() : *meshes.begin();
     llvm::StringMap<std::array<bool, kNumStorages>> used;
     module.walk([&](zero::StorageOp op) { used[op.getBucket()][static_cast<size_t>(op.getWhat())] = true; });
     for (auto bucket : module.getOps<zero::BucketOp>())
@@ -113,9 +114,10 @@ private:
       if (!used[i])
         continue;
       int64_t elements = zero::storedElements(bucket, what, mesh);
+      bool isBuffer = zero::isResidual(what) || what == Storage::norm;
       plan::Class klass = what == Storage::parameters  ? plan::Class::parameters
                           : what == Storage::gradients ? plan::Class::gradients
-                          : zero::isResidual(what)     ? plan::Class::buffers
+                          : isBuffer                   ? plan::Class::buffers
                                                        : plan::Class::optimizer;
       bucket->setAttr(placement::storageAttribute(what),
                       persistentSlice(tiers[static_cast<size_t>(bucket.getTier(what))], bucket.getLoc(),

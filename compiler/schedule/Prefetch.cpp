@@ -1,4 +1,4 @@
-//===- Prefetch.cpp - gather ahead of use ------------------------------------------------===//
+//===- Prefetch.cpp - load ahead of use ------------------------------------------------===//
 
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
@@ -18,18 +18,23 @@ double secondsOf(Operation *op) {
   return attr ? attr.getValueAsDouble() : 0;
 }
 
-/// A gather and what only serves it: quantization and an earlier hop before it, dequantization, a part that is kept and
-/// reordering after it. They move together.
-struct Gathering {
+/// What brings one buffer to the device just before its first use: fetches from other tiers, a gather and what only
+/// serves it: quantization and an earlier hop before it, dequantization, a part that is kept and reordering after it.
+/// They move together.
+struct Load {
   SmallVector<Operation *> operations; ///< in program order
   Value buffer;                        ///< what views look into
   int64_t bytes = 0;                   ///< of it
   double seconds = 0;
 
-  explicit Gathering(zero::GatherOp gather) : buffer(gather.getResult()) {
+  explicit Load(zero::GatherOp gather) : buffer(gather.getResult()) {
     for (Operation *op = gather.getShard().getDefiningOp(); servesAlone(op); op = op->getOperand(0).getDefiningOp())
       operations.insert(operations.begin(), op);
     operations.push_back(gather);
+    if (auto alloc = operations.front()->getOperand(0).getDefiningOp<zero::AllocOp>()) {
+      SmallVector<Operation *> fetches = fetchesInto(alloc);
+      operations.insert(operations.begin(), fetches.begin(), fetches.end());
+    }
     for (Operation *user : gather->getUsers()) {
       if (auto reorder = dyn_cast<zero::ReorderOp>(user)) {
         buffer = reorder.getTarget();
@@ -41,10 +46,11 @@ struct Gathering {
       }
       operations.push_back(user);
     }
-    bytes = zero::bytesOf(buffer.getType());
-    for (Operation *op : operations)
-      seconds += secondsOf(op);
+    measure();
   }
+
+  /// A buffer that is used as it was fetched; no operations if nothing is fetched into it.
+  explicit Load(zero::AllocOp alloc) : operations(fetchesInto(alloc)), buffer(alloc) { measure(); }
 
   Operation *front() const { return operations.front(); }
   bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
@@ -58,6 +64,27 @@ struct Gathering {
   }
 
 private:
+  /// The buffer and the operations behind it that fill it, on the way from any tier.
+  static SmallVector<Operation *> fetchesInto(zero::AllocOp alloc) {
+    SmallVector<Operation *> operations{alloc};
+    bool fetched = false;
+    for (Operation *op = alloc->getNextNode(); isa<zero::AllocOp, zero::PartOp, zero::FetchOp>(op);
+         op = op->getNextNode()) {
+      if (isa<zero::AllocOp>(op) && zero::tierOf(op->getResult(0).getType()) == zero::Tier::device)
+        break; // the next load
+      fetched |= isa<zero::FetchOp>(op);
+      operations.push_back(op);
+    }
+    return fetched ? operations : SmallVector<Operation *>();
+  }
+
+  void measure() {
+    bytes = zero::bytesOf(buffer.getType());
+    llvm::DenseMap<Attribute, double> links; // each works beside the others
+    for (Operation *op : operations)
+      seconds = std::max(seconds, links[op->getAttr("plan.queue")] += secondsOf(op));
+  }
+
   bool touches(MemoryObject object) const {
     return llvm::any_of(operations, [&](Operation *op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) { return objectOf(operand) == object; });
@@ -71,43 +98,57 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>()) {
-      std::vector<Gathering> gatherings;
-      for (auto gather : program.getBlock().getOps<zero::GatherOp>()) {
-        Gathering gathering(gather);
-        if (!gatherings.empty() && gathering.contains(gatherings.back().operations.back()))
-          gatherings.pop_back(); // that was its first hop
-        gatherings.push_back(std::move(gathering));
-      }
-      int64_t window = bytes < 0 ? twoLargest(gatherings) : bytes;
+      if (program.getPhase() != graph::Phase::micro)
+        continue;
+      std::vector<Load> loads = loadsOf(program.getBlock());
+      int64_t window = bytes < 0 ? twoLargest(loads) : bytes;
       if (window == 0)
         continue;
       buffers.clear();
-      for (const Gathering &gathering : gatherings)
-        buffers[gathering.buffer] = gathering.bytes;
-      for (auto [index, gathering] : llvm::enumerate(gatherings))
-        moveUp(gathering, index == 0 ? nullptr : gatherings[index - 1].operations.back(), window);
+      for (const Load &load : loads)
+        buffers[load.buffer] = load.bytes;
+      for (auto [index, load] : llvm::enumerate(loads))
+        moveUp(load, index == 0 ? nullptr : loads[index - 1].operations.back(), window);
     }
   }
 
-  static int64_t twoLargest(ArrayRef<Gathering> gatherings) {
+  static std::vector<Load> loadsOf(Block &block) {
+    std::vector<Load> loads;
+    auto add = [&](Load load) {
+      if (load.operations.empty())
+        return;
+      if (!loads.empty() && load.contains(loads.back().operations.back()))
+        loads.pop_back(); // that was its first hop, or what is gathered
+      loads.push_back(std::move(load));
+    };
+    for (Operation &op : block) {
+      if (auto gather = dyn_cast<zero::GatherOp>(op))
+        add(Load(gather));
+      else if (auto alloc = dyn_cast<zero::AllocOp>(op); alloc && zero::tierOf(alloc.getType()) == zero::Tier::device)
+        add(Load(alloc));
+    }
+    return loads;
+  }
+
+  static int64_t twoLargest(ArrayRef<Load> loads) {
     int64_t first = 0, second = 0;
-    for (const Gathering &gathering : gatherings) {
-      second = std::max(second, std::min(first, gathering.bytes));
-      first = std::max(first, gathering.bytes);
+    for (const Load &load : loads) {
+      second = std::max(second, std::min(first, load.bytes));
+      first = std::max(first, load.bytes);
     }
     return first + second;
   }
 
-  /// Up past compute that hides it, not past the gather before it, nor where more than `window` bytes of gathered
-  /// buffers would wait for their first use.
-  void moveUp(const Gathering &gathering, Operation *previous, int64_t window) {
+  /// Up past compute that hides it, not past the load before it, nor where more than `window` bytes would
+  /// wait on the device for their first use.
+  void moveUp(const Load &load, Operation *previous, int64_t window) {
     double hidden = 0;
-    int64_t ahead = gathering.bytes;
+    int64_t ahead = load.bytes;
     llvm::SmallDenseSet<Value, 4> counted;
     Operation *place = nullptr;
-    for (Operation *op = gathering.front()->getPrevNode();
-         op && op != previous && !gathering.follows(op) && hidden < gathering.seconds; op = op->getPrevNode()) {
-      // Above this op, the buffers of gathers whose first view is here are waiting too.
+    for (Operation *op = load.front()->getPrevNode();
+         op && op != previous && !load.follows(op) && hidden < load.seconds; op = op->getPrevNode()) {
+      // Above this op, loads whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
         if (auto other = buffers.find(view.getBuffer()); other != buffers.end() && counted.insert(other->first).second)
           ahead += other->second;
@@ -118,12 +159,12 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
     }
     if (!place)
       return;
-    for (Operation *op : gathering.operations)
+    for (Operation *op : load.operations)
       op->moveBefore(place);
     ++numMoved;
   }
 
-  llvm::DenseMap<Value, int64_t> buffers; ///< what gatherings end in -> bytes
+  llvm::DenseMap<Value, int64_t> buffers; ///< what loads end in -> bytes
 };
 
 } // namespace

@@ -167,7 +167,8 @@ void StepBuilder::lower(zero::ReduceScatterOp op) {
 
 void StepBuilder::lower(zero::AccumulateOp op) {
   step(op, "accumulate_gradient", 1,
-       {placeOf(op.getSource(), Access::read), placeOf(op.getTarget(), Access::read_write)});
+       {placeOf(op.getSource(), Access::read), placeOf(op.getTarget(), Access::read_write)},
+       builder.getNamedAttr("restart", builder.getI64IntegerAttr(1)));
 }
 
 void StepBuilder::lower(zero::AllGatherOp op) {

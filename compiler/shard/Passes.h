@@ -6,6 +6,7 @@
 #include "mlir/Pass/PassOptions.h"
 
 #include <memory>
+#include <string>
 
 namespace mlir {
 class OpPassManager;
@@ -29,6 +30,13 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<bool> hierarchicalCollectives{*this, "hierarchical-collectives",
                                        llvm::cl::desc("collectives along one axis of the mesh after the other")};
   Option<int64_t> accumulation{*this, "accumulation", llvm::cl::desc("micro-steps per step"), llvm::cl::init(1)};
+  Option<std::string> offloadOptimizer{*this, "offload-optimizer", llvm::cl::desc("none, host or nvme"),
+                                       llvm::cl::init("none")};
+  Option<std::string> offloadParam{*this, "offload-param", llvm::cl::desc("none, host or nvme"),
+                                   llvm::cl::init("none")};
+  Option<std::string> offloadActivation{*this, "offload-activation", llvm::cl::desc("none, host or nvme"),
+                                        llvm::cl::init("none")};
+  Option<double> offloadRatio{*this, "offload-ratio", llvm::cl::desc("share updated on the host"), llvm::cl::init(1.0)};
 };
 
 void buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &options);

@@ -99,6 +99,25 @@ def ZeroHierarchical : Pass<"zero-hierarchical", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
+def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
+  let summary = "keep optimizer state, parameters or activations on the host or in a file";
+  let description = [{
+    In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move
+    what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on the
+    host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, each rank its shard over its
+    own link. Activations that backward needs are evicted after their last use in forward. What passes through the host on its way
+    to or from a file goes through rings of constant size.
+    Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"none\"", "none, host or nvme">,
+    Option<"param", "param", "std::string", "\"none\"", "none, host or nvme">,
+    Option<"activation", "activation", "std::string", "\"none\"", "none, host or nvme">,
+    Option<"ratio", "ratio", "double", "1.0", "share of the elements whose update the host does">,
+    Option<"chunkBytes", "chunk", "int64_t", "4194304", "bytes of fp32 moved at once">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
 def VerifyZero : Pass<"verify-zero", "::mlir::ModuleOp"> {
   let summary = "border check: no operation of the graph level is left that the zero level replaces";
   let description = "In: output of zero-insert-gather-release. Out: the same; an operation of the graph level is an error.";

@@ -25,6 +25,10 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
     manager.addPass(createZeroHierarchicalCollectives());
   if (options.hierarchical)
     manager.addPass(createZeroHierarchical());
+  // Last: where bytes are is decided when it is known who reads and writes them.
+  if (options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none")
+    manager.addPass(createZeroOffload(ZeroOffloadOptions{options.offloadOptimizer, options.offloadParam,
+                                                         options.offloadActivation, options.offloadRatio}));
   manager.addPass(createVerifyZero());
 }
 

@@ -112,13 +112,25 @@ Tier BucketOp::getTier(Storage what) {
     return getParametersTier();
   if (isResidual(what))
     return Tier::device; // where gradients are quantized
+  if (what == Storage::norm)
+    return Tier::host; // where gradients land
   return what == Storage::gradients ? getGradientsTier() : getOptimizerTier();
 }
 
 Type BucketOp::getStoredType(Storage what) {
   if (what == Storage::parameters || what == Storage::gradients || isResidual(what))
     return getType();
+  if (what == Storage::norm)
+    return IntegerType::get(getContext(), 64);
   return Float32Type::get(getContext());
+}
+
+/// `local` ranks of a node, `parts` into which what is cut is cut.
+static int64_t storedElements(BucketOp bucket, Storage what, int64_t local, int64_t parts) {
+  auto padded = static_cast<int64_t>(bucket.getPadded());
+  if (what == Storage::norm)
+    return kNormLimbs;
+  return padded / (what == Storage::residual2 ? local : parts);
 }
 
 int64_t zc::zero::worldSizeOf(ModuleOp module) {
@@ -129,23 +141,22 @@ int64_t zc::zero::worldSizeOf(ModuleOp module) {
 StorageOp zc::zero::createStorage(OpBuilder &builder, Location location, BucketOp bucket, Storage what,
                                   int64_t worldSize, bool own) {
   bool sharded = bucket.isSharded(what);
-  auto padded = static_cast<int64_t>(bucket.getPadded());
-  auto type = BufferType::get(builder.getContext(), sharded || own ? padded / worldSize : padded,
-                              bucket.getStoredType(what), bucket.getTier(what));
+  int64_t elements = ::storedElements(bucket, what, 1, sharded || own ? worldSize : 1);
+  auto type = BufferType::get(builder.getContext(), elements, bucket.getStoredType(what), bucket.getTier(what));
   return builder.create<StorageOp>(location, type, bucket.getSymName(), what, own && !sharded && worldSize > 1);
 }
 
 int64_t zc::zero::storedElements(BucketOp bucket, Storage what, MeshOp mesh) {
-  auto padded = static_cast<int64_t>(bucket.getPadded());
-  if (what == Storage::residual2)
-    return padded / static_cast<int64_t>(mesh.getLocal());
-  return bucket.isSharded(what) ? padded / mesh.getWorldSize() : padded;
+  int64_t local = mesh ? static_cast<int64_t>(mesh.getLocal()) : 1, world = mesh ? mesh.getWorldSize() : 1;
+  return ::storedElements(bucket, what, local, bucket.isSharded(what) ? world : 1);
 }
 
 Tier zc::zero::tierOf(Type type) {
   auto buffer = dyn_cast<BufferType>(type);
   return buffer ? buffer.getTier() : Tier::device;
 }
+
+bool zc::zero::isView(Operation *op) { return isa<ViewOp, PartOp>(op) || graph::isView(op); }
 
 Value zc::zero::viewedValue(Value value) {
   value = graph::viewedValue(value);
@@ -189,7 +200,7 @@ LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   BufferType type = getType();
   auto offset = static_cast<int64_t>(getOffset());
   if (type.getElementType() != bucket->getStoredType(getWhat()) || type.getTier() != bucket->getTier(getWhat()) ||
-      offset < 0 || offset + type.getNumElements() > static_cast<int64_t>(bucket->getPadded()))
+      offset < 0 || offset + type.getNumElements() > ::storedElements(*bucket, getWhat(), 1, 1))
     return emitOpError("[storage_c1] ") << type << " at element " << offset << " is no part of the "
                                         << stringifyStorage(getWhat()) << " of a bucket of " << bucket->getPadded()
                                         << " " << bucket->getStoredType(getWhat()) << " on "

@@ -31,6 +31,8 @@ inline bool isResidual(Storage what) { return what == Storage::residual1 || what
 int64_t storedElements(BucketOp bucket, Storage what, MeshOp mesh);
 /// Where the bytes of a tensor or buffer are.
 Tier tierOf(mlir::Type type);
+/// Is `op` a view of a tensor or buffer?
+bool isView(mlir::Operation *op);
 /// The value whose bytes `value` shows, behind views of tensors and of buffers; itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
 /// The flat tensor that a value of tensor or buffer type is in memory.

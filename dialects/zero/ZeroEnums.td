@@ -19,7 +19,7 @@ def Zero_Axis : I32EnumAttr<"Axis", "along what a collective runs: its members d
 def Zero_Storage : I32EnumAttr<"Storage", "what a bucket keeps over steps", [
     I32EnumAttrCase<"parameters", 0>, I32EnumAttrCase<"gradients", 1>, I32EnumAttrCase<"master", 2>,
     I32EnumAttrCase<"moment1", 3>, I32EnumAttrCase<"moment2", 4>,
-    I32EnumAttrCase<"residual1", 5>, I32EnumAttrCase<"residual2", 6>]> {
+    I32EnumAttrCase<"residual1", 5>, I32EnumAttrCase<"residual2", 6>, I32EnumAttrCase<"norm", 7>]> {
   let cppNamespace = "::zc::zero";
   let genSpecializedAttr = 0;
 }

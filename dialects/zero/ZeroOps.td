@@ -107,7 +107,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     bool hasMaster();
     bool isSharded(Storage what);
     Tier getTier(Storage what);
-    /// Type of its elements: the bucket's for parameters and gradients, f32 for optimizer state.
+    /// Type of its elements: the bucket's for parameters and gradients, f32 for optimizer state, i64 for the norm.
     ::mlir::Type getStoredType(Storage what);
   }];
 }
@@ -131,12 +131,15 @@ def Zero_StorageOp : Zero_OpOnBucket<"storage", [Pure]> {
 }
 
 def Zero_AllocOp : Zero_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "a temporary buffer; ends after its last use";
+  let summary = "a temporary buffer; lives from its first to its last use";
   let description = [{
+    `activation`: the report counts it as one.
+
     ```mlir
     %b = zero.alloc : !zero.buffer<256 x f32, device>
     ```
   }];
+  let arguments = (ins UnitAttr:$activation);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc]>:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }

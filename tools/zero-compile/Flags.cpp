@@ -26,6 +26,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --checkpoint-activations none|block      recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
+  --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
   --dry-run [--json]                       memory, traffic and steps, without a plan
   --compile-to PHASE, --dump-phases-to DIR look inside
   --help-all                               every flag
@@ -38,10 +39,6 @@ struct Missing {
   const char *flag, *neutral, *what;
 };
 constexpr Missing kMissing[] = {
-    {"--offload-optimizer", "none", "offload of optimizer state"},
-    {"--offload-param", "none", "offload of parameters"},
-    {"--offload-activation", "none", "offload of activations"},
-    {"--offload-ratio", "1", "offload"},
     {"--delay-after", "", "the delayed update"},
     {"--tile-linear", "", "tiling of linears"},
     {"--machine", "", "machine files"},
@@ -141,6 +138,15 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
       ->group(group);
   app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
+  auto offload = [&](const char *flag, std::string &value, const char *what) {
+    app.add_option(flag, value, what)->check(CLI::IsMember({"none", "host", "nvme"}))->group(group);
+  };
+  offload("--offload-optimizer", c.offloadOptimizer, "gradients, optimizer state, the update: none, host or nvme");
+  offload("--offload-param", c.offloadParam, "parameters: none, host or nvme (stage 3, or one rank)");
+  offload("--offload-activation", c.offloadActivation, "what forward leaves for backward: none, host or nvme");
+  app.add_option("--offload-ratio", c.offloadRatio, "share of the update done on the host (1)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
   app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
   app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);
   app.add_option("--nvme-mem", raw.nvmeMemory, "the same of the NVMe tier")->group(group);
@@ -280,6 +286,11 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     return usage(std::to_string(c.ranksPerNode) + " ranks per node do not divide a world of " +
                      std::to_string(c.worldSize),
                  "--ranks-per-node");
+  if (c.offloadOptimizer != "none" && c.stage == 0 && c.worldSize > 1)
+    return usage("stage 0 keeps all optimizer state on every rank; offload needs --zero-stage 1, 2 or 3",
+                 "--offload-optimizer");
+  if (c.offloadParam != "none" && c.stage < 3 && c.worldSize > 1)
+    return usage("only parameters that are cut over ranks are offloaded: --zero-stage 3", "--offload-param");
   static const std::map<std::string, Phase> phases = {{"import", Phase::import},
                                                       {"grad", Phase::grad},
                                                       {"shard", Phase::shard},

@@ -1,0 +1,243 @@
+//===- Optimizer.cpp - gradients down, the update on the host, parameters up -----------===//
+//
+// The cut of ZeRO-Offload (arXiv 2101.06840, section 4.1): gradients cross to the host once, parameters come back once,
+// all that is O(model x batch) stays on the device. A bucket's gradient leaves as soon as it is reduced and is squared
+// into the exact norm as it lands; the update needs nothing but its own bucket when nothing is clipped, so it runs
+// beside the rest of backward.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/shard/offload/Offload.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::offload;
+using zero::Storage;
+using zero::Tier;
+
+namespace {
+
+class OptimizerOffload {
+public:
+  OptimizerOffload(Context &context, ArrayRef<zero::BucketOp> buckets) : context(context) {
+    for (zero::BucketOp bucket : buckets)
+      offloaded[bucket.getSymName()] = bucket;
+  }
+
+  void run() {
+    for (auto reduce : llvm::make_early_inc_range(context.micro.getBlock().getOps<zero::ReduceScatterOp>()))
+      if (zero::BucketOp bucket = bucketOf(reduce.getShard()); bucket && bucket.getGradientsTier() != Tier::device)
+        land(reduce, bucket);
+    Block &block = context.update.getBlock();
+    SmallVector<zero::ClipFactorOp> clips(block.getOps<zero::ClipFactorOp>());
+    for (zero::ClipFactorOp clip : clips)
+      lowerClip(clip);
+    for (auto update : llvm::make_early_inc_range(block.getOps<zero::UpdateOp>()))
+      if (zero::BucketOp bucket = bucketOf(update.getGradient()))
+        rewriteUpdate(update, bucket);
+    for (zero::ClipFactorOp clip : clips)
+      eraseWithOperands(clip);
+  }
+
+private:
+  /// The offloaded bucket that `value` is storage of, or null.
+  zero::BucketOp bucketOf(Value value) {
+    auto storage = value.getDefiningOp<zero::StorageOp>();
+    return storage ? offloaded.lookup(storage.getBucket()) : zero::BucketOp();
+  }
+
+  zero::BufferType accumulatorOn(Tier tier) {
+    MLIRContext *c = context.module.getContext();
+    return zero::BufferType::get(c, zero::kNormLimbs, IntegerType::get(c, 64), tier);
+  }
+
+  //===-- the micro-step ------------------------------------------------------===//
+
+  /// The reduced gradient goes to the bucket's storage, chunk by chunk, and into the norm.
+  void land(zero::ReduceScatterOp reduce, zero::BucketOp bucket) {
+    OpBuilder builder(reduce);
+    Location location = reduce.getLoc();
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    bool accumulate = reduce.getAccumulate();
+    Value reduced = reduce.getBuffer();
+    if (context.worldSize > 1 || !reduce.getScale().isExactlyValue(1.0)) {
+      reduced = builder.create<zero::AllocOp>(
+          location, zero::BufferType::get(builder.getContext(), elements, bucket.getType(), Tier::device));
+      builder.create<zero::ReduceScatterOp>(location, reduce.getBuffer(), reduced, reduce.getScale(), false);
+    }
+    Operation *stored = reduce.getShard().getDefiningOp();
+    for (Chunk chunk : chunksOf(elements, context.chunkElements)) {
+      Value part = partOf(builder, location, reduced, chunk);
+      Value target = storageChunk(builder, location, bucket, Storage::gradients, chunk, context.worldSize);
+      Value landed = bucket.getGradientsTier() == Tier::host ? landOnHost(builder, location, part, target, accumulate)
+                                                             : landInFile(builder, location, part, target, accumulate);
+      addToNorm(builder, location, bucket, landed);
+      if (bucket.getGradientsTier() == Tier::nvme)
+        builder.create<zero::EvictOp>(location, landed, target);
+    }
+    reduce.erase();
+    stored->erase();
+  }
+
+  Value stage(OpBuilder &builder, Location location, StringRef use, Value like) {
+    auto type = cast<zero::BufferType>(like.getType());
+    return context.microStaging.next(builder, location, use, type.getNumElements(), type.getElementType());
+  }
+
+  Value landOnHost(OpBuilder &builder, Location location, Value part, Value target, bool accumulate) {
+    Value landing = accumulate ? stage(builder, location, "gradients", part) : target;
+    builder.create<zero::EvictOp>(location, part, landing);
+    if (accumulate)
+      builder.create<zero::AccumulateOp>(location, landing, target);
+    return target;
+  }
+
+  Value landInFile(OpBuilder &builder, Location location, Value part, Value target, bool accumulate) {
+    Value landing = stage(builder, location, "gradients", part);
+    builder.create<zero::EvictOp>(location, part, landing);
+    if (!accumulate)
+      return landing;
+    Value sum = stage(builder, location, "sums", part);
+    builder.create<zero::FetchOp>(location, target, sum);
+    builder.create<zero::AccumulateOp>(location, landing, sum);
+    return sum;
+  }
+
+  zero::StorageOp accumulator(OpBuilder &builder, Location location) {
+    return zero::createStorage(builder, location, keeper, Storage::norm, context.worldSize);
+  }
+
+  /// The accumulator is kept by the bucket whose gradient lands first.
+  void addToNorm(OpBuilder &builder, Location location, zero::BucketOp bucket, Value gradient) {
+    bool first = !keeper;
+    if (first) {
+      keeper = bucket;
+      norm = accumulator(builder, location);
+    }
+    norm = builder.create<zero::NormPartialOp>(location, accumulatorOn(Tier::host), gradient, norm, first);
+  }
+
+  //===-- the update ----------------------------------------------------------===//
+
+  /// Partial norms of buckets that stay on the device are added to the sum of the landed ones; where none stays, the
+  /// clipping factor is computed on the host. The old factor stays for the updates that are not rewritten yet.
+  void lowerClip(zero::ClipFactorOp clip) {
+    OpBuilder builder(clip);
+    Location location = clip.getLoc();
+    SmallVector<Value> onDevice;
+    for (auto partial : context.update.getBlock().getOps<zero::NormPartialOp>())
+      if (zero::BucketOp bucket = bucketOf(partial.getGradient()); !bucket || bucket.getGradientsTier() == Tier::device)
+        onDevice.push_back(partial.getGradient());
+    Tier tier = onDevice.empty() ? Tier::host : Tier::device;
+    Value sum = keeper ? Value(accumulator(builder, location)) : Value();
+    if (sum && tier == Tier::device) {
+      Value onHost = sum;
+      sum = builder.create<zero::AllocOp>(location, accumulatorOn(tier));
+      builder.create<zero::FetchOp>(location, onHost, sum);
+    }
+    for (Value gradient : onDevice)
+      sum = builder.create<zero::NormPartialOp>(location, accumulatorOn(tier), gradient, sum, false);
+    if (context.worldSize > 1)
+      sum = builder.create<zero::AllReduceOp>(location, sum);
+    auto scalarOn = [&](Tier where) {
+      return zero::BufferType::get(builder.getContext(), 1, builder.getF32Type(), where);
+    };
+    Value made =
+        builder.create<zero::ClipFactorOp>(location, scalarOn(tier), scalarOn(tier), sum, clip.getMaxNormAttr())
+            .getFactor();
+    if (tier == Tier::device)
+      clip.getFactor().replaceAllUsesWith(made);
+    // Without clipping the factor is known before any gradient is: updates on the host then do not wait for the norm.
+    if (!keeper || tier == Tier::host)
+      factors = {made, made};
+    if (keeper && !clip.getMaxNormAttr()) {
+      factors.onHost = builder.create<zero::FillOp>(location, scalarOn(Tier::host), builder.getF64FloatAttr(1.0));
+    } else if (keeper && tier == Tier::device) {
+      factors.onHost = builder.create<zero::AllocOp>(location, scalarOn(Tier::host));
+      builder.create<zero::EvictOp>(location, made, factors.onHost);
+    }
+    factors.onDevice = made;
+  }
+
+  void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket) {
+    OpBuilder builder(update);
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    for (Chunk chunk : chunksOf(elements, context.chunkElements))
+      updateChunk(builder, update, bucket, chunk);
+    eraseWithOperands(update);
+  }
+
+  /// `op`, and what made its operands for it alone.
+  static void eraseWithOperands(Operation *op) {
+    SmallVector<Operation *> work{op};
+    while (!work.empty()) {
+      Operation *next = work.pop_back_val();
+      if (!next->use_empty())
+        continue;
+      llvm::SetVector<Operation *> makers;
+      for (Value operand : next->getOperands())
+        if (Operation *maker = operand.getDefiningOp())
+          makers.insert(maker);
+      next->erase();
+      work.append(makers.begin(), makers.end());
+    }
+  }
+
+  /// Reads what lies in the file into the staging, computes where the state is or above the file, writes back what
+  /// changed, sends the parameters home.
+  void updateChunk(OpBuilder &builder, zero::UpdateOp update, zero::BucketOp bucket, Chunk chunk) {
+    Location location = update.getLoc();
+    Staging &staging = context.updateStaging;
+    Tier tier = std::min(bucket.getOptimizerTier(), Tier::host); // where it computes
+    SmallVector<std::pair<Value, Value>> writeBack;              // staged, stored
+    auto load = [&](Storage what, bool changes) -> Value {
+      Value stored = storageChunk(builder, location, bucket, what, chunk, context.worldSize);
+      if (bucket.getTier(what) == tier)
+        return stored;
+      Value staged =
+          staging.next(builder, location, zero::stringifyStorage(what), chunk.count, bucket.getStoredType(what));
+      builder.create<zero::FetchOp>(location, stored, staged);
+      if (changes)
+        writeBack.push_back({staged, stored});
+      return staged;
+    };
+    Value gradient = load(Storage::gradients, false);
+    Value weights = load(bucket.hasMaster() ? Storage::master : Storage::parameters, true);
+    SmallVector<Value> moments;
+    for (unsigned i = 0; i < graph::numMoments(update.getRule()); ++i)
+      moments.push_back(load(i == 0 ? Storage::moment1 : Storage::moment2, true));
+    Value home, copy;
+    if (bucket.hasMaster()) {
+      home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.worldSize,
+                          /*own=*/!bucket.getParametersSharded());
+      if (bucket.getParametersTier() == tier)
+        copy = home;
+      else if (!bucket.getType().isF32())
+        copy = tier == Tier::host
+                   ? staging.next(builder, location, "copy", chunk.count, bucket.getType())
+                   : Value(builder.create<zero::AllocOp>(
+                         location, zero::BufferType::get(builder.getContext(), chunk.count, bucket.getType(), tier)));
+    }
+    builder.create<zero::UpdateOp>(location, gradient, tier == Tier::host ? factors.onHost : factors.onDevice, weights,
+                                   moments, copy, update.getRule(), update.getBeta1(), update.getBeta2(),
+                                   update.getEps(), update.getMomentum(), update.getWeightDecay());
+    for (auto [staged, stored] : writeBack)
+      builder.create<zero::EvictOp>(location, staged, stored);
+    if (home && copy != home)
+      context.move(builder, location, staging, "parameters", copy ? copy : weights, home);
+  }
+
+  Context &context;
+  llvm::MapVector<StringRef, zero::BucketOp> offloaded;
+  zero::BucketOp keeper; ///< of the accumulator of landed gradients; null when none lands
+  Value norm;            ///< that accumulator, as far as the micro-step has filled it
+  struct {
+    Value onHost, onDevice;
+  } factors; ///< of clipping
+};
+
+} // namespace
+
+void offload::offloadOptimizer(Context &context, ArrayRef<zero::BucketOp> buckets) {
+  OptimizerOffload(context, buckets).run();
+}

@@ -1,0 +1,29 @@
+//===- Parameters.cpp - parameters fetched where they are used ---------------------===//
+
+#include "compiler/shard/offload/Offload.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::offload;
+
+/// Every use of a bucket's parameters in the micro-step, a gather of the shard or views of the whole, reads a device
+/// buffer that is filled just before: bandwidth-centric, each rank fetches its part over its own link (arXiv
+/// 2104.07857, section 6.1).
+void offload::offloadParameters(Context &context) {
+  SymbolTable symbols(context.module);
+  SmallVector<zero::StorageOp> storages(context.micro.getBlock().getOps<zero::StorageOp>());
+  for (zero::StorageOp storage : storages) {
+    auto bucket = symbols.lookup<zero::BucketOp>(storage.getBucket());
+    if (storage.getWhat() != zero::Storage::parameters || bucket.getParametersTier() == zero::Tier::device)
+      continue;
+    OpBuilder builder(storage);
+    Location location = storage.getLoc();
+    Value stored = zero::createStorage(builder, location, bucket, zero::Storage::parameters, context.worldSize);
+    auto type = zero::BufferType::get(builder.getContext(), storage.getType().getNumElements(), bucket.getType(),
+                                      zero::Tier::device);
+    Value loaded = builder.create<zero::AllocOp>(location, type);
+    context.move(builder, location, context.microStaging, "parameters", stored, loaded);
+    storage.replaceAllUsesWith(loaded);
+    storage.erase();
+  }
+}

@@ -1,0 +1,88 @@
+//===- ZeroOffload.cpp - optimizer state, parameters, activations off the device --------===//
+
+#include "compiler/shard/Passes.h"
+#include "compiler/shard/offload/Offload.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROOFFLOAD
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+struct ZeroOffloadPass : impl::ZeroOffloadBase<ZeroOffloadPass> {
+  using ZeroOffloadBase::ZeroOffloadBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    graph::ProgramOp micro, update;
+    for (auto program : module.getOps<graph::ProgramOp>())
+      (program.getPhase() == graph::Phase::micro ? micro : update) = program;
+    std::optional<zero::Tier> tiers[] = {tierOf(optimizer), tierOf(param), tierOf(activation)};
+    if (!micro || !update || !tiers[0] || !tiers[1] || !tiers[2]) {
+      module.emitError("zero-offload needs a micro and an update program, and tiers none, host or nvme");
+      return signalPassFailure();
+    }
+    offload::Context context{module,
+                             zero::worldSizeOf(module),
+                             std::max<int64_t>(1, chunkBytes / kUnit) * kUnit / 4,
+                             micro,
+                             update,
+                             offload::Staging(micro),
+                             offload::Staging(update)};
+    if (failed(placeBuckets(context.worldSize, *tiers[0], *tiers[1])))
+      return signalPassFailure();
+    // The update's copies go to where parameters live, so both are known before either is rewritten.
+    if (!moved.empty())
+      offload::offloadOptimizer(context, moved);
+    if (*tiers[1] != zero::Tier::device)
+      offload::offloadParameters(context);
+    if (*tiers[2] != zero::Tier::device)
+      offload::offloadActivations(context, *tiers[2]);
+    context.microStaging.finish();
+    context.updateStaging.finish();
+  }
+
+private:
+  /// Bytes of which chunks are multiples in fp32, so that they are whole blocks of a file in 16 bits too.
+  static constexpr int64_t kUnit = 8192;
+
+  static std::optional<zero::Tier> tierOf(StringRef name) {
+    return name == "none" ? zero::Tier::device : zero::symbolizeTier(name);
+  }
+
+  LogicalResult placeBuckets(int64_t worldSize, zero::Tier optimizerTier, zero::Tier paramTier) {
+    int64_t trainable = 0, placed = 0;
+    SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
+    for (zero::BucketOp bucket : buckets) {
+      if (paramTier != zero::Tier::device && worldSize > 1 && !bucket.getParametersSharded())
+        return bucket.emitError("parameters that are not cut (stage 3) cannot be offloaded");
+      bucket.setParametersTier(paramTier);
+      trainable += bucket.getTrainable() ? static_cast<int64_t>(bucket.getPadded()) : 0;
+    }
+    // The buckets used first get their gradients last and are needed first: they are the ones to keep on the device.
+    for (zero::BucketOp bucket : llvm::reverse(buckets)) {
+      if (!bucket.getTrainable())
+        continue;
+      if (paramTier != zero::Tier::device)
+        moved.push_back(bucket);
+      if (optimizerTier == zero::Tier::device || static_cast<double>(placed) >= ratio * static_cast<double>(trainable))
+        continue;
+      if (worldSize > 1 && !bucket.getOptimizerSharded())
+        return bucket.emitError("optimizer state that is not cut (stages 1 to 3) cannot be offloaded");
+      placed += static_cast<int64_t>(bucket.getPadded());
+      bucket.setOptimizerTier(optimizerTier);
+      bucket.setGradientsTier(optimizerTier);
+      bucket.setGradientsSharded(worldSize > 1);
+      if (paramTier == zero::Tier::device)
+        moved.push_back(bucket);
+    }
+    return success();
+  }
+
+  SmallVector<zero::BucketOp> moved; ///< trainable ones that are not all on the device
+};
+
+} // namespace
+} // namespace zc
