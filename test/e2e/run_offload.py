@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Where bytes live changes neither losses, norms nor weights: optimizer state, parameters and activations on device, host or
+NVMe, with recomputation, prefetching, clipping, accumulation and both devices, against the plan that keeps all on the device. Traffic
+over the links is that of ZeRO-Offload, and a budget on each tier is kept or named. `--full` runs every combination."""
+import itertools, json, pathlib, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, same
+
+STEPS = 4
+full = "--full" in sys.argv and sys.argv.remove("--full") is None
+suite = Suite(__doc__)
+TIERS = ("none", "host", "nvme")
+first = {}  # what must agree -> (losses, norms, weights) of the plan without offload
+
+
+def result(model, world, stage, flags, device, name):
+    folder = suite.models / model
+    plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, "--zero-stage", stage,
+                         "--bucket-size", "16KiB", *flags)
+    out = suite.dir / name
+    metrics = suite.train(plan, out, "-n", world, "--device", device, "--data", folder / "inputs.safetensors", "--steps", STEPS,
+                          "--nvme-dir", suite.dir)
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    weights = (out / "exported.safetensors").read_bytes()
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights
+
+
+def offload(optimizer, param, activation):
+    return ["--offload-optimizer", optimizer, "--offload-param", param, "--offload-activation", activation]
+
+
+def case(model, world, tiers, device="cpu", common=(), other=(), stage=3):
+    """`common` flags change numbers, so the reference has them too; `other` ones must not."""
+    flags = [*common, *other, *offload(*tiers)]
+    name = " ".join(map(str, [model, f"W={world} stage {stage}", "/".join(tiers), device, *common, *other]))
+
+    def run():
+        key = (model, world, tuple(common))
+        got = result(model, world, stage, flags, device, name.replace(" ", "_").replace("/", "-"))
+        for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault(key, got)):
+            same(what, a, b)
+
+    return name, run
+
+
+def spread(cases, part):
+    """Every `part`-th of the cases, all of them with --full."""
+    return list(cases) if full else list(cases)[::part]
+
+
+NONE = ("none", "none", "none")
+COMMON = [(), ("--clip-grad-norm", "0.1"), ("--grad-accumulation", "2", "--clip-grad-norm", "0.1"), ("--precision", "bf16"),
+          ("--precision", "bf16", "--grad-accumulation", "2"), ("--optimizer", "momentum")]
+placements = list(itertools.product(TIERS, repeat=3))
+suite.run([case(model, world, NONE, common=common) for model in ("gpt2", "llama") for world in (1, 2, 4) for common in COMMON])
+cases = [case(model, world, tiers, device, ("--clip-grad-norm", "0.1"), ("--checkpoint-activations", policy, "--prefetch", prefetch))
+         for model in ("gpt2", "llama") for world in (1, 2, 4) for policy in ("none", "block") for prefetch in ("none", "auto")
+         for device in ("cpu", "sync") for tiers in placements]
+everything = spread(cases, 13)
+everything += spread((case("gpt2", 2, tiers, common=common) for common in COMMON for tiers in placements), 5)
+everything += [case("gpt2", 2, ("host", "none", "none"), common=("--clip-grad-norm", "0.1"), other=("--offload-ratio", "0.5")),
+               case("gpt2", 2, ("nvme", "host", "none"), other=("--offload-ratio", "0.3"))]
+for stage in (1, 2):
+    everything += [case("gpt2", 2, (tier, "none", "host"), common=common, stage=stage)
+                   for tier in ("host", "nvme") for common in COMMON[:4]]
+suite.run(everything)
+
+
+def traffic(precision, width):
+    """2 b down and 2 b up per parameter of the rank's share (fp32: 4 and 4), whatever the tier of the state."""
+    model = suite.models / "gpt2" / "ts17.onnx"
+    for tier in ("host", "nvme"):
+        report = json.loads(suite.tool("zero-compile", model, "--world-size", 2, "--zero-stage", 2, "--precision", precision,
+                                       "--offload-optimizer", tier, "--dry-run", "--json"))
+        share = report["tiers"][tier]["model_state_bytes"]["gradients"]
+        for link in ("d2h", "h2d"):
+            if report["traffic"][link] != share:
+                raise Case(f"{link} moves {report['traffic'][link]} bytes, the share is {share}")
+        if not share >= report["parameters"] * width / 2:
+            raise Case(f"{share} bytes are less than half of {report['parameters']} parameters")
+
+
+def budget():
+    """The sizes that the dry run asks for suffice; one byte less is refused, by the tier's name."""
+    model = suite.models / "gpt2" / "ts17.onnx"
+    flags = ["--world-size", 2, "--zero-stage", 3, *offload("nvme", "nvme", "host"), "--checkpoint-activations", "block"]
+    tiers = json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))["tiers"]
+    need = {tier: tiers[tier]["peak_bytes"] for tier in ("device", "host", "nvme")}
+    enough = [part for tier, size in need.items() for part in (f"--{tier}-mem", size)]
+    suite.tool("zero-compile", model, *flags, *enough, "--dry-run")
+    for tier, size in need.items():
+        suite.tool("zero-compile", model, *flags, f"--{tier}-mem", size - 1, "--dry-run", code=5)
+    return f"{need}"
+
+
+suite.run([("traffic fp32", lambda: traffic("fp32", 4)), ("traffic bf16", lambda: traffic("bf16", 2)), ("budget", budget)])
+suite.finish()
