@@ -94,8 +94,8 @@ graph.program @update phase = update inputs = [] {
 
 // -----
 
-// Each tier has its arena; on host and nvme slices keep to blocks of 4096 bytes. The evicted activation is counted as one, the
-// staging copy of storage as a buffer; the norm is where the factor is computed.
+// Each tier has its arena; on host and nvme slices keep to blocks of 4096 bytes. What is marked is counted as an activation,
+// the staging copy of storage as a buffer; the norm is where the factor is computed.
 // TIERS: error: the plan needs 12288 bytes but --host-mem allows 12287
 // CHECK-DAG: plan.arena @device tier = device bytes = 5120
 // CHECK-DAG: plan.arena @host tier = host bytes = 12288
@@ -110,7 +110,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   // CHECK: zero.storage {{.*}}@bucket0.moment1 + 4096
   %s = zero.storage @bucket0 of moment1 {offset = 1024 : i64} : !zero.buffer<64 x f32, nvme>
   // CHECK: zero.alloc {{.*}}@[[E]] + 0
-  %h = zero.alloc : !zero.buffer<64 x f32, host>
+  %h = zero.alloc {activation} : !zero.buffer<64 x f32, host>
   zero.evict %x into %h : tensor<64xf32>, !zero.buffer<64 x f32, host>
   %d = zero.alloc : !zero.buffer<64 x f32, device>
   zero.fetch %h into %d : !zero.buffer<64 x f32, host>, !zero.buffer<64 x f32, device>
