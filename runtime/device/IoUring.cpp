@@ -1,5 +1,7 @@
 #include "runtime/device/IoEngine.h"
 
+#include "runtime/base/Failpoint.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -51,8 +53,10 @@ bool UringEngine::open(const std::vector<IoRegion> &regions, std::string &why) {
       buffers.push_back({static_cast<char *>(region.base) + at, std::min(kChunk, region.bytes - at)});
   if (buffers.empty())
     return true;
-  if (int error = ::io_uring_register_buffers(&ring, buffers.data(), static_cast<unsigned>(buffers.size()));
-      error < 0) {
+  std::optional<FaultAction> fault = failpoint("spill.pin");
+  int error = fault ? -fault->errnum
+                    : ::io_uring_register_buffers(&ring, buffers.data(), static_cast<unsigned>(buffers.size()));
+  if (error < 0) {
     why = std::strerror(-error);
     buffers.clear();
   }

@@ -1,5 +1,7 @@
 #include "runtime/io/File.h"
 
+#include "runtime/base/Failpoint.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -14,6 +16,12 @@
 namespace zc::io {
 
 static constexpr int64_t kChunk = 1 << 20;
+
+/// What a failpoint wants this place to fail with; 0: nothing.
+static int injected(const char *site) {
+  std::optional<FaultAction> fault = failpoint(site);
+  return fault && fault->kind == FaultAction::Kind::error ? fault->errnum : 0;
+}
 
 Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum) {
   std::string why = std::generic_category().message(errnum);
@@ -171,6 +179,8 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
 
 Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
+  if (int errnum = injected("file.write"))
+    return errnoError(Code::io, 813, "cannot write", target, errnum);
   while (count > 0) {
     ssize_t put = ::pwrite(fd, cursor, size_t(count), offset);
     if (put < 0 && errno == EINTR)
@@ -191,8 +201,12 @@ Status OutputFile::write(const void *data, int64_t count) {
 }
 
 Status OutputFile::commit() {
-  if (::fsync(fd) != 0)
-    return errnoError(Code::io, 814, "cannot bring to disk", target, errno);
+  // After a failure nothing is known of what is on disk; a second try that succeeds would prove nothing.
+  int errnum = injected("file.fsync");
+  if (errnum == 0 && ::fsync(fd) != 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 814, "cannot bring to disk", target, errnum);
   if (::rename(temporary.c_str(), target.c_str()) != 0)
     return errnoError(Code::io, 815, "cannot put in place", target, errno);
   int closing = fd;

@@ -146,6 +146,29 @@ class Nvme(unittest.TestCase):
                 self.same(self.train(fault=f"spill.read@n={n}:{errnum}; spill.write@n={n + 1}:{errnum}"))
         self.fails(6, "again and again", self.train(fault="spill.write:EAGAIN"))
 
+    def test_f50_memory_cannot_be_pinned(self):
+        err = self.same(self.train(fault="spill.pin:ENOMEM"))
+        self.assertEqual(err.count("cannot be pinned"), 1)
+
+    def test_f17_f26_f28_a_checkpoint_that_fails_is_none(self):
+        """The disk fills, or fsync fails, or the server forgets the file, in the second checkpoint: the first stays."""
+        # Ranks write their own files and rank 0 the weights; at step 4 something fails.
+        for site, errnum in (("file.write", "ENOSPC"), ("file.write", "EDQUOT"), ("file.fsync", "EIO"), ("file.write", "ESTALE"),
+                             ("file.fsync", "ESTALE")):
+            out = self.base / f"saved-{site}-{errnum}"
+            result = self.train("--save-every", 2, out=out, fault=f"{site}@rank=0,step=4:{errnum}")
+            self.fails(6, "cannot (write|bring to disk)", result)
+            self.assertEqual(sorted(p.name for p in out.iterdir() if p.name.startswith("step-") and p.suffix != ".tmp"), ["step-2"])
+            self.assertTrue((out / "step-2" / "manifest.json").exists())
+            self.same(self.train("--resume", "auto", out=out))
+
+    def test_f27_an_output_folder_that_cannot_be_written(self):
+        blocked = self.base / "blocked"
+        blocked.write_text("a file")
+        code, _, err = self.train(out=blocked / "out")
+        self.assertEqual(code, 6, err)
+        self.assertNotIn("step 1/", err)
+
     def test_nothing_remains_after_a_kill(self):
         folder = self.base / "spill"
         folder.mkdir()
