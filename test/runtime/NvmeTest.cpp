@@ -1,0 +1,154 @@
+#include "runtime/device/Nvme.h"
+#include "runtime/base/Failpoint.h"
+#include "runtime/device/Arena.h"
+#include "runtime/device/Link.h"
+#include "test/runtime/AllocationCount.h"
+
+#include <chrono>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace zc;
+
+namespace {
+
+constexpr uint64_t kBytes = (uint64_t(37) << 20) + 3 * 4096; // no multiple of a piece
+
+/// A rank's NVMe tier with two buffers of its size, on the engine that `faults` allow.
+struct Tier {
+  explicit Tier(const char *faults = "") {
+    EXPECT_TRUE(setFailpoints(faults).ok());
+    NvmeOptions options;
+    options.folder = testing::TempDir();
+    auto made = NvmeArena::create(options, kBytes, notes);
+    EXPECT_TRUE(made.ok()) << render(made.error());
+    arena = std::move(*made);
+    channel = NvmeChannel::open(*arena, {{from.data(), kBytes}, {to.data(), kBytes}}, notes);
+    std::mt19937_64 random(7);
+    for (uint64_t i = 0; i < kBytes / 8; ++i)
+      reinterpret_cast<uint64_t *>(from.data())[i] = random();
+  }
+  ~Tier() { EXPECT_TRUE(setFailpoints("").ok()); }
+  bool isSame(uint64_t offset, uint64_t bytes) const {
+    return std::memcmp(from.data() + offset, to.data() + offset, bytes) == 0;
+  }
+
+  std::vector<std::string> notes;
+  Arena from = std::move(*Arena::map(kBytes)), to = std::move(*Arena::map(kBytes));
+  std::unique_ptr<NvmeArena> arena;
+  std::unique_ptr<NvmeChannel> channel;
+};
+
+void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
+
+constexpr const char *kEngines[] = {"", "spill.uring:ENOSYS"};
+
+} // namespace
+
+TEST(Nvme, BytesComeBack) {
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+    expectOk(tier.channel->read(0, tier.to.data(), kBytes));
+    EXPECT_TRUE(tier.isSame(0, kBytes)) << engine;
+    EXPECT_EQ(tier.arena->allocatedBytes(), kBytes);
+  }
+}
+
+TEST(Nvme, WhatWasNeverWrittenIsZero) {
+  Tier tier;
+  expectOk(tier.channel->read(4096, tier.from.data(), 3 << 20));
+  EXPECT_EQ(std::string(tier.from.data(), 3 << 20), std::string(3 << 20, '\0'));
+}
+
+TEST(Nvme, AnyBytesInAnyOrderAreAsInMemory) {
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    std::memset(tier.from.data(), 0, kBytes);
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 60; ++i) {
+      uint64_t longest = i % 3 == 0 ? 9 << 20 : 10000;
+      uint64_t bytes = 1 + random() % longest, offset = random() % (kBytes - bytes);
+      if (i % 2 == 0) {
+        for (uint64_t at = 0; at < bytes; ++at)
+          tier.from.data()[offset + at] = static_cast<char>(random());
+        expectOk(tier.channel->writeBytes(offset, tier.from.data() + offset, bytes));
+      }
+      expectOk(tier.channel->readBytes(offset, tier.to.data() + offset, bytes));
+      ASSERT_TRUE(tier.isSame(offset, bytes)) << engine << " " << i;
+    }
+  }
+}
+
+TEST(Nvme, TransfersAllocateNothing) {
+  Tier tier;
+  expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+  uint64_t before = test::allocations();
+  expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+  expectOk(tier.channel->read(0, tier.to.data(), kBytes));
+  EXPECT_EQ(test::allocations(), before);
+}
+
+TEST(Nvme, EveryPieceSurvivesAnInterruptionAndAShortTransfer) {
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    for (const char *fault : {"short", "EINTR", "EAGAIN"})
+      for (int n = 1; n < 30; n += 7) {
+        std::string at = "@n=" + std::to_string(n) + ":" + fault;
+        expectOk(setFailpoints("spill.write" + at + ";spill.read" + at));
+        std::memset(tier.to.data(), 0, kBytes);
+        expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+        expectOk(tier.channel->read(0, tier.to.data(), kBytes));
+        ASSERT_TRUE(tier.isSame(0, kBytes)) << engine << at;
+      }
+  }
+}
+
+TEST(Nvme, AFailureInTheMiddleLeavesNothingUnderWay) {
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+    expectOk(setFailpoints("spill.write@n=20:ENOSPC;spill.read@n=20:flip"));
+    Status full = tier.channel->write(0, tier.from.data(), kBytes);
+    ASSERT_FALSE(full.ok());
+    EXPECT_EQ(full.error().code, Code::io);
+    Status flipped = tier.channel->read(0, tier.to.data(), kBytes);
+    ASSERT_FALSE(flipped.ok());
+    EXPECT_EQ(flipped.error().code, Code::corrupt);
+    // The channel is as good as new.
+    expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+    expectOk(tier.channel->read(0, tier.to.data(), kBytes));
+    EXPECT_TRUE(tier.isSame(0, kBytes));
+  }
+}
+
+TEST(Nvme, BlocksOfTwoWritersAreTakenFromTheNewer) {
+  Tier tier;
+  expectOk(tier.channel->write(0, tier.from.data(), 8192));
+  expectOk(tier.channel->write(4096, tier.from.data(), 4096));
+  expectOk(tier.channel->read(0, tier.to.data(), 8192));
+  EXPECT_EQ(std::memcmp(tier.to.data() + 4096, tier.from.data(), 4096), 0);
+}
+
+TEST(Link, RatesAreRead) {
+  auto rates = parseLinkRates("h2d=2GB/s, comm=100MiB/s");
+  ASSERT_TRUE(rates.ok());
+  EXPECT_EQ((*rates)[static_cast<size_t>(Link::h2d)], 2e9);
+  EXPECT_EQ((*rates)[static_cast<size_t>(Link::comm)], 100.0 * 1048576);
+  EXPECT_EQ((*rates)[static_cast<size_t>(Link::nvmeRead)], 0);
+  for (const char *bad : {"h2d", "h2d=", "h2d=2GB", "h2d=0B/s", "disk=1GB/s", "h2d=1GB/s,,", "=1GB/s", "h2d=-1GB/s"})
+    EXPECT_EQ(parseLinkRates(bad).status().ok() ? Code::ok : parseLinkRates(bad).error().code, Code::usage) << bad;
+}
+
+TEST(Link, AThrottleHoldsItsRate) {
+  Throttle throttle(10e6);
+  auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    throttle.begin();
+    throttle.finish(50000); // 5 ms each
+  }
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_GE(seconds, 0.098); // a millisecond is in the bucket
+  EXPECT_LT(seconds, 1);     // loose: shared machines
+}
