@@ -1,6 +1,8 @@
 #include "runtime/train/Train.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace zc::train {
@@ -13,6 +15,29 @@ static const char *tierName(planpb::Tier tier) {
 }
 
 static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// The most bytes of memory this process has had; 0 where the system does not say.
+static uint64_t peakResident() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.compare(0, 6, "VmHWM:") == 0)
+      return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  return 0;
+}
+
+std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report) {
+  for (const planpb::Arena &arena : plan.arenas())
+    if (arena.tier() != planpb::NVME)
+      report.plannedMemory += arena.bytes() * uint64_t(ranks);
+  report.residentMemory = peakResident();
+  // The program, its libraries and their buffers.
+  constexpr double kAround = 100e6;
+  double allowed = 1.05 * double(report.plannedMemory) + kAround;
+  if (double(report.residentMemory) <= allowed)
+    return {};
+  return "the process took " + std::to_string(report.residentMemory) +
+         " bytes of memory; its arenas were planned to take " + std::to_string(report.plannedMemory);
+}
 
 std::string toJson(const RunReport &report) {
   Json peak = Json::object();
@@ -28,6 +53,8 @@ std::string toJson(const RunReport &report) {
   if (report.tokens > 0)
     all["tokens_per_second"] = double(report.tokens) * perSecond;
   all["peak_bytes"] = peak;
+  all["planned_memory"] = report.plannedMemory;
+  all["resident_memory"] = report.residentMemory;
   const Traffic &traffic = report.traffic;
   all["traffic"] = {{"gather", traffic.gather},
                     {"reduce_scatter", traffic.reduceScatter},

@@ -300,6 +300,8 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
   run.watchdog.stop();
+  if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())
+    observer.warning(excess);
   if (run.metrics.failure() != 0)
     observer.warning(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));
   std::string trace = ranks.firstRank() == 0 ? "/trace.json" : "/trace-" + std::to_string(ranks.firstRank()) + ".json";

@@ -29,11 +29,15 @@ struct RunReport {
   int64_t steps = 0;  ///< done in this run
   double seconds = 0; ///< of those steps
   int64_t samples = 0, tokens = 0;
-  std::vector<ArenaUse> arenas;              ///< the largest of any rank
+  std::vector<ArenaUse> arenas;              ///< of rank 0
+  uint64_t plannedMemory = 0;                ///< bytes of the device and host arenas of this process's ranks
+  uint64_t residentMemory = 0;               ///< bytes this process had in memory at most, libraries and all
   Traffic traffic;                           ///< of rank 0's steps, all of them
   std::optional<uint64_t> steadyAllocations; ///< heap allocations of the process in the steps after the second
   std::string out, final;                    ///< folders
 };
+/// Fills in the process's memory. What to warn of, when it took noticeably more than planned; empty otherwise.
+std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report);
 /// One JSON object without a newline.
 std::string toJson(const RunReport &report);
 

@@ -61,6 +61,10 @@ class Nvme(unittest.TestCase):
                          [4 * 2 * 256, 4 * 2 * 256, 4 * 4 * 256, 4 * 3 * 256])
         self.assertEqual(final["peak_bytes"]["nvme"], {"planned": 3 * 4096, "measured": 3 * 4096})
         self.assertEqual(final["steady_allocations"], 0)
+        self.assertEqual(final["planned_memory"],
+                         2 * (final["peak_bytes"]["device"]["planned"] + final["peak_bytes"]["host"]["planned"]))
+        self.assertLessEqual(final["resident_memory"], final["planned_memory"] + 100e6)
+        self.assertNotIn("bytes of memory", err)
 
     def test_sync_and_no_checksums_give_the_same(self):
         self.same(self.train("--device", "sync"))
