@@ -118,8 +118,16 @@ class ZeroRun(unittest.TestCase):
 
     def test_hosts_must_fit_the_plan(self):
         self.expect(10, "for 2 ranks but --hosts gives 3", self.train("--hosts", "a:2,b"))
+        (self.dir / "hosts").write_text("# two machines\na slots=4\n\nb:1  # small\n")
+        self.expect(10, "for 2 ranks but --hosts gives 5", self.train("--hosts", self.dir / "hosts"))
+        self.expect(10, "for 2 ranks but --hosts gives 6", self.train("-n", 3, "--hosts", "a,b"))
         for bad in ("", "a:0", "a:x", "-x:2"):
             self.expect(2, "is no host", self.train(f"--hosts={bad},"))
+
+    def test_hosts_without_mpirun(self):
+        code, out, err = self.train("--hosts", "a:2", env={"PATH": str(self.dir)})
+        self.assertEqual((code, out), (4, ""), err)
+        self.assertIn("mpirun cannot be started", err)
 
     def test_slurm_template(self):
         code, out, err = run("slurm-template")

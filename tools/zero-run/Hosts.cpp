@@ -188,9 +188,6 @@ pid_t start(const std::vector<std::string> &command, int errors) {
   for (int number : {SIGPIPE, SIGXFSZ})
     std::signal(number, SIG_DFL);
   ::execvp(words[0], words.data());
-  int failed = errno;
-  std::string text = "cannot start mpirun: " + std::string(std::strerror(failed)) + "\n";
-  print(2, text);
   ::_exit(127);
 }
 
@@ -268,12 +265,15 @@ Status outcome(int status, const std::string &words, const std::string &out) {
     return makeError(fromOutside ? Code::peerLost : Code(128 + number), 973, what, out,
                      "continue with --resume auto if a checkpoint was saved");
   }
-  if (words.find("unable to reliably start one or more daemons") != std::string::npos || code == 127) {
+  if (words.find("unable to reliably start one or more daemons") != std::string::npos) {
     Error error = makeError(Code::peerLost, 974, "not all hosts could be reached", "--hosts",
                             "each host must let mpirun in without a password, and have this program at the same path");
     error.note = words.substr(0, 400);
     return error;
   }
+  if (code == 127 && words.empty())
+    return makeError(Code::unsupported, 979, "mpirun cannot be started", "--hosts",
+                     "install Open MPI (Debian: openmpi-bin), or give -n to run all ranks on this machine");
   // A rank has said why.
   return Error{Code(code), 975, "", "", "", ""};
 }
