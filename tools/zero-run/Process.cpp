@@ -45,16 +45,20 @@ static void onCrash(int number) {
   ::raise(number);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static constexpr bool kSanitized = true;
+#else
+static constexpr bool kSanitized = false;
+#endif
+
 void traceCrashes(const std::string &file) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (kSanitized) // whose own report is better
+    return;
   std::strncpy(crashFile, file.c_str(), sizeof crashFile - 1);
   void *frame;
   ::backtrace(&frame, 1); // loads what it needs now, not in the handler
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
     std::signal(number, onCrash);
-#else
-  (void)file; // the sanitizer's own report is better
-#endif
 }
 
 static void onSignal(int number) {
