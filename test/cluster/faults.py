@@ -148,9 +148,11 @@ def told_twice():
     folder = out("twice")
 
     def meanwhile(process):
-        while not list(folder.glob("step-*")):
+        # Step 4 has begun, and takes a minute.
+        while not (folder / "metrics.jsonl").exists() or (folder / "metrics.jsonl").read_text().count("\n") < 3:
             check(process.poll() is None, "ended too early")
             time.sleep(0.02)
+        time.sleep(0.3)
         tell_launcher(process, folder)
         time.sleep(0.3)
         tell_launcher(process, folder)
