@@ -39,10 +39,8 @@ struct Missing {
   const char *flag, *neutral, *what;
 };
 constexpr Missing kMissing[] = {
-    {"--delay-after", "", "the delayed update"},
-    {"--tile-linear", "", "tiling of linears"},
-    {"--machine", "", "machine files"},
-    {"--config", "", "DeepSpeed configurations"},
+    {"--delay-after", "", "the delayed update"}, {"--tile-linear", "", "tiling of linears"},
+    {"--machine", "", "machine files"},          {"--config", "", "DeepSpeed configurations"},
     {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
