@@ -44,7 +44,7 @@ struct CompileOptions {
 
   std::string quantizeWeights = "none";   ///< none | int8
   std::string quantizeGradients = "none"; ///< none | int4 | int8
-  int64_t quantizeBlock = 256;            ///< elements per scale, even
+  int64_t quantizeBlock = 0;              ///< elements per scale, even; 0: as weights and gradients need them
   bool errorFeedback = false, hierarchical = false, hierarchicalCollectives = false;
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivation = "none"; ///< none | host | nvme
   double offloadRatio = 1; ///< share of the update done on the host

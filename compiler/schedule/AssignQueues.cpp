@@ -57,13 +57,14 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
       module.emitError("assign-queues needs the zero level: there is no zero.mesh");
       return signalPassFailure();
     }
-    int64_t worldSize = zero::worldSizeOf(module);
+    zero::MeshOp declared = *module.getOps<zero::MeshOp>().begin();
+    Mesh mesh{static_cast<int>(declared.getWorldSize()), static_cast<int>(declared.getLocal())};
     OpBuilder builder(&getContext());
     for (auto program : module.getOps<graph::ProgramOp>()) {
       hoistAddresses(program.getBlock());
       for (Operation &op : program.getBlock()) {
         op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(&op)));
-        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), worldSize)));
+        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), mesh)));
       }
     }
   }

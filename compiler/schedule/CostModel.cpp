@@ -27,17 +27,27 @@ static double secondsOfCopy(Value from, Value to, const MachineModel &machine) {
   return machine.stepOverhead + bytesOf(from) / rate;
 }
 
-double zc::secondsOf(Operation *op, const MachineModel &machine, int64_t worldSize) {
-  double share = static_cast<double>(worldSize - 1) / static_cast<double>(worldSize);
-  auto sent = [&](Value whole) { return machine.stepOverhead + bytesOf(whole) * share / machine.commBandwidth; };
+/// A member's part of `whole` to every other member: the two kinds of links beside each other.
+static double secondsOfCollective(Value whole, zero::Axis along, const MachineModel &machine, const Mesh &mesh) {
+  auto axis = static_cast<Axis>(along);
+  int near = axis == Axis::node ? 0 : mesh.ranksPerNode - 1, far = mesh.size(axis) - 1 - near;
+  double part = bytesOf(whole) / mesh.size(axis);
+  return machine.stepOverhead +
+         std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode / machine.nodeBandwidth);
+}
+
+double zc::secondsOf(Operation *op, const MachineModel &machine, const Mesh &mesh) {
+  auto sent = [&](Value whole, zero::Axis axis = zero::Axis::all) {
+    return secondsOfCollective(whole, axis, machine, mesh);
+  };
   return llvm::TypeSwitch<Operation *, double>(op)
       .Case([&](graph::KernelOp kernel) { return secondsOfKernel(kernel, machine); })
       .Case<zero::ViewOp, zero::PartOp, zero::StorageOp, zero::AllocOp, zero::ReleaseOp, zero::PutOp, graph::ReturnOp,
             graph::ReadOp>([](auto) { return 0.0; })
-      .Case([&](zero::GatherOp gather) { return sent(gather.getResult()); })
+      .Case([&](zero::GatherOp gather) { return sent(gather.getResult(), gather.getAxis()); })
       .Case([&](zero::AllGatherOp gather) { return sent(gather.getWhole()); })
-      .Case([&](zero::ReduceScatterOp reduce) { return sent(reduce.getBuffer()); })
-      .Case([&](zero::AllToAllOp all) { return sent(all.getInput()); })
+      .Case([&](zero::ReduceScatterOp reduce) { return sent(reduce.getBuffer(), reduce.getAxis()); })
+      .Case([&](zero::AllToAllOp all) { return sent(all.getInput(), all.getAxis()); })
       .Case<zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp, zero::OwnPartOp>([&](auto kernel) {
         return machine.stepOverhead +
                (bytesOf(kernel.getInput()) + bytesOf(kernel.getResult())) / machine.memoryBandwidth;

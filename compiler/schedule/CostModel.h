@@ -1,6 +1,8 @@
 //===- CostModel.h - how long an operation takes --------------------------------===//
 #pragma once
 
+#include "runtime/comm/Mesh.h"
+
 #include "mlir/IR/Operation.h"
 
 namespace zc {
@@ -9,7 +11,8 @@ namespace zc {
 struct MachineModel {
   double flopsPerSecond = 150e9; ///< fp32 matrix product
   double memoryBandwidth = 20e9; ///< bytes per second
-  double commBandwidth = 4e9;    ///< bytes per second between ranks
+  double commBandwidth = 4e9;    ///< bytes per second between ranks of a node
+  double nodeBandwidth = 1.25e9; ///< bytes per second between nodes, over the one link that a node's ranks share
   double h2dBandwidth = 10e9;    ///< bytes per second, host to device
   double d2hBandwidth = 10e9;    ///< device to host
   double nvmeReadBandwidth = 2e9;
@@ -18,7 +21,7 @@ struct MachineModel {
 };
 
 /// Seconds of one operation of the zero level: the larger of its arithmetic and its memory traffic (roofline), or of
-/// its bytes on the wire. `worldSize` as in the mesh.
-double secondsOf(mlir::Operation *op, const MachineModel &machine, int64_t worldSize);
+/// its bytes on the wire, of the slower link.
+double secondsOf(mlir::Operation *op, const MachineModel &machine, const Mesh &mesh);
 
 } // namespace zc

@@ -106,8 +106,9 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
         bucket.getLoc(), builder.getStringAttr(name), TypeAttr::get(bucket.getType()), bucket.getPaddedAttr(),
         builder.getI64IntegerAttr(bucket.getUsed()), storage(zero::Storage::parameters),
         storage(zero::Storage::gradients), storage(zero::Storage::master), storage(zero::Storage::moment1),
-        storage(zero::Storage::moment2), flag(bucket.getTrainable()), flag(bucket.getParametersSharded()),
-        flag(bucket.getGradientsSharded()), flag(bucket.getOptimizerSharded()));
+        storage(zero::Storage::moment2), storage(zero::Storage::residual1), storage(zero::Storage::residual2),
+        flag(bucket.getTrainable()), flag(bucket.getParametersSharded()), flag(bucket.getGradientsSharded()),
+        flag(bucket.getOptimizerSharded()));
   }
 
   static void lowerParameter(graph::ParameterOp parameter,

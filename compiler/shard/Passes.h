@@ -24,7 +24,8 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
                                       llvm::cl::init("none")};
   Option<std::string> quantizeGradients{*this, "quantize-gradients", llvm::cl::desc("none, int4 or int8"),
                                         llvm::cl::init("none")};
-  Option<int64_t> quantizeBlock{*this, "quantize-block", llvm::cl::desc("elements per scale"), llvm::cl::init(256)};
+  Option<int64_t> quantizeBlock{*this, "quantize-block", llvm::cl::desc("elements per scale; 0: 512 and 128"),
+                                llvm::cl::init(0)};
   Option<bool> errorFeedback{*this, "quantize-error-feedback", llvm::cl::desc("keep what quantization loses")};
   Option<bool> hierarchical{*this, "hierarchical", llvm::cl::desc("backward gathers inside the node (hpZ)")};
   Option<bool> hierarchicalCollectives{*this, "hierarchical-collectives",

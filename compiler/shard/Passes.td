@@ -53,7 +53,7 @@ def ZeroQuantizeWeights : Pass<"zero-quantize-weights", "::mlir::ModuleOp"> {
     parameters are not sharded. Source: ZeRO++ (arXiv 2306.10209, section 3.1).
   }];
   let options = [Option<"bits", "bits", "int64_t", "8", "8 or 4">,
-    Option<"block", "block", "int64_t", "256", "elements per scale, even">];
+    Option<"block", "block", "int64_t", "512", "elements per scale, even">];
   let statistics = [Statistic<"numGathers", "gathers", "gathers quantized">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -68,7 +68,7 @@ def ZeroQuantizeGradients : Pass<"zero-quantize-gradients", "::mlir::ModuleOp"> 
     Source: ZeRO++ (arXiv 2306.10209, section 3.3), LoCo (arXiv 2407.04480).
   }];
   let options = [Option<"bits", "bits", "int64_t", "4", "4 or 8">,
-    Option<"block", "block", "int64_t", "256", "elements per scale, even">,
+    Option<"block", "block", "int64_t", "128", "elements per scale, even">,
     Option<"errorFeedback", "error-feedback", "bool", "false", "keep what quantization loses">];
   let statistics = [Statistic<"numReductions", "reductions", "reduce-scatters quantized">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];

@@ -2,6 +2,7 @@
 
 #include "compiler/shard/Passes.h"
 #include "dialects/zero/Zero.h"
+#include "kernels/Quantized.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -14,12 +15,13 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
   // order.
   manager.addPass(createZeroInsertGatherRelease());
+  auto blockOr = [&](int64_t usual) { return options.quantizeBlock == 0 ? usual : options.quantizeBlock.getValue(); };
   // What is sent, before along which way: two hops are of bytes that are quantized already.
   if (options.quantizeWeights != "none")
-    manager.addPass(createZeroQuantizeWeights(ZeroQuantizeWeightsOptions{8, options.quantizeBlock}));
+    manager.addPass(createZeroQuantizeWeights(ZeroQuantizeWeightsOptions{8, blockOr(kWeightBlock)}));
   if (options.quantizeGradients != "none")
     manager.addPass(createZeroQuantizeGradients(ZeroQuantizeGradientsOptions{
-        options.quantizeGradients == "int4" ? 4 : 8, options.quantizeBlock, options.errorFeedback}));
+        options.quantizeGradients == "int4" ? 4 : 8, blockOr(kGradientBlock), options.errorFeedback}));
   // Ways before what is kept of them: a hop between nodes leaves a secondary shard by itself.
   if (options.hierarchicalCollectives)
     manager.addPass(createZeroHierarchicalCollectives());

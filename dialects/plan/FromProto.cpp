@@ -154,11 +154,16 @@ private:
 
   void readBucket(int index) {
     const planpb::Bucket &bucket = plan.buckets(index);
+    auto residual = [&](int i) {
+      return i < bucket.residual_slices_size() ? slice(bucket.residual_slices(i)) : FlatSymbolRefAttr();
+    };
+    if (bucket.residual_slices_size() > 2)
+      return wrong("residual");
     builder.create<BucketOp>(loc(), builder.getStringAttr(bucketName(index)), TypeAttr::get(elementType(bucket.type())),
                              builder.getI64IntegerAttr(bucket.padded()), builder.getI64IntegerAttr(bucket.used()),
                              slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
                              slice(bucket.master_slice()), slice(bucket.moment1_slice()), slice(bucket.moment2_slice()),
-                             flag(bucket.trainable()), flag(bucket.parameters_sharded()),
+                             residual(0), residual(1), flag(bucket.trainable()), flag(bucket.parameters_sharded()),
                              flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()));
   }
 

@@ -111,7 +111,8 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, I64Attr:$used,
       OptionalAttr<FlatSymbolRefAttr>:$parameters, OptionalAttr<FlatSymbolRefAttr>:$gradients,
       OptionalAttr<FlatSymbolRefAttr>:$master, OptionalAttr<FlatSymbolRefAttr>:$moment1,
-      OptionalAttr<FlatSymbolRefAttr>:$moment2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
+      OptionalAttr<FlatSymbolRefAttr>:$moment2, OptionalAttr<FlatSymbolRefAttr>:$residual1,
+      OptionalAttr<FlatSymbolRefAttr>:$residual2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
       UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `used` `=` $used attr-dict";
   let hasVerifier = 1;

@@ -217,8 +217,11 @@ private:
                        gradients = sliceOf(bucket, bucket.getGradientsAttr()),
                        master = sliceOf(bucket, bucket.getMasterAttr()),
                        moment1 = sliceOf(bucket, bucket.getMoment1Attr()),
-                       moment2 = sliceOf(bucket, bucket.getMoment2Attr());
-    if (!type || failed(parameters) || failed(gradients) || failed(master) || failed(moment1) || failed(moment2))
+                       moment2 = sliceOf(bucket, bucket.getMoment2Attr()),
+                       residual1 = sliceOf(bucket, bucket.getResidual1Attr()),
+                       residual2 = sliceOf(bucket, bucket.getResidual2Attr());
+    if (!type || failed(parameters) || failed(gradients) || failed(master) || failed(moment1) || failed(moment2) ||
+        failed(residual1) || failed(residual2))
       return failure();
     bucketIndex[bucket.getSymName()] = result.buckets_size();
     auto *message = result.add_buckets();
@@ -231,6 +234,9 @@ private:
     message->set_master_slice(*master);
     message->set_moment1_slice(*moment1);
     message->set_moment2_slice(*moment2);
+    for (int32_t residual : {*residual1, *residual2})
+      if (residual >= 0)
+        message->add_residual_slices(residual);
     message->set_parameters_sharded(bucket.getParametersSharded());
     message->set_gradients_sharded(bucket.getGradientsSharded());
     message->set_optimizer_sharded(bucket.getOptimizerSharded());

@@ -30,7 +30,7 @@ QuantizeShape readCommon(const KernelSpec &spec) {
   QuantizeShape s;
   s.dtype = DType::f32;
   s.piece.bits = spec.getInt("bits", 0);
-  s.piece.block = spec.getInt("block", kQuantizationBlock);
+  s.piece.block = spec.getInt("block", 0);
   s.order = spec.getInts("order");
   s.pieces = s.order.empty() ? spec.getInt("pieces", 1) : static_cast<int64_t>(s.order.size());
   s.sources = spec.getInt("sources", 1);

@@ -182,6 +182,14 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     if (slice != -1)
       ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, slice, elements(bucket.optimizer_sharded()) * 4, true,
                                           who + " (optimizer)", "bucket_c3", owners));
+  if (bucket.residual_slices_size() > 2 || (!bucket.trainable() && bucket.residual_slices_size() > 0))
+    return violation(547, "bucket_c4",
+                     who + " has " + str(static_cast<uint64_t>(bucket.residual_slices_size())) +
+                         " residuals; one that trains has at most two");
+  for (int i = 0; i < bucket.residual_slices_size(); ++i)
+    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.residual_slices(i),
+                                        bucket.padded() / (i == 0 ? 1 : plan.ranks_per_node()) * size, true,
+                                        who + " (residual)", "bucket_c3", owners));
   // bucket_c4
   if (bucket.type() == planpb::F32 && bucket.master_slice() != -1 &&
       tierOf(plan, static_cast<uint32_t>(bucket.master_slice())) ==

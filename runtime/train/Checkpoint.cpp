@@ -90,6 +90,12 @@ static std::vector<Own> ownSlices(const planpb::Plan &plan, int rank) {
   std::vector<Own> own;
   for (int b = 0; b < plan.buckets_size(); ++b) {
     const planpb::Bucket &bucket = plan.buckets(b);
+    for (int i = 0; i < bucket.residual_slices_size(); ++i) { // every rank lost something else
+      DType type = dtypeOf(bucket.type());
+      auto slice = uint32_t(bucket.residual_slices(i));
+      int64_t elements = int64_t(plan.slices(int(slice)).bytes()) / sizeOf(type);
+      own.push_back({"bucket-" + std::to_string(b) + ".residual" + std::to_string(i + 1), slice, {type, {elements}}});
+    }
     if (!bucket.optimizer_sharded() && rank != 0)
       continue;
     int64_t elements = int64_t(bucket.padded()) / (bucket.optimizer_sharded() ? plan.world_size() : 1);

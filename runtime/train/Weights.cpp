@@ -208,10 +208,13 @@ static Status clear(RankExecutor &executor, int32_t slice, const std::vector<cha
 Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   const planpb::Plan &plan = executor.plan();
   std::vector<char> chunk(size_t(kChunk), char(0));
-  for (const planpb::Bucket &bucket : plan.buckets())
+  for (const planpb::Bucket &bucket : plan.buckets()) {
+    for (int32_t slice : bucket.residual_slices())
+      ZC_RETURN_IF_ERROR(clear(executor, slice, chunk));
     for (int32_t slice :
          {bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
       ZC_RETURN_IF_ERROR(clear(executor, slice, chunk));
+  }
   for (int i = 0; i < plan.parameters_size(); ++i) {
     const planpb::Parameter &parameter = plan.parameters(i);
     for (const Store &store : storesOf(plan, parameter)) {

@@ -37,15 +37,15 @@ Case matmul(const char *label, Ints lhs, Ints rhs, Ints out, double k, std::map<
 
 /// ZeRO++'s kernels on 2^24 plain elements, in or out, or on `sources` quantized pieces of so many.
 Case quantized(const char *kernel, int64_t bits, int64_t sources) {
-  const int64_t n = 1 << 24;
-  const int64_t bytes = QuantizedPiece{n, bits, kQuantizationBlock}.bytes();
+  const int64_t n = 1 << 24, block = bits == 8 ? kWeightBlock : kGradientBlock;
+  const int64_t bytes = QuantizedPiece{n, bits, block}.bytes();
   const TensorType plain = f32({n}), one{DType::u8, {bytes}}, all{DType::u8, {sources * bytes}};
   std::string name = kernel;
   return {name + "_int" + std::to_string(bits),
           name,
           {name == "quantize" ? plain : all},
           {name == "quantize" || name == "dequantize_sum_quantize" ? one : plain},
-          {{"bits", bits}, {"sources", sources}, {"elements", n}},
+          {{"bits", bits}, {"block", block}, {"sources", sources}, {"elements", n}},
           0};
 }
 

@@ -163,7 +163,8 @@ void addCommunication(CLI::App &app, Flags &flags) {
   app.add_option("--quantize-gradients", c.quantizeGradients, "none, int4 or int8: how gradients are reduced (qgZ)")
       ->check(CLI::IsMember({"none", "int4", "int8"}))
       ->group(group);
-  app.add_option("--quantize-block", c.quantizeBlock, "elements that share a scale, even (256)")
+  app.add_option("--quantize-block", c.quantizeBlock,
+                 "elements that share a scale, even (512 of weights, 128 of gradients)")
       ->check(CLI::Range(int64_t(2), int64_t(1) << 40))
       ->group(group);
   app.add_flag("--quantize-error-feedback", c.errorFeedback,

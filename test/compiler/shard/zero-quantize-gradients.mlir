@@ -12,11 +12,11 @@ graph.program @micro phase = micro inputs = [] {
   %s = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
   // CHECK: %[[G:.*]] = zero.grad_buffer
   // CHECK: %[[S:.*]] = zero.storage @bucket0 of gradients
-  // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[G]] {bits = 4 : i64, block = 256 : i64, order = array<i64: 0, 4, 1, 5, 2, 6, 3, 7>} : ({{.*}}) -> !zero.buffer<288 x ui8, device>
+  // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[G]] {bits = 4 : i64, block = 128 : i64, order = array<i64: 0, 4, 1, 5, 2, 6, 3, 7>} : ({{.*}}) -> !zero.buffer<288 x ui8, device>
   // CHECK-NEXT: %[[A:.*]] = zero.all_to_all %[[Q]] {axis = #zero.axis<local>}
-  // CHECK-NEXT: %[[R:.*]] = zero.dequantize_sum_quantize %[[A]] {bits = 4 : i64, block = 256 : i64, elements = 64 : i64, pieces = 2 : i64, sources = 4 : i64} : ({{.*}}) -> !zero.buffer<72 x ui8, device>
+  // CHECK-NEXT: %[[R:.*]] = zero.dequantize_sum_quantize %[[A]] {bits = 4 : i64, block = 128 : i64, elements = 64 : i64, pieces = 2 : i64, sources = 4 : i64} : ({{.*}}) -> !zero.buffer<72 x ui8, device>
   // CHECK-NEXT: %[[B:.*]] = zero.all_to_all %[[R]] {axis = #zero.axis<node>}
-  // CHECK-NEXT: zero.dequantize_sum %[[B]] into %[[S]] scale = 1.250000e-01 {accumulate, bits = 4 : i64, block = 256 : i64, sources = 2 : i64}
+  // CHECK-NEXT: zero.dequantize_sum %[[B]] into %[[S]] scale = 1.250000e-01 {accumulate, bits = 4 : i64, block = 128 : i64, sources = 2 : i64}
   // CHECK-NOT: zero.reduce_scatter
   // What is lost is kept: of the bucket, and of this rank's two sums.
   // EF: %[[E1:.*]] = zero.storage @bucket0 of residual1 : <512 x f32, device>
