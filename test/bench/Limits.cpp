@@ -1,6 +1,6 @@
 //===- Limits.cpp - what this machine can do at most: memory and matrix products ---===//
 //
-// usage: bench_limits THREADS. One JSON object per line; medians of at least five rounds. Memory: the triad a = b + 3 c
+// usage: bench_limits THREADS [memory]. One JSON object per line; medians of at least five rounds. Memory: the triad a = b + 3 c
 // with streaming stores where the compiler emits them, and the in-place update b = b + 1 that an optimizer is. Matrix
 // products: the shapes of G124M (12 x 768, vocabulary 50257, 1024 rows), fp32 through OpenBLAS and oneDNN, bf16 through
 // oneDNN.
@@ -116,6 +116,8 @@ int main(int argc, char **argv) {
   int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
   omp_set_num_threads(threads);
   memory(threads);
+  if (argc > 2 && std::strcmp(argv[2], "memory") == 0)
+    return 0;
   products("fp32_openblas", threads, openBlasProduct);
   try {
     products("fp32_onednn", threads, oneDnnProduct<dnnl::memory::data_type::f32>);

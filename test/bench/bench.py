@@ -322,7 +322,33 @@ def adam():
             emit("C6 " + name, value, "GB/s", 0.9, round(value / stream, 3), threads=threads, peers=peers, foreign_cores=foreign)
 
 
-BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
+def zeropp():
+    """ZeRO++: kernels of quantized pieces against the triad of the same minute, bytes that must move over the time; and what is
+    sent between nodes of one rank each, of 16-bit plain ZeRO-3's 3M."""
+    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+        triads, kernels, foreign = [], {}, 0
+        for _ in range(3):
+            out, other = execute([os.path.join(BIN, "bench_limits"), str(threads), "memory"])
+            foreign = max(foreign, other)
+            triads += [row["value"] for row in map(json.loads, out.splitlines()) if row["bench"] == "stream_triad"]
+            out, other = execute([os.path.join(BIN, "zc-kernel-bench"), "--benchmark_format=json",
+                                  f"--benchmark_filter=quantize.*/{threads}/"])
+            foreign = max(foreign, other)
+            for row in json.loads(out[out.index("{"):])["benchmarks"]:
+                kernels.setdefault(row["name"].split(f"/{threads}/")[0], []).append(row["GB/s"])
+        limit = statistics.median(triads)
+        for name, rates in kernels.items():
+            value = statistics.median(rates)
+            emit(f"zeropp {name}", round(value, 1), "GB/s", round(limit, 1), round(value / limit, 3), threads=threads, foreign_cores=foreign)
+    onnx = os.path.join(folder, "zeropp.onnx")
+    execute([sys.executable, os.path.join(ROOT, "test/support/make_gpt.py"), onnx, "--preset", "g124m"])
+    sent = [json.loads(tool("zero-compile", onnx, "--world-size", 4, "--ranks-per-node", 1, "--zero-stage", 3, "--precision", "bf16", *flags,
+                            "--dry-run", "--json")[0])["traffic"]["inter_node"]
+            for flags in ((), ("--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"))]
+    emit("zeropp between nodes", round(3 * sent[1] / sent[0], 4), "M", 0.7725, round(3 * sent[1] / sent[0] / 0.7725, 3))
+
+
+BENCHES = {"zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
            "C13": c13, "adam": adam, "nvme": nvme}
 
 
