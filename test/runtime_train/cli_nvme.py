@@ -187,7 +187,7 @@ class Nvme(unittest.TestCase):
 
     def test_bench_io_writes_a_machine_file(self):
         machine = self.base / "machine.json"
-        done = subprocess.run([ZERO_RUN, "bench-io", str(self.base), "-o", str(machine)], text=True, capture_output=True,
+        done = subprocess.run([ZERO_RUN, "bench-io", str(self.base), "--size", "8MB", "-o", str(machine)], text=True, capture_output=True,
                               timeout=120)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         figures = json.loads(machine.read_text())
@@ -196,6 +196,8 @@ class Nvme(unittest.TestCase):
         for name, value in figures.items():
             low, high = (1e-8, 1e-3) if name == "step_overhead" else (1e6, 1e15)
             self.assertTrue(low < value < high, (name, value))
+        done = subprocess.run([ZERO_RUN, "bench-io", str(self.base), "--size", "8XB"], text=True, capture_output=True)
+        self.fails(2, "--size", (done.returncode, done.stdout, done.stderr))
         done = subprocess.run([ZERO_RUN, "bench-io", str(self.base / "absent")], text=True, capture_output=True)
         self.fails(6, "absent", (done.returncode, done.stdout, done.stderr))
 

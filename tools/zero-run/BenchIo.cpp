@@ -1,5 +1,6 @@
 #include "runtime/base/File.h"
 #include "runtime/exec/Measure.h"
+#include "runtime/plan/Tiers.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
 
@@ -10,6 +11,7 @@ namespace zc::run {
 Status benchIoCommand(const Flags &flags) {
   MeasureOptions options;
   options.folder = flags.benchFolder;
+  options.nvmeBytes = toBlocks(flags.benchBytes);
   options.threads = flags.run.threads > 0 ? flags.run.threads : 1;
   std::vector<std::string> notes;
   auto figures = measureMachine(options, notes);

@@ -1,5 +1,7 @@
 #include "tools/zero-run/Flags.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/plan/Tiers.h"
 
 #include <CLI/CLI.hpp>
 
@@ -32,7 +34,7 @@ struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr, *slurm = nullptr;
-  std::string logFormat = "text", trace;
+  std::string logFormat = "text", trace, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
@@ -132,6 +134,7 @@ void Parser::addCommands() {
   slurm = app.add_subcommand("slurm-template", "a batch script for Slurm");
   bench = app.add_subcommand("bench-io", "measures this machine, for zero-compile --machine");
   bench->add_option("folder", flags.benchFolder, "where the NVMe tier would go")->required();
+  bench->add_option("--size", benchSize, "bytes written and read there (512MiB)");
   bench->add_option("-o", flags.machine, "file to write (default: stdout)");
   bench->add_option("--threads", flags.run.threads, "threads of a rank's kernels (1)")->check(positive(4096));
   for (CLI::App *command : {inspect, exporting, doctor, bench, slurm}) {
@@ -178,6 +181,12 @@ Status complete(Parser &parser) {
     if (flags.onnx.empty() == flags.safetensors.empty())
       return usage("give either --onnx OUT or --safetensors OUT", "export");
     return Status::success();
+  }
+  if (parser.bench->parsed()) {
+    auto size = parseSize(parser.benchSize);
+    if (!size || *size < kBlockBytes)
+      return usage("\"" + parser.benchSize + "\" is no size of at least 4096 bytes", "--size");
+    flags.benchBytes = *size;
   }
   if (parser.inspect->parsed() || parser.doctor->parsed() || parser.bench->parsed() || parser.slurm->parsed()) {
     flags.command = parser.inspect->parsed()  ? Flags::Command::inspect

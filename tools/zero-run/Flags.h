@@ -28,6 +28,7 @@ struct Flags {
   std::string checkpoint, onnx, safetensors, model;
   // bench-io
   std::string benchFolder, machine;
+  uint64_t benchBytes = 0;
   // text: help or version, to be printed as it is
   std::string text;
 };
