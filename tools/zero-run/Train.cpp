@@ -45,6 +45,13 @@ static void endProcess(const Error &error) {
   ::_exit(int(error.code));
 }
 
+/// The ranks have not met in time. All may say so; the first has a second to be the only one.
+static void failToMeet(const Error &error) {
+  if (isLaterRank())
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  endProcess(error);
+}
+
 /// MPI's own idea of the job against the launcher's variables.
 static Status checkEnvironment(const RankGroup &ranks, const std::optional<LaunchedRank> &launched) {
   if (!launched || (launched->rank == ranks.firstRank() && launched->size == ranks.mesh().worldSize))
@@ -62,7 +69,7 @@ static Result<std::unique_ptr<RankGroup>> connect(const Flags &flags, const plan
   dieWithParent();
   if (launched && std::getenv(kLaunchedVariable))
     print(2, std::string(kStartedLine) + std::to_string(launched->rank) + "\n");
-  auto ranks = connectMpi({int(plan.ranks_per_node()), flags.initTimeout, endProcess});
+  auto ranks = connectMpi({int(plan.ranks_per_node()), flags.initTimeout, failToMeet});
   if (!ranks)
     return ranks;
   ZC_RETURN_IF_ERROR(checkEnvironment(**ranks, launched));
