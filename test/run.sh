@@ -12,14 +12,15 @@
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
 #   tsan     the runtime's unit tests under ThreadSanitizer
+#   fuzz     the importer's reading of files, fuzzed for a minute (needs clang-19)
 #   clang    clang++-19 -Werror over the runtime, the kernels and zero-run
 #
 # ZC_SHARED (default ../shared) holds the exported models and PyTorch's goldens; what needs them is skipped without, and says
-# so. Build folders: build/{release,asan,tsan,clang}. Exit code 1 if anything failed or a suite ran nothing.
+# so. Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
-all=(format unit lit e2e cluster asan asanlit tsan clang)
+all=(format unit lit e2e cluster asan asanlit tsan fuzz clang)
 
 suites=()
 for a in "$@"; do
@@ -79,6 +80,25 @@ suite_asanlit() { asan && ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=print_stacktr
 suite_tsan() {
   build tsan -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
     OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
+}
+
+suite_fuzz() {
+  if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char *, unsigned long) { return 0; }' |
+    clang++-19 -fsanitize=fuzzer -x c++ -o /dev/null - 2>/dev/null; then
+    echo "no clang++-19 with libFuzzer"
+    echo "0 passed, 0 failed, 1 skipped"
+    return
+  fi
+  build fuzz zc-fuzz-import -- -DZC_COMPILER=ON -DZC_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-19 \
+    -DCMAKE_CXX_COMPILER=clang++-19 || return
+  local corpus code
+  corpus=$(mktemp -d) && cp test/fuzz/corpus/* "$corpus"
+  ASAN_OPTIONS=$asan_options build/fuzz/bin/zc-fuzz-import -max_total_time=60 -max_len=16384 -timeout=5 -rss_limit_mb=1024 \
+    -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"
+  code=$?
+  rm -rf "$corpus"
+  ((code == 0)) && echo "1 passed, 0 failed, 0 skipped" || echo "0 passed, 1 failed, 0 skipped"
+  return "$code"
 }
 
 suite_clang() {

@@ -30,6 +30,8 @@ enum Number : int {
   unmatchedGlob = 235,
   badTie = 236,
   badLossOp = 237,
+  badCheckpoint = 238,
+  badLimit = 239,
   readFailed = 240,
 };
 

@@ -2,6 +2,9 @@
 #include "compiler/import/ExternalData.h"
 #include "compiler/import/Errors.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA1.h"
+
 #include <charconv>
 #include <map>
 #include <sys/stat.h>
@@ -30,6 +33,28 @@ static bool parseNumber(const std::string &text, int64_t &value) {
   return problem == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
+/// The SHA-1 of the whole file, read once however many tensors state it.
+static Status verifyChecksum(const ModelFile &model, FileReader &file, const std::string &name,
+                             const std::string &expected, const std::string &where) {
+  std::string &found = model.checksums[name];
+  if (found.empty()) {
+    llvm::SHA1 sha;
+    std::vector<uint8_t> buffer(1 << 20);
+    for (uint64_t at = 0; at < file.size(); at += buffer.size()) {
+      uint64_t count = std::min<uint64_t>(buffer.size(), file.size() - at);
+      if (!file.read(at, buffer.data(), count))
+        return makeError(Code::io, readFailed, "cannot read '" + name + "'", where);
+      sha.update(llvm::ArrayRef<uint8_t>(buffer.data(), count));
+    }
+    found = llvm::toHex(sha.final(), /*LowerCase=*/true);
+  }
+  if (llvm::StringRef(expected).equals_insensitive(found))
+    return {};
+  return badFile(badExternal,
+                 "external data has checksum '" + expected.substr(0, 100) + "', but '" + name + "' has " + found, where,
+                 "the file was changed or damaged after the export");
+}
+
 Result<ExternalRange> zc::importer::resolveExternal(const ModelFile &model, const onnxpb::Tensor &tensor,
                                                     int64_t neededBytes, const std::string &where) {
   std::map<std::string, std::string> entries;
@@ -56,6 +81,8 @@ Result<ExternalRange> zc::importer::resolveExternal(const ModelFile &model, cons
   if (!file.ok())
     return file.error();
   int64_t size = static_cast<int64_t>(file->size());
+  if (entries.count("checksum"))
+    ZC_RETURN_IF_ERROR(verifyChecksum(model, *file, range.file, entries["checksum"], where));
   if (range.bytes > size || range.offset > size - range.bytes)
     return badFile(badExternal,
                    "external data needs bytes " + std::to_string(range.offset) + " to " +

@@ -39,6 +39,8 @@ const HandlerTable &HandlerTable::get() {
     addNormHandlers(t);
     addAttentionHandlers(t);
     addLossHandlers(t);
+    addMicrosoftGradHandlers(t);
+    addGradientHandlers(t);
     addSequenceHandlers(t);
     return t;
   }();

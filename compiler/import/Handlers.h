@@ -54,6 +54,8 @@ void addLinearHandlers(HandlerTable &table);
 void addNormHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
 void addLossHandlers(HandlerTable &table);
+void addMicrosoftGradHandlers(HandlerTable &table);
+void addGradientHandlers(HandlerTable &table);
 void addSequenceHandlers(HandlerTable &table);
 
 } // namespace zc::importer

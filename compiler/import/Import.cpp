@@ -4,6 +4,7 @@
 #include "compiler/import/Importer.h"
 #include "compiler/import/Node.h"
 #include "compiler/import/Passes.h"
+#include "compiler/import/TrainingInfo.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -321,11 +322,54 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   return std::move(module);
 }
 
+/// Training that the file brings along: the graph becomes the forward one, the rule is returned.
+static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions &options) {
+  if (isOrtTrainingModel(file.graph())) {
+    ZC_RETURN_IF_ERROR(adoptOrtTrainingModel(file, options.ortCheckpoint));
+    return readOrtOptimizer(file, options.ortOptimizer, options.limits);
+  }
+  if (file.model.training_info_size() == 0 || options.forwardOnly || !options.lossOp.empty())
+    return std::optional<OwnOptimizer>();
+  std::string loss;
+  auto own = adoptTrainingInfo(file, loss);
+  if (!own.ok())
+    return own.error();
+  options.loss = options.loss.empty() ? loss : options.loss;
+  return std::optional<OwnOptimizer>(std::move(*own));
+}
+
+static DictionaryAttr asAttribute(const OwnOptimizer &own, Builder builder) {
+  NamedAttrList list;
+  list.set("rule", builder.getStringAttr(own.rule));
+  list.set("from", builder.getStringAttr(own.from));
+  for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"beta1", own.beta1},
+                                                                                   {"beta2", own.beta2},
+                                                                                   {"eps", own.eps},
+                                                                                   {"momentum", own.momentum},
+                                                                                   {"weight_decay", own.weightDecay},
+                                                                                   {"max_norm", own.maxNorm}})
+    list.set(name, builder.getF64FloatAttr(value));
+  if (own.lr)
+    list.set("lr", builder.getF64FloatAttr(*own.lr));
+  if (own.epsUncorrected)
+    list.set("eps_uncorrected", builder.getUnitAttr());
+  if (own.sumsGradients)
+    list.set("sums_gradients", builder.getUnitAttr());
+  return list.getDictionary(builder.getContext());
+}
+
 Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, const std::string &path,
                                                        const ImportOptions &options) {
   auto file = openModel(path, options.limits);
   if (!file.ok())
     return file.error();
+  ImportOptions adopted = options;
+  auto own = adopt(**file, adopted);
+  if (!own.ok())
+    return own.error();
   ZC_RETURN_IF_ERROR(validateModel(**file, options.limits));
-  return Importer(context, **file, options).run();
+  auto module = Importer(context, **file, adopted).run();
+  if (module.ok() && *own)
+    (**module)->setAttr("zc.own_optimizer", asAttribute(**own, Builder(&context)));
+  return module;
 }

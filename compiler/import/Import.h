@@ -25,6 +25,9 @@ struct ImportLimits {
   int64_t foldingWork = int64_t(1) << 28; ///< elements computed over a whole import
 };
 
+/// Sets one from "NAME=N" (`nodes=2000000`). Errors: usage, with the names there are.
+Status setLimit(ImportLimits &limits, const std::string &text);
+
 enum class DropoutPolicy {
   asExported, ///< active where the file says training_mode = true
   off,
@@ -40,6 +43,8 @@ struct ImportOptions {
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
                                                          ///< where the shapes or the values say so
   std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
+  /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
+  std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";
   DropoutPolicy dropout = DropoutPolicy::asExported;
   bool forwardOnly = false; ///< return every graph output, in order; no loss, nothing trainable
   bool raise = true;        ///< run the recognisers (`raise-composites`)
@@ -47,6 +52,10 @@ struct ImportOptions {
 };
 
 /// The module: `graph.parameter`s and the program `@micro`, which returns the loss (tensor<f32>).
+///
+/// A model that brings its own update rule (training artifacts, training_info) gives it as `zc.own_optimizer`: a
+/// dictionary of rule, beta1, beta2, eps, momentum, weight_decay, max_norm, from, and where they hold lr,
+/// eps_uncorrected, sums_gradients.
 ///
 /// Module attributes: `zc.model_path` (absolute), `zc.model_bytes`, `zc.model_hash` (XXH3-64, i64). Errors: bad input
 /// (the file), unsupported (all operators without a handler at once), usage (unbound dimensions, no or several losses).

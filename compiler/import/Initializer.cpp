@@ -77,17 +77,19 @@ static Status countElements(TensorInfo &info, const ImportLimits &limits, const 
                    "has rank " + std::to_string(tensor.dims_size()) + ", more than " + std::to_string(limits.rank),
                    where);
   info.elements = 1;
+  int64_t volume = 1, bytes = 0; // as if dimensions of 0 were 1
   for (int64_t d : tensor.dims()) {
     if (d < 0)
       return badFile(badTensor, "has negative dimension " + std::to_string(d), where);
     info.dims.push_back(d);
   }
   for (int64_t d : tensor.dims()) {
-    bool over = __builtin_mul_overflow(info.elements, d, &info.elements) ||
-                __builtin_mul_overflow(info.elements, sizeOf(info.dtype), &info.bytes);
-    // A zero in a later dimension does not excuse an absurd earlier one.
-    if (over || info.bytes > limits.tensorBits / 8)
+    bool over = __builtin_mul_overflow(volume, std::max<int64_t>(d, 1), &volume) ||
+                __builtin_mul_overflow(volume, sizeOf(info.dtype), &bytes);
+    // A zero does not excuse absurd dimensions beside it.
+    if (over || bytes > limits.tensorBits / 8)
       return badFile(tooLarge, "its dimensions make more than 2^48 bits", where);
+    info.elements *= d;
   }
   info.bytes = info.elements * sizeOf(info.dtype);
   return Status::success();

@@ -6,6 +6,7 @@
 #include "compiler/import/onnx.pb.h"
 #include "runtime/base/Status.h"
 
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -32,6 +33,7 @@ struct ModelFile {
   FileReader file;
   onnxpb::Model model;
   std::unordered_map<const onnxpb::Tensor *, Payload> payloads;
+  mutable std::map<std::string, std::string> checksums; ///< SHA-1 of external files, where one was asked for
 
   const onnxpb::Graph &graph() const { return model.graph(); }
 };

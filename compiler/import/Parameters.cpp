@@ -26,9 +26,6 @@ constexpr WeightOperand weightOperands[] = {
     {"graph.layer_norm", 1}, {"graph.layer_norm", 2}, {"graph.rms_norm", 1},
 };
 
-/// Operands without a derivative although they are floats.
-constexpr WeightOperand undifferentiated[] = {{"graph.attention", 3}};
-
 bool isListed(ArrayRef<WeightOperand> list, OpOperand &use) {
   return llvm::any_of(list, [&](const WeightOperand &entry) {
     return entry.op == use.getOwner()->getName().getStringRef() && entry.operand == use.getOperandNumber();
@@ -48,9 +45,7 @@ llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
     Operation *op = value.getDefiningOp();
     if (!op || !isa<Differentiable>(op))
       continue;
-    for (OpOperand &operand : op->getOpOperands())
-      if (!isListed(undifferentiated, operand))
-        pending.push_back(operand.get());
+    pending.append(op->operand_begin(), op->operand_end());
   }
   return reached;
 }

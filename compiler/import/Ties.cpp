@@ -91,7 +91,29 @@ void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, Contents &conte
 
 } // namespace
 
+/// Ranges of a file that overlap without being the same: one parameter's update would be another's.
+static void reportOverlaps(ModuleOp module) {
+  std::map<StringRef, std::vector<ParameterOp>> files;
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (auto source = parameter.getSource())
+      files[source->getFile()].push_back(parameter);
+  for (auto &[file, parameters] : files) {
+    llvm::stable_sort(parameters, [](ParameterOp a, ParameterOp b) {
+      return a.getSource()->getOffset() < b.getSource()->getOffset();
+    });
+    for (size_t i = 1; i < parameters.size(); ++i) {
+      auto before = *parameters[i - 1].getSource(), here = *parameters[i].getSource();
+      if (here.getOffset() < before.getOffset() + before.getBytes() &&
+          (here.getOffset() != before.getOffset() || here.getBytes() != before.getBytes()))
+        emitWarning(parameters[i].getLoc(), "the bytes of '")
+            << parameters[i].getSymName() << "' overlap those of '" << parameters[i - 1].getSymName() << "' in '"
+            << file << "'";
+    }
+  }
+}
+
 void zc::importer::reportTies(ModuleOp module, Contents &contents) {
+  reportOverlaps(module);
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
   std::map<std::pair<llvm::SmallVector<int64_t>, std::string>, ParameterOp> seen;

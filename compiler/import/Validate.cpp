@@ -2,6 +2,7 @@
 #include "compiler/import/Errors.h"
 #include "compiler/import/ModelFile.h"
 
+#include <charconv>
 #include <unordered_set>
 
 using namespace zc;
@@ -51,9 +52,6 @@ private:
   Status features() {
     if (graph.sparse_initializer_size() > 0)
       return unsupportedError(unsupportedFile, "sparse initializers are not supported", file.path);
-    if (file.model.training_info_size() > 0)
-      return unsupportedError(unsupportedFile, "training_info is not supported", file.path,
-                              "export the forward graph with its loss; gradients and optimizer are added here");
     for (const onnxpb::Function &function : file.model.functions())
       functions.insert(function.domain() + "." + function.name());
     return Status::success();
@@ -131,6 +129,35 @@ private:
 };
 
 } // namespace
+
+Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
+  struct Named {
+    const char *name;
+    int64_t ImportLimits::*limit;
+  };
+  constexpr Named table[] = {{"nodes", &ImportLimits::nodes},
+                             {"node-attributes", &ImportLimits::nodeAttributes},
+                             {"name-bytes", &ImportLimits::nameBytes},
+                             {"rank", &ImportLimits::rank},
+                             {"folded-elements", &ImportLimits::foldedElements},
+                             {"folding-work", &ImportLimits::foldingWork}};
+  size_t equals = text.find('=');
+  std::string name = text.substr(0, equals), names = "model-bytes";
+  int64_t value = -1;
+  if (equals != std::string::npos) {
+    auto [end, problem] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), value);
+    value = problem == std::errc() && end == text.data() + text.size() ? value : -1;
+  }
+  for (const Named &entry : table) {
+    names += std::string(", ") + entry.name;
+    if (entry.name == name && value >= 0)
+      return limits.*entry.limit = value, Status();
+  }
+  if (name == "model-bytes" && value >= 0)
+    return limits.modelBytes = static_cast<uint64_t>(value), Status();
+  return makeError(Code::usage, badLimit, "'" + text + "' is not NAME=N with N >= 0", "--limit",
+                   "names of limits are " + names);
+}
 
 Status zc::importer::validateModel(const ModelFile &file, const ImportLimits &limits) {
   return Validator(file, limits).run();

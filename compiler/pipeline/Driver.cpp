@@ -43,7 +43,7 @@ constexpr PhaseInfo kPhases[] = {{Phase::import, "import", Code::badInput, 400},
 /// One compilation.
 class Compilation {
 public:
-  explicit Compilation(const CompileOptions &options) : options(options), collector(context, options.model) {
+  explicit Compilation(const CompileOptions &given) : options(given), collector(context, options.model) {
     DialectRegistry registry;
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
@@ -82,6 +82,12 @@ private:
     import.dims = options.dims;
     import.loss = options.loss;
     import.lossOp = options.lossOp;
+    if (!options.ortCheckpoint.empty())
+      import.ortCheckpoint = options.ortCheckpoint;
+    if (!options.ortOptimizer.empty())
+      import.ortOptimizer = options.ortOptimizer;
+    for (const std::string &limit : options.limits)
+      ZC_RETURN_IF_ERROR(importer::setLimit(import.limits, limit));
     import.trainable = options.trainable;
     import.frozen = options.frozen;
     import.ties = options.ties;
@@ -93,6 +99,7 @@ private:
     if (!imported)
       return imported.error();
     module = std::move(*imported);
+    adoptOptimizer();
     OpBuilder builder(&context);
     (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
     (*module)->setAttr("zc.precision", builder.getStringAttr(options.precision));
@@ -102,6 +109,28 @@ private:
         externalFiles.insert(source->getFile().str());
     (*module)->setAttr("zc.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
     return Status::success();
+  }
+
+  /// A model with a rule of its own is trained by it, unless --optimizer says otherwise.
+  void adoptOptimizer() {
+    auto own = (*module)->getAttrOfType<DictionaryAttr>("zc.own_optimizer");
+    (*module)->removeAttr("zc.own_optimizer");
+    if (!own || options.optimizerGiven)
+      return;
+    auto number = [&](StringRef name) { return own.getAs<FloatAttr>(name).getValueAsDouble(); };
+    options.rule = own.getAs<StringAttr>("rule").str();
+    options.beta1 = number("beta1");
+    options.beta2 = number("beta2");
+    options.eps = number("eps");
+    options.momentum = number("momentum");
+    options.weightDecay = number("weight_decay");
+    if (number("max_norm") > 0)
+      options.clipGradNorm = number("max_norm");
+    if (own.get("lr") && !options.lrGiven)
+      options.lr = number("lr");
+    for (StringRef flag : {"eps_uncorrected", "sums_gradients"})
+      if (own.get(flag))
+        (*module)->setAttr(("zc." + flag).str(), UnitAttr::get(&context));
   }
 
   Status runPhase(const PhaseInfo &phase) {
@@ -271,7 +300,7 @@ private:
     return options.output.empty() ? Status::success() : writePlan(options.output, *plan);
   }
 
-  const CompileOptions &options;
+  CompileOptions options; ///< as given, completed by what the model brings along
   MLIRContext context{MLIRContext::Threading::DISABLED};
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;

@@ -282,6 +282,8 @@ void StepBuilder::lower(zero::UpdateOp op) {
   SmallVector<NamedAttribute> attributes;
   for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
     attributes.push_back(builder.getNamedAttr(name, op->getAttr(name)));
+  if (op->getParentOfType<ModuleOp>()->hasAttr("zc.eps_uncorrected"))
+    attributes.push_back(builder.getNamedAttr("eps_uncorrected", builder.getI64IntegerAttr(1)));
   step(op, graph::stringifyOptimizer(op.getRule()), 2, operands, attributes);
 }
 

@@ -35,6 +35,8 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
         places[member.getParameter().getValue()] = {buckets.size() - 1, member.getOffset()};
     }
     OpBuilder builder(module.getContext());
+    // Gradients of ranks and micro-steps are averaged, unless the model's own algorithm sums them.
+    gradientScale = module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(worldSize * accumulation);
     module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(stage));
     module->setAttr("zc.accumulation", builder.getI64IntegerAttr(accumulation));
     for (auto program : module.getOps<graph::ProgramOp>()) {
@@ -90,7 +92,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, worldSize,
                                       /*own=*/true);
     builder.create<zero::ReduceScatterOp>(
-        last->getLoc(), buffer, shard, APFloat(1.0 / static_cast<double>(worldSize * accumulation)), accumulation > 1);
+        last->getLoc(), buffer, shard, APFloat(gradientScale), accumulation > 1);
   }
 
   void partitionUpdate(graph::ProgramOp program) {
@@ -168,6 +170,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
   }
 
   int64_t worldSize = 1;
+  double gradientScale = 1;
   Value factor; ///< the clipping factor
   SmallVector<BucketGradients> buckets;
   llvm::StringMap<std::pair<size_t, int64_t>> places; ///< parameter -> bucket index, element offset

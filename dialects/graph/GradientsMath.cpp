@@ -100,14 +100,57 @@ ZC_GRADIENT(RmsNormOp) {
 
 //===-- attention ------------------------------------------------------------===//
 
+/// [B, Hk, L, D] with every head repeated for the queries that share it: [B, H, L, D].
+static Value repeatHeads(GradientBuilder &on, Value value, int64_t heads) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  if (shape[1] == heads)
+    return value;
+  Value apart = on.reshape(value, {shape[0], shape[1], 1, shape[2], shape[3]});
+  return on.reshape(on.expand(apart, {shape[0], shape[1], heads / shape[1], shape[2], shape[3]}),
+                    {shape[0], heads, shape[2], shape[3]});
+}
+
+/// Gradient of an additive mask that is trained (T5's position bias): P (g V^T - rowsum g y), summed over what was
+/// broadcast. The scores are built whole, which attention itself never does.
+static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
+  Value lse = op.getLse(), query = op.getQuery();
+  ArrayRef<int64_t> q = shapeOf(query);
+  int64_t heads = q[1], queries = q[2], keys = shapeOf(op.getKey())[2];
+  Type element = elementOf(lse);
+  auto wide = [&](Value value) { return elementOf(value) == element ? value : on.make<CastOp>(value, element); };
+  auto product = [&](Value lhs, Value rhs) {
+    return on.make<MatmulOp>(wide(lhs), wide(repeatHeads(on, rhs, heads)), Value(), false, /*transRhs=*/true);
+  };
+  Value scores = on.add(on.scale(product(query, op.getKey()), op.getScale().convertToDouble()), wide(op.getMask()));
+  Value rows = on.reshape(lse, {q[0], heads, queries, 1});
+  Value hidden = on.make<EqualOp>(rows, on.scalar(-std::numeric_limits<double>::infinity(), lse)); // no key is seen
+  Value p = on.make<ExpOp>(on.sub(scores, on.select(hidden, on.scalar(0, lse), rows)));
+  p = on.select(hidden, on.scalar(0, lse), p);
+  if (op.getCausal()) {
+    auto positions = [&](int64_t count, int64_t start, ArrayRef<int64_t> shape) {
+      Type type = RankedTensorType::get({count}, IntegerType::get(op.getContext(), 64));
+      auto number = [&](double value) { return FloatAttr::get(Float64Type::get(op.getContext()), value); };
+      return on.reshape(on.make<IotaOp>(TypeAttr::get(type), number(double(start)), number(1)), shape);
+    };
+    Value later = on.less(positions(queries, keys - queries, {queries, 1}), positions(keys, 0, {1, keys}));
+    p = on.select(later, on.scalar(0, lse), p);
+  }
+  Value inner = on.reduceSum(on.mul(wide(g), wide(op.getResult())), {3}, /*keepdims=*/true);
+  Value grad = on.unbroadcast(on.mul(p, on.sub(product(g, op.getValue()), inner)), op.getMask());
+  Type wanted = elementOf(op.getMask());
+  return wanted == element ? grad : on.make<CastOp>(grad, wanted);
+}
+
 ZC_GRADIENT(AttentionOp) {
   if (failed(onlyFirstResult(*this, resultGrads)))
     return failure();
-  if (getMask() && wanted[3])
-    return emitOpError("the mask depends on a trainable parameter, but attention has no gradient for its mask");
-  auto grad = GradientBuilder(builder, *this)
-                  .create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(),
-                                           getMask(), getScale(), getCausal());
+  GradientBuilder on(builder, *this);
+  if (getMask() && wanted[3] && isa<FloatType>(elementOf(getMask())))
+    operandGrads[3] = buildMaskGradient(on, *this, resultGrads[0]);
+  if (!wanted[0] && !wanted[1] && !wanted[2])
+    return success();
+  auto grad = on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(),
+                                         getMask(), getScale(), getCausal());
   llvm::copy(grad->getResults(), operandGrads.begin());
   return success();
 }

@@ -100,7 +100,7 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
     (`attention_c2`); Hk divides H, for grouped queries (`attention_c3`); key has the query's D (`attention_c4`) and the
-    value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added; not differentiated)
+    value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added)
     (`attention_c7`), rank 4, each dimension 1 or that of [B, H, S, L] (`attention_c6`). `causal` masks
     key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
     fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored.

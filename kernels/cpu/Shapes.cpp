@@ -298,6 +298,7 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
   shape.beta1 = spec.getReal("beta1", 0.9);
   shape.beta2 = spec.getReal("beta2", 0.999);
   shape.eps = spec.getReal("eps", 1e-8);
+  shape.epsUncorrected = spec.getInt("eps_uncorrected", 0) != 0;
   shape.weightDecay = spec.getReal("weight_decay", 0);
   shape.momentum = spec.getReal("momentum", 0);
   return shape;

@@ -81,6 +81,7 @@ struct OptimizerShape {
   size_t moments;
   std::optional<DType> out;
   double beta1, beta2, eps, weightDecay, momentum;
+  bool epsUncorrected; ///< eps is added to sqrt(v) instead of sqrt(v / (1 - beta2^t))
 };
 Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
 

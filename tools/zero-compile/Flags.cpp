@@ -86,6 +86,14 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--loss-op", c.lossOp,
                  "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended")
       ->group("Model");
+  app.add_option("--ort-checkpoint", c.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)")
+      ->group("Model");
+  app.add_option("--ort-optimizer", c.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)")
+      ->group("Model");
+  app.add_option("--limit", c.limits,
+                 "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, ...")
+      ->take_all()
+      ->group("Model");
   app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
   app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
   app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");
@@ -252,6 +260,8 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
                      "--checkpoint-activations", "--checkpoint-activations block recomputes inside every block");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
+  c.optimizerGiven = app.count("--optimizer") > 0;
+  c.lrGiven = app.count("--lr") > 0;
   if (!raw.betas.empty())
     ZC_RETURN_IF_ERROR(readBetas(raw.betas, c));
   const std::pair<const char *, double> numbers[] = {{"--lr", c.lr},

@@ -26,6 +26,7 @@ static cl::opt<zc::importer::DropoutPolicy>
                        clEnumValN(zc::importer::DropoutPolicy::off, "off", "identity"),
                        clEnumValN(zc::importer::DropoutPolicy::force, "force", "active wherever the ratio is not 0")));
 static cl::opt<bool> forwardOnly("forward-only", cl::desc("no loss, all outputs"), cl::cat(category));
+static cl::list<std::string> limits("limit", cl::desc("NAME=N: a limit of the importer"), cl::cat(category));
 static cl::opt<bool> noRaise("no-raise", cl::desc("without the recognisers"), cl::cat(category));
 static cl::opt<bool> list("list-parameters", cl::desc("print the table of parameters instead"), cl::cat(category));
 static cl::opt<bool> locations("locations", cl::desc("print the nodes' names"), cl::cat(category));
@@ -73,12 +74,21 @@ static zc::Status importModel(raw_ostream &out) {
   if (auto status = readDims(options); !status.ok())
     return status;
   options.loss = loss;
+  for (const std::string &limit : limits)
+    if (auto status = zc::importer::setLimit(options.limits, limit); !status.ok())
+      return status;
   options.trainable = trainable;
   options.frozen = frozen;
   options.dropout = dropout;
   options.forwardOnly = forwardOnly;
   options.raise = !noRaise;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::ScopedDiagnosticHandler warnings(&context, [](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+      return mlir::failure();
+    errs() << "warning: " << zc::escapeName(diagnostic.str()) << '\n';
+    return mlir::success();
+  });
   auto module = zc::importer::importOnnx(context, input, options);
   if (!module.ok())
     return module.error();

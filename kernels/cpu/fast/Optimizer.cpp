@@ -129,7 +129,7 @@ OptimizerStep stepOf(const OptimizerShape &s, const StepContext &context, float 
   result.oneMinusBeta1 = static_cast<float>(1 - s.beta1);
   result.oneMinusBeta2 = static_cast<float>(1 - s.beta2);
   result.invCorrection2 = static_cast<float>(1 / correction2);
-  result.eps = static_cast<float>(s.eps);
+  result.eps = static_cast<float>(s.epsUncorrected ? s.eps / correction2 : s.eps);
   result.stepSize = static_cast<float>(lr / correction1);
   result.lr = static_cast<float>(lr);
   result.momentum = static_cast<float>(s.momentum);

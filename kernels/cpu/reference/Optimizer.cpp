@@ -24,7 +24,8 @@ template <typename P> void update(const OptimizerShape &s, const StepContext &co
   double correction1 = 1 - std::pow(s.beta1, step), correction2 = std::sqrt(1 - std::pow(s.beta2, step));
   *m += (g - *m) * static_cast<P>(1 - s.beta1);
   *v = *v * static_cast<P>(s.beta2) + static_cast<P>(1 - s.beta2) * g * g;
-  P denominator = std::sqrt(*v) / static_cast<P>(correction2) + static_cast<P>(s.eps);
+  double eps = s.epsUncorrected ? s.eps / correction2 : s.eps;
+  P denominator = std::sqrt(*v) / static_cast<P>(correction2) + static_cast<P>(eps);
   p -= static_cast<P>(context.learningRate / correction1) * (*m / denominator);
 }
 
