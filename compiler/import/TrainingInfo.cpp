@@ -123,11 +123,14 @@ private:
       return refuse("uses Momentum of mode '" + text("mode") + "' or with a beta other than 1");
     ZC_RETURN_IF_ERROR(use(groups == 4 ? "adam" : "momentum", *rate));
     own.weightDecay = attribute("norm_coefficient", 0);
-    own.momentum = groups == 3 ? attribute("alpha", 0) : 0;
-    own.beta1 = attribute("alpha", 0.9f);
-    own.beta2 = attribute("beta", 0.999f);
-    own.eps = attribute("epsilon", 0);
-    own.epsUncorrected = true;
+    if (groups == 3) {
+      own.momentum = attribute("alpha", 0);
+    } else {
+      own.beta1 = attribute("alpha", 0.9f);
+      own.beta2 = attribute("beta", 0.999f);
+      own.eps = attribute("epsilon", 0);
+      own.epsUncorrected = true;
+    }
     return train(state, node.input(2 + count + output));
   }
 

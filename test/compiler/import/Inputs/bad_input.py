@@ -66,7 +66,7 @@ for k in range(60):  # any byte may be flipped: an error or a model, never a cra
     with open(path, "wb") as out:
         out.write(flipped)
     cases += 1
-    status = subprocess.run([tool, "--import-onnx", path, "-o", "/dev/null"], capture_output=True, timeout=60).returncode
+    status = subprocess.run([tool, "--import-onnx", path, "-o", os.path.join(folder, "flip.mlir")], capture_output=True, timeout=60).returncode
     if status not in (0, 2, 3, 4):
         failures += 1
         print(f"byte {at} flipped: exit {status}")
