@@ -30,14 +30,14 @@ struct CompileOptions {
   std::vector<std::string> untied;
   std::string ortCheckpoint, ortOptimizer; ///< empty: "checkpoint", "optimizer_model.onnx"
   std::vector<std::string> limits;         ///< "NAME=N"
-  std::string dropout = "as-exported"; ///< as-exported | off | force
+  std::string dropout = "as-exported";     ///< as-exported | off | force
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16
   std::string checkpointActivations = "none"; ///< none | block
   bool optimizerGiven = false;                ///< else a model that brings a rule of its own is trained by that
   bool lrGiven = false;
-  std::string rule = "adamw";                 ///< adamw | adam | sgd | momentum
+  std::string rule = "adamw"; ///< adamw | adam | sgd | momentum
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
   double weightDecay = -1; ///< negative: torch's default of the rule
   double clipGradNorm = 0; ///< 0: no clipping
