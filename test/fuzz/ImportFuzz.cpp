@@ -14,7 +14,8 @@ using namespace zc::importer;
 
 /// A folder of its own, with a file that external data may name.
 static const std::string &folder() {
-  static const std::string path = [] {
+  // Never destroyed: the handler at exit needs it.
+  static const std::string &path = *[] {
     char name[] = "/tmp/zc-fuzz-XXXXXX";
     if (!mkdtemp(name))
       std::abort();
@@ -27,7 +28,7 @@ static const std::string &folder() {
         unlink((folder() + each).c_str());
       rmdir(folder().c_str());
     });
-    return std::string(name);
+    return new std::string(name);
   }();
   return path;
 }
