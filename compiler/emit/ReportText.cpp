@@ -76,25 +76,40 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   out << plan.model().name() << ": " << report.parameters() << " trainable parameters, ZeRO stage " << plan.zero_stage()
       << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", "
       << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
-  out << "device memory per rank\n";
-  row("parameters", human(device.parameters()));
-  row("gradients", human(device.gradients()));
-  row("optimizer state", human(device.optimizer()));
-  row("activations", human(device.activations()));
-  row("buffers", human(device.buffers()));
-  row("peak", human(device.peak_bytes()));
-  row("padding in model state", human(device.padding()));
-  if (device.budget() != 0)
-    row("budget", human(device.budget()));
-  out << "\ntraffic per rank and step\n";
+  auto tierRows = [&](llvm::StringRef name, const planpb::TierReport &tier) {
+    if (tier.peak_bytes() == 0)
+      return;
+    out << name << " memory per rank\n";
+    row("parameters", human(tier.parameters()));
+    row("gradients", human(tier.gradients()));
+    row("optimizer state", human(tier.optimizer()));
+    row("activations", human(tier.activations()));
+    row("buffers", human(tier.buffers()));
+    row("peak", human(tier.peak_bytes()));
+    row("padding in model state", human(tier.padding()));
+    if (tier.budget() != 0)
+      row("budget", human(tier.budget()));
+    out << "\n";
+  };
+  tierRows("device", device);
+  tierRows("host", report.host());
+  tierRows("nvme", report.nvme());
+  out << "traffic per rank and step\n";
   row("parameters gathered", human(report.traffic().gather()));
   row("gradients reduce-scattered", human(report.traffic().reduce_scatter()));
   row("gradients all-reduced", human(report.traffic().all_reduce()));
   row("sent inside the node", human(report.traffic().intra_node()));
   row("sent between nodes", human(report.traffic().inter_node()));
-  out << llvm::formatv(
-      "\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step (default machine)\n",
-      numSteps(plan), plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
+  auto link = [&](llvm::StringRef name, uint64_t bytes) {
+    if (bytes != 0)
+      row(name, human(bytes));
+  };
+  link("host to device", report.traffic().h2d());
+  link("device to host", report.traffic().d2h());
+  link("read from nvme", report.traffic().nvme_read());
+  link("written to nvme", report.traffic().nvme_write());
+  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n", numSteps(plan),
+                       plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
   uint64_t state = device.parameters() + device.gradients() + device.optimizer();
   llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"
                           : device.activations() >= device.buffers()                 ? "activations"

@@ -6,6 +6,7 @@
 #include "compiler/import/Import.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Register.h"
+#include "compiler/schedule/MachineModel.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/plan/PlanProto.h"
@@ -107,6 +108,15 @@ private:
     for (auto parameter : module->getOps<graph::ParameterOp>())
       if (auto source = parameter.getSource(); source && source->getFile() != modelFile)
         externalFiles.insert(source->getFile().str());
+    if (!options.machine.empty()) {
+      Result<MachineModel> machine = readMachine(options.machine);
+      if (!machine)
+        return machine.error();
+      NamedAttrList rates;
+      for (const MachineModel::Field &field : MachineModel::kFields)
+        rates.set(field.name, builder.getF64FloatAttr((*machine).*field.rate));
+      (*module)->setAttr("zc.machine", rates.getDictionary(&context));
+    }
     (*module)->setAttr("zc.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
     return Status::success();
   }

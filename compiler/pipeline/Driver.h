@@ -55,6 +55,7 @@ struct CompileOptions {
 
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto
+  std::string machine;   ///< machine file; empty: default rates
   Budgets budgets;
   uint64_t seed = 0;
 

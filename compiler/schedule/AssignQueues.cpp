@@ -60,11 +60,12 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
     zero::MeshOp declared = *module.getOps<zero::MeshOp>().begin();
     Mesh mesh{static_cast<int>(declared.getWorldSize()), static_cast<int>(declared.getLocal())};
     OpBuilder builder(&getContext());
+    MachineModel machine = machineOf(module);
     for (auto program : module.getOps<graph::ProgramOp>()) {
       hoistAddresses(program.getBlock());
       for (Operation &op : program.getBlock()) {
         op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(&op)));
-        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, MachineModel(), mesh)));
+        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, machine, mesh)));
       }
     }
   }

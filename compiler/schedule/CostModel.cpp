@@ -36,6 +36,15 @@ static double secondsOfCollective(Value whole, zero::Axis along, const MachineMo
          std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode / machine.nodeBandwidth);
 }
 
+MachineModel zc::machineOf(ModuleOp module) {
+  MachineModel machine;
+  if (auto given = module->getAttrOfType<DictionaryAttr>("zc.machine"))
+    for (const MachineModel::Field &field : MachineModel::kFields)
+      if (auto rate = given.getAs<FloatAttr>(field.name))
+        machine.*field.rate = rate.getValueAsDouble();
+  return machine;
+}
+
 double zc::secondsOf(Operation *op, const MachineModel &machine, const Mesh &mesh) {
   auto sent = [&](Value whole, zero::Axis axis = zero::Axis::all) {
     return secondsOfCollective(whole, axis, machine, mesh);

@@ -94,5 +94,35 @@ def budget():
     return f"{need}"
 
 
+def explain():
+    """Every placement once, the one asked for marked; its numbers are those of its report."""
+    model = suite.models / "gpt2" / "ts17.onnx"
+    flags = ["--world-size", 2, "--zero-stage", 3, *offload("host", "none", "none")]
+    rows = [line.split() for line in suite.tool("zero-compile", model, *flags, "--explain-offload").splitlines()[1:-1]]
+    report = json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))
+    chosen = [row[1:] for row in rows if row[0] == ">"]
+    if len(rows) != 9 or len(chosen) != 1 or chosen[0][:2] != ["host", "none"]:
+        raise Case(f"rows {rows}")
+    if chosen[0][2] != f"{report['tiers']['device']['peak_bytes'] / 1e6:.1f}":
+        raise Case(f"{chosen[0]} is not {report['tiers']}")
+
+
+def machine():
+    """A slower file makes a slower plan; what is no rate is refused."""
+    model, path = suite.models / "gpt2" / "ts17.onnx", suite.dir / "machine.json"
+    seconds = []
+    for rate in ("1e9", "1e6"):
+        path.write_text('{"nvme_read_bandwidth": %s}' % rate)
+        seconds.append(json.loads(suite.tool("zero-compile", model, "--offload-optimizer", "nvme", "--machine", path, "--dry-run",
+                                             "--json"))["predicted_step_seconds"])
+    if not seconds[1] > 10 * seconds[0]:
+        raise Case(f"{seconds} seconds")
+    for text in ('{"speed": 1}', '{"memory_bandwidth": -1}', '{"memory_bandwidth": "x"}', "[]", "{"):
+        path.write_text(text)
+        suite.tool("zero-compile", model, "--machine", path, "--dry-run", code=3)
+    suite.tool("zero-compile", model, "--machine", suite.dir / "none.json", "--dry-run", code=6)
+
+
+suite.run([("explain", explain), ("machine", machine)])
 suite.run([("traffic fp32", lambda: traffic("fp32", 4)), ("traffic bf16", lambda: traffic("bf16", 2)), ("budget", budget)])
 suite.finish()

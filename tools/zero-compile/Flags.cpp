@@ -39,15 +39,15 @@ struct Missing {
   const char *flag, *neutral, *what;
 };
 constexpr Missing kMissing[] = {
-    {"--delay-after", "", "the delayed update"}, {"--tile-linear", "", "tiling of linears"},
-    {"--machine", "", "machine files"},          {"--config", "", "DeepSpeed configurations"},
+    {"--delay-after", "", "the delayed update"},
+    {"--tile-linear", "", "tiling of linears"},
+    {"--config", "", "DeepSpeed configurations"},
     {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
     {"--auto", "", "automatic choice of the plan"},
     {"--forward-only", "", "evaluation plans"},
-    {"--explain-offload", "", "offload"},
 };
 
 Error usage(const std::string &message, const std::string &flag = {}) {
@@ -153,6 +153,8 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--offload-ratio", c.offloadRatio, "share of the update done on the host (1)")
       ->check(CLI::Range(0.0, 1.0))
       ->group(group);
+  app.add_flag("--explain-offload", flags.explainOffload, "what other placements would need and move")->group(group);
+  app.add_option("--machine", c.machine, "rates measured by zero-run bench-io")->group(group);
   app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
   app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);
   app.add_option("--nvme-mem", raw.nvmeMemory, "the same of the NVMe tier")->group(group);
@@ -308,8 +310,8 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   if (!raw.compileTo.empty())
     c.stopAfter = phases.at(raw.compileTo);
   flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
-  bool producesNothing =
-      c.output.empty() && !flags.dryRun && !raw.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty();
+  bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !raw.list &&
+                         c.stopAfter == Phase::emit && c.dumpPhasesTo.empty();
   if (producesNothing)
     return usage("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters");
   return Status::success();

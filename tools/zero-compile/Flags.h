@@ -9,6 +9,7 @@ struct Flags {
   enum class Command { compile, listParameters, text };
   Command command = Command::compile;
   CompileOptions compile;
+  bool explainOffload = false;
   bool dryRun = false, json = false;
   std::vector<std::string> mlir; ///< --mlir-... flags, for MLIR
   std::string text;              ///< of --help, --help-all, --version

@@ -1,5 +1,6 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
+#include "compiler/pipeline/Explain.h"
 #include "runtime/base/File.h"
 #include "tools/zero-compile/Flags.h"
 
@@ -33,6 +34,14 @@ static Status run(const Flags &flags) {
     printWarnings(*listed);
     print(stdout, listed->parameterTable);
     return Status::success();
+  }
+  if (flags.explainOffload) {
+    Result<std::string> table = explainOffload(flags.compile);
+    if (!table)
+      return table.error();
+    print(stdout, *table);
+    if (flags.compile.output.empty() && !flags.dryRun)
+      return Status::success();
   }
   CompileOptions options = flags.compile;
   if (flags.dryRun || options.stopAfter != Phase::emit)

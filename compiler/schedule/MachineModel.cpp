@@ -1,0 +1,43 @@
+//===- MachineModel.cpp - the machine file ------------------------------------------===//
+
+#include "compiler/schedule/MachineModel.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cmath>
+
+using namespace zc;
+
+const MachineModel::Field MachineModel::kFields[9] = {{"flops_per_second", &MachineModel::flopsPerSecond},
+                                                      {"memory_bandwidth", &MachineModel::memoryBandwidth},
+                                                      {"comm_bandwidth", &MachineModel::commBandwidth},
+                                                      {"node_bandwidth", &MachineModel::nodeBandwidth},
+                                                      {"h2d_bandwidth", &MachineModel::h2dBandwidth},
+                                                      {"d2h_bandwidth", &MachineModel::d2hBandwidth},
+                                                      {"nvme_read_bandwidth", &MachineModel::nvmeReadBandwidth},
+                                                      {"nvme_write_bandwidth", &MachineModel::nvmeWriteBandwidth},
+                                                      {"step_overhead", &MachineModel::stepOverhead}};
+
+Result<MachineModel> zc::readMachine(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (std::error_code code = buffer.getError())
+    return makeError(Code::io, 390, "cannot read the machine file: " + code.message(), path);
+  llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
+  if (!json)
+    return makeError(Code::badInput, 391, "machine file: " + llvm::toString(json.takeError()), path);
+  const llvm::json::Object *object = json->getAsObject();
+  if (!object)
+    return makeError(Code::badInput, 391, "a machine file is one JSON object", path);
+  MachineModel machine;
+  for (const auto &[name, value] : *object) {
+    const auto *field = llvm::find_if(MachineModel::kFields, [&](const auto &f) { return name == f.name; });
+    if (field == std::end(MachineModel::kFields))
+      return makeError(Code::badInput, 392, "unknown field \"" + name.str() + "\" in the machine file", path);
+    std::optional<double> number = value.getAsNumber();
+    if (!number || !(*number > 0) || !std::isfinite(*number))
+      return makeError(Code::badInput, 393, "field \"" + name.str() + "\" is no positive number", path);
+    machine.*field->rate = *number;
+  }
+  return machine;
+}
