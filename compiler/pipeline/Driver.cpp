@@ -1,6 +1,7 @@
 //===- Driver.cpp - from an ONNX file to a plan -------------------------------------------===//
 
 #include "compiler/pipeline/Driver.h"
+#include "compiler/emit/ExternalFiles.h"
 #include "compiler/emit/Report.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
@@ -22,7 +23,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <set>
 
 using namespace mlir;
 using namespace zc;
@@ -104,10 +104,6 @@ private:
     OpBuilder builder(&context);
     (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
     (*module)->setAttr("zc.precision", builder.getStringAttr(options.precision));
-    std::string modelFile = io::fileNameOf((*module)->getAttrOfType<StringAttr>("zc.model_path").str());
-    for (auto parameter : module->getOps<graph::ParameterOp>())
-      if (auto source = parameter.getSource(); source && source->getFile() != modelFile)
-        externalFiles.insert(source->getFile().str());
     if (!options.machine.empty()) {
       Result<MachineModel> machine = readMachine(options.machine);
       if (!machine)
@@ -269,35 +265,12 @@ private:
     return writeFileAtomically(path, text);
   }
 
-  /// Fingerprints of the external data, by which zero-run notices that it changed. Only a plan that is kept is worth
-  /// reading it for.
-  Status recordFiles() {
-    OpBuilder builder(&context);
-    SmallVector<Attribute> records;
-    for (const std::string &name : externalFiles) {
-      std::string model = (*module)->getAttrOfType<StringAttr>("zc.model_path").str();
-      auto file = io::File::openBeneath(io::folderOf(model), name);
-      if (!file)
-        return file.error();
-      auto hash = io::fingerprintOf(*file);
-      if (!hash)
-        return hash.error();
-      records.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("file", builder.getStringAttr(name)),
-           builder.getNamedAttr("bytes", builder.getI64IntegerAttr(file->size())),
-           builder.getNamedAttr("hash", builder.getI64IntegerAttr(static_cast<int64_t>(*hash)))}));
-    }
-    if (!records.empty())
-      (*module)->setAttr("zc.external_files", builder.getArrayAttr(records));
-    return Status::success();
-  }
-
   Status emit() {
-    if (!options.output.empty())
-      ZC_RETURN_IF_ERROR(recordFiles());
     FailureOr<planpb::Plan> plan = plan::toProto(*module);
     if (failed(plan))
       return collector.error(Code::internal, 441);
+    if (!options.output.empty())
+      ZC_RETURN_IF_ERROR(recordExternalFiles(*plan));
     fillReport(*plan, options.budgets);
     if (Status status = verifyPlan(*plan); !status.ok()) {
       Error error = status.error();
@@ -314,7 +287,6 @@ private:
   MLIRContext context{MLIRContext::Threading::DISABLED};
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
-  std::set<std::string> externalFiles;
   CompileResult result;
 };
 

@@ -1,6 +1,7 @@
 //===- PlanText.cpp - plan files as text and back --------------------------------===//
 
 #include "tools/zero-translate/PlanText.h"
+#include "compiler/emit/ExternalFiles.h"
 #include "compiler/emit/Report.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
@@ -54,6 +55,8 @@ Result<std::string> mlirToPlan(const std::string &path) {
   FailureOr<planpb::Plan> plan = plan::toProto(*module);
   if (failed(plan))
     return errorOf(message, where);
+  if (Status status = recordExternalFiles(*plan); !status.ok())
+    return status.error();
   auto budget = [&](StringRef name) {
     auto attr = (*module)->getAttrOfType<IntegerAttr>(name);
     return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
