@@ -12,7 +12,6 @@
 #include "compiler/shard/Passes.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
-#include "runtime/io/File.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 

@@ -148,18 +148,6 @@ graph.program @micro phase = micro inputs = ["t"] {
 
 // -----
 
-graph.parameter @bias : tensor<1x1x3x3xf32> role = trainable
-graph.program @micro phase = micro inputs = ["q"] {
-^bb0(%q: tensor<1x2x3x4xf32>):
-  %m = graph.read @bias : tensor<1x1x3x3xf32>
-  // expected-error @below {{the mask depends on a trainable parameter, but attention has no gradient for its mask}}
-  %y, %lse = graph.attention %q, %q, %q, %m {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x3x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
-  %0 = graph.reduce_mean %y {axes = array<i64: 0, 1, 2, 3>} : (tensor<1x2x3x4xf32>) -> tensor<f32>
-  graph.return %0 : tensor<f32>
-}
-
-// -----
-
 // The batch of products that would be summed is no tensor.
 graph.parameter @w : tensor<1048576x1x1x1048576xf32> role = trainable
 graph.program @micro phase = micro inputs = ["x"] {
