@@ -42,6 +42,8 @@ const HandlerTable &HandlerTable::get() {
     addMicrosoftGradHandlers(t);
     addGradientHandlers(t);
     addSequenceHandlers(t);
+    addVisionHandlers(t);
+    addBatchNormHandlers(t);
     return t;
   }();
   return table;

@@ -57,5 +57,7 @@ void addLossHandlers(HandlerTable &table);
 void addMicrosoftGradHandlers(HandlerTable &table);
 void addGradientHandlers(HandlerTable &table);
 void addSequenceHandlers(HandlerTable &table);
+void addVisionHandlers(HandlerTable &table);
+void addBatchNormHandlers(HandlerTable &table);
 
 } // namespace zc::importer

@@ -302,6 +302,21 @@ Status Importer::verifyModule() {
   return assignRoles(*module, options, origins, contents);
 }
 
+/// What exporters write that trains otherwise than the model in PyTorch (ONNX.md 1.3).
+void Importer::warnOfHabits() {
+  auto count = [](int64_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
+  if (frozenBatchNorms > 0 && options.batchNorm == BatchNormPolicy::asExported)
+    emitWarning(module->getLoc()) << count(frozenBatchNorms, "batch norm")
+                                  << " in evaluation mode, as the file says: statistics stay as they are; "
+                                     "--batch-norm train uses each batch's own (torch's dynamo exporter writes "
+                                     "evaluation mode always), --batch-norm eval says that this is meant";
+  if (inactiveDropouts > 0 && options.dropout == DropoutPolicy::asExported)
+    emitWarning(module->getLoc()) << count(inactiveDropouts, "dropout")
+                                  << " without training_mode, an identity as the file says; --dropout force makes "
+                                     "them active (exporters leave it out of attention), --dropout off says that "
+                                     "this is meant";
+}
+
 Result<OwningOpRef<ModuleOp>> Importer::run() {
   ZC_RETURN_IF_ERROR(parseLossOp());
   ZC_RETURN_IF_ERROR(findLiveNodes());
@@ -319,6 +334,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
       ZC_RETURN_IF_ERROR(importNode(graph.node(i), i));
   ZC_RETURN_IF_ERROR(finishProgram());
   ZC_RETURN_IF_ERROR(verifyModule());
+  warnOfHabits();
   return std::move(module);
 }
 

@@ -34,6 +34,12 @@ enum class DropoutPolicy {
   force, ///< active wherever the ratio is not zero
 };
 
+/// Whether batch norm uses the batch's own statistics (and keeps running ones), or those of the file.
+enum class BatchNormPolicy { asExported, train, eval };
+
+/// Which variance the running statistics follow: N - 1 in the denominator, as PyTorch has it, or N, as ONNX says.
+enum class BatchNormVariance { sample, population };
+
 struct ImportOptions {
   std::map<std::string, int64_t> dims; ///< symbolic dimension -> size
   std::string loss;                    ///< graph output to differentiate; empty: found
@@ -46,6 +52,8 @@ struct ImportOptions {
   /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
   std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";
   DropoutPolicy dropout = DropoutPolicy::asExported;
+  BatchNormPolicy batchNorm = BatchNormPolicy::asExported;
+  BatchNormVariance batchNormVariance = BatchNormVariance::sample;
   bool forwardOnly = false; ///< return every graph output, in order; no loss, nothing trainable
   bool raise = true;        ///< run the recognisers (`raise-composites`)
   ImportLimits limits;

@@ -133,6 +133,19 @@ llvm::SmallVector<StringRef> Importer::tiesTo(StringRef name) const {
   return others;
 }
 
+Result<Value> Importer::readState(const std::string &name, Location loc) {
+  auto info =
+      inspectTensor(file, *initializers.lookup(name), options.limits, file.path + ": initializer \"" + name + "\"");
+  if (!info.ok())
+    return info.error();
+  return makeStored(*info, name, loc);
+}
+
+void Importer::assignState(const std::string &name, Value value, Location loc) {
+  module->lookupSymbol<graph::ParameterOp>(name).setRole(graph::Role::buffer);
+  builder.create<graph::AssignOp>(loc, FlatSymbolRefAttr::get(&context, name), value);
+}
+
 //===-- constants --------------------------------------------------------------===//
 
 const HostTensor *Importer::constantOf(Value value) const {

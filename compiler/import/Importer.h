@@ -48,8 +48,15 @@ public:
   Result<mlir::Value> makeStored(const TensorInfo &info, const std::string &name, mlir::Location loc);
   /// The tensor of a Constant node or initializer: constant if small, else stored.
   Result<mlir::Value> makeTensor(const onnxpb::Tensor &tensor, const std::string &name, mlir::Location loc);
+  bool isInitializer(const std::string &name) const { return initializers.count(name) != 0; }
+  /// The present value of an initializer that the step changes; a value of it that is known when compiling is not used.
+  Result<mlir::Value> readState(const std::string &name, mlir::Location loc);
+  /// From here on the initializer `name`, which was read as state, is `value`. That makes it a buffer.
+  void assignState(const std::string &name, mlir::Value value, mlir::Location loc);
   llvm::ArrayRef<mlir::Value> sequenceOf(const std::string &name) { return bindings[name].sequence; }
   int64_t nextDropoutId() { return dropouts++; }
+  int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
+  int64_t inactiveDropouts = 0; ///< identities although their ratio is not zero
 
 private:
   /// What stands for the second name of a tie.
@@ -69,6 +76,7 @@ private:
   Status finishProgram();
   Result<int> chooseLoss();
   Status verifyModule();
+  void warnOfHabits();
   int64_t opsetOf(const std::string &domain) const;
   bool isValueName(const std::string &name) const;
   Status parseLossOp();

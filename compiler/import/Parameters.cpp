@@ -4,6 +4,7 @@
 #include "compiler/import/Importer.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -22,9 +23,14 @@ struct WeightOperand {
   unsigned operand;
 };
 constexpr WeightOperand weightOperands[] = {
-    {"graph.matmul", 0},     {"graph.matmul", 1},     {"graph.matmul", 2},   {"graph.gather", 0},
-    {"graph.layer_norm", 1}, {"graph.layer_norm", 2}, {"graph.rms_norm", 1},
+    {"graph.matmul", 0},     {"graph.matmul", 1},           {"graph.matmul", 2},           {"graph.gather", 0},
+    {"graph.layer_norm", 1}, {"graph.layer_norm", 2},       {"graph.rms_norm", 1},         {"graph.conv", 1},
+    {"graph.conv", 2},       {"graph.conv_transpose", 1},   {"graph.conv_transpose", 2},   {"graph.batch_norm", 1},
+    {"graph.batch_norm", 2}, {"graph.batch_norm_apply", 1}, {"graph.batch_norm_apply", 2},
 };
+
+/// Operands without a derivative although they are floats.
+constexpr WeightOperand undifferentiated[] = {{"graph.batch_norm_apply", 3}, {"graph.batch_norm_apply", 4}};
 
 bool isListed(ArrayRef<WeightOperand> list, OpOperand &use) {
   return llvm::any_of(list, [&](const WeightOperand &entry) {
@@ -45,7 +51,9 @@ llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
     Operation *op = value.getDefiningOp();
     if (!op || !isa<Differentiable>(op))
       continue;
-    pending.append(op->operand_begin(), op->operand_end());
+    for (OpOperand &operand : op->getOpOperands())
+      if (!isListed(undifferentiated, operand))
+        pending.push_back(operand.get());
   }
   return reached;
 }
@@ -134,12 +142,15 @@ public:
   Judge(ModuleOp module, const ImportOptions &options, const Origins &origins, Contents &contents)
       : module(module), origins(origins), contents(contents) {
     for (auto program : module.getOps<ProgramOp>()) {
+      program.walk([&](AssignOp assign) { assigned.insert(assign.getParameter()); });
       program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
       if (!options.forwardOnly)
         path = differentiablePath(program);
     }
   }
 
+  /// The step itself changes it.
+  bool isState(StringRef name) const { return assigned.contains(name); }
   bool isRead(StringRef name) const { return reads.count(name) != 0; }
 
   /// ONNX.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
@@ -222,6 +233,7 @@ private:
   const Origins &origins;
   Contents &contents;
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
+  llvm::StringSet<> assigned;
   llvm::DenseSet<Value> path;
 };
 
@@ -244,9 +256,13 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
     if (wanted && !isFloat)
       return makeError(Code::usage, unmatchedGlob, "'" + name.str() + "' is not a float and cannot be trained",
                        "--trainable " + *wanted);
-    Verdict verdict = unwanted ? Verdict{Role::frozen, "--frozen " + *unwanted}
-                      : wanted ? Verdict{Role::trainable, "--trainable " + *wanted}
-                               : judge(parameter);
+    if (wanted && judge.isState(name))
+      return makeError(Code::usage, unmatchedGlob,
+                       "'" + name.str() + "' holds running statistics and cannot be trained", "--trainable " + *wanted);
+    Verdict verdict = judge.isState(name) ? Verdict{Role::buffer, "running statistics"}
+                      : unwanted          ? Verdict{Role::frozen, "--frozen " + *unwanted}
+                      : wanted            ? Verdict{Role::trainable, "--trainable " + *wanted}
+                                          : judge(parameter);
     if (options.forwardOnly && verdict.role == Role::trainable)
       verdict = {Role::frozen, "forward only"};
     parameter.setRole(verdict.role);

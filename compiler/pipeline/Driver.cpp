@@ -95,6 +95,11 @@ private:
     import.dropout = options.dropout == "off"     ? importer::DropoutPolicy::off
                      : options.dropout == "force" ? importer::DropoutPolicy::force
                                                   : importer::DropoutPolicy::asExported;
+    import.batchNorm = options.batchNorm == "train"  ? importer::BatchNormPolicy::train
+                       : options.batchNorm == "eval" ? importer::BatchNormPolicy::eval
+                                                     : importer::BatchNormPolicy::asExported;
+    import.batchNormVariance = options.batchNormVariance == "onnx" ? importer::BatchNormVariance::population
+                                                                   : importer::BatchNormVariance::sample;
     Result<OwningOpRef<ModuleOp>> imported = importer::importOnnx(context, options.model, import);
     if (!imported)
       return imported.error();

@@ -31,6 +31,8 @@ struct CompileOptions {
   std::string ortCheckpoint, ortOptimizer; ///< empty: "checkpoint", "optimizer_model.onnx"
   std::vector<std::string> limits;         ///< "NAME=N"
   std::string dropout = "as-exported";     ///< as-exported | off | force
+  std::string batchNorm = "as-exported";   ///< as-exported | train | eval
+  std::string batchNormVariance = "torch"; ///< torch | onnx
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16

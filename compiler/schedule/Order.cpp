@@ -77,6 +77,12 @@ private:
         llvm::erase_if(touches, [&](const Touch &earlier) { return touch.covers(earlier); });
       touches.push_back(touch);
     }
+    // A stored tensor is read in place: its readers stand between the assignments they stood between.
+    for (Value operand : op->getOperands())
+      if (auto read = zero::viewedValue(operand).getDefiningOp<graph::ReadOp>())
+        touchState(read.getParameterAttr(), op, /*assigns=*/false, follow);
+    if (auto assign = dyn_cast<graph::AssignOp>(op))
+      touchState(assign.getParameterAttr(), op, /*assigns=*/true, follow);
   }
 
   /// Use of the elements [begin, end) of a buffer or storage.
@@ -110,8 +116,25 @@ private:
     return touch;
   }
 
+  void touchState(Attribute name, Operation *op, bool assigns, llvm::function_ref<void(Operation *)> follow) {
+    State &state = states[name];
+    follow(state.assign);
+    if (!assigns)
+      return state.readers.push_back(op);
+    for (Operation *reader : state.readers)
+      if (reader != op)
+        follow(reader);
+    state = {op, {}};
+  }
+
   DenseMap<Operation *, size_t> indices;
   DenseMap<MemoryObject, std::vector<Touch>> memory; ///< touches that later ones may have to follow
+  /// A stored tensor: its last assignment so far, and who read it since.
+  struct State {
+    Operation *assign = nullptr;
+    SmallVector<Operation *> readers;
+  };
+  DenseMap<Attribute, State> states;
   Operation *lastCompute = nullptr;
 };
 

@@ -6,5 +6,6 @@ include "dialects/graph/GraphStructure.td"
 include "dialects/graph/GraphElementwise.td"
 include "dialects/graph/GraphTensor.td"
 include "dialects/graph/GraphMath.td"
+include "dialects/graph/GraphVision.td"
 
 #endif // ZC_GRAPH_OPS

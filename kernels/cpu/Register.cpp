@@ -7,7 +7,8 @@ namespace zc {
 static void addPlain(KernelRegistry &registry) {
   for (auto add : {cpu::addElementwise, cpu::addActivation, cpu::addCast, cpu::addMove, cpu::addConstant, cpu::addIndex,
                    cpu::addReduce, cpu::addMatmul, cpu::addNorm, cpu::addSoftmax, cpu::addAttention,
-                   cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics, cpu::addQuantize})
+                   cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics, cpu::addConv,
+                   cpu::addPool, cpu::addBatchNorm, cpu::addQuantize})
     add(registry);
 }
 

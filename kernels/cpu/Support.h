@@ -77,5 +77,8 @@ void addDropout(KernelRegistry &registry);
 void addOptimizer(KernelRegistry &registry);
 void addMetrics(KernelRegistry &registry);
 void addQuantize(KernelRegistry &registry);
+void addConv(KernelRegistry &registry);
+void addPool(KernelRegistry &registry);
+void addBatchNorm(KernelRegistry &registry);
 
 } // namespace zc::cpu

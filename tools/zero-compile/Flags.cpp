@@ -23,6 +23,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --dim NAME=N                             bind a symbolic dimension
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
+  --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
   --checkpoint-activations none|block      recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
@@ -102,6 +103,14 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
       ->group("Model");
   app.add_option("--dropout", c.dropout, "as-exported, off or force")
       ->check(CLI::IsMember({"as-exported", "off", "force"}))
+      ->group("Model");
+  app.add_option("--batch-norm", c.batchNorm,
+                 "as-exported, train (each batch's statistics; running ones are kept, rank 0's are saved) or eval")
+      ->check(CLI::IsMember({"as-exported", "train", "eval"}))
+      ->group("Model");
+  app.add_option("--batch-norm-variance", c.batchNormVariance,
+                 "of the running statistics: torch (divided by N - 1) or onnx (by N)")
+      ->check(CLI::IsMember({"torch", "onnx"}))
       ->group("Model");
   app.add_option("--seed", c.seed, "of dropout and data order")->group("Model");
 }

@@ -25,6 +25,17 @@ static cl::opt<zc::importer::DropoutPolicy>
             cl::values(clEnumValN(zc::importer::DropoutPolicy::asExported, "as-exported", "as the file says"),
                        clEnumValN(zc::importer::DropoutPolicy::off, "off", "identity"),
                        clEnumValN(zc::importer::DropoutPolicy::force, "force", "active wherever the ratio is not 0")));
+static cl::opt<zc::importer::BatchNormPolicy>
+    batchNorm("batch-norm", cl::desc("batch norm policy"), cl::init(zc::importer::BatchNormPolicy::asExported),
+              cl::cat(category),
+              cl::values(clEnumValN(zc::importer::BatchNormPolicy::asExported, "as-exported", "as the file says"),
+                         clEnumValN(zc::importer::BatchNormPolicy::train, "train", "the batch's own statistics"),
+                         clEnumValN(zc::importer::BatchNormPolicy::eval, "eval", "the file's statistics")));
+static cl::opt<zc::importer::BatchNormVariance>
+    batchNormVariance("batch-norm-variance", cl::desc("of running statistics"),
+                      cl::init(zc::importer::BatchNormVariance::sample), cl::cat(category),
+                      cl::values(clEnumValN(zc::importer::BatchNormVariance::sample, "torch", "divided by N - 1"),
+                                 clEnumValN(zc::importer::BatchNormVariance::population, "onnx", "divided by N")));
 static cl::opt<bool> forwardOnly("forward-only", cl::desc("no loss, all outputs"), cl::cat(category));
 static cl::list<std::string> limits("limit", cl::desc("NAME=N: a limit of the importer"), cl::cat(category));
 static cl::opt<bool> noRaise("no-raise", cl::desc("without the recognisers"), cl::cat(category));
@@ -80,6 +91,8 @@ static zc::Status importModel(raw_ostream &out) {
   options.trainable = trainable;
   options.frozen = frozen;
   options.dropout = dropout;
+  options.batchNorm = batchNorm;
+  options.batchNormVariance = batchNormVariance;
   options.forwardOnly = forwardOnly;
   options.raise = !noRaise;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);

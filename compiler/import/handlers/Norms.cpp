@@ -82,6 +82,7 @@ void dropoutBy(Node &node, double ratio, bool training) {
   bool active = ratio > 0 && policy != DropoutPolicy::off && !node.importer.options.forwardOnly &&
                 (training || policy == DropoutPolicy::force);
   if (!active) {
+    node.importer.inactiveDropouts += ratio > 0 && !node.importer.options.forwardOnly;
     node.set(0, x);
     HostTensor kept = HostTensor::scalar(1, DType::boolean);
     if (node.wants(1))

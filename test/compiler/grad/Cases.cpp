@@ -201,12 +201,83 @@ void addLosses(Cases &cases) {
        {"dropout", {"1x7xf64"}, {"1x7xf64", "1x7xi1"}, "{ratio = 0.0 : f64, id = 1 : i64}"}});
 }
 
+/// Window attributes over one or more spatial dimensions.
+std::string windows(const char *strides, const char *dilations, const char *low, const std::string &rest) {
+  return std::string("{strides = array<i64: ") + strides + ">, dilations = array<i64: " + dilations +
+         ">, low = array<i64: " + low + ">, " + rest + "}";
+}
+
+void addConvolutions(Cases &cases) {
+  const std::string high1 = "high = array<i64: 1>, groups = ";
+  cases.insert(
+      cases.end(),
+      {{"conv", {"2x3x5xf64", "4x3x3xf64", "4xf64"}, {"2x4x5xf64"}, windows("1", "1", "1", high1 + "1 : i64")},
+       {"conv", {"1x2x7xf64", "2x1x2xf64"}, {"1x2x4xf64"}, windows("2", "2", "1", high1 + "2 : i64")},
+       {"conv",
+        {"2x2x4x5xf64", "4x1x2x3xf64", "4xf64"},
+        {"2x4x3x2xf64"},
+        windows("1, 2", "1, 1", "0, 1", "high = array<i64: 0, 0>, groups = 2 : i64")},
+       {"conv",
+        {"1x1x3x2x4xf64", "2x1x2x2x3xf64"},
+        {"1x2x2x1x2xf64"},
+        windows("1, 2, 3", "1, 1, 1", "0, 0, 1", "high = array<i64: 0, 0, 1>, groups = 1 : i64")},
+       {"conv",
+        {"1x2x5x5xf64", "3x2x1x1xf64"},
+        {"1x3x2x4xf64"},
+        windows("2, 1", "1, 1", "-1, 0", "high = array<i64: 0, -1>, groups = 1 : i64")},
+       {"conv", {"0x3x5xf64", "4x3x3xf64", "4xf64"}, {"0x4x5xf64"}, windows("1", "1", "1", high1 + "1 : i64")},
+       {"conv_transpose",
+        {"2x4x3xf64", "4x3x3xf64", "3xf64"},
+        {"2x3x6xf64"},
+        windows("2", "1", "1", high1 + "1 : i64, sizes = array<i64: 6>")},
+       {"conv_transpose",
+        {"1x4x2x2xf64", "4x1x3x2xf64", "2xf64"},
+        {"1x2x4x3xf64"},
+        windows("1, 1", "1, 1", "0, 0", "high = array<i64: 0, 0>, groups = 2 : i64, sizes = array<i64: 4, 3>")},
+       {"conv_transpose",
+        {"1x1x2x1x2xf64", "1x2x1x2x2xf64"},
+        {"1x2x3x3x3xf64"},
+        windows("2, 1, 1", "1, 2, 1", "0, 0, 0",
+                "high = array<i64: 0, 0, 0>, groups = 1 : i64, sizes = array<i64: 3, 3, 3>")}});
+}
+
+void addPools(Cases &cases) {
+  for (const char *op : {"max_pool", "sum_pool"}) {
+    bool isMax = op[0] == 'm';
+    auto add = [&](const char *input, const std::string &result, const std::string &attributes) {
+      std::vector<std::string> results{result + "xf64"};
+      if (isMax)
+        results.push_back(result + "xi32");
+      cases.push_back({op, {input}, results, attributes});
+    };
+    add("2x3x8xf64", "2x3x4", windows("2", "1", "1", "kernel = array<i64: 3>, sizes = array<i64: 4>"));
+    add("1x2x5x4xf64", "1x2x2x3",
+        windows("2, 1", "2, 1", "0, 0", "kernel = array<i64: 2, 2>, sizes = array<i64: 2, 3>"));
+    add("1x1x2x3x1xf64", "1x1x2x2x1",
+        windows("1, 2, 1", "1, 1, 1", "1, 0, 0", "kernel = array<i64: 2, 2, 1>, sizes = array<i64: 2, 2, 1>"));
+    add("1x2x0xf64", "1x2x0", windows("1", "1", "0", "kernel = array<i64: 1>, sizes = array<i64: 0>"));
+  }
+}
+
+void addBatchNorms(Cases &cases) {
+  const std::string epsilon = "{epsilon = 1.0e-2 : f64}", mean = "dense<[0.1, -0.5, 0.3]> : tensor<3xf64>",
+                    variance = "dense<[1.0, 0.5, 2.0]> : tensor<3xf64>";
+  struct Shape {
+    const char *input, *channels;
+  };
+  for (const Shape &s : {Shape{"2x3x4xf64", "3xf64"}, Shape{"4x2xf64", "2xf64"}, Shape{"1x2x3x2xf64", "2xf64"},
+                         Shape{"3x1x1xf64", "1xf64"}})
+    cases.push_back({"batch_norm", {s.input, s.channels, s.channels}, {s.input, s.channels, s.channels}, epsilon});
+  for (const char *input : {"2x3x4xf64", "4x3xf64", "1x3x2x2xf64", "0x3x2xf64"})
+    cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", mean, variance}, {input}, epsilon});
+}
+
 } // namespace
 
 std::vector<Case> allCases() {
   Cases cases;
   for (auto add : {addUnary, addBinary, addMoves, addGathers, addReductions, addProducts, addSoftmaxes, addNorms,
-                   addAttention, addLosses})
+                   addAttention, addLosses, addConvolutions, addPools, addBatchNorms})
     add(cases);
   return cases;
 }

@@ -1,0 +1,92 @@
+//===- GradientsVision.cpp - derivatives of convolutions, pools, batch norm ---===//
+#include "dialects/graph/Gradient.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+/// Sum over everything but the channels, dimension 1.
+static Value sumPerChannel(GradientBuilder &on, Value value) {
+  Shape axes{0};
+  for (int64_t d = 2; d < tensorOf(value).getRank(); ++d)
+    axes.push_back(d);
+  return on.reduceSum(value, axes, /*keepdims=*/false);
+}
+
+//===-- convolutions ---------------------------------------------------------===//
+
+// With A the linear map x -> conv(x, w): conv_transpose is its adjoint, and both are linear in w. So the gradients of
+// the two are each other, and conv_weight_grad with the roles of input and gradient exchanged.
+
+ZC_GRADIENT(ConvOp) {
+  GradientBuilder on(builder, *this);
+  Value g = resultGrads[0];
+  if (wanted[0])
+    operandGrads[0] = on.make<ConvTransposeOp>(g, getWeight(), Value(), getStrides(), getDilations(), getLow(),
+                                               getHigh(), getGroups(), shapeOf(getInput()).drop_front(2));
+  if (wanted[1])
+    operandGrads[1] = on.make<ConvWeightGradOp>(getInput(), g, getStrides(), getDilations(), getLow(), getHigh(),
+                                                getGroups(), shapeOf(getWeight()).drop_front(2));
+  if (getBias() && wanted[2])
+    operandGrads[2] = sumPerChannel(on, g);
+  return success();
+}
+
+ZC_GRADIENT(ConvTransposeOp) {
+  GradientBuilder on(builder, *this);
+  Value g = resultGrads[0];
+  if (wanted[0])
+    operandGrads[0] =
+        on.make<ConvOp>(g, getWeight(), Value(), getStrides(), getDilations(), getLow(), getHigh(), getGroups());
+  if (wanted[1])
+    operandGrads[1] = on.make<ConvWeightGradOp>(g, getInput(), getStrides(), getDilations(), getLow(), getHigh(),
+                                                getGroups(), shapeOf(getWeight()).drop_front(2));
+  if (getBias() && wanted[2])
+    operandGrads[2] = sumPerChannel(on, g);
+  return success();
+}
+
+//===-- pools ----------------------------------------------------------------===//
+
+ZC_GRADIENT(MaxPoolOp) {
+  operandGrads[0] =
+      GradientBuilder(builder, *this).make<MaxPoolGradOp>(resultGrads[0], getIndices(), shapeOf(getInput()));
+  return success();
+}
+
+ZC_GRADIENT(SumPoolOp) {
+  operandGrads[0] = GradientBuilder(builder, *this)
+                        .make<SumPoolGradOp>(resultGrads[0], getKernel(), getStrides(), getDilations(), getLow(),
+                                             shapeOf(getInput()));
+  return success();
+}
+
+//===-- batch norm -----------------------------------------------------------===//
+
+ZC_GRADIENT(BatchNormOp) {
+  if (failed(onlyFirstResult(*this, resultGrads)))
+    return failure();
+  auto grad =
+      GradientBuilder(builder, *this)
+          .create<BatchNormGradOp>(resultGrads[0], getInput(), getScale(), getMean(), getVariance(), getEpsilon());
+  llvm::copy(grad->getResults(), operandGrads.begin());
+  return success();
+}
+
+/// y = (x - mean) r scale + bias with r = 1 / sqrt(variance + epsilon): an affine map per channel.
+ZC_GRADIENT(BatchNormApplyOp) {
+  if (wanted[3] || wanted[4])
+    return emitOpError("its statistics depend on a trainable parameter, but they have no gradient");
+  GradientBuilder on(builder, *this);
+  Value g = resultGrads[0];
+  Shape perChannel(tensorOf(g).getRank(), 1);
+  perChannel[1] = shapeOf(g)[1];
+  Value deviation = on.make<SqrtOp>(on.add(getVariance(), on.scalar(getEpsilon().convertToDouble(), getVariance())));
+  if (wanted[0])
+    operandGrads[0] = on.mul(g, on.reshape(on.div(getScale(), deviation), perChannel));
+  if (wanted[1])
+    operandGrads[1] =
+        on.div(sumPerChannel(on, on.mul(g, on.sub(getInput(), on.reshape(getMean(), perChannel)))), deviation);
+  if (wanted[2])
+    operandGrads[2] = sumPerChannel(on, g);
+  return success();
+}

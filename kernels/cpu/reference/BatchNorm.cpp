@@ -1,0 +1,118 @@
+// batch_norm, its gradient and its evaluation form; moving_average. Statistics in double, two passes.
+#include "kernels/cpu/Windows.h"
+
+namespace zc::cpu {
+namespace {
+
+/// fn(position) for all elements of channel `c`.
+template <typename Fn> void forChannel(const BatchNormShape &s, int64_t c, Fn fn) {
+  for (int64_t n = 0; n < s.batch; ++n)
+    for (int64_t i = (n * s.channels + c) * s.inner, end = i + s.inner; i < end; ++i)
+      fn(i);
+}
+
+/// fn(Tag<storage>, Tag<statistics>).
+template <typename Fn> Prepared withTypes(const BatchNormShape &s, Fn fn) {
+  return withFloat(s.dtype,
+                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
+}
+
+Prepared prepareBatchNorm(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNorm(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    return makeKernel([s = *read](void *const *operands, const StepContext &) {
+      const T *x = as<T>(operands[0]);
+      T *y = as<T>(operands[3]);
+      auto count = static_cast<double>(s.batch * s.inner);
+      for (int64_t c = 0; c < s.channels; ++c) {
+        double sum = 0, squares = 0;
+        forChannel(s, c, [&](int64_t i) { sum += load(x[i]); });
+        double mean = sum / count;
+        forChannel(s, c, [&](int64_t i) { squares += (load(x[i]) - mean) * (load(x[i]) - mean); });
+        double variance = squares / count, scale = load(as<T>(operands[1])[c]), bias = load(as<T>(operands[2])[c]);
+        double invStd = 1 / std::sqrt(variance + s.epsilon);
+        forChannel(s, c, [&](int64_t i) { y[i] = storeSum<T>((load(x[i]) - mean) * invStd * scale + bias); });
+        as<S>(operands[4])[c] = static_cast<S>(mean);
+        as<S>(operands[5])[c] = static_cast<S>(variance);
+      }
+    });
+  });
+}
+
+/// With xhat the normalised input, over a channel of M elements:
+/// dscale = sum g xhat; dbias = sum g; dx = scale / std * (g - (dbias + xhat dscale) / M).
+Prepared prepareBatchNormGrad(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    return makeKernel([s = *read](void *const *operands, const StepContext &) {
+      const T *g = as<T>(operands[0]), *x = as<T>(operands[1]);
+      T *dx = as<T>(operands[5]);
+      auto count = static_cast<double>(s.batch * s.inner);
+      for (int64_t c = 0; c < s.channels; ++c) {
+        double mean = as<S>(operands[3])[c], invStd = 1 / std::sqrt(as<S>(operands[4])[c] + s.epsilon);
+        double scale = load(as<T>(operands[2])[c]), dScale = 0, dBias = 0;
+        forChannel(s, c, [&](int64_t i) {
+          dScale += load(g[i]) * ((load(x[i]) - mean) * invStd);
+          dBias += load(g[i]);
+        });
+        forChannel(s, c, [&](int64_t i) {
+          double xhat = (load(x[i]) - mean) * invStd;
+          dx[i] = storeSum<T>(scale * invStd * (load(g[i]) - (dBias + xhat * dScale) / count));
+        });
+        as<T>(operands[6])[c] = storeSum<T>(dScale);
+        as<T>(operands[7])[c] = storeSum<T>(dBias);
+      }
+    });
+  });
+}
+
+Prepared prepareBatchNormApply(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormApply(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read](void *const *operands, const StepContext &) {
+      const T *x = as<T>(operands[0]);
+      T *y = as<T>(operands[5]);
+      for (int64_t c = 0; c < s.channels; ++c) {
+        auto of = [&](size_t operand) { return static_cast<double>(load(as<T>(operands[operand])[c])); };
+        double factor = of(1) / std::sqrt(of(4) + s.epsilon), mean = of(3), bias = of(2);
+        forChannel(s, c, [&](int64_t i) { y[i] = storeSum<T>((load(x[i]) - mean) * factor + bias); });
+      }
+    });
+  });
+}
+
+Prepared prepareMovingAverage(const KernelSpec &spec) {
+  auto alike = [&] {
+    return spec.operands[1] == spec.operands[0] && spec.operands[2] == spec.operands[0] &&
+           isComputeFloat(spec.operands[0].dtype);
+  };
+  ZC_RETURN_IF_ERROR(Check(spec).counts(2, 1).that(alike, "f32, bf16 or f64 of one type").done());
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([n = spec.operands[0].numElements(), momentum = spec.getReal("momentum", 0),
+                       factor = spec.getReal("factor", 1)](void *const *operands, const StepContext &) {
+      const T *old = as<T>(operands[0]), *next = as<T>(operands[1]);
+      for (int64_t i = 0; i < n; ++i)
+        as<T>(operands[2])[i] = storeSum<T>(momentum * load(old[i]) + (1 - momentum) * factor * load(next[i]));
+    });
+  });
+}
+
+} // namespace
+
+void addBatchNorm(KernelRegistry &registry) {
+  registry.add("batch_norm", prepareBatchNorm);
+  registry.add("batch_norm_grad", prepareBatchNormGrad);
+  registry.add("batch_norm_apply", prepareBatchNormApply);
+  registry.add("moving_average", prepareMovingAverage);
+}
+
+} // namespace zc::cpu

@@ -1,0 +1,100 @@
+// conv, conv_transpose, conv_weight_grad by definition: all three walk the same table of which element each tap of each
+// window reads. Sums in double.
+#include "kernels/cpu/Windows.h"
+
+namespace zc::cpu {
+namespace {
+
+/// Positions of the tensors' planes: [n, c], [n, m], and the weight's [m, c in group].
+struct Planes {
+  const ConvShape &s;
+  int64_t in(int64_t n, int64_t c) const { return (n * s.inChannels + c) * s.windows.inPlane; }
+  int64_t out(int64_t n, int64_t m) const { return (n * s.outChannels + m) * s.windows.outPlane; }
+  int64_t weight(int64_t m, int64_t c) const { return (m * s.inPerGroup() + c) * s.windows.taps; }
+};
+
+Prepared prepareConv(const KernelSpec &spec) {
+  Result<ConvShape> read = readConv(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+      const T *x = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
+      T *y = as<T>(operands[s.hasBias ? 3 : 2]);
+      Planes at{s};
+      for (int64_t n = 0; n < s.batch; ++n)
+        for (int64_t m = 0; m < s.outChannels; ++m)
+          for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+            double sum = bias ? load(bias[m]) : 0;
+            const int64_t *taps = table.data() + o * s.windows.taps;
+            for (int64_t c = 0; c < s.inPerGroup(); ++c)
+              for (int64_t t = 0; t < s.windows.taps; ++t)
+                if (taps[t] >= 0)
+                  sum += static_cast<double>(load(w[at.weight(m, c) + t])) *
+                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c) + taps[t]]);
+            y[at.out(n, m) + o] = storeSum<T>(sum);
+          }
+    });
+  });
+}
+
+Prepared prepareConvTranspose(const KernelSpec &spec) {
+  Result<ConvShape> read = readConvTranspose(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, table = read->windows.table(),
+                       plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
+                          void *const *operands, const StepContext &) mutable {
+      const T *y = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
+      T *x = as<T>(operands[s.hasBias ? 3 : 2]);
+      Planes at{s};
+      for (int64_t n = 0; n < s.batch; ++n)
+        for (int64_t c = 0; c < s.inChannels; ++c) {
+          std::fill(plane.begin(), plane.end(), bias ? load(bias[c]) : 0);
+          int64_t group = c / s.inPerGroup();
+          for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
+            for (int64_t o = 0; o < s.windows.outPlane; ++o)
+              for (int64_t t = 0; t < s.windows.taps; ++t)
+                if (int64_t to = table[static_cast<size_t>(o * s.windows.taps + t)]; to >= 0)
+                  plane[static_cast<size_t>(to)] +=
+                      static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
+          for (size_t i = 0; i < plane.size(); ++i)
+            x[at.in(n, c) + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
+        }
+    });
+  });
+}
+
+Prepared prepareConvWeightGrad(const KernelSpec &spec) {
+  Result<ConvShape> read = readConvWeightGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+      const T *x = as<T>(operands[0]), *g = as<T>(operands[1]);
+      Planes at{s};
+      for (int64_t m = 0; m < s.outChannels; ++m)
+        for (int64_t c = 0; c < s.inPerGroup(); ++c)
+          for (int64_t t = 0; t < s.windows.taps; ++t) {
+            double sum = 0;
+            for (int64_t n = 0; n < s.batch; ++n)
+              for (int64_t o = 0; o < s.windows.outPlane; ++o)
+                if (int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)]; from >= 0)
+                  sum += static_cast<double>(load(g[at.out(n, m) + o])) *
+                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c) + from]);
+            as<T>(operands[2])[at.weight(m, c) + t] = storeSum<T>(sum);
+          }
+    });
+  });
+}
+
+} // namespace
+
+void addConv(KernelRegistry &registry) {
+  registry.add("conv", prepareConv);
+  registry.add("conv_transpose", prepareConvTranspose);
+  registry.add("conv_weight_grad", prepareConvWeightGrad);
+}
+
+} // namespace zc::cpu

@@ -1,0 +1,114 @@
+// max_pool, sum_pool and their gradients, by the table of which element each tap of each window reads.
+#include "kernels/cpu/Windows.h"
+
+namespace zc::cpu {
+namespace {
+
+Prepared prepareMaxPool(const KernelSpec &spec) {
+  Result<PoolShape> read = readMaxPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return withIndex(read->index, [&](auto indexTag) {
+      using I = TypeOf<decltype(indexTag)>;
+      return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+        for (int64_t p = 0; p < s.planes; ++p) {
+          const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+          for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+            Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
+            int64_t where = -1;
+            for (int64_t t = 0; t < s.windows.taps; ++t) {
+              int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)];
+              if (from < 0)
+                continue;
+              Compute<T> value = load(x[from]);
+              if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+                best = value;
+                where = from;
+              }
+            }
+            as<T>(operands[1])[p * s.windows.outPlane + o] = store<T>(best);
+            as<I>(operands[2])[p * s.windows.outPlane + o] = static_cast<I>(where);
+          }
+        }
+      });
+    });
+  });
+}
+
+Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
+  Result<PoolShape> read = readMaxPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return withIndex(read->index, [&](auto indexTag) {
+      using I = TypeOf<decltype(indexTag)>;
+      return makeKernel([spec, s = *read, plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
+                            void *const *operands, const StepContext &) mutable -> Status {
+        for (int64_t p = 0; p < s.planes; ++p) {
+          std::fill(plane.begin(), plane.end(), 0);
+          for (int64_t o = p * s.windows.outPlane; o < (p + 1) * s.windows.outPlane; ++o) {
+            int64_t to = as<I>(operands[1])[o];
+            if (to >= s.windows.inPlane)
+              return outOfRange(spec, "index", to, 0, s.windows.inPlane);
+            if (to >= 0)
+              plane[static_cast<size_t>(to)] += load(as<T>(operands[0])[o]);
+          }
+          for (size_t i = 0; i < plane.size(); ++i)
+            as<T>(operands[2])[p * s.windows.inPlane + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
+        }
+        return Status::success();
+      });
+    });
+  });
+}
+
+Prepared prepareSumPool(const KernelSpec &spec) {
+  Result<PoolShape> read = readSumPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+      for (int64_t p = 0; p < s.planes; ++p)
+        for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+          double sum = 0;
+          for (int64_t t = 0; t < s.windows.taps; ++t)
+            if (int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)]; from >= 0)
+              sum += load(as<T>(operands[0])[p * s.windows.inPlane + from]);
+          as<T>(operands[1])[p * s.windows.outPlane + o] = storeSum<T>(sum);
+        }
+    });
+  });
+}
+
+Prepared prepareSumPoolGrad(const KernelSpec &spec) {
+  Result<PoolShape> read = readSumPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, table = read->windows.table(),
+                       plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
+                          void *const *operands, const StepContext &) mutable {
+      for (int64_t p = 0; p < s.planes; ++p) {
+        std::fill(plane.begin(), plane.end(), 0);
+        for (int64_t o = 0; o < s.windows.outPlane; ++o)
+          for (int64_t t = 0; t < s.windows.taps; ++t)
+            if (int64_t to = table[static_cast<size_t>(o * s.windows.taps + t)]; to >= 0)
+              plane[static_cast<size_t>(to)] += load(as<T>(operands[0])[p * s.windows.outPlane + o]);
+        for (size_t i = 0; i < plane.size(); ++i)
+          as<T>(operands[1])[p * s.windows.inPlane + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
+      }
+    });
+  });
+}
+
+} // namespace
+
+void addPool(KernelRegistry &registry) {
+  registry.add("max_pool", prepareMaxPool);
+  registry.add("max_pool_grad", prepareMaxPoolGrad);
+  registry.add("sum_pool", prepareSumPool);
+  registry.add("sum_pool_grad", prepareSumPoolGrad);
+}
+
+} // namespace zc::cpu
