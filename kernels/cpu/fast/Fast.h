@@ -76,6 +76,8 @@ void addFastAttention(Overlay &overlay);
 void addFastMove(Overlay &overlay);
 void addFastGather(Overlay &overlay);
 void addFastMetrics(Overlay &overlay);
+void addFastConv(Overlay &overlay);
+void addFastPool(Overlay &overlay);
 void addFastQuantize(Overlay &overlay);
 
 } // namespace zc::cpu

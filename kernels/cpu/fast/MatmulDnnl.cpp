@@ -1,30 +1,12 @@
 #include "kernels/cpu/fast/MatmulDnnl.h"
+#include "kernels/cpu/fast/Dnnl.h"
 
-#include <dnnl.hpp>
-#include <omp.h>
 #include <string>
 
 namespace zc::cpu {
 namespace {
 
 using dnnl::memory;
-
-/// oneDNN opens teams of the calling thread's setting, when primitives are made and when they run.
-class TeamOf {
-public:
-  explicit TeamOf(int threads) : before(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~TeamOf() { omp_set_num_threads(before); }
-  TeamOf(const TeamOf &) = delete;
-  TeamOf &operator=(const TeamOf &) = delete;
-
-private:
-  int before;
-};
-
-const dnnl::engine &cpuEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
 
 /// [batches, rows, columns] stored row by row, or column by column if transposed.
 memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool transposed) {
@@ -45,10 +27,8 @@ public:
     memory::desc out = describe(batches, s.m, s.n, false), bias = describe(batches == 1 ? 1 : batches, 1, s.n, false);
     if (batches > 1)
       bias = {{1, 1, s.n}, memory::data_type::bf16, memory::dims{s.n, s.n, 1}};
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     auto desc = s.hasBias ? dnnl::matmul::desc(lhs, rhs, bias, out) : dnnl::matmul::desc(lhs, rhs, out);
-    dnnl::matmul::primitive_desc primitiveDesc(desc, attributes, cpuEngine());
+    dnnl::matmul::primitive_desc primitiveDesc(desc, ownScratchpad(), cpuEngine());
     implementation = primitiveDesc.impl_info_str();
     primitive = dnnl::matmul(primitiveDesc);
     auto unset = [](const memory::desc &d) { return memory(d, cpuEngine(), nullptr); };

@@ -1,0 +1,213 @@
+// max_pool, sum_pool and their gradients: planes on threads. A plane is three loops over windows and three over taps,
+// whose bounds are cut to the input once per dimension, so that nothing is tested inside; fewer spatial dimensions have
+// loops of one turn. Sums in fp32, in the order of windows and taps.
+#include "kernels/cpu/Windows.h"
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+namespace {
+
+/// The windows of up to three spatial dimensions: per dimension and window, the first element inside and how many.
+class Loops {
+public:
+  explicit Loops(const Windows &w) {
+    for (size_t d = 0; d < 3; ++d) {
+      size_t lead = 3 - w.in.size();
+      Axis &axis = axes[d];
+      if (d < lead) {
+        axis.spans = {{0, 1}};
+        continue;
+      }
+      axis.step = w.dilations[d - lead];
+      axis.size = w.in[d - lead];
+      for (int64_t o = 0; o < w.out[d - lead]; ++o) {
+        auto [begin, end] = w.inside(d - lead, o);
+        axis.spans.push_back({o * w.strides[d - lead] - w.low[d - lead] + begin * axis.step, end - begin});
+      }
+    }
+  }
+
+  /// fn(window) begins a window, tap(window, position) is called for its elements, row-major, done(window) ends it.
+  template <typename Begin, typename Tap, typename Done> void run(Begin begin, Tap tap, Done done) const {
+    const auto &[z, y, x] = axes;
+    int64_t window = 0;
+    for (const Span &sz : z.spans)
+      for (const Span &sy : y.spans)
+        for (const Span &sx : x.spans) {
+          begin(window);
+          for (int64_t a = 0; a < sz.count; ++a)
+            for (int64_t b = 0; b < sy.count; ++b) {
+              int64_t row = ((sz.first + a * z.step) * y.size + sy.first + b * y.step) * x.size + sx.first;
+              for (int64_t c = 0; c < sx.count; ++c)
+                tap(window, row + c * x.step);
+            }
+          done(window++);
+        }
+  }
+
+private:
+  struct Span {
+    int64_t first, count;
+  };
+  struct Axis {
+    int64_t step = 1, size = 1;
+    std::vector<Span> spans;
+  };
+  std::array<Axis, 3> axes;
+};
+
+bool isDeclined(const PoolShape &s) { return !isFast(s.dtype) || s.windows.in.size() > 3; }
+
+template <typename Fn> void forPlanes(const PoolShape &s, int threads, Fn fn) {
+  parallelParts(threads, s.planes, 1, [&](int64_t begin, int64_t end, int part) {
+    for (int64_t p = begin; p < end; ++p)
+      fn(p, part);
+  });
+}
+
+Prepared prepareMaxPool(const KernelSpec &spec) {
+  Result<PoolShape> read = readMaxPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read) || read->index != DType::i32)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, loops = Loops(read->windows),
+                       threads = threadsFor(spec.threads, read->planes * read->windows.inPlane)](void *const *operands,
+                                                                                                 const StepContext &) {
+      forPlanes(s, threads, [&](int64_t p, int) {
+        const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+        T *y = as<T>(operands[1]) + p * s.windows.outPlane;
+        int32_t *indices = as<int32_t>(operands[2]) + p * s.windows.outPlane;
+        float best = 0;
+        int64_t where = -1;
+        loops.run(
+            [&](int64_t) {
+              best = -std::numeric_limits<float>::infinity();
+              where = -1;
+            },
+            [&](int64_t, int64_t at) {
+              float value = load(x[at]);
+              // The first of all counts, even at -inf; NaN is larger than any number.
+              if (value > best || where < 0 || (value != value && best == best)) {
+                best = value;
+                where = at;
+              }
+            },
+            [&](int64_t o) {
+              y[o] = store<T>(best);
+              indices[o] = static_cast<int32_t>(where);
+            });
+      });
+    });
+  });
+}
+
+/// Per thread a plane of sums in fp32; for f32 tensors the result itself.
+template <typename T> class Planes {
+public:
+  Planes(int64_t plane, int threads)
+      : plane(plane), sums(std::is_same_v<T, float> ? 0 : static_cast<size_t>(plane) * static_cast<size_t>(threads)) {}
+  float *of(T *result, int part) {
+    float *own = nullptr;
+    if constexpr (std::is_same_v<T, float>)
+      own = result;
+    else
+      own = sums.data() + static_cast<size_t>(part) * static_cast<size_t>(plane);
+    std::fill(own, own + plane, 0.0f);
+    return own;
+  }
+  void finish([[maybe_unused]] const float *own, [[maybe_unused]] T *result) const {
+    if constexpr (!std::is_same_v<T, float>)
+      for (int64_t i = 0; i < plane; ++i)
+        result[i] = store<T>(own[i]);
+  }
+
+private:
+  int64_t plane;
+  std::vector<float> sums;
+};
+
+Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
+  Result<PoolShape> read = readMaxPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->index != DType::i32)
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    int threads = threadsFor(spec.threads, read->planes * read->windows.inPlane);
+    return makeKernel([spec, s = *read, threads, planes = Planes<T>(read->windows.inPlane, threads)](
+                          void *const *operands, const StepContext &) mutable -> Status {
+      const int64_t in = s.windows.inPlane, out = s.windows.outPlane, count = s.planes * out;
+      const int32_t *indices = as<int32_t>(operands[1]);
+      int32_t largest = -1;
+      for (int64_t i = 0; i < count; ++i)
+        largest = std::max(largest, indices[i]);
+      if (largest >= in)
+        return outOfRange(spec, "index", largest, 0, in);
+      forPlanes(s, threads, [&](int64_t p, int part) {
+        float *sums = planes.of(as<T>(operands[2]) + p * in, part);
+        for (int64_t o = p * out; o < (p + 1) * out; ++o)
+          if (indices[o] >= 0)
+            sums[indices[o]] += load(as<T>(operands[0])[o]);
+        planes.finish(sums, as<T>(operands[2]) + p * in);
+      });
+      return Status::success();
+    });
+  });
+}
+
+Prepared prepareSumPool(const KernelSpec &spec) {
+  Result<PoolShape> read = readSumPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([s = *read, loops = Loops(read->windows),
+                       threads = threadsFor(spec.threads, read->planes * read->windows.inPlane)](void *const *operands,
+                                                                                                 const StepContext &) {
+      forPlanes(s, threads, [&](int64_t p, int) {
+        const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+        T *y = as<T>(operands[1]) + p * s.windows.outPlane;
+        float sum = 0;
+        loops.run([&](int64_t) { sum = 0; }, [&](int64_t, int64_t at) { sum += load(x[at]); },
+                  [&](int64_t o) { y[o] = store<T>(sum); });
+      });
+    });
+  });
+}
+
+Prepared prepareSumPoolGrad(const KernelSpec &spec) {
+  Result<PoolShape> read = readSumPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    int threads = threadsFor(spec.threads, read->planes * read->windows.inPlane);
+    return makeKernel(
+        [s = *read, loops = Loops(read->windows), threads,
+         planes = Planes<T>(read->windows.inPlane, threads)](void *const *operands, const StepContext &) mutable {
+          forPlanes(s, threads, [&](int64_t p, int part) {
+            const T *g = as<T>(operands[0]) + p * s.windows.outPlane;
+            T *dx = as<T>(operands[1]) + p * s.windows.inPlane;
+            float *sums = planes.of(dx, part), grad = 0;
+            loops.run([&](int64_t o) { grad = load(g[o]); }, [&](int64_t, int64_t at) { sums[at] += grad; },
+                      [](int64_t) {});
+            planes.finish(sums, dx);
+          });
+        });
+  });
+}
+
+} // namespace
+
+void addFastPool(Overlay &overlay) {
+  overlay.add("max_pool", prepareMaxPool);
+  overlay.add("max_pool_grad", prepareMaxPoolGrad);
+  overlay.add("sum_pool", prepareSumPool);
+  overlay.add("sum_pool_grad", prepareSumPoolGrad);
+}
+
+} // namespace zc::cpu
