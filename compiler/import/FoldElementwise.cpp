@@ -59,6 +59,7 @@ double floorMod(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 double sign(double x) { return std::isnan(x) ? x : (x > 0) - (x < 0); }
+double softplus(double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 bool intDiv(int64_t a, int64_t b, int64_t &y) {
@@ -194,6 +195,8 @@ void zc::importer::addElementwiseFolds(FoldTable &table) {
   add("graph.sigmoid", unary(sigmoid));
   add("graph.erf", unary([](double x) { return std::erf(x); }));
   add("graph.relu", unary([](double x) { return nanMax(x, 0); }));
+  add("graph.expm1", unary([](double x) { return std::expm1(x); }));
+  add("graph.softplus", unary(softplus));
   add("graph.floor", unary([](double x) { return std::floor(x); }));
   add("graph.ceil", unary([](double x) { return std::ceil(x); }));
   add("graph.round", unary([](double x) { return std::nearbyint(x); }));

@@ -44,6 +44,8 @@ const HandlerTable &HandlerTable::get() {
     addSequenceHandlers(t);
     addVisionHandlers(t);
     addBatchNormHandlers(t);
+    addActivationHandlers(t);
+    addMicrosoftHandlers(t);
     return t;
   }();
   return table;

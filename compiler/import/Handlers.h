@@ -59,5 +59,7 @@ void addGradientHandlers(HandlerTable &table);
 void addSequenceHandlers(HandlerTable &table);
 void addVisionHandlers(HandlerTable &table);
 void addBatchNormHandlers(HandlerTable &table);
+void addActivationHandlers(HandlerTable &table);
+void addMicrosoftHandlers(HandlerTable &table);
 
 } // namespace zc::importer

@@ -31,6 +31,8 @@ def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)">;
 def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x">;
 def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)">;
 def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)">;
+def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0">;
+def Graph_SoftplusOp : Graph_UnaryDiffOp<"softplus", "ln(1 + e^x)">;
 def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x">;
 def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x">;
 def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even">;

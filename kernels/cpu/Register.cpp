@@ -25,7 +25,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   for (auto add :
        {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm,
         cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention, cpu::addFastMove, cpu::addFastGather,
-        cpu::addFastConv, cpu::addFastPool, cpu::addFastMetrics, cpu::addFastQuantize})
+        cpu::addFastConv, cpu::addFastPool, cpu::addFastBatchNorm, cpu::addFastMetrics, cpu::addFastQuantize})
     add(overlay);
 }
 

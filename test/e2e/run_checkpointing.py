@@ -39,7 +39,8 @@ def smaller(layers):
     return f"{size['none'] / size['block']:.1f} times less"
 
 
-exports = [("mlp", "ts17"), ("gpt2", "ts17"), ("gpt2", "dynamo23_sdpa"), ("llama", "ts17"), ("llama", "dynamo23opt_sdpa")]
+exports = [("mlp", "ts17"), ("gpt2", "ts17"), ("gpt2", "dynamo23_sdpa"), ("llama", "ts17"), ("llama", "dynamo23opt_sdpa"),
+           ("gpt2", "ts17_dropout"), ("resnet", "ts17")]
 suite.run([(f"{m}/{e} W={w} stage {s}", lambda m=m, e=e, w=w, s=s: identical(m, e, w, s))
            for m, e in exports for w, s in ((1, 0), (2, 3))] + [("12 layers", lambda: smaller(12))])
 suite.finish()

@@ -9,7 +9,6 @@ from e2e import Case, Suite, close
 suite = Suite(__doc__)
 # Not to be imported, or (folded batch norms under the names of the weights) not to be trained as exports.json says.
 EXCEPT = {("gpt2", "dynamo23_sdpa_dropout"), ("resnet", "dynamo20opt")}
-PENDING = {"resnet", "vit"}  # need convolutions
 
 
 def listing(model, *flags):
@@ -106,7 +105,7 @@ cases = [("lost ties", lost_ties), ("invented ties", invented_ties), ("repaired 
          ("refused ties", refused)]
 for file in sorted(suite.models.glob("*/exports.json")):
     for export, facts in json.loads(file.read_text())["exports"].items():
-        if (file.parent.name, export) not in EXCEPT and file.parent.name not in PENDING:
+        if (file.parent.name, export) not in EXCEPT:
             arguments = (file.parent.name, export, facts["trainable"])
             cases.append((f"{file.parent.name}/{export}", lambda a=arguments: found(*a)))
 suite.run(cases)

@@ -154,5 +154,23 @@ TEST(Fast, pools) {
     }
 }
 
+TEST(Fast, batchNorm) {
+  for (const Ints &shape : {Ints{2, 3, 17}, Ints{4, 5, 8, 9}, Ints{1, 2, 300}, Ints{6, 4}, Ints{3, 0, 16}})
+    for (DType type : {DType::f32, DType::bf16}) {
+      Value x = random(type, shape, 1), g = random(type, shape, 2), scale = random(type, {shape[1]}, 3),
+            bias = random(type, {shape[1]}, 4), variance = uniform({type, {shape[1]}}, 5, 0.5, 2);
+      Attributes epsilon = {{"epsilon", 1e-5}};
+      Call norm{"batch_norm",
+                {x, scale, bias},
+                {x, Value({DType::f32, {shape[1]}}), Value({DType::f32, {shape[1]}})},
+                epsilon};
+      expectFastMatches(norm, 1e-5);
+      std::vector<Value> statistics = *run(norm, true);
+      expectFastMatches({"batch_norm_grad", {g, x, scale, statistics[1], statistics[2]}, {x, scale, scale}, epsilon},
+                        1e-4);
+      expectFastMatches({"batch_norm_apply", {x, scale, bias, bias, variance}, {x}, epsilon}, 1e-5);
+    }
+}
+
 } // namespace
 } // namespace zc::test

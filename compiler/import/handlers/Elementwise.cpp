@@ -57,14 +57,6 @@ void swish(Node &node) {
   node.set(node.make<MulOp>({x, node.make<SigmoidOp>({scaled})}));
 }
 
-/// max(x, 0) + slope * min(x, 0)
-void leakyRelu(Node &node) {
-  Value x = node.input(0), zero = node.scalar(0, elementOf(x));
-  Value negative =
-      node.make<MulOp>({node.make<MinOp>({x, zero}), node.scalar(node.floatAttr("alpha", 0.01), elementOf(x))});
-  node.set(node.make<AddOp>({node.make<ReluOp>({x}), negative}));
-}
-
 void clip(Node &node) {
   Value x = node.input(0);
   if (Value low = node.input(1))
@@ -118,7 +110,6 @@ void zc::importer::addElementwiseHandlers(HandlerTable &table) {
   unaries("IsNaN", 9, unary<IsNanOp>);
   unaries("Gelu", 20, gelu);
   unaries("Swish", 24, swish);
-  unaries("LeakyRelu", 6, leakyRelu);
   unaries("Cast", 6, cast);
   table.add("CastLike", 15, 2, 2, castLike);
   table.add("Clip", 6, 1, 1, clipAttributes);

@@ -121,12 +121,41 @@ void concat(Node &node) {
   node.set(node.make<ConcatOp>(inputs, node.attrs().integer("axis", axis)));
 }
 
+/// Where element `i` of a dimension of `dim` comes from, i < 0 or i >= dim too.
+int64_t sourceOf(int64_t i, int64_t dim, bool isWrap, bool isReflect) {
+  if (isWrap)
+    return ((i % dim) + dim) % dim;
+  if (!isReflect || dim == 1) // edge
+    return std::clamp<int64_t>(i, 0, dim - 1);
+  int64_t period = 2 * (dim - 1), at = ((i % period) + period) % period;
+  return at < dim ? at : period - at;
+}
+
+/// reflect, edge and wrap: elements picked by index, a dimension at a time. Negative amounts crop.
+void padByIndex(Node &node, Value x, const Dims &low, const Dims &high, const std::string &mode) {
+  for (int64_t d = 0; d < rankOf(x) && !node.failed(); ++d) {
+    int64_t dim = dimsOf(x)[d], size = dim + low[d] + high[d];
+    if (low[d] == 0 && high[d] == 0)
+      continue;
+    if (size < 0 || (dim == 0 && size > 0))
+      return node.invalid("cannot pad a dimension of " + std::to_string(dim) + " by " + std::to_string(low[d]) +
+                          " and " + std::to_string(high[d]));
+    if (size > node.importer.options.limits.foldedElements)
+      return node.unsupported("mode '" + mode + "' to a dimension of " + std::to_string(size));
+    Dims sources;
+    for (int64_t i = 0; i < size; ++i)
+      sources.push_back(sourceOf(i - low[d], dim, mode == "wrap", mode == "reflect"));
+    x = node.make<GatherOp>({x, node.constant(HostTensor::ofInts(sources))}, node.attrs().integer("axis", d));
+  }
+  node.set(x);
+}
+
 void padBy(Node &node, const Dims &pads, Dims axes, double value) {
   Value x = node.input(0);
   int64_t rank = rankOf(x);
   std::string mode = node.stringAttr("mode", "constant");
-  if (mode != "constant")
-    return node.unsupported("mode '" + mode + "'");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return node.invalid("mode is '" + mode + "'");
   if (axes.empty())
     for (int64_t d = 0; d < rank; ++d)
       axes.push_back(d);
@@ -142,6 +171,8 @@ void padBy(Node &node, const Dims &pads, Dims axes, double value) {
     if (std::abs(low[axis]) > (int64_t(1) << 48) || std::abs(high[axis]) > (int64_t(1) << 48))
       return node.invalid("pads are too large");
   }
+  if (!node.failed() && mode != "constant")
+    return padByIndex(node, x, low, high, mode);
   if (!node.failed())
     node.set(node.make<PadOp>({x}, node.attrs().ints("low", low).ints("high", high).real("value", value)));
 }

@@ -78,6 +78,7 @@ void addFastGather(Overlay &overlay);
 void addFastMetrics(Overlay &overlay);
 void addFastConv(Overlay &overlay);
 void addFastPool(Overlay &overlay);
+void addFastBatchNorm(Overlay &overlay);
 void addFastQuantize(Overlay &overlay);
 
 } // namespace zc::cpu

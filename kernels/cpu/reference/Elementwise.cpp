@@ -40,6 +40,8 @@ ZC_UNARY(Tanh, std::tanh(x))
 ZC_UNARY(Sigmoid, 1 / (1 + std::exp(-x)))
 ZC_UNARY(Erf, std::erf(x))
 ZC_UNARY(Relu, x > 0 || std::isnan(x) ? x : T(0))
+ZC_UNARY(Expm1, std::expm1(x))
+ZC_UNARY(Softplus, std::isnan(x) ? x : std::max(x, T(0)) + std::log1p(std::exp(-std::fabs(x))))
 ZC_UNARY(Silu, x / (1 + std::exp(-x)))
 ZC_UNARY(Floor, std::floor(x))
 ZC_UNARY(Ceil, std::ceil(x))
@@ -259,6 +261,8 @@ void addElementwise(KernelRegistry &registry) {
   registry.add("sigmoid", floatUnary<Sigmoid>);
   registry.add("erf", floatUnary<Erf>);
   registry.add("relu", floatUnary<Relu>);
+  registry.add("expm1", floatUnary<Expm1>);
+  registry.add("softplus", floatUnary<Softplus>);
   registry.add("silu", floatUnary<Silu>);
   registry.add("floor", floatUnary<Floor>);
   registry.add("ceil", floatUnary<Ceil>);

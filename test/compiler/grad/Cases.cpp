@@ -27,6 +27,8 @@ void addUnary(Cases &cases) {
                          {"erf"},
                          {"relu", -2, 2, 0.1},
                          {"silu"},
+                         {"expm1"},
+                         {"softplus"},
                          {"gelu"},
                          {"gelu", -2, 2, 0, "{tanh}"},
                          {"cast", -2, 2, 0, "{to = f64}"}};

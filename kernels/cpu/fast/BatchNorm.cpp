@@ -1,0 +1,212 @@
+// batch_norm, its gradient and its evaluation form: channels on threads. A channel is `batch` runs of `inner` elements;
+// runs are summed in fp32 vectors, the runs' sums in double. Statistics by two passes, as in the plain kernel.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/BatchNorm.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+/// Sums of x, or of (x - centre)^2.
+template <typename T> float sumRun(const T *x, int64_t n) {
+  return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return loadPart(x + i, c); });
+}
+template <typename T> float squaresRun(const T *x, int64_t n, float centre) {
+  const V mean = hn::Set(kF, centre);
+  return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR {
+    const V d = keepFirst(hn::Sub(loadPart(x + i, c), mean), c);
+    return hn::Mul(d, d);
+  });
+}
+/// y = (x - mean) factor + shift
+template <typename T> void affineRun(const T *x, T *y, int64_t n, float mean, float factor, float shift) {
+  const V m = hn::Set(kF, mean), f = hn::Set(kF, factor), s = hn::Set(kF, shift);
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+    storePart(hn::Add(hn::Mul(hn::Sub(loadPart(x + i, c), m), f), s), y + i, c);
+  });
+}
+/// Sum of g (x - mean)
+template <typename T> float productsRun(const T *g, const T *x, int64_t n, float mean) {
+  const V m = hn::Set(kF, mean);
+  return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { // unused lanes: g is 0
+    return hn::Mul(loadPart(g + i, c), hn::Sub(loadPart(x + i, c), m));
+  });
+}
+/// dx = factor (g - meanGrad - (x - mean) slope)
+template <typename T>
+void gradRun(const T *g, const T *x, T *dx, int64_t n, float mean, float factor, float meanGrad, float slope) {
+  const V m = hn::Set(kF, mean), f = hn::Set(kF, factor), a = hn::Set(kF, meanGrad), b = hn::Set(kF, slope);
+  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
+    const V centred = hn::Sub(loadPart(x + i, c), m);
+    storePart(hn::Mul(f, hn::Sub(hn::Sub(loadPart(g + i, c), a), hn::Mul(centred, b))), dx + i, c);
+  });
+}
+
+/// A channel: `batch` runs, `stride` elements apart.
+template <typename T>
+void normChannel(const T *x, T *y, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale, float bias,
+                 float *meanOut, float *varianceOut) {
+  const auto count = static_cast<double>(batch * n);
+  double sum = 0, squares = 0;
+  for (int64_t b = 0; b < batch; ++b)
+    sum += sumRun(x + b * stride, n);
+  const auto mean = static_cast<float>(sum / count);
+  for (int64_t b = 0; b < batch; ++b)
+    squares += squaresRun(x + b * stride, n, mean);
+  const double variance = squares / count;
+  const auto factor = static_cast<float>(scale / std::sqrt(variance + epsilon));
+  for (int64_t b = 0; b < batch; ++b)
+    affineRun(x + b * stride, y + b * stride, n, mean, factor, bias);
+  *meanOut = mean;
+  *varianceOut = static_cast<float>(variance);
+}
+template <typename T>
+void gradChannel(const T *g, const T *x, T *dx, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale,
+                 float mean, float variance, float *dScale, float *dBias) {
+  const auto count = static_cast<double>(batch * n);
+  const double invStd = 1 / std::sqrt(variance + epsilon);
+  double products = 0, sum = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    products += productsRun(g + b * stride, x + b * stride, n, mean);
+    sum += sumRun(g + b * stride, n);
+  }
+  for (int64_t b = 0; b < batch; ++b)
+    gradRun(g + b * stride, x + b * stride, dx + b * stride, n, mean, static_cast<float>(scale * invStd),
+            static_cast<float>(sum / count), static_cast<float>(products * invStd * invStd / count));
+  *dScale = static_cast<float>(products * invStd);
+  *dBias = static_cast<float>(sum);
+}
+
+void normF32(const void *x, void *y, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale, float bias,
+             float *mean, float *variance) {
+  normChannel(static_cast<const float *>(x), static_cast<float *>(y), batch, stride, n, epsilon, scale, bias, mean,
+              variance);
+}
+void normBf16(const void *x, void *y, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale, float bias,
+              float *mean, float *variance) {
+  normChannel(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), batch, stride, n, epsilon, scale, bias, mean,
+              variance);
+}
+void gradF32(const void *g, const void *x, void *dx, int64_t batch, int64_t stride, int64_t n, double epsilon,
+             float scale, float mean, float variance, float *dScale, float *dBias) {
+  gradChannel(static_cast<const float *>(g), static_cast<const float *>(x), static_cast<float *>(dx), batch, stride, n,
+              epsilon, scale, mean, variance, dScale, dBias);
+}
+void gradBf16(const void *g, const void *x, void *dx, int64_t batch, int64_t stride, int64_t n, double epsilon,
+              float scale, float mean, float variance, float *dScale, float *dBias) {
+  gradChannel(static_cast<const Bf16 *>(g), static_cast<const Bf16 *>(x), static_cast<Bf16 *>(dx), batch, stride, n,
+              epsilon, scale, mean, variance, dScale, dBias);
+}
+void affineF32(const void *x, void *y, int64_t n, float mean, float factor, float shift) {
+  affineRun(static_cast<const float *>(x), static_cast<float *>(y), n, mean, factor, shift);
+}
+void affineBf16(const void *x, void *y, int64_t n, float mean, float factor, float shift) {
+  affineRun(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), n, mean, factor, shift);
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/Windows.h"
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(normF32);
+HWY_EXPORT(normBf16);
+HWY_EXPORT(gradF32);
+HWY_EXPORT(gradBf16);
+HWY_EXPORT(affineF32);
+HWY_EXPORT(affineBf16);
+
+namespace {
+
+/// Runs shorter than this are not worth vectors.
+constexpr int64_t kShortestRun = 8;
+
+bool isDeclined(const BatchNormShape &s) { return !isFast(s.dtype) || s.inner < kShortestRun || s.batch == 0; }
+int threadsOf(const KernelSpec &spec, const BatchNormShape &s) {
+  return threadsFor(spec.threads, s.batch * s.channels * s.inner);
+}
+
+Prepared prepareBatchNorm(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNorm(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(normBf16) : &HWY_DYNAMIC_DISPATCH(normF32);
+    return makeKernel(
+        [function, s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+          parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t c = begin; c < end; ++c)
+              function(as<T>(operands[0]) + c * s.inner, as<T>(operands[3]) + c * s.inner, s.batch,
+                       s.channels * s.inner, s.inner, s.epsilon, load(as<T>(operands[1])[c]),
+                       load(as<T>(operands[2])[c]), as<float>(operands[4]) + c, as<float>(operands[5]) + c);
+          });
+        });
+  });
+}
+
+Prepared prepareBatchNormGrad(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(gradBf16) : &HWY_DYNAMIC_DISPATCH(gradF32);
+    return makeKernel([function, s = *read, threads = threadsOf(spec, *read)](void *const *operands,
+                                                                              const StepContext &) {
+      parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t c = begin; c < end; ++c) {
+          float dScale = 0, dBias = 0;
+          function(as<T>(operands[0]) + c * s.inner, as<T>(operands[1]) + c * s.inner, as<T>(operands[5]) + c * s.inner,
+                   s.batch, s.channels * s.inner, s.inner, s.epsilon, load(as<T>(operands[2])[c]),
+                   as<float>(operands[3])[c], as<float>(operands[4])[c], &dScale, &dBias);
+          as<T>(operands[6])[c] = store<T>(dScale);
+          as<T>(operands[7])[c] = store<T>(dBias);
+        }
+      });
+    });
+  });
+}
+
+Prepared prepareBatchNormApply(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormApply(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(affineBf16) : &HWY_DYNAMIC_DISPATCH(affineF32);
+    return makeKernel(
+        [function, s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+          parallelParts(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t p = begin; p < end; ++p) {
+              auto of = [&](size_t operand) { return load(as<T>(operands[operand])[p % s.channels]); };
+              function(as<T>(operands[0]) + p * s.inner, as<T>(operands[5]) + p * s.inner, s.inner, of(3),
+                       static_cast<float>(of(1) / std::sqrt(of(4) + s.epsilon)), of(2));
+            }
+          });
+        });
+  });
+}
+
+} // namespace
+
+void addFastBatchNorm(Overlay &overlay) {
+  overlay.add("batch_norm", prepareBatchNorm);
+  overlay.add("batch_norm_grad", prepareBatchNormGrad);
+  overlay.add("batch_norm_apply", prepareBatchNormApply);
+}
+
+} // namespace zc::cpu
+#endif
