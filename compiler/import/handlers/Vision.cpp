@@ -269,7 +269,7 @@ void averagePool(Node &node) {
   Dims sizes = node.failed() ? Dims() : countWindows(node, windows, in);
   int64_t work = 0; // of counting, which a hostile kernel_shape must not make long
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (__builtin_mul_overflow(sizes[d], windows.kernel[d], &work) || work > int64_t(1) << 28)
+    if (__builtin_mul_overflow(sizes[d], windows.kernel[d], &work) || work > int64_t(1) << 24)
       return node.unsupported("with " + std::to_string(sizes[d]) + " windows of " + std::to_string(windows.kernel[d]) +
                               " elements");
   Value y = node.make<SumPoolOp>({x}, windows.poolAttrs(node, sizes));
@@ -277,6 +277,8 @@ void averagePool(Node &node) {
     return;
   Counts counts(windows, in, sizes, node.intAttr("count_include_pad", 0) != 0);
   for (const auto &[d, values] : counts.varying) {
+    if (static_cast<int64_t>(values.size()) > node.importer.options.limits.foldedElements)
+      return node.unsupported("with " + std::to_string(values.size()) + " windows that count differently");
     HostTensor tensor;
     tensor.dtype = *dtypeOf(elementOf(x));
     tensor.dims.assign(rankOf(x), 1);
