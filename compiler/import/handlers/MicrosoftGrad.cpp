@@ -46,11 +46,6 @@ template <typename OpT> void softmaxGrad(Node &node) {
     node.set(node.make<OpT>({node.input(0), node.input(1)}, node.attrs().integer("axis", axis)));
 }
 
-void fastGelu(Node &node) {
-  Value x = node.has(1) ? node.make<AddOp>({node.input(0), node.input(1)}) : node.input(0);
-  node.set(node.make<GeluOp>({x}, node.attrs().flag("tanh")));
-}
-
 /// dY, X, scale, mean, inv_std -> dX, dScale, dB
 void layerNormGrad(Node &node) {
   Value x = node.input(1);
@@ -126,7 +121,6 @@ void zc::importer::addMicrosoftGradHandlers(HandlerTable &table) {
   auto add = [&](const char *op, int minInputs, int maxInputs, Handler handler) {
     table.add("com.microsoft", op, {1, minInputs, maxInputs, handler});
   };
-  add("FastGelu", 1, 2, fastGelu);
   add("ReluGrad", 2, 2, reluGrad);
   add("SigmoidGrad", 2, 2, sigmoidGrad);
   add("TanhGrad", 2, 2, tanhGrad);
