@@ -72,7 +72,9 @@ private:
   std::map<std::string, KernelFactory> factories;
 };
 
-/// Reference kernels (plain loops, f32, bf16 and f64) overlaid, unless `referenceOnly`, by the fast ones.
+/// Plain loops for every kernel, all floats; library zc_reference.
+void registerReferenceKernels(KernelRegistry &registry);
+/// Reference kernels (plain loops, all floats) overlaid, unless `referenceOnly`, by the fast ones.
 void registerCpuKernels(KernelRegistry &registry, bool referenceOnly = false);
 
 } // namespace zc

@@ -7,6 +7,7 @@
 #   format   clang-format over all C++
 #   unit     gtest programs of the Release build, all targets built
 #   lit      dialects, passes and tools
+#   conformance  ONNX's 1,765 node tests, and the page of operators
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   asan     everything under AddressSanitizer and UBSan: unit tests
@@ -20,7 +21,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
-all=(format unit lit e2e cluster asan asanlit tsan fuzz clang)
+all=(format unit lit conformance e2e cluster asan asanlit tsan fuzz clang)
 
 suites=()
 for a in "$@"; do
@@ -56,6 +57,7 @@ runner=(python3 test/support/run_tests.py)
 
 suite_format() { "${runner[@]}" format; }
 suite_unit() { release && "${runner[@]}" ctest build/release; }
+suite_conformance() { release && test/conformance/run.sh build/release; }
 suite_lit() { release && "${runner[@]}" lit build/release; }
 
 suite_e2e() {
@@ -109,7 +111,7 @@ suite_clang() {
 tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
 [[ -d $ZC_SHARED ]] || echo "no folder $ZC_SHARED: suites that need the exported models and goldens are skipped"
 
-table=$(printf '%-8s %8s %8s %8s %8s' suite passed failed skipped seconds)
+table=$(printf '%-11s %8s %8s %8s %8s' suite passed failed skipped seconds)
 sum_passed=0 sum_failed=0 sum_skipped=0
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
@@ -125,7 +127,7 @@ for s in "${suites[@]}"; do
   fi
   # Failed without a failed test: it did not build, or ran nothing.
   ((code != 0 && f == 0)) && f=1
-  table+=$'\n'$(printf '%-8s %8d %8d %8d %8d' "$s" "$p" "$f" "$k" $((SECONDS - began)))
+  table+=$'\n'$(printf '%-11s %8d %8d %8d %8d' "$s" "$p" "$f" "$k" $((SECONDS - began)))
   sum_passed=$((sum_passed + p)) sum_failed=$((sum_failed + f)) sum_skipped=$((sum_skipped + k))
 done
 

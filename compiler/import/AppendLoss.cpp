@@ -71,7 +71,7 @@ Result<Value> Importer::appendLoss() {
     return bound.error();
   onnxpb::Node proto;
   proto.set_op_type(appended.loss->name);
-  Node node(*this, proto, 0, loc);
+  Node node(*this, proto, 0, "", loc);
   if (bound->isSequence || !isFloat(bound->value))
     return makeError(Code::usage, badLossOp, "'" + appended.out + "' is not a float tensor",
                      "--loss-op " + options.lossOp);

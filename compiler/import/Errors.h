@@ -32,6 +32,7 @@ enum Number : int {
   badLossOp = 237,
   badCheckpoint = 238,
   badLimit = 239,
+  badFixedInput = 241, ///< value given for an input does not fit it
   readFailed = 240,
 };
 

@@ -8,7 +8,9 @@
 #pragma once
 
 #include "compiler/import/HostTensor.h"
+#include "dialects/graph/Graph.h"
 #include "mlir/IR/Operation.h"
+#include "runtime/base/Status.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <functional>
@@ -29,6 +31,10 @@ struct Fold {
 
 /// Null if the operation cannot be evaluated.
 const Fold *findFold(llvm::StringRef opName);
+
+/// Fills `results`, shaped but not allocated, by the op's reference kernel. `done` stays false where it takes no such
+/// operands. Errors: an index out of range.
+Status evaluateByKernel(graph::KernelOp op, Operands operands, llvm::MutableArrayRef<HostTensor> results, bool &done);
 
 /// Rows of the table, one function per file.
 using FoldTable = llvm::StringMap<Fold>;

@@ -26,6 +26,26 @@ const HandlerRow *HandlerTable::find(llvm::StringRef domain, llvm::StringRef op,
   return newest;
 }
 
+void HandlerTable::limit(llvm::StringRef domain, llvm::StringRef op, llvm::StringRef text) {
+  std::string &known = limits[keyOf(domain, op)];
+  known += (known.empty() ? "" : "; ") + text.str();
+}
+
+void HandlerTable::forEach(llvm::function_ref<void(const std::string &, const std::string &,
+                                                   const std::vector<HandlerRow> &, const std::string &)>
+                               visit) const {
+  std::vector<std::string> keys;
+  for (const auto &entry : rows)
+    keys.push_back(entry.first().str());
+  llvm::sort(keys);
+  for (const std::string &key : keys) {
+    size_t dot = key.rfind('.');
+    auto known = limits.find(key);
+    visit(key.substr(0, dot), key.substr(dot + 1), rows.find(key)->second,
+          known == limits.end() ? std::string() : known->second);
+  }
+}
+
 const HandlerTable &HandlerTable::get() {
   static const HandlerTable table = [] {
     HandlerTable t;
@@ -46,6 +66,13 @@ const HandlerTable &HandlerTable::get() {
     addBatchNormHandlers(t);
     addActivationHandlers(t);
     addMicrosoftHandlers(t);
+    addControlHandlers(t);
+    addTrainingHandlers(t);
+    addRandomHandlers(t);
+    addOrderHandlers(t);
+    addEinsumHandlers(t);
+    addRotaryHandlers(t);
+    addQuantizeHandlers(t);
     return t;
   }();
   return table;

@@ -34,11 +34,19 @@ public:
   /// The newest row not newer than `opset`; null if there is none.
   const HandlerRow *find(llvm::StringRef domain, llvm::StringRef op, int64_t opset) const;
 
+  /// What of an operator is not supported, for people: a phrase.
+  void limit(llvm::StringRef domain, llvm::StringRef op, llvm::StringRef text);
+  /// Every operator, by domain and name: its rows, oldest first, and its limits.
+  void forEach(llvm::function_ref<void(const std::string &domain, const std::string &op,
+                                       const std::vector<HandlerRow> &rows, const std::string &limits)>
+                   visit) const;
+
   /// All rows of all families.
   static const HandlerTable &get();
 
 private:
   llvm::StringMap<std::vector<HandlerRow>> rows; ///< key "domain.op", sorted by `since`
+  llvm::StringMap<std::string> limits;
 };
 
 /// The newest version of the default operator set whose meaning is known here.
@@ -61,5 +69,12 @@ void addVisionHandlers(HandlerTable &table);
 void addBatchNormHandlers(HandlerTable &table);
 void addActivationHandlers(HandlerTable &table);
 void addMicrosoftHandlers(HandlerTable &table);
+void addControlHandlers(HandlerTable &table);
+void addTrainingHandlers(HandlerTable &table);
+void addRandomHandlers(HandlerTable &table);
+void addOrderHandlers(HandlerTable &table);
+void addEinsumHandlers(HandlerTable &table);
+void addRotaryHandlers(HandlerTable &table);
+void addQuantizeHandlers(HandlerTable &table);
 
 } // namespace zc::importer

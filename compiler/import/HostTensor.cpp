@@ -4,6 +4,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <cstring>
+
 using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
@@ -40,6 +42,72 @@ HostTensor HostTensor::scalar(double value, DType dtype) {
   return tensor;
 }
 
+namespace {
+template <typename T> T load(const char *bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+template <typename T> void save(char *bytes, T value) { std::memcpy(bytes, &value, sizeof(value)); }
+
+/// fn(T()) for the C++ integer of an integer type.
+template <typename Fn> void withInteger(DType dtype, Fn fn) {
+  switch (dtype) {
+  case DType::i32:
+    return fn(int32_t());
+  case DType::i16:
+    return fn(int16_t());
+  case DType::i8:
+    return fn(int8_t());
+  case DType::u8:
+  case DType::boolean:
+    return fn(uint8_t());
+  case DType::u16:
+    return fn(uint16_t());
+  case DType::u32:
+    return fn(uint32_t());
+  default: // u64 as the signed number of the same bits
+    return fn(int64_t());
+  }
+}
+
+constexpr auto nearestEven = llvm::APFloat::rmNearestTiesToEven;
+} // namespace
+
+void HostTensor::decode(int64_t i, const char *bytes) {
+  if (dtype == DType::f32)
+    floats[i] = load<float>(bytes);
+  else if (dtype == DType::f64)
+    floats[i] = load<double>(bytes);
+  else if (dtype == DType::bf16)
+    floats[i] = fromBf16(load<uint16_t>(bytes));
+  else if (dtype == DType::f16) {
+    llvm::APFloat half(llvm::APFloat::IEEEhalf(), llvm::APInt(16, load<uint16_t>(bytes)));
+    bool lossy = false;
+    half.convert(llvm::APFloat::IEEEdouble(), nearestEven, &lossy);
+    floats[i] = half.convertToDouble();
+  } else
+    withInteger(dtype, [&](auto zero) { ints[i] = static_cast<int64_t>(load<decltype(zero)>(bytes)); });
+  if (dtype == DType::boolean)
+    ints[i] = ints[i] != 0;
+}
+
+void HostTensor::encode(int64_t i, char *bytes) const {
+  if (dtype == DType::f32)
+    save(bytes, static_cast<float>(floatAt(i)));
+  else if (dtype == DType::f64)
+    save(bytes, floatAt(i));
+  else if (dtype == DType::bf16)
+    save(bytes, toBf16(static_cast<float>(floatAt(i))));
+  else if (dtype == DType::f16) {
+    llvm::APFloat half(floatAt(i));
+    bool lossy = false;
+    half.convert(llvm::APFloat::IEEEhalf(), nearestEven, &lossy);
+    save(bytes, static_cast<uint16_t>(half.bitcastToAPInt().getZExtValue()));
+  } else
+    withInteger(dtype, [&](auto zero) { save(bytes, static_cast<decltype(zero)>(intAt(i))); });
+}
+
 double zc::importer::roundTo(DType dtype, double value) {
   if (dtype == DType::f32)
     return static_cast<float>(value);
@@ -55,20 +123,10 @@ double zc::importer::roundTo(DType dtype, double value) {
 }
 
 int64_t zc::importer::wrapTo(DType dtype, int64_t value) {
-  switch (dtype) {
-  case DType::i32:
-    return static_cast<int32_t>(value);
-  case DType::i16:
-    return static_cast<int16_t>(value);
-  case DType::i8:
-    return static_cast<int8_t>(value);
-  case DType::u8:
-    return static_cast<uint8_t>(value);
-  case DType::boolean:
+  if (dtype == DType::boolean)
     return value != 0;
-  default:
-    return value;
-  }
+  withInteger(dtype, [&](auto zero) { value = static_cast<int64_t>(static_cast<decltype(zero)>(value)); });
+  return value;
 }
 
 std::optional<DType> zc::importer::dtypeOf(Type element) {
@@ -85,11 +143,11 @@ std::optional<DType> zc::importer::dtypeOf(Type element) {
     return std::nullopt;
   switch (integer.getWidth()) {
   case 64:
-    return DType::i64;
+    return integer.isUnsigned() ? DType::u64 : DType::i64;
   case 32:
-    return DType::i32;
+    return integer.isUnsigned() ? DType::u32 : DType::i32;
   case 16:
-    return DType::i16;
+    return integer.isUnsigned() ? DType::u16 : DType::i16;
   case 8:
     return integer.isUnsigned() ? DType::u8 : DType::i8;
   case 1:
@@ -119,6 +177,12 @@ Type zc::importer::typeOf(DType dtype, MLIRContext *context) {
     return b.getIntegerType(8);
   case DType::u8:
     return b.getIntegerType(8, /*isSigned=*/false);
+  case DType::u16:
+    return b.getIntegerType(16, /*isSigned=*/false);
+  case DType::u32:
+    return b.getIntegerType(32, /*isSigned=*/false);
+  case DType::u64:
+    return b.getIntegerType(64, /*isSigned=*/false);
   case DType::boolean:
     return b.getI1Type();
   }
@@ -174,8 +238,7 @@ std::optional<HostTensor> zc::importer::fromAttribute(Attribute attribute) {
     return value.convertToDouble();
   };
   auto toInt = [&](const APInt &value) {
-    bool isUnsigned = tensor->dtype == DType::u8 || tensor->dtype == DType::boolean;
-    return isUnsigned ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue();
+    return isUnsigned(tensor->dtype) ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue();
   };
   if (tensor->splat) {
     if (tensor->isFloat())

@@ -10,8 +10,8 @@
 
 namespace zc::importer {
 
-/// The elements of a tensor, row major; one element stands for all when `splat`. Integers and bools (0, 1) in `ints`,
-/// floats in `floats`, rounded to `dtype`.
+/// The elements of a tensor, row major; one element stands for all when `splat`. Integers and bools (0, 1) in `ints`
+/// (u64 as the signed number of the same bits), floats in `floats`, rounded to `dtype`.
 struct HostTensor {
   DType dtype = DType::i64;
   llvm::SmallVector<int64_t, 6> dims;
@@ -29,7 +29,11 @@ struct HostTensor {
   int64_t intAt(int64_t i) const { return ints[splat ? 0 : i]; }
   double floatAt(int64_t i) const { return floats[splat ? 0 : i]; }
   /// Either kind, as a double.
-  double valueAt(int64_t i) const { return isFloat() ? floatAt(i) : static_cast<double>(intAt(i)); }
+  double valueAt(int64_t i) const {
+    return isFloat()             ? floatAt(i)
+           : dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(intAt(i)))
+                                 : static_cast<double>(intAt(i));
+  }
   /// Makes room for `stored()` elements.
   void allocate();
   /// Element `i` of this from element `j` of a tensor of the same kind.
@@ -40,6 +44,10 @@ struct HostTensor {
       ints[i] = from.intAt(j);
   }
 
+  /// Element `i` (stored) from its little-endian bytes, and back.
+  void decode(int64_t i, const char *bytes);
+  void encode(int64_t i, char *bytes) const;
+
   static HostTensor ofInts(llvm::ArrayRef<int64_t> values);
   static HostTensor scalar(double value, DType dtype);
 };
@@ -47,6 +55,11 @@ struct HostTensor {
 /// `value` as an element of `dtype` holds it: rounded, wrapped, or 0/1.
 double roundTo(DType dtype, double value);
 int64_t wrapTo(DType dtype, int64_t value);
+
+constexpr bool isUnsigned(DType dtype) {
+  return dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64 ||
+         dtype == DType::boolean;
+}
 
 /// Nothing for element types that no tensor of this project has.
 std::optional<DType> dtypeOf(mlir::Type element);

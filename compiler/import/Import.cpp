@@ -33,69 +33,41 @@ bool isFloatScalar(Value value) {
 
 } // namespace
 
-int64_t Importer::opsetOf(const std::string &domain) const {
-  for (const onnxpb::OpsetId &opset : file.model.opset_import())
-    if ((opset.domain() == "ai.onnx" ? "" : opset.domain()) == (domain == "ai.onnx" ? "" : domain))
-      return opset.version();
-  return 0;
-}
-
 std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
-  return file.path + ": node \"" + nodeLabel(node, index) + "\"";
+  return file.path + ": node \"" + scope->prefix + nodeLabel(node, index) + "\"";
 }
 
 /// Only what a used output needs is imported; exporters leave dangling nodes.
 Status Importer::findLiveNodes() {
   const onnxpb::Graph &graph = file.graph();
-  llvm::StringMap<int> producer;
-  for (int i = 0; i < graph.node_size(); ++i)
-    for (const std::string &output : graph.node(i).output())
-      producer[output] = i;
-  std::vector<std::string> outputs, pending;
+  std::vector<std::string> outputs;
   for (const onnxpb::ValueInfo &output : graph.output())
     outputs.push_back(output.name());
   if (!options.loss.empty() && !llvm::is_contained(outputs, options.loss))
     return makeError(Code::usage, noLoss, "there is no graph output '" + options.loss + "'", file.path,
                      "outputs are " + listed(outputs));
-  pending = outputs;
   if (!options.loss.empty() && !options.forwardOnly)
-    pending = {options.loss};
-  if (appended.loss) {
-    pending.push_back(appended.out);
-    pending.push_back(appended.target);
-    if (!options.forwardOnly)
-      pending = {appended.out, appended.target};
-  }
-  roots.insert(pending.begin(), pending.end());
-  live.assign(graph.node_size(), false);
-  while (!pending.empty()) {
-    auto found = producer.find(pending.back());
-    pending.pop_back();
-    if (found == producer.end() || live[found->second])
-      continue;
-    live[found->second] = true;
-    for (const std::string &input : graph.node(found->second).input())
-      pending.push_back(input);
-  }
+    outputs = {options.loss};
+  if (appended.loss && options.forwardOnly)
+    outputs.insert(outputs.end(), {appended.out, appended.target});
+  else if (appended.loss)
+    outputs = {appended.out, appended.target};
+  for (const onnxpb::Function &function : file.model.functions())
+    functions[functionKey(function.domain(), function.name(), function.overload())] = &function;
+  modelScope.opsets = &file.model.opset_import();
+  modelScope.body = &bodyOf(graph.node(), outputs);
   return Status::success();
 }
 
 /// All operators without a handler, at once.
 Status Importer::checkOperators() {
-  if (opsetOf("") > newestOpset)
-    return unsupportedError(badVersion,
-                            "imports opset " + std::to_string(opsetOf("")) + "; the newest known is " +
-                                std::to_string(newestOpset),
-                            file.path);
+  int64_t opset = opsetOf("", file.model.opset_import());
+  if (opset > newestOpset)
+    return unsupportedError(
+        badVersion, "imports opset " + std::to_string(opset) + "; the newest known is " + std::to_string(newestOpset),
+        file.path);
   std::map<std::string, std::vector<std::string>> missing;
-  for (int i = 0; i < file.graph().node_size(); ++i) {
-    const onnxpb::Node &node = file.graph().node(i);
-    int64_t opset = opsetOf(node.domain());
-    if (!live[i] || HandlerTable::get().find(node.domain(), node.op_type(), opset))
-      continue;
-    std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
-    missing[op + "' of opset " + std::to_string(opset)].push_back(nodeLabel(node, i));
-  }
+  findMissing(missing);
   if (missing.empty())
     return Status::success();
   size_t nodes = 0;
@@ -117,6 +89,12 @@ Status Importer::bindInputs() {
   std::vector<std::string> unbound, symbols;
   std::vector<StringRef> names;
   std::vector<Type> types;
+  struct Fixed {
+    std::string name;
+    RankedTensorType type;
+    const std::vector<char> *bytes;
+  };
+  std::vector<Fixed> fixed;
   for (const onnxpb::ValueInfo &input : graph.input()) {
     if (initializers.count(input.name()))
       continue;
@@ -147,8 +125,19 @@ Status Importer::bindInputs() {
                        where);
       dims.push_back(size);
     }
+    auto type = RankedTensorType::get(dims, typeOf(*dtype, &context));
+    auto value = options.fixedInputs.find(input.name());
+    if (value != options.fixedInputs.end()) {
+      if (static_cast<int64_t>(value->second.size()) != elements * sizeOf(*dtype))
+        return makeError(Code::usage, badFixedInput,
+                         "the value given for the input has " + std::to_string(value->second.size()) +
+                             " bytes, but its shape needs " + std::to_string(elements * sizeOf(*dtype)),
+                         where);
+      fixed.push_back({input.name(), type, &value->second});
+      continue;
+    }
     names.push_back(input.name());
-    types.push_back(RankedTensorType::get(dims, typeOf(*dtype, &context)));
+    types.push_back(type);
   }
   if (!unbound.empty()) {
     std::string help = "give";
@@ -176,13 +165,25 @@ Status Importer::bindInputs() {
   for (size_t i = 0; i < names.size(); ++i)
     bind(names[i].str(), {block.addArgument(types[i], NameLoc::get(builder.getStringAttr(names[i]))), {}, false});
   builder.setInsertionPointToEnd(&block);
+  for (const Fixed &input : fixed) {
+    HostTensor tensor = *shapedLike(input.type);
+    tensor.allocate();
+    for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
+      tensor.decode(i, input.bytes->data() + i * sizeOf(tensor.dtype));
+    bind(input.name, {makeConstant(std::move(tensor), NameLoc::get(builder.getStringAttr(input.name))), {}, false});
+  }
   return Status::success();
 }
 
-Status Importer::importNode(const onnxpb::Node &proto, int index) {
-  int64_t opset = opsetOf(proto.domain());
+Status Importer::importNode(const onnxpb::Node &written, int index) {
+  ZC_RETURN_IF_ERROR(countNode());
+  const onnxpb::Node &proto = bindCall(written);
+  if (const onnxpb::Function *function = functionOf(proto))
+    return importCall(*function, proto, index);
+  int64_t opset = opsetOf(proto.domain(), *scope->opsets);
   const HandlerRow &row = *HandlerTable::get().find(proto.domain(), proto.op_type(), opset);
-  Node node(*this, proto, opset, NameLoc::get(builder.getStringAttr(nodeLabel(proto, index))));
+  std::string label = nodeLabel(proto, index);
+  Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)));
   int given = proto.input_size();
   if (row.maxInputs >= 0 && given > row.maxInputs)
     node.invalid("has " + std::to_string(given) + " inputs, at most " + std::to_string(row.maxInputs) + " are allowed");
@@ -191,14 +192,14 @@ Status Importer::importNode(const onnxpb::Node &proto, int index) {
       node.invalid("input " + std::to_string(i) + " is missing");
   // Reads every tensor operand once, so that handlers can rely on them.
   for (int i = 0; i < given && !row.takesSequences && !node.failed(); ++i)
-    if (node.has(i) && bindings.count(proto.input(i)) && bindings[proto.input(i)].isSequence)
+    if (const Binding *bound = node.has(i) ? scope->find(proto.input(i)) : nullptr; bound && bound->isSequence)
       node.invalid("input '" + proto.input(i) + "' is a sequence, not a tensor");
   if (!node.failed() && !row.takesSequences)
     node.readInputs();
   if (!node.failed())
     row.handler(node);
   for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
-    if (node.wants(i) && !bindings.count(proto.output(i)) && usedNames.count(proto.output(i)))
+    if (node.wants(i) && !scope->bindings.count(proto.output(i)) && scope->body->used.count(proto.output(i)))
       node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
   if (!node.failed())
     return Status::success();
@@ -252,21 +253,25 @@ Status Importer::finishProgram() {
     loss = *made;
   }
   if (options.forwardOnly) {
-    llvm::SmallVector<StringRef> names;
+    llvm::SmallVector<Attribute> names;
     for (const onnxpb::ValueInfo &output : graph.output()) {
       auto bound = lookup(output.name(), builder.getUnknownLoc());
       if (!bound.ok())
         return bound.error();
+      for (auto [i, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs
+        results.push_back(element);
+        names.push_back(builder.getStringAttr(output.name() + "[" + Twine(i) + "]"));
+      }
       if (bound->isSequence)
-        return unsupportedError(unsupportedForm, "output '" + output.name() + "' is a sequence", file.path);
+        continue;
       results.push_back(bound->value);
-      names.push_back(output.name());
+      names.push_back(builder.getStringAttr(output.name()));
     }
-    if (loss && !llvm::is_contained(names, "loss")) {
-      names.push_back("loss");
+    if (loss && !llvm::is_contained(names, builder.getStringAttr("loss"))) {
+      names.push_back(builder.getStringAttr("loss"));
       results.push_back(loss);
     }
-    program->setAttr("zc.output_names", builder.getStrArrayAttr(names));
+    program->setAttr("zc.output_names", builder.getArrayAttr(names));
   } else {
     if (!loss) {
       auto chosen = chooseLoss();
@@ -276,7 +281,7 @@ Status Importer::finishProgram() {
     }
     results.push_back(loss);
     onnxpb::Node none;
-    Node node(*this, none, 0, results[0].getLoc());
+    Node node(*this, none, 0, "", results[0].getLoc());
     results[0] = node.cast(node.reshape(results[0], {}), builder.getF32Type());
     ZC_RETURN_IF_ERROR(node.status);
   }
@@ -289,7 +294,7 @@ Status Importer::verifyModule() {
   (*module)->setAttr("zc.model_bytes", builder.getI64IntegerAttr(static_cast<int64_t>(file.bytes)));
   (*module)->setAttr("zc.model_hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash)));
   constants.clear();
-  bindings.clear();
+  modelScope.bindings.clear();
   diagnostic.clear();
   PassManager passes(&context);
   if (options.raise)
@@ -322,16 +327,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   ZC_RETURN_IF_ERROR(findLiveNodes());
   ZC_RETURN_IF_ERROR(checkOperators());
   ZC_RETURN_IF_ERROR(bindInputs());
-  const onnxpb::Graph &graph = file.graph();
-  for (int i = 0; i < graph.node_size(); ++i)
-    if (live[i])
-      for (const std::string &input : graph.node(i).input())
-        usedNames.insert(input);
-  for (const auto &root : roots)
-    usedNames.insert(root.getKey());
-  for (int i = 0; i < graph.node_size(); ++i)
-    if (live[i])
-      ZC_RETURN_IF_ERROR(importNode(graph.node(i), i));
+  ZC_RETURN_IF_ERROR(importNodes(file.graph().node()));
   ZC_RETURN_IF_ERROR(finishProgram());
   ZC_RETURN_IF_ERROR(verifyModule());
   warnOfHabits();

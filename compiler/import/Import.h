@@ -16,7 +16,8 @@ namespace zc::importer {
 /// Caps on what a file may ask for; larger is refused as bad input.
 struct ImportLimits {
   uint64_t modelBytes = (uint64_t(1) << 31) - 1;
-  int64_t nodes = 1000000;
+  int64_t nodes = 1000000; ///< also with functions and loops unrolled
+  int64_t depth = 64;      ///< of functions and subgraphs in each other
   int64_t nodeAttributes = 100000;
   int64_t nameBytes = 4096;
   int64_t rank = 64;
@@ -51,6 +52,8 @@ struct ImportOptions {
   std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
   /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
   std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";
+  /// Graph inputs whose values are fixed when compiling: raw little-endian elements. They are no inputs of the program.
+  std::map<std::string, std::vector<char>> fixedInputs;
   DropoutPolicy dropout = DropoutPolicy::asExported;
   BatchNormPolicy batchNorm = BatchNormPolicy::asExported;
   BatchNormVariance batchNormVariance = BatchNormVariance::sample;

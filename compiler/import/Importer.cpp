@@ -23,11 +23,16 @@ Importer::~Importer() = default;
 
 //===-- values -----------------------------------------------------------------===//
 
-Result<Importer::Binding> Importer::lookup(const std::string &name, Location loc) {
-  auto bound = bindings.find(name);
-  if (bound != bindings.end())
-    return bound->second;
-  auto initializer = initializers.find(name);
+Result<Binding> Importer::lookup(const std::string &name, Location loc) {
+  for (const Scope *at = scope; at; at = at->outer) {
+    if (auto bound = at->bindings.find(name); bound != at->bindings.end())
+      return bound->second;
+    if (auto inner = at->initializers.find(name); inner != at->initializers.end()) {
+      auto value = makeTensor(*inner->second, at->prefix + name, loc);
+      return value.ok() ? Result<Binding>(Binding{*value, {}, false, false}) : value.error();
+    }
+  }
+  auto initializer = scope->seesModel() ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end())
     return badFile(badStructure, "value '" + name + "' is not defined");
   const onnxpb::Tensor &tensor = *initializer->second;
@@ -35,16 +40,16 @@ Result<Importer::Binding> Importer::lookup(const std::string &name, Location loc
     auto value = makeTensor(tensor, name, loc);
     if (!value.ok())
       return value.error();
-    Binding binding{*value, {}, false};
+    Binding binding{*value, {}, false, false};
     if (constantOf(*value)) // a stored one is read again at each use
-      bindings[name] = binding;
+      modelScope.bindings[name] = binding;
     return binding;
   }
   auto alias = tied.find(name);
   auto value = alias == tied.end() ? readStored(name, loc) : readTied(alias->second, loc);
   if (!value.ok())
     return value.error();
-  return Binding{*value, {}, false};
+  return Binding{*value, {}, false, false};
 }
 
 Result<Value> Importer::readStored(const std::string &name, Location loc) {
@@ -160,38 +165,79 @@ Value Importer::makeConstant(HostTensor tensor, Location loc) {
   return value;
 }
 
-bool Importer::tryFold(Operation *op, Status &status) {
-  const Fold *fold = op->getNumResults() == 1 ? findFold(op->getName().getStringRef()) : nullptr;
-  auto out = fold ? shapedLike(op->getResult(0).getType()) : std::nullopt;
-  if (!out)
-    return false;
+/// The constant that replaces an op of known operands, none if it stays.
+llvm::SmallVector<Value> Importer::tryFold(Operation *op, Status &status) {
   llvm::SmallVector<const HostTensor *> operands;
-  bool allSplats = op->getNumOperands() > 0;
-  int64_t largest = out->numElements();
   for (Value operand : op->getOperands()) {
     operands.push_back(constantOf(operand));
     if (!operands.back())
-      return false;
-    allSplats &= operands.back()->stored() == 1;
-    largest = std::max(largest, operands.back()->numElements());
+      return {};
+  }
+  const Fold *fold = op->getNumResults() == 1 ? findFold(op->getName().getStringRef()) : nullptr;
+  auto out = fold ? shapedLike(op->getResult(0).getType()) : std::nullopt;
+  if (!out)
+    return foldByKernel(op, status);
+  bool allSplats = op->getNumOperands() > 0;
+  int64_t largest = out->numElements();
+  for (const HostTensor *operand : operands) {
+    allSplats &= operand->stored() == 1;
+    largest = std::max(largest, operand->numElements());
   }
   out->splat = allSplats && fold->keepsSplats && out->numElements() > 1;
   if (!out->splat && largest > options.limits.foldedElements)
-    return false;
+    return {};
   foldingWork += out->splat ? 1 : largest;
   if (foldingWork > options.limits.foldingWork)
-    return false;
+    return {};
   out->allocate();
   std::string error;
   if (!fold->evaluate(op, operands, *out, error)) {
-    if (!error.empty())
-      status = badFile(badNode, error);
-    return false;
+    if (error.empty())
+      return foldByKernel(op, status);
+    status = badFile(badNode, error);
+    return {};
   }
   Location loc = op->getLoc();
   op->erase();
-  makeConstant(std::move(*out), loc);
-  return true;
+  return {makeConstant(std::move(*out), loc)};
+}
+
+/// Ops without an evaluator of their own run on their reference kernel.
+llvm::SmallVector<Value> Importer::foldByKernel(Operation *op, Status &status) {
+  auto kernel = dyn_cast<graph::KernelOp>(op);
+  if (!kernel || op->getNumOperands() == 0 || isa<graph::DropoutOp>(op)) // dropout differs from step to step
+    return {};
+  double work = kernel.getFlops();
+  std::vector<HostTensor> results;
+  for (Value operand : op->getOperands())
+    if (constantOf(operand)->numElements() > options.limits.foldedElements)
+      return {};
+  for (Type type : op->getResultTypes()) {
+    auto result = shapedLike(type);
+    if (!result || result->numElements() > options.limits.foldedElements)
+      return {};
+    work += static_cast<double>(result->numElements());
+    results.push_back(std::move(*result));
+  }
+  if (work > static_cast<double>(options.limits.foldingWork - foldingWork))
+    return {};
+  foldingWork += static_cast<int64_t>(work);
+  llvm::SmallVector<const HostTensor *> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(constantOf(operand));
+  bool done = false;
+  if (Status failure = evaluateByKernel(kernel, operands, results, done); !failure.ok()) {
+    status = badFile(badNode, failure.error().message);
+    return {};
+  }
+  if (!done)
+    return {};
+  Location loc = op->getLoc();
+  op->erase();
+  llvm::SmallVector<Value> values;
+  for (HostTensor &result : results)
+    values.push_back(makeConstant(std::move(result), loc));
+  return values;
 }
 
 //===-- building ---------------------------------------------------------------===//
@@ -230,8 +276,8 @@ Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueR
   if (failed(verify(op)))
     return problem();
   Status folding;
-  if (tryFold(op, folding))
-    return llvm::SmallVector<Value>{builder.getBlock()->back().getResult(0)};
+  if (auto constants = tryFold(op, folding); !constants.empty())
+    return constants;
   ZC_RETURN_IF_ERROR(std::move(folding));
   return llvm::SmallVector<Value>(op->getResults());
 }

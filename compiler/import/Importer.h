@@ -7,11 +7,14 @@
 #include "compiler/import/Initializer.h"
 #include "compiler/import/ModelFile.h"
 #include "compiler/import/Origins.h"
+#include "compiler/import/Scope.h"
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <deque>
+#include <map>
 #include <memory>
 
 namespace zc::importer {
@@ -26,18 +29,21 @@ public:
   Result<mlir::OwningOpRef<mlir::ModuleOp>> run();
 
   //===-- for handlers, through Node -------------------------------------------===//
-  struct Binding {
-    mlir::Value value;
-    llvm::SmallVector<mlir::Value> sequence;
-    bool isSequence = false;
-  };
   const ImportOptions options;
   ModelFile &file;
   mlir::OpBuilder builder;
 
   /// The value of a name: a node's result, a graph input, or an initializer (then read or made constant at `loc`).
   Result<Binding> lookup(const std::string &name, mlir::Location loc);
-  void bind(const std::string &name, Binding binding) { bindings[name] = std::move(binding); }
+  void bind(const std::string &name, Binding binding) { scope->bindings[name] = std::move(binding); }
+  /// Whether a name stands for nothing.
+  bool isEmpty(const std::string &name) const {
+    const Binding *bound = scope->find(name);
+    return bound && bound->isEmpty;
+  }
+  /// The nodes of a subgraph once more, with its inputs bound; gives its outputs. `label`: of the node it belongs to.
+  Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
+                                                 const std::string &label, mlir::Location loc);
   /// Null unless known when compiling.
   const HostTensor *constantOf(mlir::Value value) const;
   mlir::Value makeConstant(HostTensor tensor, mlir::Location loc);
@@ -53,7 +59,8 @@ public:
   Result<mlir::Value> readState(const std::string &name, mlir::Location loc);
   /// From here on the initializer `name`, which was read as state, is `value`. That makes it a buffer.
   void assignState(const std::string &name, mlir::Value value, mlir::Location loc);
-  llvm::ArrayRef<mlir::Value> sequenceOf(const std::string &name) { return bindings[name].sequence; }
+  /// The name of a tensor that a node of the current scope stores.
+  std::string storedName(const std::string &name) const { return scope->prefix + name; }
   int64_t nextDropoutId() { return dropouts++; }
   int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
   int64_t inactiveDropouts = 0; ///< identities although their ratio is not zero
@@ -71,13 +78,20 @@ private:
   };
   Status findLiveNodes();
   Status checkOperators();
+  void findMissing(std::map<std::string, std::vector<std::string>> &missing);
   Status bindInputs();
   Status importNode(const onnxpb::Node &node, int index);
+  Status importNodes(const NodeList &nodes);
+  Status importCall(const onnxpb::Function &function, const onnxpb::Node &call, int index);
+  Status enter(Scope &inner, const std::string &label);
+  Status countNode();
+  const onnxpb::Node &bindCall(const onnxpb::Node &node);
+  const onnxpb::Function *functionOf(const onnxpb::Node &node) const;
+  const Body &bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
   Status finishProgram();
   Result<int> chooseLoss();
   Status verifyModule();
   void warnOfHabits();
-  int64_t opsetOf(const std::string &domain) const;
   bool isValueName(const std::string &name) const;
   Status parseLossOp();
   Result<mlir::Value> targetOf(mlir::Value out);
@@ -86,14 +100,21 @@ private:
   llvm::SmallVector<llvm::StringRef> tiesTo(llvm::StringRef name) const;
   Result<mlir::Value> readTied(const Tied &tie, mlir::Location loc);
   Result<mlir::Value> readStored(const std::string &name, mlir::Location loc);
+  int64_t opsetOf(const std::string &domain, const OpsetList &opsets) const;
   bool isConstantInitializer(const onnxpb::Tensor &tensor) const;
-  bool tryFold(mlir::Operation *op, Status &status);
+  llvm::SmallVector<mlir::Value> tryFold(mlir::Operation *op, Status &status);
+  llvm::SmallVector<mlir::Value> foldByKernel(mlir::Operation *op, Status &status);
   std::string nodeWhere(const onnxpb::Node &node, int index) const;
 
   mlir::MLIRContext &context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   graph::ProgramOp program;
-  llvm::StringMap<Binding> bindings;
+  Scope modelScope;
+  Scope *scope = &modelScope;
+  llvm::StringMap<const onnxpb::Function *> functions; ///< by functionKey
+  llvm::DenseMap<const NodeList *, std::unique_ptr<Body>> bodies;
+  std::deque<onnxpb::Node> boundNodes; ///< of functions, with the values of their attributes
+  int64_t importedNodes = 0;
   llvm::StringMap<const onnxpb::Tensor *> initializers;
   llvm::StringMap<TensorInfo> parameters; ///< initializers that became graph.parameter
   const Origins origins;                  ///< what the exporter says of initializers
@@ -101,9 +122,6 @@ private:
   llvm::StringMap<int64_t> untied;        ///< names of --untie -> uses so far
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
   Appended appended;
-  std::vector<bool> live;      ///< per node
-  llvm::StringSet<> roots;     ///< what is returned, or what the loss is made from
-  llvm::StringSet<> usedNames; ///< inputs of live nodes, roots
   int64_t foldingWork = 0;
   int64_t dropouts = 0;
   std::string diagnostic; ///< the last one MLIR reported

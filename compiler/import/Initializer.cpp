@@ -3,8 +3,6 @@
 #include "compiler/import/Errors.h"
 #include "compiler/import/ExternalData.h"
 
-#include <cstring>
-
 using namespace zc;
 using namespace zc::importer;
 
@@ -20,7 +18,7 @@ constexpr OnnxType onnxTypes[] = {
     {"FLOAT", DType::f32},
     {"UINT8", DType::u8},
     {"INT8", DType::i8},
-    {"UINT16", {}},
+    {"UINT16", DType::u16},
     {"INT16", DType::i16},
     {"INT32", DType::i32},
     {"INT64", DType::i64},
@@ -28,8 +26,8 @@ constexpr OnnxType onnxTypes[] = {
     {"BOOL", DType::boolean},
     {"FLOAT16", DType::f16},
     {"DOUBLE", DType::f64},
-    {"UINT32", {}},
-    {"UINT64", {}},
+    {"UINT32", DType::u32},
+    {"UINT64", DType::u64},
     {"COMPLEX64", {}},
     {"COMPLEX128", {}},
     {"BFLOAT16", DType::bf16},
@@ -51,6 +49,9 @@ int64_t numberFieldSize(const onnxpb::Tensor &tensor, DType dtype) {
     return tensor.double_data_size();
   case DType::i64:
     return tensor.int64_data_size();
+  case DType::u32:
+  case DType::u64:
+    return tensor.uint64_data_size();
   default:
     return tensor.int32_data_size();
   }
@@ -150,69 +151,32 @@ Result<TensorInfo> zc::importer::inspectTensor(const ModelFile &model, const onn
   return info;
 }
 
-/// One element from its little-endian bytes.
-static void decodeElement(const char *bytes, int64_t i, HostTensor &out) {
-  auto load = [&](auto zero) {
-    std::memcpy(&zero, bytes + i * sizeof(zero), sizeof(zero));
-    return zero;
-  };
-  switch (out.dtype) {
-  case DType::f32:
-    out.floats[i] = load(float());
-    break;
-  case DType::f64:
-    out.floats[i] = load(double());
-    break;
-  case DType::bf16:
-    out.floats[i] = fromBf16(load(uint16_t()));
-    break;
-  case DType::f16: {
-    llvm::APFloat half(llvm::APFloat::IEEEhalf(), llvm::APInt(16, load(uint16_t())));
-    bool lossy = false;
-    half.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lossy);
-    out.floats[i] = half.convertToDouble();
-    break;
-  }
-  case DType::i64:
-    out.ints[i] = load(int64_t());
-    break;
-  case DType::i32:
-    out.ints[i] = load(int32_t());
-    break;
-  case DType::i16:
-    out.ints[i] = load(int16_t());
-    break;
-  case DType::i8:
-    out.ints[i] = load(int8_t());
-    break;
-  case DType::u8:
-    out.ints[i] = load(uint8_t());
-    break;
-  case DType::boolean:
-    out.ints[i] = load(uint8_t()) != 0;
-    break;
-  }
-}
-
-static void decodeNumbers(const onnxpb::Tensor &tensor, HostTensor &out) {
-  for (int64_t i = 0, n = out.stored(); i < n; ++i) {
-    if (out.dtype == DType::f32)
+HostTensor zc::importer::decodeNumbers(const onnxpb::Tensor &tensor, DType dtype) {
+  HostTensor out;
+  out.dtype = dtype;
+  out.dims.assign(tensor.dims().begin(), tensor.dims().end());
+  out.allocate();
+  for (int64_t i = 0, n = std::min<int64_t>(out.stored(), numberFieldSize(tensor, dtype)); i < n; ++i) {
+    if (dtype == DType::f32)
       out.floats[i] = tensor.float_data(i);
-    else if (out.dtype == DType::f64)
+    else if (dtype == DType::f64)
       out.floats[i] = tensor.double_data(i);
-    else if (out.dtype == DType::i64)
+    else if (dtype == DType::i64)
       out.ints[i] = tensor.int64_data(i);
+    else if (dtype == DType::u32 || dtype == DType::u64)
+      out.ints[i] = wrapTo(dtype, static_cast<int64_t>(tensor.uint64_data(i)));
     else if (out.isFloat()) { // 16-bit floats stand as bit patterns in int32_data
-      HostTensor one = HostTensor::scalar(0, out.dtype);
       uint16_t bits = static_cast<uint16_t>(tensor.int32_data(i));
-      decodeElement(reinterpret_cast<const char *>(&bits), 0, one);
-      out.floats[i] = one.floats[0];
+      out.decode(i, reinterpret_cast<const char *>(&bits));
     } else
-      out.ints[i] = wrapTo(out.dtype, tensor.int32_data(i));
+      out.ints[i] = wrapTo(dtype, tensor.int32_data(i));
   }
+  return out;
 }
 
 Result<HostTensor> zc::importer::readTensor(ModelFile &model, const TensorInfo &info, const std::string &where) {
+  if (info.sourceFile.empty() && !info.tensor->has_raw_data())
+    return decodeNumbers(*info.tensor, info.dtype);
   HostTensor out;
   out.dtype = info.dtype;
   out.dims.assign(info.dims.begin(), info.dims.end());
@@ -220,10 +184,6 @@ Result<HostTensor> zc::importer::readTensor(ModelFile &model, const TensorInfo &
   std::string bytes;
   bool ok = true;
   if (info.sourceFile.empty()) {
-    if (!info.tensor->has_raw_data()) {
-      decodeNumbers(*info.tensor, out);
-      return out;
-    }
     bytes = info.tensor->raw_data();
   } else if (info.tensor->data_location() == 1) {
     auto file = openExternal(model.folder, info.sourceFile, where);
@@ -236,6 +196,6 @@ Result<HostTensor> zc::importer::readTensor(ModelFile &model, const TensorInfo &
   if (!ok)
     return makeError(Code::io, readFailed, "cannot read its " + std::to_string(info.bytes) + " bytes", where);
   for (int64_t i = 0; i < info.elements; ++i)
-    decodeElement(bytes.data(), i, out);
+    out.decode(i, bytes.data() + i * sizeOf(out.dtype));
   return out;
 }

@@ -29,6 +29,8 @@ std::string onnxTypeName(int32_t dataType);
 Result<TensorInfo> inspectTensor(const ModelFile &model, const onnxpb::Tensor &tensor, const ImportLimits &limits,
                                  const std::string &where);
 
+/// The values of a tensor that stand in number fields, which must be as many as its shape needs.
+HostTensor decodeNumbers(const onnxpb::Tensor &tensor, DType dtype);
 /// Reads the values of a tensor of at most `limits.foldedElements` elements.
 Result<HostTensor> readTensor(ModelFile &model, const TensorInfo &info, const std::string &where);
 

@@ -66,24 +66,30 @@ llvm::SmallVector<Value> Node::inputs() {
   return values;
 }
 
-llvm::ArrayRef<Value> Node::sequence(unsigned i) {
-  // Sequences are only made by nodes, so the binding lives as long as the import.
-  auto binding = importer.lookup(proto.input(i), loc);
-  if (!binding.ok()) {
-    fail(binding.error());
-    return {};
-  }
-  if (!binding->isSequence) {
+llvm::SmallVector<Value> Node::sequence(unsigned i) {
+  Binding found = binding(i);
+  if (!failed() && !found.isSequence)
     invalid("input '" + proto.input(i) + "' is not a sequence");
-    return {};
-  }
-  return importer.sequenceOf(proto.input(i));
+  return std::move(found.sequence);
+}
+
+Binding Node::binding(unsigned i) {
+  Binding none;
+  none.isEmpty = true;
+  if (!has(i))
+    return none;
+  auto found = importer.lookup(proto.input(i), loc);
+  if (found.ok())
+    return std::move(*found);
+  fail(found.error());
+  return none;
 }
 
 //===-- attributes -------------------------------------------------------------===//
 
 namespace {
-constexpr int32_t attrFloat = 1, attrInt = 2, attrString = 3, attrTensor = 4, attrFloats = 6, attrInts = 7;
+constexpr int32_t attrFloat = 1, attrInt = 2, attrString = 3, attrTensor = 4, attrGraph = 5, attrFloats = 6,
+                  attrInts = 7;
 
 int32_t presentType(const onnxpb::Attribute &a) {
   if (a.type() != 0)
@@ -93,6 +99,7 @@ int32_t presentType(const onnxpb::Attribute &a) {
          : a.has_i()       ? attrInt
          : a.has_s()       ? attrString
          : a.has_t()       ? attrTensor
+         : a.has_g()       ? attrGraph
          : a.floats_size() ? attrFloats
                            : attrInts;
 }
@@ -138,6 +145,12 @@ llvm::SmallVector<double> Node::floatsAttr(llvm::StringRef name) {
 const onnxpb::Tensor *Node::tensorAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrTensor);
   return a ? &a->t() : nullptr;
+}
+const onnxpb::Graph *Node::graphAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrGraph);
+  if (!a && !failed())
+    fail(badFile(badAttribute, opType().str() + " needs attribute '" + name.str() + "'"));
+  return a ? &a->g() : nullptr;
 }
 
 //===-- values known when compiling --------------------------------------------===//
@@ -214,13 +227,37 @@ Value Node::cast(Value x, Type element) {
   return elementOf(x) == element ? x : make<graph::CastOp>({x}, attrs().type("to", element));
 }
 
+Value Node::slice(Value x, int64_t axis, int64_t offset, int64_t size) {
+  if (!x || failed())
+    return {};
+  llvm::SmallVector<int64_t> offsets(rankOf(x), 0), sizes(dimsOf(x)), strides(rankOf(x), 1);
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  return make<graph::SliceOp>({x}, attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides));
+}
+Value Node::iota(int64_t count, Type element, double start, double delta) {
+  auto type = RankedTensorType::get({count}, element);
+  return make<graph::IotaOp>({}, attrs().type("type", type).real("start", start).real("delta", delta));
+}
+
 //===-- outputs ----------------------------------------------------------------===//
 
 void Node::set(unsigned i, Value value) {
   if (wants(i) && value)
-    importer.bind(proto.output(i), {value, {}, false});
+    importer.bind(proto.output(i), {value, {}, false, false});
 }
 
-void Node::setSequence(llvm::ArrayRef<Value> values) {
-  importer.bind(proto.output(0), {Value(), llvm::SmallVector<Value>(values), true});
+void Node::setBinding(unsigned i, Binding binding) {
+  if (wants(i))
+    importer.bind(proto.output(i), std::move(binding));
+}
+
+llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs) {
+  if (failed())
+    return {};
+  auto outputs = importer.importGraph(graph, inputs, label, loc);
+  if (outputs.ok())
+    return std::move(*outputs);
+  fail(outputs.error());
+  return {};
 }

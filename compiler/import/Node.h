@@ -31,17 +31,19 @@ private:
 /// table requires are never null.
 class Node {
 public:
-  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, mlir::Location loc)
-      : importer(importer), proto(proto), opset(opset), loc(loc) {}
+  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc)
+      : importer(importer), proto(proto), opset(opset), label(std::move(label)), loc(loc) {}
 
   llvm::StringRef opType() const { return proto.op_type(); }
 
   //===-- inputs --------------------------------------------------------------===//
   unsigned numInputs() const { return proto.input_size(); }
-  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty(); }
+  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty() && !importer.isEmpty(proto.input(i)); }
   mlir::Value input(unsigned i); ///< null when not given
   llvm::SmallVector<mlir::Value> inputs();
-  llvm::ArrayRef<mlir::Value> sequence(unsigned i);
+  llvm::SmallVector<mlir::Value> sequence(unsigned i);
+  /// Whatever it is; empty when not given.
+  Binding binding(unsigned i);
   /// Looks all of them up, each once; before the handler runs.
   void readInputs();
 
@@ -53,6 +55,8 @@ public:
   llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
   llvm::SmallVector<double> floatsAttr(llvm::StringRef name);
   const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
+  /// Missing: bad input.
+  const onnxpb::Graph *graphAttr(llvm::StringRef name);
 
   //===-- values known when compiling -----------------------------------------===//
   const HostTensor *constantOf(mlir::Value value) const { return importer.constantOf(value); }
@@ -81,13 +85,23 @@ public:
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
   mlir::Value expand(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value cast(mlir::Value x, mlir::Type element);
+  /// `size` indices along `axis` from `offset` on.
+  mlir::Value slice(mlir::Value x, int64_t axis, int64_t offset, int64_t size);
+  /// start, start + delta, ...: `count` of them.
+  mlir::Value iota(int64_t count, mlir::Type element, double start = 0, double delta = 1);
 
   //===-- outputs -------------------------------------------------------------===//
   unsigned numOutputs() const { return proto.output_size(); }
   bool wants(unsigned i) const { return i < numOutputs() && !proto.output(i).empty(); }
   void set(unsigned i, mlir::Value value);
   void set(mlir::Value value) { set(0, value); }
-  void setSequence(llvm::ArrayRef<mlir::Value> values);
+  void setSequence(llvm::ArrayRef<mlir::Value> values) {
+    setBinding(0, {mlir::Value(), llvm::SmallVector<mlir::Value>(values), true, false});
+  }
+  void setBinding(unsigned i, Binding binding);
+
+  /// A subgraph's nodes with these inputs; its outputs, none after an error.
+  llvm::SmallVector<Binding> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs);
 
   //===-- errors --------------------------------------------------------------===//
   void fail(Error error);
@@ -100,6 +114,7 @@ public:
   Importer &importer;
   const onnxpb::Node &proto;
   const int64_t opset;
+  const std::string label;
   const mlir::Location loc;
   Status status;
 
@@ -114,6 +129,8 @@ llvm::ArrayRef<int64_t> dimsOf(mlir::Value value);
 inline int64_t rankOf(mlir::Value value) { return dimsOf(value).size(); }
 mlir::Type elementOf(mlir::Value value);
 inline bool isFloat(mlir::Value value) { return llvm::isa_and_nonnull<mlir::FloatType>(elementOf(value)); }
+/// Pieces of given sizes along an axis; sizes that do not add up are bad input.
+llvm::SmallVector<mlir::Value> splitBy(Node &node, mlir::Value x, int64_t axis, llvm::ArrayRef<int64_t> sizes);
 std::string shapeText(llvm::ArrayRef<int64_t> dims);
 
 } // namespace zc::importer

@@ -1,8 +1,10 @@
 //===- Validate.cpp - the structure of an ONNX model ---------------------------===//
 #include "compiler/import/Errors.h"
 #include "compiler/import/ModelFile.h"
+#include "compiler/import/Scope.h"
 
 #include <charconv>
+#include <unordered_map>
 #include <unordered_set>
 
 using namespace zc;
@@ -20,8 +22,11 @@ public:
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
     ZC_RETURN_IF_ERROR(inputs());
-    ZC_RETURN_IF_ERROR(nodes());
-    return outputs();
+    ZC_RETURN_IF_ERROR(nodes(graph.node(), ""));
+    ZC_RETURN_IF_ERROR(outputs());
+    for (const onnxpb::Function &function : file.model.functions())
+      ZC_RETURN_IF_ERROR(body(function));
+    return callDepth();
   }
 
 private:
@@ -52,8 +57,11 @@ private:
   Status features() {
     if (graph.sparse_initializer_size() > 0)
       return unsupportedError(unsupportedFile, "sparse initializers are not supported", file.path);
-    for (const onnxpb::Function &function : file.model.functions())
-      functions.insert(function.domain() + "." + function.name());
+    for (const onnxpb::Function &function : file.model.functions()) {
+      ZC_RETURN_IF_ERROR(name(function.name(), "function"));
+      if (!functions.emplace(functionKey(function.domain(), function.name(), function.overload()), &function).second)
+        return badFile(badStructure, "function '" + function.name() + "' is defined twice", file.path);
+    }
     return Status::success();
   }
 
@@ -68,9 +76,17 @@ private:
 
   Status define(const std::string &text, const char *what, const std::string &where) {
     ZC_RETURN_IF_ERROR(name(text, what));
-    if (defined.insert(text).second)
+    if (defined.insert(text).second) {
+      order.push_back(text);
       return Status::success();
+    }
     return badFile(badStructure, "value '" + text + "' is defined twice", where);
+  }
+
+  /// Undoes definitions but the first `count`.
+  void forget(size_t count) {
+    for (; order.size() > count; order.pop_back())
+      defined.erase(order.back());
   }
 
   Status inputs() {
@@ -85,32 +101,124 @@ private:
       if (input.name().empty() || !seen.insert(input.name()).second)
         return badFile(badStructure, "graph input '" + input.name() + "' is unnamed or listed twice", file.path);
       // Before IR 4, and with keep_initializers_as_inputs, initializers are inputs as well.
-      defined.insert(input.name());
+      if (defined.insert(input.name()).second)
+        order.push_back(input.name());
     }
     return Status::success();
   }
 
-  Status nodes() {
-    for (int i = 0; i < graph.node_size(); ++i) {
-      const onnxpb::Node &node = graph.node(i);
-      std::string where = file.path + ": node \"" + nodeLabel(node, i) + "\"";
+  /// The nodes of the model's graph, a subgraph or a function, whose inputs are defined already.
+  Status nodes(const NodeList &list, const std::string &prefix) {
+    for (int i = 0; i < list.size(); ++i) {
+      const onnxpb::Node &node = list[i];
+      std::string label = prefix + nodeLabel(node, i), where = file.path + ": node \"" + label + "\"";
       ZC_RETURN_IF_ERROR(name(node.name(), "node"));
       ZC_RETURN_IF_ERROR(name(node.op_type(), "operator"));
       if (node.op_type().empty())
         return badFile(badStructure, "the node has no op_type", where);
       if (node.attribute_size() > limits.nodeAttributes)
         return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where);
-      if (functions.count(node.domain() + "." + node.op_type()))
-        return unsupportedError(unsupportedFile, "calls local function '" + node.op_type() + "'", where,
-                                "export without local functions (export_modules_as_functions=False)");
       for (const std::string &input : node.input())
         if (!input.empty() && !defined.count(input))
           return badFile(badStructure, "uses '" + input + "' before it is defined", where);
+      for (const onnxpb::Attribute &attribute : node.attribute()) {
+        if (attribute.has_g())
+          ZC_RETURN_IF_ERROR(subgraph(attribute.g(), label + "/", where));
+        for (const onnxpb::Graph &inner : attribute.graphs())
+          ZC_RETURN_IF_ERROR(subgraph(inner, label + "/", where));
+      }
       for (const std::string &output : node.output())
         if (!output.empty())
           ZC_RETURN_IF_ERROR(define(output, "value", where));
     }
     return Status::success();
+  }
+
+  /// Sees the names around it; its own end with it. Recursion is bounded by the parser's limit on nesting.
+  Status subgraph(const onnxpb::Graph &inner, const std::string &prefix, const std::string &where) {
+    size_t before = order.size();
+    for (const onnxpb::ValueInfo &input : inner.input())
+      ZC_RETURN_IF_ERROR(define(input.name(), "input", where));
+    for (const onnxpb::Tensor &tensor : inner.initializer())
+      if (!defined.count(tensor.name()))
+        ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", where));
+    ZC_RETURN_IF_ERROR(nodes(inner.node(), prefix));
+    for (const onnxpb::ValueInfo &output : inner.output())
+      if (!defined.count(output.name()))
+        return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", where);
+    forget(before);
+    return Status::success();
+  }
+
+  /// A function sees nothing but its inputs.
+  Status body(const onnxpb::Function &function) {
+    std::string where = file.path + ": function \"" + function.name() + "\"";
+    forget(0);
+    for (const std::string &input : function.input())
+      ZC_RETURN_IF_ERROR(define(input, "input", where));
+    ZC_RETURN_IF_ERROR(nodes(function.node(), function.name() + "/"));
+    for (const std::string &output : function.output())
+      if (!defined.count(output))
+        return badFile(badStructure, "output '" + output + "' is never computed", where);
+    return Status::success();
+  }
+
+  /// No function calls itself, and none is called deeper than the limit. Not recursive: chains may be long.
+  Status callDepth() {
+    enum { open = -1 };
+    std::unordered_map<const onnxpb::Function *, int64_t> depth;
+    struct Frame {
+      const onnxpb::Function *function;
+      std::vector<const onnxpb::Function *> calls;
+      size_t next = 0;
+    };
+    std::vector<Frame> stack;
+    auto enter = [&](const onnxpb::Function *function) {
+      depth[function] = open;
+      stack.push_back({function, callsOf(function->node())});
+    };
+    for (const onnxpb::Function &root : file.model.functions()) {
+      if (!depth.count(&root))
+        enter(&root);
+      while (!stack.empty()) {
+        Frame &frame = stack.back();
+        if (frame.next < frame.calls.size()) {
+          const onnxpb::Function *callee = frame.calls[frame.next++];
+          auto known = depth.find(callee);
+          if (known == depth.end())
+            enter(callee);
+          else if (known->second == open)
+            return badFile(badStructure, "function '" + callee->name() + "' calls itself", file.path);
+          continue;
+        }
+        int64_t deepest = 1;
+        for (const onnxpb::Function *callee : frame.calls)
+          deepest = std::max(deepest, depth[callee] + 1);
+        if (deepest > limits.depth)
+          return badFile(tooLarge,
+                         "functions call each other " + std::to_string(deepest) + " deep, more than " +
+                             std::to_string(limits.depth),
+                         file.path);
+        depth[frame.function] = deepest;
+        stack.pop_back();
+      }
+    }
+    return Status::success();
+  }
+
+  /// Functions called by these nodes and their subgraphs.
+  std::vector<const onnxpb::Function *> callsOf(const NodeList &list) const {
+    std::vector<const onnxpb::Function *> calls;
+    for (const onnxpb::Node &node : list) {
+      auto found = functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+      if (found != functions.end())
+        calls.push_back(found->second);
+      for (const onnxpb::Attribute &attribute : node.attribute())
+        if (attribute.has_g())
+          for (const onnxpb::Function *inner : callsOf(attribute.g().node()))
+            calls.push_back(inner);
+    }
+    return calls;
   }
 
   Status outputs() {
@@ -125,7 +233,9 @@ private:
   const ModelFile &file;
   const onnxpb::Graph &graph;
   const ImportLimits &limits;
-  std::unordered_set<std::string> defined, functions;
+  std::unordered_set<std::string> defined;
+  std::vector<std::string> order; ///< of definition
+  std::unordered_map<std::string, const onnxpb::Function *> functions;
 };
 
 } // namespace
@@ -137,6 +247,7 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
   };
   constexpr Named table[] = {{"nodes", &ImportLimits::nodes},
                              {"node-attributes", &ImportLimits::nodeAttributes},
+                             {"depth", &ImportLimits::depth},
                              {"name-bytes", &ImportLimits::nameBytes},
                              {"rank", &ImportLimits::rank},
                              {"folded-elements", &ImportLimits::foldedElements},

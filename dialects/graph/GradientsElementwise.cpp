@@ -23,6 +23,19 @@ UNARY_GRADIENT(SqrtOp, on.div(on.scale(g, 0.5), y))
 UNARY_GRADIENT(ReciprocalOp, on.neg(on.mul(g, on.mul(y, y))))
 UNARY_GRADIENT(SinOp, on.mul(g, on.make<CosOp>(x)))
 UNARY_GRADIENT(CosOp, on.neg(on.mul(g, on.make<SinOp>(x))))
+UNARY_GRADIENT(TanOp, on.mul(g, on.add(on.scalar(1, y), on.mul(y, y))))
+/// sqrt(1 - x^2) and the like.
+static Value rootOf(GradientBuilder &on, Value x, double sign, double constant) {
+  return on.make<SqrtOp>(on.add(on.scalar(constant, x), on.scale(on.mul(x, x), sign)));
+}
+UNARY_GRADIENT(AsinOp, on.div(g, rootOf(on, x, -1, 1)))
+UNARY_GRADIENT(AcosOp, on.neg(on.div(g, rootOf(on, x, -1, 1))))
+UNARY_GRADIENT(AtanOp, on.div(g, on.add(on.scalar(1, x), on.mul(x, x))))
+UNARY_GRADIENT(SinhOp, on.mul(g, on.make<CoshOp>(x)))
+UNARY_GRADIENT(CoshOp, on.mul(g, on.make<SinhOp>(x)))
+UNARY_GRADIENT(AsinhOp, on.div(g, rootOf(on, x, 1, 1)))
+UNARY_GRADIENT(AcoshOp, on.div(g, rootOf(on, x, 1, -1)))
+UNARY_GRADIENT(AtanhOp, on.div(g, on.sub(on.scalar(1, x), on.mul(x, x))))
 UNARY_GRADIENT(TanhOp, on.mul(g, on.sub(on.scalar(1, y), on.mul(y, y))))
 UNARY_GRADIENT(SigmoidOp, on.mul(g, on.mul(y, on.sub(on.scalar(1, y), y))))
 UNARY_GRADIENT(ErfOp, on.mul(on.scale(g, 1.1283791670955126 /* 2 / sqrt pi */), on.make<ExpOp>(on.neg(on.mul(x, x)))))

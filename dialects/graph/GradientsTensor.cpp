@@ -97,13 +97,138 @@ ZC_GRADIENT(ReduceMeanOp) {
   return success();
 }
 
+/// Shared evenly between all elements that equal the extremum.
+static Value extremumGradient(GradientBuilder &on, Value g, Value x, Value result, ArrayRef<int64_t> axes) {
+  Shape kept = keptShape(x, axes);
+  Value isExtreme = on.make<EqualOp>(x, on.reshape(result, kept));
+  Value ones = on.make<CastOp>(isExtreme, TypeAttr::get(elementOf(x)));
+  Value share = on.div(on.reshape(g, kept), on.reduceSum(ones, axes, /*keepdims=*/true));
+  return on.mul(ones, share);
+}
+
 ZC_GRADIENT(ReduceMaxOp) {
   GradientBuilder on(builder, *this);
+  operandGrads[0] = extremumGradient(on, resultGrads[0], getInput(), getResult(), getAxes());
+  return success();
+}
+ZC_GRADIENT(ReduceMinOp) {
+  GradientBuilder on(builder, *this);
+  operandGrads[0] = extremumGradient(on, resultGrads[0], getInput(), getResult(), getAxes());
+  return success();
+}
+
+/// The product of all other elements: of those before times those behind, which holds at zeros too. The reduced
+/// dimensions are brought behind the others as one.
+ZC_GRADIENT(ReduceProdOp) {
+  GradientBuilder on(builder, *this);
   Value x = getInput();
-  Shape kept = keptShape(x, getAxes());
-  Value isMax = on.make<EqualOp>(x, on.reshape(getResult(), kept));
-  Value ones = on.make<CastOp>(isMax, TypeAttr::get(elementOf(x)));
-  Value share = on.div(on.reshape(resultGrads[0], kept), on.reduceSum(ones, getAxes(), /*keepdims=*/true));
-  operandGrads[0] = on.mul(ones, share);
+  ArrayRef<int64_t> dims = shapeOf(x);
+  if (getAxes().empty()) {
+    operandGrads[0] = resultGrads[0];
+    return success();
+  }
+  Shape permutation, inverse(dims.size()), moved;
+  int64_t rows = 1, columns = 1;
+  for (int64_t d = 0; d < int64_t(dims.size()); ++d)
+    if (!llvm::is_contained(getAxes(), d)) {
+      permutation.push_back(d);
+      rows *= dims[d];
+    }
+  for (int64_t d : getAxes()) {
+    permutation.push_back(d);
+    columns *= dims[d];
+  }
+  for (auto [i, d] : llvm::enumerate(permutation)) {
+    inverse[d] = i;
+    moved.push_back(dims[d]);
+  }
+  Value flat = on.reshape(on.make<TransposeOp>(x, permutation), {rows, columns});
+  Value before = on.make<CumProdOp>(flat, uint64_t(1), /*exclusive=*/true, /*reverse=*/false);
+  Value behind = on.make<CumProdOp>(flat, uint64_t(1), /*exclusive=*/true, /*reverse=*/true);
+  Value others = on.make<TransposeOp>(on.reshape(on.mul(before, behind), moved), inverse);
+  operandGrads[0] = on.mul(on.reshape(resultGrads[0], keptShape(x, getAxes())), others);
+  return success();
+}
+
+ZC_GRADIENT(CumSumOp) {
+  operandGrads[0] =
+      GradientBuilder(builder, *this).make<CumSumOp>(resultGrads[0], getAxis(), getExclusive(), !getReverse());
+  return success();
+}
+
+//===-- scatters and order -----------------------------------------------------===//
+
+namespace {
+
+/// A scatter's parts, apart from how it names its places.
+struct Scatter {
+  Value data, updates, result, grad;
+  StringRef reduction;
+  llvm::function_ref<Value(Value)> pick;       ///< the elements of a tensor like `data` that updates go to
+  llvm::function_ref<Value(Value, Value)> put; ///< updates replaced in a tensor
+  llvm::function_ref<Value(Value)> add;        ///< updates added up in zeros like `data`
+
+  /// min, max: shared evenly between all that equal the result, as torch's scatter_reduce does.
+  void extremum(GradientBuilder &on, MutableArrayRef<Value> grads) const {
+    auto ones = [&](Value isEqual) { return on.make<CastOp>(isEqual, TypeAttr::get(elementOf(data))); };
+    Value fromData = ones(on.make<EqualOp>(data, result));
+    Value fromUpdates = ones(on.make<EqualOp>(updates, pick(result)));
+    Value share = on.div(grad, on.add(fromData, add(fromUpdates)));
+    grads[0] = on.mul(fromData, share);
+    grads[2] = on.mul(fromUpdates, pick(share));
+  }
+
+  void build(GradientBuilder &on, ArrayRef<bool> wanted, MutableArrayRef<Value> grads) const {
+    if (reduction == "min" || reduction == "max")
+      return extremum(on, grads);
+    if (wanted[0] && reduction == "add")
+      grads[0] = grad;
+    else if (wanted[0])
+      grads[0] = put(grad, reduction == "mul" ? updates : on.expand(on.scalar(0, updates), shapeOf(updates)));
+    if (wanted[2] && reduction == "mul") // not at updates of 0, as in torch
+      grads[2] = on.div(pick(on.mul(grad, result)), updates);
+    else if (wanted[2])
+      grads[2] = pick(grad);
+  }
+};
+
+} // namespace
+
+ZC_GRADIENT(ScatterElementsOp) {
+  GradientBuilder on(builder, *this);
+  uint64_t axis = getAxis();
+  StringRef onto = getReduction() == "mul" ? "mul" : "none";
+  Scatter{getData(),
+          getUpdates(),
+          getResult(),
+          resultGrads[0],
+          getReduction(),
+          [&](Value x) { return on.make<GatherElementsOp>(x, getIndices(), axis); },
+          [&](Value x, Value updates) { return on.make<ScatterElementsOp>(x, getIndices(), updates, axis, onto); },
+          [&](Value updates) { return on.make<GatherElementsGradOp>(updates, getIndices(), shapeOf(getData()), axis); }}
+      .build(on, wanted, operandGrads);
+  return success();
+}
+
+ZC_GRADIENT(ScatterNdOp) {
+  GradientBuilder on(builder, *this);
+  StringRef onto = getReduction() == "mul" ? "mul" : "none";
+  Scatter{
+      getData(),
+      getUpdates(),
+      getResult(),
+      resultGrads[0],
+      getReduction(),
+      [&](Value x) { return on.make<GatherNdOp>(x, getIndices(), uint64_t(0)); },
+      [&](Value x, Value updates) { return on.make<ScatterNdOp>(x, getIndices(), updates, onto); },
+      [&](Value updates) { return on.make<GatherNdGradOp>(updates, getIndices(), shapeOf(getData()), uint64_t(0)); }}
+      .build(on, wanted, operandGrads);
+  return success();
+}
+
+ZC_GRADIENT(TopKOp) {
+  if (resultGrads[0])
+    operandGrads[0] = GradientBuilder(builder, *this)
+                          .make<GatherElementsGradOp>(resultGrads[0], getIndices(), shapeOf(getInput()), getAxis());
   return success();
 }

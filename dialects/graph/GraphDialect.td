@@ -32,11 +32,12 @@ def Graph_Dialect : Dialect {
 
 /// The tensors of this level: ranked, static, elements of the types ONNX training graphs use.
 def Graph_Float : AnyTypeOf<[F32, BF16, F16, F64]>;
-def Graph_Element : AnyTypeOf<[F32, BF16, F16, F64, I64, I32, I<16>, I8, UI8, I1]>;
+def Graph_Element : AnyTypeOf<[F32, BF16, F16, F64, I64, I32, I<16>, I8, UI8, UI<16>, UI32, UI64, I1]>;
 def Graph_Tensor : StaticShapeTensorOf<[Graph_Element]>;
 def Graph_FloatTensor : StaticShapeTensorOf<[Graph_Float]>;
 def Graph_F32Tensor : StaticShapeTensorOf<[F32]>;
 def Graph_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Graph_BitsTensor : StaticShapeTensorOf<[AnyTypeOf<[I1, I64, I32, I<16>, I8, UI8, UI<16>, UI32, UI64]>]>;
 def Graph_IndexTensor : StaticShapeTensorOf<[AnyTypeOf<[I64, I32]>]>;
 
 class Graph_Attr<string name, string mnemonic_> : AttrDef<Graph_Dialect, name> {

@@ -10,7 +10,7 @@ class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> t
     : Graph_SameTypeOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = "y = " # formula # ", elementwise";
   let description = "Result type is the operand's.\n\n```mlir\n%y = graph." # mnemonic
-      # !subst("ELEMENT", !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32"),
+      # !subst("ELEMENT", !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32"),
                " %x : (tensor<4xELEMENT>) -> tensor<4xELEMENT>\n```");
   let arguments = (ins operand:$input);
   let results = (outs operand:$result);
@@ -26,6 +26,15 @@ def Graph_SqrtOp : Graph_UnaryDiffOp<"sqrt", "sqrt(x)">;
 def Graph_ReciprocalOp : Graph_UnaryDiffOp<"reciprocal", "1 / x">;
 def Graph_SinOp : Graph_UnaryDiffOp<"sin", "sin x">;
 def Graph_CosOp : Graph_UnaryDiffOp<"cos", "cos x">;
+def Graph_TanOp : Graph_UnaryDiffOp<"tan", "tan x">;
+def Graph_AsinOp : Graph_UnaryDiffOp<"asin", "arc sine of x">;
+def Graph_AcosOp : Graph_UnaryDiffOp<"acos", "arc cosine of x">;
+def Graph_AtanOp : Graph_UnaryDiffOp<"atan", "arc tangent of x">;
+def Graph_SinhOp : Graph_UnaryDiffOp<"sinh", "sinh x">;
+def Graph_CoshOp : Graph_UnaryDiffOp<"cosh", "cosh x">;
+def Graph_AsinhOp : Graph_UnaryDiffOp<"asinh", "inverse of sinh at x">;
+def Graph_AcoshOp : Graph_UnaryDiffOp<"acosh", "inverse of cosh at x">;
+def Graph_AtanhOp : Graph_UnaryDiffOp<"atanh", "inverse of tanh at x">;
 def Graph_TanhOp : Graph_UnaryDiffOp<"tanh", "tanh x">;
 def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)">;
 def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x">;
@@ -37,7 +46,7 @@ def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <
 def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x">;
 def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even">;
 def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1">;
-def Graph_NotOp : Graph_UnaryOp<"not", Graph_BoolTensor, "not x">;
+def Graph_NotOp : Graph_UnaryOp<"not", Graph_BitsTensor, "not x (integers: of each bit)">;
 
 def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel]> {
   let summary = "y = x != x, elementwise";
@@ -93,9 +102,9 @@ class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula
     : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = formula # ", elementwise with numpy broadcasting";
   let description = "Operands have one element type (`element_c1`) and shapes that broadcast (`broadcast_c1`).\n\n```mlir\n%y = graph." # mnemonic
-      # " %a, %b : (tensor<2x3x" # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">, tensor<3x"
-      # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">) -> tensor<2x3x"
-      # !cond(!eq(!repr(result_), !repr(Graph_BoolTensor)): "i1", 1: "f32") # ">\n```";
+      # " %a, %b : (tensor<2x3x" # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">, tensor<3x"
+      # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">) -> tensor<2x3x"
+      # !cond(!eq(!repr(result_), !repr(Graph_BoolTensor)): "i1", !eq(!repr(result_), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">\n```";
   let arguments = (ins operand:$lhs, operand:$rhs);
   let results = (outs result_:$result);
 }
@@ -104,7 +113,7 @@ class Graph_ArithmeticOp<string mnemonic, string formula>
 class Graph_CompareOp<string mnemonic, string formula>
     : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula>;
 class Graph_LogicOp<string mnemonic, string formula>
-    : Graph_BinaryOp<mnemonic, Graph_BoolTensor, Graph_BoolTensor, formula>;
+    : Graph_BinaryOp<mnemonic, Graph_BitsTensor, Graph_BitsTensor, formula>;
 
 def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b"> { let hasCanonicalizer = 1; }
 def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
@@ -117,9 +126,11 @@ def Graph_ModOp : Graph_BinaryOp<"mod", Graph_Tensor, Graph_Tensor, "a mod b, si
 def Graph_EqualOp : Graph_CompareOp<"equal", "a == b">;
 def Graph_LessOp : Graph_CompareOp<"less", "a < b">;
 def Graph_LessEqualOp : Graph_CompareOp<"less_equal", "a <= b">;
-def Graph_AndOp : Graph_LogicOp<"and", "a and b">;
-def Graph_OrOp : Graph_LogicOp<"or", "a or b">;
-def Graph_XorOp : Graph_LogicOp<"xor", "a xor b">;
+def Graph_AndOp : Graph_LogicOp<"and", "a and b (integers: of each bit)">;
+def Graph_OrOp : Graph_LogicOp<"or", "a or b (integers: of each bit)">;
+def Graph_XorOp : Graph_LogicOp<"xor", "a xor b (integers: of each bit)">;
+def Graph_ShiftLeftOp : Graph_LogicOp<"shift_left", "a shifted by b bits towards the high end, 0 from b = width on">;
+def Graph_ShiftRightOp : Graph_LogicOp<"shift_right", "a shifted by b bits towards the low end, 0 from b = width on">;
 
 def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel]> {
   let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";

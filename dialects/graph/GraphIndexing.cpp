@@ -99,3 +99,72 @@ ZC_INFER(GatherNdGradOp) {
     return failure();
   return infer.result(adaptor.getShape(), elementOf(adaptor.getGrad()));
 }
+
+//===-- scatters ---------------------------------------------------------------===//
+
+static LogicalResult checkScatter(const Infer &infer, Value data, Value updates, StringRef reduction) {
+  if (!llvm::is_contained({"none", "add", "mul", "min", "max"}, reduction))
+    return infer.error("[scatter_c1] there is no reduction '" + reduction + "'");
+  return infer.sameElement(data, updates);
+}
+
+ZC_INFER(ScatterElementsOp) {
+  Infer infer(location, types);
+  Value data = adaptor.getData();
+  ArrayRef<int64_t> indices = shapeOf(adaptor.getIndices());
+  if (failed(checkScatter(infer, data, adaptor.getUpdates(), adaptor.getReduction())) ||
+      failed(checkGatherElements(infer, shapeOf(data), indices, adaptor.getAxis())) ||
+      failed(infer.hasShape("scatter_c2", "updates", adaptor.getUpdates(), indices)))
+    return failure();
+  return infer.result(data.getType());
+}
+
+ZC_INFER(ScatterNdOp) {
+  Infer infer(location, types);
+  Value data = adaptor.getData();
+  if (failed(checkScatter(infer, data, adaptor.getUpdates(), adaptor.getReduction())))
+    return failure();
+  FailureOr<Shape> shape = gatherNdShape(infer, shapeOf(data), shapeOf(adaptor.getIndices()), 0);
+  if (failed(shape) || failed(infer.hasShape("scatter_nd_c1", "updates", adaptor.getUpdates(), *shape)))
+    return failure();
+  return infer.result(data.getType());
+}
+
+//===-- order --------------------------------------------------------------------===//
+
+ZC_INFER(TopKOp) {
+  Infer infer(location, types);
+  Value input = adaptor.getInput();
+  Shape shape(shapeOf(input));
+  int64_t axis = adaptor.getAxis(), k = adaptor.getK();
+  if (failed(infer.axisInRank(axis, shape.size())))
+    return failure();
+  if (k < 0 || k > shape[axis])
+    return infer.error("[top_k_c1] k is " + Twine(k) + " of " + Twine(shape[axis]) + " elements");
+  shape[axis] = k;
+  return failure(failed(infer.result(shape, elementOf(input))) ||
+                 failed(infer.result(shape, IntegerType::get(input.getContext(), 64))));
+}
+
+ZC_INFER(ArgMaxOp) {
+  Infer infer(location, types);
+  Value input = adaptor.getInput();
+  Shape shape(shapeOf(input));
+  int64_t axis = adaptor.getAxis();
+  if (failed(infer.axisInRank(axis, shape.size())))
+    return failure();
+  if (shape[axis] == 0)
+    return infer.error("[arg_max_c1] axis " + Twine(axis) + " has no elements");
+  shape.erase(shape.begin() + axis);
+  return infer.result(shape, IntegerType::get(input.getContext(), 64));
+}
+
+#define INFER_CUMULATIVE(OpTy)                                                                                         \
+  ZC_INFER(OpTy) {                                                                                                     \
+    Infer infer(location, types);                                                                                      \
+    if (failed(infer.axisInRank(adaptor.getAxis(), shapeOf(adaptor.getInput()).size())))                               \
+      return failure();                                                                                                \
+    return infer.result(adaptor.getInput().getType());                                                                 \
+  }
+INFER_CUMULATIVE(CumSumOp)
+INFER_CUMULATIVE(CumProdOp)

@@ -178,3 +178,11 @@ ZC_INFER(DropoutGradOp) {
     return failure();
   return infer.result(adaptor.getGrad().getType());
 }
+
+ZC_INFER(RandomOp) {
+  Infer infer(location, types);
+  auto type = dyn_cast<RankedTensorType>(adaptor.getType());
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return infer.error("[random_c1] " + toText(adaptor.getType()) + " is no tensor of floats");
+  return infer.result(type);
+}

@@ -196,4 +196,18 @@ def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKerne
   let results = (outs Graph_FloatTensor:$result);
 }
 
+def Graph_RandomOp : Graph_TensorOp<"random", [Graph_Kernel]> {
+  let summary = "random numbers: uniform in [0, 1), or standard normal";
+  let description = [{
+    A pure function of (run seed, `id`, step, micro-step, rank, element index), as dropout's mask. `type` is a float tensor
+    (`random_c1`).
+
+    ```mlir
+    %y = graph.random {type = tensor<4xf32>, id = 3 : i64, normal} : () -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, I64Attr:$id, UnitAttr:$normal);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
 #endif // ZC_GRAPH_MATH

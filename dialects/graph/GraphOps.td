@@ -5,6 +5,7 @@
 include "dialects/graph/GraphStructure.td"
 include "dialects/graph/GraphElementwise.td"
 include "dialects/graph/GraphTensor.td"
+include "dialects/graph/GraphIndexing.td"
 include "dialects/graph/GraphMath.td"
 include "dialects/graph/GraphVision.td"
 

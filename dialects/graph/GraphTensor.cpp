@@ -158,5 +158,18 @@ static LogicalResult inferReduce(Infer infer, Value input, ArrayRef<int64_t> axe
 INFER_REDUCE(ReduceSumOp)
 INFER_REDUCE(ReduceMeanOp)
 INFER_REDUCE(ReduceMaxOp)
+INFER_REDUCE(ReduceMinOp)
+INFER_REDUCE(ReduceProdOp)
+
+ZC_INFER(BitcastOp) {
+  Infer infer(location, types);
+  Type from = elementOf(adaptor.getInput());
+  auto bytes = [](Type type) { return type.isIntOrFloat() ? (type.getIntOrFloatBitWidth() + 7) / 8 : 0; };
+  if (bytes(from) != bytes(adaptor.getTo()))
+    return infer.error("[bitcast_c1] elements of " + toText(from) + " and " + toText(adaptor.getTo()) +
+                       " differ in size");
+  return infer.result(shapeOf(adaptor.getInput()), adaptor.getTo());
+}
 
 int ReshapeOp::getViewOperand() { return 0; }
+int BitcastOp::getViewOperand() { return 0; }

@@ -18,6 +18,19 @@ def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel]> {
   let hasFolder = 1;
 }
 
+def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel]> {
+  let summary = "the same bytes as elements of another type (ONNX BitCast)";
+  let description = [{
+    A view: no bytes move. Both types take as many bytes (`bitcast_c1`).
+
+    ```mlir
+    %y = graph.bitcast %x {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$input, TypeAttr:$to);
+  let results = (outs Graph_Tensor:$result);
+}
+
 def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel]> {
   let summary = "permutes dimensions: result dimension i is operand dimension permutation[i]";
   let description = "`permutation` has each dimension once (`transpose_c1`).\n\n```mlir\n%y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>\n```";
@@ -166,5 +179,8 @@ class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Gra
 def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum">;
 def Graph_ReduceMeanOp : Graph_ReduceOp<"reduce_mean", "mean">;
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "maximum (gradient shared evenly between equal maxima)">;
+
+def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "minimum (gradient shared evenly between equal minima)">;
+def Graph_ReduceProdOp : Graph_ReduceOp<"reduce_prod", "product">;
 
 #endif // ZC_GRAPH_TENSOR

@@ -10,12 +10,19 @@ FailureOr<zc::TensorType> toTensorType(Type type) {
   if (!tensor)
     return failure();
   MLIRContext *context = type.getContext();
-  const std::pair<Type, DType> table[] = {
-      {Float32Type::get(context), DType::f32},        {BFloat16Type::get(context), DType::bf16},
-      {Float16Type::get(context), DType::f16},        {Float64Type::get(context), DType::f64},
-      {IntegerType::get(context, 64), DType::i64},    {IntegerType::get(context, 32), DType::i32},
-      {IntegerType::get(context, 16), DType::i16},    {IntegerType::get(context, 8), DType::i8},
-      {IntegerType::get(context, 1), DType::boolean}, {IntegerType::get(context, 8, IntegerType::Unsigned), DType::u8}};
+  const std::pair<Type, DType> table[] = {{Float32Type::get(context), DType::f32},
+                                          {BFloat16Type::get(context), DType::bf16},
+                                          {Float16Type::get(context), DType::f16},
+                                          {Float64Type::get(context), DType::f64},
+                                          {IntegerType::get(context, 64), DType::i64},
+                                          {IntegerType::get(context, 32), DType::i32},
+                                          {IntegerType::get(context, 16), DType::i16},
+                                          {IntegerType::get(context, 8), DType::i8},
+                                          {IntegerType::get(context, 1), DType::boolean},
+                                          {IntegerType::get(context, 8, IntegerType::Unsigned), DType::u8},
+                                          {IntegerType::get(context, 16, IntegerType::Unsigned), DType::u16},
+                                          {IntegerType::get(context, 32, IntegerType::Unsigned), DType::u32},
+                                          {IntegerType::get(context, 64, IntegerType::Unsigned), DType::u64}};
   for (auto [element, dtype] : table)
     if (tensor.getElementType() == element)
       return zc::TensorType{dtype, tensor.getShape().vec()};

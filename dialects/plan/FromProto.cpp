@@ -92,6 +92,12 @@ private:
       return builder.getIntegerType(8);
     case planpb::U8:
       return builder.getIntegerType(8, /*isSigned=*/false);
+    case planpb::U16:
+      return builder.getIntegerType(16, /*isSigned=*/false);
+    case planpb::U32:
+      return builder.getIntegerType(32, /*isSigned=*/false);
+    case planpb::U64:
+      return builder.getIntegerType(64, /*isSigned=*/false);
     case planpb::BOOL:
       return builder.getI1Type();
     default:

@@ -27,11 +27,11 @@ std::optional<planpb::Type> protoType(Type type) {
   case 8:
     return integer.isUnsigned() ? planpb::U8 : planpb::I8;
   case 16:
-    return planpb::I16;
+    return integer.isUnsigned() ? planpb::U16 : planpb::I16;
   case 32:
-    return planpb::I32;
+    return integer.isUnsigned() ? planpb::U32 : planpb::I32;
   case 64:
-    return planpb::I64;
+    return integer.isUnsigned() ? planpb::U64 : planpb::I64;
   default:
     return std::nullopt;
   }

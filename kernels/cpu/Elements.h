@@ -1,7 +1,7 @@
 //===- Elements.h - C++ types of tensor elements ------------------------------===//
 //
-// Kernels are templates over a storage type. Element<T> says what it computes in: bf16 in float, bool in int, the rest
-// in itself. Sums run in double for every float and in 64 bits, wrapping, for integers.
+// Kernels are templates over a storage type. Element<T> says what it computes in: bf16 and f16 in float, bool in int,
+// the rest in itself. Sums run in double for every float and in 64 bits, wrapping, for integers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +31,8 @@ uint16_t toF16(float value);
 
 template <typename T> struct Element {
   using Compute = T;
-  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double,
+                                 std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>;
   static constexpr bool isFloat = std::is_floating_point_v<T>;
   static T load(T x) { return x; }
   static T store(T x) { return x; }
@@ -68,8 +69,8 @@ template <typename T> T storeSum(Sum<T> x) { return Element<T>::store(static_cas
 constexpr bool isFloat(DType type) {
   return type == DType::f32 || type == DType::bf16 || type == DType::f64 || type == DType::f16;
 }
-/// The floats kernels compute on; f16 is storage only (cast and the kernels that move bytes).
-constexpr bool isComputeFloat(DType type) { return type == DType::f32 || type == DType::bf16 || type == DType::f64; }
+/// The floats kernels compute on.
+constexpr bool isComputeFloat(DType type) { return isFloat(type); }
 constexpr bool isIndex(DType type) { return type == DType::i64 || type == DType::i32; }
 
 template <typename T> struct Tag {
@@ -77,10 +78,12 @@ template <typename T> struct Tag {
 };
 template <typename TagType> using TypeOf = typename std::decay_t<TagType>::type;
 
-/// fn(Tag<T>) for the storage type of an f32, bf16 or f64. The caller has checked isComputeFloat.
+/// fn(Tag<T>) for the storage type of a float. The caller has checked isFloat.
 template <typename Fn> auto withFloat(DType type, Fn fn) {
   if (type == DType::bf16)
     return fn(Tag<Bf16>());
+  if (type == DType::f16)
+    return fn(Tag<F16>());
   if (type == DType::f64)
     return fn(Tag<double>());
   return fn(Tag<float>());
@@ -97,6 +100,12 @@ template <typename Fn> auto withInteger(DType type, Fn fn) {
     return fn(Tag<int8_t>());
   case DType::u8:
     return fn(Tag<uint8_t>());
+  case DType::u16:
+    return fn(Tag<uint16_t>());
+  case DType::u32:
+    return fn(Tag<uint32_t>());
+  case DType::u64:
+    return fn(Tag<uint64_t>());
   case DType::boolean:
     return fn(Tag<Bool>());
   default:
@@ -104,15 +113,13 @@ template <typename Fn> auto withInteger(DType type, Fn fn) {
   }
 }
 
-/// fn(Tag<T>) for anything but f16.
+/// fn(Tag<T>) for any type.
 template <typename Fn> auto withElement(DType type, Fn fn) {
   return isFloat(type) ? withFloat(type, fn) : withInteger(type, fn);
 }
 
-/// fn(Tag<T>) for any type.
-template <typename Fn> auto withStorage(DType type, Fn fn) {
-  return type == DType::f16 ? fn(Tag<F16>()) : withElement(type, fn);
-}
+/// The same, for kernels that only store elements.
+template <typename Fn> auto withStorage(DType type, Fn fn) { return withElement(type, fn); }
 
 /// fn(Tag<int32_t or int64_t>) for index tensors.
 template <typename Fn> auto withIndex(DType type, Fn fn) {

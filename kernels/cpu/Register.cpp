@@ -4,23 +4,15 @@
 
 namespace zc {
 
-static void addPlain(KernelRegistry &registry) {
-  for (auto add : {cpu::addElementwise, cpu::addActivation, cpu::addCast, cpu::addMove, cpu::addConstant, cpu::addIndex,
-                   cpu::addReduce, cpu::addMatmul, cpu::addNorm, cpu::addSoftmax, cpu::addAttention,
-                   cpu::addCrossEntropy, cpu::addDropout, cpu::addOptimizer, cpu::addMetrics, cpu::addConv,
-                   cpu::addPool, cpu::addBatchNorm, cpu::addQuantize})
-    add(registry);
-}
-
 void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
-  addPlain(registry);
+  registerReferenceKernels(registry);
   if (referenceOnly)
     return;
   // Before any kernel is prepared: until the target is chosen, a dispatch pointer is Highway's stub, and a kernel that
   // kept it would ask CPUID at every call (20-40 us each in a virtual machine).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   auto plain = std::make_shared<KernelRegistry>();
-  addPlain(*plain);
+  registerReferenceKernels(*plain);
   cpu::Overlay overlay(registry, plain);
   for (auto add :
        {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm,

@@ -47,7 +47,7 @@ Result<MatmulShape> readMatmul(const KernelSpec &spec) {
                 return isComputeFloat(spec.operands[0].dtype) &&
                        allOf(spec, {1, spec.operands.size() - 1}, spec.operands[0].dtype);
               },
-              "f32, bf16 or f64 of one type")
+              "f32, bf16, f16 or f64 of one type")
           .that(matches, "shapes that multiply")
           .that([&] { return !shape.hasBias || spec.operands[2] == TensorType{spec.operands[0].dtype, {shape.n}}; },
                 "a bias of one row")
@@ -62,7 +62,7 @@ Result<AxisShape> readAxis(const KernelSpec &spec, size_t inputs) {
   ZC_RETURN_IF_ERROR(
       Check(spec)
           .counts(inputs, 1)
-          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "f32, bf16 or f64")
+          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "f32, bf16, f16 or f64")
           .that([&] { return spec.operands[1] == spec.operands[0] && spec.operands.back() == spec.operands[0]; },
                 "operands of one type")
           .that([&] { return axis >= 0 && axis < static_cast<int64_t>(spec.operands[0].dims.size()); },
@@ -96,7 +96,8 @@ static Result<NormShape> readNorm(const KernelSpec &spec, Check &check, size_t i
     return isStat(stat.dtype, x.dtype);
   };
   ZC_RETURN_IF_ERROR(
-      check.that(matches, "f32, bf16 or f64, weights of shape input[axis:], statistics of shape input[:axis]").done());
+      check.that(matches, "f32, bf16, f16 or f64, weights of shape input[axis:], statistics of shape input[:axis]")
+          .done());
   const TensorType &x = spec.operands[input];
   auto at = static_cast<size_t>(axis);
   return NormShape{x.dtype, spec.operands[stats[0]].dtype, product(x.dims, 0, at), product(x.dims, at, x.dims.size()),
@@ -178,7 +179,7 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, si
   };
   shape.hasMask = mask != SIZE_MAX;
   ZC_RETURN_IF_ERROR(check.that(heads, "query [B,H,S,D], key [B,Hk,L,D], value [B,Hk,L,Dv] with Hk dividing H")
-                         .that(types, "f32, bf16 or f64 of one type, results and lse of the operands' shapes")
+                         .that(types, "f32, bf16, f16 or f64 of one type, results and lse of the operands' shapes")
                          .that(masked, "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
                          .done());
   shape.scale = spec.getReal("scale", 1);
@@ -206,7 +207,7 @@ static Result<CrossEntropyShape> readLoss(const KernelSpec &spec, Check &check, 
   ZC_RETURN_IF_ERROR(
       check
           .that([&] { return isComputeFloat(spec.operands[logits].dtype) && spec.operands[logits].dims.size() == 2; },
-                "logits [N,C] of f32, bf16 or f64")
+                "logits [N,C] of f32, bf16, f16 or f64")
           .that(
               [&] {
                 const TensorType &x = spec.operands[logits];
@@ -266,7 +267,7 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
   ZC_RETURN_IF_ERROR(
       Check(spec)
           .counts(2, 2, 1 + moments, 2 + moments)
-          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "a gradient of f32, bf16 or f64")
+          .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "a gradient of f32, bf16, f16 or f64")
           .that([&] { return spec.operands[1].dtype == DType::f32 && spec.operands[1].numElements() == 1; },
                 "a scalar factor in fp32")
           .that(
@@ -285,7 +286,7 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
                 return true;
               },
               "as many elements in all operands")
-          .that([&] { return isComputeFloat(spec.operands.back().dtype); }, "an output of f32, bf16 or f64")
+          .that([&] { return isComputeFloat(spec.operands.back().dtype); }, "an output of f32, bf16, f16 or f64")
           .done());
   OptimizerShape shape{};
   shape.rule = rule;

@@ -67,6 +67,8 @@ void addCast(KernelRegistry &registry);
 void addMove(KernelRegistry &registry);
 void addConstant(KernelRegistry &registry);
 void addIndex(KernelRegistry &registry);
+void addScatter(KernelRegistry &registry);
+void addOrder(KernelRegistry &registry);
 void addReduce(KernelRegistry &registry);
 void addMatmul(KernelRegistry &registry);
 void addNorm(KernelRegistry &registry);

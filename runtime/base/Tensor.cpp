@@ -6,8 +6,8 @@
 namespace zc {
 
 namespace {
-constexpr std::array<std::string_view, 10> kNames = {"f32", "bf16", "f16", "f64", "i64",
-                                                     "i32", "i16",  "i8",  "u8",  "bool"};
+constexpr std::array<std::string_view, 13> kNames = {"f32", "bf16", "f16",  "f64", "i64", "i32", "i16",
+                                                     "i8",  "u8",   "bool", "u16", "u32", "u64"};
 } // namespace
 
 std::string_view nameOf(DType type) {

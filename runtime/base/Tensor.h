@@ -9,20 +9,23 @@
 
 namespace zc {
 
-enum class DType : uint8_t { f32, bf16, f16, f64, i64, i32, i16, i8, u8, boolean };
+enum class DType : uint8_t { f32, bf16, f16, f64, i64, i32, i16, i8, u8, boolean, u16, u32, u64 };
 
 /// Bytes of one element; bool takes one.
 constexpr int64_t sizeOf(DType type) {
   switch (type) {
   case DType::f64:
   case DType::i64:
+  case DType::u64:
     return 8;
   case DType::f32:
   case DType::i32:
+  case DType::u32:
     return 4;
   case DType::bf16:
   case DType::f16:
   case DType::i16:
+  case DType::u16:
     return 2;
   case DType::i8:
   case DType::u8:

@@ -124,7 +124,7 @@ struct Known {
 };
 const Known kTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16},     {"i8", DType::i64},
                         {"i4", DType::i32}, {"i2", DType::i16}, {"i1", DType::i8},      {"u1", DType::u8},
-                        {"u2", {}},         {"u4", {}},         {"b1", DType::boolean}, {"u8", {}}};
+                        {"u2", DType::u16}, {"u4", DType::u32}, {"b1", DType::boolean}, {"u8", DType::u64}};
 
 Status readType(NpyFile &npy, const std::string &descr, const std::string &path) {
   if (descr.empty())

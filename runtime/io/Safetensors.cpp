@@ -16,11 +16,11 @@ struct Known {
   const char *name;
   DType type;
 };
-constexpr Known kTypes[] = {{"F64", DType::f64}, {"F32", DType::f32},     {"F16", DType::f16}, {"BF16", DType::bf16},
-                            {"I64", DType::i64}, {"I32", DType::i32},     {"I16", DType::i16}, {"I8", DType::i8},
-                            {"U8", DType::u8},   {"BOOL", DType::boolean}};
-constexpr const char *kForeign[] = {"U16",     "U32", "U64",     "F8_E4M3", "F8_E5M2",
-                                    "F8_E8M0", "F4",  "F6_E2M3", "F6_E3M2", "C64"};
+constexpr Known kTypes[] = {{"F64", DType::f64},     {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},
+                            {"I64", DType::i64},     {"I32", DType::i32}, {"I16", DType::i16}, {"I8", DType::i8},
+                            {"U8", DType::u8},       {"U16", DType::u16}, {"U32", DType::u32}, {"U64", DType::u64},
+                            {"BOOL", DType::boolean}};
+constexpr const char *kForeign[] = {"F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2", "C64"};
 
 /// What the header says of one tensor.
 struct Description {

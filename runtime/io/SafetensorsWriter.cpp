@@ -26,6 +26,12 @@ static const char *formatName(DType type) {
     return "U8";
   case DType::boolean:
     return "BOOL";
+  case DType::u16:
+    return "U16";
+  case DType::u32:
+    return "U32";
+  case DType::u64:
+    return "U64";
   }
   return "U8";
 }

@@ -6,8 +6,9 @@ namespace zc::train {
 
 DType dtypeOf(planpb::Type type) {
   static constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i64,
-                                     DType::i32, DType::i16,  DType::i8,  DType::u8,  DType::boolean};
-  return type >= 0 && type <= planpb::BOOL ? kTypes[type] : DType::u8;
+                                     DType::i32, DType::i16,  DType::i8,  DType::u8,  DType::boolean,
+                                     DType::u16, DType::u32,  DType::u64};
+  return type >= 0 && static_cast<size_t>(type) < std::size(kTypes) ? kTypes[type] : DType::u8;
 }
 
 TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {

@@ -46,9 +46,22 @@ def value_info(name, dtype, shape):
     return data(1, name) + data(2, data(1, number(1, dtype) + data(2, dims)))
 
 
+class Body(bytes):
+    """An encoded GraphProto, as an attribute."""
+
+
+class Ref(str):
+    """The name of the function's attribute that gives the value (of type `kind`, as in AttributeProto)."""
+    kind = 2
+
+
 def attribute(name, value):
-    """int, float, list of ints, string, or bytes (an encoded TensorProto)."""
+    """int, float, list of ints, string, Body, Ref, or bytes (an encoded TensorProto)."""
     out = data(1, name)
+    if isinstance(value, Ref):
+        return out + data(21, str(value)) + number(20, value.kind)
+    if isinstance(value, Body):
+        return out + data(6, bytes(value)) + number(20, 5)
     if isinstance(value, int):
         return out + number(3, value) + number(20, 2)
     if isinstance(value, float):

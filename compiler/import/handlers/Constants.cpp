@@ -2,6 +2,8 @@
 #include "compiler/import/Handlers.h"
 #include "compiler/import/Node.h"
 
+#include <cmath>
+
 using namespace zc;
 using namespace zc::importer;
 using namespace zc::graph;
@@ -10,7 +12,7 @@ using mlir::Value;
 namespace {
 
 void constant(Node &node) {
-  const std::string &name = node.proto.output_size() ? node.proto.output(0) : node.proto.name();
+  std::string name = node.importer.storedName(node.proto.output_size() ? node.proto.output(0) : node.proto.name());
   if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
     auto value = node.importer.makeTensor(*tensor, name, node.loc);
     return value.ok() ? node.set(*value) : node.fail(value.error());
@@ -94,7 +96,7 @@ void range(Node &node) {
 /// depth classes along `axis`: values[1] where the index says so, values[0] elsewhere.
 void oneHot(Node &node) {
   Value indices = node.input(0), values = node.input(2);
-  int64_t depth = node.constantInt(1, "depth"), rank = rankOf(indices) + 1;
+  int64_t depth = static_cast<int64_t>(node.constantFloat(1, "depth")), rank = rankOf(indices) + 1;
   int64_t axis = node.axis(node.intAttr("axis", -1), rank);
   if (!node.failed() && dimsOf(values) != llvm::ArrayRef<int64_t>{2})
     node.invalid("values has shape " + shapeText(dimsOf(values)) + ", not [2]");
@@ -119,6 +121,44 @@ void oneHot(Node &node) {
   node.set(node.make<SelectOp>({hit, pick(1), pick(0)}));
 }
 
+/// Ones on the diagonal `k` of a zero matrix of the input's shape.
+void eyeLike(Node &node) {
+  Value x = node.input(0);
+  int64_t k = node.intAttr("k", 0), to = node.intAttr("dtype", 0);
+  if (rankOf(x) != 2)
+    return node.invalid("input has rank " + std::to_string(rankOf(x)) + ", not 2");
+  auto dtype =
+      node.hasAttr("dtype") ? dtypeOfOnnx(to >= 0 && to < 256 ? static_cast<int32_t>(to) : 0) : dtypeOf(elementOf(x));
+  if (!dtype)
+    return node.unsupported("of element type " + onnxTypeName(static_cast<int32_t>(to)));
+  auto i64 = mlir::IntegerType::get(node.loc.getContext(), 64);
+  if (k < -(int64_t(1) << 48) || k > (int64_t(1) << 48))
+    return node.invalid("k is " + std::to_string(k));
+  Value row = node.reshape(node.iota(dimsOf(x)[0], i64, k), {dimsOf(x)[0], 1}), column = node.iota(dimsOf(x)[1], i64);
+  node.set(node.cast(node.make<EqualOp>({row, column}), typeOf(*dtype, node.loc.getContext())));
+}
+
+/// Cosine windows: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), n counted to `size`.
+template <int a0, int a1, int a2> void window(Node &node) {
+  int64_t size = node.constantInt(0, "size"), to = node.intAttr("output_datatype", 1);
+  auto dtype = dtypeOfOnnx(to >= 0 && to < 256 ? static_cast<int32_t>(to) : 0);
+  if (!node.failed() && (size < 0 || size > node.importer.options.limits.foldedElements || !dtype))
+    node.unsupported("size " + std::to_string(size) + " of element type " + onnxTypeName(static_cast<int32_t>(to)));
+  if (node.failed())
+    return;
+  double length = node.intAttr("periodic", 1) != 0 ? size : size - 1;
+  HostTensor values;
+  values.dtype = DType::f64;
+  values.dims = {size};
+  for (int64_t n = 0; n < size; ++n) {
+    double angle = 2 * 3.14159265358979323846 * static_cast<double>(n) / length;
+    // Hamming's coefficients are 25/46 and 21/46.
+    double scale = a0 == 25 ? 46 : 100;
+    values.floats.push_back((a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle)) / scale);
+  }
+  node.set(node.cast(node.constant(values), typeOf(*dtype, node.loc.getContext())));
+}
+
 /// Keeps the lower or upper triangle of the last two dimensions, zero elsewhere.
 void trilu(Node &node) {
   Value x = node.input(0);
@@ -139,7 +179,7 @@ void trilu(Node &node) {
   node.set(node.make<SelectOp>({keep, x, node.scalar(0, elementOf(x))}));
 }
 
-void identity(Node &node) { node.set(node.input(0)); }
+void identity(Node &node) { node.setBinding(0, node.binding(0)); }
 
 } // namespace
 
@@ -150,6 +190,10 @@ void zc::importer::addConstantHandlers(HandlerTable &table) {
   table.add("Size", 1, 1, 1, size);
   table.add("Range", 11, 3, 3, range);
   table.add("OneHot", 9, 3, 3, oneHot);
+  table.add("EyeLike", 9, 1, 1, eyeLike);
+  table.add("HannWindow", 17, 1, 1, window<50, 50, 0>);
+  table.add("HammingWindow", 17, 1, 1, window<25, 21, 0>);
+  table.add("BlackmanWindow", 17, 1, 1, window<42, 50, 8>);
   table.add("Trilu", 14, 1, 2, trilu);
-  table.add("Identity", 1, 1, 1, identity);
+  table.add("", "Identity", {1, 0, 1, identity, true});
 }

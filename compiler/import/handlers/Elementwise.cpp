@@ -1,6 +1,8 @@
 //===- Elementwise.cpp - one output element per index -------------------------===//
 #include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Expr.h"
+
+#include <limits>
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -26,16 +28,46 @@ void mean(Node &node) {
   node.set(node.make<DivOp>({sum, node.scalar(node.numInputs(), elementOf(node.input(0)))}));
 }
 
-/// Base and exponent may differ in type; the result has the base's.
+/// Base and exponent may differ in type; the result has the base's. An integer to a real power is computed as a real.
 void pow(Node &node) {
-  node.set(node.make<PowOp>({node.input(0), node.cast(node.input(1), elementOf(node.input(0)))}));
+  Expr base(node, node.input(0)), exponent(node, node.input(1));
+  if (isFloat(exponent) && !isFloat(base))
+    return node.set(base.cast(exponent.element()).apply<PowOp>(exponent).cast(base.element()));
+  node.set(base.apply<PowOp>(exponent.cast(base.element())));
 }
 
-/// fmod = 1 takes the dividend's sign: a - trunc(a / b) * b would round, so only integers that agree are taken.
+/// fmod = 1 takes the dividend's sign: that of a on |a| mod |b|, which is exact.
 void mod(Node &node) {
-  if (node.intAttr("fmod", 0) != 0)
-    return node.unsupported("fmod = 1");
-  binary<ModOp>(node);
+  if (node.intAttr("fmod", 0) == 0)
+    return binary<ModOp>(node);
+  Expr a(node, node.input(0)), b(node, node.input(1));
+  node.set(a.apply<SignOp>() * a.apply<AbsOp>().apply<ModOp>(b.apply<AbsOp>()));
+}
+
+void isInf(Node &node) {
+  Expr x(node, node.input(0));
+  bool positive = node.intAttr("detect_positive", 1) != 0, negative = node.intAttr("detect_negative", 1) != 0;
+  double infinity = std::numeric_limits<double>::infinity();
+  if (positive && negative)
+    return node.set(x.apply<AbsOp>().apply<EqualOp>(infinity));
+  if (positive || negative)
+    return node.set(x.apply<EqualOp>(positive ? infinity : -infinity));
+  node.set(x.apply<LessOp>(x)); // never
+}
+
+void bitShift(Node &node) {
+  std::string direction = node.stringAttr("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return node.invalid("direction is '" + direction + "'");
+  direction == "LEFT" ? binary<ShiftLeftOp>(node) : binary<ShiftRightOp>(node);
+}
+
+void bitCast(Node &node) {
+  int64_t to = node.intAttr("to", 0);
+  auto dtype = to >= 0 && to < 256 ? dtypeOfOnnx(static_cast<int32_t>(to)) : std::nullopt;
+  if (!dtype)
+    return node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
+  node.set(node.make<BitcastOp>({node.input(0)}, node.attrs().type("to", typeOf(*dtype, node.loc.getContext()))));
 }
 
 void where(Node &node) { node.set(node.make<SelectOp>({node.input(0), node.input(1), node.input(2)})); }
@@ -98,6 +130,18 @@ void zc::importer::addElementwiseHandlers(HandlerTable &table) {
   unaries("Reciprocal", 6, unary<ReciprocalOp>);
   unaries("Sin", 7, unary<SinOp>);
   unaries("Cos", 7, unary<CosOp>);
+  unaries("Tan", 7, unary<TanOp>);
+  unaries("Asin", 7, unary<AsinOp>);
+  unaries("Acos", 7, unary<AcosOp>);
+  unaries("Atan", 7, unary<AtanOp>);
+  unaries("Sinh", 9, unary<SinhOp>);
+  unaries("Cosh", 9, unary<CoshOp>);
+  unaries("Asinh", 9, unary<AsinhOp>);
+  unaries("Acosh", 9, unary<AcoshOp>);
+  unaries("Atanh", 9, unary<AtanhOp>);
+  unaries("IsInf", 10, isInf);
+  unaries("BitwiseNot", 18, unary<NotOp>);
+  unaries("BitCast", 26, bitCast);
   unaries("Tanh", 6, unary<TanhOp>);
   unaries("Sigmoid", 6, unary<SigmoidOp>);
   unaries("Erf", 9, unary<ErfOp>);
@@ -123,6 +167,10 @@ void zc::importer::addElementwiseHandlers(HandlerTable &table) {
   binaries("Div", 7, binary<DivOp>);
   binaries("Pow", 7, pow);
   binaries("Mod", 10, mod);
+  binaries("BitwiseAnd", 18, binary<AndOp>);
+  binaries("BitwiseOr", 18, binary<OrOp>);
+  binaries("BitwiseXor", 18, binary<XorOp>);
+  binaries("BitShift", 11, bitShift);
   binaries("Equal", 7, binary<EqualOp>);
   binaries("Less", 7, binary<LessOp>);
   binaries("LessOrEqual", 12, binary<LessEqualOp>);

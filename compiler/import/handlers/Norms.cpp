@@ -79,8 +79,7 @@ void dropoutBy(Node &node, double ratio, bool training) {
   if (!(ratio >= 0 && ratio < 1))
     return node.invalid("ratio is " + std::to_string(ratio) + ", not in [0, 1)");
   DropoutPolicy policy = node.importer.options.dropout;
-  bool active = ratio > 0 && policy != DropoutPolicy::off && !node.importer.options.forwardOnly &&
-                (training || policy == DropoutPolicy::force);
+  bool active = ratio > 0 && policy != DropoutPolicy::off && (training || policy == DropoutPolicy::force);
   if (!active) {
     node.importer.inactiveDropouts += ratio > 0 && !node.importer.options.forwardOnly;
     node.set(0, x);

@@ -1,6 +1,8 @@
 //===- Reductions.cpp - many elements to one -----------------------------------===//
 #include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Expr.h"
+
+#include <limits>
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -40,14 +42,6 @@ template <typename OpT, int64_t Since> void reduce(Node &node) {
     node.set(r.nothing ? node.input(0) : reduceBy<OpT>(node, node.input(0), r.axes, r.keepdims));
 }
 
-template <int64_t Since> void reduceMin(Node &node) {
-  Reduction r(node, Since);
-  if (node.failed())
-    return;
-  Value x = node.input(0);
-  node.set(r.nothing ? x : node.make<NegOp>({reduceBy<ReduceMaxOp>(node, node.make<NegOp>({x}), r.axes, r.keepdims)}));
-}
-
 template <int64_t Since> void reduceSumSquare(Node &node) {
   Reduction r(node, Since);
   if (node.failed())
@@ -70,6 +64,51 @@ template <int64_t Since> void reduceL1(Node &node) {
   node.set(r.nothing ? magnitude : reduceBy<ReduceSumOp>(node, magnitude, r.axes, r.keepdims));
 }
 
+template <int64_t Since> void reduceLogSum(Node &node) {
+  Reduction r(node, Since);
+  if (node.failed())
+    return;
+  node.set(
+      node.make<LogOp>({r.nothing ? node.input(0) : reduceBy<ReduceSumOp>(node, node.input(0), r.axes, r.keepdims)}));
+}
+
+/// The largest is taken out before, unless it is infinite.
+template <int64_t Since> void reduceLogSumExp(Node &node) {
+  Reduction r(node, Since);
+  if (node.failed())
+    return;
+  if (r.nothing)
+    return node.set(node.input(0));
+  Expr x(node, node.input(0)), top(node, reduceBy<ReduceMaxOp>(node, x, r.axes, true));
+  Expr isFinite = top.apply<AbsOp>().apply<LessOp>(std::numeric_limits<double>::infinity());
+  top = top.where(isFinite, top.number(0));
+  Expr sum(node, reduceBy<ReduceSumOp>(node, (x - top).apply<ExpOp>(), r.axes, true));
+  Expr y = sum.apply<LogOp>() + top;
+  if (node.failed())
+    return;
+  Dims shape;
+  for (int64_t d = 0; d < rankOf(x); ++d)
+    if (r.keepdims || !llvm::is_contained(r.axes, d))
+      shape.push_back(dimsOf(y)[d]);
+  node.set(y.reshape(shape));
+}
+
+//===-- normalizations by reductions ---------------------------------------------===//
+
+/// (x - mean) / (standard deviation + 1e-9)
+void meanVarianceNormalization(Node &node) {
+  Expr x(node, node.input(0));
+  Dims axes = node.hasAttr("axes") ? node.intsAttr("axes") : Dims{0, 2, 3};
+  for (int64_t &axis : axes)
+    axis = node.failed() ? 0 : node.axis(axis, rankOf(x));
+  llvm::sort(axes);
+  if (node.failed())
+    return;
+  Expr centred = x - Expr(node, reduceBy<ReduceMeanOp>(node, x, axes, true));
+  Expr variance(node, reduceBy<ReduceMeanOp>(node, centred * centred, axes, true));
+  node.set(centred / (variance.apply<SqrtOp>() + 1e-9));
+}
+
 /// Mean over everything behind batch and channel.
 void globalAveragePool(Node &node) {
   Dims axes;
@@ -86,7 +125,11 @@ void zc::importer::addReduceHandlers(HandlerTable &table) {
   table.add("ReduceSum", 1, 1, 2, reduce<ReduceSumOp, 13>);
   table.add("ReduceMean", 1, 1, 2, reduce<ReduceMeanOp, 18>);
   table.add("ReduceMax", 1, 1, 2, reduce<ReduceMaxOp, 18>);
-  table.add("ReduceMin", 1, 1, 2, reduceMin<18>);
+  table.add("ReduceMin", 1, 1, 2, reduce<ReduceMinOp, 18>);
+  table.add("ReduceProd", 1, 1, 2, reduce<ReduceProdOp, 18>);
+  table.add("ReduceLogSum", 1, 1, 2, reduceLogSum<18>);
+  table.add("ReduceLogSumExp", 1, 1, 2, reduceLogSumExp<18>);
+  table.add("MeanVarianceNormalization", 9, 1, 1, meanVarianceNormalization);
   table.add("ReduceSumSquare", 1, 1, 2, reduceSumSquare<18>);
   table.add("ReduceL2", 1, 1, 2, reduceL2<18>);
   table.add("ReduceL1", 1, 1, 2, reduceL1<18>);

@@ -10,13 +10,6 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-Value sliceAxis(Node &node, Value x, int64_t axis, int64_t offset, int64_t size) {
-  Dims offsets(rankOf(x), 0), sizes(dimsOf(x)), strides(rankOf(x), 1);
-  offsets[axis] = offset;
-  sizes[axis] = size;
-  return node.make<SliceOp>({x}, node.attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides));
-}
-
 /// ONNX clamps starts and ends as Python does.
 void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims steps) {
   Value x = node.input(0);
@@ -72,7 +65,9 @@ Dims equalSizes(int64_t dim, int64_t parts) {
   return sizes;
 }
 
-llvm::SmallVector<Value> splitBy(Node &node, Value x, int64_t axis, const Dims &sizes) {
+} // namespace
+
+llvm::SmallVector<Value> zc::importer::splitBy(Node &node, Value x, int64_t axis, llvm::ArrayRef<int64_t> sizes) {
   int64_t total = 0;
   llvm::SmallVector<Value> parts;
   for (int64_t size : sizes) {
@@ -84,11 +79,13 @@ llvm::SmallVector<Value> splitBy(Node &node, Value x, int64_t axis, const Dims &
                  std::to_string(axis) + " has " + std::to_string(dimsOf(x)[axis]));
   int64_t offset = 0;
   for (int64_t size : sizes) {
-    parts.push_back(node.failed() ? Value() : sliceAxis(node, x, axis, offset, size));
+    parts.push_back(node.failed() ? Value() : node.slice(x, axis, offset, size));
     offset += size;
   }
   return parts;
 }
+
+namespace {
 
 void split(Node &node) {
   Value x = node.input(0);
@@ -183,72 +180,6 @@ void pad(Node &node) {
 }
 void padAttributes(Node &node) { padBy(node, node.intsAttr("pads"), {}, node.floatAttr("value", 0)); }
 
-//===-- sequences: only as far as exporters write them --------------------------===//
-
-/// torch.split: pieces of one size (scalar) or of given sizes.
-void splitToSequence(Node &node) {
-  Value x = node.input(0);
-  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(x));
-  if (node.failed())
-    return;
-  bool isScalar = !node.has(1) || rankOf(node.input(1)) == 0;
-  Dims sizes = node.has(1) ? node.constantInts(1, "split") : Dims{1};
-  if (node.failed())
-    return;
-  int64_t dim = dimsOf(x)[axis];
-  if (isScalar) {
-    int64_t size = sizes[0];
-    if (size < 1)
-      return node.invalid("split size is " + std::to_string(size));
-    if (dim / size > 65536)
-      return node.unsupported("into " + std::to_string(dim / size) + " pieces");
-    sizes.clear();
-    for (int64_t at = 0; at < dim; at += size)
-      sizes.push_back(std::min(size, dim - at));
-  }
-  auto parts = splitBy(node, x, axis, sizes);
-  // Without `split` the axis goes, unless keepdims.
-  if (!node.has(1) && node.intAttr("keepdims", 1) == 0)
-    for (Value &part : parts) {
-      Dims shape(dimsOf(part));
-      if (part)
-        shape.erase(shape.begin() + axis);
-      part = node.failed() ? part : node.reshape(part, shape);
-    }
-  if (!node.failed())
-    node.setSequence(parts);
-}
-
-void sequenceConstruct(Node &node) { node.setSequence(node.inputs()); }
-
-void sequenceAt(Node &node) {
-  auto values = node.sequence(0);
-  int64_t at = node.constantInt(1, "position"), count = values.size();
-  if (!node.failed() && (at < -count || at >= count))
-    node.invalid("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
-  if (!node.failed())
-    node.set(values[at < 0 ? at + count : at]);
-}
-
-void concatFromSequence(Node &node) {
-  llvm::SmallVector<Value> values(node.sequence(0));
-  if (!node.failed() && values.empty())
-    node.invalid("the sequence is empty");
-  if (node.failed())
-    return;
-  bool newAxis = node.intAttr("new_axis", 0) != 0;
-  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(values[0]) + newAxis);
-  if (node.failed())
-    return;
-  for (Value &value : values) {
-    Dims shape(dimsOf(value));
-    if (newAxis && axis <= static_cast<int64_t>(shape.size()))
-      shape.insert(shape.begin() + axis, 1);
-    value = node.reshape(value, shape);
-  }
-  node.set(node.make<ConcatOp>(values, node.attrs().integer("axis", axis)));
-}
-
 } // namespace
 
 void zc::importer::addSliceHandlers(HandlerTable &table) {
@@ -259,11 +190,4 @@ void zc::importer::addSliceHandlers(HandlerTable &table) {
   table.add("Concat", 4, 1, -1, concat);
   table.add("Pad", 2, 1, 1, padAttributes);
   table.add("Pad", 11, 2, 4, pad);
-}
-
-void zc::importer::addSequenceHandlers(HandlerTable &table) {
-  table.add("SplitToSequence", 11, 1, 2, splitToSequence);
-  table.add("SequenceConstruct", 11, 1, -1, sequenceConstruct);
-  table.add("", "SequenceAt", {11, 2, 2, sequenceAt, true});
-  table.add("", "ConcatFromSequence", {11, 1, 1, concatFromSequence, true});
 }

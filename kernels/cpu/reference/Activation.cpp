@@ -38,7 +38,7 @@ Status check(const KernelSpec &spec, size_t inputs) {
                 return false;
             return true;
           },
-          "f32, bf16 or f64 of one type")
+          "f32, bf16, f16 or f64 of one type")
       .done();
 }
 

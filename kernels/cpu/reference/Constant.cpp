@@ -42,11 +42,8 @@ Prepared prepareConstant(const KernelSpec &spec) {
 }
 
 Prepared prepareIota(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(0, 1)
-                         .that([&] { return spec.operands[0].dims.size() == 1; }, "one dimension")
-                         .that([&] { return spec.operands[0].dtype != DType::f16; }, "any type but f16")
-                         .done());
+  ZC_RETURN_IF_ERROR(
+      Check(spec).counts(0, 1).that([&] { return spec.operands[0].dims.size() == 1; }, "one dimension").done());
   double start = spec.getReal("start", 0), delta = spec.getReal("delta", 1);
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

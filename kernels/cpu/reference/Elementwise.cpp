@@ -36,6 +36,15 @@ ZC_UNARY(Sqrt, std::sqrt(x))
 ZC_UNARY(Reciprocal, 1 / x)
 ZC_UNARY(Sin, std::sin(x))
 ZC_UNARY(Cos, std::cos(x))
+ZC_UNARY(Tan, std::tan(x))
+ZC_UNARY(Asin, std::asin(x))
+ZC_UNARY(Acos, std::acos(x))
+ZC_UNARY(Atan, std::atan(x))
+ZC_UNARY(Sinh, std::sinh(x))
+ZC_UNARY(Cosh, std::cosh(x))
+ZC_UNARY(Asinh, std::asinh(x))
+ZC_UNARY(Acosh, std::acosh(x))
+ZC_UNARY(Atanh, std::atanh(x))
 ZC_UNARY(Tanh, std::tanh(x))
 ZC_UNARY(Sigmoid, 1 / (1 + std::exp(-x)))
 ZC_UNARY(Erf, std::erf(x))
@@ -46,8 +55,15 @@ ZC_UNARY(Silu, x / (1 + std::exp(-x)))
 ZC_UNARY(Floor, std::floor(x))
 ZC_UNARY(Ceil, std::ceil(x))
 ZC_UNARY(Round, std::nearbyint(x))
-ZC_UNARY(Not, x == 0)
 #undef ZC_UNARY
+
+/// Of each bit, or of the bool.
+struct Not {
+  template <typename T> static T apply(T x) { return static_cast<T>(~x); }
+};
+struct BoolNot {
+  static int apply(int x) { return x == 0; }
+};
 
 template <typename Op, typename T> Prepared prepareUnary(const KernelSpec &spec) {
   return makeKernel([n = spec.operands[0].numElements()](void *const *operands, const StepContext &) {
@@ -67,28 +83,31 @@ Status checkUnary(const KernelSpec &spec, bool (*accepts)(DType), const char *wh
 }
 
 template <typename Op> Prepared floatUnary(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkUnary(spec, isComputeFloat, "f32, bf16 or f64"));
+  ZC_RETURN_IF_ERROR(checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
   return withFloat(spec.operands[0].dtype, [&](auto tag) { return prepareUnary<Op, TypeOf<decltype(tag)>>(spec); });
 }
 
-constexpr bool isComputable(DType type) { return type != DType::f16; }
+constexpr bool isAny(DType) { return true; }
 constexpr bool isBool(DType type) { return type == DType::boolean; }
+constexpr bool isBits(DType type) { return !isFloat(type); }
 
 template <typename Op> Prepared anyUnary(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkUnary(spec, isComputable, "any type but f16"));
+  ZC_RETURN_IF_ERROR(checkUnary(spec, isAny, "any type"));
   return withElement(spec.operands[0].dtype, [&](auto tag) { return prepareUnary<Op, TypeOf<decltype(tag)>>(spec); });
 }
 
 Prepared prepareNot(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkUnary(spec, isBool, "bool"));
-  return prepareUnary<Not, Bool>(spec);
+  ZC_RETURN_IF_ERROR(checkUnary(spec, isBits, "bool or integers"));
+  if (isBool(spec.operands[0].dtype))
+    return prepareUnary<BoolNot, Bool>(spec);
+  return withInteger(spec.operands[0].dtype, [&](auto tag) { return prepareUnary<Not, TypeOf<decltype(tag)>>(spec); });
 }
 
 Prepared prepareIsNan(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec)
                          .counts(1, 1)
                          .that([&] { return spec.operands[0].dims == spec.operands[1].dims; }, "equal shapes")
-                         .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "f32, bf16 or f64")
+                         .that([&] { return isComputeFloat(spec.operands[0].dtype); }, "f32, bf16, f16 or f64")
                          .that([&] { return isBool(spec.operands[1].dtype); }, "a bool result")
                          .done());
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
@@ -119,11 +138,14 @@ ZC_ARITHMETIC(Sub, -)
 ZC_ARITHMETIC(Mul, *)
 #undef ZC_ARITHMETIC
 
+/// -1, by which a quotient may overflow.
+template <typename T> bool isMinusOne(T x) { return std::is_signed_v<T> && wide(x) == wide(-1); }
+
 /// x / 0 and x mod 0 of integers are 0: graphs divide speculatively and select afterwards.
 struct Div {
   template <typename T> static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>)
-      return b == 0 ? T(0) : wide(b) == wide(-1) ? Neg::apply(a) : static_cast<T>(a / b);
+      return b == 0 ? T(0) : isMinusOne(b) ? Neg::apply(a) : static_cast<T>(a / b);
     else
       return a / b;
   }
@@ -131,7 +153,7 @@ struct Div {
 struct Mod {
   template <typename T> static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      if (b == 0 || wide(b) == wide(-1))
+      if (b == 0 || isMinusOne(b))
         return T(0);
       T rest = static_cast<T>(a % b);
       return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
@@ -145,7 +167,7 @@ struct Pow {
   template <typename T> static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
       if (b < 0)
-        return a == 1 ? T(1) : wide(a) == wide(-1) ? static_cast<T>(wide(b) % 2 ? -1 : 1) : T(0);
+        return a == 1 ? T(1) : isMinusOne(a) ? static_cast<T>(wide(b) % 2 ? -1 : 1) : T(0);
       uint64_t result = 1, base = wide(a);
       for (uint64_t exponent = wide(b); exponent; exponent >>= 1, base *= base)
         result *= exponent & 1 ? base : 1;
@@ -169,10 +191,29 @@ struct Max {
 ZC_PREDICATE(Equal, a == b)
 ZC_PREDICATE(Less, a < b)
 ZC_PREDICATE(LessEqual, a <= b)
-ZC_PREDICATE(And, a &&b)
-ZC_PREDICATE(Or, a || b)
-ZC_PREDICATE(Xor, (a != 0) != (b != 0))
 #undef ZC_PREDICATE
+/// Of each bit; bools are 0 and 1.
+#define ZC_BITS(NAME, SIGN)                                                                                            \
+  struct NAME {                                                                                                        \
+    template <typename T> static T apply(T a, T b) { return static_cast<T>(a SIGN b); }                                \
+  };
+ZC_BITS(And, &)
+ZC_BITS(Or, |)
+ZC_BITS(Xor, ^)
+#undef ZC_BITS
+/// Shifts of whole words are 0, which C++ leaves open; bits that come in are 0.
+struct ShiftLeft {
+  template <typename T> static T apply(T a, T b) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<U>(b) >= 8 * sizeof(T) ? T(0) : static_cast<T>(static_cast<U>(a) << static_cast<U>(b));
+  }
+};
+struct ShiftRight {
+  template <typename T> static T apply(T a, T b) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<U>(b) >= 8 * sizeof(T) ? T(0) : static_cast<T>(static_cast<U>(a) >> static_cast<U>(b));
+  }
+};
 
 template <typename Op, typename T, typename R> Prepared prepareBinary(const KernelSpec &spec) {
   const Dims &result = spec.operands[2].dims;
@@ -198,20 +239,23 @@ Status checkBinary(const KernelSpec &spec, bool (*accepts)(DType), bool predicat
 }
 
 template <typename Op> Prepared arithmetic(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkBinary(spec, isComputable, false));
+  ZC_RETURN_IF_ERROR(checkBinary(spec, isAny, false));
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return prepareBinary<Op, T, T>(spec);
   });
 }
 template <typename Op> Prepared compare(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkBinary(spec, isComputable, true));
+  ZC_RETURN_IF_ERROR(checkBinary(spec, isAny, true));
   return withElement(spec.operands[0].dtype,
                      [&](auto tag) { return prepareBinary<Op, TypeOf<decltype(tag)>, Bool>(spec); });
 }
 template <typename Op> Prepared logic(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(checkBinary(spec, isBool, true));
-  return prepareBinary<Op, Bool, Bool>(spec);
+  ZC_RETURN_IF_ERROR(checkBinary(spec, isBits, false));
+  return withInteger(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return prepareBinary<Op, T, T>(spec);
+  });
 }
 
 //===-- select -------------------------------------------------------------===//
@@ -257,6 +301,15 @@ void addElementwise(KernelRegistry &registry) {
   registry.add("reciprocal", floatUnary<Reciprocal>);
   registry.add("sin", floatUnary<Sin>);
   registry.add("cos", floatUnary<Cos>);
+  registry.add("tan", floatUnary<Tan>);
+  registry.add("asin", floatUnary<Asin>);
+  registry.add("acos", floatUnary<Acos>);
+  registry.add("atan", floatUnary<Atan>);
+  registry.add("sinh", floatUnary<Sinh>);
+  registry.add("cosh", floatUnary<Cosh>);
+  registry.add("asinh", floatUnary<Asinh>);
+  registry.add("acosh", floatUnary<Acosh>);
+  registry.add("atanh", floatUnary<Atanh>);
   registry.add("tanh", floatUnary<Tanh>);
   registry.add("sigmoid", floatUnary<Sigmoid>);
   registry.add("erf", floatUnary<Erf>);
@@ -283,6 +336,8 @@ void addElementwise(KernelRegistry &registry) {
   registry.add("and", logic<And>);
   registry.add("or", logic<Or>);
   registry.add("xor", logic<Xor>);
+  registry.add("shift_left", logic<ShiftLeft>);
+  registry.add("shift_right", logic<ShiftRight>);
   registry.add("select", prepareSelect);
 }
 

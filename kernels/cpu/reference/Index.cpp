@@ -54,7 +54,6 @@ void addChains(const Chains &chains, const T *source, T *target, int64_t outer, 
 Prepared prepareGatherGrad(const KernelSpec &spec) {
   Result<GatherShape> read = readGather(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
-  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return read->dtype != DType::f16; }, "any type but f16").done());
   return withIndex(read->index, [&](auto indexTag) {
     return withElement(read->dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
@@ -138,7 +137,6 @@ Prepared prepareGatherElements(const KernelSpec &spec) {
 Prepared prepareGatherElementsGrad(const KernelSpec &spec) {
   Result<ElementsShape> read = readElements(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
-  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return spec.operands[0].dtype != DType::f16; }, "any type but f16").done());
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
     return withElement(spec.operands[0].dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
@@ -242,7 +240,6 @@ Prepared prepareGatherNd(const KernelSpec &spec) {
 Prepared prepareGatherNdGrad(const KernelSpec &spec) {
   Result<NdShape> read = readNd(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
-  ZC_RETURN_IF_ERROR(Check(spec).that([&] { return spec.operands[0].dtype != DType::f16; }, "any type but f16").done());
   int64_t rows = read->batch * read->slices, count = read->batch * read->perBatch;
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
     return withElement(spec.operands[0].dtype, [&](auto tag) {

@@ -13,7 +13,7 @@ Prepared prepareAccumulateLoss(const KernelSpec &spec) {
       Check(spec)
           .counts(1, 1)
           .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].numElements() == 1; },
-                "a scalar loss of f32, bf16 or f64")
+                "a scalar loss of f32, bf16, f16 or f64")
           .that([&] { return spec.operands[1].dtype == DType::f64 && spec.operands[1].numElements() == 1; },
                 "one f64 sum")
           .done());
@@ -74,7 +74,7 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
                                return isComputeFloat(spec.operands[0].dtype) &&
                                       spec.operands[0].numElements() % kNormBlock == 0;
                              },
-                             "f32, bf16 or f64 in blocks of 64 elements")
+                             "f32, bf16, f16 or f64 in blocks of 64 elements")
                          .that([&] { return isAccumulator(spec.operands[1]); }, "an accumulator i64[24]")
                          .done());
   return withFloat(spec.operands[0].dtype, [&](auto tag) {

@@ -1,4 +1,4 @@
-// Sum, mean and maximum over axes.
+// Sum, mean, product and extrema over axes.
 #include "kernels/cpu/Support.h"
 
 namespace zc::cpu {
@@ -29,6 +29,22 @@ struct MaxOf : SumOf {
   template <typename S> static void add(S &acc, S x) { acc = x > acc || x != x ? x : acc; }
 };
 
+struct MinOf : SumOf {
+  template <typename T> static Sum<T> start() {
+    if constexpr (Element<T>::isFloat)
+      return std::numeric_limits<double>::infinity();
+    else if constexpr (std::is_same_v<T, Bool>)
+      return 1;
+    else
+      return std::numeric_limits<T>::max();
+  }
+  template <typename S> static void add(S &acc, S x) { acc = x < acc || x != x ? x : acc; }
+};
+struct ProductOf : SumOf {
+  template <typename T> static Sum<T> start() { return 1; }
+  template <typename S> static void add(S &acc, S x) { acc *= x; }
+};
+
 template <typename Op> Prepared prepareReduce(const KernelSpec &spec) {
   Dims axes = spec.getInts("axes"), kept, keptStrides, reduced, reducedStrides;
   auto matches = [&] {
@@ -44,14 +60,11 @@ template <typename Op> Prepared prepareReduce(const KernelSpec &spec) {
     }
     return next == axes.size() && spec.operands[1].dims == (spec.getInt("keepdims", 0) ? withOnes : kept);
   };
-  ZC_RETURN_IF_ERROR(
-      Check(spec)
-          .counts(1, 1)
-          .that(
-              [&] { return spec.operands[0].dtype == spec.operands[1].dtype && spec.operands[0].dtype != DType::f16; },
-              "one element type, not f16")
-          .that(matches, "sorted axes and the reduced shape")
-          .done());
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(1, 1)
+                         .that([&] { return spec.operands[0].dtype == spec.operands[1].dtype; }, "one element type")
+                         .that(matches, "sorted axes and the reduced shape")
+                         .done());
   Walk<1> outer(kept, {keptStrides}), inner(reduced, {reducedStrides});
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -74,6 +87,8 @@ void addReduce(KernelRegistry &registry) {
   registry.add("reduce_sum", prepareReduce<SumOf>);
   registry.add("reduce_mean", prepareReduce<MeanOf>);
   registry.add("reduce_max", prepareReduce<MaxOf>);
+  registry.add("reduce_min", prepareReduce<MinOf>);
+  registry.add("reduce_prod", prepareReduce<ProductOf>);
 }
 
 } // namespace zc::cpu

@@ -22,6 +22,15 @@ void addUnary(Cases &cases) {
                          {"reciprocal", -2, 2, 0.5},
                          {"sin"},
                          {"cos"},
+                         {"tan", -1, 1},
+                         {"asin", -0.9, 0.9},
+                         {"acos", -0.9, 0.9},
+                         {"atan"},
+                         {"sinh"},
+                         {"cosh"},
+                         {"asinh"},
+                         {"acosh", 1.5, 3},
+                         {"atanh", -0.9, 0.9},
                          {"tanh"},
                          {"sigmoid"},
                          {"erf"},
@@ -113,8 +122,48 @@ void addGathers(Cases &cases) {
        {"gather_nd", {"2x3x2xf64", "dense<[[0], [2]]> : tensor<2x1xi64>"}, {"2x2xf64"}, "{batch_dims = 1 : i64}"}});
 }
 
+void addScatters(Cases &cases) {
+  // Indices that meet, where the reduction allows it.
+  const std::string twice = "dense<[[0, 3, 3], [-1, 1, 3]]> : tensor<2x3xi64>";
+  const std::string once = "dense<[[0, 3, 1], [-1, 1, 0]]> : tensor<2x3xi64>";
+  for (const char *reduction : {"add", "min", "max", "mul"}) {
+    std::string attributes = "{axis = 1 : i64, reduction = \"" + std::string(reduction) + "\"}";
+    cases.push_back({"scatter_elements", {"2x4xf64", twice, "2x3xf64"}, {"2x4xf64"}, attributes, -2, 2, 0.3});
+    cases.push_back({"scatter_nd",
+                     {"3x2xf64", "dense<[[1], [-1], [1]]> : tensor<3x1xi32>", "3x2xf64"},
+                     {"3x2xf64"},
+                     "{reduction = \"" + std::string(reduction) + "\"}",
+                     -2,
+                     2,
+                     0.3});
+  }
+  const std::string none = "{axis = 1 : i64, reduction = \"none\"}", noneNd = "{reduction = \"none\"}";
+  const std::string noIndex = "dense<> : tensor<2x0xi64>", one = "dense<[1]> : tensor<1xi64>";
+  cases.insert(cases.end(),
+               {{"scatter_elements", {"2x4xf64", once, "2x3xf64"}, {"2x4xf64"}, none},
+                {"scatter_elements", {"2x4xf64", noIndex, "2x0xf64"}, {"2x4xf64"}, none},
+                {"scatter_elements", {"3xf64", one, "1xf64"}, {"3xf64"}, "{axis = 0 : i64, reduction = \"none\"}"},
+                {"scatter_nd", {"3x2xf64", "dense<[[0, 1], [2, 0]]> : tensor<2x2xi64>", "2xf64"}, {"3x2xf64"}, noneNd},
+                {"scatter_nd", {"3x2xf64", one, "2xf64"}, {"3x2xf64"}, noneNd},
+                {"scatter_nd", {"3xf64", "dense<> : tensor<0x1xi64>", "0xf64"}, {"3xf64"}, noneNd}});
+}
+
+void addOrders(Cases &cases) {
+  cases.insert(cases.end(), {{"top_k", {"2x5xf64"}, {"2x3xf64", "2x3xi64"}, "{k = 3 : i64, axis = 1 : i64}"},
+                             {"top_k", {"3x2xf64"}, {"1x2xf64", "1x2xi64"}, "{k = 1 : i64, axis = 0 : i64, smallest}"},
+                             {"top_k", {"4xf64"}, {"0xf64", "0xi64"}, "{k = 0 : i64, axis = 0 : i64}"},
+                             {"top_k", {"1xf64"}, {"1xf64", "1xi64"}, "{k = 1 : i64, axis = 0 : i64}"}});
+  for (const char *flags : {"", ", exclusive", ", reverse", ", exclusive, reverse"}) {
+    std::string rest = std::string(flags) + "}";
+    cases.push_back({"cumsum", {"2x3x2xf64"}, {"2x3x2xf64"}, "{axis = 1 : i64" + rest});
+    cases.push_back({"cumsum", {"4xf64"}, {"4xf64"}, "{axis = 0 : i64" + rest});
+    cases.push_back({"cumsum", {"3x0xf64"}, {"3x0xf64"}, "{axis = 1 : i64" + rest});
+  }
+}
+
 void addReductions(Cases &cases) {
-  for (const char *op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+  cases.push_back({"reduce_prod", {"0x3xf64"}, {"3xf64"}, "{axes = array<i64: 0>}"});
+  for (const char *op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"}) {
     cases.push_back({op, {"2x3xf64"}, {"2xf64"}, "{axes = array<i64: 1>}"});
     cases.push_back({op, {"2x3x4xf64"}, {"1x3x1xf64"}, "{axes = array<i64: 0, 2>, keepdims}"});
     cases.push_back({op, {"3xf64"}, {"f64"}, "{axes = array<i64: 0>}"});
@@ -278,8 +327,8 @@ void addBatchNorms(Cases &cases) {
 
 std::vector<Case> allCases() {
   Cases cases;
-  for (auto add : {addUnary, addBinary, addMoves, addGathers, addReductions, addProducts, addSoftmaxes, addNorms,
-                   addAttention, addLosses, addConvolutions, addPools, addBatchNorms})
+  for (auto add : {addUnary, addBinary, addMoves, addGathers, addScatters, addOrders, addReductions, addProducts,
+                   addSoftmaxes, addNorms, addAttention, addLosses, addConvolutions, addPools, addBatchNorms})
     add(cases);
   return cases;
 }

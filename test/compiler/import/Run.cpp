@@ -10,32 +10,10 @@ using namespace zc;
 
 test::Bytes test::bytesOf(mlir::ElementsAttr value) {
   auto tensor = importer::fromAttribute(value);
-  Bytes bytes;
-  auto put = [&](auto element) {
-    const char *raw = reinterpret_cast<const char *>(&element);
-    bytes.insert(bytes.end(), raw, raw + sizeof(element));
-  };
-  for (int64_t i = 0, n = tensor->numElements(); i < n; ++i) {
-    switch (tensor->dtype) {
-    case DType::f32:
-      put(static_cast<float>(tensor->floatAt(i)));
-      break;
-    case DType::f64:
-      put(tensor->floatAt(i));
-      break;
-    case DType::bf16:
-      put(toBf16(static_cast<float>(tensor->floatAt(i))));
-      break;
-    case DType::i64:
-      put(tensor->intAt(i));
-      break;
-    case DType::i32:
-      put(static_cast<int32_t>(tensor->intAt(i)));
-      break;
-    default:
-      put(static_cast<int8_t>(tensor->intAt(i)));
-    }
-  }
+  int64_t size = sizeOf(tensor->dtype);
+  Bytes bytes(tensor->numElements() * size);
+  for (int64_t i = 0, n = tensor->numElements(); i < n; ++i)
+    tensor->encode(i, bytes.data() + i * size);
   return bytes;
 }
 

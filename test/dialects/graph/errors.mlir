@@ -666,3 +666,77 @@ graph.program @micro phase = micro inputs = ["t"] {
   %0 = graph.label_index %t {classes = 0 : i64, ignore_index = -100 : i64} : (tensor<4xi64>) -> tensor<4xi64>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %d = graph.constant dense<1.0> : tensor<2x3xf32>
+  %i = graph.constant dense<0> : tensor<2x1xi64>
+  %u = graph.constant dense<1.0> : tensor<2x1xf32>
+  // expected-error @below {{[scatter_c1] there is no reduction 'sum'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = "sum"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %d = graph.constant dense<1.0> : tensor<2x3xf32>
+  %i = graph.constant dense<0> : tensor<2x1xi64>
+  // expected-error @below {{[scatter_c2] updates has shape 2x3, not 2x1}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.scatter_elements %d, %i, %d {axis = 1 : i64, reduction = "add"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %d = graph.constant dense<1.0> : tensor<2x3xf32>
+  %i = graph.constant dense<0> : tensor<2x1xi64>
+  %u = graph.constant dense<1.0> : tensor<2x1xf32>
+  // expected-error @below {{[scatter_nd_c1] updates has shape 2x1, not 2x3}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.scatter_nd %d, %i, %u {reduction = "none"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %d = graph.constant dense<1.0> : tensor<2x3xf32>
+  // expected-error @below {{[top_k_c1] k is 4 of 3 elements}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.top_k %d {k = 4 : i64, axis = 1 : i64} : (tensor<2x3xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %e = graph.constant dense<> : tensor<2x0xf32>
+  // expected-error @below {{[arg_max_c1] axis 1 has no elements}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.arg_max %e {axis = 1 : i64} : (tensor<2x0xf32>) -> tensor<2xi64>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %d = graph.constant dense<1.0> : tensor<2x3xf32>
+  // expected-error @below {{[bitcast_c1] elements of 'f32' and 'i64' differ in size}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.bitcast %d {to = i64} : (tensor<2x3xf32>) -> tensor<2x3xi64>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[random_c1] 'tensor<4xi64>' is no tensor of floats}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.random {type = tensor<4xi64>, id = 0 : i64} : () -> tensor<4xf32>
+  graph.return
+}

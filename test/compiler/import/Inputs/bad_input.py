@@ -95,8 +95,31 @@ check("unsupported op", linear(nodes=two), 4, "'Frobnicate' of opset 17 ('/one')
 check("unsupported op", linear(nodes=two), 4, "'my.domain.Quux' of opset 0 ('/two')")
 check("dangling op", linear(nodes=[node("Frobnicate", ["x"], ["q"]), node("ReduceMean", ["x"], ["loss"], keepdims=0)]), 0, "")
 check("too old", linear(nodes=[node("Add", ["x", "x"], ["loss"])], opset=6), 4, "'Add' of opset 6")
-function = data(25, data(1, "Frobnicate") + data(10, "my.domain"))
-check("function", linear(nodes=[node("Frobnicate", ["x"], ["loss"], "/f", "my.domain")], extra=function), 4, "local function")
+# functions and subgraphs
+call = lambda name, *inputs: node(name, list(inputs), ["loss"], "/f", "local")  # noqa: E731
+nothing = [node("Identity", ["a"], ["b"])]
+check("function", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], [node("Quux", ["a"], ["b"], "/q")])), 4, "'Quux' of opset 17 ('/q')")
+check("function inputs", linear(nodes=[call("F", "x", "x")], extra=function("F", ["a"], ["b"], nothing)), 3, "is called with 2 inputs and 1 outputs")
+check("function twice", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], nothing) * 2), 3, "function 'F' is defined twice")
+check("function output", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["c"], nothing)), 3, "output 'c' is never computed")
+check("function sees the model", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], [node("Add", ["a", "w"], ["b"])])), 3, "uses 'w' before it is defined")
+check("function attribute", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], nothing, ["alpha"])), 3, "needs attribute 'alpha'")
+check("function label", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], [node("Softmax", ["a"], ["b"], "/s", axis=9)])), 3, 'node "/f//s"')
+inner = lambda name: [node(name, ["a"], ["b"], "", "local")]  # noqa: E731
+check("recursion", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], inner("G")) + function("G", ["a"], ["b"], inner("F"))), 3, "calls itself")
+chain = b"".join(function(f"F{k}", ["a"], ["b"], inner(f"F{k + 1}")) for k in range(100)) + function("F100", ["a"], ["b"], nothing)
+check("deep functions", linear(nodes=[call("F0", "x")], extra=chain), 3, "65 deep, more than 64")
+twice = lambda k: [node(f"F{k}", ["a"], ["c"], "", "local"), node(f"F{k}", ["c"], ["b"], "", "local")]  # noqa: E731
+bomb = b"".join(function(f"F{k}", ["a"], ["b"], twice(k + 1)) for k in range(40)) + function("F40", ["a"], ["b"], nothing)
+check("function bomb", linear(nodes=[call("F0", "x")], extra=bomb), 3, "more than 1000000 nodes")
+loop = lambda trips: dict(nodes=[node("Loop", ["m", "", "x"], ["loss"], "/loop", body=body([node("Identity", ["t"], ["u"])], ["i", "t", "v"], ["t", "v"]))],  # noqa: E731
+                          initializers=[ints("m", [trips], [])])
+check("loop", linear(nodes=loop(3)["nodes"] + [node("ReduceMean", ["loss"], ["l"], keepdims=0)], initializers=loop(3)["initializers"], outputs=[f("l")]), 0, "")
+check("loop bomb", linear(**loop(1 << 60)), 3, "more than 1000000 nodes")
+check("if on data", linear(nodes=[node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["c"], to=9),
+                                  node("If", ["c"], ["loss"], "/if", then_branch=body([node("Neg", ["m"], ["t"])], [], ["t"]), else_branch=body([], [], ["m"]))]), 4, "the condition of If is computed from the data")
+check("subgraph names", linear(nodes=[node("If", ["c"], ["loss"], then_branch=body([node("Neg", ["q"], ["t"])], [], ["t"]))], initializers=[tensor([], BOOL, [True], "c")]), 3, "uses 'q' before it is defined")
+check("no branch", linear(nodes=[node("If", ["c"], ["loss"])], initializers=[tensor([], BOOL, [True], "c")]), 3, "needs attribute 'then_branch'")
 check("training_info", linear(extra=data(20, data(2, b""))), 4, "training_info")
 
 # attributes and operands

@@ -4,7 +4,7 @@ import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "..", "..", "..", "support"))
-from onnx_write import BOOL, FLOAT, INT64, attribute, data, number, tensor, value_info  # noqa: E402
+from onnx_write import BOOL, Body, FLOAT, INT64, Ref, attribute, data, number, tensor, value_info  # noqa: E402
 
 
 def node(kind, inputs, outputs, name="", domain="", **attributes):
@@ -37,6 +37,20 @@ def model(nodes, inputs, outputs, initializers=(), opset=17, ir=8, extra=b"", va
     graph += b"".join(data(11, v) for v in inputs) + b"".join(data(12, v) for v in outputs)
     graph += b"".join(data(13, v) for v in value_infos)
     return number(1, ir) + data(7, graph) + data(8, data(1, "") + number(2, opset)) + extra
+
+
+def body(nodes, inputs, outputs):
+    """A subgraph; its values need no types."""
+    graph = b"".join(data(1, n) for n in nodes) + data(2, "body")
+    return Body(graph + b"".join(data(11, data(1, v)) for v in inputs) + b"".join(data(12, data(1, v)) for v in outputs))
+
+
+def function(name, inputs, outputs, nodes, attributes=(), opset=17):
+    """A function of domain "local", for `extra`."""
+    parts = data(1, name) + b"".join(data(4, v) for v in inputs) + b"".join(data(5, v) for v in outputs)
+    parts += b"".join(data(6, a) for a in attributes) + b"".join(data(7, n) for n in nodes)
+    return data(25, parts + data(9, data(1, "") + number(2, opset)) + data(9, data(1, "local") + number(2, 1)) +
+                data(10, "local"))
 
 
 def linear(**changes):

@@ -1,0 +1,14 @@
+#include "kernels/cpu/Support.h"
+
+namespace zc {
+
+void registerReferenceKernels(KernelRegistry &registry) {
+  for (auto add : {cpu::addElementwise, cpu::addActivation, cpu::addCast,      cpu::addMove,         cpu::addConstant,
+                   cpu::addIndex,       cpu::addScatter,    cpu::addOrder,     cpu::addReduce,       cpu::addMatmul,
+                   cpu::addNorm,        cpu::addSoftmax,    cpu::addAttention, cpu::addCrossEntropy, cpu::addDropout,
+                   cpu::addOptimizer,   cpu::addMetrics,    cpu::addConv,      cpu::addPool,         cpu::addBatchNorm,
+                   cpu::addQuantize})
+    add(registry);
+}
+
+} // namespace zc
