@@ -67,6 +67,12 @@ for stage in (1, 2):
 suite.run(everything)
 
 
+def quantized():
+    """With quantized collectives too: parameters, and gradients that are quantized on their way."""
+    common = ("--quantize-weights", "int8", "--quantize-gradients", "int8", "--ranks-per-node", 1, "--grad-accumulation", 2)
+    return [case("gpt2", 2, tiers, common=common) for tiers in (NONE, ("host", "none", "none"), ("nvme", "nvme", "host"))]
+
+
 def traffic(precision, width):
     """2 b down and 2 b up per parameter of the rank's share (fp32: 4 and 4), whatever the tier of the state."""
     model = suite.models / "gpt2" / "ts17.onnx"
@@ -123,6 +129,8 @@ def machine():
     suite.tool("zero-compile", model, "--machine", suite.dir / "none.json", "--dry-run", code=6)
 
 
+for one in quantized():
+    suite.run([one])
 suite.run([("explain", explain), ("machine", machine)])
 suite.run([("traffic fp32", lambda: traffic("fp32", 4)), ("traffic bf16", lambda: traffic("bf16", 2)), ("budget", budget)])
 suite.finish()

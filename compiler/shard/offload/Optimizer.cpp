@@ -25,9 +25,12 @@ public:
   }
 
   void run() {
-    for (auto reduce : llvm::make_early_inc_range(context.micro.getBlock().getOps<zero::ReduceScatterOp>()))
-      if (zero::BucketOp bucket = bucketOf(reduce.getShard()); bucket && bucket.getGradientsTier() != Tier::device)
-        land(reduce, bucket);
+    for (Operation &op : llvm::make_early_inc_range(context.micro.getBlock())) {
+      if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op))
+        landShardOf(reduce);
+      else if (auto sum = dyn_cast<zero::DequantizeSumOp>(op))
+        landShardOf(sum);
+    }
     Block &block = context.update.getBlock();
     SmallVector<zero::ClipFactorOp> clips(block.getOps<zero::ClipFactorOp>());
     for (zero::ClipFactorOp clip : clips)
@@ -53,19 +56,36 @@ private:
 
   //===-- the micro-step ------------------------------------------------------===//
 
-  /// The reduced gradient goes to the bucket's storage, chunk by chunk, and into the norm.
-  void land(zero::ReduceScatterOp reduce, zero::BucketOp bucket) {
-    OpBuilder builder(reduce);
-    Location location = reduce.getLoc();
+  /// `op` writes a reduced gradient: where it is storage off the device, into a shard that then leaves.
+  template <typename Reduction> void landShardOf(Reduction op) {
+    zero::BucketOp bucket = bucketOf(op.getShard());
+    if (!bucket || bucket.getGradientsTier() == Tier::device)
+      return;
+    OpBuilder builder(op);
+    Operation *stored = op.getShard().getDefiningOp();
+    bool accumulate = op.getAccumulate();
     int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
-    bool accumulate = reduce.getAccumulate();
-    Value reduced = reduce.getBuffer();
-    if (context.worldSize > 1 || !reduce.getScale().isExactlyValue(1.0)) {
+    Value reduced;
+    // One rank's gradient that is not scaled is its own sum.
+    auto plain = dyn_cast<zero::ReduceScatterOp>(*op);
+    if (plain && context.worldSize == 1 && plain.getScale().isExactlyValue(1.0)) {
+      reduced = plain.getBuffer();
+    } else {
       reduced = builder.create<zero::AllocOp>(
-          location, zero::BufferType::get(builder.getContext(), elements, bucket.getType(), Tier::device));
-      builder.create<zero::ReduceScatterOp>(location, reduce.getBuffer(), reduced, reduce.getScale(), false);
+          op.getLoc(), zero::BufferType::get(builder.getContext(), elements, bucket.getType(), Tier::device));
+      op.getShardMutable().assign(reduced);
+      op.setAccumulate(false);
     }
-    Operation *stored = reduce.getShard().getDefiningOp();
+    builder.setInsertionPointAfter(op);
+    land(builder, op.getLoc(), bucket, reduced, accumulate);
+    if (op.getShard() != reduced)
+      op.erase();
+    stored->erase();
+  }
+
+  /// The reduced gradient goes to the bucket's storage, chunk by chunk, and into the norm.
+  void land(OpBuilder &builder, Location location, zero::BucketOp bucket, Value reduced, bool accumulate) {
+    int64_t elements = cast<zero::BufferType>(reduced.getType()).getNumElements();
     for (Chunk chunk : chunksOf(elements, context.chunkElements)) {
       Value part = partOf(builder, location, reduced, chunk);
       Value target = storageChunk(builder, location, bucket, Storage::gradients, chunk, context.worldSize);
@@ -75,8 +95,6 @@ private:
       if (bucket.getGradientsTier() == Tier::nvme)
         builder.create<zero::EvictOp>(location, landed, target);
     }
-    reduce.erase();
-    stored->erase();
   }
 
   Value stage(OpBuilder &builder, Location location, StringRef use, Value like) {
