@@ -91,8 +91,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     builder.setInsertionPointAfter(last);
     Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, worldSize,
                                       /*own=*/true);
-    builder.create<zero::ReduceScatterOp>(
-        last->getLoc(), buffer, shard, APFloat(gradientScale), accumulation > 1);
+    builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, shard, APFloat(gradientScale), accumulation > 1);
   }
 
   void partitionUpdate(graph::ProgramOp program) {

@@ -1,9 +1,9 @@
 //===- Limits.cpp - what this machine can do at most: memory and matrix products ---===//
 //
-// usage: bench_limits THREADS [memory]. One JSON object per line; medians of at least five rounds. Memory: the triad a = b + 3 c
-// with streaming stores where the compiler emits them, and the in-place update b = b + 1 that an optimizer is. Matrix
-// products: the shapes of G124M (12 x 768, vocabulary 50257, 1024 rows), fp32 through OpenBLAS and oneDNN, bf16 through
-// oneDNN.
+// usage: bench_limits THREADS [memory]. One JSON object per line; medians of at least five rounds. Memory: the triad a
+// = b + 3 c with streaming stores where the compiler emits them, and the in-place update b = b + 1 that an optimizer
+// is. Matrix products: the shapes of G124M (12 x 768, vocabulary 50257, 1024 rows), fp32 through OpenBLAS and oneDNN,
+// bf16 through oneDNN.
 //
 //===----------------------------------------------------------------------===//
 #include <algorithm>
