@@ -2,7 +2,7 @@
 import argparse, concurrent.futures, json, os, pathlib, subprocess, sys, tempfile
 
 SKIPPED = 77
-MODELS = ("mlp", "gpt2", "llama")
+MODELS = ("mlp", "gpt2", "llama", "bert")
 
 
 class Case(Exception):
