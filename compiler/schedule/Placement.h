@@ -19,9 +19,6 @@ inline constexpr llvm::StringLiteral kInputs = "plan.inputs";
 inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
 inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 
-/// Files are read and written directly in multiples of this many bytes, at multiples of it on both sides.
-inline constexpr int64_t kBlock = 4096;
-
 /// The attribute of a bucket that names the slice of `what`.
 inline std::string storageAttribute(zero::Storage what) { return ("plan." + zero::stringifyStorage(what)).str(); }
 inline mlir::FlatSymbolRefAttr storageOf(zero::BucketOp bucket, zero::Storage what) {

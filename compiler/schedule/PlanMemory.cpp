@@ -3,6 +3,7 @@
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Placement.h"
+#include "runtime/plan/Tiers.h"
 
 namespace zc {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -37,9 +38,7 @@ struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
     for (size_t i = 0; i < kNumTiers; ++i) {
       tiers[i].tier = static_cast<zero::Tier>(i);
       tiers[i].budget = budgets[i];
-      // What files are read and written directly from, and the file itself, keep to blocks.
-      if (i > 0)
-        tiers[i].alignment = placement::kBlock;
+      tiers[i].alignment = static_cast<int64_t>(sliceAlignment(static_cast<planpb::Tier>(i)));
     }
     placePersistent();
     for (auto program : module.getOps<graph::ProgramOp>())

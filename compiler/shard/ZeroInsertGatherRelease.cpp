@@ -1,9 +1,9 @@
 //===- ZeroInsertGatherRelease.cpp - gather before first use, release after last ------===//
 
 #include "compiler/shard/Passes.h"
+#include "compiler/shard/Views.h"
 #include "dialects/zero/Zero.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace zc {
@@ -104,15 +104,6 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
               builder.create<zero::ViewOp>(read.getLoc(), read.getResult().getType(), buffer, offset).getResult());
     for (OpOperand *use : half.uses)
       use->set(cloneViews(builder, map, use->get()));
-  }
-
-  /// `value`, a chain of views of a read, rebuilt over this half's buffer.
-  static Value cloneViews(OpBuilder &builder, IRMapping &map, Value value) {
-    if (Value known = map.lookupOrNull(value))
-      return known;
-    Operation *view = value.getDefiningOp();
-    cloneViews(builder, map, view->getOperand(0));
-    return builder.clone(*view, map)->getResult(0);
   }
 
   static void eraseViews(Operation *op) {

@@ -1,8 +1,7 @@
 //===- Activations.cpp - what forward leaves for backward, off the device ------------===//
 
+#include "compiler/shard/Views.h"
 #include "compiler/shard/offload/Offload.h"
-
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace zc;
@@ -96,15 +95,6 @@ private:
     map.map(value, builder.create<zero::ViewOp>(location, type, loaded, int64_t(0)).getResult());
     for (OpOperand *use : uses.backward)
       use->set(cloneViews(builder, map, use->get()));
-  }
-
-  /// `value`, a chain of views, rebuilt over what was loaded.
-  static Value cloneViews(OpBuilder &builder, IRMapping &map, Value value) {
-    if (Value known = map.lookupOrNull(value))
-      return known;
-    Operation *view = value.getDefiningOp();
-    cloneViews(builder, map, view->getOperand(0));
-    return builder.clone(*view, map)->getResult(0);
   }
 
   Context &context;
