@@ -1,32 +1,36 @@
-// Block quantization at memory speed: a block is read twice, the second time from the first-level cache; where its
-// numbers must be computed (a sum over sources, an added residual) they are kept there in between. The same bits as
-// reference/Quantize.cpp: the largest magnitude is found as an integer, so that neither its order nor NaN matters.
+// Block quantization at memory speed. Blocks are worked on in groups that stay in the first-level cache: first the
+// largest magnitude of each, then the scales of all of them at once (a division takes long, but not longer for many),
+// then the values; where numbers must be computed (a sum over sources, an added residual) they are kept in between.
+// The same bits as reference/Quantize.cpp: the largest magnitude is found as an integer, so that neither its order nor
+// NaN matters.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Quantize.cpp"
 #include <hwy/foreach_target.h>
 
+#include <algorithm>
+
 #include "kernels/Quantized.h"
-#include "kernels/cpu/fast/Simd-inl.h"
+#include "kernels/cpu/fast/QuantizedLanes-inl.h"
 
 #ifndef ZC_FAST_QUANTIZE_JOB
 #define ZC_FAST_QUANTIZE_JOB
 namespace zc::cpu {
-/// One block of one piece.
+/// Blocks of one piece.
 struct QuantizeJob {
   QuantizedPiece piece;
-  int64_t begin, end;      ///< elements of the block within its piece
+  int64_t first, last;     ///< blocks [first, last)
   const void *plain;       ///< the piece in f32 or bf16, or null
-  const uint8_t *first;    ///< the piece of the first source, or null
+  const uint8_t *source;   ///< the piece of the first source, or null
   int64_t stride, sources; ///< bytes from source to source
   void *residual;          ///< of the piece, or null
   float beta;              ///< of the residual
   uint8_t *out;            ///< the quantized piece
 };
-/// A block that becomes plain numbers.
+/// Blocks that become plain numbers.
 struct DequantizeJob {
   QuantizedPiece piece;
-  int64_t begin, end;
-  const uint8_t *first;
+  int64_t first, last;
+  const uint8_t *source;
   int64_t stride, sources;
   void *out; ///< the piece in f32 or bf16
   bool isSum, accumulate;
@@ -39,220 +43,385 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
+/// Elements of a group that are kept; longer blocks are computed twice instead.
+constexpr int64_t kKept = 4096;
+constexpr int64_t kGroup = 16; ///< blocks at most
+
 using VI = hn::Vec<I>;
-using Bytes = hn::Rebind<int8_t, F>;
 
-/// Blocks longer than this are computed twice instead of being kept.
-constexpr int64_t kKept = 2048;
-
-//===-- int4, two per byte -----------------------------------------------------===//
-
-#if HWY_TARGET == HWY_SCALAR // one lane: half a byte at a time
-
-HWY_INLINE void storePairs(VI value, uint8_t *to, int64_t i) {
-  int low = hn::GetLane(value) & 15;
-  *to = static_cast<uint8_t>(i % 2 ? *to | low << 4 : low);
-}
-HWY_INLINE VI loadPairs(const uint8_t *from, int64_t i) {
-  return hn::Set(I(), ((i % 2 ? *from >> 4 : *from & 15) ^ 8) - 8);
-}
-
-#else // pairs of lanes, seen as numbers of 64 bits; the first is at an even element
-
-HWY_INLINE void storePairs(VI values, uint8_t *to, int64_t) {
-  const hn::RepartitionToWide<U> wide;
-  const hn::Rebind<uint8_t, decltype(wide)> bytes;
-  const auto pairs = hn::BitCast(wide, values);
-  const auto low = hn::And(pairs, hn::Set(wide, 15)), high = hn::And(hn::ShiftRight<28>(pairs), hn::Set(wide, 0xf0));
-  hn::StoreU(hn::TruncateTo(bytes, hn::Or(low, high)), bytes, to);
-}
-HWY_INLINE VI loadPairs(const uint8_t *from, int64_t) {
-  const hn::RepartitionToWide<U> wide;
-  const hn::Rebind<uint8_t, decltype(wide)> bytes;
-  const hn::Rebind<uint32_t, decltype(wide)> words;
-  const auto pairs = hn::PromoteTo(wide, hn::PromoteTo(words, hn::LoadU(bytes, from)));
-  // Four bits to the top of each lane; what lies below them is shifted out, with the sign extended.
-  const auto tops = hn::Or(hn::ShiftLeft<28>(pairs), hn::ShiftLeft<56>(pairs));
-  return hn::ShiftRight<28>(hn::BitCast(I(), tops));
-}
-
-#endif
-
-//===-- values of a piece ------------------------------------------------------===//
-
-/// Lanes in [-127, 127] (int4: [-7, 7]) to `count` values of a piece, from element i on.
-template <int bits> HWY_INLINE void storeValues(VI values, uint8_t *piece, int64_t i, size_t count) {
-  HWY_ALIGN uint8_t part[HWY_MAX_BYTES] = {};
-  const bool whole = count == lanes();
-  uint8_t *to = whole ? piece + (bits == 8 ? i : i / 2) : part;
-  if constexpr (bits == 8)
-    hn::StoreU(hn::DemoteTo(Bytes(), values), Bytes(), reinterpret_cast<int8_t *>(to));
-  else
-    storePairs(values, to, i);
-  if (!whole)
-    std::memcpy(piece + (bits == 8 ? i : i / 2), part, bits == 8 ? count : (count + 1) / 2);
-}
-
-/// The opposite: values as fp32; unused lanes hold 0.
-template <int bits> HWY_INLINE V loadValues(const uint8_t *piece, int64_t i, size_t count) {
-  HWY_ALIGN uint8_t part[HWY_MAX_BYTES];
-  const uint8_t *from = piece + (bits == 8 ? i : i / 2);
-  if (count != lanes()) {
-    std::memset(part, 0, sizeof(part));
-    std::memcpy(part, from, bits == 8 ? count : (count + 1) / 2);
-    from = part;
-  }
-  if constexpr (bits == 8)
-    return hn::ConvertTo(kF, hn::PromoteTo(I(), hn::LoadU(Bytes(), reinterpret_cast<const int8_t *>(from))));
-  else
-    return hn::ConvertTo(kF, loadPairs(from, i));
-}
-
-/// A block's numbers, summed over sources in order; `at` is given elements of that block only.
-template <int bits> struct Summed {
-  const uint8_t *first;
-  int64_t stride, sources, scale; ///< `scale`: where the block's scale lies in a piece
-  HWY_INLINE V one(const uint8_t *piece, int64_t i, size_t count) const {
-    float factor;
-    std::memcpy(&factor, piece + scale, sizeof(factor));
-    return hn::Mul(loadValues<bits>(piece, i, count), hn::Set(kF, factor));
-  }
-  HWY_INLINE V at(int64_t i, size_t count) const {
-    V sum = one(first, i, count);
-    for (int64_t s = 1; s < sources; ++s)
-      sum = hn::Add(sum, one(first + s * stride, i, count));
-    return sum;
-  }
+/// Elements of a piece.
+struct Block {
+  int64_t begin, end;
 };
-template <int bits>
-HWY_INLINE Summed<bits> summed(const QuantizedPiece &q, int64_t begin, const uint8_t *first, int64_t stride,
-                               int64_t sources) {
-  return {first, stride, sources, q.scalesAt() + 4 * (begin / q.block)};
+HWY_INLINE Block blockOf(const QuantizedPiece &q, int64_t index) {
+  const int64_t begin = index * q.block;
+  return {begin, std::min(begin + q.block, q.elements)};
 }
+
+//===-- sources: the numbers of a block, a chunk or a part of a vector at a time ----===//
 
 template <typename T> struct Loaded {
   const T *x;
+  static constexpr int64_t kVectors = 4;
+  static constexpr bool isWords = false;
+
+  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+    for (int64_t k = 0; k < kVectors; ++k)
+      chunk.x[k] = loadVector(x + i + lanesOf(k));
+  }
   HWY_INLINE V at(int64_t i, size_t count) const { return loadPart(x + i, count); }
 };
+
+/// The sum over sources in order, of one block. `words`: chunks are in the order of words (QuantizedLanes-inl.h).
+template <int bits, bool words> struct Summed {
+  const uint8_t *source;
+  int64_t stride, sources, scaleAt; ///< `scaleAt`: where the block's scale lies in a piece
+  static constexpr int64_t kVectors = words ? kPerWord : 4;
+  static constexpr bool isWords = words;
+
+  HWY_INLINE Decoder<bits> decoder(const uint8_t *piece) const {
+    float scale;
+    std::memcpy(&scale, piece + scaleAt, sizeof(scale));
+    return Decoder<bits>(scale);
+  }
+  template <bool adds> HWY_INLINE void one(const uint8_t *piece, int64_t i, Chunk &sum) const {
+    const Decoder<bits> decode = decoder(piece);
+    if constexpr (words)
+      return decodeWords<adds>(piece + byteOf<bits>(i), decode, sum, kEachVector);
+    for (int64_t k = 0; k < kVectors; ++k) {
+      const V x = decode.at(piece, i + lanesOf(k), lanes());
+      sum.x[k] = adds ? hn::Add(sum.x[k], x) : x;
+    }
+  }
+  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+    one<false>(source, i, chunk);
+    for (int64_t s = 1; s < sources; ++s)
+      one<true>(source + s * stride, i, chunk);
+  }
+  HWY_INLINE V at(int64_t i, size_t count) const {
+    V sum = decoder(source).at(source, i, count);
+    for (int64_t s = 1; s < sources; ++s)
+      sum = hn::Add(sum, decoder(source + s * stride).at(source + s * stride, i, count));
+    return sum;
+  }
+};
+template <int bits, bool words = false, typename Job> HWY_INLINE auto summed(const Job &job, int64_t block) {
+  return Summed<bits, words>{job.source, job.stride, job.sources, job.piece.scalesAt() + 4 * block};
+}
+
 template <typename T, typename Base> struct WithResidual {
   Base base;
   const T *residual;
+  static constexpr int64_t kVectors = Base::kVectors;
+  static constexpr bool isWords = false;
+
+  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+    base.fill(i, chunk);
+    for (int64_t k = 0; k < kVectors; ++k)
+      chunk.x[k] = hn::Add(chunk.x[k], loadVector(residual + i + lanesOf(k)));
+  }
   HWY_INLINE V at(int64_t i, size_t count) const { return hn::Add(base.at(i, count), loadPart(residual + i, count)); }
 };
-/// What was kept of a block that starts at element `begin`.
-struct Kept {
+
+/// What was kept of a block of `Source` that begins at element `begin`.
+template <typename Source> struct Kept {
   const float *x;
   int64_t begin;
+  static constexpr int64_t kVectors = Source::kVectors;
+  static constexpr bool isWords = Source::isWords;
+
+  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+    for (int64_t k = 0; k < kVectors; ++k)
+      chunk.x[k] = loadVector(x + (i - begin) + lanesOf(k));
+  }
   HWY_INLINE V at(int64_t i, size_t count) const { return loadPart(x + (i - begin), count); }
 };
 
-/// The largest magnitude of a block, its bits as an integer: above infinity's for a NaN. Written to `kept` unless null.
-template <typename Source> HWY_INLINE int32_t largestOf(const Source &source, int64_t begin, int64_t end, float *kept) {
-  const I d;
-  const auto sizeBits = hn::Set(d, 0x7fffffff);
-  auto a = hn::Zero(d), b = a, c = a, e = a;
-  const auto step = static_cast<int64_t>(lanes());
-  auto one = [&](int64_t i, size_t count) HWY_ATTR {
-    const V x = source.at(i, count);
+//===-- quantize ---------------------------------------------------------------===//
+// What chunks leave over of a block is done by functions of their own: copies of the sources go there, so that those of
+// the chunks stay in registers.
+
+HWY_INLINE VI sizeOf(V x) { return hn::And(hn::BitCast(I(), x), hn::Set(I(), 0x7fffffff)); }
+
+template <typename Source> HWY_NOINLINE VI largestOfRest(const Source source, int64_t i, Block block, float *kept) {
+  VI largest = hn::Zero(I());
+  forVectors(i, block.end, [&](int64_t k, size_t count) HWY_ATTR {
+    const V x = source.at(k, count);
+    largest = hn::Max(largest, sizeOf(x));
     if (kept)
-      hn::StoreU(x, kF, kept + (i - begin)); // `kept` has room for a whole vector at the end
-    return hn::And(hn::BitCast(d, x), sizeBits);
-  };
-  int64_t i = begin;
-  for (; i + 4 * step <= end; i += 4 * step) {
-    a = hn::Max(a, one(i, lanes()));
-    b = hn::Max(b, one(i + step, lanes()));
-    c = hn::Max(c, one(i + 2 * step, lanes()));
-    e = hn::Max(e, one(i + 3 * step, lanes()));
-  }
-  forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR { a = hn::Max(a, one(k, count)); });
-  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
-}
-
-/// Scale and its inverse, as the plain kernel's.
-HWY_INLINE float scaleOf(int32_t largestBits, int bits, float &inverse) {
-  const float most = bits == 8 ? 127.0f : 7.0f;
-  float largest;
-  std::memcpy(&largest, &largestBits, sizeof(largest));
-  inverse = 0;
-  if (!std::isfinite(largest))
-    return std::numeric_limits<float>::quiet_NaN();
-  const float quotient = most / largest;
-  if (!std::isfinite(quotient))
-    return 0;
-  inverse = quotient;
-  return largest / most;
-}
-
-template <int bits, typename T, typename Source>
-HWY_INLINE void writeBlock(const QuantizeJob &job, const Source &source, float scale, float inverse) {
-  T *residual = static_cast<T *>(job.residual);
-  const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale);
-  const V beta = hn::Set(kF, job.beta), rest = hn::Set(kF, 1 - job.beta);
-  forVectors(job.begin, job.end, [&](int64_t i, size_t count) HWY_ATTR {
-    const V x = source.at(i, count);
-    // A block of infinities or NaN has inverse 0; their product with it is no number.
-    const VI values = inverse == 0 ? hn::Zero(I()) : hn::NearestInt(hn::Mul(x, factor));
-    storeValues<bits>(values, job.out, i, count);
-    if (residual) {
-      const V error = hn::Sub(x, hn::Mul(hn::ConvertTo(kF, values), unit));
-      const V old = loadPart(residual + i, count);
-      storePart(hn::Add(hn::Mul(beta, old), hn::Mul(rest, error)), residual + i, count);
-    }
+      hn::StoreU(x, kF, kept + (k - block.begin)); // `kept` has room for a whole vector at the end
   });
+  return largest;
 }
 
-template <int bits, typename T, typename Source>
-HWY_INLINE void quantizeFrom(const QuantizeJob &job, const Source &source, bool keeps) {
-  HWY_ALIGN float kept[kKept + HWY_MAX_BYTES / sizeof(float)];
-  keeps = keeps && job.end - job.begin <= kKept;
-  float inverse;
-  const float scale = scaleOf(largestOf(source, job.begin, job.end, keeps ? kept : nullptr), bits, inverse);
-  if (keeps)
-    writeBlock<bits, T>(job, Kept{kept, job.begin}, scale, inverse);
+/// The largest magnitude of a block, among lanes, its bits as an integer: above infinity's for a NaN. Written to `kept`
+/// if `keeps`.
+template <bool keeps, typename Source> HWY_INLINE VI largestOf(const Source &source, Block block, float *kept) {
+  VI a = hn::Zero(I()), b = a;
+  const int64_t step = lanesOf(Source::kVectors);
+  int64_t i = block.begin;
+  for (; i + step <= block.end; i += step) {
+    Chunk chunk;
+    source.fill(i, chunk);
+    for (int64_t k = 0; k < Source::kVectors; k += 2) {
+      a = hn::Max(a, sizeOf(chunk.x[k]));
+      b = hn::Max(b, sizeOf(chunk.x[k + 1]));
+    }
+    if constexpr (keeps)
+      for (int64_t k = 0; k < Source::kVectors; ++k)
+        hn::StoreU(chunk.x[k], kF, kept + (i - block.begin) + lanesOf(k));
+  }
+  if constexpr (!Source::isWords)
+    if (i < block.end)
+      a = hn::Max(a, largestOfRest(source, i, block, keeps ? kept : nullptr));
+  return hn::Max(a, b);
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// bf16 is the upper half of fp32: twice as many at a time.
+template <bool> HWY_INLINE VI largestOf(const Loaded<Bf16> &source, Block block, float *) {
+  const hn::Repartition<uint16_t, F> d;
+  const auto *x = reinterpret_cast<const uint16_t *>(source.x);
+  const auto sizeBits = hn::Set(d, 0x7fff);
+  auto a = hn::Zero(d), b = a;
+  const int64_t step = lanesOf(2);
+  int64_t i = block.begin;
+  for (; i + 2 * step <= block.end; i += 2 * step) {
+    a = hn::Max(a, hn::And(hn::LoadU(d, x + i), sizeBits));
+    b = hn::Max(b, hn::And(hn::LoadU(d, x + i + step), sizeBits));
+  }
+  const VU pairs = hn::BitCast(U(), hn::Max(a, b));
+  const VU low = hn::ShiftLeft<16>(pairs), high = hn::And(pairs, hn::Set(U(), 0xffff0000));
+  const VI all = hn::Max(hn::BitCast(I(), low), hn::BitCast(I(), high));
+  return i < block.end ? hn::Max(all, largestOfRest(source, i, block, nullptr)) : all;
+}
+#endif
+
+/// Of the blocks of a group.
+struct Scales {
+  HWY_ALIGN int32_t lanewise[kGroup * HWY_MAX_BYTES / 4]; ///< a vector of largest magnitudes for each block
+  HWY_ALIGN int32_t largest[kGroup + HWY_MAX_BYTES / 4] = {};
+  HWY_ALIGN float scale[kGroup + HWY_MAX_BYTES / 4], inverse[kGroup + HWY_MAX_BYTES / 4];
+
+  /// Scale and inverse from the largest magnitudes, as the plain kernel's.
+  HWY_INLINE void compute(int64_t blocks, int bits) {
+    for (int64_t b = 0; b < blocks; ++b)
+      largest[b] = hn::GetLane(hn::MaxOfLanes(I(), hn::Load(I(), lanewise + lanesOf(b))));
+    const V most = hn::Set(kF, bits == 8 ? 127.0f : 7.0f);
+    const auto infinity = hn::Set(I(), 0x7f800000);
+    for (int64_t b = 0; b < blocks; b += static_cast<int64_t>(lanes())) {
+      const VI sizes = hn::Load(I(), largest + b);
+      const V x = hn::BitCast(kF, sizes), quotient = hn::Div(most, x);
+      const auto isNumber = hn::Lt(sizes, infinity);
+      const auto isUsed = hn::RebindMask(kF, hn::And(isNumber, hn::Lt(hn::BitCast(I(), quotient), infinity)));
+      const V none = hn::IfThenElse(hn::RebindMask(kF, isNumber), hn::Zero(kF),
+                                    hn::Set(kF, std::numeric_limits<float>::quiet_NaN()));
+      hn::Store(hn::IfThenElse(isUsed, hn::Div(x, most), none), kF, scale + b);
+      hn::Store(hn::IfThenElseZero(isUsed, quotient), kF, inverse + b);
+    }
+  }
+};
+
+/// Writes blocks.
+template <int bits, typename T> struct Writer {
+  uint8_t *out;
+  T *residual;
+  float beta;
+
+  HWY_INLINE void keepError(V error, int64_t i, size_t count) const {
+    const V old = hn::Mul(hn::Set(kF, beta), loadPart(residual + i, count));
+    storePart(hn::Add(old, hn::Mul(hn::Set(kF, 1 - beta), error)), residual + i, count);
+  }
+
+  /// A block whose values are not all 0.
+  template <typename Source>
+  HWY_INLINE void values(const Source &source, Block block, float scale, float inverse) const {
+    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale), rounder = hn::Set(kF, kRounder);
+    const int64_t step = lanesOf(Source::kVectors);
+    int64_t i = block.begin;
+    for (; i + step <= block.end; i += step) {
+      Chunk chunk;
+      source.fill(i, chunk);
+      VU values[kPerWord];
+      for (int64_t k = 0; k < Source::kVectors; ++k) {
+        const V sums = hn::Add(hn::Mul(chunk.x[k], factor), rounder);
+        values[k] = integersOf(sums);
+        if constexpr (!Source::isWords)
+          if (residual)
+            keepError(hn::Sub(chunk.x[k], hn::Mul(roundedOf(sums), unit)), i + lanesOf(k), lanes());
+      }
+      if constexpr (Source::isWords)
+        encodeWords(values, out + byteOf<bits>(i));
+      else
+        for (int64_t k = 0; k < Source::kVectors; ++k)
+          storeValues<bits>(values[k], out, i + lanesOf(k), lanes());
+    }
+    if constexpr (!Source::isWords)
+      if (i < block.end)
+        rest(source, i, block.end, scale, inverse);
+  }
+  template <typename Source>
+  HWY_NOINLINE void rest(const Source source, int64_t i, int64_t end, float scale, float inverse) const {
+    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale), rounder = hn::Set(kF, kRounder);
+    forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR {
+      const V x = source.at(k, count), sums = hn::Add(hn::Mul(x, factor), rounder);
+      storeValues<bits>(integersOf(sums), out, k, count);
+      if (residual)
+        keepError(hn::Sub(x, hn::Mul(roundedOf(sums), unit)), k, count);
+    });
+  }
+
+  /// A block of zeros, or of numbers that have no scale: all values are 0, all of x is error.
+  template <typename Source> HWY_NOINLINE void zeros(const Source source, Block block, float scale) const {
+    const size_t from = byteOf<bits>(block.begin), to = byteOf<bits>(block.end + (bits == 4));
+    std::memset(out + from, 0, to - from);
+    if (!residual || Source::isWords)
+      return;
+    const V none = hn::Mul(hn::Zero(kF), hn::Set(kF, scale));
+    forVectors(block.begin, block.end,
+               [&](int64_t i, size_t count) HWY_ATTR { keepError(hn::Sub(source.at(i, count), none), i, count); });
+  }
+
+  template <typename Source>
+  HWY_INLINE void block(const Source &source, Block block, float scale, float inverse) const {
+    if (inverse == 0)
+      zeros(source, block, scale);
+    else
+      values(source, block, scale, inverse);
+  }
+};
+
+/// Groups of whole blocks; `keeps`: the numbers of a group are kept.
+template <int bits, typename T, bool keeps, typename SourceOf>
+HWY_INLINE void quantizeGroups(const QuantizeJob &job, const SourceOf sourceOf) {
+  HWY_ALIGN float kept[keeps ? kKept + HWY_MAX_BYTES / sizeof(float) : 1];
+  const QuantizedPiece q = job.piece;
+  const Writer<bits, T> writer{job.out, static_cast<T *>(job.residual), job.beta};
+  const int64_t group = std::clamp<int64_t>(kKept / q.block, 1, kGroup), last = job.last;
+  Scales scales;
+  for (int64_t first = job.first; first < last; first += group) {
+    const int64_t count = std::min(group, last - first);
+    for (int64_t b = 0; b < count; ++b) {
+      float *keep = keeps ? kept + b * q.block : kept;
+      hn::Store(largestOf<keeps>(sourceOf(first + b), blockOf(q, first + b), keep), I(), scales.lanewise + lanesOf(b));
+    }
+    scales.compute(count, bits);
+    for (int64_t b = 0; b < count; ++b) {
+      const auto source = sourceOf(first + b);
+      const Block block = blockOf(q, first + b);
+      if constexpr (keeps)
+        writer.block(Kept<std::decay_t<decltype(source)>>{kept + b * q.block, block.begin}, block, scales.scale[b],
+                     scales.inverse[b]);
+      else
+        writer.block(source, block, scales.scale[b], scales.inverse[b]);
+    }
+    std::memcpy(job.out + q.scalesAt() + 4 * first, scales.scale, static_cast<size_t>(4 * count));
+  }
+}
+
+/// Numbers that are computed.
+template <int bits, typename T, typename SourceOf>
+HWY_INLINE void quantizeComputed(const QuantizeJob &job, const SourceOf sourceOf) {
+  if (job.piece.block <= kKept)
+    quantizeGroups<bits, T, true>(job, sourceOf);
   else
-    writeBlock<bits, T>(job, source, scale, inverse);
-  std::memcpy(job.out + job.piece.scalesAt() + 4 * (job.begin / job.piece.block), &scale, sizeof(scale));
+    quantizeGroups<bits, T, false>(job, sourceOf);
 }
 
 template <int bits, typename T> void quantizeTyped(const QuantizeJob &job) {
-  auto feed = [&](const auto &source) HWY_ATTR {
-    using Source = std::decay_t<decltype(source)>;
-    if (job.residual)
-      quantizeFrom<bits, T>(job, WithResidual<T, Source>{source, static_cast<const T *>(job.residual)}, true);
-    else
-      quantizeFrom<bits, T>(job, source, job.first != nullptr);
+  const T *residual = static_cast<const T *>(job.residual);
+  auto loaded = [x = static_cast<const T *>(job.plain)](int64_t) HWY_ATTR { return Loaded<T>{x}; };
+  auto sums = [job](int64_t b) HWY_ATTR { return summed<bits>(job, b); };
+  auto fed = [&](const auto base) HWY_ATTR {
+    auto source = [=](int64_t b) HWY_ATTR { return WithResidual<T, decltype(base(b))>{base(b), residual}; };
+    quantizeComputed<bits, T>(job, source);
   };
-  if (job.first)
-    feed(summed<bits>(job.piece, job.begin, job.first, job.stride, job.sources));
-  else
-    feed(Loaded<T>{static_cast<const T *>(job.plain)});
+  if (residual)
+    return job.source ? fed(sums) : fed(loaded);
+  if (!job.source)
+    return quantizeGroups<bits, T, false>(job, loaded);
+  if constexpr (bits == 4)
+    if (job.piece.block % lanesOf(kPerWord) == 0) {
+      // The last block may be short: not of whole words.
+      QuantizeJob whole = job, rest = job;
+      whole.last = rest.first = std::clamp(job.piece.elements / job.piece.block, job.first, job.last);
+      quantizeComputed<bits, T>(whole, [job](int64_t b) HWY_ATTR { return summed<bits, true>(job, b); });
+      return quantizeComputed<bits, T>(rest, sums);
+    }
+  quantizeComputed<bits, T>(job, sums);
 }
 
-void quantizeBlock(bool bf16, const QuantizeJob &job) {
+void quantizeBlocks(bool bf16, const QuantizeJob &job) {
   if (job.piece.bits == 8)
     bf16 ? quantizeTyped<8, Bf16>(job) : quantizeTyped<8, float>(job);
   else
     bf16 ? quantizeTyped<4, Bf16>(job) : quantizeTyped<4, float>(job);
 }
 
-template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
-  T *out = static_cast<T *>(job.out);
-  const auto source = summed<bits>(job.piece, job.begin, job.first, job.stride, job.sources);
-  if (!job.isSum)
-    return forVectors(job.begin, job.end, [&](int64_t i, size_t count) HWY_ATTR {
-      storePart(source.one(job.first, i, count), out + i, count);
-    });
-  const V scale = hn::Set(kF, job.scale);
-  forVectors(job.begin, job.end, [&](int64_t i, size_t count) HWY_ATTR {
-    V sum = hn::Mul(source.at(i, count), scale);
-    if (job.accumulate)
-      sum = hn::Add(loadPart(out + i, count), sum);
-    storePart(sum, out + i, count);
+//===-- dequantize -------------------------------------------------------------===//
+
+template <int bits, typename T, typename Finish>
+HWY_NOINLINE void dequantizeRest(const Summed<bits, false> source, int64_t i, int64_t end, T *out, Finish finish) {
+  forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR {
+    storePart(finish(source.at(k, count), out + k, count), out + k, count);
   });
 }
+template <int bits, typename T, typename Finish>
+HWY_INLINE void dequantizeEach(const DequantizeJob &job, const Finish finish) {
+  T *out = static_cast<T *>(job.out);
+  const QuantizedPiece q = job.piece;
+  for (int64_t b = job.first, last = job.last; b < last; ++b) {
+    const auto source = summed<bits>(job, b);
+    const Block block = blockOf(q, b);
+    const int64_t step = lanesOf(source.kVectors);
+    int64_t i = block.begin;
+    for (; i + step <= block.end; i += step) {
+      Chunk chunk;
+      source.fill(i, chunk);
+      for (int64_t k = 0; k < source.kVectors; ++k) {
+        T *to = out + i + lanesOf(k);
+        storeVector(finish(chunk.x[k], to, lanes()), to);
+      }
+    }
+    if (i < block.end)
+      dequantizeRest<bits, T>(source, i, block.end, out, finish);
+  }
+}
 
-void dequantizeBlock(bool bf16, const DequantizeJob &job) {
+#if HWY_TARGET == HWY_AVX3
+/// int4 to bf16.
+HWY_INLINE void dequantizeHalves(const DequantizeJob &job) {
+  Bf16 *out = static_cast<Bf16 *>(job.out);
+  const QuantizedPiece q = job.piece;
+  for (int64_t b = job.first, last = job.last; b < last; ++b) {
+    const auto source = summed<4>(job, b);
+    const HalvesDecoder decoder(source.decoder(job.source));
+    const Block block = blockOf(q, b);
+    int64_t i = block.begin;
+    for (; i + 32 <= block.end; i += 32)
+      decoder.store(job.source + byteOf<4>(i), out + i);
+    if (i < block.end)
+      dequantizeRest<4, Bf16>(source, i, block.end, out, [](V x, const Bf16 *, size_t) HWY_ATTR { return x; });
+  }
+}
+#endif
+
+template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
+  const V scale = hn::Set(kF, job.scale);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (bits == 4 && std::is_same_v<T, Bf16>)
+    if (!job.isSum)
+      return dequantizeHalves(job);
+#endif
+  if (!job.isSum)
+    return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });
+  if (!job.accumulate)
+    return dequantizeEach<bits, T>(job, [=](V x, const T *, size_t) HWY_ATTR { return hn::Mul(x, scale); });
+  dequantizeEach<bits, T>(job, [=](V x, const T *old, size_t count)
+                                   HWY_ATTR { return hn::Add(loadPart(old, count), hn::Mul(x, scale)); });
+}
+
+void dequantizeBlocks(bool bf16, const DequantizeJob &job) {
   if (job.piece.bits == 8)
     bf16 ? dequantizeTyped<8, Bf16>(job) : dequantizeTyped<8, float>(job);
   else
@@ -268,19 +437,20 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(quantizeBlock);
-HWY_EXPORT(dequantizeBlock);
+HWY_EXPORT(quantizeBlocks);
+HWY_EXPORT(dequantizeBlocks);
 
 namespace {
 
-/// fn(piece, begin, end) for every block of every piece, shared among threads.
+/// fn(piece, first, last) for runs of blocks that make up all pieces, shared among threads.
 template <typename Fn> void forBlocks(const QuantizeShape &s, int threads, Fn fn) {
   int64_t blocks = s.piece.blocks();
   parallelParts(threadsFor(threads, s.pieces * s.piece.elements), s.pieces * blocks, 1,
                 [&](int64_t begin, int64_t end, int) {
-                  for (int64_t unit = begin; unit < end; ++unit) {
-                    int64_t at = unit % blocks * s.piece.block;
-                    fn(unit / blocks, at, std::min(at + s.piece.block, s.piece.elements));
+                  for (int64_t unit = begin, next; unit < end; unit = next) {
+                    int64_t piece = unit / blocks;
+                    next = std::min(end, (piece + 1) * blocks);
+                    fn(piece, unit - piece * blocks, next - piece * blocks);
                   }
                 });
 }
@@ -301,9 +471,9 @@ Prepared prepareQuantize(const KernelSpec &spec) {
     };
     uint8_t *out = as<uint8_t>(operands[1]);
     clearPadding(s, out);
-    forBlocks(s, threads, [&](int64_t k, int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(quantizeBlock)
-      (s.dtype == DType::bf16, {s.piece, begin, end, part(operands[0], k), nullptr, 0, 0,
+    forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(quantizeBlocks)
+      (s.dtype == DType::bf16, {s.piece, first, last, part(operands[0], k), nullptr, 0, 0,
                                 s.hasResidual ? part(operands[2], k) : nullptr, s.beta, out + k * s.piece.bytes()});
     });
   });
@@ -315,10 +485,10 @@ Prepared prepareDequantizeSumQuantize(const KernelSpec &spec) {
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
     uint8_t *out = as<uint8_t>(operands[1]);
     clearPadding(s, out);
-    forBlocks(s, threads, [&](int64_t k, int64_t begin, int64_t end) {
+    forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
       void *residual = s.hasResidual ? as<char>(operands[2]) + k * s.piece.elements * sizeOf(s.dtype) : nullptr;
-      HWY_DYNAMIC_DISPATCH(quantizeBlock)
-      (s.dtype == DType::bf16, {s.piece, begin, end, nullptr, as<uint8_t>(operands[0]) + k * s.piece.bytes(),
+      HWY_DYNAMIC_DISPATCH(quantizeBlocks)
+      (s.dtype == DType::bf16, {s.piece, first, last, nullptr, as<uint8_t>(operands[0]) + k * s.piece.bytes(),
                                 s.pieces * s.piece.bytes(), s.sources, residual, s.beta, out + k * s.piece.bytes()});
     });
   });
@@ -328,11 +498,11 @@ Prepared prepareDequantize(const KernelSpec &spec) {
   Result<QuantizeShape> read = readDequantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
-    forBlocks(s, threads, [&](int64_t k, int64_t begin, int64_t end) {
+    forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
       void *out = as<char>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
-      HWY_DYNAMIC_DISPATCH(dequantizeBlock)
+      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
       (s.dtype == DType::bf16,
-       {s.piece, begin, end, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false, false, 1});
+       {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false, false, 1});
     });
   });
 }
@@ -342,10 +512,10 @@ Prepared prepareDequantizeSum(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &context) {
     bool adds = s.accumulate && context.micro > 0;
-    forBlocks(s, threads, [&](int64_t, int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(dequantizeBlock)
+    forBlocks(s, threads, [&](int64_t, int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
       (s.dtype == DType::bf16,
-       {s.piece, begin, end, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1], true, adds, s.scale});
+       {s.piece, first, last, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1], true, adds, s.scale});
     });
   });
 }
