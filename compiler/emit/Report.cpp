@@ -1,63 +1,20 @@
 //===- Report.cpp - bytes per tier and class, traffic per step ----------------------===//
 
 #include "compiler/emit/Report.h"
+#include "compiler/emit/Occupancy.h"
+#include "compiler/emit/Timeline.h"
 #include "runtime/comm/Mesh.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
-#include <vector>
 
 using namespace zc;
 
-namespace {
-
-/// Bytes of transient slices alive at the moment when most are, by class.
-struct TransientPeak {
-  uint64_t activations = 0, buffers = 0;
-};
-
-struct Extent {
-  int64_t first = -1, last = -1;
-};
-
-} // namespace
-
-static std::vector<Extent> extentsOf(const planpb::Plan &plan, const planpb::Section &section) {
-  std::vector<Extent> extents(static_cast<size_t>(plan.slices_size()));
-  for (int i = 0; i < section.steps_size(); ++i)
-    for (const planpb::Operand &operand : section.steps(i).operands()) {
-      Extent &extent = extents[operand.slice()];
-      extent.first = extent.first < 0 ? i : extent.first;
-      extent.last = i;
-    }
-  return extents;
-}
-
-static TransientPeak transientPeak(const planpb::Plan &plan, const planpb::Section &section, uint32_t arena) {
-  std::vector<Extent> extents = extentsOf(plan, section);
-  std::vector<std::vector<uint32_t>> enter(static_cast<size_t>(section.steps_size()) + 1), leave(enter);
-  for (uint32_t s = 0; s < extents.size(); ++s) {
-    const planpb::Slice &slice = plan.slices(static_cast<int>(s));
-    if (extents[s].first >= 0 && !slice.persistent() && slice.arena() == arena) {
-      enter[static_cast<size_t>(extents[s].first)].push_back(s);
-      leave[static_cast<size_t>(extents[s].last) + 1].push_back(s);
-    }
-  }
-  TransientPeak now, most;
-  auto add = [&](uint32_t s, bool enters) {
-    const planpb::Slice &slice = plan.slices(static_cast<int>(s));
-    uint64_t &sum = slice.klass() == planpb::ACTIVATIONS ? now.activations : now.buffers;
-    sum += enters ? slice.bytes() : -slice.bytes();
-  };
-  for (size_t position = 0; position < enter.size(); ++position) {
-    for (uint32_t s : leave[position])
-      add(s, false);
-    for (uint32_t s : enter[position])
-      add(s, true);
-    if (now.activations + now.buffers > most.activations + most.buffers)
-      most = now;
-  }
-  return most;
+/// Activations alive at the moment of a micro-step when most is.
+static uint64_t activationsOf(const planpb::Plan &plan, uint32_t arena) {
+  Occupancy occupancy = occupancyOf(plan, plan.micro(), arena);
+  int peak = occupancy.peak();
+  return peak < 0 ? 0 : occupancy.steps[static_cast<size_t>(peak)][planpb::ACTIVATIONS];
 }
 
 /// Bytes of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is cut.
@@ -94,7 +51,7 @@ static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
   }
   uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
   tier.set_padding(state - elementBytes(plan, arena));
-  tier.set_activations(transientPeak(plan, plan.micro(), arena).activations);
+  tier.set_activations(activationsOf(plan, arena));
   // All the rest, so that the parts add up to the peak: buffers, gathered parameters, and gaps between slices.
   tier.set_buffers(tier.peak_bytes() - state - tier.activations());
   return tier;
@@ -201,4 +158,5 @@ void zc::fillReport(planpb::Plan &plan, const Budgets &budgets) {
   TrafficCounter counter(plan);
   counter.add(plan.micro(), plan.accumulation());
   counter.add(plan.update(), 1);
+  plan.mutable_report()->set_predicted_step_seconds(playTimeline(plan).secondsPerStep);
 }

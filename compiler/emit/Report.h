@@ -8,9 +8,9 @@
 
 namespace zc {
 
-/// Fills `plan.report`: bytes per tier and class, traffic per rank and step. Parameters, flops and predicted seconds
-/// are there already. Model-state bytes less padding equal the formulas of
-/// ZeRO (arXiv 1910.02054, section 5) for the plan's stage and precision.
+/// Fills `plan.report`: bytes per tier and class, traffic and predicted seconds per rank and step. Parameters and flops
+/// are there already. Model-state bytes less padding equal the formulas of ZeRO (arXiv 1910.02054, section 5) for the
+/// plan's stage and precision.
 void fillReport(planpb::Plan &plan, const Budgets &budgets);
 
 /// One JSON object (README.md, "the report").

@@ -2,7 +2,9 @@
 
 #include "compiler/pipeline/Driver.h"
 #include "compiler/emit/ExternalFiles.h"
+#include "compiler/emit/MemoryPage.h"
 #include "compiler/emit/Report.h"
+#include "compiler/emit/Timeline.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
 #include "compiler/pipeline/Diagnostics.h"
@@ -283,6 +285,10 @@ private:
     }
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
+    if (!options.memoryHtml.empty())
+      ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(*plan)));
+    if (!options.emitTrace.empty())
+      ZC_RETURN_IF_ERROR(writeFileAtomically(options.emitTrace, plannedTrace(*plan, playTimeline(*plan))));
     return options.output.empty() ? Status::success() : writePlan(options.output, *plan);
   }
 

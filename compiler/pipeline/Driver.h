@@ -63,6 +63,8 @@ struct CompileOptions {
 
   Phase stopAfter = Phase::emit;
   std::string dumpPhasesTo; ///< folder for numbered .mlir files; empty: none
+  std::string memoryHtml;   ///< file for memoryPage; empty: none
+  std::string emitTrace;    ///< file for plannedTrace; empty: none
 };
 
 /// What a compilation gives besides the plan file.

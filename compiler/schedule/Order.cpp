@@ -140,20 +140,12 @@ private:
 
 struct OrderPass : impl::OrderBase<OrderPass> {
   void runOnOperation() override {
-    double seconds = 0;
-    int64_t accumulation = 1;
-    if (auto attr = getOperation()->getAttrOfType<IntegerAttr>("zc.accumulation"))
-      accumulation = attr.getInt();
-    for (auto program : getOperation().getOps<graph::ProgramOp>()) {
-      double makespan = 0;
-      if (failed(orderProgram(program, makespan)))
+    for (auto program : getOperation().getOps<graph::ProgramOp>())
+      if (failed(orderProgram(program)))
         return signalPassFailure();
-      seconds += makespan * static_cast<double>(program.getPhase() == graph::Phase::micro ? accumulation : 1);
-    }
-    getOperation()->setAttr("zc.predicted_seconds", FloatAttr::get(Float64Type::get(&getContext()), seconds));
   }
 
-  static LogicalResult orderProgram(graph::ProgramOp program, double &makespan) {
+  static LogicalResult orderProgram(graph::ProgramOp program) {
     ProgramProblem instance(program);
     ScheduleProblem &problem = instance.problem;
     problem.numQueues = plan::getMaxEnumValForQueue() + 1;
@@ -163,7 +155,6 @@ struct OrderPass : impl::OrderBase<OrderPass> {
     scheduleAsList(problem, static_cast<unsigned>(plan::Queue::compute));
     if (failed(problem.verify(error)))
       return program.emitError("illegal schedule: ") << error;
-    makespan = problem.makespan();
     std::vector<size_t> order(instance.operations.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),

@@ -30,7 +30,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
   let description = [{
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
-    gave it), verifies the solution, reorders the block and records `zc.predicted_seconds` on the module.
+    gave it), verifies the solution and reorders the block.
   }];
 }
 

@@ -9,7 +9,7 @@ using namespace zc;
 using plan::Access;
 
 StepBuilder::StepBuilder(ModuleOp module, int64_t worldSize, int64_t stage)
-    : builder(module.getContext()), worldSize(worldSize), stage(stage) {
+    : builder(module.getContext()), machine(machineOf(module)), worldSize(worldSize), stage(stage) {
   builder.setInsertionPointToEnd(module.getBody());
   for (auto bucket : module.getOps<zero::BucketOp>())
     buckets[bucket.getSymName()] = bucket;
@@ -20,11 +20,27 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&section.getBody());
   auto inputs = program->getAttrOfType<ArrayAttr>(placement::kInputs);
-  for (auto [index, place] : llvm::enumerate(inputs))
-    step(program, "load_input", 0, {place}, builder.getNamedAttr("input", builder.getI64IntegerAttr(index)));
+  for (auto [index, place] : llvm::enumerate(inputs)) {
+    plan::StepOp load =
+        step(program, "load_input", 0, {place}, builder.getNamedAttr("input", builder.getI64IntegerAttr(index)));
+    double bytes = static_cast<double>(graph::bytesOf(cast<plan::OperandAttr>(place).getType()));
+    load.setSeconds(APFloat(machine.stepOverhead + bytes / machine.h2dBandwidth));
+  }
   for (Operation &op : program.getBlock())
-    lower(&op);
+    lowerTimed(&op);
   return section;
+}
+
+void StepBuilder::lowerTimed(Operation *op) {
+  Block &steps = *builder.getInsertionBlock();
+  Operation *last = steps.empty() ? nullptr : &steps.back();
+  lower(op);
+  auto seconds = op->getAttrOfType<FloatAttr>("plan.seconds");
+  Block::iterator first = last ? std::next(last->getIterator()) : steps.begin();
+  auto count = static_cast<double>(std::distance(first, steps.end()));
+  if (seconds && seconds.getValueAsDouble() > 0)
+    for (Operation &step : llvm::make_range(first, steps.end()))
+      cast<plan::StepOp>(step).setSeconds(APFloat(seconds.getValueAsDouble() / count));
 }
 
 void StepBuilder::lower(Operation *op) {
@@ -39,14 +55,14 @@ void StepBuilder::lower(Operation *op) {
 
 //===-- parts -----------------------------------------------------------------===//
 
-void StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, Operands operands,
-                       ArrayRef<NamedAttribute> attributes) {
+plan::StepOp StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, Operands operands,
+                               ArrayRef<NamedAttribute> attributes) {
   auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
   if (!queue)
     queue = plan::QueueAttr::get(builder.getContext(), plan::Queue::compute);
-  builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue, builder.getI64IntegerAttr(inputs),
-                               builder.getArrayAttr(operands), builder.getDictionaryAttr(attributes),
-                               builder.getArrayAttr({}));
+  return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
+                                      builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
+                                      builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr());
 }
 
 plan::OperandAttr StepBuilder::placeOf(Value value, Access access) {

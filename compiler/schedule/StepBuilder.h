@@ -1,6 +1,7 @@
 //===- StepBuilder.h - the steps of an operation of the zero level -----------------===//
 #pragma once
 
+#include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Placement.h"
 
 namespace zc {
@@ -16,6 +17,8 @@ public:
 private:
   using Operands = llvm::SmallVector<mlir::Attribute>;
   void lower(mlir::Operation *op);
+  /// Also shares the operation's `plan.seconds` among its steps.
+  void lowerTimed(mlir::Operation *op);
   void lowerKernel(graph::KernelOp op);
   void lower(zero::GatherOp op);
   void lower(zero::GradBufferOp op);
@@ -41,8 +44,8 @@ private:
   void lower(zero::ReduceLossOp op);
   void lower(graph::AssignOp op);
 
-  void step(mlir::Operation *op, llvm::StringRef kernel, int64_t inputs, Operands operands,
-            llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
+  plan::StepOp step(mlir::Operation *op, llvm::StringRef kernel, int64_t inputs, Operands operands,
+                    llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
   /// Where plan-memory put `value`.
   plan::OperandAttr placeOf(mlir::Value value, plan::Access access);
   bool samePlace(mlir::Value a, mlir::Value b);
@@ -58,6 +61,7 @@ private:
   llvm::StringRef gradientCounter() const { return stage == 0 ? "all_reduce" : "reduce_scatter"; }
 
   mlir::OpBuilder builder;
+  MachineModel machine;
   llvm::StringMap<zero::BucketOp> buckets;
   int64_t worldSize, stage;
 };

@@ -144,7 +144,6 @@ private:
     setBudget("zc.device_budget", plan.report().device());
     setBudget("zc.host_budget", plan.report().host());
     setBudget("zc.nvme_budget", plan.report().nvme());
-    set("zc.predicted_seconds", builder.getF64FloatAttr(plan.report().predicted_step_seconds()));
     const planpb::Optimizer &optimizer = plan.optimizer();
     NamedAttrList attrs;
     attrs.set("rule", builder.getStringAttr(optimizer.rule()));
@@ -220,10 +219,10 @@ private:
       attributes.set(text(attribute.name()), attributeOf(attribute));
     std::string node = text(step.node());
     Location where = node.empty() ? loc() : Location(NameLoc::get(builder.getStringAttr(node)));
-    builder.create<StepOp>(where, builder.getStringAttr(text(step.kernel())),
-                           QueueAttr::get(&context, static_cast<Queue>(step.queue())),
-                           builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands),
-                           attributes.getDictionary(&context), waitsOf(context, step));
+    builder.create<StepOp>(
+        where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
+        builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
+        waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()));
   }
 
   Attribute attributeOf(const planpb::Attribute &attribute) {

@@ -137,7 +137,8 @@ def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
 def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let summary = "one unit of work on a queue";
   let description = [{
-    The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's.
+    The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's. `seconds` is how long the
+    cost model takes it to last.
 
     ```mlir
     plan.section @micro {
@@ -146,7 +147,7 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
-      DictionaryAttr:$attrs, Plan_WaitArray:$waits);
+      DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds);
   let assemblyFormat = "$kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
   let hasVerifier = 1;
 }

@@ -102,7 +102,6 @@ private:
     stringIndex[""] = 0;
     auto *report = result.mutable_report();
     report->set_flops(real("zc.flops"));
-    report->set_predicted_step_seconds(real("zc.predicted_seconds"));
     writeOptimizer();
   }
 
@@ -294,6 +293,8 @@ private:
     message.set_kernel(stringOf(step.getKernel()));
     message.set_inputs(static_cast<uint32_t>(step.getInputs()));
     message.set_node(stringOf(nameOf(step.getLoc())));
+    if (step.getSeconds())
+      message.set_seconds(step.getSeconds()->convertToDouble());
     for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>()) {
       FailureOr<int32_t> slice = sliceOf(step, operand.getSlice());
       FailureOr<uint32_t> type = typeOf(step, operand.getType());

@@ -36,6 +36,7 @@
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
 //   step_c4      at most 4096 operands and 256 attributes
+//   step_c5      the expected seconds are finite and not negative
 //   operand_c1   slice, type in range; known access
 //   operand_c2   inside its slice on every rank
 //   operand_c3   offset and stride are multiples of the element's bytes

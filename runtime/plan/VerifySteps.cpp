@@ -143,6 +143,9 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
     return fail(525, "step_c4",
                 "has " + str(static_cast<uint64_t>(step.operands_size())) + " operands and " +
                     str(static_cast<uint64_t>(step.attributes_size())) + " attributes");
+  // step_c5
+  if (!std::isfinite(step.seconds()) || step.seconds() < 0)
+    return fail(529, "step_c5", "lasts " + std::to_string(step.seconds()) + " seconds");
   // step_c3
   for (int i = 0; i < step.attributes_size(); ++i) {
     const planpb::Attribute &attribute = step.attributes(i);

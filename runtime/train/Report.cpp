@@ -30,8 +30,12 @@ std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report
     if (arena.tier() != planpb::NVME)
       report.plannedMemory += arena.bytes() * uint64_t(ranks);
   report.residentMemory = peakResident();
-  // The program, its libraries and their buffers.
+  // The program, its libraries and their buffers; a sanitizer's shadow of all that.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr double kAround = 1e9;
+#else
   constexpr double kAround = 100e6;
+#endif
   double allowed = 1.05 * double(report.plannedMemory) + kAround;
   if (double(report.residentMemory) <= allowed)
     return {};

@@ -1,9 +1,9 @@
 #include "runtime/train/TraceFile.h"
 
 #include "runtime/base/File.h"
+#include "runtime/plan/ChromeTrace.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace zc::train {
 
@@ -29,23 +29,12 @@ void TraceFile::collect(const RunOptions &options, RankExecutor &executor) {
 Status TraceFile::write(const planpb::Plan &plan, const std::string &path) const {
   if (collected.empty())
     return Status::success();
-  using Json = nlohmann::json;
-  Json events = Json::array();
+  std::vector<TraceSpan> spans;
   for (const Events &each : collected)
-    for (const TraceEvent &event : each.events) {
-      const planpb::Section &section = event.section == 0 ? plan.micro() : plan.update();
-      const planpb::Step &step = section.steps(int(event.index));
-      events.push_back(
-          {{"ph", "X"},
-           {"name", plan.strings(int(step.kernel()))},
-           {"pid", each.rank},
-           {"tid", planpb::Queue_Name(planpb::Queue(event.queue))},
-           {"ts", double(event.begin) / 1e3},
-           {"dur", double(event.end - event.begin) / 1e3},
-           {"args", {{"node", plan.strings(int(step.node()))}, {"step", event.step}, {"micro", event.micro}}}});
-    }
-  Json all = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-  return writeFileAtomically(path, all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    for (const TraceEvent &event : each.events)
+      spans.push_back({each.rank, event.section, event.index, event.step, event.micro, double(event.begin) / 1e3,
+                       double(event.end - event.begin) / 1e3});
+  return writeFileAtomically(path, chromeTrace(plan, spans));
 }
 
 } // namespace zc::train

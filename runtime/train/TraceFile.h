@@ -21,7 +21,7 @@ public:
   }
   /// Called by every rank then, or when its run ends before.
   void collect(const RunOptions &options, RankExecutor &executor);
-  /// Process: rank; thread: queue; name: ONNX node. Nothing when nothing was collected. Errors: io.
+  /// As ChromeTrace.h has it. Nothing when nothing was collected. Errors: io.
   Status write(const planpb::Plan &plan, const std::string &path) const;
 
 private:

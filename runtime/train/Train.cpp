@@ -19,24 +19,23 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Gives the executor the run's data.
+/// Gives the executor the run's data, which are there once the run is prepared.
 class RankLoader : public InputLoader {
 public:
-  RankLoader(const data::InputSource &source, int rank) : source(source), rank(rank) {}
+  RankLoader(const Run &run, int rank) : run(run), rank(rank) {}
   Status load(uint32_t input, const StepContext &context, void *destination, uint64_t) override {
-    return source.load(input, context.step - 1, context.micro, rank, destination);
+    return run.source->load(input, context.step - 1, context.micro, rank, destination);
   }
 
 private:
-  const data::InputSource &source;
+  const Run &run;
   int rank;
 };
 
 /// One rank's part of a run.
 class Rank {
 public:
-  Rank(Run &run, Communicator &communicator)
-      : run(run), communicator(communicator), loader(*run.source, communicator.rank()) {}
+  Rank(Run &run, Communicator &communicator) : run(run), communicator(communicator), loader(run, communicator.rank()) {}
 
   Status main();
 

@@ -169,6 +169,8 @@ const Negative kNegatives[] = {
     {"step_c2_output_read", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_access(planpb::READ); }},
     {"step_c3_name", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_name(1000); }},
     {"step_c3_twice", [](Plan &p) { *micro(p, 0)->add_attributes() = micro(p, 0)->attributes(0); }},
+    {"step_c5_negative", [](Plan &p) { micro(p, 0)->set_seconds(-1); }},
+    {"step_c5_nan", [](Plan &p) { micro(p, 0)->set_seconds(std::nan("")); }},
     {"step_c4_operands",
      [](Plan &p) {
        for (int i = 0; i < 5000; ++i)

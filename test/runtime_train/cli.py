@@ -243,8 +243,13 @@ class ZeroRun(unittest.TestCase):
 
     def test_trace(self):
         self.assertEqual(self.train("--trace", "2:3")[0], 0)
-        events = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
+        everything = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
+        lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in everything if e["name"] == "thread_name"}
+        events = [e for e in everything if e["ph"] == "X"]
         self.assertEqual({e["args"]["step"] for e in events}, {2, 3})
+        self.assertEqual({(e["pid"], e["tid"]) for e in events}, set(lanes))
+        self.assertLessEqual({"compute", "comm"}, set(lanes.values()))
+        self.assertEqual(min(e["ts"] for e in events), 0)
         self.assertEqual({e["pid"] for e in events}, {0, 1})
         self.assertIn("all_gather", {e["name"] for e in events})
 

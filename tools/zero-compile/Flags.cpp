@@ -29,6 +29,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
   --dry-run [--json]                       memory, traffic and steps, without a plan
+  --memory-html FILE, --emit-trace FILE    the same to look at: memory over the step, queues over time
   --compile-to PHASE, --dump-phases-to DIR look inside
   --help-all                               every flag
 )";
@@ -43,7 +44,6 @@ constexpr Missing kMissing[] = {
     {"--delay-after", "", "the delayed update"},
     {"--tile-linear", "", "tiling of linears"},
     {"--config", "", "DeepSpeed configurations"},
-    {"--emit-trace", "", "the planned trace"},
 };
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
@@ -75,6 +75,9 @@ void addGeneral(CLI::App &app, Flags &flags, Raw &raw) {
       ->check(CLI::IsMember({"import", "grad", "shard", "schedule", "plan"}))
       ->group("Inspect");
   app.add_option("--dump-phases-to", c.dumpPhasesTo, "folder for the IR after each phase")->group("Inspect");
+  app.add_option("--memory-html", c.memoryHtml, "page with the memory of each tier over the step")->group("Inspect");
+  app.add_option("--emit-trace", c.emitTrace, "Chrome trace of the planned step, as zero-run --trace writes one")
+      ->group("Inspect");
   app.add_flag("-h,--help", raw.help, "the short help");
   app.add_flag("--help-all", raw.helpAll, "every flag");
   app.add_flag("--version", raw.version, "the version");
@@ -320,7 +323,8 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
     c.stopAfter = phases.at(raw.compileTo);
   flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
   bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !raw.list &&
-                         c.stopAfter == Phase::emit && c.dumpPhasesTo.empty();
+                         c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&
+                         c.emitTrace.empty();
   if (producesNothing)
     return usage("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters");
   return Status::success();

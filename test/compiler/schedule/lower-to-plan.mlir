@@ -18,9 +18,9 @@ zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {tra
 // CHECK-NEXT: plan.step "load_input" queue = compute inputs = 0 operands = [#plan.operand<write @[[X:.*]] + 0 + rank * 0 : tensor<64xf32>>] attributes = {input = 0 : i64}
 // CHECK-NEXT: plan.step "all_gather" queue = comm inputs = 1 operands = [#plan.operand<read @bucket0.parameters + 0 + rank * 0 : tensor<64xf32>>, #plan.operand<write @[[B:.*]] + 0 + rank * 0 : tensor<128xf32>>] attributes = {traffic = "gather"} waits = [#plan.wait<@update compute 2 ago 1>]
 // CHECK-NEXT: plan.step "fill_gaps" queue = compute {{.*}} attributes = {gaps = array<i64: 64, 64>} waits = [#plan.wait<@micro comm 1 ago 1>]
-// CHECK-NEXT: plan.step "mul" queue = compute inputs = 2 {{.*}}read @[[X]] + {{.*}}read @[[B]] + 0 {{.*}}write @[[G:.*]] + 0 {{.*}} waits = [#plan.wait<@micro comm 0 ago 0>{{.*}}] loc("product")
+// CHECK-NEXT: plan.step "mul" queue = compute inputs = 2 {{.*}}read @[[X]] + {{.*}}read @[[B]] + 0 {{.*}}write @[[G:.*]] + 0 {{.*}} waits = [#plan.wait<@micro comm 0 ago 0>{{.*}} loc("product")
 // CHECK-NEXT: plan.step "reduce_scatter" queue = comm {{.*}}read @[[G]] + {{.*}}read_write @bucket0.gradients + 0 + rank * 0 : tensor<64xf32>>] attributes = {accumulate = 1 : i64, scale = 5.000000e-01 : f64, traffic = "reduce_scatter"} waits = [#plan.wait<@micro compute 2 ago 0>
-// CHECK-NEXT: }
+// CHECK-NEXT: {{^ *}}} loc
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):
   %p = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>

@@ -1,9 +1,8 @@
 // RUN: zero-opt %s --split-input-file --order | FileCheck %s
 
 // Compute keeps its order (3 x 2 s) while comm runs beside it: the gather waits for the place it stands at (2 s), takes 3 s,
-// and holds up its user until 5 s. The buffer ends after its last user. The micro-step of 9 s runs twice, the update takes 1 s.
-// CHECK: module attributes {zc.accumulation = 2 : i64, zc.predicted_seconds = 1.900000e+01 : f64}
-module attributes {zc.accumulation = 2 : i64} {
+// and holds up its user until 5 s. The buffer ends after its last user.
+module {
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable, parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 64 members = [] {trainable}
 // CHECK-LABEL: graph.program @micro

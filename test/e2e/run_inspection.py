@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What --memory-html and --emit-trace show, against the report, the plan's budgets and the trace of a real run."""
+import json, pathlib, re, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite
+
+suite = Suite(__doc__)
+TIERS = ("--offload-optimizer", "nvme", "--offload-param", "host", "--offload-activation", "host")
+PLANS = {
+    "stage 0": ("--world-size", 1),
+    "stage 3": ("--world-size", 2, "--zero-stage", 3, "--clip-grad-norm", 1),
+    "accumulation": ("--world-size", 2, "--zero-stage", 2, "--grad-accumulation", 3),
+    "tiers": ("--world-size", 2, "--zero-stage", 3, *TIERS, "--device-mem", "2MB", "--host-mem", "4MB"),
+}
+QUEUES = ("compute", "comm", "h2d", "d2h", "nvme_read", "nvme_write", "host_compute")
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        raise Case(f"{what}: {got} instead of {wanted}")
+
+
+def compile_with(name, *flags):
+    out = suite.dir / name.replace(" ", "-")
+    out.mkdir(exist_ok=True)
+    files = {"page": out / "memory.html", "trace": out / "planned.json", "plan": out / "m.plan"}
+    arguments = (suite.models / "gpt2" / "ts17.onnx", *PLANS[name], "--memory-html", files["page"], "--emit-trace", files["trace"])
+    files["report"] = json.loads(suite.tool("zero-compile", *arguments, "--dry-run", "--json"))
+    suite.tool("zero-compile", *arguments, "-o", files["plan"])
+    return files
+
+
+def page(name):
+    files = compile_with(name)
+    text = files["page"].read_text()
+    if re.search(r"""(src|href)\s*=|https?://(?!www\.w3\.org/2000/svg")|@import|fetch\(""", text):
+        raise Case("the page needs something from elsewhere")
+    shown = json.loads(re.search(r'<script type="application/json" id="plan">(.*?)</script>', text, re.S).group(1))
+    expect("sections", [s["name"] for s in shown["sections"]], ["micro", "update"])
+    steps = [len(s["steps"]) for s in shown["sections"]]
+    expect("steps", steps[0] * shown["accumulation"] + steps[1], files["report"]["plan_steps"])
+    tiers = {t["name"]: t for t in shown["tiers"]}
+    expect("tiers", set(tiers), {n for n, t in files["report"]["tiers"].items() if t["peak_bytes"]})
+    for tier_name, tier in tiers.items():
+        told = files["report"]["tiers"][tier_name]
+        expect("planned", tier["arena_bytes"], told["peak_bytes"])
+        expect("budget", tier["budget"], told["budget"] or 0)
+        changes = tier["changes"]
+        most = max(sum(bytes) for _, _, *bytes in changes)
+        expect("peak", tier["peak"]["bytes"], most)
+        if most > tier["arena_bytes"]:
+            raise Case(f"{most} bytes in use on {tier_name} of {tier['arena_bytes']}")
+        state = sum(told["model_state_bytes"].values())
+        expect("model state", {sum(bytes[:3]) for _, _, *bytes in changes}, {state})
+        expect("in use at the peak", sum(s["bytes"] for s in tier["live"]) + tier["smaller"]["bytes"], most)
+        for _, index, *bytes in changes:
+            if min(bytes) < 0 or index >= max(steps):
+                raise Case(f"{index}: {bytes}")
+
+
+def spans(path):
+    events = json.loads(path.read_text())["traceEvents"]
+    lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    found = [e for e in events if e["ph"] == "X"]
+    for event in found:
+        event["lane"] = lanes[event["pid"], event["tid"]]
+        expect("lane", event["lane"], QUEUES[event["tid"]])
+    return found
+
+
+def trace(name):
+    files = compile_with(name)
+    planned = spans(files["trace"])
+    busy = {}
+    for event in planned:
+        lane = busy.setdefault(event["lane"], [])
+        if lane and event["ts"] < lane[-1] - 1e-6:
+            raise Case(f"two steps at once on {event['lane']} at {event['ts']}")
+        lane.append(event["ts"] + event["dur"])
+    expect("training steps", {e["args"]["step"] for e in planned}, {1, 2, 3})
+    total = sum(e["dur"] for e in planned if e["args"]["step"] == 3 and e["lane"] == "compute") / 1e6
+    if not total <= files["report"]["predicted_step_seconds"] * (1 + 1e-9):
+        raise Case(f"{total} s of compute in a step of {files['report']['predicted_step_seconds']}")
+    # A real run has the same steps on the same lanes.
+    out = suite.dir / name.replace(" ", "-") / "run"
+    data = suite.models / "gpt2" / "inputs.safetensors"
+    suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2",
+               "--out", out, "--quiet", "--nvme-dir", suite.dir)
+    measured = [e for e in spans(out / "trace.json") if e["pid"] == 0 and e["args"]["step"] == 2]
+    key = lambda e: (e["args"]["section"], e["args"].get("micro", 0), e["args"]["index"], e["lane"], e["name"], e["args"]["node"])
+    ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
+    if ran != meant or len(ran) != len(measured):
+        raise Case(f"a real run has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
+
+
+def refused():
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--memory-html", suite.dir / "none" / "m.html", code=6)
+
+
+suite.run([(f"{what.__name__} {name}", lambda what=what, name=name: what(name)) for name in PLANS for what in (page, trace)] +
+          [("no such folder", refused)])
+suite.finish()
