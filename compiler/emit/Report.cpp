@@ -17,6 +17,11 @@ static uint64_t activationsOf(const planpb::Plan &plan, uint32_t arena) {
   return peak < 0 ? 0 : occupancy.steps[static_cast<size_t>(peak)][planpb::ACTIVATIONS];
 }
 
+/// Is a bucket kept gathered though the stage cuts it?
+static bool isResident(const planpb::Plan &plan, const planpb::Bucket &bucket) {
+  return plan.zero_stage() == 3 && plan.world_size() > 1 && !bucket.parameters_sharded();
+}
+
 /// Bytes of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is cut.
 static uint64_t elementBytes(const planpb::Plan &plan, uint32_t arena) {
   // Summed in W-ths of bytes, so that the formula's one division comes last.
@@ -28,7 +33,7 @@ static uint64_t elementBytes(const planpb::Plan &plan, uint32_t arena) {
   };
   for (const planpb::Bucket &bucket : plan.buckets()) {
     uint64_t width = bucket.type() == planpb::F32 ? 4 : bucket.type() == planpb::F64 ? 8 : 2;
-    add(bucket.parameter_slice(), bucket.used(), width, bucket.parameters_sharded());
+    add(bucket.parameter_slice(), bucket.used(), width, bucket.parameters_sharded() || isResident(plan, bucket));
     add(bucket.gradient_slice(), bucket.used(), width, bucket.gradients_sharded());
     for (int32_t slice : {bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
       add(slice, bucket.used(), 4, bucket.optimizer_sharded());
@@ -49,6 +54,11 @@ static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
     else if (slice.klass() == planpb::OPTIMIZER)
       tier.set_optimizer(tier.optimizer() + slice.bytes());
   }
+  // Of parameters kept gathered a rank's share is model state, the rest gathered parameters.
+  for (const planpb::Bucket &bucket : plan.buckets())
+    if (int32_t s = bucket.parameter_slice(); s >= 0 && s < plan.slices_size() && isResident(plan, bucket))
+      if (const planpb::Slice &slice = plan.slices(s); slice.arena() == arena)
+        tier.set_parameters(tier.parameters() - slice.bytes() + slice.bytes() / plan.world_size());
   uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
   tier.set_padding(state - elementBytes(plan, arena));
   tier.set_activations(activationsOf(plan, arena));

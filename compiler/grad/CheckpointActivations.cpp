@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/grad/Passes.h"
+#include "compiler/grad/Recompute.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -20,9 +21,6 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 namespace {
-
-/// Made anew at no cost: parameters, constants.
-bool isFree(Operation *op) { return isa<ReadOp, ConstantOp, IotaOp>(op); }
 
 int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
 
@@ -207,7 +205,8 @@ struct CheckpointActivationsPass : impl::CheckpointActivationsBase<CheckpointAct
       return;
     for (auto program : getOperation().getOps<ProgramOp>())
       if (program.getPhase() == Phase::micro)
-        recomputed += Checkpointer(program).run();
+        recomputed +=
+            policy == CheckpointPolicy::block ? Checkpointer(program).run() : recomputeSelectively(program, save);
   }
 };
 

@@ -12,7 +12,7 @@ namespace zc {
 enum class Precision { fp32, bf16 };
 
 /// What the backward computes again instead of keeping it.
-enum class CheckpointPolicy { none, block };
+enum class CheckpointPolicy { none, block, selective };
 
 #define GEN_PASS_DECL
 #include "compiler/grad/Passes.h.inc"

@@ -66,6 +66,11 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
     masks included. About one more forward of arithmetic. Source: ZeRO-R (arXiv 1910.02054, section 6.1), Chen et al.
     (arXiv 1604.06174).
 
+    Under `policy=selective` values are recomputed one by one, from what is kept: each time the one that costs the fewest
+    floating-point operations per byte, of those that live where most bytes do. With `save` that ends when this many bytes
+    fewer live at the peak, else where bytes become dear: results of large products and convolutions stay, what is
+    elementwise, norms and the scores of attention go. Source: Korthikanti et al. (arXiv 2205.05198, section 5).
+
     ```mlir
     %h = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>     // forward
     %d = graph.mul %g, %h : ...                              // backward
@@ -76,7 +81,9 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"policy", "policy", "::zc::CheckpointPolicy", "::zc::CheckpointPolicy::none", "what is recomputed",
       [{::llvm::cl::values(clEnumValN(::zc::CheckpointPolicy::none, "none", "nothing"),
-                           clEnumValN(::zc::CheckpointPolicy::block, "block", "all but what crosses block borders"))}]>];
+                           clEnumValN(::zc::CheckpointPolicy::block, "block", "all but what crosses block borders"),
+                           clEnumValN(::zc::CheckpointPolicy::selective, "selective", "what costs little per byte"))}]>,
+    Option<"save", "save", "int64_t", "-1", "selective: bytes at the peak that are wanted back; -1: all that cost little">];
   let statistics = [Statistic<"recomputed", "recomputed ops", "operations cloned into the backward">];
 }
 

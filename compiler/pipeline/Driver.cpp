@@ -8,6 +8,7 @@
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Fit.h"
 #include "compiler/pipeline/Register.h"
 #include "compiler/schedule/MachineModel.h"
 #include "compiler/schedule/Passes.h"
@@ -41,18 +42,26 @@ constexpr PhaseInfo kPhases[] = {{Phase::import, "import", Code::badInput, 400},
                                  {Phase::schedule, "schedule", Code::internal, 430},
                                  {Phase::plan, "plan", Code::internal, 440}};
 
-/// One compilation.
-class Compilation {
-public:
-  explicit Compilation(const CompileOptions &given) : options(given), collector(context, options.model) {
+/// A context with the dialects of all levels.
+struct Context {
+  Context() {
     DialectRegistry registry;
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
   }
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+};
+
+/// One compilation.
+class Compilation {
+public:
+  Compilation(MLIRContext &context, const CompileOptions &given)
+      : options(given), context(context), collector(context, options.model) {}
 
   Result<CompileResult> run() {
     ZC_RETURN_IF_ERROR(import());
+    ZC_RETURN_IF_ERROR(tuneToBudgets());
     result.parameterTable = importer::listParameters(*module);
     for (const PhaseInfo &phase : kPhases) {
       ZC_RETURN_IF_ERROR(runPhase(phase));
@@ -76,6 +85,50 @@ private:
   CompileResult finish() {
     result.warnings = collector.warnings;
     return std::move(result);
+  }
+
+  //===-- trials ----------------------------------------------------------------===//
+
+  /// A trial of `given` on a copy of what was imported.
+  Compilation(MLIRContext &context, const CompileOptions &given, const Tuning &tuning, ModuleOp imported)
+      : options(given), tuning(tuning), isTrial(true), context(context), collector(context, options.model),
+        module(imported.clone()) {}
+
+  /// Plans the memory and says what it takes, over budget or not.
+  Result<Budgets> needs() {
+    for (const PhaseInfo &phase : kPhases) {
+      if (phase.phase == Phase::plan)
+        break;
+      if (Status status = runPhase(phase); !status.ok() && status.error().code != Code::budget)
+        return status.error();
+    }
+    Budgets needs;
+    for (auto arena : module->getOps<plan::ArenaOp>()) {
+      auto bytes = static_cast<uint64_t>(arena.getBytes());
+      (arena.getTier() == plan::Tier::device ? needs.device
+       : arena.getTier() == plan::Tier::host ? needs.host
+                                             : needs.nvme) = bytes;
+    }
+    return needs;
+  }
+
+  Trial trial() {
+    return [this](const CompileOptions &changed, const Tuning &sizes) {
+      return Compilation(context, changed, sizes, *imported).needs();
+    };
+  }
+
+  Status tuneToBudgets() {
+    if (options.budgets.device == 0 && options.budgets.host == 0 && options.budgets.nvme == 0)
+      return tuned(tune(options, 0, {}));
+    imported = module->clone();
+    imported->walk([&](Operation *) { ++sizeOfImported; });
+    return tuned(tune(options, sizeOfImported, trial()));
+  }
+  Status tuned(const Result<Tuned> &found) {
+    if (found)
+      tuning = found->tuning;
+    return found.status();
   }
 
   Status import() {
@@ -148,14 +201,16 @@ private:
     if (phase.phase == Phase::import)
       return Status::success();
     PassManager manager(&context);
-    if (failed(applyPassManagerCLOptions(manager)))
-      return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
-    applyDefaultTimingPassManagerCLOptions(manager);
+    if (!isTrial) {
+      if (failed(applyPassManagerCLOptions(manager)))
+        return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
+      applyDefaultTimingPassManagerCLOptions(manager);
+    }
     build(manager, phase.phase);
     if (succeeded(manager.run(*module)))
       return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
     if (auto tier = (*module)->getAttrOfType<StringAttr>("zc.short_tier"))
-      return shortfall(tier.str(), (*module)->getAttrOfType<IntegerAttr>("zc.short_needed").getInt());
+      return shortfall(tier.str());
     return collector.error(phase.failure, phase.number);
   }
 
@@ -182,6 +237,8 @@ private:
       shard.offloadParam = options.offloadParam;
       shard.offloadActivation = options.offloadActivation;
       shard.offloadRatio = options.offloadRatio;
+      shard.resident = tuning.resident;
+      shard.chunk = tuning.chunk;
       buildShardPipeline(manager, shard);
     }
     if (phase == Phase::schedule) {
@@ -199,8 +256,10 @@ private:
   GradOptions gradOptions() {
     GradOptions grad;
     grad.precision.to = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
-    grad.checkpoint.policy =
-        options.checkpointActivations == "block" ? CheckpointPolicy::block : CheckpointPolicy::none;
+    grad.checkpoint.policy = options.checkpointActivations == "block"       ? CheckpointPolicy::block
+                             : options.checkpointActivations == "selective" ? CheckpointPolicy::selective
+                                                                            : CheckpointPolicy::none;
+    grad.checkpoint.save = tuning.save;
     grad.optimizer.rule = graph::symbolizeOptimizer(options.rule).value_or(graph::Optimizer::adamw);
     grad.optimizer.lr = options.lr;
     grad.optimizer.beta1 = options.beta1;
@@ -240,17 +299,10 @@ private:
     return Status::success();
   }
 
-  Error shortfall(const std::string &tier, int64_t needed) {
+  Error shortfall(StringRef tier) {
     Error error = collector.error(Code::budget, 312);
-    uint64_t budget = tier == "device" ? options.budgets.device
-                      : tier == "host" ? options.budgets.host
-                                       : options.budgets.nvme;
-    error.note = std::to_string(needed - static_cast<int64_t>(budget)) + " bytes are missing";
-    error.help = options.stage < 3 && options.worldSize > 1
-                     ? "--zero-stage " + std::to_string(options.stage + 1) + " cuts more of the model state"
-                     : "--" + tier + "-mem " + std::to_string(needed) +
-                           " fits; so may a smaller batch, more ranks or a "
-                           "smaller --bucket-size";
+    if (!isTrial)
+      error.help = cheapestFit(options, sizeOfImported, trial());
     return error;
   }
 
@@ -293,17 +345,27 @@ private:
   }
 
   CompileOptions options; ///< as given, completed by what the model brings along
-  MLIRContext context{MLIRContext::Threading::DISABLED};
+  Tuning tuning;
+  bool isTrial = false;
+  MLIRContext &context;
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
+  OwningOpRef<ModuleOp> imported; ///< where there are budgets, for trials
+  size_t sizeOfImported = 0;      ///< operations
   CompileResult result;
 };
 
 } // namespace
 
-Result<CompileResult> zc::compile(const CompileOptions &options) { return Compilation(options).run(); }
+Result<CompileResult> zc::compile(const CompileOptions &options) {
+  Context context;
+  return Compilation(context.context, options).run();
+}
 
-Result<CompileResult> zc::listParameters(const CompileOptions &options) { return Compilation(options).parameters(); }
+Result<CompileResult> zc::listParameters(const CompileOptions &options) {
+  Context context;
+  return Compilation(context.context, options).parameters();
+}
 
 Status zc::setMlirFlags(const std::vector<std::string> &flags) {
   registerAsmPrinterCLOptions();

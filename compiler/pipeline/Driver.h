@@ -36,7 +36,7 @@ struct CompileOptions {
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16
-  std::string checkpointActivations = "none"; ///< none | block
+  std::string checkpointActivations = "none"; ///< none | block | selective
   bool optimizerGiven = false;                ///< else a model that brings a rule of its own is trained by that
   bool lrGiven = false;
   std::string rule = "adamw"; ///< adamw | adam | sgd | momentum
@@ -54,6 +54,8 @@ struct CompileOptions {
   bool errorFeedback = false, hierarchical = false, hierarchicalCollectives = false;
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivation = "none"; ///< none | host | nvme
   double offloadRatio = 1; ///< share of the update done on the host
+
+  int64_t residency = -1; ///< bytes for parameters kept whole at stage 3; -1: what the device's budget leaves
 
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto
@@ -75,7 +77,8 @@ struct CompileResult {
   std::vector<std::string> warnings; ///< rendered, in order
 };
 
-/// Compiles. Errors carry the exit code of the README: bad input, unsupported, usage, budget, io, internal.
+/// Compiles. With budgets, sizes that no flag sets are tuned to them (Fit.h). Errors carry the exit code of the README:
+/// bad input, unsupported, usage, budget, io, internal.
 Result<CompileResult> compile(const CompileOptions &options);
 
 /// The parameters of a model (`parameterTable`, `warnings`), without compiling it.

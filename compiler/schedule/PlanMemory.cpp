@@ -44,13 +44,13 @@ struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
     for (auto program : module.getOps<graph::ProgramOp>())
       if (failed(placeProgram(program)))
         return signalPassFailure();
-    for (TierPlan &tier : tiers) {
+    for (TierPlan &tier : tiers)
       if (tier.arena)
         tier.arena.setBytes(tier.peak);
-      if (tier.budget > 0 && tier.peak > tier.budget) {
-        reportShortfall(tier);
-        return signalPassFailure();
-      }
+    auto isShort = [](const TierPlan &tier) { return tier.budget > 0 && tier.peak > tier.budget; };
+    if (auto found = llvm::find_if(tiers, isShort); found != tiers.end()) {
+      reportShortfall(*found);
+      return signalPassFailure();
     }
   }
 
@@ -186,11 +186,12 @@ private:
 
   void reportShortfall(const TierPlan &tier) {
     Location loc = tier.peakOperation ? tier.peakOperation->getLoc() : getOperation().getLoc();
-    // The numbers travel as attributes too, for the tool's exit code and message.
     StringRef name = zero::stringifyTier(tier.tier);
+    // For the tool's exit code; what is needed stands on the arenas.
     getOperation()->setAttr("zc.short_tier", builder->getStringAttr(name));
-    getOperation()->setAttr("zc.short_needed", builder->getI64IntegerAttr(tier.peak));
-    emitError(loc) << "the plan needs " << tier.peak << " bytes but --" << name << "-mem allows " << tier.budget;
+    InFlightDiagnostic error = emitError(loc) << "the plan needs " << tier.peak << " bytes but --" << name
+                                              << "-mem allows " << tier.budget;
+    error.attachNote() << tier.peak - tier.budget << " bytes are missing";
   }
 
   std::optional<OpBuilder> builder;

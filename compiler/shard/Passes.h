@@ -38,6 +38,10 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<std::string> offloadActivation{*this, "offload-activation", llvm::cl::desc("none, host or nvme"),
                                         llvm::cl::init("none")};
   Option<double> offloadRatio{*this, "offload-ratio", llvm::cl::desc("share updated on the host"), llvm::cl::init(1.0)};
+  Option<int64_t> chunk{*this, "chunk", llvm::cl::desc("bytes of fp32 moved at once"), llvm::cl::init(4194304)};
+  Option<int64_t> resident{*this, "resident",
+                           llvm::cl::desc("bytes for parameters kept whole; not with quantize-weights"),
+                           llvm::cl::init(0)};
 };
 
 void buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &options);

@@ -21,6 +21,22 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
+def ZeroResidency : Pass<"zero-residency", "::mlir::ModuleOp"> {
+  let summary = "choose buckets whose parameters every rank keeps whole, on the device";
+  let description = [{
+    In: output of zero-bucket. Out: buckets marked `resident`, as many as fit in `bytes`
+    more of the device. Their parameters are neither cut at stage 3 nor offloaded: completed once after the update, not gathered
+    and fetched by forward and backward of every micro-step. Those that save the most of that per byte come first; of equal ones the
+    smaller, since each gather has a latency, then those used first. Bits do not change. Source: DeepCompile's selective
+    unsharding (arXiv 2504.09983).
+  }];
+  let options = [
+    Option<"bytes", "bytes", "int64_t", "0", "of the device, beside what the plan without takes">,
+    Option<"accumulation", "accumulation", "int64_t", "1", "micro-steps per step">];
+  let statistics = [Statistic<"numResident", "resident", "buckets chosen">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
 def ZeroPartition : Pass<"zero-partition", "::mlir::ModuleOp"> {
   let summary = "shard optimizer state (1), gradients (2), parameters (3)";
   let description = [{

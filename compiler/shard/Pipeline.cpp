@@ -10,6 +10,9 @@
 void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &options) {
   // Buckets first: all that follows speaks of buckets, not of parameters.
   manager.addPass(createZeroBucket(ZeroBucketOptions{options.worldSize, options.ranksPerNode, options.bucketSize}));
+  // Before anything is cut: what is resident is not.
+  if (options.resident > 0 && options.quantizeWeights == "none")
+    manager.addPass(createZeroResidency(ZeroResidencyOptions{options.resident, options.accumulation}));
   // Gradients and the update before parameters: a gather must know the reads that remain.
   manager.addPass(createZeroPartition(ZeroPartitionOptions{options.stage, options.accumulation}));
   // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
@@ -29,8 +32,9 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
     manager.addPass(createZeroHierarchical());
   // Last: where bytes are is decided when it is known who reads and writes them.
   if (options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none")
-    manager.addPass(createZeroOffload(ZeroOffloadOptions{options.offloadOptimizer, options.offloadParam,
-                                                         options.offloadActivation, options.offloadRatio}));
+    manager.addPass(
+        createZeroOffload(ZeroOffloadOptions{options.offloadOptimizer, options.offloadParam, options.offloadActivation,
+                                             options.offloadRatio, options.chunk}));
   manager.addPass(createVerifyZero());
 }
 

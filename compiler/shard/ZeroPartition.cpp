@@ -51,7 +51,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
   void markCuts(zero::BucketOp bucket) {
     bucket.setOptimizerSharded(bucket.getTrainable() && worldSize > 1 && stage >= 1);
     bucket.setGradientsSharded(bucket.getTrainable() && worldSize > 1 && stage >= 2);
-    bucket.setParametersSharded(worldSize > 1 && stage >= 3);
+    bucket.setParametersSharded(worldSize > 1 && stage >= 3 && !bucket.getResident());
   }
 
   zero::BufferType bufferOf(zero::BucketOp bucket) {
@@ -105,8 +105,10 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
       lowerClip(clip);
     lowerUpdates(block);
     builder.setInsertionPoint(block.getTerminator());
-    if (worldSize > 1 && (stage == 1 || stage == 2))
-      forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::parameters); });
+    forEachTrainable([&](zero::BucketOp bucket) {
+      if (bucket.getOptimizerSharded() && !bucket.getParametersSharded())
+        allGather(builder, loc, bucket, zero::Storage::parameters);
+    });
     builder.create<zero::ReduceLossOp>(loc);
   }
 

@@ -81,8 +81,9 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
   let summary = "parameters laid out flat, cut into equal shards";
   let description = [{
     `padded` elements in all, a multiple of world size x 64 (`bucket_c1`); members start at multiples of 64
-    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). The three flags say what is cut,
-    set by zero-partition; the three tiers where it lives, set by zero-offload.
+    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
+    set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
+    zero-residency, are neither cut nor moved.
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
@@ -90,7 +91,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
-      UnitAttr:$trainable, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded,
+      UnitAttr:$trainable, UnitAttr:$resident, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
+      UnitAttr:$optimizer_sharded,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$optimizer_tier);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Recomputation changes memory, not results: with --checkpoint-activations block losses, norms and weights are those of the
-plan that keeps everything, and a deeper model's activations shrink."""
+"""Recomputation changes memory, not results: with --checkpoint-activations block and selective, with and without a budget,
+losses, norms and weights are those of the plan that keeps everything, and a deeper model's activations shrink."""
 import json, pathlib, subprocess, sys
 
 support = pathlib.Path(__file__).resolve().parents[1] / "support"
@@ -10,37 +10,72 @@ from e2e import Case, Suite, same
 suite = Suite(__doc__)
 
 
-def result(model, export, world, stage, policy):
-    folder, name = suite.models / model, f"{model}-{export}-{world}-{stage}-{policy}"
-    plan = suite.compile(folder / f"{export}.onnx", suite.dir / f"{name}.plan", "--world-size", world, "--zero-stage",
-                         stage, "--bucket-size", "4KiB", "--clip-grad-norm", "0.1", "--checkpoint-activations", policy)
+def flags_of(world, stage, policy):
+    return ["--world-size", world, "--zero-stage", stage, "--bucket-size", "4KiB", "--clip-grad-norm", "0.1",
+            "--checkpoint-activations", policy]
+
+
+def report(path, *flags):
+    got = json.loads(suite.tool("zero-compile", path, *flags, "--dry-run", "--json"))
+    return got["tiers"]["device"], got["flops"]
+
+
+def result(model, export, world, stage, policy, *more):
+    folder, name = suite.models / model, f"{model}-{export}-{world}-{stage}-{policy}{len(more)}"
+    plan = suite.compile(folder / f"{export}.onnx", suite.dir / f"{name}.plan", *flags_of(world, stage, policy), *more)
     metrics = suite.train(plan, suite.dir / name, "-n", world, "--data", folder / "inputs.safetensors", "--steps", 4)
     weights = (suite.dir / name / "final" / "weights.safetensors").read_bytes()
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights
 
 
 def identical(model, export, world, stage):
-    kept, recomputed = (result(model, export, world, stage, policy) for policy in ("none", "block"))
-    for name, a, b in zip(("loss", "grad_norm", "weights"), recomputed, kept):
-        same(name, a, b)
+    kept = result(model, export, world, stage, "none")
+    path = suite.models / model / f"{export}.onnx"
+    (most, _), (least, _) = (report(path, *flags_of(world, stage, policy)) for policy in ("none", "selective"))
+    between = ("--device-mem", (most["peak_bytes"] + least["peak_bytes"]) // 2, "--residency", "none")
+    for policy in (["block"], ["selective"], ["selective", *between]):
+        for name, a, b in zip(("loss", "grad_norm", "weights"), result(model, export, world, stage, *policy), kept):
+            same(f"{' '.join(map(str, policy))}: {name}", a, b)
 
 
-def smaller(layers):
+def deep(layers):
     path = suite.dir / f"deep{layers}.onnx"
     subprocess.run([sys.executable, support / "make_gpt.py", path, "--layers", str(layers), "--hidden", "64", "--vocab",
                     "64", "--seq", "64", "--batch", "4"], check=True, stdout=subprocess.DEVNULL)
-    size = {}
-    for policy in ("none", "block"):
-        report = suite.tool("zero-compile", path, "--checkpoint-activations", policy, "--dry-run", "--json")
-        size[policy] = json.loads(report)["tiers"]["device"]["activations"]
-    # One stream tensor per block is kept of about a dozen and more.
-    if not size["block"] * 3 < size["none"]:
-        raise Case(f"activations {size['block']} of {size['none']} bytes")
-    return f"{size['none'] / size['block']:.1f} times less"
+    return path
+
+
+def smaller(layers):
+    path = deep(layers)
+    policies = ("none", "selective", "block")
+    size = {policy: report(path, "--checkpoint-activations", policy) for policy in policies}
+    activations = {policy: size[policy][0]["activations"] for policy in policies}
+    flops = [size[policy][1] for policy in policies]
+    # One stream tensor per block is kept of about a dozen and more; selectively, also what large products made.
+    if not activations["block"] * 3 < activations["none"] or not activations["selective"] * 2 < activations["none"]:
+        raise Case(f"activations {activations}")
+    if not flops[0] < flops[1] < flops[2]:
+        raise Case(f"flops {flops}")
+    return f"{activations['none'] / activations['block']:.1f} and {activations['none'] / activations['selective']:.1f} times less"
+
+
+def least(layers):
+    """With a budget as little is recomputed as fits: nothing where all fits, more for each smaller budget."""
+    path = deep(layers)
+    flags = ("--checkpoint-activations", "selective")
+    (most, plain), (fewest, _) = report(path), report(path, *flags)
+    before = plain
+    for share in (0, 0.25, 0.5, 0.9):
+        budget = int(most["peak_bytes"] - share * (most["peak_bytes"] - fewest["peak_bytes"]))
+        tier, flops = report(path, *flags, "--device-mem", budget)
+        if tier["peak_bytes"] > budget or (flops != plain if share == 0 else flops <= before):
+            raise Case(f"budget {budget}: peak {tier['peak_bytes']}, {flops} flops after {before}")
+        before = flops
 
 
 exports = [("mlp", "ts17"), ("gpt2", "ts17"), ("gpt2", "dynamo23_sdpa"), ("llama", "ts17"), ("llama", "dynamo23opt_sdpa"),
            ("gpt2", "ts17_dropout"), ("resnet", "ts17")]
 suite.run([(f"{m}/{e} W={w} stage {s}", lambda m=m, e=e, w=w, s=s: identical(m, e, w, s))
            for m, e in exports for w, s in ((1, 0), (2, 3))] + [("12 layers", lambda: smaller(12))])
+suite.run([("least recomputation", lambda: least(12))])
 suite.finish()

@@ -24,7 +24,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
   --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
-  --checkpoint-activations none|block      recompute instead of keeping
+  --checkpoint-activations none|block|selective   recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
@@ -58,7 +58,7 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 /// Text of flags that the parser keeps and `complete` reads.
 struct Raw {
   std::vector<std::string> dims, ties;
-  std::string betas, bucketSize, prefetch = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
+  std::string betas, bucketSize, prefetch = "auto", residency = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
   std::map<std::string, std::string> missing;
   std::map<std::string, bool> missingSwitches;
   bool list = false, help = false, helpAll = false, version = false;
@@ -136,7 +136,9 @@ void addTraining(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--grad-accumulation", c.accumulation, "micro-steps per step (1)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
       ->group(group);
-  app.add_option("--checkpoint-activations", c.checkpointActivations, "none, or block: recompute inside blocks")
+  app.add_option("--checkpoint-activations", c.checkpointActivations,
+                 "none; block: recompute inside blocks; selective: what costs little per byte, or, with --device-mem, "
+                 "as little as fits")
       ->check(CLI::IsMember({"none", "block", "selective"}))
       ->group(group);
   app.add_option("--precision", c.precision, "fp32, or bf16 with fp32 master weights and state")
@@ -156,6 +158,10 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
       ->group(group);
   app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
+  app.add_option("--residency", raw.residency,
+                 "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: "
+                 "what --device-mem leaves; nothing without it (auto)")
+      ->group(group);
   auto offload = [&](const char *flag, std::string &value, const char *what) {
     app.add_option(flag, value, what)->check(CLI::IsMember({"none", "host", "nvme"}))->group(group);
   };
@@ -269,9 +275,6 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   if (c.precision == "fp16")
     return makeError(Code::unsupported, 202, "fp16 with loss scaling is not in this version", "--precision",
                      "--precision bf16 needs no loss scaling");
-  if (c.checkpointActivations == "selective")
-    return makeError(Code::unsupported, 202, "selective recomputation is not in this version",
-                     "--checkpoint-activations", "--checkpoint-activations block recomputes inside every block");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
   c.optimizerGiven = app.count("--optimizer") > 0;
@@ -302,6 +305,12 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   } else if (raw.prefetch != "auto") {
     ZC_RETURN_IF_ERROR(readSize(raw.prefetch, "--prefetch", 0, size));
     c.prefetch = static_cast<int64_t>(size);
+  }
+  if (raw.residency == "none") {
+    c.residency = 0;
+  } else if (raw.residency != "auto") {
+    ZC_RETURN_IF_ERROR(readSize(raw.residency, "--residency", 0, size));
+    c.residency = static_cast<int64_t>(size);
   }
   if (c.quantizeBlock % 2 != 0)
     return usage(std::to_string(c.quantizeBlock) + " elements per scale: an even number is wanted", "--quantize-block");

@@ -56,16 +56,18 @@ private:
     int64_t trainable = 0, placed = 0;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
     for (zero::BucketOp bucket : buckets) {
-      if (paramTier != zero::Tier::device && worldSize > 1 && !bucket.getParametersSharded())
+      zero::Tier tier = bucket.getResident() ? zero::Tier::device : paramTier;
+      if (tier != zero::Tier::device && worldSize > 1 && !bucket.getParametersSharded())
         return bucket.emitError("parameters that are not cut (stage 3) cannot be offloaded");
-      bucket.setParametersTier(paramTier);
+      bucket.setParametersTier(tier);
       trainable += bucket.getTrainable() ? static_cast<int64_t>(bucket.getPadded()) : 0;
     }
     // The buckets used first get their gradients last and are needed first: they are the ones to keep on the device.
     for (zero::BucketOp bucket : llvm::reverse(buckets)) {
       if (!bucket.getTrainable())
         continue;
-      if (paramTier != zero::Tier::device)
+      bool paramsMoved = bucket.getParametersTier() != zero::Tier::device;
+      if (paramsMoved)
         moved.push_back(bucket);
       if (optimizerTier == zero::Tier::device || static_cast<double>(placed) >= ratio * static_cast<double>(trainable))
         continue;
@@ -75,7 +77,7 @@ private:
       bucket.setOptimizerTier(optimizerTier);
       bucket.setGradientsTier(optimizerTier);
       bucket.setGradientsSharded(worldSize > 1);
-      if (paramTier == zero::Tier::device)
+      if (!paramsMoved)
         moved.push_back(bucket);
     }
     return success();

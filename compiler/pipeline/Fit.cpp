@@ -1,0 +1,297 @@
+//===- Fit.cpp - the cheapest change that fits ------------------------------------------===//
+//
+// Changes of one flag are tried first, in order of what they cost in time. Where none fits, the change of everything
+// says whether anything can; if so, changes of several flags follow, the cheapest first, without those of which the
+// single changes say that they are not enough. What is left when the time is up is found from the other end: the change
+// of everything, less what it does not need.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/pipeline/Fit.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+
+using namespace zc;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kPatience(10);
+
+/// One flag at another value.
+struct Change {
+  const char *flag;
+  std::string value;
+  double cost; ///< in time of a step, compared with other changes
+  std::function<void(CompileOptions &)> apply;
+  bool isUp = false; ///< to a higher tier, for the sake of a lower one
+};
+
+/// Changes of different flags.
+struct Proposal {
+  std::vector<const Change *> changes;
+  double cost = 0;
+};
+
+constexpr const char *kTiers[] = {"none", "host", "nvme"};
+struct TierField {
+  const char *name;
+  uint64_t Budgets::*bytes;
+};
+constexpr TierField kBudgets[] = {{"device", &Budgets::device}, {"host", &Budgets::host}, {"nvme", &Budgets::nvme}};
+
+class Search {
+public:
+  Search(const CompileOptions &given, size_t size, const Trial &trial) : options(given), size(size), trial(trial) {
+    options.residency = 0; // comes back by itself where there is room
+    collectChanges();
+  }
+
+  std::string run() {
+    auto start = Clock::now();
+    base = needsOf({});
+    std::vector<Proposal> singles;
+    for (const std::vector<Change> &flag : flags)
+      for (const Change &change : flag)
+        singles.push_back({{&change}, change.cost});
+    sortByCost(singles);
+    for (const Proposal &single : singles)
+      if (attempt(single))
+        return describe(single);
+    std::optional<Proposal> everything = fittingExtreme();
+    // Buffers for files take host memory: more may then be too much, and less enough.
+    if (!everything && options.budgets.host == 0 && options.budgets.nvme == 0)
+      return describeSmallest();
+    std::vector<Proposal> several =
+        combinations(everything ? everything->cost : std::numeric_limits<double>::infinity());
+    for (const Proposal &proposal : several) {
+      if (Clock::now() - start > kPatience)
+        break;
+      if (attempt(proposal))
+        return describe(proposal);
+    }
+    return everything ? describe(reduced(*everything)) : describeSmallest();
+  }
+
+private:
+  //===-- what can be changed -------------------------------------------------===//
+
+  void add(std::vector<Change> changes) {
+    if (!changes.empty())
+      flags.push_back(std::move(changes));
+  }
+
+  /// Costs order the changes; they are not seconds. Stages 1 and 2 send what stage 0 does, stage 3 half as much again;
+  /// block recomputation is another forward; links are slower than the device, files slower than links.
+  void collectChanges() {
+    std::vector<Change> stages;
+    constexpr double stageCost[] = {0, 0.5, 1, 4};
+    for (int64_t stage = options.stage + 1; stage <= 3 && options.worldSize > 1; ++stage)
+      stages.push_back({"--zero-stage", std::to_string(stage), stageCost[stage] - stageCost[options.stage],
+                        [stage](CompileOptions &o) { o.stage = stage; }});
+    add(std::move(stages));
+    if (options.prefetch != 0)
+      add({{"--prefetch", "none", 1.5, [](CompileOptions &o) { o.prefetch = 0; }}});
+    std::vector<Change> buckets;
+    for (int64_t kibibytes : {1024, 128, 16})
+      if (2048 * kibibytes <= options.bucketSize)
+        buckets.push_back({"--bucket-size", std::to_string(kibibytes) + "KiB",
+                           2 + 0.4 * static_cast<double>(buckets.size()),
+                           [kibibytes](CompileOptions &o) { o.bucketSize = 1024 * kibibytes; }});
+    add(std::move(buckets));
+    std::vector<Change> recomputation;
+    if (options.checkpointActivations == "none")
+      recomputation.push_back({"--checkpoint-activations", "selective", 3,
+                               [](CompileOptions &o) { o.checkpointActivations = "selective"; }});
+    if (options.checkpointActivations != "block")
+      recomputation.push_back(
+          {"--checkpoint-activations", "block", 5, [](CompileOptions &o) { o.checkpointActivations = "block"; }});
+    add(std::move(recomputation));
+    addOffload("--offload-activation", &CompileOptions::offloadActivation, 8);
+    addOffload("--offload-optimizer", &CompileOptions::offloadOptimizer, 9);
+    addOffload("--offload-param", &CompileOptions::offloadParam, 10);
+  }
+
+  /// To a lower tier; to a higher one where a lower one may be what is short.
+  void addOffload(const char *flag, std::string CompileOptions::*where, double cost) {
+    std::vector<Change> changes;
+    auto present = static_cast<int>(llvm::find(kTiers, options.*where) - std::begin(kTiers));
+    for (int tier = 0; tier < 3; ++tier) {
+      std::string name = kTiers[tier];
+      if (tier == present || (tier < present && options.budgets.host == 0 && options.budgets.nvme == 0))
+        continue;
+      double step = tier < present ? 1 : cost * ((tier == 2 ? 3 : 1) - (present == 1 ? 1 : 0));
+      changes.push_back({flag, name, step, [where, name](CompileOptions &o) { o.*where = name; }, tier < present});
+    }
+    add(std::move(changes));
+  }
+
+  //===-- trying --------------------------------------------------------------===//
+
+  static void sortByCost(std::vector<Proposal> &proposals) {
+    std::stable_sort(proposals.begin(), proposals.end(),
+                     [](const Proposal &a, const Proposal &b) { return a.cost < b.cost; });
+  }
+
+  /// What zero-compile takes: shared state is not offloaded.
+  static bool isValid(const CompileOptions &o) {
+    return o.worldSize == 1 ||
+           ((o.offloadOptimizer == "none" || o.stage >= 1) && (o.offloadParam == "none" || o.stage == 3));
+  }
+
+  std::optional<Budgets> needsOf(const Proposal &proposal) {
+    CompileOptions changed = options;
+    for (const Change *change : proposal.changes)
+      change->apply(changed);
+    if (!isValid(changed))
+      return std::nullopt;
+    Result<Tuned> tuned = tune(changed, size, trial);
+    if (!tuned)
+      return std::nullopt; // a combination that some pass refuses
+    if (tuned->needs.device != 0)
+      return tuned->needs;
+    Result<Budgets> needs = trial(changed, tuned->tuning);
+    return needs ? std::optional(*needs) : std::nullopt;
+  }
+
+  /// Remembers what single changes need, and what needs the least of the device within the other budgets.
+  bool attempt(const Proposal &proposal) {
+    last = needsOf(proposal);
+    if (!last)
+      return false;
+    if (proposal.changes.size() == 1)
+      alone[proposal.changes.front()] = *last;
+    Budgets others = options.budgets;
+    others.device = 0;
+    if (fits(*last, others) && (!smallest || last->device < smallest->second.device))
+      smallest = {proposal, *last};
+    return fits(*last, options.budgets);
+  }
+
+  /// The strongest change of every flag, with tiers down to the host, then to files.
+  std::optional<Proposal> fittingExtreme() {
+    for (const char *lowest : {"host", "nvme"}) {
+      Proposal proposal;
+      for (const std::vector<Change> &flag : flags) {
+        const Change *strongest = &flag.back();
+        if (strongest->value == "nvme" && lowest != std::string("nvme")) {
+          auto host = llvm::find_if(flag, [](const Change &change) { return change.value == "host"; });
+          if (host == flag.end())
+            continue;
+          strongest = &*host;
+        }
+        if (strongest->isUp)
+          continue;
+        proposal.changes.push_back(strongest);
+        proposal.cost += strongest->cost;
+      }
+      if (attempt(proposal))
+        return proposal;
+    }
+    return std::nullopt;
+  }
+
+  /// All changes of two and more flags that cost less than `limit` and may be enough, the cheapest first.
+  std::vector<Proposal> combinations(double limit) {
+    std::vector<Proposal> all{{}};
+    for (const std::vector<Change> &flag : flags) {
+      size_t before = all.size();
+      for (const Change &change : flag)
+        for (size_t i = 0; i < before; ++i) {
+          Proposal longer = all[i];
+          longer.changes.push_back(&change);
+          longer.cost += change.cost;
+          if (longer.cost < limit)
+            all.push_back(std::move(longer));
+        }
+    }
+    llvm::erase_if(all, [&](const Proposal &p) { return p.changes.size() < 2 || !mayFit(p); });
+    sortByCost(all);
+    return all;
+  }
+
+  /// As if what changes save alone they saved together, and a quarter more.
+  bool mayFit(const Proposal &proposal) {
+    if (!base)
+      return true;
+    for (const TierField &tier : kBudgets) {
+      double budget = static_cast<double>(options.budgets.*tier.bytes);
+      double need = static_cast<double>((*base).*tier.bytes), saved = 0;
+      for (const Change *change : proposal.changes)
+        if (auto found = alone.find(change); found != alone.end())
+          saved += need - static_cast<double>(found->second.*tier.bytes);
+        else
+          return true; // not possible alone: nothing is known
+      if (budget > 0 && need - 1.25 * std::max(saved, 0.0) - std::min(saved, 0.0) * 0.5 > budget)
+        return false;
+    }
+    return true;
+  }
+
+  /// Without the changes that are not needed, the dearest first.
+  Proposal reduced(Proposal proposal) {
+    std::vector<const Change *> dearest = proposal.changes;
+    std::stable_sort(dearest.begin(), dearest.end(),
+                     [](const Change *a, const Change *b) { return a->cost > b->cost; });
+    for (const Change *change : dearest) {
+      Proposal less = proposal;
+      llvm::erase(less.changes, change);
+      if (attempt(less))
+        proposal = less;
+    }
+    last = needsOf(proposal);
+    return proposal;
+  }
+
+  //===-- telling -------------------------------------------------------------===//
+
+  static std::string textOf(const Proposal &proposal) {
+    std::string text;
+    for (const Change *change : proposal.changes)
+      text += (text.empty() ? "" : " ") + std::string(change->flag) + " " + change->value;
+    return text;
+  }
+
+  static std::string megabytes(uint64_t bytes) {
+    return llvm::formatv("{0:f1} MB", static_cast<double>(bytes) / 1e6).str();
+  }
+
+  std::string describe(const Proposal &proposal) {
+    std::string needs;
+    for (const TierField &tier : kBudgets)
+      if (uint64_t need = (*last).*tier.bytes; need != 0) {
+        uint64_t budget = options.budgets.*tier.bytes;
+        needs += (needs.empty() ? "" : ", ") + std::string(tier.name) + " " + megabytes(need) +
+                 (budget ? " of " + megabytes(budget) : "");
+      }
+    return textOf(proposal) + " fits (" + needs + ")";
+  }
+
+  std::string describeSmallest() {
+    std::string text = "no flags were found that fit";
+    if (smallest)
+      text += "; the smallest device memory found is " + std::to_string(smallest->second.device) + " bytes, with " +
+              textOf(smallest->first);
+    return text + "; a smaller batch or more ranks need less";
+  }
+
+  CompileOptions options;
+  size_t size;
+  const Trial &trial;
+  std::vector<std::vector<Change>> flags; ///< of one flag each, the strongest last
+  std::optional<Budgets> base, last;      ///< of the flags as given; of the last attempt
+  std::map<const Change *, Budgets> alone;
+  std::optional<std::pair<Proposal, Budgets>> smallest;
+};
+
+} // namespace
+
+std::string zc::cheapestFit(const CompileOptions &options, size_t size, const Trial &trial) {
+  return Search(options, size, trial).run();
+}

@@ -1,0 +1,44 @@
+//===- Fit.h - plans made to fit ---------------------------------------------------===//
+//
+// What a plan needs is known when its memory is planned, so what it takes to fit is found by planning: sizes that no
+// flag sets are tuned to the budgets, and where that is not enough, other flags are tried. Nothing is compiled twice
+// without a budget.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "compiler/pipeline/Driver.h"
+
+#include <functional>
+#include <string>
+
+namespace zc {
+
+/// Sizes in bytes that follow from the budgets.
+struct Tuning {
+  int64_t save = -1;       ///< wanted back at the peak by selective recomputation; -1: all that costs little
+  int64_t resident = 0;    ///< for parameters that every rank keeps whole
+  int64_t chunk = 4 << 20; ///< of fp32, through host buffers at once
+};
+
+/// Bytes per rank that a plan of these options takes on each tier, whatever the budgets say.
+using Trial = std::function<Result<Budgets>(const CompileOptions &, const Tuning &)>;
+
+/// Does every tier with a budget keep it?
+bool fits(const Budgets &needs, const Budgets &budgets);
+
+struct Tuned {
+  Tuning tuning;
+  Budgets needs; ///< zero where nothing had to be tried
+};
+
+/// Smaller host buffers where the host's budget is short; as little selective recomputation as fits the device's;
+/// then as many resident parameters as still fit. `size`: operations of the model, which bounds the number of trials.
+/// Errors: those of the trials.
+Result<Tuned> tune(const CompileOptions &options, size_t size, const Trial &trial);
+
+/// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying
+/// changes in order of what they cost in time; or the smallest memory that was found. Ends after about ten seconds.
+std::string cheapestFit(const CompileOptions &options, size_t size, const Trial &trial);
+
+} // namespace zc

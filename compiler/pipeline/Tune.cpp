@@ -1,0 +1,105 @@
+//===- Tune.cpp - sizes that follow from the budgets -----------------------------------===//
+
+#include "compiler/pipeline/Fit.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace zc;
+
+namespace {
+
+constexpr int64_t kSmallestChunk = 8 << 10;
+/// Trials of one search; fewer for models of more operations than kUsualSize.
+constexpr size_t kTrials = 7, kUsualSize = 2000;
+
+class Tuner {
+public:
+  Tuner(const CompileOptions &options, size_t size, const Trial &trial)
+      : options(options), trial(trial),
+        trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size), 1, kTrials)) {}
+
+  Result<Tuned> run() {
+    const Budgets &budgets = options.budgets;
+    bool offloads =
+        options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none";
+    bool selects = options.checkpointActivations == "selective" && budgets.device != 0;
+    bool gathers = (options.stage == 3 && options.worldSize > 1) || options.offloadParam != "none";
+    bool resides = options.residency < 0 && budgets.device != 0 && gathers && options.quantizeWeights == "none";
+    tuned.tuning.resident = std::max<int64_t>(0, options.residency);
+    tuned.tuning.save = selects ? 0 : -1;
+    if (!selects && !resides && !(offloads && budgets.host != 0))
+      return tuned;
+    ZC_RETURN_IF_ERROR(attempt());
+    while (offloads && budgets.host != 0 && tuned.needs.host > budgets.host && tuned.tuning.chunk > kSmallestChunk) {
+      tuned.tuning.chunk /= 4;
+      ZC_RETURN_IF_ERROR(attempt());
+    }
+    if (selects && !fits(tuned.needs, budgets))
+      ZC_RETURN_IF_ERROR(leastRecomputation());
+    if (resides && fits(tuned.needs, budgets))
+      ZC_RETURN_IF_ERROR(mostResidency());
+    return tuned;
+  }
+
+private:
+  Status attempt() {
+    Result<Budgets> needs = trial(options, tuned.tuning);
+    if (needs)
+      tuned.needs = *needs;
+    return needs.status();
+  }
+
+  /// From all down: the smallest `save` that fits, to a hundredth of what is needed.
+  Status leastRecomputation() {
+    auto most = static_cast<int64_t>(tuned.needs.device);
+    tuned.tuning.save = most;
+    ZC_RETURN_IF_ERROR(attempt());
+    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most) : Status();
+  }
+
+  Status mostResidency() {
+    Tuned without = tuned;
+    constexpr int64_t kAll = std::numeric_limits<int64_t>::max() / 2;
+    tuned.tuning.resident = kAll;
+    ZC_RETURN_IF_ERROR(attempt());
+    if (fits(tuned.needs, options.budgets))
+      return Status();
+    tuned = without;
+    // What all of it takes bounds what some of it can: the budget itself does.
+    return search(&Tuning::resident, static_cast<int64_t>(options.budgets.device), 0);
+  }
+
+  /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`; `tuned` stays at the last that fits.
+  Status search(int64_t Tuning::*size, int64_t bad, int64_t good) {
+    for (size_t i = 0; i < trials; ++i) {
+      Tuned before = tuned;
+      int64_t middle = good + (bad - good) / 2;
+      tuned.tuning.*size = middle;
+      ZC_RETURN_IF_ERROR(attempt());
+      if (fits(tuned.needs, options.budgets)) {
+        good = middle;
+      } else {
+        bad = middle;
+        tuned = before;
+      }
+    }
+    return Status();
+  }
+
+  const CompileOptions &options;
+  const Trial &trial;
+  size_t trials;
+  Tuned tuned;
+};
+
+} // namespace
+
+bool zc::fits(const Budgets &needs, const Budgets &budgets) {
+  auto keeps = [](uint64_t need, uint64_t budget) { return budget == 0 || need <= budget; };
+  return keeps(needs.device, budgets.device) && keeps(needs.host, budgets.host) && keeps(needs.nvme, budgets.nvme);
+}
+
+Result<Tuned> zc::tune(const CompileOptions &options, size_t size, const Trial &trial) {
+  return Tuner(options, size, trial).run();
+}

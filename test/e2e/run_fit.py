@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Budgets: a plan that does not fit names flags that do, and these then do; where none do, the smallest memory it names is
+enough with the flags it names. What a budget leaves over keeps parameters gathered: fewer bytes on the links, the same bits."""
+import json, pathlib, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, same
+
+suite = Suite(__doc__)
+
+
+def report(model, *flags):
+    return json.loads(suite.tool("zero-compile", suite.models / model / "ts17.onnx", *flags, "--dry-run", "--json"))
+
+
+def peaks(model, *flags):
+    return {tier: values["peak_bytes"] for tier, values in report(model, *flags)["tiers"].items()}
+
+
+def refused(model, *flags):
+    """The error's text; exit code 5."""
+    done = subprocess.run([suite.bin / "zero-compile", suite.models / model / "ts17.onnx", *map(str, flags), "--dry-run"],
+                          capture_output=True, text=True)
+    if done.returncode != 5:
+        raise Case(f"{flags}: exit code {done.returncode} instead of 5\n{done.stderr}")
+    return done.stderr
+
+
+def with_changes(flags, text):
+    """`flags` as a dict, with those of `text` in place of their own."""
+    words = text.split()
+    return {**flags, **dict(zip(words[::2], words[1::2]))}
+
+
+def flat(flags):
+    return [word for flag in flags.items() for word in flag]
+
+
+def cheapest(model, world, stage, share, host=None):
+    """`share` of the device's peak as its budget; `host` bytes of the host's."""
+    flags = {"--world-size": world, "--zero-stage": stage}
+    budget = int(peaks(model, *flat(flags))["device"] * share)
+    budgets = ["--device-mem", budget] + (["--host-mem", host] if host else [])
+    text = refused(model, *flat(flags), *budgets)
+    if f"{budget}" not in text or "node" not in text or "bytes are missing" not in text:
+        raise Case(text)
+    if found := re.search(r"= help: (--.*) fits \(", text):
+        suite.tool("zero-compile", suite.models / model / "ts17.onnx", *flat(with_changes(flags, found[1])), *budgets,
+                   "-o", suite.dir / f"{model}-{world}-{stage}-{share}-{host}.plan")
+        return found[1]
+    found = re.search(r"smallest device memory found is (\d+) bytes, with (--.*);", text)
+    if not found:
+        raise Case(text)
+    changed = flat(with_changes(flags, found[2]))
+    budgets[1] = int(found[1])
+    report(model, *changed, *budgets)
+    budgets[1] -= 1
+    refused(model, *changed, *budgets)
+    return f"nothing fits; {found[1]} bytes would"
+
+
+def staging():
+    """Host buffers shrink to the host's budget: with the same flags less is enough than without one."""
+    flags = ["--bucket-size", "64MiB", "--offload-optimizer", "nvme", "--offload-param", "nvme"]
+    path = suite.dir / "wide.onnx"
+    subprocess.run([sys.executable, pathlib.Path(__file__).resolve().parents[1] / "support" / "make_gpt.py", path, "--layers", "2",
+                    "--hidden", "512", "--vocab", "512", "--seq", "16", "--batch", "1"], check=True, stdout=subprocess.DEVNULL)
+    host = lambda *more: json.loads(suite.tool("zero-compile", path, *flags, *more, "--dry-run", "--json"))["tiers"]["host"]
+    free = host()["peak_bytes"]
+    tight = host("--host-mem", free // 8)["peak_bytes"]
+    if not 0 < tight <= free // 8:
+        raise Case(f"{tight} bytes of {free}")
+    return f"{free} to {tight}"
+
+
+def run(model, world, flags, name):
+    folder = suite.models / model
+    plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, *flags)
+    out = suite.dir / name
+    last = suite.tool("zero-run", plan, "--out", out, "--quiet", "-n", world, "--data", folder / "inputs.safetensors",
+                      "--steps", 4, "--nvme-dir", suite.dir)
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    weights = (out / "exported.safetensors").read_bytes()
+    return [(m["loss"], m["grad_norm"]) for m in metrics], weights, json.loads(last.splitlines()[-1])["traffic"]
+
+
+def resident(model, world, flags, link):
+    """Nothing, half and all of the parameters resident: the same bits, ever fewer bytes, counted as reported."""
+    flags = ["--zero-stage", 3, "--bucket-size", "16KiB", "--clip-grad-norm", "0.1", *flags]
+    everywhere = ["--world-size", world, *flags]
+    without = report(model, *everywhere)
+    state = sum(tier["model_state_bytes"]["parameters"] for tier in without["tiers"].values())
+    before, reference = None, None
+    for name, size in (("none", ["--residency", "none"]), ("half", ["--residency", state // 2]),
+                       ("room", ["--device-mem", "1GB"])):
+        planned = report(model, *everywhere, *size)
+        got = run(model, world, [*flags, *size], f"{model}-{world}-{link}-{len(flags)}-{name}")
+        reference = reference or got
+        same(f"{name}: losses and norms", got[0], reference[0])
+        same(f"{name}: weights", got[1], reference[1])
+        moved = planned["traffic"][link]
+        if got[2][link] != 4 * moved:
+            raise Case(f"{name}: {link} moved {got[2][link]} bytes in 4 steps, the report says {moved} in one")
+        if before is not None and not moved < before:
+            raise Case(f"{name}: {link} moves {moved} bytes, {before} with fewer resident")
+        before = moved
+    if world > 1:  # once per step, after the update
+        precision = flags[flags.index("--precision"):][:2] if "--precision" in flags else []
+        padded = report(model, *everywhere[:2], "--bucket-size", "16KiB", *precision)["tiers"]["device"]["model_state_bytes"]["parameters"]
+        if (gathered := report(model, *everywhere, "--device-mem", "1GB")["traffic"]["gather"]) != padded:
+            raise Case(f"{gathered} bytes gathered with all resident, {padded} of parameters")
+
+
+def nothing_without_room(model):
+    """A budget that is just enough, or none: parameters are gathered as often as the formula says."""
+    flags = ["--world-size", 2, "--zero-stage", 3, "--bucket-size", "16KiB"]
+    free = report(model, *flags)
+    tight = report(model, *flags, "--device-mem", free["tiers"]["device"]["peak_bytes"])
+    room = report(model, *flags, "--device-mem", free["tiers"]["device"]["peak_bytes"] * 11 // 10)
+    if not room["traffic"]["gather"] < tight["traffic"]["gather"] <= free["traffic"]["gather"]:
+        raise Case(f"{[r['traffic']['gather'] for r in (free, tight, room)]} bytes gathered")
+    if room["tiers"]["device"]["peak_bytes"] > free["tiers"]["device"]["peak_bytes"] * 11 // 10:
+        raise Case("over budget")
+    for part, size in free["tiers"]["device"]["model_state_bytes"].items():
+        if (kept := room["tiers"]["device"]["model_state_bytes"][part]) != size:
+            raise Case(f"model state: {kept} bytes of {part} instead of {size}")
+
+
+cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a))
+         for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 0), (2, 3)) for share in (0.9, 0.7, 0.5, 0.3)]
+cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
+          for model in ("gpt2", "llama") for world in (1, 2) for host in ("60KB", "300KB")]
+cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
+for model in ("gpt2", "llama"):
+    for accumulation in (1, 3):
+        extra = ["--grad-accumulation", accumulation]
+        cases += [(f"resident {model} G={accumulation}", lambda a=(model, 2, extra, "gather"): resident(*a)),
+                  (f"resident {model} offloaded G={accumulation}",
+                   lambda a=(model, 2, [*extra, "--offload-optimizer", "host", "--offload-param", "host"], "h2d"): resident(*a)),
+                  (f"resident {model} bf16 on nvme G={accumulation}",
+                   lambda a=(model, 2, [*extra, "--precision", "bf16", "--offload-param", "nvme"], "nvme_read"): resident(*a)),
+                  (f"resident {model} one rank G={accumulation}",
+                   lambda a=(model, 1, [*extra, "--offload-param", "host"], "h2d"): resident(*a))]
+suite.run(cases)
+suite.finish()
