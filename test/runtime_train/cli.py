@@ -226,6 +226,7 @@ class ZeroRun(unittest.TestCase):
     def test_signals(self):
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
                                     "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
         metrics = self.dir / "out" / "metrics.jsonl"
         deadline = time.time() + 60
         while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
@@ -277,6 +278,7 @@ class ZeroRun(unittest.TestCase):
     def test_one_run_per_folder(self):
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
                                     "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
         deadline = time.time() + 60
         while not (self.dir / "out" / "metrics.jsonl").exists() and time.time() < deadline:
             time.sleep(0.02)

@@ -187,17 +187,17 @@ private:
 
   /// `op`, and what made its operands for it alone.
   static void eraseWithOperands(Operation *op) {
-    SmallVector<Operation *> work{op};
+    llvm::SetVector<Operation *> work; // a set: two of the erased may share an operand
+    work.insert(op);
     while (!work.empty()) {
       Operation *next = work.pop_back_val();
       if (!next->use_empty())
         continue;
-      llvm::SetVector<Operation *> makers;
-      for (Value operand : next->getOperands())
-        if (Operation *maker = operand.getDefiningOp())
-          makers.insert(maker);
+      SmallVector<Value> operands(next->getOperands());
       next->erase();
-      work.append(makers.begin(), makers.end());
+      for (Value operand : operands)
+        if (Operation *maker = operand.getDefiningOp())
+          work.insert(maker);
     }
   }
 
