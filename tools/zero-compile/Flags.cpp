@@ -3,10 +3,12 @@
 #include "tools/zero-compile/Flags.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Suggest.h"
+#include "tools/zero-compile/DeepSpeedConfig.h"
 
 #include <CLI/CLI.hpp>
 
 #include <cmath>
+#include <set>
 
 namespace zc::tool {
 
@@ -43,7 +45,6 @@ struct Missing {
 constexpr Missing kMissing[] = {
     {"--delay-after", "", "the delayed update"},
     {"--tile-linear", "", "tiling of linears"},
-    {"--config", "", "DeepSpeed configurations"},
 };
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
@@ -57,6 +58,7 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 
 /// Text of flags that the parser keeps and `complete` reads.
 struct Raw {
+  std::string config;
   std::vector<std::string> dims, ties;
   std::string betas, bucketSize, prefetch = "auto", residency = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
   std::map<std::string, std::string> missing;
@@ -68,6 +70,7 @@ void addGeneral(CLI::App &app, Flags &flags, Raw &raw) {
   CompileOptions &c = flags.compile;
   app.add_option("model", c.model, "the exported training graph");
   app.add_option("-o,--output", c.output, "the plan");
+  app.add_option("--config", raw.config, "a DeepSpeed configuration; a flag that is given as well wins");
   app.add_flag("--dry-run", flags.dryRun, "no plan; the report")->group("Inspect");
   app.add_flag("--json", flags.json, "the report as JSON")->group("Inspect");
   app.add_flag("--list-parameters", raw.list, "name, dtype, shape, role, tied names, evidence")->group("Inspect");
@@ -352,19 +355,30 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
                    near.empty() ? "zero-compile --help-all lists all flags" : "did you mean \"" + near + "\"?");
 }
 
-} // namespace
+/// Appends what the configuration says and the command line does not.
+Status addConfig(const CLI::App &app, const std::string &path, std::vector<std::string> &arguments,
+                 std::vector<std::string> &notes) {
+  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path);
+  if (!config)
+    return config.error();
+  std::string taken;
+  std::set<std::string> given;
+  for (const auto &[flag, value] : config->flags) {
+    if (app.count(flag) > 0 || !given.insert(flag).second)
+      continue;
+    arguments.push_back(value.empty() ? flag : flag + "=" + value);
+    taken += " " + flag + (value.empty() ? "" : " " + value);
+  }
+  notes.push_back(escapeName(path) + " means" + (taken.empty() ? " nothing beyond the flags given" : taken));
+  for (const std::string &note : config->notes)
+    notes.push_back(escapeName(path) + ": " + note);
+  return Status::success();
+}
 
-Result<Flags> parseFlags(int argc, char **argv) {
+/// `arguments` in their order. A configuration is read where there is one, and all is parsed again with what it adds.
+Result<Flags> parse(std::vector<std::string> arguments, bool readsConfig, std::vector<std::string> notes = {}) {
   Flags flags;
   Raw raw;
-  std::vector<std::string> arguments; // CLI11 takes them reversed
-  for (int i = argc - 1; i > 0; --i) {
-    std::string argument = argv[i];
-    if (argument.rfind("--mlir-", 0) == 0)
-      flags.mlir.insert(flags.mlir.begin(), argument);
-    else
-      arguments.push_back(argument);
-  }
   CLI::App app{"zero-compile: turns an exported ONNX training graph into a ZeRO plan", "zero-compile"};
   app.set_help_flag();
   app.allow_extras();
@@ -374,14 +388,14 @@ Result<Flags> parseFlags(int argc, char **argv) {
   addPartitioning(app, flags, raw);
   addCommunication(app, flags);
   try {
-    app.parse(arguments);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend())); // CLI11 takes them reversed
   } catch (const CLI::ParseError &error) {
     if (!raw.help && !raw.helpAll)
       return usage(error.what());
   } catch (const std::exception &error) {
     return usage(error.what());
   }
-  if (raw.help || raw.helpAll || raw.version || argc < 2) {
+  if (raw.help || raw.helpAll || raw.version || arguments.empty()) {
     flags.command = Flags::Command::text;
     flags.text = raw.version   ? "zero-compile " ZC_VERSION "\n"
                  : raw.helpAll ? app.help("", CLI::AppFormatMode::All)
@@ -390,7 +404,26 @@ Result<Flags> parseFlags(int argc, char **argv) {
   }
   if (std::vector<std::string> extras = app.remaining(); !extras.empty())
     return unknownArgument(app, extras.front());
+  if (readsConfig && !raw.config.empty()) {
+    ZC_RETURN_IF_ERROR(addConfig(app, raw.config, arguments, notes));
+    return parse(std::move(arguments), /*readsConfig=*/false, std::move(notes));
+  }
+  flags.notes = std::move(notes);
   ZC_RETURN_IF_ERROR(complete(app, flags, raw));
+  return flags;
+}
+
+} // namespace
+
+Result<Flags> parseFlags(int argc, char **argv) {
+  std::vector<std::string> arguments, mlir;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    (argument.rfind("--mlir-", 0) == 0 ? mlir : arguments).push_back(argument);
+  }
+  Result<Flags> flags = parse(std::move(arguments), /*readsConfig=*/true);
+  if (flags)
+    flags->mlir = std::move(mlir);
   return flags;
 }
 

@@ -11,8 +11,9 @@ struct Flags {
   CompileOptions compile;
   bool explainOffload = false;
   bool dryRun = false, json = false;
-  std::vector<std::string> mlir; ///< --mlir-... flags, for MLIR
-  std::string text;              ///< of --help, --help-all, --version
+  std::vector<std::string> mlir;  ///< --mlir-... flags, for MLIR
+  std::vector<std::string> notes; ///< for people, on stderr
+  std::string text;               ///< of --help, --help-all, --version
 };
 
 /// Errors: usage (with the nearest flag), unsupported (a flag whose feature is not there).

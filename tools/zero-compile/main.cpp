@@ -26,6 +26,8 @@ static Status run(const Flags &flags) {
     print(stdout, flags.text);
     return Status::success();
   }
+  for (const std::string &note : flags.notes)
+    print(stderr, "note: " + note + "\n");
   ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
   if (flags.command == Flags::Command::listParameters) {
     Result<CompileResult> listed = listParameters(flags.compile);

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""--config: a DeepSpeed configuration gives the very plan that its flags give, flags given as well win, and what cannot be done
+is refused or named."""
+import json, pathlib, subprocess, sys
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+from e2e import Case, Suite
+
+suite = Suite(__doc__, needs_models=False)
+MODEL = suite.dir / "model.onnx"
+subprocess.run([sys.executable, SUPPORT / "make_gpt.py", MODEL, *"--layers 1 --hidden 32 --heads 2 --vocab 50 --seq 8 --batch 2".split()],
+               capture_output=True, check=True)
+
+# What Hugging Face's documents show for stage 3 with everything on the host.
+TYPICAL = {
+    "zero_optimization": {
+        "stage": 3, "overlap_comm": True, "contiguous_gradients": True, "sub_group_size": 1e9,
+        "offload_optimizer": {"device": "cpu", "pin_memory": True}, "offload_param": {"device": "cpu", "pin_memory": True},
+        "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto",
+        "stage3_max_live_parameters": 1e9, "stage3_max_reuse_distance": 1e9, "stage3_gather_16bit_weights_on_model_save": True},
+    "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto", "loss_scale": 0, "initial_scale_power": 16},
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+    "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 20, "total_num_steps": 400, "warmup_min_lr": "auto"}},
+    "gradient_accumulation_steps": "auto", "gradient_clipping": 1.0, "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": 2, "steps_per_print": 2000, "wall_clock_breakdown": False}
+MOST = {
+    "zero_optimization": {
+        "stage": 3, "reduce_bucket_size": 2000, "stage3_prefetch_bucket_size": 5e3, "zero_quantized_weights": True,
+        "zero_quantized_gradients": True, "zero_hpz_partition_size": 2},
+    "bf16": {"enabled": True}, "gradient_accumulation_steps": 2, "gradient_clipping": 0.5,
+    "optimizer": {"type": "Adam", "params": {"lr": 3e-4, "betas": [0.9, 0.95], "eps": 1e-6, "weight_decay": 0.1}}}
+RATIO = {"zero_optimization": {"stage": 2, "cpu_offload": True, "offload_optimizer": {"device": "nvme", "ratio": 0.5, "nvme_path": "/fast"}},
+         "activation_checkpointing": {"cpu_checkpointing": True}}
+
+
+def compile_model(name, *flags, code=0):
+    plan = suite.dir / f"{name}.plan"
+    done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", plan, *map(str, flags)], capture_output=True, text=True, timeout=60)
+    if done.returncode != code:
+        raise Case(f"exit code {done.returncode}: {done.stderr.strip()[:500]}")
+    if code != 0 and plan.exists():
+        raise Case("left a plan behind")
+    return (plan.read_bytes() if code == 0 else b""), done.stderr
+
+
+def config_file(name, config):
+    path = suite.dir / f"{name}.json"
+    path.write_text(config if isinstance(config, str) else json.dumps(config))
+    return path
+
+
+def same_plan(name, config, with_config, flags):
+    def case():
+        got, notes = compile_model(f"{name}-config", *with_config.split(), "--config", config_file(name, config))
+        wanted, _ = compile_model(f"{name}-flags", *with_config.split(), *flags.split())
+        if got != wanted:
+            raise Case(f"another plan than {flags}; {notes}")
+    return name, case
+
+
+def says(name, config, *texts, code=0, flags=()):
+    def case():
+        _, err = compile_model(name, "--world-size", 4, "--config", config_file(name, config), *flags, code=code)
+        for text in texts:
+            if text not in err:
+                raise Case(f"no {text!r} in {err[:600]!r}")
+    return name, case
+
+
+def zero(**more):
+    return {"zero_optimization": more}
+
+
+suite.run([
+    same_plan("typical", TYPICAL, "--world-size 2", "--zero-stage 3 --offload-optimizer host --offload-param host --optimizer adamw "
+              "--weight-decay 0 --clip-grad-norm 1"),
+    same_plan("most", MOST, "--world-size 4", "--zero-stage 3 --bucket-size 4000 --prefetch 10000 --quantize-weights int8 "
+              "--quantize-gradients int4 --ranks-per-node 2 --hierarchical --precision bf16 --grad-accumulation 2 "
+              "--clip-grad-norm 0.5 --optimizer adamw --lr 3e-4 --betas 0.9,0.95 --eps 1e-6 --weight-decay 0.1"),
+    same_plan("ratio", RATIO, "--world-size 2", "--zero-stage 2 --offload-optimizer nvme --offload-ratio 0.5 --offload-activation host"),
+    same_plan("flag wins", MOST, "--world-size 2 --zero-stage 1 --precision fp32 --lr 0.01 --bucket-size 4000 --prefetch none "
+              "--ranks-per-node 1 --quantize-weights none --quantize-gradients none",
+              "--grad-accumulation 2 --clip-grad-norm 0.5 --optimizer adamw --betas 0.9,0.95 --eps 1e-6 --weight-decay 0.1 --hierarchical"),
+    same_plan("plain adam", {"optimizer": {"type": "Adam", "params": {"adam_w_mode": False, "lr": 0.1}}}, "",
+              "--optimizer adam --lr 0.1 --weight-decay 0"),
+    same_plan("sgd", {"optimizer": {"type": "SGD", "params": {"lr": 0.1}}}, "", "--optimizer sgd --lr 0.1 --weight-decay 0"),
+    same_plan("momentum", {"optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.8}}}, "",
+              "--optimizer momentum --momentum 0.8 --lr 0.1 --weight-decay 0"),
+    same_plan("empty", {}, "", ""),
+    same_plan("comments", '{"gradient_clipping": 0, // off\n"bf16": {"enabled": true}}', "", "--precision bf16"),
+    says("notes", TYPICAL, "means --zero-stage 3", "zero-run --lr-schedule linear --warmup 20 --steps 400", "--dim NAME=2"),
+    says("nvme folder", RATIO, "zero-run --nvme-dir /fast"),
+    says("unknown", {**zero(stage=1, stge=3), "optimiser": {}, "elasticity": {"enabled": True}},
+         "not heeded", "zero_optimization/stge", "elasticity/enabled", "optimiser"),
+    says("fp16", {"fp16": {"enabled": True}}, "fp16", code=4),
+    says("optimizer", {"optimizer": {"type": "Lamb"}}, '"Lamb"', code=4),
+    says("scheduler", {"scheduler": {"type": "OneCycle"}}, '"OneCycle"', code=4),
+    says("sparse attention", {"sparse_attention": {"mode": "fixed"}}, "sparse_attention", code=4),
+    says("no json", "{", "no JSON object", code=2),
+    says("a list", "[1]", "no JSON object", code=2),
+    says("a string for a number", zero(stage="three"), "zero_optimization/stage", "not a number", code=2),
+    says("a fraction", {"gradient_accumulation_steps": 1.5}, "whole number", code=2),
+    says("a number for a switch", zero(zero_quantized_weights=1), "true or false", code=2),
+    says("a list for an object", {"zero_optimization": [1]}, "not heeded"),
+    says("device", zero(stage=3, offload_param={"device": "gpu"}), "none, cpu or nvme", code=2),
+    says("betas", {"optimizer": {"type": "Adam", "params": {"betas": [0.9]}}}, "two numbers", code=2),
+    says("out of range", zero(stage=7), "--zero-stage", code=2),
+    says("control characters", {"\x1b[31m": 1}, "\\x1B"),
+    ("no file", lambda: compile_model("none", "--config", suite.dir / "absent.json", code=3) and None),
+])
+suite.finish()
