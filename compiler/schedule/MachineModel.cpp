@@ -9,16 +9,6 @@
 
 using namespace zc;
 
-const MachineModel::Field MachineModel::kFields[9] = {{"flops_per_second", &MachineModel::flopsPerSecond},
-                                                      {"memory_bandwidth", &MachineModel::memoryBandwidth},
-                                                      {"comm_bandwidth", &MachineModel::commBandwidth},
-                                                      {"node_bandwidth", &MachineModel::nodeBandwidth},
-                                                      {"h2d_bandwidth", &MachineModel::h2dBandwidth},
-                                                      {"d2h_bandwidth", &MachineModel::d2hBandwidth},
-                                                      {"nvme_read_bandwidth", &MachineModel::nvmeReadBandwidth},
-                                                      {"nvme_write_bandwidth", &MachineModel::nvmeWriteBandwidth},
-                                                      {"step_overhead", &MachineModel::stepOverhead}};
-
 Result<MachineModel> zc::readMachine(const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (std::error_code code = buffer.getError())

@@ -8,7 +8,7 @@
 
 namespace zc {
 
-enum class Collective : uint8_t { allGather, reduceScatter, allReduce, allToAll, broadcast, barrier };
+enum class Collective : uint8_t { allGather, reduceScatter, allReduce, allToAll, broadcast, send, barrier };
 /// "all_gather", ...
 std::string_view nameOf(Collective kind);
 
@@ -17,8 +17,8 @@ struct Call {
   Collective kind = Collective::barrier;
   Axis axis = Axis::all;
   DType type = DType::u8;
-  int32_t root = 0;
-  uint64_t bytes = 0; ///< of one member's part, or of the whole buffer for all_reduce and broadcast
+  int32_t root = 0;   ///< whose data broadcast or send moves
+  uint64_t bytes = 0; ///< of one member's part, or of the whole buffer for all_reduce, broadcast and send
   bool operator==(const Call &o) const {
     return kind == o.kind && axis == o.axis && type == o.type && root == o.root && bytes == o.bytes;
   }

@@ -15,7 +15,8 @@ static constexpr struct {
   const char *site;
 } kKinds[] = {{"all_gather", "coll.allgather"}, {"reduce_scatter", "coll.reducescatter"},
               {"all_reduce", "coll.allreduce"}, {"all_to_all", "coll.alltoall"},
-              {"broadcast", "coll.broadcast"},  {"barrier", "coll.barrier"}};
+              {"broadcast", "coll.broadcast"},  {"send", "coll.send"},
+              {"barrier", "coll.barrier"}};
 
 TrafficClass trafficClassFromName(std::string_view name) {
   if (name == "gather")
@@ -113,6 +114,11 @@ Status Communicator::allToAll(const AllToAllOptions &options) {
 Status Communicator::broadcast(const BroadcastOptions &options) {
   Call call{Collective::broadcast, options.axis, DType::u8, options.root, options.bytes};
   return carryOut(call, [&](const Call &call) { return runBroadcast(call, options); });
+}
+
+Status Communicator::sendToFirst(const SendOptions &options) {
+  Call call{Collective::send, options.axis, DType::u8, options.from, options.bytes};
+  return carryOut(call, [&](const Call &call) { return runSend(call, options); });
 }
 
 Status Communicator::barrier() {

@@ -95,6 +95,14 @@ struct BroadcastOptions {
   Axis axis = Axis::all;
 };
 
+/// data on member 0 = data of member `from`. The others only meet them; their data is not touched.
+struct SendOptions {
+  void *data = nullptr;
+  uint64_t bytes = 0;
+  int from = 0;
+  Axis axis = Axis::all;
+};
+
 /// What the others say when `rank` failed with `cause`: peer lost.
 Error echoOf(int rank, const Error &cause);
 /// Members of a group called different things: peer lost, naming both.
@@ -114,6 +122,7 @@ public:
   Status allReduce(const AllReduceOptions &options);
   Status allToAll(const AllToAllOptions &options);
   Status broadcast(const BroadcastOptions &options);
+  Status sendToFirst(const SendOptions &options);
   Status barrier();
 
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
@@ -137,6 +146,7 @@ private:
   virtual Status runAllReduce(const Call &call, const AllReduceOptions &options) = 0;
   virtual Status runAllToAll(const Call &call, const AllToAllOptions &options) = 0;
   virtual Status runBroadcast(const Call &call, const BroadcastOptions &options) = 0;
+  virtual Status runSend(const Call &call, const SendOptions &options) = 0;
   virtual Status runBarrier(const Call &call) = 0;
 
   /// Around every collective: faults on demand, the flight recorder, the time.

@@ -172,6 +172,7 @@ private:
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
   Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
   Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
+  Status runSend(const Call &call, const SendOptions &options) override;
   Status runBarrier(const Call &call) override {
     ZC_RETURN_IF_ERROR(begin(call, nullptr, nullptr));
     return end(Axis::all);
@@ -272,6 +273,13 @@ Status InprocCommunicator::runAllReduce(const Call &call, const AllReduceOptions
 Status InprocCommunicator::runBroadcast(const Call &call, const BroadcastOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
   copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.root)], options.bytes);
+  return end(options.axis);
+}
+
+Status InprocCommunicator::runSend(const Call &call, const SendOptions &options) {
+  ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
+  if (me(options.axis) == 0)
+    copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.from)], options.bytes);
   return end(options.axis);
 }
 

@@ -58,7 +58,7 @@ Status timeKernel(const MeasureOptions &options, KernelSpec spec, double work, d
   return {};
 }
 
-Status measureKernels(const MeasureOptions &options, MachineFigures &figures) {
+Status measureKernels(const MeasureOptions &options, MachineModel &figures) {
   constexpr int64_t kSide = 1536, kElements = 1 << 25;
   TensorType square{DType::f32, {kSide, kSide}}, flat{DType::f32, {kElements}};
   KernelSpec product;
@@ -73,7 +73,7 @@ Status measureKernels(const MeasureOptions &options, MachineFigures &figures) {
   return timeKernel(options, update, 12.0 * kElements, figures.memoryBandwidth);
 }
 
-Status measureCopies(const MeasureOptions &options, MachineFigures &figures) {
+Status measureCopies(const MeasureOptions &options, MachineModel &figures) {
   constexpr uint64_t kBytes = uint64_t(256) << 20;
   auto host = Arena::map(kBytes), device = Arena::map(kBytes);
   for (auto *arena : {&host, &device})
@@ -90,7 +90,7 @@ Status measureCopies(const MeasureOptions &options, MachineFigures &figures) {
   return {};
 }
 
-Status measureNvme(const MeasureOptions &options, std::vector<std::string> &notes, MachineFigures &figures) {
+Status measureNvme(const MeasureOptions &options, std::vector<std::string> &notes, MachineModel &figures) {
   auto memory = Arena::map(options.nvmeBytes);
   if (!memory)
     return memory.error();
@@ -112,7 +112,7 @@ Status measureNvme(const MeasureOptions &options, std::vector<std::string> &note
   return {};
 }
 
-Status measureCommunication(const MeasureOptions &options, MachineFigures &figures) {
+Status measureCommunication(const MeasureOptions &options, MachineModel &figures) {
   constexpr uint64_t kPart = uint64_t(16) << 20;
   constexpr int kRanks = 2;
   std::unique_ptr<RankGroup> ranks = makeInprocGroup({kRanks, kRanks});
@@ -132,7 +132,7 @@ Status measureCommunication(const MeasureOptions &options, MachineFigures &figur
 }
 
 /// Two queues that wait for each other in turn.
-void measureOverhead(MachineFigures &figures) {
+void measureOverhead(MachineModel &figures) {
   constexpr uint64_t kTurns = 20000;
   Timeline ping, pong;
   std::thread other([&] {
@@ -148,27 +148,59 @@ void measureOverhead(MachineFigures &figures) {
   other.join();
 }
 
-} // namespace
-
-Result<MachineFigures> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes) {
-  MachineFigures figures;
+Status measureHere(const MeasureOptions &options, std::vector<std::string> &notes, MachineModel &figures) {
   ZC_RETURN_IF_ERROR(measureNvme(options, notes, figures));
   ZC_RETURN_IF_ERROR(measureKernels(options, figures));
   ZC_RETURN_IF_ERROR(measureCopies(options, figures));
   ZC_RETURN_IF_ERROR(measureCommunication(options, figures));
   measureOverhead(figures);
+  return {};
+}
+
+/// Everybody gathers from everybody: the ranks of a machine share its link, and each sends its part to each rank of the
+/// other machines. The ranks of this machine are `near`.
+Status measureLink(const MeasureOptions &options, Communicator &communicator, int near, MachineModel &figures) {
+  const int world = communicator.worldSize();
+  constexpr uint64_t kSent = uint64_t(32) << 20; // by a machine, or about
+  const uint64_t part = std::max<uint64_t>(kSent / uint64_t(near * (world - near)), 65536);
+  std::vector<char> mine(part, 1), all(part * uint64_t(world));
+  AllGatherOptions gather;
+  gather.input = mine.data();
+  gather.output = all.data();
+  gather.bytes = part;
+  auto seconds = secondsOf(options.rounds, [&] { return communicator.allGather(gather); });
+  if (!seconds)
+    return seconds.error();
+  figures.nodeBandwidth = double(part) * near * (world - near) / *seconds;
+  return {};
+}
+
+} // namespace
+
+Result<MachineModel> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes) {
+  MachineModel figures;
+  for (const MachineModel::Field &field : MachineModel::kFields)
+    figures.*field.rate = 0;
+  if (!options.ranks) {
+    ZC_RETURN_IF_ERROR(measureHere(options, notes, figures));
+    return figures;
+  }
+  const std::vector<int> machines = options.ranks->machines();
+  const int near = static_cast<int>(std::count(machines.begin(), machines.end(), machines.empty() ? 0 : machines[0]));
+  ZC_RETURN_IF_ERROR(runJob(*options.ranks, [&](Communicator &communicator) -> Status {
+    if (communicator.rank() == 0)
+      ZC_RETURN_IF_ERROR(measureHere(options, notes, figures));
+    ZC_RETURN_IF_ERROR(communicator.barrier()); // the link is measured when nobody does anything else
+    return near < communicator.worldSize() ? measureLink(options, communicator, near, figures) : Status();
+  }));
   return figures;
 }
 
-std::string toJson(const MachineFigures &figures) {
-  nlohmann::ordered_json json = {{"flops_per_second", figures.flopsPerSecond},
-                                 {"memory_bandwidth", figures.memoryBandwidth},
-                                 {"comm_bandwidth", figures.commBandwidth},
-                                 {"h2d_bandwidth", figures.h2dBandwidth},
-                                 {"d2h_bandwidth", figures.d2hBandwidth},
-                                 {"nvme_read_bandwidth", figures.nvmeReadBandwidth},
-                                 {"nvme_write_bandwidth", figures.nvmeWriteBandwidth},
-                                 {"step_overhead", figures.stepOverhead}};
+std::string toJson(const MachineModel &figures) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const MachineModel::Field &field : MachineModel::kFields)
+    if (figures.*field.rate > 0)
+      json[field.name] = figures.*field.rate;
   return json.dump();
 }
 

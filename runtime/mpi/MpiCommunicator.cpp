@@ -318,4 +318,16 @@ Status MpiCommunicator::runBroadcast(const Call &call, const BroadcastOptions &o
   return wait();
 }
 
+Status MpiCommunicator::runSend(const Call &call, const SendOptions &options) {
+  ZC_RETURN_IF_ERROR(meet(call));
+  const int self = me(options.axis);
+  if (options.from == 0)
+    return {};
+  if (self == 0)
+    receive(rankOf(options.axis, options.from), options.data, options.bytes, kDataTag);
+  else if (self == options.from)
+    send(rankOf(options.axis, 0), options.data, options.bytes, kDataTag);
+  return wait();
+}
+
 } // namespace zc::mpi

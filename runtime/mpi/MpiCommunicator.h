@@ -41,6 +41,7 @@ private:
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
   Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
   Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
+  Status runSend(const Call &call, const SendOptions &options) override;
   Status runBarrier(const Call &call) override { return meet(call); }
 
   /// A sum over members of their inputs; member q gets elements [startOf(q), startOf(q + 1)), at `output`.

@@ -67,7 +67,7 @@ static Status saveWeights(RankExecutor &executor, Communicator &communicator, co
           ZC_RETURN_IF_ERROR(
               executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now)));
         if (store.sharded && owner != 0)
-          ZC_RETURN_IF_ERROR(communicator.broadcast({chunk.data(), uint64_t(now), owner}));
+          ZC_RETURN_IF_ERROR(communicator.sendToFirst({chunk.data(), uint64_t(now), owner}));
         if (writes)
           ZC_RETURN_IF_ERROR(writer->append(chunk.data(), now));
       }

@@ -322,9 +322,18 @@ def adam():
             emit("C6 " + name, value, "GB/s", 0.9, round(value / stream, 3), threads=threads, peers=peers, foreign_cores=foreign)
 
 
+ZEROPP = ("--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4")
+
+
 def zeropp():
-    """ZeRO++: kernels of quantized pieces against the triad of the same minute, bytes that must move over the time; and what is
-    sent between nodes of one rank each, of 16-bit plain ZeRO-3's 3M."""
+    """ZeRO++: kernels, bytes, and steps over a slow link."""
+    zeropp_kernels()
+    zeropp_bytes()
+    zeropp_link()
+
+
+def zeropp_kernels():
+    """Kernels of quantized pieces against the triad of the same minute: bytes that must move over the time."""
     for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
         triads, kernels, foreign = [], {}, 0
         for _ in range(3):
@@ -342,12 +351,50 @@ def zeropp():
         for name, rates in kernels.items():
             value = statistics.median(rates)
             emit(f"zeropp {name}", round(value, 1), "GB/s", round(limit, 1), round(value / limit, 3), threads=threads, foreign_cores=foreign)
+
+
+def zeropp_bytes():
+    """What is sent between nodes of one rank each, of 16-bit plain ZeRO-3's 3M."""
     onnx = os.path.join(folder, "zeropp.onnx")
     execute([sys.executable, os.path.join(ROOT, "test/support/make_gpt.py"), onnx, "--preset", "g124m"])
     sent = [json.loads(tool("zero-compile", onnx, "--world-size", 4, "--ranks-per-node", 1, "--zero-stage", 3, "--precision", "bf16", *flags,
                             "--dry-run", "--json")[0])["traffic"]["inter_node"]
-            for flags in ((), ("--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"))]
+            for flags in ((), ZEROPP)]
     emit("zeropp between nodes", round(3 * sent[1] / sent[0], 4), "M", 0.7725, round(3 * sent[1] / sent[0] / 0.7725, 3))
+
+
+def zeropp_link(rate="400mbit"):
+    """Steps of a GPT of 25M parameters on two hosts of two ranks over a link of 400 Mbit/s, beside plain ZeRO-3's. Needs what
+    test/cluster needs."""
+    sys.path.insert(0, os.path.join(ROOT, "test/cluster"))
+    from hosts import Hosts, NotAllowed
+    onnx, inputs = os.path.join(folder, "g25m.onnx"), os.path.join(folder, "g25m.safetensors")
+    execute([sys.executable, os.path.join(ROOT, "test/support/make_gpt.py"), onnx, "--layers", "6", "--hidden", "512", "--heads", "8",
+             "--vocab", "12288", "--seq", "64", "--batch", "1", "--seed", "0", "--inputs", inputs, "--rows", "16"])
+    try:
+        cluster = Hosts(2, rate)
+    except NotAllowed as why:
+        return print(f"bench: no hosts can be made here, steps over a link are not measured: {why}", file=sys.stderr)
+
+    def contender(name, *flags):
+        path, out = os.path.join(folder, f"g25m-{name}.plan"), os.path.join(folder, "run-link")
+        tool("zero-compile", onnx, "-o", path, "--world-size", 4, "--ranks-per-node", 2, "--zero-stage", 3, *flags)
+
+        def run():
+            command = [os.path.join(BIN, "zero-run"), path, "--threads", "1", "--data", inputs, "--steps", "4", "--quiet", "--out", out]
+            _, foreign = execute(cluster.mpirun(2, 2, command), cluster.environment(ZERO_FAULT=""))
+            rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-4:]
+            return [r["step_seconds"] for r in rows[1:]], rows[-1]["loss"], foreign
+        return run
+
+    with cluster:
+        race = compete({"plain": contender("plain"), "hierarchical collectives": contender("hc", "--hierarchical-collectives"),
+                        "hpz+qwz": contender("hpqw", *ZEROPP[:3]), "zero++": contender("all", *ZEROPP)})
+    plain = race["plain"][0]
+    for name, limit in (("hierarchical collectives", None), ("hpz+qwz", 0.6), ("zero++", 0.45)):
+        value, foreign = race[name]
+        emit(f"zeropp step, {name}, {rate}", round(value, 3), "s", limit, round(value / plain, 3), peers={"zero-3": round(plain, 3)},
+             foreign_cores=foreign)
 
 
 BENCHES = {"zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,

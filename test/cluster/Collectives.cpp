@@ -95,6 +95,10 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     out = in;
     status = comm.broadcast({out.data(), whole, static_cast<int>(members) - 1, c.axis});
     break;
+  case Collective::send:
+    out = in;
+    status = comm.sendToFirst({out.data(), whole, static_cast<int>(members) - 1, c.axis});
+    break;
   case Collective::barrier:
     status = comm.barrier();
     break;
@@ -114,7 +118,8 @@ std::vector<Case> allCases() {
       }
       cases.push_back({Collective::reduceScatter, axis, DType::bf16, DType::f32, elements, false});
       cases.push_back({Collective::allToAll, axis, DType::u8, DType::u8, elements, false});
-      cases.push_back({Collective::broadcast, axis, DType::u8, DType::u8, elements, false});
+      for (Collective kind : {Collective::broadcast, Collective::send})
+        cases.push_back({kind, axis, DType::u8, DType::u8, elements, false});
     }
   return cases;
 }

@@ -20,11 +20,15 @@ class Hosts:
     """`count` hosts; `rate` as tc takes it (400mbit), for each link in both directions. Names and addresses are this process's own,
     so that several clusters may stand side by side."""
 
+    made = 0  # by this process
+
     def __init__(self, count, rate=None):
         self.count = count
-        self.prefix = f"z{os.getpid() % 100000}h"
-        self.bridge = f"z{os.getpid() % 100000}b"
-        self.net = f"10.{100 + os.getpid() // 250 % 150}.{os.getpid() % 250}"
+        number = Hosts.made
+        Hosts.made += 1
+        name = f"z{os.getpid() % 100000}{chr(ord('a') + number)}"
+        self.prefix, self.bridge = name + "h", name + "b"
+        self.net = f"10.{(100 + os.getpid() // 250 % 150 + number) % 256}.{os.getpid() % 250}"
         if os.geteuid() != 0:
             raise NotAllowed("only root can make network namespaces")
         try:

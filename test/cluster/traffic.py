@@ -8,6 +8,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 from cluster import ClusterSuite
 from e2e import Case
+from hosts import Hosts
 
 suite = ClusterSuite(__doc__, hosts=2, needs_models=False)
 suite.args.jobs = 1  # one job at a time on the links
@@ -51,6 +52,25 @@ def traffic(stage, ranks):
     return f"{counted / 1e6:.1f} MB per rank and step, the kernel saw {' and '.join(f'{o:+.1%}' for o in off)}"
 
 
+def link_rate():
+    """bench-io on two hosts of two ranks measures what the link is limited to."""
+    with Hosts(2, "200mbit") as hosts:
+        folder = suite.dir / "machine"
+        folder.mkdir()
+        command = [suite.bin / "zero-run", "bench-io", folder, "--size", "4MB", "-o", folder / "machine.json"]
+        done = subprocess.run(list(map(str, hosts.mpirun(2, 2, command))), env=hosts.environment(), capture_output=True, text=True,
+                              timeout=120)
+    if done.returncode:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-800:]}")
+    rate = json.loads((folder / "machine.json").read_text())["node_bandwidth"] * 8 / 1e6
+    if not 120 < rate < 260:  # it begins with a burst
+        raise Case(f"{rate:.0f} Mbit/s instead of 200")
+    return f"{rate:.0f} of 200 Mbit/s"
+
+
 chosen = [(3, 1)] if suite.args.quick else [(0, 1), (2, 1), (3, 1), (3, 2)]
-suite.run([(f"stage {stage}, 2 hosts x {ranks}", lambda s=stage, r=ranks: traffic(s, r)) for stage, ranks in chosen])
+cases = [(f"stage {stage}, 2 hosts x {ranks}", lambda s=stage, r=ranks: traffic(s, r)) for stage, ranks in chosen]
+if not suite.args.quick:
+    cases.append(("the link's rate", link_rate))
+suite.run(cases)
 suite.finish()

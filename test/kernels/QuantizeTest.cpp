@@ -185,6 +185,55 @@ TEST(Quantize, residualKeepsWhatWasLost) {
   }
 }
 
+/// Nothing is lost for good: after any number of different gradients, what was sent and what the residual still owes
+/// add up to their sum. The moving average (LoCo) sends an error in parts: it owes residual / (1 - beta).
+TEST(Quantize, sentAndOwedAreTheWholeSum) {
+  constexpr int64_t kElements = 512, kSteps = 60;
+  for (double beta : {0.0, 0.8})
+    for (int64_t bits : {8, 4})
+      for (bool sums : {false, true}) {
+        SCOPED_TRACE(std::to_string(bits) + " bits, beta " + std::to_string(beta) + (sums ? ", sums" : ""));
+        const QuantizedPiece piece{kElements, bits, 256};
+        Value residual({DType::f32, {kElements}});
+        for (size_t i = 0; i < residual.size(); ++i)
+          residual.set(i, 0);
+        std::vector<double> sent(kElements), given(kElements);
+        double largest = 0;
+        for (int64_t step = 0; step < kSteps; ++step) {
+          // Elements of a block differ a thousandfold in size: most of int4's values are 0.
+          Value x = random(DType::f32, kElements, static_cast<unsigned>(step + 1));
+          for (size_t i = 0; i < x.size(); i += 2)
+            x.set(i, 0.001 + x.get(i) * 1e-3);
+          Attributes attributes = form(bits, 256);
+          attributes["beta"] = beta;
+          Call call{"quantize", {x}, {bytes(piece.bytes()), residual}, attributes};
+          if (sums) { // the same from two sources
+            Value halves = bytes(2 * piece.bytes()), source = quantized(x, bits, 256);
+            for (int64_t s : {0, 1})
+              std::memcpy(static_cast<char *>(halves.data()) + s * piece.bytes(), source.data(),
+                          static_cast<size_t>(piece.bytes()));
+            Value y = dequantized(source, x.type, bits, 256);
+            for (size_t i = 0; i < x.size(); ++i)
+              x.set(i, 2 * y.get(i));
+            attributes["sources"] = int64_t{2};
+            attributes["elements"] = kElements;
+            call = {"dequantize_sum_quantize", {halves}, {bytes(piece.bytes()), residual}, attributes};
+          }
+          auto outputs = run(call);
+          ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+          residual = (*outputs)[1];
+          Value y = dequantized((*outputs)[0], x.type, bits, 256);
+          for (size_t i = 0; i < x.size(); ++i) {
+            sent[i] += y.get(i);
+            given[i] += x.get(i);
+            largest = std::max(largest, std::fabs(given[i]));
+          }
+        }
+        for (size_t i = 0; i < sent.size(); ++i)
+          ASSERT_NEAR(sent[i] + residual.get(i) / (1 - beta), given[i], 1e-5 * largest) << "element " << i;
+      }
+}
+
 TEST(Quantize, fastEqualsPlainBitForBit) {
   for (DType type : {DType::f32, DType::bf16})
     for (int64_t bits : {8, 4})

@@ -108,6 +108,16 @@ TEST(Comm, BroadcastFromEachRoot) {
     }));
 }
 
+TEST(Comm, OnlyTheFirstGetsWhatIsSent) {
+  for (int from = 0; from < 3; ++from)
+    expectOk(runJob(3, 1, [&](Communicator &comm) -> Status {
+      std::vector<double> data = filled<double>(comm.rank(), 100);
+      ZC_RETURN_IF_ERROR(comm.sendToFirst({data.data(), 800, from}));
+      EXPECT_EQ(data, filled<double>(comm.rank() == 0 ? from : comm.rank(), 100));
+      return {};
+    }));
+}
+
 /// Collectives along an axis give what a job of only its members would.
 TEST(Comm, GroupsOfTheMesh) {
   struct Case {

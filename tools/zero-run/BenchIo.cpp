@@ -1,36 +1,60 @@
 #include "runtime/base/File.h"
 #include "runtime/exec/Measure.h"
+#include "runtime/mpi/Mpi.h"
 #include "runtime/plan/Tiers.h"
 #include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Progress.h"
 
 #include <cstdio>
 
 namespace zc::run {
 
-Status benchIoCommand(const Flags &flags) {
-  MeasureOptions options;
-  options.folder = flags.benchFolder;
-  options.nvmeBytes = toBlocks(flags.benchBytes);
-  options.threads = flags.run.threads > 0 ? flags.run.threads : 1;
-  std::vector<std::string> notes;
-  auto figures = measureMachine(options, notes);
-  if (!figures)
-    return figures.error();
-  for (const std::string &note : notes)
-    print(2, note + "\n");
+static void printTable(const MachineModel &figures) {
   const std::pair<const char *, double> rows[] = {
-      {"nvme read", figures->nvmeReadBandwidth}, {"nvme write", figures->nvmeWriteBandwidth},
-      {"host to device", figures->h2dBandwidth}, {"device to host", figures->d2hBandwidth},
-      {"memory", figures->memoryBandwidth},      {"between ranks", figures->commBandwidth}};
+      {"nvme read", figures.nvmeReadBandwidth}, {"nvme write", figures.nvmeWriteBandwidth},
+      {"host to device", figures.h2dBandwidth}, {"device to host", figures.d2hBandwidth},
+      {"memory", figures.memoryBandwidth},      {"between ranks", figures.commBandwidth}};
   char line[80];
   for (const auto &[name, rate] : rows) {
     std::snprintf(line, sizeof line, "%-16s%8.2f GB/s\n", name, rate / 1e9);
     print(2, line);
   }
-  std::snprintf(line, sizeof line, "%-16s%8.1f GF/s\n%-16s%8.2f us\n", "matrix product", figures->flopsPerSecond / 1e9,
-                "step to step", figures->stepOverhead * 1e6);
+  if (figures.nodeBandwidth > 0)
+    std::snprintf(line, sizeof line, "%-16s%8.3f GB/s\n", "between nodes", figures.nodeBandwidth / 1e9);
+  else
+    std::snprintf(line, sizeof line, "%-16s not measured: needs mpirun on two machines\n", "between nodes");
   print(2, line);
+  std::snprintf(line, sizeof line, "%-16s%8.1f GF/s\n%-16s%8.2f us\n", "matrix product", figures.flopsPerSecond / 1e9,
+                "step to step", figures.stepOverhead * 1e6);
+  print(2, line);
+}
+
+Status benchIoCommand(const Flags &flags) {
+  MeasureOptions options;
+  options.folder = flags.benchFolder;
+  options.nvmeBytes = toBlocks(flags.benchBytes);
+  options.threads = flags.run.threads > 0 ? flags.run.threads : 1;
+  auto launched = launchedRank();
+  if (!launched)
+    return launched.error();
+  std::unique_ptr<RankGroup> ranks;
+  if (*launched && (*launched)->size > 1) {
+    auto connected = connectMpi({0, flags.initTimeout, failToMeet});
+    if (!connected)
+      return connected.error();
+    ranks = std::move(*connected);
+    options.ranks = ranks.get();
+  }
+  std::vector<std::string> notes;
+  auto figures = measureMachine(options, notes);
+  if (!figures)
+    return figures.error();
+  if (ranks && ranks->firstRank() != 0)
+    return Status::success();
+  for (const std::string &note : notes)
+    print(2, note + "\n");
+  printTable(*figures);
   std::string json = toJson(*figures) + "\n";
   if (!flags.machine.empty())
     return writeFileAtomically(flags.machine, json);

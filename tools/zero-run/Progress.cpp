@@ -1,9 +1,12 @@
 #include "tools/zero-run/Progress.h"
 
+#include "tools/zero-run/Environment.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 #include <unistd.h>
 
 namespace zc::run {
@@ -101,6 +104,18 @@ void Progress::note(const std::string &text) {
 void Progress::warning(const std::string &text) {
   close();
   print(2, prefix + escapeName(text) + "\n");
+}
+
+void endProcess(const Error &error) {
+  if (!error.message.empty())
+    print(2, "\n" + render(error) + "\n");
+  ::_exit(int(error.code));
+}
+
+void failToMeet(const Error &error) {
+  if (isLaterRank())
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  endProcess(error);
 }
 
 } // namespace zc::run

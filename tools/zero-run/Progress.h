@@ -30,5 +30,9 @@ private:
 
 /// Writes all of `text`; a reader that has gone is nobody's error.
 void print(int fd, std::string_view text);
+/// Says the error, unless it has no words, and ends the process at once with its code.
+void endProcess(const Error &error);
+/// The same for ranks that have not met in time: all may say so; the first has a second to be the only one.
+void failToMeet(const Error &error);
 
 } // namespace zc::run

@@ -39,19 +39,6 @@ static Status checkRanks(const Flags &flags, const planpb::Plan &plan) {
                    flags.run.plan, "zero-compile --world-size " + std::to_string(asked));
 }
 
-static void endProcess(const Error &error) {
-  if (!error.message.empty())
-    print(2, "\n" + render(error) + "\n");
-  ::_exit(int(error.code));
-}
-
-/// The ranks have not met in time. All may say so; the first has a second to be the only one.
-static void failToMeet(const Error &error) {
-  if (isLaterRank())
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  endProcess(error);
-}
-
 /// MPI's own idea of the job against the launcher's variables.
 static Status checkEnvironment(const RankGroup &ranks, const std::optional<LaunchedRank> &launched) {
   if (!launched || (launched->rank == ranks.firstRank() && launched->size == ranks.mesh().worldSize))

@@ -1,0 +1,37 @@
+//===- Machine.h - rates of a machine -------------------------------------------===//
+#pragma once
+
+namespace zc {
+
+/// Rates of one rank: `zero-run bench-io` measures them, the compiler's cost model takes them. The defaults are a
+/// server core's order of magnitude; a machine file replaces them.
+struct MachineModel {
+  double flopsPerSecond = 150e9;   ///< fp32 matrix product
+  double memoryBandwidth = 20e9;   ///< bytes per second, read and written, of an update in place
+  double commBandwidth = 4e9;      ///< bytes per second sent, between ranks of a node
+  double nodeBandwidth = 1.25e9;   ///< bytes per second sent between nodes, over the one link that a node's ranks share
+  double h2dBandwidth = 10e9;      ///< bytes per second, host to device
+  double d2hBandwidth = 10e9;      ///< device to host
+  double nvmeReadBandwidth = 2e9;  ///< through the NVMe tier, checksums included
+  double nvmeWriteBandwidth = 1e9; ///< the same
+  double stepOverhead = 1e-6;      ///< seconds until a step of another queue that waits for one begins
+
+  struct Field {
+    const char *name; ///< in the machine file
+    double MachineModel::*rate;
+  };
+  static const Field kFields[9];
+};
+
+inline constexpr MachineModel::Field MachineModel::kFields[9] = {
+    {"flops_per_second", &MachineModel::flopsPerSecond},
+    {"memory_bandwidth", &MachineModel::memoryBandwidth},
+    {"comm_bandwidth", &MachineModel::commBandwidth},
+    {"node_bandwidth", &MachineModel::nodeBandwidth},
+    {"h2d_bandwidth", &MachineModel::h2dBandwidth},
+    {"d2h_bandwidth", &MachineModel::d2hBandwidth},
+    {"nvme_read_bandwidth", &MachineModel::nvmeReadBandwidth},
+    {"nvme_write_bandwidth", &MachineModel::nvmeWriteBandwidth},
+    {"step_overhead", &MachineModel::stepOverhead}};
+
+} // namespace zc
