@@ -91,6 +91,30 @@ def stopped():
     return f"{took:.1f} s"
 
 
+def cut_off():
+    """A host that nobody can reach any more says nothing: each side's watchdog ends it."""
+    folder = out("cut")
+
+    def meanwhile(process):
+        while not (folder / "metrics.jsonl").exists() or (folder / "metrics.jsonl").read_text().count("\n") < 3:
+            check(process.poll() is None, "ended too early")
+            time.sleep(0.02)
+        suite.hosts.cut(1)
+        try:
+            process.wait(timeout=60)
+            took.append(time.time() - (folder / "metrics.jsonl").stat().st_mtime)
+            no_orphans(folder)
+        finally:  # mpirun's daemon there notices that its mpirun is gone, and lets go of our pipes
+            suite.hosts.cut(1, connected=True)
+
+    took = []
+    done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG, steps=1000), code=11, meanwhile=meanwhile,
+                        fault="step.begin@rank=0:delay=50ms")
+    check(took[0] <= WATCHDOG + 5, f"took {took[0]:.1f} s")
+    check(len(done.errors()) == 1 and "nothing has moved for 3 s" in done.err, done.err)
+    return f"{took[0]:.1f} s"
+
+
 def slow():
     folder = out("slow")
     done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG), fault="step.begin@rank=3:delay=300ms")
@@ -230,6 +254,7 @@ if not suite.args.quick:
         ("F3 fails alone", fails_alone),
         ("F4 crash", crash),
         ("F6 slow", slow),
+        ("F1 a host cut off", cut_off),
         ("F9 a second signal", told_twice),
         ("F10 SIGUSR1 to one rank", lambda: saves_and_ends("usr1", tell_one_rank)),
         ("F53 out of step", out_of_step),

@@ -133,6 +133,9 @@ void passOn(int number) {
   errno = saved;
 }
 
+/// Of mpirun, to end the ranks of all hosts once one has ended.
+constexpr double kEndSeconds = 2;
+
 /// mpirun's stderr: the ranks' lines go on to ours, its own words between lines of dashes are kept for later, and so is
 /// which ranks have started.
 class Listener {
@@ -148,6 +151,8 @@ public:
   void flush() {
     if (line.compare(0, kStartedLine.size(), kStartedLine) == 0)
       note(std::atoi(line.c_str() + kStartedLine.size()));
+    else if (line.compare(0, kEndedLine.size(), kEndedLine) == 0)
+      code = code ? code : std::atoi(line.c_str() + kEndedLine.size());
     else if (line.compare(0, 20, "--------------------") == 0)
       inside = !inside;
     else if (inside)
@@ -158,6 +163,7 @@ public:
   }
   std::string words;         ///< mpirun's own
   std::vector<bool> started; ///< by rank
+  std::optional<int> code;   ///< of the first rank that ended because the job has failed
   bool allStarted() const { return std::find(started.begin(), started.end(), false) == started.end(); }
 
 private:
@@ -192,16 +198,25 @@ pid_t start(const std::vector<std::string> &command, int errors) {
 }
 
 /// Passes on what mpirun and the ranks say until they close the pipe; false when the ranks have not all started in
-/// time.
+/// time, or mpirun does not end although a rank has ended the job: a host is gone.
 bool listen(int pipe, Listener &listener, double seconds) {
   using Clock = std::chrono::steady_clock;
-  auto limit = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  auto after = [](double seconds) {
+    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  auto limit = after(seconds);
+  bool ends = false;
   char bytes[4096];
   for (;;) {
+    if (listener.code && !ends) {
+      ends = true;
+      limit = after(kEndSeconds);
+    }
+    const bool isTimed = ends || !listener.allStarted();
     int wait = -1;
-    if (!listener.allStarted())
+    if (isTimed)
       wait = int(std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count());
-    if (!listener.allStarted() && wait <= 0)
+    if (isTimed && wait <= 0)
       return false;
     pollfd poll = {pipe, POLLIN, 0};
     if (::poll(&poll, 1, wait) <= 0)
@@ -322,10 +337,12 @@ Status launchCommand(const Flags &flags) {
   Listener listener(int(plan->world_size()));
   bool inTime = listen(ends[0], listener, flags.initTimeout);
   if (!inTime)
-    ::kill(-child, SIGKILL);
+    ::kill(-child, SIGKILL); // the daemons of hosts that can be reached end their ranks then
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  if (!inTime && listener.code) // a rank has said why
+    return Error{Code(*listener.code), 975, "", "", "", ""};
   if (!inTime)
     return notAll(*hosts, listener.started, flags.initTimeout);
   if (asked > 1)

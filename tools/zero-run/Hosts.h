@@ -5,9 +5,11 @@
 
 namespace zc::run {
 
-/// Where this is set, a rank's first line on stderr is kStartedLine and its number: the launcher counts them.
+/// Where this is set, a rank's first line on stderr is kStartedLine and its number: the launcher counts them. One that
+/// ends because the job has failed says kEndedLine and its exit code: mpirun may wait for a host that is gone.
 inline constexpr const char *kLaunchedVariable = "ZC_LAUNCHED";
 inline constexpr std::string_view kStartedLine = "zero-run: started rank ";
+inline constexpr std::string_view kEndedLine = "zero-run: ended with code ";
 
 struct Host {
   std::string name;

@@ -1,11 +1,13 @@
 #include "tools/zero-run/Progress.h"
 
 #include "tools/zero-run/Environment.h"
+#include "tools/zero-run/Hosts.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 #include <unistd.h>
 
@@ -106,9 +108,15 @@ void Progress::warning(const std::string &text) {
   print(2, prefix + escapeName(text) + "\n");
 }
 
+void announceEnd(Code code) {
+  if (std::getenv(kLaunchedVariable))
+    print(2, std::string(kEndedLine) + std::to_string(int(code)) + "\n");
+}
+
 void endProcess(const Error &error) {
   if (!error.message.empty())
     print(2, "\n" + render(error) + "\n");
+  announceEnd(error.code);
   ::_exit(int(error.code));
 }
 

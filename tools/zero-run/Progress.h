@@ -30,6 +30,8 @@ private:
 
 /// Writes all of `text`; a reader that has gone is nobody's error.
 void print(int fd, std::string_view text);
+/// For a launcher that listens: this process ends with `code` because the job has failed.
+void announceEnd(Code code);
 /// Says the error, unless it has no words, and ends the process at once with its code.
 void endProcess(const Error &error);
 /// The same for ranks that have not met in time: all may say so; the first has a second to be the only one.

@@ -87,6 +87,7 @@ static Status endRank(RankGroup &ranks, const Error &error) {
   if (error.code == Code::peerLost)
     letOthersTell(ranks.firstRank() == 0 ? 1 : 4);
   print(2, render(error) + "\n");
+  announceEnd(error.code);
   ranks.kill(int(error.code));
   ::_exit(int(error.code));
 }
