@@ -54,6 +54,17 @@ def killed(name, fault, where, code, signal_number):
     return f"{took:.1f} s"
 
 
+def killed_and_resumed():
+    """No part of the step in which a rank died is in a checkpoint: continued, the run is the undisturbed one."""
+    folder, whole = out("killed-saved"), out("killed-whole")
+    fixed = ["--lr-schedule", "constant"]
+    suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2), fault="coll.reducescatter@rank=2,step=5:SIGKILL", code=7)
+    suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2, "--resume", "auto"))
+    suite.tool("zero-run", *flags(whole, *fixed, "-n", 4))
+    check((folder / "final" / "weights.safetensors").read_bytes() == (whole / "final" / "weights.safetensors").read_bytes(),
+          "the weights differ")
+
+
 def killed_under_mpirun():
     folder = out("plain")
     done = suite.job(suite.hosts.mpirun(2, 2, [suite.bin / "zero-run", *flags(folder)]), code=137,
@@ -251,6 +262,7 @@ if not suite.args.quick:
     cases += [
         ("F1 killed between collectives", lambda: killed("killed-begin", "step.begin@rank=2,step=5:SIGKILL", 5, 7, 9)),
         ("F1 under mpirun", killed_under_mpirun),
+        ("F2 killed and resumed", killed_and_resumed),
         ("F3 fails alone", fails_alone),
         ("F4 crash", crash),
         ("F6 slow", slow),
