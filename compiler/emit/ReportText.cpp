@@ -114,7 +114,6 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"
                           : device.activations() >= device.buffers()                 ? "activations"
                                                                      : "communication and other buffers";
-  out << "what binds: " << binds << "; the smallest device memory for this plan is " << device.peak_bytes()
-      << " bytes per rank\n";
+  out << "what binds: " << binds << "; this plan needs " << device.peak_bytes() << " bytes of device memory per rank\n";
   return text;
 }

@@ -119,7 +119,7 @@ private:
   }
 
   Status tuneToBudgets() {
-    if (options.budgets.device == 0 && options.budgets.host == 0 && options.budgets.nvme == 0)
+    if (options.budgets == Budgets() && !options.findSmallest)
       return tuned(tune(options, 0, {}));
     imported = module->clone();
     imported->walk([&](Operation *) { ++sizeOfImported; });
@@ -201,6 +201,7 @@ private:
     if (phase.phase == Phase::import)
       return Status::success();
     PassManager manager(&context);
+    manager.enableVerifier(!isTrial); // what is kept is compiled once more
     if (!isTrial) {
       if (failed(applyPassManagerCLOptions(manager)))
         return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
@@ -337,6 +338,9 @@ private:
     }
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
+    constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report
+    if (options.findSmallest && sizeOfImported < kLarge)
+      result.reportTable += smallestBudget(options, sizeOfImported, trial());
     if (!options.memoryHtml.empty())
       ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(*plan)));
     if (!options.emitTrace.empty())

@@ -63,6 +63,7 @@ struct CompileOptions {
   Budgets budgets;
   uint64_t seed = 0;
 
+  bool findSmallest = false; ///< the report as a table ends with the smallest feasible budget
   Phase stopAfter = Phase::emit;
   std::string dumpPhasesTo; ///< folder for numbered .mlir files; empty: none
   std::string memoryHtml;   ///< file for memoryPage; empty: none

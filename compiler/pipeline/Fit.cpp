@@ -54,16 +54,18 @@ public:
   }
 
   std::string run() {
-    auto start = Clock::now();
     base = needsOf({});
     std::vector<Proposal> singles;
     for (const std::vector<Change> &flag : flags)
       for (const Change &change : flag)
         singles.push_back({{&change}, change.cost});
     sortByCost(singles);
-    for (const Proposal &single : singles)
+    for (const Proposal &single : singles) {
+      if (elapsed() > kPatience / 2)
+        break;
       if (attempt(single))
         return describe(single);
+    }
     std::optional<Proposal> everything = fittingExtreme();
     // Buffers for files take host memory: more may then be too much, and less enough.
     if (!everything && options.budgets.host == 0 && options.budgets.nvme == 0)
@@ -71,12 +73,24 @@ public:
     std::vector<Proposal> several =
         combinations(everything ? everything->cost : std::numeric_limits<double>::infinity());
     for (const Proposal &proposal : several) {
-      if (Clock::now() - start > kPatience)
+      if (elapsed() > kPatience)
         break;
       if (attempt(proposal))
         return describe(proposal);
     }
-    return everything ? describe(reduced(*everything)) : describeSmallest();
+    return everything && attempt(*everything) ? describe(reduced(*everything)) : describeSmallest();
+  }
+
+  std::string smallestBudget() {
+    options.budgets = {};
+    base = needsOf({});
+    if (!base)
+      return {};
+    fittingExtreme();
+    std::string text = "smallest feasible --device-mem: " + std::to_string(base->device) + " bytes with these flags";
+    if (smallest && smallest->second.device < base->device)
+      text += ", " + std::to_string(smallest->second.device) + " with " + textOf(smallest->first);
+    return text + "\n";
   }
 
 private:
@@ -133,6 +147,8 @@ private:
   }
 
   //===-- trying --------------------------------------------------------------===//
+
+  Clock::duration elapsed() const { return Clock::now() - start; }
 
   static void sortByCost(std::vector<Proposal> &proposals) {
     std::stable_sort(proposals.begin(), proposals.end(),
@@ -239,13 +255,18 @@ private:
     std::vector<const Change *> dearest = proposal.changes;
     std::stable_sort(dearest.begin(), dearest.end(),
                      [](const Change *a, const Change *b) { return a->cost > b->cost; });
+    std::optional<Budgets> needs = last;
     for (const Change *change : dearest) {
+      if (elapsed() > 2 * kPatience)
+        break;
       Proposal less = proposal;
       llvm::erase(less.changes, change);
-      if (attempt(less))
+      if (attempt(less)) {
         proposal = less;
+        needs = last;
+      }
     }
-    last = needsOf(proposal);
+    last = needs;
     return proposal;
   }
 
@@ -281,6 +302,7 @@ private:
     return text + "; a smaller batch or more ranks need less";
   }
 
+  const Clock::time_point start = Clock::now();
   CompileOptions options;
   size_t size;
   const Trial &trial;
@@ -294,4 +316,8 @@ private:
 
 std::string zc::cheapestFit(const CompileOptions &options, size_t size, const Trial &trial) {
   return Search(options, size, trial).run();
+}
+
+std::string zc::smallestBudget(const CompileOptions &options, size_t size, const Trial &trial) {
+  return Search(options, size, trial).smallestBudget();
 }

@@ -38,7 +38,11 @@ struct Tuned {
 Result<Tuned> tune(const CompileOptions &options, size_t size, const Trial &trial);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying
-/// changes in order of what they cost in time; or the smallest memory that was found. Ends after about ten seconds.
+/// changes in order of what they cost in time; or the smallest memory that was found. Gives up after some ten to twenty
+/// seconds.
 std::string cheapestFit(const CompileOptions &options, size_t size, const Trial &trial);
+
+/// One line: the smallest budget of the device's memory for these flags, and for those that need the least.
+std::string smallestBudget(const CompileOptions &options, size_t size, const Trial &trial);
 
 } // namespace zc

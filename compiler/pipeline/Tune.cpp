@@ -3,7 +3,6 @@
 #include "compiler/pipeline/Fit.h"
 
 #include <algorithm>
-#include <limits>
 
 using namespace zc;
 
@@ -55,34 +54,31 @@ private:
     auto most = static_cast<int64_t>(tuned.needs.device);
     tuned.tuning.save = most;
     ZC_RETURN_IF_ERROR(attempt());
-    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most) : Status();
+    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most, most / 2) : Status();
   }
 
+  /// What the plan without leaves is enough for as much; more, because gathered buffers go.
   Status mostResidency() {
-    Tuned without = tuned;
-    constexpr int64_t kAll = std::numeric_limits<int64_t>::max() / 2;
-    tuned.tuning.resident = kAll;
-    ZC_RETURN_IF_ERROR(attempt());
-    if (fits(tuned.needs, options.budgets))
-      return Status();
-    tuned = without;
-    // What all of it takes bounds what some of it can: the budget itself does.
-    return search(&Tuning::resident, static_cast<int64_t>(options.budgets.device), 0);
+    auto budget = static_cast<int64_t>(options.budgets.device);
+    return search(&Tuning::resident, budget, 0, budget - static_cast<int64_t>(tuned.needs.device));
   }
 
-  /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`; `tuned` stays at the last that fits.
-  Status search(int64_t Tuning::*size, int64_t bad, int64_t good) {
-    for (size_t i = 0; i < trials; ++i) {
+  /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at
+  /// the last that fits. Ends where another size changes nothing.
+  Status search(int64_t Tuning::*size, int64_t bad, int64_t good, int64_t guess) {
+    for (size_t i = 0; i < trials && good != bad; ++i) {
       Tuned before = tuned;
-      int64_t middle = good + (bad - good) / 2;
-      tuned.tuning.*size = middle;
+      tuned.tuning.*size = guess;
       ZC_RETURN_IF_ERROR(attempt());
       if (fits(tuned.needs, options.budgets)) {
-        good = middle;
+        good = guess;
+        if (tuned.needs == before.needs)
+          break;
       } else {
-        bad = middle;
+        bad = guess;
         tuned = before;
       }
+      guess = good + (bad - good) / 2;
     }
     return Status();
   }

@@ -127,10 +127,24 @@ def nothing_without_room(model):
             raise Case(f"model state: {kept} bytes of {part} instead of {size}")
 
 
+def smallest(model, world, stage):
+    """The dry run's smallest budgets are enough, and one byte less is not."""
+    flags = {"--world-size": world, "--zero-stage": stage}
+    table = suite.tool("zero-compile", suite.models / model / "ts17.onnx", *flat(flags), "--device-mem", "1GB", "--dry-run")
+    found = re.search(r"smallest feasible --device-mem: (\d+) bytes with these flags, (\d+) with (--.*)", table)
+    if not found:
+        raise Case(table)
+    for size, changed in ((int(found[1]), flags), (int(found[2]), with_changes(flags, found[3]))):
+        report(model, *flat(changed), "--device-mem", size)
+        refused(model, *flat(changed), "--device-mem", size - 1)
+
+
 cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a))
          for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 0), (2, 3)) for share in (0.9, 0.7, 0.5, 0.3)]
 cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
           for model in ("gpt2", "llama") for world in (1, 2) for host in ("60KB", "300KB")]
+cases += [(f"smallest {model} W={world} stage {stage}", lambda a=(model, world, stage): smallest(*a))
+          for model in ("mlp", "gpt2") for world, stage in ((1, 0), (2, 2), (4, 3))]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
 for model in ("gpt2", "llama"):
     for accumulation in (1, 3):

@@ -48,6 +48,7 @@ static Status run(const Flags &flags) {
   CompileOptions options = flags.compile;
   if (flags.dryRun || options.stopAfter != Phase::emit)
     options.output.clear();
+  options.findSmallest = flags.dryRun && !flags.json && options.stopAfter == Phase::emit;
   Result<CompileResult> result = compile(options);
   if (!result)
     return result.error();
