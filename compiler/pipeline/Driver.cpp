@@ -120,10 +120,12 @@ private:
 
   Status tuneToBudgets() {
     if (options.budgets == Budgets() && !options.findSmallest)
-      return tuned(tune(options, 0, {}));
+      return tuned(tune(options, {}, {}));
     imported = module->clone();
-    imported->walk([&](Operation *) { ++sizeOfImported; });
-    return tuned(tune(options, sizeOfImported, trial()));
+    imported->walk([&](Operation *) { ++size.operations; });
+    for (auto parameter : imported->getOps<graph::ParameterOp>())
+      size.parameters += cast<RankedTensorType>(parameter.getType()).getNumElements();
+    return tuned(tune(options, size, trial()));
   }
   Status tuned(const Result<Tuned> &found) {
     if (found)
@@ -303,7 +305,7 @@ private:
   Error shortfall(StringRef tier) {
     Error error = collector.error(Code::budget, 312);
     if (!isTrial)
-      error.help = cheapestFit(options, sizeOfImported, trial());
+      error.help = cheapestFit(options, size, trial());
     return error;
   }
 
@@ -339,8 +341,8 @@ private:
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
     constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report
-    if (options.findSmallest && sizeOfImported < kLarge)
-      result.reportTable += smallestBudget(options, sizeOfImported, trial());
+    if (options.findSmallest && size.operations < kLarge)
+      result.reportTable += smallestBudget(options, size, trial());
     if (!options.memoryHtml.empty())
       ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(*plan)));
     if (!options.emitTrace.empty())
@@ -355,7 +357,7 @@ private:
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
   OwningOpRef<ModuleOp> imported; ///< where there are budgets, for trials
-  size_t sizeOfImported = 0;      ///< operations
+  ModelSize size;                 ///< of it
   CompileResult result;
 };
 

@@ -48,7 +48,8 @@ constexpr TierField kBudgets[] = {{"device", &Budgets::device}, {"host", &Budget
 
 class Search {
 public:
-  Search(const CompileOptions &given, size_t size, const Trial &trial) : options(given), size(size), trial(trial) {
+  Search(const CompileOptions &given, const ModelSize &size, const Trial &trial)
+      : options(given), size(size), trial(trial) {
     options.residency = 0; // comes back by itself where there is room
     collectChanges();
   }
@@ -304,7 +305,7 @@ private:
 
   const Clock::time_point start = Clock::now();
   CompileOptions options;
-  size_t size;
+  ModelSize size;
   const Trial &trial;
   std::vector<std::vector<Change>> flags; ///< of one flag each, the strongest last
   std::optional<Budgets> base, last;      ///< of the flags as given; of the last attempt
@@ -314,10 +315,10 @@ private:
 
 } // namespace
 
-std::string zc::cheapestFit(const CompileOptions &options, size_t size, const Trial &trial) {
+std::string zc::cheapestFit(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
   return Search(options, size, trial).run();
 }
 
-std::string zc::smallestBudget(const CompileOptions &options, size_t size, const Trial &trial) {
+std::string zc::smallestBudget(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
   return Search(options, size, trial).smallestBudget();
 }

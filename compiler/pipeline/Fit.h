@@ -21,6 +21,12 @@ struct Tuning {
   int64_t chunk = 4 << 20; ///< of fp32, through host buffers at once
 };
 
+/// What bounds the number of trials, and how finely they may cut.
+struct ModelSize {
+  size_t operations = 0;
+  int64_t parameters = 0; ///< elements
+};
+
 /// Bytes per rank that a plan of these options takes on each tier, whatever the budgets say.
 using Trial = std::function<Result<Budgets>(const CompileOptions &, const Tuning &)>;
 
@@ -33,16 +39,15 @@ struct Tuned {
 };
 
 /// Smaller host buffers where the host's budget is short; as little selective recomputation as fits the device's;
-/// then as many resident parameters as still fit. `size`: operations of the model, which bounds the number of trials.
-/// Errors: those of the trials.
-Result<Tuned> tune(const CompileOptions &options, size_t size, const Trial &trial);
+/// then as many resident parameters as still fit. Errors: those of the trials.
+Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying
 /// changes in order of what they cost in time; or the smallest memory that was found. Gives up after some ten to twenty
 /// seconds.
-std::string cheapestFit(const CompileOptions &options, size_t size, const Trial &trial);
+std::string cheapestFit(const CompileOptions &options, const ModelSize &size, const Trial &trial);
 
 /// One line: the smallest budget of the device's memory for these flags, and for those that need the least.
-std::string smallestBudget(const CompileOptions &options, size_t size, const Trial &trial);
+std::string smallestBudget(const CompileOptions &options, const ModelSize &size, const Trial &trial);
 
 } // namespace zc

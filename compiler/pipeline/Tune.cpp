@@ -8,15 +8,17 @@ using namespace zc;
 
 namespace {
 
-constexpr int64_t kSmallestChunk = 8 << 10;
+/// Host buffers are cut down to this, but not into more pieces of all parameters than kPieces: each is several steps.
+constexpr int64_t kSmallestChunk = 8 << 10, kPieces = 4000;
 /// Trials of one search; fewer for models of more operations than kUsualSize.
 constexpr size_t kTrials = 7, kUsualSize = 2000;
 
 class Tuner {
 public:
-  Tuner(const CompileOptions &options, size_t size, const Trial &trial)
+  Tuner(const CompileOptions &options, const ModelSize &size, const Trial &trial)
       : options(options), trial(trial),
-        trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size), 1, kTrials)) {}
+        trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size.operations), 1, kTrials)),
+        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / options.worldSize / kPieces)) {}
 
   Result<Tuned> run() {
     const Budgets &budgets = options.budgets;
@@ -30,10 +32,8 @@ public:
     if (!selects && !resides && !(offloads && budgets.host != 0))
       return tuned;
     ZC_RETURN_IF_ERROR(attempt());
-    while (offloads && budgets.host != 0 && tuned.needs.host > budgets.host && tuned.tuning.chunk > kSmallestChunk) {
-      tuned.tuning.chunk /= 4;
-      ZC_RETURN_IF_ERROR(attempt());
-    }
+    if (offloads && budgets.host != 0)
+      ZC_RETURN_IF_ERROR(smallerBuffers());
     if (selects && !fits(tuned.needs, budgets))
       ZC_RETURN_IF_ERROR(leastRecomputation());
     if (resides && fits(tuned.needs, budgets))
@@ -47,6 +47,20 @@ private:
     if (needs)
       tuned.needs = *needs;
     return needs.status();
+  }
+
+  /// Down to a quarter while that helps.
+  Status smallerBuffers() {
+    while (tuned.needs.host > options.budgets.host && tuned.tuning.chunk / 4 >= smallestChunk) {
+      Tuned before = tuned;
+      tuned.tuning.chunk /= 4;
+      ZC_RETURN_IF_ERROR(attempt());
+      if (tuned.needs.host >= before.needs.host) {
+        tuned = before;
+        break;
+      }
+    }
+    return Status();
   }
 
   /// From all down: the smallest `save` that fits, to a hundredth of what is needed.
@@ -86,6 +100,7 @@ private:
   const CompileOptions &options;
   const Trial &trial;
   size_t trials;
+  int64_t smallestChunk;
   Tuned tuned;
 };
 
@@ -96,6 +111,6 @@ bool zc::fits(const Budgets &needs, const Budgets &budgets) {
   return keeps(needs.device, budgets.device) && keeps(needs.host, budgets.host) && keeps(needs.nvme, budgets.nvme);
 }
 
-Result<Tuned> zc::tune(const CompileOptions &options, size_t size, const Trial &trial) {
+Result<Tuned> zc::tune(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
   return Tuner(options, size, trial).run();
 }
