@@ -66,9 +66,10 @@ private:
   /// From all down: the smallest `save` that fits, to a hundredth of what is needed.
   Status leastRecomputation() {
     auto most = static_cast<int64_t>(tuned.needs.device);
+    int64_t shortfall = most - static_cast<int64_t>(options.budgets.device);
     tuned.tuning.save = most;
     ZC_RETURN_IF_ERROR(attempt());
-    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most, most / 2) : Status();
+    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most, shortfall) : Status();
   }
 
   /// What the plan without leaves is enough for as much; more, because gathered buffers go.
@@ -78,16 +79,16 @@ private:
   }
 
   /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at
-  /// the last that fits. Ends where another size changes nothing.
+  /// the last that fits. Ends where more changes nothing.
   Status search(int64_t Tuning::*size, int64_t bad, int64_t good, int64_t guess) {
     for (size_t i = 0; i < trials && good != bad; ++i) {
       Tuned before = tuned;
       tuned.tuning.*size = guess;
       ZC_RETURN_IF_ERROR(attempt());
       if (fits(tuned.needs, options.budgets)) {
+        if (guess > good && tuned.needs == before.needs)
+          break; // all of it
         good = guess;
-        if (tuned.needs == before.needs)
-          break;
       } else {
         bad = guess;
         tuned = before;
