@@ -241,6 +241,7 @@ private:
       shard.offloadActivation = options.offloadActivation;
       shard.offloadRatio = options.offloadRatio;
       shard.resident = tuning.resident;
+      shard.residentOnHost = tuning.residentOnHost;
       shard.chunk = tuning.chunk;
       buildShardPipeline(manager, shard);
     }

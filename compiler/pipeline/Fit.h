@@ -16,9 +16,10 @@ namespace zc {
 
 /// Sizes in bytes that follow from the budgets.
 struct Tuning {
-  int64_t save = -1;       ///< wanted back at the peak by selective recomputation; -1: all that costs little
-  int64_t resident = 0;    ///< for parameters that every rank keeps whole
-  int64_t chunk = 4 << 20; ///< of fp32, through host buffers at once
+  int64_t save = -1;          ///< wanted back at the peak by selective recomputation; -1: all that costs little
+  int64_t resident = 0;       ///< for parameters that every rank keeps whole
+  int64_t residentOnHost = 0; ///< for parameters that stay on the host instead of in a file
+  int64_t chunk = 4 << 20;    ///< of fp32, through host buffers at once
 };
 
 /// What bounds the number of trials, and how finely they may cut.
@@ -39,7 +40,8 @@ struct Tuned {
 };
 
 /// Smaller host buffers where the host's budget is short; as little selective recomputation as fits the device's;
-/// then as many resident parameters as still fit. Errors: those of the trials.
+/// then as many resident parameters as still fit, on the device and, instead of in a file, on the host. Errors: those
+/// of the trials.
 Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying

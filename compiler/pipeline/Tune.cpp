@@ -27,6 +27,7 @@ public:
     bool selects = options.checkpointActivations == "selective" && budgets.device != 0;
     bool gathers = (options.stage == 3 && options.worldSize > 1) || options.offloadParam != "none";
     bool resides = options.residency < 0 && budgets.device != 0 && gathers && options.quantizeWeights == "none";
+    bool residesOnHost = options.residency < 0 && budgets.host != 0 && options.offloadParam == "nvme";
     tuned.tuning.resident = std::max<int64_t>(0, options.residency);
     tuned.tuning.save = selects ? 0 : -1;
     if (!selects && !resides && !(offloads && budgets.host != 0))
@@ -37,7 +38,9 @@ public:
     if (selects && !fits(tuned.needs, budgets))
       ZC_RETURN_IF_ERROR(leastRecomputation());
     if (resides && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostResidency());
+      ZC_RETURN_IF_ERROR(mostResidency(&Tuning::resident, &Budgets::device));
+    if (residesOnHost && fits(tuned.needs, budgets))
+      ZC_RETURN_IF_ERROR(mostResidency(&Tuning::residentOnHost, &Budgets::host));
     return tuned;
   }
 
@@ -73,9 +76,9 @@ private:
   }
 
   /// What the plan without leaves is enough for as much; more, because gathered buffers go.
-  Status mostResidency() {
-    auto budget = static_cast<int64_t>(options.budgets.device);
-    return search(&Tuning::resident, budget, 0, budget - static_cast<int64_t>(tuned.needs.device));
+  Status mostResidency(int64_t Tuning::*size, uint64_t Budgets::*tier) {
+    auto budget = static_cast<int64_t>(options.budgets.*tier);
+    return search(size, budget, 0, budget - static_cast<int64_t>(tuned.needs.*tier));
   }
 
   /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at

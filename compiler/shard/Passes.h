@@ -42,6 +42,9 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<int64_t> resident{*this, "resident",
                            llvm::cl::desc("bytes for parameters kept whole; not with quantize-weights"),
                            llvm::cl::init(0)};
+  Option<int64_t> residentOnHost{*this, "resident-on-host",
+                                 llvm::cl::desc("bytes for parameters that offload-param=nvme leaves on the host"),
+                                 llvm::cl::init(0)};
 };
 
 void buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &options);

@@ -122,7 +122,8 @@ def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
     what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on the
     host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, each rank its shard over its
     own link. Activations that backward needs are evicted after their last use in forward. What passes through the host on its way
-    to or from a file goes through rings of constant size.
+    to or from a file goes through rings of constant size. Under `param=nvme` parameters of the first buckets stay on the host, as
+    far as `host-bytes` go: each micro-step reads the others twice.
     Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).
   }];
   let options = [
@@ -130,7 +131,8 @@ def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
     Option<"param", "param", "std::string", "\"none\"", "none, host or nvme">,
     Option<"activation", "activation", "std::string", "\"none\"", "none, host or nvme">,
     Option<"ratio", "ratio", "double", "1.0", "share of the elements whose update the host does">,
-    Option<"chunkBytes", "chunk", "int64_t", "4194304", "bytes of fp32 moved at once">];
+    Option<"chunkBytes", "chunk", "int64_t", "4194304", "bytes of fp32 moved at once">,
+    Option<"hostBytes", "host-bytes", "int64_t", "0", "of the host, for parameters that need not go to a file">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 

@@ -34,7 +34,7 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   if (options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none")
     manager.addPass(
         createZeroOffload(ZeroOffloadOptions{options.offloadOptimizer, options.offloadParam, options.offloadActivation,
-                                             options.offloadRatio, options.chunk}));
+                                             options.offloadRatio, options.chunk, options.residentOnHost}));
   manager.addPass(createVerifyZero());
 }
 

@@ -139,12 +139,33 @@ def smallest(model, world, stage):
         refused(model, *flat(changed), "--device-mem", size - 1)
 
 
+def host_instead_of_file(model, world, accumulation):
+    """What --host-mem leaves keeps parameters out of the file: it is read less, with the same bits."""
+    flags = ["--zero-stage", 3, "--bucket-size", "16KiB", "--grad-accumulation", accumulation, *("--offload-param", "nvme"),
+             *("--offload-optimizer", "nvme")]
+    free = report(model, "--world-size", world, *flags)
+    host, state = (free["tiers"]["host"]["peak_bytes"], free["tiers"]["nvme"]["model_state_bytes"]["parameters"])
+    reference, before = run(model, world, flags, f"file-{model}-{world}-{accumulation}"), free["traffic"]["nvme_read"]
+    for room in (state // 2, 2 * state):
+        budget = ["--host-mem", host + room]
+        planned = report(model, "--world-size", world, *flags, *budget)
+        got = run(model, world, [*flags, *budget], f"host-{model}-{world}-{accumulation}-{room}")
+        same("losses and norms", got[0], reference[0])
+        same("weights", got[1], reference[1])
+        read = planned["traffic"]["nvme_read"]
+        if got[2]["nvme_read"] != 4 * read or not read < before or planned["tiers"]["host"]["peak_bytes"] > host + room:
+            raise Case(f"reads {read} bytes after {before}, {got[2]['nvme_read']} in 4 steps; host {planned['tiers']['host']}")
+        before = read
+
+
 cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a))
          for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 0), (2, 3)) for share in (0.9, 0.7, 0.5, 0.3)]
 cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
           for model in ("gpt2", "llama") for world in (1, 2) for host in ("60KB", "300KB")]
 cases += [(f"smallest {model} W={world} stage {stage}", lambda a=(model, world, stage): smallest(*a))
           for model in ("mlp", "gpt2") for world, stage in ((1, 0), (2, 2), (4, 3))]
+cases += [(f"host instead of file {model} W={world} G={g}", lambda a=(model, world, g): host_instead_of_file(*a))
+          for model, world, g in (("gpt2", 2, 1), ("llama", 1, 3))]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
 for model in ("gpt2", "llama"):
     for accumulation in (1, 3):

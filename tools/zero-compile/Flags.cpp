@@ -163,7 +163,7 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
   app.add_option("--residency", raw.residency,
                  "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: "
-                 "what --device-mem leaves; nothing without it (auto)")
+                 "what --device-mem leaves, and on the host what --host-mem leaves; nothing without them (auto)")
       ->group(group);
   auto offload = [&](const char *flag, std::string &value, const char *what) {
     app.add_option(flag, value, what)->check(CLI::IsMember({"none", "host", "nvme"}))->group(group);

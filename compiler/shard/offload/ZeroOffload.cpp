@@ -53,12 +53,17 @@ private:
   }
 
   LogicalResult placeBuckets(int64_t worldSize, zero::Tier optimizerTier, zero::Tier paramTier) {
-    int64_t trainable = 0, placed = 0;
+    int64_t trainable = 0, placed = 0, hostLeft = hostBytes;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
     for (zero::BucketOp bucket : buckets) {
       zero::Tier tier = bucket.getResident() ? zero::Tier::device : paramTier;
       if (tier != zero::Tier::device && worldSize > 1 && !bucket.getParametersSharded())
         return bucket.emitError("parameters that are not cut (stage 3) cannot be offloaded");
+      int64_t share = static_cast<int64_t>(bucket.getPadded()) / worldSize * graph::bytesOfElement(bucket.getType());
+      if (tier == zero::Tier::nvme && share <= hostLeft) {
+        tier = zero::Tier::host;
+        hostLeft -= share;
+      }
       bucket.setParametersTier(tier);
       trainable += bucket.getTrainable() ? static_cast<int64_t>(bucket.getPadded()) : 0;
     }
