@@ -76,6 +76,14 @@ private:
   static int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
   static bool hasBytes(Operation *op) { return !isFree(op) && !graph::isView(op); }
 
+  /// Is the result computed over an operand that dies?
+  static bool overwrites(Operation *op, llvm::function_ref<bool(Value)> dies) {
+    auto kernel = dyn_cast<graph::KernelOp>(op);
+    return kernel && llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+             return kernel.mayOverwrite(operand.getOperandNumber()) && dies(operand.get());
+           });
+  }
+
   static double costOf(Operation *op) {
     auto kernel = dyn_cast<graph::KernelOp>(op);
     return kernel ? std::max(kernel.getFlops(), kFlopsPerByteMoved * kernel.getBytes()) : 0;
@@ -105,7 +113,12 @@ private:
         continue;
       for (Value result : op->getResults()) {
         Uses use = uses.lookup(result);
-        change(position, std::max(use.last, position) + 1, bytesOf(result));
+        auto diesHere = [&](Value operand) {
+          Value bytes = graph::viewedValue(operand);
+          return bytes.getDefiningOp() && hasBytes(bytes.getDefiningOp()) && uses.lookup(bytes).last == position;
+        };
+        bool inPlace = overwrites(op, diesHere);
+        change(position + inPlace, std::max(use.last, position) + 1, bytesOf(result));
         if (position >= numForward || use.firstBackward == SIZE_MAX || llvm::is_contained(exit->getOperands(), result))
           continue;
         rootOf[result] = roots.size();

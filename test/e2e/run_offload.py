@@ -55,7 +55,7 @@ COMMON = [(), ("--clip-grad-norm", "0.1"), ("--grad-accumulation", "2", "--clip-
 placements = list(itertools.product(TIERS, repeat=3))
 suite.run([case(model, world, NONE, common=common) for model in ("gpt2", "llama") for world in (1, 2, 4) for common in COMMON])
 cases = [case(model, world, tiers, device, ("--clip-grad-norm", "0.1"), ("--checkpoint-activations", policy, "--prefetch", prefetch))
-         for model in ("gpt2", "llama") for world in (1, 2, 4) for policy in ("none", "block") for prefetch in ("none", "auto")
+         for model in ("gpt2", "llama") for world in (1, 2, 4) for policy in ("none", "selective", "block") for prefetch in ("none", "auto")
          for device in ("cpu", "sync") for tiers in placements]
 everything = spread(cases, 13)
 everything += spread((case("gpt2", 2, tiers, common=common) for common in COMMON for tiers in placements), 5)
