@@ -34,46 +34,54 @@ static std::vector<const planpb::Parameter *> sortedParameters(const planpb::Pla
   return sorted;
 }
 
-/// Every parameter, whole. A piece that only one rank has goes to rank 0, which alone writes.
-static Status saveWeights(RankExecutor &executor, Communicator &communicator, const std::string &path, int64_t step) {
+/// The file of all weights, which rank 0 writes.
+static Result<io::SafetensorsWriter> createWeights(const planpb::Plan &plan, const std::string &path, int64_t step) {
+  std::vector<io::SafetensorsWriter::Tensor> tensors;
+  std::map<std::string, std::string> notes = {{"format", "pt"}, {"step", std::to_string(step)}};
+  for (const planpb::Parameter *parameter : sortedParameters(plan)) {
+    TensorType type = typeOf(plan, *parameter);
+    type.dtype = exactStore(plan, *parameter).type;
+    tensors.push_back({parameter->name(), type});
+    for (const std::string &alias : parameter->tied())
+      notes["tied." + alias] = parameter->name();
+  }
+  return io::SafetensorsWriter::create(path, std::move(tensors), notes);
+}
+
+/// Every parameter, whole. A piece that only one rank has goes to rank 0, which alone writes. `own` is this rank's part
+/// of the save: once it has failed nothing is read or written, but pieces go on to be sent. Errors: of the
+/// communicator.
+static Status saveWeights(RankExecutor &executor, Communicator &communicator, const std::string &path, int64_t step,
+                          Status &own) {
   const planpb::Plan &plan = executor.plan();
-  const std::vector<const planpb::Parameter *> parameters = sortedParameters(plan);
-  bool writes = communicator.rank() == 0;
   std::optional<io::SafetensorsWriter> writer;
-  if (writes) {
-    std::vector<io::SafetensorsWriter::Tensor> tensors;
-    std::map<std::string, std::string> notes = {{"format", "pt"}, {"step", std::to_string(step)}};
-    for (const planpb::Parameter *parameter : parameters) {
-      TensorType type = typeOf(plan, *parameter);
-      type.dtype = exactStore(plan, *parameter).type;
-      tensors.push_back({parameter->name(), type});
-      for (const std::string &alias : parameter->tied())
-        notes["tied." + alias] = parameter->name();
-    }
-    auto created = io::SafetensorsWriter::create(path, std::move(tensors), notes);
-    if (!created)
-      return created.error();
-    writer = std::move(*created);
+  if (communicator.rank() == 0 && own.ok()) {
+    auto created = createWeights(plan, path, step);
+    if (created)
+      writer = std::move(*created);
+    else
+      own = created.error();
   }
   std::vector<char> chunk(size_t(kChunk), char(0));
-  for (const planpb::Parameter *parameter : parameters) {
+  for (const planpb::Parameter *parameter : sortedParameters(plan)) {
     Store store = exactStore(plan, *parameter);
     int64_t size = sizeOf(store.type);
     for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
       Piece piece = pieceOf(plan, *parameter, store, owner);
       for (int64_t done = 0; done < piece.count * size; done += kChunk) {
         int64_t now = std::min(kChunk, piece.count * size - done);
-        if (communicator.rank() == owner)
-          ZC_RETURN_IF_ERROR(
-              executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now)));
+        if (communicator.rank() == owner && own.ok())
+          own = executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now));
         if (store.sharded && owner != 0)
           ZC_RETURN_IF_ERROR(communicator.sendToFirst({chunk.data(), uint64_t(now), owner}));
-        if (writes)
-          ZC_RETURN_IF_ERROR(writer->append(chunk.data(), now));
+        if (writer && own.ok())
+          own = writer->append(chunk.data(), now);
       }
     }
   }
-  return writes ? writer->commit() : Status::success();
+  if (writer && own.ok())
+    own = writer->commit();
+  return Status::success();
 }
 
 /// A slice that a rank's own file holds.
@@ -171,24 +179,11 @@ static Status prepareFolder(const std::string &temporary) {
   return io::makeFolder(temporary);
 }
 
-Status saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest, const std::string &out,
-                      const std::string &name, int64_t keep) {
-  std::string folder = out + "/" + name, temporary = folder + ".tmp";
-  bool leads = communicator.rank() == 0;
-  if (leads)
-    ZC_RETURN_IF_ERROR(prepareFolder(temporary));
-  ZC_RETURN_IF_ERROR(communicator.barrier());
-  ZC_RETURN_IF_ERROR(passFault("ckpt.write", temporary));
-  auto own = saveOwn(executor, temporary);
-  if (!own)
-    return own.error();
-  ZC_RETURN_IF_ERROR(saveWeights(executor, communicator, temporary + "/weights.safetensors", manifest.step));
-  std::vector<Manifest::File> files(size_t(communicator.worldSize()), Manifest::File());
-  ZC_RETURN_IF_ERROR(communicator.allGather({&*own, files.data(), sizeof *own}));
-  if (!leads)
-    return communicator.barrier();
-  for (int rank = 0; rank < communicator.worldSize(); ++rank)
-    manifest.files[rankFile(rank)] = files[size_t(rank)];
+/// Rank 0's last part: the files of all ranks become the checkpoint.
+static Status commit(Manifest &manifest, const std::vector<Manifest::File> &files, const std::string &temporary,
+                     const std::string &folder) {
+  for (size_t rank = 0; rank < files.size(); ++rank)
+    manifest.files[rankFile(int(rank))] = files[rank];
   auto weights = io::File::open(temporary + "/weights.safetensors");
   if (!weights)
     return weights.error();
@@ -196,11 +191,50 @@ Status saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manife
   if (!hash)
     return hash.error();
   manifest.files["weights.safetensors"] = {uint64_t(weights->size()), *hash};
-  ZC_RETURN_IF_ERROR(putInPlace(temporary, folder, manifest));
-  std::vector<std::string> all = listCheckpoints(out);
-  for (size_t i = size_t(keep); keep > 0 && i < all.size(); ++i)
-    ZC_RETURN_IF_ERROR(removeCheckpoint(all[i]));
-  return communicator.barrier();
+  return putInPlace(temporary, folder, manifest);
+}
+
+/// Are all ranks' parts good so far?
+static Result<bool> agree(Communicator &communicator, const Status &own) {
+  uint64_t mine = own.ok() ? 1 : 0;
+  std::vector<uint64_t> all(size_t(communicator.worldSize()), 0);
+  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, all.data(), sizeof mine}));
+  return std::count(all.begin(), all.end(), 1) == std::ptrdiff_t(all.size());
+}
+
+Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
+                                   const std::string &out, const std::string &name, int64_t keep) {
+  std::string folder = out + "/" + name, temporary = folder + ".tmp";
+  bool leads = communicator.rank() == 0;
+  Status own = leads ? prepareFolder(temporary) : Status::success();
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  if (own.ok())
+    own = passFault("ckpt.write", temporary);
+  Manifest::File file;
+  if (own.ok()) {
+    auto saved = saveOwn(executor, temporary);
+    if (saved)
+      file = *saved;
+    else
+      own = saved.error();
+  }
+  ZC_RETURN_IF_ERROR(saveWeights(executor, communicator, temporary + "/weights.safetensors", manifest.step, own));
+  std::vector<Manifest::File> files(size_t(communicator.worldSize()), Manifest::File());
+  ZC_RETURN_IF_ERROR(communicator.allGather({&file, files.data(), sizeof file}));
+  Result<bool> written = agree(communicator, own);
+  if (written && *written && leads)
+    own = commit(manifest, files, temporary, folder);
+  Result<bool> saved = written && *written ? agree(communicator, own) : written;
+  if (!saved)
+    return saved.error();
+  if (leads && !*saved) {
+    std::error_code ignored; // what is left is taken away by the next save
+    fs::remove_all(temporary, ignored);
+  }
+  std::vector<std::string> all = leads && *saved ? listCheckpoints(out) : std::vector<std::string>();
+  for (size_t i = size_t(keep); own.ok() && keep > 0 && i < all.size(); ++i)
+    own = removeCheckpoint(all[i]);
+  return SaveOutcome{*saved, std::move(own)};
 }
 
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest) {

@@ -56,10 +56,16 @@ Status verifyFiles(const Manifest &manifest);
 /// What a checkpoint of this run says, besides the step and the files.
 Manifest describeRun(const planpb::Plan &plan, uint64_t seed, int64_t samples, bool shuffle);
 
+struct SaveOutcome {
+  bool saved = false; ///< the checkpoint is there; the same on all ranks
+  Status own;         ///< what went wrong on this rank: of a saved one, older ones could not be removed
+};
+
 /// Writes `out`/`name`; all ranks call it with the same arguments, between steps. Keeps the newest `keep` step-K
-/// folders (0: all). Errors: io; peer lost when another rank failed.
-Status saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest, const std::string &out,
-                      const std::string &name, int64_t keep);
+/// folders (0: all). Where a rank cannot do its part, nothing is left and older checkpoints are as they were. Errors:
+/// of the communicator.
+Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
+                                   const std::string &out, const std::string &name, int64_t keep);
 /// Puts this rank's state back. The manifest must have been verified. Errors: corrupt, mismatch.
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest);
 

@@ -19,13 +19,14 @@ struct RunOptions {
   double epochs = 0;            ///< 0: not given; both 0 is one epoch
   std::optional<uint64_t> seed; ///< of shuffling and of the plan's random numbers; absent: the plan's
   std::string schedule = "constant";
-  int64_t warmup = 0;       ///< steps
-  std::optional<double> lr; ///< absent: the plan's
-  std::string out;          ///< empty: runs/<model's name>
-  int64_t saveEvery = 0;    ///< steps; 0: only at the end
-  int64_t keep = 0;         ///< newest checkpoints kept; 0: all
-  std::string resume;       ///< empty: no; "auto"; or a checkpoint's folder
-  std::string weights;      ///< safetensors; empty: the model's
+  int64_t warmup = 0;              ///< steps
+  std::optional<double> lr;        ///< absent: the plan's
+  std::string out;                 ///< empty: runs/<model's name>
+  int64_t saveEvery = 0;           ///< steps; 0: only at the end
+  int64_t keep = 0;                ///< newest checkpoints kept; 0: all
+  bool outlivesFailedSave = false; ///< a checkpoint of saveEvery that cannot be written is a warning
+  std::string resume;              ///< empty: no; "auto"; or a checkpoint's folder
+  std::string weights;             ///< safetensors; empty: the model's
   std::string device = "cpu";
   int threads = 0;       ///< per rank; 0: cores / world size
   NvmeOptions nvme;      ///< where the NVMe tier goes

@@ -59,7 +59,8 @@ private:
     if (run.isFirst(communicator))
       run.ending = std::move(why);
   }
-  Status save(const std::string &name, int64_t step);
+  /// Where the run goes on without it, a save that fails is told of.
+  Status save(const std::string &name, int64_t step, bool goesOn);
   Status finish();
 
   Run &run;
@@ -250,7 +251,7 @@ Status Rank::loop() {
     bool stops = stop && step < run.summary.steps;
     bool due = run.options.saveEvery > 0 && step % run.options.saveEvery == 0;
     if (due || stops)
-      ZC_RETURN_IF_ERROR(save("step-" + std::to_string(step), step));
+      ZC_RETURN_IF_ERROR(save("step-" + std::to_string(step), step, run.options.outlivesFailedSave && !stops));
     if (stops) {
       endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(step) + ", its state is saved",
                         run.summary.out, "continue with --resume auto"));
@@ -260,15 +261,25 @@ Status Rank::loop() {
   return Status::success();
 }
 
-Status Rank::save(const std::string &name, int64_t step) {
+Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   ZC_RETURN_IF_ERROR(drain());
   ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
   Manifest manifest = run.manifest;
   manifest.step = step;
-  ZC_RETURN_IF_ERROR(
-      saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep));
-  if (leads())
+  auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep);
+  if (!outcome)
+    return outcome.error();
+  if (leads() && outcome->saved)
     run.observer.note("saved \"" + run.summary.out + "/" + name + "\"");
+  if (!outcome->own.ok()) {
+    if (!goesOn)
+      return outcome->own;
+    const Error &why = outcome->own.error();
+    run.observer.warning(name + (outcome->saved ? ": older checkpoints stay: " : " is not saved: ") + why.message +
+                         (why.where.empty() ? "" : " (" + why.where + ")"));
+  } else if (!outcome->saved && !goesOn) {
+    return communicator.barrier(); // which the rank whose part failed does not reach
+  }
   forget();
   return Status::success();
 }
@@ -284,7 +295,8 @@ Status Rank::finish() {
   }
   // A stopped run has saved its state already.
   bool early = record.step < run.summary.steps && record.step != 0;
-  return early ? Status::success() : save("final", std::max(run.summary.steps, run.summary.firstStep - 1));
+  return early ? Status::success()
+               : save("final", std::max(run.summary.steps, run.summary.firstStep - 1), /*goesOn=*/false);
 }
 
 } // namespace

@@ -170,6 +170,18 @@ class Nvme(unittest.TestCase):
             self.assertTrue((out / "step-2" / "manifest.json").exists())
             self.same(self.train("--resume", "auto", out=out))
 
+    def test_f17_the_run_goes_on_where_it_may(self):
+        for site in ("file.write", "file.fsync", "ckpt.write", "ckpt.manifest", "ckpt.rename"):
+            for rank in (0, 1) if site in ("file.write", "ckpt.write") else (0,):
+                out = self.base / f"outlived-{site}-{rank}"
+                result = self.train("--save-every", 1, "--ckpt-on-error", "warn", out=out, fault=f"{site}@rank={rank},step=2:ENOSPC")
+                err = self.same(result)
+                self.assertRegex(err, r"step-2 is not saved: cannot ")
+                self.assertEqual(sorted(p.name for p in out.iterdir() if p.name.startswith("step-")), ["step-1", "step-3", "step-4"])
+        # The weights of the end are what the run is for.
+        result = self.train("--ckpt-on-error", "warn", fault="file.write@rank=0,step=4:ENOSPC")
+        self.fails(6, "cannot write", result)
+
     def test_f27_an_output_folder_that_cannot_be_written(self):
         blocked = self.base / "blocked"
         blocked.write_text("a file")

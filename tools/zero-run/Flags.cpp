@@ -87,6 +87,11 @@ void Parser::addTraining() {
   app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
       ->check(positive())
       ->group(group);
+  app.add_option_function<std::string>(
+         "--ckpt-on-error", [&run](const std::string &what) { run.outlivesFailedSave = what == "warn"; },
+         "when a checkpoint of --save-every cannot be written: stop (default), or warn and go on")
+      ->check(CLI::IsMember({"stop", "warn"}))
+      ->group(group);
   app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
   app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
   app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);

@@ -3,6 +3,7 @@
 
 #include "runtime/train/Train.h"
 #include "tools/zero-run/Flags.h"
+#include <atomic>
 
 namespace zc::run {
 
@@ -23,7 +24,7 @@ private:
   const Flags &flags;
   std::string prefix;
   bool terminal;
-  bool open = false; ///< the bar stands on an unfinished line
+  std::atomic<bool> open{false}; ///< the bar stands on an unfinished line; any rank may warn
   train::RunSummary summary;
   double begin = 0, drawn = 0;
 };
