@@ -73,6 +73,7 @@ const HandlerTable &HandlerTable::get() {
     addEinsumHandlers(t);
     addRotaryHandlers(t);
     addQuantizeHandlers(t);
+    addResizeHandlers(t);
     return t;
   }();
   return table;

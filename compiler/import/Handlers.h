@@ -76,5 +76,6 @@ void addOrderHandlers(HandlerTable &table);
 void addEinsumHandlers(HandlerTable &table);
 void addRotaryHandlers(HandlerTable &table);
 void addQuantizeHandlers(HandlerTable &table);
+void addResizeHandlers(HandlerTable &table);
 
 } // namespace zc::importer

@@ -61,6 +61,11 @@ public:
   void assignState(const std::string &name, mlir::Value value, mlir::Location loc);
   /// The name of a tensor that a node of the current scope stores.
   std::string storedName(const std::string &name) const { return scope->prefix + name; }
+  /// What --padding-idx says of an initializer.
+  std::optional<int64_t> paddingOf(llvm::StringRef name) const {
+    auto found = paddings.find(name);
+    return found == paddings.end() ? std::nullopt : std::optional(found->second);
+  }
   int64_t nextDropoutId() { return dropouts++; }
   int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
   int64_t inactiveDropouts = 0; ///< identities although their ratio is not zero
@@ -120,6 +125,7 @@ private:
   const Origins origins;                  ///< what the exporter says of initializers
   llvm::StringMap<Tied> tied;             ///< second names of --tie
   llvm::StringMap<int64_t> untied;        ///< names of --untie -> uses so far
+  llvm::StringMap<int64_t> paddings;      ///< names of --padding-idx -> the row without gradient
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
   Appended appended;
   int64_t foldingWork = 0;

@@ -8,6 +8,8 @@
 #include "compiler/import/Contents.h"
 #include "compiler/import/Importer.h"
 
+#include "llvm/Support/GlobPattern.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -55,6 +57,19 @@ Status Importer::resolveTies() {
   for (const std::string &name : options.untied) {
     ZC_RETURN_IF_ERROR(find(name, "--untie " + name));
     untied[name] = 0;
+  }
+  for (const auto &[pattern, row] : options.paddingIndices) {
+    auto glob = llvm::GlobPattern::create(pattern, 1024);
+    if (!glob)
+      return refuse("'" + pattern + "' is not a glob: " + llvm::toString(glob.takeError()), "--padding-idx");
+    bool isUsed = false;
+    for (const auto &initializer : initializers)
+      if (glob->match(initializer.getKey())) {
+        paddings[initializer.getKey()] = row;
+        isUsed = true;
+      }
+    if (!isUsed)
+      return refuse("no initializer matches '" + pattern + "'", "--padding-idx");
   }
   return {};
 }

@@ -148,6 +148,7 @@ private:
     import.frozen = options.frozen;
     import.ties = options.ties;
     import.untied = options.untied;
+    import.paddingIndices = options.paddingIndices;
     import.dropout = options.dropout == "off"     ? importer::DropoutPolicy::off
                      : options.dropout == "force" ? importer::DropoutPolicy::force
                                                   : importer::DropoutPolicy::asExported;

@@ -28,6 +28,7 @@ struct CompileOptions {
   std::vector<std::string> trainable, frozen; ///< globs
   std::vector<std::pair<std::string, std::string>> ties;
   std::vector<std::string> untied;
+  std::vector<std::pair<std::string, int64_t>> paddingIndices; ///< glob, row
   std::string ortCheckpoint, ortOptimizer; ///< empty: "checkpoint", "optimizer_model.onnx"
   std::vector<std::string> limits;         ///< "NAME=N"
   std::string dropout = "as-exported";     ///< as-exported | off | force

@@ -6,8 +6,9 @@ namespace zc::graph {
 
 Value GradientBuilder::scalar(double value, Value like) {
   Type element = elementOf(like);
-  return make<ConstantOp>(
-      DenseElementsAttr::get(RankedTensorType::get({}, element), builder.getFloatAttr(element, value)));
+  Attribute number = isa<FloatType>(element) ? Attribute(builder.getFloatAttr(element, value))
+                                             : builder.getIntegerAttr(element, static_cast<int64_t>(value));
+  return make<ConstantOp>(DenseElementsAttr::get(RankedTensorType::get({}, element), number));
 }
 
 Value GradientBuilder::reshape(Value value, ArrayRef<int64_t> shape) {

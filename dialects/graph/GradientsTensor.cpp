@@ -52,9 +52,20 @@ ZC_GRADIENT(PadOp) {
 
 //===-- gathers --------------------------------------------------------------===//
 
+/// What arrives at the places where `indices` are `padding` becomes zero.
+static Value withoutPadding(GradientBuilder &on, Value g, Value indices, int64_t axis, int64_t padding) {
+  Value isPadding = on.make<EqualOp>(indices, on.scalar(double(padding), indices));
+  Shape shape(shapeOf(indices));
+  shape.resize(tensorOf(g).getRank() - axis, 1); // the indices' dimensions stand at `axis` of the gradient's
+  return on.select(on.reshape(isPadding, shape), on.scalar(0, g), g);
+}
+
 ZC_GRADIENT(GatherOp) {
   GradientBuilder on(builder, *this);
-  operandGrads[0] = on.make<GatherGradOp>(resultGrads[0], getIndices(), shapeOf(getData()), getAxis());
+  Value g = resultGrads[0];
+  if (std::optional<uint64_t> padding = getPaddingIndex())
+    g = withoutPadding(on, g, getIndices(), getAxis(), *padding);
+  operandGrads[0] = on.make<GatherGradOp>(g, getIndices(), shapeOf(getData()), getAxis());
   return success();
 }
 
@@ -153,6 +164,52 @@ ZC_GRADIENT(ReduceProdOp) {
 ZC_GRADIENT(CumSumOp) {
   operandGrads[0] =
       GradientBuilder(builder, *this).make<CumSumOp>(resultGrads[0], getAxis(), getExclusive(), !getReverse());
+  return success();
+}
+
+/// dx[k] = (product before k) * sum over i >= k of g[i] * (product of those behind k, up to i): the sums are taken over
+/// a square of all pairs k, i, so that zeros among x need no division. Exclusive and reversed products are brought to
+/// the plain form, and the axis to the end.
+ZC_GRADIENT(CumProdOp) {
+  GradientBuilder on(builder, *this);
+  int64_t rank = tensorOf(getInput()).getRank(), axis = getAxis();
+  ArrayRef<int64_t> dims = shapeOf(getInput());
+  int64_t n = dims[axis];
+  Shape swapped = llvm::to_vector(llvm::seq<int64_t>(0, rank)), moved(dims);
+  std::swap(swapped[axis], swapped[rank - 1]);
+  std::swap(moved[axis], moved[rank - 1]);
+  auto flipped = [&](Value value) { // along the last axis
+    if (!getReverse() || n == 0)
+      return value;
+    Shape offsets(rank, 0), strides(rank, 1);
+    offsets[rank - 1] = n - 1;
+    strides[rank - 1] = -1;
+    return on.make<SliceOp>(value, offsets, moved, strides);
+  };
+  Value x = flipped(on.make<TransposeOp>(getInput(), swapped)),
+        g = flipped(on.make<TransposeOp>(resultGrads[0], swapped));
+  if (getExclusive()) { // result i + 1 is the plain product up to i
+    Shape low(rank, 0), high(rank, 0);
+    low[rank - 1] = -1;
+    high[rank - 1] = 1;
+    if (n > 0)
+      g = on.make<PadOp>(g, low, high, APFloat(0.0));
+  }
+  Shape square(moved), row(moved);
+  square.insert(square.end() - 1, n); // [.., k, i]
+  row.insert(row.end() - 1, 1);
+  auto iota = [&](ArrayRef<int64_t> shape) {
+    auto number = [&](double value) { return FloatAttr::get(Float64Type::get(getContext()), value); };
+    Type type = RankedTensorType::get({n}, IntegerType::get(getContext(), 64));
+    return on.reshape(on.make<IotaOp>(TypeAttr::get(type), number(0), number(1)), shape);
+  };
+  Value k = iota({n, 1}), i = iota({n}), one = on.scalar(1, x), zero = on.scalar(0, x);
+  Value factors = on.select(on.less(k, i), on.expand(on.reshape(x, row), square), one);
+  Value behind = on.make<CumProdOp>(factors, uint64_t(rank), /*exclusive=*/false, /*reverse=*/false);
+  Value terms = on.select(on.less(i, k), zero, on.mul(behind, on.reshape(g, row)));
+  Value before = on.make<CumProdOp>(x, uint64_t(rank - 1), /*exclusive=*/true, /*reverse=*/false);
+  Value grad = on.mul(before, on.reduceSum(terms, {rank}, /*keepdims=*/false));
+  operandGrads[0] = on.make<TransposeOp>(flipped(grad), swapped);
   return success();
 }
 

@@ -72,21 +72,27 @@ ZC_GRADIENT(BatchNormOp) {
   return success();
 }
 
-/// y = (x - mean) r scale + bias with r = 1 / sqrt(variance + epsilon): an affine map per channel.
+/// y = (x - mean) r scale + bias with r = 1 / sqrt(variance + epsilon): an affine map per channel. Exporters write
+/// norms without running statistics (torch's native_batch_norm with training) with statistics computed from x, which
+/// then have gradients: d_mean = -scale r sum g, d_variance = -scale r^3 / 2 * sum g (x - mean).
 ZC_GRADIENT(BatchNormApplyOp) {
-  if (wanted[3] || wanted[4])
-    return emitOpError("its statistics depend on a trainable parameter, but they have no gradient");
   GradientBuilder on(builder, *this);
   Value g = resultGrads[0];
   Shape perChannel(tensorOf(g).getRank(), 1);
   perChannel[1] = shapeOf(g)[1];
-  Value deviation = on.make<SqrtOp>(on.add(getVariance(), on.scalar(getEpsilon().convertToDouble(), getVariance())));
+  Value shifted = on.add(getVariance(), on.scalar(getEpsilon().convertToDouble(), getVariance()));
+  Value deviation = on.make<SqrtOp>(shifted);
   if (wanted[0])
     operandGrads[0] = on.mul(g, on.reshape(on.div(getScale(), deviation), perChannel));
-  if (wanted[1])
-    operandGrads[1] =
-        on.div(sumPerChannel(on, on.mul(g, on.sub(getInput(), on.reshape(getMean(), perChannel)))), deviation);
-  if (wanted[2])
-    operandGrads[2] = sumPerChannel(on, g);
+  Value slope; // sum of g (x - mean) r
+  if (wanted[1] || wanted[4])
+    slope = on.div(sumPerChannel(on, on.mul(g, on.sub(getInput(), on.reshape(getMean(), perChannel)))), deviation);
+  operandGrads[1] = slope;
+  Value sum = wanted[2] || wanted[3] ? sumPerChannel(on, g) : Value();
+  operandGrads[2] = sum;
+  if (wanted[3])
+    operandGrads[3] = on.neg(on.div(on.mul(sum, getScale()), deviation));
+  if (wanted[4])
+    operandGrads[4] = on.div(on.mul(on.scale(slope, -0.5), getScale()), shifted);
   return success();
 }

@@ -60,15 +60,14 @@ def Graph_ArgMaxOp : Graph_TensorOp<"arg_max", [Graph_Kernel]> {
   let results = (outs StaticShapeTensorOf<[I64]>:$result);
 }
 
-class Graph_CumulativeOp<string mnemonic, string what, list<Trait> traits = []>
-    : Graph_TensorOp<mnemonic, !listconcat([Graph_Kernel], traits)> {
+class Graph_CumulativeOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
   let summary = what # " of the elements up to each one along `axis`";
   let description = "`exclusive` leaves the element itself out, `reverse` begins at the end.\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axis = 1 : i64, exclusive} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_Tensor:$input, I64Attr:$axis, UnitAttr:$exclusive, UnitAttr:$reverse);
   let results = (outs Graph_Tensor:$result);
 }
-def Graph_CumSumOp : Graph_CumulativeOp<"cumsum", "sum", [DeclareOpInterfaceMethods<Differentiable>]>;
+def Graph_CumSumOp : Graph_CumulativeOp<"cumsum", "sum">;
 def Graph_CumProdOp : Graph_CumulativeOp<"cumprod", "product">;
 
 #endif // ZC_GRAPH_INDEXING

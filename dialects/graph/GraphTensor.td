@@ -110,13 +110,15 @@ def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel]> {
 def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Kernel]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{
-    Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error.
+    Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error. The slice at
+    `padding_index` gets no gradient (torch's Embedding with a padding_idx).
 
     ```mlir
     %y = graph.gather %t, %i {axis = 0 : i64} : (tensor<64x8xf32>, tensor<2x4xi64>) -> tensor<2x4x8xf32>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis);
+  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis,
+      OptionalAttr<I64Attr>:$padding_index);
   let results = (outs Graph_Tensor:$result);
 }
 

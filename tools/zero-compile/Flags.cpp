@@ -59,7 +59,7 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 /// Text of flags that the parser keeps and `complete` reads.
 struct Raw {
   std::string config;
-  std::vector<std::string> dims, ties;
+  std::vector<std::string> dims, ties, paddings;
   std::string betas, bucketSize, prefetch = "auto", residency = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
   std::map<std::string, std::string> missing;
   std::map<std::string, bool> missingSwitches;
@@ -104,6 +104,10 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
   app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
   app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");
+  app.add_option("--padding-idx", raw.paddings,
+                 "GLOB=K: row K of these embeddings gets no gradient (torch.export says so)")
+      ->take_all()
+      ->group("Model");
   app.add_option("--untie", c.untied, "initializers of which every use is a parameter of its own")
       ->take_all()
       ->group("Model");
@@ -262,6 +266,17 @@ Status readTies(const std::vector<std::string> &texts, CompileOptions &options) 
   return Status::success();
 }
 
+Status readPaddings(const std::vector<std::string> &texts, CompileOptions &options) {
+  for (const std::string &text : texts) {
+    size_t equals = text.rfind('=');
+    std::string row = equals == std::string::npos ? "" : text.substr(equals + 1);
+    if (equals == 0 || row.empty() || row.size() > 18 || row.find_first_not_of("0123456789") != std::string::npos)
+      return usage("\"" + text + "\" is not GLOB=K with names of initializers and a row", "--padding-idx");
+    options.paddingIndices.push_back({text.substr(0, equals), std::stoll(row)});
+  }
+  return Status::success();
+}
+
 Status readBetas(const std::string &text, CompileOptions &options) {
   int end = 0;
   if (std::sscanf(text.c_str(), "%lf,%lf%n", &options.beta1, &options.beta2, &end) != 2 || size_t(end) != text.size() ||
@@ -280,6 +295,7 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
                      "--precision bf16 needs no loss scaling");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
+  ZC_RETURN_IF_ERROR(readPaddings(raw.paddings, c));
   c.optimizerGiven = app.count("--optimizer") > 0;
   c.lrGiven = app.count("--lr") > 0;
   if (!raw.betas.empty())

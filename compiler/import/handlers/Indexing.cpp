@@ -2,6 +2,8 @@
 #include "compiler/import/Handlers.h"
 #include "compiler/import/Node.h"
 
+#include <optional>
+
 using namespace zc::importer;
 using namespace zc::graph;
 using mlir::Value;
@@ -17,13 +19,50 @@ void checkIndices(Node &node, Value indices, int64_t size) {
                           std::to_string(size) + ")");
 }
 
-template <typename OpT> void gather(Node &node) {
+/// torch's Embedding with a padding_idx leaves out one row's gradient, a word that ONNX's Gather does not have. It is
+/// the user's (--padding-idx), or the third argument in the trace that torch.export writes beside a node:
+/// "... target=torch.ops.aten.embedding.default](args = (%weight, %ids, 0), kwargs = {})".
+std::optional<int64_t> paddingOf(Node &node, int64_t rows) {
+  if (std::optional<int64_t> row = node.importer.paddingOf(node.proto.input(0)))
+    return row;
+  for (const zc::onnxpb::StringStringEntry &entry : node.proto.metadata_props()) {
+    if (entry.key() != "pkg.torch.onnx.fx_node")
+      continue;
+    llvm::SmallVector<llvm::StringRef> arguments;
+    llvm::StringRef(entry.value())
+        .split("aten.embedding.default](args = (")
+        .second.split(')')
+        .first.split(arguments, ", ");
+    int64_t index = 0;
+    if (arguments.size() > 2 && !arguments[2].getAsInteger(10, index) && index >= 0 && index < rows)
+      return index;
+  }
+  return std::nullopt;
+}
+
+void gather(Node &node) {
+  Value data = node.input(0), indices = node.input(1);
+  int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(data));
+  if (node.failed())
+    return;
+  int64_t rows = dimsOf(data)[axis];
+  checkIndices(node, indices, rows);
+  Attrs attributes = node.attrs().integer("axis", axis);
+  if (auto padding = axis == 0 && isFloat(data) ? paddingOf(node, rows) : std::nullopt) {
+    if (*padding >= rows)
+      return node.invalid("padding index " + std::to_string(*padding) + " is not below " + std::to_string(rows));
+    attributes.integer("padding_index", *padding);
+  }
+  node.set(node.make<GatherOp>({data, indices}, attributes));
+}
+
+void gatherElements(Node &node) {
   Value data = node.input(0), indices = node.input(1);
   int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(data));
   if (node.failed())
     return;
   checkIndices(node, indices, dimsOf(data)[axis]);
-  node.set(node.make<OpT>({data, indices}, node.attrs().integer("axis", axis)));
+  node.set(node.make<GatherElementsOp>({data, indices}, node.attrs().integer("axis", axis)));
 }
 
 void gatherNd(Node &node) {
@@ -34,7 +73,7 @@ void gatherNd(Node &node) {
 } // namespace
 
 void zc::importer::addIndexHandlers(HandlerTable &table) {
-  table.add("Gather", 1, 2, 2, gather<GatherOp>);
-  table.add("GatherElements", 11, 2, 2, gather<GatherElementsOp>);
+  table.add("Gather", 1, 2, 2, gather);
+  table.add("GatherElements", 11, 2, 2, gatherElements);
   table.add("GatherND", 11, 2, 2, gatherNd);
 }

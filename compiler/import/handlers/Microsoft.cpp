@@ -91,23 +91,6 @@ void simplifiedLayerNorm(Node &node) {
   }
 }
 
-/// Softmax of data + bias over all dimensions from `axis` on, as one.
-void biasSoftmax(Node &node) {
-  Value x = node.make<AddOp>({node.input(0), node.input(1)});
-  if (node.failed())
-    return;
-  if (dimsOf(x) != dimsOf(node.input(0)))
-    return node.invalid("the bias is larger than the data");
-  int64_t axis = node.axis(node.intAttr("axis", 1), rankOf(x));
-  if (node.failed())
-    return;
-  int64_t rows = 1, columns = 1;
-  for (int64_t d = 0; d < rankOf(x); ++d)
-    (d < axis ? rows : columns) *= dimsOf(x)[d];
-  Value y = node.make<SoftmaxOp>({node.reshape(x, {rows, columns})}, node.attrs().integer("axis", 1));
-  node.set(node.reshape(y, dimsOf(x)));
-}
-
 } // namespace
 
 void zc::importer::addMicrosoftHandlers(HandlerTable &table) {
@@ -122,7 +105,6 @@ void zc::importer::addMicrosoftHandlers(HandlerTable &table) {
   add("SkipLayerNormalization", 3, 5, skipLayerNorm);
   add("SkipSimplifiedLayerNormalization", 3, 4, skipSimplifiedLayerNorm);
   add("SimplifiedLayerNormalization", 2, 2, simplifiedLayerNorm);
-  add("BiasSoftmax", 2, 2, biasSoftmax);
   // ONNX Runtime registers this one in ONNX's own domain.
   table.add("SimplifiedLayerNormalization", 1, 2, 2, simplifiedLayerNorm);
 }

@@ -62,8 +62,7 @@ template <typename OpT> void softmax(Node &node) {
 }
 
 /// Until opset 12: over all dimensions from `axis` on, as one.
-template <typename OpT> void flatSoftmax(Node &node) {
-  Value x = node.input(0);
+template <typename OpT> void flatSoftmaxOf(Node &node, Value x) {
   int64_t axis = node.axis(node.intAttr("axis", 1), rankOf(x));
   if (node.failed())
     return;
@@ -72,6 +71,17 @@ template <typename OpT> void flatSoftmax(Node &node) {
     (d < axis ? rows : columns) *= dimsOf(x)[d];
   Value y = node.make<OpT>({node.reshape(x, {rows, columns})}, node.attrs().integer("axis", 1));
   node.set(node.reshape(y, dimsOf(x)));
+}
+template <typename OpT> void flatSoftmax(Node &node) { flatSoftmaxOf<OpT>(node, node.input(0)); }
+
+/// ONNX Runtime's: softmax of data + bias.
+void biasSoftmax(Node &node) {
+  Value x = node.make<AddOp>({node.input(0), node.input(1)});
+  if (node.failed())
+    return;
+  if (dimsOf(x) != dimsOf(node.input(0)))
+    return node.invalid("the bias is larger than the data");
+  flatSoftmaxOf<SoftmaxOp>(node, x);
 }
 
 void dropoutBy(Node &node, double ratio, bool training) {
@@ -112,6 +122,7 @@ void zc::importer::addNormHandlers(HandlerTable &table) {
   table.add("Softmax", 13, 1, 1, softmax<SoftmaxOp>);
   table.add("LogSoftmax", 1, 1, 1, flatSoftmax<LogSoftmaxOp>);
   table.add("LogSoftmax", 13, 1, 1, softmax<LogSoftmaxOp>);
+  table.add("com.microsoft", "BiasSoftmax", {1, 2, 2, biasSoftmax});
   table.add("Dropout", 7, 1, 1, dropoutAttributes);
   table.add("Dropout", 12, 1, 3, dropout);
 }

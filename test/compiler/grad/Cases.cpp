@@ -155,9 +155,12 @@ void addOrders(Cases &cases) {
                              {"top_k", {"1xf64"}, {"1xf64", "1xi64"}, "{k = 1 : i64, axis = 0 : i64}"}});
   for (const char *flags : {"", ", exclusive", ", reverse", ", exclusive, reverse"}) {
     std::string rest = std::string(flags) + "}";
-    cases.push_back({"cumsum", {"2x3x2xf64"}, {"2x3x2xf64"}, "{axis = 1 : i64" + rest});
-    cases.push_back({"cumsum", {"4xf64"}, {"4xf64"}, "{axis = 0 : i64" + rest});
-    cases.push_back({"cumsum", {"3x0xf64"}, {"3x0xf64"}, "{axis = 1 : i64" + rest});
+    for (const char *op : {"cumsum", "cumprod"}) {
+      cases.push_back({op, {"2x3x2xf64"}, {"2x3x2xf64"}, "{axis = 1 : i64" + rest});
+      cases.push_back({op, {"4xf64"}, {"4xf64"}, "{axis = 0 : i64" + rest});
+      cases.push_back({op, {"3x0xf64"}, {"3x0xf64"}, "{axis = 1 : i64" + rest});
+      cases.push_back({op, {"1x2xf64"}, {"1x2xf64"}, "{axis = 0 : i64" + rest});
+    }
   }
 }
 
@@ -321,6 +324,8 @@ void addBatchNorms(Cases &cases) {
     cases.push_back({"batch_norm", {s.input, s.channels, s.channels}, {s.input, s.channels, s.channels}, epsilon});
   for (const char *input : {"2x3x4xf64", "4x3xf64", "1x3x2x2xf64", "0x3x2xf64"})
     cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", mean, variance}, {input}, epsilon});
+  for (const char *input : {"2x3x4xf64", "4x3xf64", "1x3x1xf64"}) // statistics that are computed
+    cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", "3xf64", "3xf64"}, {input}, epsilon, 0.5, 2});
 }
 
 } // namespace

@@ -158,3 +158,23 @@ graph.program @micro phase = micro inputs = ["x"] {
   %0 = graph.reduce_mean %y {axes = array<i64: 0, 1, 2, 3>} : (tensor<1048576x1048576x1x1xf32>) -> tensor<f32>
   graph.return %0 : tensor<f32>
 }
+
+// -----
+
+// What arrives where the index is the padding's is dropped, along any axis.
+// CHECK-LABEL: graph.parameter @padded
+graph.parameter @padded : tensor<3x4x2xf32> role = trainable
+graph.program @micro phase = micro inputs = ["i", "g"] {
+^bb0(%i: tensor<5xi32>, %g: tensor<3x5x2xf32>):
+  %w = graph.read @padded : tensor<3x4x2xf32>
+  %y = graph.gather %w, %i {axis = 1 : i64, padding_index = 3 : i64} : (tensor<3x4x2xf32>, tensor<5xi32>) -> tensor<3x5x2xf32>
+  %z = graph.mul %y, %g : (tensor<3x5x2xf32>, tensor<3x5x2xf32>) -> tensor<3x5x2xf32>
+  %0 = graph.reduce_sum %z {axes = array<i64: 0, 1, 2>} : (tensor<3x5x2xf32>) -> tensor<f32>
+  graph.return %0 : tensor<f32>
+}
+// CHECK: %[[THREE:.*]] = graph.constant dense<3> : tensor<i32>
+// CHECK: %[[PADDING:.*]] = graph.equal %arg0, %[[THREE]]
+// CHECK: %[[MASK:.*]] = graph.reshape %[[PADDING]] {shape = array<i64: 5, 1>}
+// CHECK: %[[KEPT:.*]] = graph.select %[[MASK]], %{{.*}}, %{{.*}} : (tensor<5x1xi1>, tensor<f32>, tensor<3x5x2xf32>)
+// CHECK: %[[D:.*]] = graph.gather_grad %[[KEPT]], %arg0 {axis = 1 : i64, shape = array<i64: 3, 4, 2>}
+// CHECK: graph.accumulate_grad @padded, %[[D]]

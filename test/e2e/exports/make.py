@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Makes the exports of this folder and PyTorch's losses on them: small models of families that other fixtures lack.
+
+    python make.py [NAME ...]        # torch 2.13, transformers 5.23, onnx, safetensors
+
+Per model: NAME.onnx, NAME.safetensors (12 rows of every graph input), and its entry of golden.json. A step takes four rows,
+as two halves of two: two ranks, or two micro-steps; its loss is the mean of the halves'. Stack traces are taken out of
+dynamo's files, which are three times as large with them; the other metadata stays.
+"""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import warnings
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.filterwarnings("ignore")
+import onnx  # noqa: E402
+import torch  # noqa: E402
+import transformers as hf  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+STEPS, HALF = 3, 2
+ROWS = STEPS * 2 * HALF
+VOCABULARY = 97
+TOKENS = dict(vocab_size=VOCABULARY, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+LAYER = dict(hidden_size=32, intermediate_size=48, num_attention_heads=4)
+NO_CACHE = dict(use_cache=False)
+
+
+def text(rows, generator, length=12):
+    ids = torch.randint(3, VOCABULARY, (rows, length), generator=generator)
+    ends = torch.randint(length // 2, length, (rows, 1), generator=generator)
+    ends[1::2] = length
+    mask = (torch.arange(length)[None] < ends).long()
+    return {"input_ids": ids * mask, "attention_mask": mask, "labels": torch.where(mask == 1, ids, -100)}
+
+
+def classes(rows, generator):
+    """Token classes; those of the padding count too, so that it is seen what padding_idx leaves out."""
+    return {**text(rows, generator), "labels": torch.randint(0, 5, (rows, 12), generator=generator)}
+
+
+def pairs(rows, generator):
+    """Source and target; some targets are shorter."""
+    labels = torch.randint(3, VOCABULARY, (rows, 8), generator=generator)
+    labels[::2, -2:] = -100
+    return {**text(rows, generator), "labels": labels}
+
+
+def images(rows, generator):
+    return {"pixel_values": torch.randn(rows, 3, 32, 32, generator=generator),
+            "labels": torch.randint(0, 10, (rows,), generator=generator)}
+
+
+def segments(rows, generator):
+    labels = torch.randint(0, 5, (rows, 32, 32), generator=generator)
+    labels[:, 0, :4] = 255
+    return {"pixel_values": torch.randn(rows, 3, 32, 32, generator=generator), "labels": labels}
+
+
+def spectra(rows, generator):
+    return {"input_features": torch.randn(rows, 16, 32, generator=generator),
+            "labels": torch.randint(3, VOCABULARY, (rows, 8), generator=generator)}
+
+
+def waves(rows, generator):
+    return {"input_values": torch.randn(rows, 600, generator=generator),
+            "labels": torch.randint(0, 4, (rows,), generator=generator)}
+
+
+# name: class, configuration, its fields, inputs, arguments of forward, exporter, flags of zero-compile
+MODELS = {
+    "bloom": ("BloomForCausalLM", "BloomConfig", dict(hidden_size=32, n_layer=1, n_head=4, **TOKENS), text, NO_CACHE, "ts17", []),
+    "mistral": ("MistralForCausalLM", "MistralConfig",
+                dict(num_hidden_layers=1, num_key_value_heads=2, head_dim=8, sliding_window=5, max_position_embeddings=32,
+                     **LAYER, **TOKENS), text, NO_CACHE, "dynamo20opt", []),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig",
+                dict(num_hidden_layers=1, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
+                     experts_implementation="batched_mm", router_aux_loss_coef=0.02, max_position_embeddings=32,
+                     **LAYER, **TOKENS), text, dict(output_router_logits=True, **NO_CACHE), "dynamo18", []),
+    "t5": ("T5ForConditionalGeneration", "T5Config",
+           dict(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, decoder_start_token_id=0),
+           pairs, NO_CACHE, "ts17", []),
+    "whisper": ("WhisperForConditionalGeneration", "WhisperConfig",
+                dict(num_mel_bins=16, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+                     decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_source_positions=16,
+                     max_target_positions=12, decoder_start_token_id=1, **TOKENS), spectra, NO_CACHE, "dynamo18", []),
+    "wav2vec2": ("Wav2Vec2ForSequenceClassification", "Wav2Vec2Config",
+                 dict(vocab_size=20, num_hidden_layers=1, conv_dim=(16, 16), conv_kernel=(10, 3), conv_stride=(5, 4),
+                      num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4, num_labels=4, classifier_proj_size=16,
+                      apply_spec_augment=False, num_feat_extract_layers=2, **LAYER), waves, {}, "ts17", []),
+    "convnext": ("ConvNextForImageClassification", "ConvNextConfig",
+                 dict(hidden_sizes=[16, 32], depths=[1, 1], num_stages=2, num_labels=10), images, {}, "dynamo18", []),
+    "segformer": ("SegformerForSemanticSegmentation", "SegformerConfig",
+                  dict(num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[16, 32], patch_sizes=[7, 3],
+                       strides=[4, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=5,
+                       classifier_dropout_prob=0.0, drop_path_rate=0.0), segments, {}, "ts17", []),
+    "roberta": ("RobertaForTokenClassification", "RobertaConfig",
+                dict(num_hidden_layers=1, max_position_embeddings=16, num_labels=5, vocab_size=VOCABULARY, pad_token_id=0,
+                     **LAYER), classes, {}, "dynamo18", []),
+}
+
+
+class Loss(torch.nn.Module):
+    """forward(*inputs) -> the loss alone"""
+
+    def __init__(self, model, names, arguments):
+        super().__init__()
+        self.model, self.names, self.arguments = model, tuple(names), arguments
+
+    def forward(self, *inputs):
+        return self.model(**dict(zip(self.names, inputs)), **self.arguments).loss
+
+
+def without_dropout(config):
+    """Every field that is a probability of leaving something out."""
+    for name in dir(config):
+        if any(word in name for word in ("dropout", "pdrop", "layerdrop")) and isinstance(getattr(config, name), float):
+            setattr(config, name, 0.0)
+    return config
+
+
+def build(name):
+    """The same starting point every time; vectors are moved, so that no two are equal and merged by an exporter."""
+    cls, configuration, fields, inputs, arguments, _, _ = MODELS[name]
+    torch.manual_seed(1234)
+    model = getattr(hf, cls)._from_config(without_dropout(getattr(hf, configuration)(**fields)))
+    rows = inputs(ROWS, torch.Generator().manual_seed(99))
+    generator = torch.Generator().manual_seed(4321)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() <= 1:
+                parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return Loss(model, rows, arguments).train(), rows
+
+
+def losses(name, optimizer):
+    module, rows = build(name)
+    rule = optimizer(module.parameters())
+    result = []
+    for step in range(STEPS):
+        rule.zero_grad()
+        total = 0.0
+        for half in range(2):
+            first = (2 * step + half) * HALF
+            loss = module(*(values[first:first + HALF] for values in rows.values()))
+            (loss / 2).backward()
+            total += loss.item() / 2
+        result.append(total)
+        rule.step()
+    return result
+
+
+def export(name, exporter, path):
+    module, rows = build(name)
+    arguments = tuple(values[:HALF] for values in rows.values())
+    common = dict(input_names=list(rows), output_names=["loss"])
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        if exporter == "ts17":
+            torch.onnx.export(module, arguments, path, dynamo=False, opset_version=17, do_constant_folding=False,
+                              training=torch.onnx.TrainingMode.TRAINING, **common)
+            return
+        torch.onnx.export(module, arguments, path, dynamo=True, opset_version=int(exporter[6:8]), external_data=False,
+                          optimize=exporter.endswith("opt"), verbose=False, **common)
+    model = onnx.load(path)
+    for node in model.graph.node:
+        kept = [entry for entry in node.metadata_props if entry.key == "pkg.torch.onnx.fx_node"]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+    onnx.save(model, path)
+
+
+def main():
+    torch.set_num_threads(1)
+    golden_file = HERE / "golden.json"
+    golden = json.loads(golden_file.read_text()) if golden_file.exists() else {}
+    for name in sys.argv[1:] or MODELS:
+        exporter, flags = MODELS[name][5:]
+        golden[name] = {
+            "exporter": exporter, "flags": flags,
+            "sgd": losses(name, lambda p: torch.optim.SGD(p, lr=0.05)),
+            "adamw": losses(name, lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.01)),
+        }
+        save_file({key: values.contiguous() for key, values in build(name)[1].items()}, HERE / f"{name}.safetensors")
+        export(name, exporter, str(HERE / f"{name}.onnx"))
+        golden_file.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
+        print(name, (HERE / f"{name}.onnx").stat().st_size, golden[name]["sgd"])
+
+
+if __name__ == "__main__":
+    main()
