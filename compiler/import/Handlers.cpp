@@ -1,5 +1,6 @@
 //===- Handlers.cpp - which ONNX operator is imported by what -----------------===//
 #include "compiler/import/Handlers.h"
+#include "compiler/import/handlers/Recurrent.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -74,6 +75,7 @@ const HandlerTable &HandlerTable::get() {
     addRotaryHandlers(t);
     addQuantizeHandlers(t);
     addResizeHandlers(t);
+    addRecurrentHandlers(t);
     return t;
   }();
   return table;

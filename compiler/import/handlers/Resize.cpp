@@ -142,10 +142,6 @@ Value pick(Node &node, Value x, int64_t d, llvm::ArrayRef<int64_t> sources) {
 
 Value multiply(Node &node, Value x, int64_t d, llvm::ArrayRef<Taps> rows) {
   int64_t in = dimsOf(x)[d], out = rows.size();
-  if (out * in > kMostWeights) {
-    node.unsupported("from " + std::to_string(in) + " to " + std::to_string(out) + " elements along an axis");
-    return {};
-  }
   HostTensor matrix;
   matrix.dtype = *dtypeOf(elementOf(x));
   matrix.dims = {out, in};
@@ -280,8 +276,13 @@ void resizeAll(Node &node, const Resampling &how, llvm::ArrayRef<int64_t> axes, 
   for (auto [d, axis] : llvm::zip(axes, sizes)) {
     if (node.failed())
       return;
-    if (axis.out > node.importer.options.limits.foldedElements)
-      return node.unsupported("to a dimension of " + std::to_string(axis.out));
+    if (axis.scale == 1 && axis.in == axis.out && !llvm::StringRef(how.coordinates).starts_with("tf_"))
+      continue;
+    // Before anything is computed of the axis: a window may be as long as it.
+    if (axis.out > node.importer.options.limits.foldedElements ||
+        (how.mode != "nearest" && axis.out > 0 && axis.in > kMostWeights / axis.out))
+      return node.unsupported("from " + std::to_string(axis.in) + " to " + std::to_string(axis.out) +
+                              " elements along an axis");
     if (axis.in == 0 && axis.out != 0)
       return node.invalid("cannot resize a dimension of 0 to " + std::to_string(axis.out));
     if (axis.out == 0)
