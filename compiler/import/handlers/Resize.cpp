@@ -9,6 +9,7 @@
 #include "compiler/import/Node.h"
 
 #include <cmath>
+#include <optional>
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -232,7 +233,7 @@ public:
     }
   }
 
-  void setRegion(const HostTensor *region) {
+  void setRegion(const std::optional<HostTensor> &region) {
     size_t n = result.size();
     if (!region)
       return node.unsupported("with a region (roi) that is not known when compiling");
@@ -295,15 +296,33 @@ void resizeAll(Node &node, const Resampling &how, llvm::ArrayRef<int64_t> axes, 
 
 Dims allAxes(Value x) { return llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x))); }
 
-/// Numbers known when compiling; none where the input has no elements.
+/// Input `i` as numbers. Floats of the file may be trained, so that they are no constants, but scales are not.
+std::optional<HostTensor> numbersOf(Node &node, unsigned i) {
+  Value value = node.input(i);
+  if (const HostTensor *known = value ? node.constantOf(value) : nullptr)
+    return *known;
+  auto read = value ? value.getDefiningOp<ReadOp>() : ReadOp();
+  for (const zc::onnxpb::Tensor &tensor : node.importer.file.graph().initializer()) {
+    if (!read || tensor.name() != read.getParameter())
+      continue;
+    std::string where = node.importer.file.path + ": initializer \"" + tensor.name() + "\"";
+    auto info = inspectTensor(node.importer.file, tensor, node.importer.options.limits, where);
+    if (!info.ok() || info->elements > 2 * node.importer.options.limits.rank)
+      return std::nullopt;
+    auto values = readTensor(node.importer.file, *info, where);
+    return values.ok() ? std::optional(std::move(*values)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 Reals constantReals(Node &node, unsigned i) {
-  const HostTensor *known = node.has(i) ? node.constantOf(node.input(i)) : nullptr;
+  std::optional<HostTensor> known = node.has(i) ? numbersOf(node, i) : std::nullopt;
   if (!known || !known->isFloat() || known->rank() != 1) {
     node.unsupported("with scales that are not known when compiling");
     return {};
   }
   Reals values;
-  for (int64_t k = 0, n = std::min<int64_t>(known->numElements(), 64); k < n; ++k)
+  for (int64_t k = 0, n = std::min<int64_t>(known->numElements(), node.importer.options.limits.rank); k < n; ++k)
     values.push_back(known->floatAt(k));
   return values;
 }
@@ -334,7 +353,7 @@ void resize(Node &node) {
   else
     node.invalid("has neither scales nor sizes");
   if (!node.failed() && how.coordinates == "tf_crop_and_resize")
-    sizes.setRegion(node.has(1) ? node.constantOf(node.input(1)) : nullptr);
+    sizes.setRegion(node.has(1) ? numbersOf(node, 1) : std::nullopt);
   if (!node.failed())
     resizeAll(node, how, axes, sizes.result);
 }
