@@ -35,11 +35,11 @@ class ClusterSuite(Suite):
         """zero-run with --hosts, on the first host."""
         return self.job(self.hosts.inside([self.bin / "zero-run", *arguments, "--hosts", self.hosts.list(hosts, ranks)]), **how)
 
-    def job(self, command, code=0, fault="", meanwhile=None, limit=120):
+    def job(self, command, code=0, fault="", meanwhile=None, limit=120, environment=None):
         """Runs it; `meanwhile` is called with the process, on this thread. Fails unless it ends with `code` and leaves nobody."""
         began = time.time()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                   env=self.hosts.environment(ZERO_FAULT=fault), stdin=subprocess.DEVNULL)
+                                   env=environment or self.hosts.environment(ZERO_FAULT=fault), stdin=subprocess.DEVNULL)
         try:
             if meanwhile:
                 meanwhile(process)

@@ -52,6 +52,26 @@ def traffic(stage, ranks):
     return f"{counted / 1e6:.1f} MB per rank and step, the kernel saw {' and '.join(f'{o:+.1%}' for o in off)}"
 
 
+def checkpoint():
+    """What a rank has of the weights goes to the rank that writes, once, and not to the third one."""
+    plan = suite.compile(model, suite.dir / "three.plan", "--world-size", 3, "--ranks-per-node", 1, "--zero-stage", 3, "--optimizer", "sgd")
+    sent = []
+    with Hosts(3) as hosts:
+        for saves in (0, 2):
+            before = hosts.sent(1)
+            flags = ["--data", data, "--threads", 1, "--quiet", "--steps", 3, "--lr-schedule", "constant", "--out", suite.dir / f"save-{saves}"]
+            if saves:
+                flags += ["--save-every", 1]
+            suite.job(hosts.mpirun(3, 1, [suite.bin / "zero-run", plan, *flags]), environment=hosts.environment())
+            sent.append(hosts.sent(1) - before)
+    saved = len(list((suite.dir / "save-2").glob("step-*")))
+    planned = json.loads(suite.tool("zero-compile", model, "--world-size", 3, "--zero-stage", 3, "--dry-run", "--json"))
+    each, share = (sent[1] - sent[0]) / saved, planned["parameters"] * 4 / 3
+    if saved < 2 or abs(each / share - 1) > 0.1:
+        raise Case(f"{saved} checkpoints: a rank sent {each:.0f} bytes for each, its share is {share:.0f}")
+    return f"{each / 1e6:.1f} MB of a share of {share / 1e6:.1f}"
+
+
 def link_rate():
     """bench-io on two hosts of two ranks measures what the link is limited to."""
     with Hosts(2, "200mbit") as hosts:
@@ -71,6 +91,6 @@ def link_rate():
 chosen = [(3, 1)] if suite.args.quick else [(0, 1), (2, 1), (3, 1), (3, 2)]
 cases = [(f"stage {stage}, 2 hosts x {ranks}", lambda s=stage, r=ranks: traffic(s, r)) for stage, ranks in chosen]
 if not suite.args.quick:
-    cases.append(("the link's rate", link_rate))
+    cases += [("a checkpoint", checkpoint), ("the link's rate", link_rate)]
 suite.run(cases)
 suite.finish()
