@@ -70,6 +70,12 @@ template <typename T> struct Loaded {
       chunk.x[k] = loadVector(x + i + lanesOf(k));
   }
   HWY_INLINE V at(int64_t i, size_t count) const { return loadPart(x + i, count); }
+  /// Memory brings a block that will be read soon.
+  HWY_INLINE void ask(Block block) const {
+    constexpr int64_t kLine = 64 / sizeof(T);
+    for (int64_t i = block.begin; i < block.end; i += kLine)
+      __builtin_prefetch(x + i);
+  }
 };
 
 /// The sum over sources in order, of one block. `words`: chunks are in the order of words (QuantizedLanes-inl.h).
@@ -104,6 +110,8 @@ template <int bits, bool words> struct Summed {
       sum = hn::Add(sum, decoder(source + s * stride).at(source + s * stride, i, count));
     return sum;
   }
+  /// Not for several streams: asking for those takes longer than it saves.
+  HWY_INLINE void ask(Block) const {}
 };
 template <int bits, bool words = false, typename Job> HWY_INLINE auto summed(const Job &job, int64_t block) {
   return Summed<bits, words>{job.source, job.stride, job.sources, job.piece.scalesAt() + 4 * block};
@@ -121,6 +129,7 @@ template <typename T, typename Base> struct WithResidual {
       chunk.x[k] = hn::Add(chunk.x[k], loadVector(residual + i + lanesOf(k)));
   }
   HWY_INLINE V at(int64_t i, size_t count) const { return hn::Add(base.at(i, count), loadPart(residual + i, count)); }
+  HWY_INLINE void ask(Block block) const { base.ask(block); }
 };
 
 /// What was kept of a block of `Source` that begins at element `begin`.
@@ -309,6 +318,9 @@ HWY_INLINE void quantizeGroups(const QuantizeJob &job, const SourceOf sourceOf) 
     for (int64_t b = 0; b < count; ++b) {
       const auto source = sourceOf(first + b);
       const Block block = blockOf(q, first + b);
+      if constexpr (!keeps) // memory works while this group is written
+        if (const int64_t next = first + group + b; next < last)
+          sourceOf(next).ask(blockOf(q, next));
       if constexpr (keeps)
         writer.block(Kept<std::decay_t<decltype(source)>>{kept + b * q.block, block.begin}, block, scales.scale[b],
                      scales.inverse[b]);
