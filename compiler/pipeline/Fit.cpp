@@ -83,11 +83,12 @@ public:
   }
 
   std::string smallestBudget() {
-    options.budgets = {};
+    options.budgets = {1, 0, 0}; // so that all is done that these flags allow
     base = needsOf({});
     if (!base)
       return {};
-    fittingExtreme();
+    for (const char *recomputation : {"block", "selective"})
+      attempt(extreme("host", recomputation));
     std::string text = "smallest feasible --device-mem: " + std::to_string(base->device) + " bytes with these flags";
     if (smallest && smallest->second.device < base->device)
       text += ", " + std::to_string(smallest->second.device) + " with " + textOf(smallest->first);
@@ -191,27 +192,32 @@ private:
     return fits(*last, options.budgets);
   }
 
-  /// The strongest change of every flag, with tiers down to the host, then to files.
+  /// The strongest change of every flag, with tiers down to the host, then to files. Of recomputation either may be the
+  /// stronger: blocks are not always where the bytes are.
   std::optional<Proposal> fittingExtreme() {
-    for (const char *lowest : {"host", "nvme"}) {
-      Proposal proposal;
-      for (const std::vector<Change> &flag : flags) {
-        const Change *strongest = &flag.back();
-        if (strongest->value == "nvme" && lowest != std::string("nvme")) {
-          auto host = llvm::find_if(flag, [](const Change &change) { return change.value == "host"; });
-          if (host == flag.end())
-            continue;
-          strongest = &*host;
-        }
-        if (strongest->isUp)
-          continue;
-        proposal.changes.push_back(strongest);
-        proposal.cost += strongest->cost;
+    for (const char *lowest : {"host", "nvme"})
+      for (const char *recomputation : {"block", "selective"}) {
+        Proposal proposal = extreme(lowest, recomputation);
+        if (elapsed() < 2 * kPatience && attempt(proposal))
+          return proposal;
       }
-      if (attempt(proposal))
-        return proposal;
-    }
     return std::nullopt;
+  }
+
+  Proposal extreme(const std::string &lowest, const std::string &recomputation) const {
+    const std::string otherRecomputation = recomputation == "block" ? "selective" : "block";
+    Proposal proposal;
+    for (const std::vector<Change> &flag : flags) {
+      const Change *strongest = nullptr;
+      for (const Change &change : flag)
+        if (!change.isUp && change.value != otherRecomputation && (change.value != "nvme" || lowest == "nvme"))
+          strongest = &change;
+      if (!strongest)
+        continue;
+      proposal.changes.push_back(strongest);
+      proposal.cost += strongest->cost;
+    }
+    return proposal;
   }
 
   /// All changes of two and more flags that cost less than `limit` and may be enough, the cheapest first.

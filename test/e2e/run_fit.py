@@ -163,7 +163,7 @@ cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world
 cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
           for model in ("gpt2", "llama") for world in (1, 2) for host in ("60KB", "300KB")]
 cases += [(f"smallest {model} W={world} stage {stage}", lambda a=(model, world, stage): smallest(*a))
-          for model in ("mlp", "gpt2") for world, stage in ((1, 0), (2, 2), (4, 3))]
+          for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 2), (4, 3))]
 cases += [(f"host instead of file {model} W={world} G={g}", lambda a=(model, world, g): host_instead_of_file(*a))
           for model, world, g in (("gpt2", 2, 1), ("llama", 1, 3))]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
