@@ -70,9 +70,14 @@ private:
   Status leastRecomputation() {
     auto most = static_cast<int64_t>(tuned.needs.device);
     int64_t shortfall = most - static_cast<int64_t>(options.budgets.device);
+    Tuned without = tuned;
     tuned.tuning.save = most;
     ZC_RETURN_IF_ERROR(attempt());
-    return fits(tuned.needs, options.budgets) ? search(&Tuning::save, 0, most, shortfall) : Status();
+    if (fits(tuned.needs, options.budgets))
+      return search(&Tuning::save, 0, most, shortfall);
+    if (without.needs.device < tuned.needs.device) // what is kept is offloaded
+      tuned = without;
+    return Status();
   }
 
   /// What the plan without leaves is enough for as much; more, because gathered buffers go.
