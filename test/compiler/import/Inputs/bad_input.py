@@ -21,7 +21,7 @@ def check(name, content, code, message, *flags, path=None):
         with open(target, "wb") as out:
             out.write(content)
     output = os.path.join(folder, "out.mlir")
-    run = subprocess.run([tool, "--import-onnx", target, "-o", output, *flags], capture_output=True, text=True, timeout=60,
+    run = subprocess.run([tool, "--import-onnx", target, "-o", output, *flags], capture_output=True, text=True, timeout=300,
                          errors="replace")
     wrong = run.returncode != code or message not in run.stderr or (code and os.path.exists(output))
     if wrong:
@@ -66,7 +66,7 @@ for k in range(60):  # any byte may be flipped: an error or a model, never a cra
     with open(path, "wb") as out:
         out.write(flipped)
     cases += 1
-    status = subprocess.run([tool, "--import-onnx", path, "-o", os.path.join(folder, "flip.mlir")], capture_output=True, timeout=60).returncode
+    status = subprocess.run([tool, "--import-onnx", path, "-o", os.path.join(folder, "flip.mlir")], capture_output=True, timeout=300).returncode
     if status not in (0, 2, 3, 4):
         failures += 1
         print(f"byte {at} flipped: exit {status}")
