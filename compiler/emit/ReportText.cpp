@@ -32,6 +32,7 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
                             {"stage", plan.zero_stage()},
                             {"precision", plan.precision()},
                             {"grad_accumulation", plan.accumulation()},
+                            {"forward_only", plan.forward_only()},
                             {"parameters", report.parameters()},
                             {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
                                                          {"host", tierAsJson(report.host())},
@@ -65,6 +66,17 @@ static std::string human(uint64_t bytes) {
   return unit == 0 ? llvm::formatv("{0} B", bytes).str() : llvm::formatv("{0:f2} {1}", value, units[unit]).str();
 }
 
+/// "loss, logits", the loss first.
+static std::string outputsOf(const planpb::Plan &plan) {
+  std::string loss, others;
+  for (const planpb::Output &output : plan.outputs())
+    if (output.kind() == planpb::LOSS)
+      loss = output.name();
+    else if (output.kind() == planpb::VALUE)
+      others += ", " + output.name();
+  return loss.empty() ? others.substr(2) + " (no loss)" : loss + others;
+}
+
 std::string zc::reportAsTable(const planpb::Plan &plan) {
   const planpb::Report &report = plan.report();
   const planpb::TierReport &device = report.device();
@@ -73,9 +85,13 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   auto row = [&](llvm::StringRef name, const std::string &value) {
     out << llvm::formatv("  {0,-26}{1,14}\n", name, value);
   };
-  out << plan.model().name() << ": " << report.parameters() << " trainable parameters, ZeRO stage " << plan.zero_stage()
-      << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", "
-      << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
+  out << plan.model().name() << ": " << report.parameters()
+      << (plan.forward_only() ? " parameters, ZeRO stage " : " trainable parameters, ZeRO stage ") << plan.zero_stage()
+      << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", ";
+  if (plan.forward_only())
+    out << "forward only: " << outputsOf(plan) << "\n\n";
+  else
+    out << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
   auto tierRows = [&](llvm::StringRef name, const planpb::TierReport &tier) {
     if (tier.peak_bytes() == 0)
       return;

@@ -168,7 +168,10 @@ LogicalResult Sweep::run() {
   for (Operation *op : llvm::reverse(forward))
     if (failed(visit(op)))
       return failure();
-  exit.getResultsMutable().assign(loss);
+  SmallVector<Value> kept{loss};
+  if (Value weight = exit.getLossWeight())
+    kept.push_back(weight);
+  exit.getResultsMutable().assign(kept);
   return success();
 }
 

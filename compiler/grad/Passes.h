@@ -14,17 +14,22 @@ enum class Precision { fp32, bf16 };
 /// What the backward computes again instead of keeping it.
 enum class CheckpointPolicy { none, block, selective };
 
+/// Over what the loss is a mean.
+enum class LossMean { rank, global };
+
 #define GEN_PASS_DECL
 #include "compiler/grad/Passes.h.inc"
 
 /// Everything the grad stage can be told.
 struct GradOptions {
+  bool forwardOnly = false; ///< no backward and no update: of the others, `precision` and `lossMean` count
   ConvertPrecisionOptions precision;
+  LossMeanOptions lossMean;
   CheckpointActivationsOptions checkpoint;
   AppendOptimizerOptions optimizer;
 };
 
-/// Appends the grad stage: forward graph in, training step out.
+/// Appends the grad stage: forward graph in, training step out (or a step that hands over its outputs).
 void buildGradPipeline(mlir::OpPassManager &manager, const GradOptions &options);
 
 /// Registers the stage's passes, and the stage as

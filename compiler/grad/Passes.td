@@ -57,6 +57,50 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
                     Statistic<"frozen", "frozen parameters", "trainable parameters without a gradient">];
 }
 
+def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
+  let summary = "the loss as numerator and weight of a mean over all ranks and micro-steps";
+  let description = [{
+    In: the `micro` program before differentiate. Out, under `mode=global`: where the loss is a mean over labels that count, S
+    / c, it returns S / n and c / n, n the number of all labels, marked `weighted`, and the module has the attribute
+    `zc.weighted_loss`; a program to be evaluated returns c / n as one more output, `zc.weight_output`. A mean over what is
+    equally much on every rank stays. Fails where the loss is something else, as the sum of two means. With `mode=rank`
+    nothing changes: each rank and micro-step has its mean, and these are averaged, as in torch's DDP.
+
+    ```mlir
+    %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : ...
+    graph.return %l : tensor<f32>
+    // becomes, with %w from the labels
+    %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64, sum} : ...
+    %d = graph.div %l, %n : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    graph.return weighted %d, %w : tensor<f32>, tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let options = [Option<"mode", "mode", "::zc::LossMean", "::zc::LossMean::rank", "over what the loss is a mean",
+      [{::llvm::cl::values(clEnumValN(::zc::LossMean::rank, "rank", "each rank's micro-step, then these"),
+                           clEnumValN(::zc::LossMean::global, "global", "all labels of all ranks and micro-steps"))}]>];
+  let statistics = [Statistic<"weighted", "weighted losses", "losses that are a mean over a varying weight">];
+}
+
+def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
+  let summary = "a step that trains nothing: what the micro-step returns is handed over";
+  let description = [{
+    In: a `micro` program that returns values named by its attribute `zc.output_names`, of which `zc.loss_output` may be the
+    loss and `zc.weight_output` its weight; no trainable parameter. Out: a `graph.output` behind the maker of each, nothing
+    returned, an empty `update`, and the module attribute `zc.forward_only`. Stands where differentiate and append-optimizer
+    stand in training.
+
+    ```mlir
+    graph.return %y : tensor<4xf32>
+    // becomes
+    graph.output %y as "y" : tensor<4xf32>
+    graph.return
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let statistics = [Statistic<"outputs", "outputs", "values handed over">];
+}
+
 def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
   let summary = "keep block inputs, recompute the rest in the backward";
   let description = [{

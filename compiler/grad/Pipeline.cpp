@@ -11,14 +11,16 @@ namespace zc {
 #define GEN_PASS_REGISTRATION
 #include "compiler/grad/Passes.h.inc"
 
-static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision, std::unique_ptr<Pass> checkpoint,
-                              std::unique_ptr<Pass> optimizer) {
+static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision, std::unique_ptr<Pass> lossMean,
+                              std::unique_ptr<Pass> checkpoint, std::unique_ptr<Pass> optimizer) {
   // Import hands over graph operations only; everything below relies on it.
   manager.addPass(createVerifyGraph());
   // Before the derivatives, so that gradients take the types of the values they belong to.
   manager.addPass(std::move(precision));
   // Casts that cancel and chains of views go first: each would be differentiated.
   manager.addPass(createCanonicalizerPass());
+  // Says what is differentiated.
+  manager.addPass(std::move(lossMean));
   manager.addPass(createDifferentiate());
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createCanonicalizerPass());
@@ -30,17 +32,33 @@ static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> prec
   manager.addPass(createVerifyGraph());
 }
 
+static void buildForwardPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision,
+                                 std::unique_ptr<Pass> lossMean) {
+  manager.addPass(createVerifyGraph());
+  manager.addPass(std::move(precision));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(std::move(lossMean));
+  manager.addPass(createCSEPass());
+  // Last: before, what is returned is what keeps the rest alive.
+  manager.addPass(createForwardOnly());
+  manager.addPass(createVerifyGraph());
+}
+
 void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
-  buildGradPipeline(manager, createConvertPrecision(options.precision), createCheckpointActivations(options.checkpoint),
-                    createAppendOptimizer(options.optimizer));
+  if (options.forwardOnly)
+    return buildForwardPipeline(manager, createConvertPrecision(options.precision), createLossMean(options.lossMean));
+  buildGradPipeline(manager, createConvertPrecision(options.precision), createLossMean(options.lossMean),
+                    createCheckpointActivations(options.checkpoint), createAppendOptimizer(options.optimizer));
 }
 
 namespace {
 /// The option strings are those of the passes, so that no option is declared twice.
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> precision{*this, "precision", llvm::cl::desc("options of convert-precision")};
+  Option<std::string> lossMean{*this, "loss-mean", llvm::cl::desc("options of loss-mean")};
   Option<std::string> checkpoint{*this, "checkpoint", llvm::cl::desc("options of checkpoint-activations")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("options of append-optimizer")};
+  Option<bool> forwardOnly{*this, "forward-only", llvm::cl::desc("no backward, no optimizer"), llvm::cl::init(false)};
 };
 } // namespace
 
@@ -48,13 +66,16 @@ void registerGradPipeline() {
   registerZcGradPasses();
   auto build = [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> error) {
     PipelineOptions options;
-    auto precision = createConvertPrecision(), checkpoint = createCheckpointActivations(),
+    auto precision = createConvertPrecision(), lossMean = createLossMean(), checkpoint = createCheckpointActivations(),
          optimizer = createAppendOptimizer();
     if (failed(options.parseFromString(text)) || failed(precision->initializeOptions(options.precision, error)) ||
+        failed(lossMean->initializeOptions(options.lossMean, error)) ||
         failed(checkpoint->initializeOptions(options.checkpoint, error)) ||
         failed(optimizer->initializeOptions(options.optimizer, error)))
       return failure();
-    buildGradPipeline(manager, std::move(precision), std::move(checkpoint), std::move(optimizer));
+    if (options.forwardOnly)
+      return buildForwardPipeline(manager, std::move(precision), std::move(lossMean)), success();
+    buildGradPipeline(manager, std::move(precision), std::move(lossMean), std::move(checkpoint), std::move(optimizer));
     return success();
   };
   registerPassPipeline("zero-grad-pipeline", "forward graph to training step: precision, backward, optimizer", build,

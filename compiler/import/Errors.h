@@ -33,6 +33,7 @@ enum Number : int {
   badCheckpoint = 238,
   badLimit = 239,
   badFixedInput = 241, ///< value given for an input does not fit it
+  noOutput = 242,
   readFailed = 240,
 };
 

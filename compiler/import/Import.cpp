@@ -37,6 +37,12 @@ std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
   return file.path + ": node \"" + scope->prefix + nodeLabel(node, index) + "\"";
 }
 
+/// Of a forward-only graph's outputs.
+bool Importer::returns(const std::string &name) const {
+  return options.outputs.empty() || llvm::is_contained(options.outputs, name) ||
+         (name == options.loss && !appended.loss);
+}
+
 /// Only what a used output needs is imported; exporters leave dangling nodes.
 Status Importer::findLiveNodes() {
   const onnxpb::Graph &graph = file.graph();
@@ -46,8 +52,14 @@ Status Importer::findLiveNodes() {
   if (!options.loss.empty() && !llvm::is_contained(outputs, options.loss))
     return makeError(Code::usage, noLoss, "there is no graph output '" + options.loss + "'", file.path,
                      "outputs are " + listed(outputs));
+  for (const std::string &name : options.outputs)
+    if (!llvm::is_contained(outputs, name))
+      return makeError(Code::usage, noOutput, "there is no graph output '" + name + "'", file.path,
+                       "outputs are " + listed(outputs));
   if (!options.loss.empty() && !options.forwardOnly)
     outputs = {options.loss};
+  if (options.forwardOnly)
+    llvm::erase_if(outputs, [&](const std::string &name) { return !returns(name); });
   if (appended.loss && options.forwardOnly)
     outputs.insert(outputs.end(), {appended.out, appended.target});
   else if (appended.loss)
@@ -216,7 +228,7 @@ Result<int> Importer::chooseLoss() {
   std::vector<std::string> names, all;
   for (int i = 0; i < graph.output_size(); ++i) {
     const std::string &name = graph.output(i).name();
-    if (!options.loss.empty() && name != options.loss) // not imported
+    if ((!options.loss.empty() && name != options.loss) || (options.forwardOnly && !returns(name))) // not imported
       continue;
     auto bound = lookup(name, builder.getUnknownLoc());
     if (!bound.ok())
@@ -242,6 +254,45 @@ Result<int> Importer::chooseLoss() {
                    "choose one with --loss NAME");
 }
 
+/// What a forward-only program returns: graph outputs and the loss of --loss-op. Which one is the loss is recorded
+/// where that is clear; there need not be one.
+Status Importer::collectOutputs(Value appendedLoss, llvm::SmallVector<Value> &results) {
+  const onnxpb::Graph &graph = file.graph();
+  llvm::SmallVector<Attribute> names;
+  std::optional<size_t> lossIndex;
+  Result<int> chosen = appendedLoss ? Result<int>(-1) : chooseLoss();
+  if (!chosen.ok() && !options.loss.empty())
+    return chosen.error();
+  for (int i = 0; i < graph.output_size(); ++i) {
+    const std::string &name = graph.output(i).name();
+    if (!returns(name))
+      continue;
+    auto bound = lookup(name, builder.getUnknownLoc());
+    if (!bound.ok())
+      return bound.error();
+    for (auto [k, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs
+      results.push_back(element);
+      names.push_back(builder.getStringAttr(name + "[" + Twine(k) + "]"));
+    }
+    if (bound->isSequence)
+      continue;
+    if (chosen.ok() && *chosen == i)
+      lossIndex = results.size();
+    results.push_back(bound->value);
+    names.push_back(builder.getStringAttr(name));
+  }
+  if (appendedLoss) {
+    lossIndex = results.size();
+    bool isTaken = llvm::is_contained(names, builder.getStringAttr("loss"));
+    names.push_back(builder.getStringAttr(isTaken ? "loss_op" : "loss"));
+    results.push_back(appendedLoss);
+  }
+  program->setAttr("zc.output_names", builder.getArrayAttr(names));
+  if (lossIndex)
+    program->setAttr("zc.loss_output", builder.getI64IntegerAttr(static_cast<int64_t>(*lossIndex)));
+  return Status::success();
+}
+
 Status Importer::finishProgram() {
   const onnxpb::Graph &graph = file.graph();
   llvm::SmallVector<Value> results;
@@ -253,25 +304,7 @@ Status Importer::finishProgram() {
     loss = *made;
   }
   if (options.forwardOnly) {
-    llvm::SmallVector<Attribute> names;
-    for (const onnxpb::ValueInfo &output : graph.output()) {
-      auto bound = lookup(output.name(), builder.getUnknownLoc());
-      if (!bound.ok())
-        return bound.error();
-      for (auto [i, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs
-        results.push_back(element);
-        names.push_back(builder.getStringAttr(output.name() + "[" + Twine(i) + "]"));
-      }
-      if (bound->isSequence)
-        continue;
-      results.push_back(bound->value);
-      names.push_back(builder.getStringAttr(output.name()));
-    }
-    if (loss && !llvm::is_contained(names, builder.getStringAttr("loss"))) {
-      names.push_back(builder.getStringAttr("loss"));
-      results.push_back(loss);
-    }
-    program->setAttr("zc.output_names", builder.getArrayAttr(names));
+    ZC_RETURN_IF_ERROR(collectOutputs(loss, results));
   } else {
     if (!loss) {
       auto chosen = chooseLoss();

@@ -59,12 +59,15 @@ struct ImportOptions {
   DropoutPolicy dropout = DropoutPolicy::asExported;
   BatchNormPolicy batchNorm = BatchNormPolicy::asExported;
   BatchNormVariance batchNormVariance = BatchNormVariance::sample;
-  bool forwardOnly = false; ///< return every graph output, in order; no loss, nothing trainable
-  bool raise = true;        ///< run the recognisers (`raise-composites`)
+  bool forwardOnly = false; ///< return graph outputs, in order; nothing trainable, a loss only where there is one
+  std::vector<std::string> outputs; ///< with forwardOnly, the only ones returned (and a loss that is asked for)
+  bool raise = true;                ///< run the recognisers (`raise-composites`)
   ImportLimits limits;
 };
 
-/// The module: `graph.parameter`s and the program `@micro`, which returns the loss (tensor<f32>).
+/// The module: `graph.parameter`s and the program `@micro`, which returns the loss (tensor<f32>). With `forwardOnly` it
+/// returns outputs of any type, with their names in `zc.output_names` and the index of the loss, if one of them is it,
+/// in `zc.loss_output`.
 ///
 /// A model that brings its own update rule (training artifacts, training_info) gives it as `zc.own_optimizer`: a
 /// dictionary of rule, beta1, beta2, eps, momentum, weight_decay, max_norm, from, and where they hold lr,

@@ -93,6 +93,8 @@ private:
   const onnxpb::Node &bindCall(const onnxpb::Node &node);
   const onnxpb::Function *functionOf(const onnxpb::Node &node) const;
   const Body &bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
+  bool returns(const std::string &name) const;
+  Status collectOutputs(mlir::Value appendedLoss, llvm::SmallVector<mlir::Value> &results);
   Status finishProgram();
   Result<int> chooseLoss();
   Status verifyModule();

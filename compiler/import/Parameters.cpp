@@ -71,6 +71,24 @@ bool isUsedAsWeight(Value value) {
   return false;
 }
 
+/// Looked up by nothing but the labels of a loss: how much each class counts.
+bool isClassWeight(Value value) {
+  llvm::SmallVector<Value> pending{value};
+  bool found = false;
+  while (!pending.empty())
+    for (OpOperand &use : pending.pop_back_val().getUses()) {
+      if (isa<CastOp>(use.getOwner())) {
+        pending.push_back(use.getOwner()->getResult(0));
+        continue;
+      }
+      auto gather = dyn_cast<GatherOp>(use.getOwner());
+      if (!gather || use.getOperandNumber() != 0 || !gather.getIndices().getDefiningOp<LabelIndexOp>())
+        return false;
+      found = true;
+    }
+  return found;
+}
+
 struct Verdict {
   Role role;
   std::string evidence;
@@ -166,6 +184,8 @@ public:
       return {Role::frozen, "no derivative reaches it"};
     if (origin.kind == OriginKind::parameter)
       return {Role::trainable, "exporter: parameter"};
+    if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
+      return {Role::frozen, "class weights of a loss"};
     bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAsWeight(read.getResult()); });
     if (isWeight && !origin.copyOf().empty())
       return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};

@@ -138,6 +138,8 @@ private:
     import.dims = options.dims;
     import.loss = options.loss;
     import.lossOp = options.lossOp;
+    import.forwardOnly = options.forwardOnly;
+    import.outputs = options.outputs;
     if (!options.ortCheckpoint.empty())
       import.ortCheckpoint = options.ortCheckpoint;
     if (!options.ortOptimizer.empty())
@@ -260,7 +262,9 @@ private:
 
   GradOptions gradOptions() {
     GradOptions grad;
+    grad.forwardOnly = options.forwardOnly;
     grad.precision.to = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+    grad.lossMean.mode = options.lossMean == "global" ? LossMean::global : LossMean::rank;
     grad.checkpoint.policy = options.checkpointActivations == "block"       ? CheckpointPolicy::block
                              : options.checkpointActivations == "selective" ? CheckpointPolicy::selective
                                                                             : CheckpointPolicy::none;
@@ -279,6 +283,8 @@ private:
 
   /// The plan's summary of the rule; the decay of parameters that decay.
   Status recordOptimizer() {
+    if (options.forwardOnly)
+      return Status::success();
     double decay = 0;
     bool updates = false;
     module->walk([&](graph::UpdateOp update) {

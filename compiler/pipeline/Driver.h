@@ -26,6 +26,8 @@ struct CompileOptions {
   std::map<std::string, int64_t> dims;
   std::string loss, lossOp;
   std::vector<std::string> trainable, frozen; ///< globs
+  bool forwardOnly = false;                   ///< evaluation: no backward, no optimizer
+  std::vector<std::string> outputs;           ///< with forwardOnly, the graph outputs to hand over; empty: all
   std::vector<std::pair<std::string, std::string>> ties;
   std::vector<std::string> untied;
   std::vector<std::pair<std::string, int64_t>> paddingIndices; ///< glob, row
@@ -37,6 +39,7 @@ struct CompileOptions {
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16
+  std::string lossMean = "rank";              ///< rank | global
   std::string checkpointActivations = "none"; ///< none | block | selective
   bool optimizerGiven = false;                ///< else a model that brings a rule of its own is trained by that
   bool lrGiven = false;

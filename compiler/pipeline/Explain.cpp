@@ -47,6 +47,8 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
       placement.budgets = {}; // what each needs is the question
       placement.offloadOptimizer = optimizer;
       placement.offloadParam = param;
+      if (options.forwardOnly && placement.offloadOptimizer != "none")
+        continue;
       if ((placement.offloadParam != "none" && !paramsAreCut) || (placement.offloadOptimizer != "none" && !stateIsCut))
         continue;
       Result<CompileResult> compiled = compile(placement);

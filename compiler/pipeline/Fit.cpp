@@ -121,6 +121,12 @@ private:
                            2 + 0.4 * static_cast<double>(buckets.size()),
                            [kibibytes](CompileOptions &o) { o.bucketSize = 1024 * kibibytes; }});
     add(std::move(buckets));
+    if (!options.forwardOnly)
+      addTraining();
+    addOffload("--offload-param", &CompileOptions::offloadParam, 10);
+  }
+
+  void addTraining() {
     std::vector<Change> recomputation;
     if (options.checkpointActivations == "none")
       recomputation.push_back({"--checkpoint-activations", "selective", 3,
@@ -131,7 +137,6 @@ private:
     add(std::move(recomputation));
     addOffload("--offload-activation", &CompileOptions::offloadActivation, 8);
     addOffload("--offload-optimizer", &CompileOptions::offloadOptimizer, 9);
-    addOffload("--offload-param", &CompileOptions::offloadParam, 10);
   }
 
   /// To a lower tier; to a higher one where a lower one may be what is short.

@@ -129,6 +129,11 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   if (auto read = dyn_cast<graph::ReadOp>(op))
     return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())
                      ->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
+  if (isa<zero::ReduceLossOp>(op)) { // the second of the two sums
+    known(lossSlice);
+    places[result].offset = 8;
+    return true;
+  }
   if (isa<zero::ClipFactorOp>(op) && result.getResultNumber() == 0)
     return known(normSlice);
   // The accumulator is updated in place.

@@ -79,6 +79,10 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     for (auto program : module.getOps<graph::ProgramOp>())
       for (auto [name, argument] : llvm::zip_equal(program.getInputNames(), program.getBlock().getArguments()))
         builder.create<plan::InputOp>(program.getLoc(), cast<StringAttr>(name), TypeAttr::get(argument.getType()));
+    for (auto program : module.getOps<graph::ProgramOp>())
+      for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
+        builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),
+                                       TypeAttr::get(output.getValue().getType()), output.getKindAttr());
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())

@@ -96,7 +96,10 @@ private:
         parameter->setAttr("plan.slice", persistentSlice(device, parameter.getLoc(), "buffer." + parameter.getSymName(),
                                                          graph::bytesOf(cast<RankedTensorType>(parameter.getType())),
                                                          plan::Class::buffers));
-    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice, 8, plan::Class::buffers);
+    if (module->hasAttr("zc.forward_only"))
+      return;
+    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice,
+                                module->hasAttr("zc.weighted_loss") ? 16 : 8, plan::Class::buffers);
     // The norm is known where the clipping factor is computed.
     TierPlan *normTier = &device;
     module.walk([&](zero::ClipFactorOp clip) { normTier = &tierOf(clip.getNorm().getType()); });

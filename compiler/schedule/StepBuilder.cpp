@@ -21,6 +21,8 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
   builder.createBlock(&section.getBody());
   auto inputs = program->getAttrOfType<ArrayAttr>(placement::kInputs);
   for (auto [index, place] : llvm::enumerate(inputs)) {
+    if (program.getBlock().getArgument(static_cast<unsigned>(index)).use_empty())
+      continue; // needs no data
     plan::StepOp load =
         step(program, "load_input", 0, {place}, builder.getNamedAttr("input", builder.getI64IntegerAttr(index)));
     double bytes = static_cast<double>(graph::bytesOf(cast<plan::OperandAttr>(place).getType()));
@@ -49,7 +51,7 @@ void StepBuilder::lower(Operation *op) {
             zero::AllGatherOp, zero::AllToAllOp, zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp,
             zero::DequantizeSumOp, zero::OwnPartOp, zero::ReorderOp, zero::FetchOp, zero::EvictOp, zero::FillOp,
             zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp,
-            zero::ReduceLossOp, graph::AssignOp>([&](auto typed) { lower(typed); })
+            zero::ReduceLossOp, graph::AssignOp, graph::OutputOp>([&](auto typed) { lower(typed); })
       .Case<graph::KernelOp>([&](graph::KernelOp kernel) { lowerKernel(kernel); });
 }
 
@@ -143,6 +145,11 @@ void StepBuilder::lower(graph::AssignOp op) {
   auto target = plan::OperandAttr::get(builder.getContext(), Access::write,
                                        parameter->getAttrOfType<FlatSymbolRefAttr>("plan.slice"), 0, 0, type);
   step(op, "copy", 1, {placeOf(op.getValue(), Access::read), target});
+}
+
+void StepBuilder::lower(graph::OutputOp op) {
+  step(op, "store_output", 1, {placeOf(op.getValue(), Access::read)},
+       builder.getNamedAttr("output", builder.getI64IntegerAttr(numOutputs++)));
 }
 
 //===-- parameters and gradients ----------------------------------------------===//
@@ -282,10 +289,14 @@ void StepBuilder::lower(zero::ClipFactorOp op) {
   SmallVector<NamedAttribute> attributes;
   if (op.getMaxNormAttr())
     attributes.push_back(builder.getNamedAttr("max_norm", op.getMaxNormAttr()));
-  step(op, "norm_finish", 1,
-       {placeOf(op.getSum(), Access::read), placeOf(op.getNorm(), Access::write),
-        placeOf(op.getFactor(), Access::write)},
-       attributes);
+  Operands operands{placeOf(op.getSum(), Access::read)};
+  if (op.getWeight()) {
+    operands.push_back(placeOf(op.getWeight(), Access::read));
+    attributes.push_back(builder.getNamedAttr("terms", op.getTermsAttr()));
+  }
+  auto inputs = static_cast<int64_t>(operands.size());
+  operands.append({placeOf(op.getNorm(), Access::write), placeOf(op.getFactor(), Access::write)});
+  step(op, "norm_finish", inputs, operands, attributes);
 }
 
 void StepBuilder::lower(zero::UpdateOp op) {
@@ -303,16 +314,21 @@ void StepBuilder::lower(zero::UpdateOp op) {
   step(op, graph::stringifyOptimizer(op.getRule()), 2, operands, attributes);
 }
 
+/// One f64, or two where losses have weights: the sum of losses, the sum of weights.
+plan::OperandAttr StepBuilder::lossSums(bool weighted) {
+  return whole(FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice), Access::read_write,
+               weighted ? 2 : 1, builder.getF64Type());
+}
+
 void StepBuilder::lower(zero::RecordLossOp op) {
-  auto sum = whole(FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice), Access::read_write, 1,
-                   builder.getF64Type());
-  step(op, "accumulate_loss", 1, {placeOf(op.getLoss(), Access::read), sum});
+  Operands operands{placeOf(op.getLoss(), Access::read)};
+  if (op.getWeight())
+    operands.push_back(placeOf(op.getWeight(), Access::read));
+  operands.push_back(lossSums(bool(op.getWeight())));
+  step(op, "accumulate_loss", static_cast<int64_t>(operands.size()) - 1, operands);
 }
 
 void StepBuilder::lower(zero::ReduceLossOp op) {
   if (worldSize > 1)
-    step(op, "all_reduce", 0,
-         {whole(FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice), Access::read_write, 1,
-                builder.getF64Type())},
-         traffic("none"));
+    step(op, "all_reduce", 0, {lossSums(bool(op.getWeight()))}, traffic("none"));
 }

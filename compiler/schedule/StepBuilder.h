@@ -43,6 +43,7 @@ private:
   void lower(zero::RecordLossOp op);
   void lower(zero::ReduceLossOp op);
   void lower(graph::AssignOp op);
+  void lower(graph::OutputOp op);
 
   plan::StepOp step(mlir::Operation *op, llvm::StringRef kernel, int64_t inputs, Operands operands,
                     llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
@@ -52,6 +53,7 @@ private:
   void lowerCopy(mlir::Operation *op, mlir::Value source, mlir::Value target);
   /// All of a slice.
   plan::OperandAttr whole(mlir::FlatSymbolRefAttr slice, plan::Access access, int64_t elements, mlir::Type type);
+  plan::OperandAttr lossSums(bool weighted);
   void lowerPieces(mlir::Operation *op, mlir::Value input, mlir::Value output, plan::Access access,
                    mlir::Value residual = {});
   mlir::NamedAttribute traffic(llvm::StringRef counter);
@@ -64,6 +66,7 @@ private:
   MachineModel machine;
   llvm::StringMap<zero::BucketOp> buckets;
   int64_t worldSize, stage;
+  int64_t numOutputs = 0; ///< numbered in the order of their steps
 };
 
 } // namespace zc

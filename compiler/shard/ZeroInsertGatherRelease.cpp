@@ -34,8 +34,9 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
   }
 
   void lowerReads(Block &block, llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
-    // Everything after the loss is backward: no forward operation that matters follows it.
-    Operation *boundary = block.getTerminator()->getOperand(0).getDefiningOp();
+    // Everything after the loss is backward: no forward operation that matters follows it. Without one all is forward.
+    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
+    Operation *boundary = loss ? loss.getDefiningOp() : nullptr;
     auto isBackward = [&](Operation *op) { return boundary && boundary->isBeforeInBlock(op); };
     llvm::MapVector<Operation *, std::array<Demand, 2>> demands;
     SmallVector<graph::ReadOp> reads;

@@ -42,7 +42,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() == graph::Phase::micro)
         partitionGradients(program);
-      else
+      else if (!module->hasAttr("zc.forward_only"))
         partitionUpdate(program);
     }
   }
@@ -67,9 +67,9 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     for (BucketGradients &gradients : buckets)
       if (!gradients.writes.empty())
         lowerBucketGradients(gradients);
-    OpBuilder builder(block.getTerminator());
-    Value loss = block.getTerminator()->getOperand(0);
-    builder.create<zero::RecordLossOp>(loss.getLoc(), loss);
+    auto exit = cast<graph::ReturnOp>(block.getTerminator());
+    if (Value loss = exit.getLoss())
+      OpBuilder(exit).create<zero::RecordLossOp>(loss.getLoc(), loss, exit.getLossWeight());
   }
 
   void lowerBucketGradients(BucketGradients &gradients) {
@@ -101,16 +101,26 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     bool replicated = worldSize > 1 && stage == 0;
     if (replicated) // the second half of the all-reduce
       forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::gradients); });
+    // Where the losses have weights, their sum is what gradients are divided by.
+    Value weight;
+    if (isWeighted())
+      weight = builder
+                   .create<zero::ReduceLossOp>(
+                       loc, zero::BufferType::get(&getContext(), 1, builder.getF64Type(), zero::Tier::device))
+                   .getWeight();
     for (auto clip : block.getOps<graph::ClipFactorOp>())
-      lowerClip(clip);
+      lowerClip(clip, weight);
     lowerUpdates(block);
     builder.setInsertionPoint(block.getTerminator());
     forEachTrainable([&](zero::BucketOp bucket) {
       if (bucket.getOptimizerSharded() && !bucket.getParametersSharded())
         allGather(builder, loc, bucket, zero::Storage::parameters);
     });
-    builder.create<zero::ReduceLossOp>(loc);
+    if (!isWeighted())
+      builder.create<zero::ReduceLossOp>(loc, Type());
   }
+
+  bool isWeighted() { return getOperation()->hasAttr("zc.weighted_loss"); }
 
   void forEachTrainable(llvm::function_ref<void(zero::BucketOp)> visit) {
     for (BucketGradients &gradients : buckets)
@@ -123,7 +133,7 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     builder.create<zero::AllGatherOp>(loc, own, zero::createStorage(builder, loc, bucket, what, worldSize));
   }
 
-  void lowerClip(graph::ClipFactorOp clip) {
+  void lowerClip(graph::ClipFactorOp clip, Value weight) {
     OpBuilder builder(clip);
     Location loc = clip.getLoc();
     auto limbs = zero::BufferType::get(&getContext(), zero::kNormLimbs, builder.getI64Type(), zero::Tier::device);
@@ -135,7 +145,11 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     if (worldSize > 1)
       sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
     auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
-    factor = builder.create<zero::ClipFactorOp>(loc, scalar, scalar, sum, clip.getMaxNormAttr()).getFactor();
+    factor =
+        builder
+            .create<zero::ClipFactorOp>(loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
+                                        weight ? builder.getI64IntegerAttr(worldSize * accumulation) : IntegerAttr())
+            .getFactor();
   }
 
   /// One update per bucket: members agree on everything by construction of zero-bucket.

@@ -58,7 +58,8 @@ private:
 
   /// One for each half of the micro-step that uses a bucket; less the one after the update.
   void countGathers(Block &block, const llvm::StringMap<size_t> &places, MutableArrayRef<Candidate> candidates) {
-    Operation *boundary = block.getTerminator()->getOperand(0).getDefiningOp();
+    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
+    Operation *boundary = loss ? loss.getDefiningOp() : nullptr;
     std::vector<std::array<bool, 2>> used(candidates.size(), {false, false});
     for (auto read : block.getOps<graph::ReadOp>()) {
       auto place = places.find(read.getParameter());

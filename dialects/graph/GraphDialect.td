@@ -68,6 +68,13 @@ def Graph_Role : I32EnumAttr<"Role", "what a stored tensor is", [
 }
 def Graph_RoleAttr : EnumAttr<Graph_Dialect, Graph_Role, "role">;
 
+def Graph_OutputKind : I32EnumAttr<"OutputKind", "what an output of a forward-only plan is", [
+    I32EnumAttrCase<"value", 0>, I32EnumAttrCase<"loss", 1>, I32EnumAttrCase<"loss_weight", 2>]> {
+  let cppNamespace = "::zc::graph";
+  let genSpecializedAttr = 0;
+}
+def Graph_OutputKindAttr : EnumAttr<Graph_Dialect, Graph_OutputKind, "output_kind">;
+
 def Graph_Optimizer : I32EnumAttr<"Optimizer", "update rule", [
     I32EnumAttrCase<"adamw", 0>, I32EnumAttrCase<"adam", 1>, I32EnumAttrCase<"sgd", 2>,
     I32EnumAttrCase<"momentum", 3>]> {

@@ -55,6 +55,15 @@ static LogicalResult checkPhase(Operation *op, Phase phase) {
 
 LogicalResult ClipFactorOp::verify() { return checkPhase(*this, Phase::update); }
 
+LogicalResult OutputOp::verify() { return checkPhase(*this, Phase::micro); }
+
+LogicalResult ReturnOp::verify() {
+  auto isScalar = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank() == 0; };
+  if (getWeighted() && (getNumOperands() < 2 || !isScalar(getResults()[0]) || !isScalar(getResults()[1])))
+    return emitOpError("[return_c1] is weighted, but does not begin with a scalar loss and its weight");
+  return success();
+}
+
 //===-- users of parameters ------------------------------------------------===//
 
 /// [symbol_c1]: the parameter exists; [symbol_c2]: it has `type` (null: any); [symbol_c3]: it has `role` (none: any).

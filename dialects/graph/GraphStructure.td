@@ -56,14 +56,39 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
 def Graph_ReturnOp : Graph_Op<"return", [Terminator, Pure, HasParent<"ProgramOp">]> {
   let summary = "ends a program; its operand is the loss of the micro-step";
   let description = [{
-    `micro` returns the loss and then any further graph outputs, `update` nothing. differentiate drops all but the loss.
+    `micro` returns the loss and then any further graph outputs, `update` nothing. differentiate drops all but the loss;
+    forward-only makes `graph.output`s of all. `weighted`, set by loss-mean: the second result is the weight of the loss,
+    which is then the numerator of a mean over all ranks and micro-steps (`return_c1`: both are scalars).
 
     ```mlir
     graph.return %loss : tensor<f32>
     ```
   }];
-  let arguments = (ins Variadic<Graph_Tensor>:$results);
-  let assemblyFormat = "($results^ `:` type($results))? attr-dict";
+  let arguments = (ins Variadic<Graph_Tensor>:$results, UnitAttr:$weighted);
+  let assemblyFormat = "(`weighted` $weighted^)? ($results^ `:` type($results))? attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The loss; null in a program that returns none.
+    ::mlir::Value getLoss() { return getResults().empty() ? ::mlir::Value() : getResults().front(); }
+    /// What it weighs beside the losses of other ranks and micro-steps; null where all weigh the same.
+    ::mlir::Value getLossWeight() { return getWeighted() ? getResults()[1] : ::mlir::Value(); }
+  }];
+}
+
+def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
+  let summary = "hands a value to whoever runs the plan";
+  let description = [{
+    Only in the micro-step of a forward-only module (`phase_c1`). Created by forward-only from what the program returns;
+    becomes a `plan.output` and a step that stores it.
+
+    ```mlir
+    graph.output %logits as "logits" {kind = #graph<output_kind value>} : tensor<2x4xf32>
+    ```
+  }];
+  let arguments = (ins Graph_Tensor:$value, StrAttr:$name,
+      DefaultValuedAttr<Graph_OutputKindAttr, "::zc::graph::OutputKind::value">:$kind);
+  let assemblyFormat = "$value `as` $name attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def Graph_ReadOp : Graph_Op<"read", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemRead]>]> {

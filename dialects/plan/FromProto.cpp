@@ -30,6 +30,8 @@ public:
                               ClassAttr::get(&context, static_cast<Class>(slice.klass())), flag(slice.persistent()));
     for (const planpb::Input &input : plan.inputs())
       builder.create<InputOp>(loc(), builder.getStringAttr(input.name()), TypeAttr::get(tensorType(input.type())));
+    for (const planpb::Output &output : plan.outputs())
+      readOutput(output);
     for (int i = 0; i < plan.buckets_size(); ++i)
       readBucket(i);
     for (const planpb::Parameter &parameter : plan.parameters())
@@ -136,6 +138,10 @@ private:
     set("zc.accumulation", builder.getI64IntegerAttr(plan.accumulation()));
     set("zc.precision", builder.getStringAttr(plan.precision()));
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
+    if (plan.forward_only())
+      set("zc.forward_only", builder.getUnitAttr());
+    if (plan.metrics().weighted())
+      set("zc.weighted_loss", builder.getUnitAttr());
     set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
     auto setBudget = [&](StringRef name, const planpb::TierReport &tier) {
       if (tier.budget() != 0)
@@ -155,6 +161,14 @@ private:
     attrs.set("momentum", builder.getF64FloatAttr(optimizer.momentum()));
     attrs.set("max_norm", builder.getF64FloatAttr(optimizer.max_norm()));
     set("zc.optimizer", attrs.getDictionary(&context));
+  }
+
+  void readOutput(const planpb::Output &output) {
+    std::optional<graph::OutputKind> kind = graph::symbolizeOutputKind(static_cast<uint32_t>(output.kind()));
+    if (!kind)
+      return wrong("kind of output");
+    builder.create<OutputOp>(loc(), builder.getStringAttr(output.name()), TypeAttr::get(tensorType(output.type())),
+                             graph::OutputKindAttr::get(&context, *kind));
   }
 
   void readBucket(int index) {

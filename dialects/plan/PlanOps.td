@@ -86,6 +86,17 @@ def Plan_InputOp : Plan_Op<"input"> {
   let assemblyFormat = "$name `:` $type attr-dict";
 }
 
+def Plan_OutputOp : Plan_Op<"output"> {
+  let summary = "an output of a forward-only plan, handed over by a store_output step";
+  let description = [{
+    ```mlir
+    plan.output "logits" : tensor<2x4xf32> kind = value
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, Graph_OutputKindAttr:$kind);
+  let assemblyFormat = "$name `:` $type `kind` `=` `` $kind attr-dict";
+}
+
 def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let summary = "a tensor that outlives the step, in a bucket at an offset in elements, or in a slice of its own";
   let description = [{

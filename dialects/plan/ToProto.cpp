@@ -98,6 +98,8 @@ private:
     result.set_precision(text("zc.precision", "fp32"));
     result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
     result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
+    result.set_forward_only(module->hasAttr("zc.forward_only"));
+    result.mutable_metrics()->set_weighted(module->hasAttr("zc.weighted_loss"));
     result.add_strings(""); // index 0: no name
     stringIndex[""] = 0;
     auto *report = result.mutable_report();
@@ -185,6 +187,14 @@ private:
       auto *message = result.add_inputs();
       message->set_name(input.getName().str());
       message->set_type(*type);
+    } else if (auto output = dyn_cast<OutputOp>(op)) {
+      FailureOr<uint32_t> type = typeOf(op, cast<RankedTensorType>(output.getType()));
+      if (failed(type))
+        return failure();
+      auto *message = result.add_outputs();
+      message->set_name(output.getName().str());
+      message->set_type(*type);
+      message->set_kind(static_cast<planpb::OutputKind>(output.getKind()));
     } else if (auto bucket = dyn_cast<BucketOp>(op)) {
       return writeBucket(bucket);
     }
@@ -273,7 +283,7 @@ private:
     if (auto tied = parameter.getTiedAttr())
       for (auto name : tied.getAsRange<StringAttr>())
         message->add_tied(name.str());
-    if (message->role() == planpb::TRAINABLE)
+    if (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0))
       result.mutable_report()->set_parameters(result.report().parameters() + type.getNumElements());
     return success();
   }

@@ -289,6 +289,20 @@ LogicalResult ClipFactorOp::verify() {
   auto expected = BufferType::get(getContext(), 1, Float32Type::get(getContext()), getSum().getType().getTier());
   if (getNorm().getType() != expected || getFactor().getType() != expected)
     return emitOpError("[clip_factor_c1] needs results of type ") << expected;
+  // clip_factor_c2
+  auto weight = BufferType::get(getContext(), 1, Float64Type::get(getContext()), getSum().getType().getTier());
+  if (bool(getWeight()) != getTerms().has_value() ||
+      (getWeight() && (getWeight().getType() != weight || *getTerms() < 1)))
+    return emitOpError("[clip_factor_c2] needs a weight of type ")
+           << weight << " and the number of its terms, or neither";
+  return success();
+}
+
+LogicalResult ReduceLossOp::verify() {
+  // reduce_loss_c1
+  auto expected = BufferType::get(getContext(), 1, Float64Type::get(getContext()), Tier::device);
+  if (getWeight() && getWeight().getType() != expected)
+    return emitOpError("[reduce_loss_c1] needs a result of type ") << expected;
   return success();
 }
 

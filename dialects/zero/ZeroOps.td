@@ -314,14 +314,14 @@ def Zero_AccumulateOp : Zero_Op<"accumulate", [SameTypeOperands]> {
 }
 
 def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
-  let summary = "adds the micro-step's loss to the step's sum";
+  let summary = "adds the micro-step's loss, and its weight where it has one, to the step's sums";
   let description = [{
     ```mlir
     zero.record_loss %loss : tensor<f32>
     ```
   }];
-  let arguments = (ins Graph_F32Tensor:$loss);
-  let assemblyFormat = "$loss attr-dict `:` type($loss)";
+  let arguments = (ins Graph_F32Tensor:$loss, Optional<Graph_F32Tensor>:$weight);
+  let assemblyFormat = "$loss (`weighing` $weight^)? attr-dict `:` type(operands)";
 }
 
 //===-- the update ------------------------------------------------------------===//
@@ -373,16 +373,19 @@ def Zero_AllReduceOp : Zero_Op<"all_reduce", [SameOperandsAndResultType]> {
 def Zero_ClipFactorOp : Zero_Op<"clip_factor"> {
   let summary = "norm and clipping factor from the summed accumulator; the norm is recorded as a metric";
   let description = [{
-    As graph.clip_factor; `max_norm` absent means factor 1. Results of one f32 on the sum's tier (`clip_factor_c1`).
+    As graph.clip_factor; `max_norm` absent means factor 1. Results of one f32 on the sum's tier (`clip_factor_c1`). `weight`
+    is the sum of `terms` losses' weights, one f64 on that tier (`clip_factor_c2`): the gradients are numerators, so the norm is
+    divided by the mean weight, and so is the factor.
 
     ```mlir
     %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64} : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$sum, OptionalAttr<F64Attr>:$max_norm);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$sum, Arg<Optional<Zero_BufferType>, "", [MemRead]>:$weight,
+      OptionalAttr<F64Attr>:$max_norm, OptionalAttr<I64Attr>:$terms);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$norm,
       Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$factor);
-  let assemblyFormat = "$sum attr-dict `:` type($sum) `->` type($norm) `,` type($factor)";
+  let assemblyFormat = "$sum (`over` $weight^ `:` type($weight))? attr-dict `:` type($sum) `->` type($norm) `,` type($factor)";
   let hasVerifier = 1;
 }
 
@@ -408,14 +411,18 @@ def Zero_UpdateOp : Zero_Op<"update", [AttrSizedOperandSegments]> {
 }
 
 def Zero_ReduceLossOp : Zero_Op<"reduce_loss", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "sums the step's loss over ranks";
+  let summary = "sums the step's loss over ranks, and the weight of the losses where they have one";
   let description = [{
+    The result is that weight, one f64 on the device (`reduce_loss_c1`).
+
     ```mlir
     zero.reduce_loss
     ```
   }];
   let arguments = (ins);
-  let assemblyFormat = "attr-dict";
+  let results = (outs Optional<Zero_BufferType>:$weight);
+  let assemblyFormat = "(`->` type($weight)^)? attr-dict";
+  let hasVerifier = 1;
 }
 
 include "dialects/zero/ZeroQuantize.td"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -67,12 +68,15 @@ public:
   const planpb::Plan &plan() const override { return prepared.plan; }
   int rank() const override { return communicator.rank(); }
   double loss() const override {
-    double sum = *static_cast<const double *>(prepared.memory.operand(plan().metrics().loss_slice(), 0));
-    return sum / (static_cast<double>(plan().world_size()) * plan().accumulation());
+    if (plan().forward_only())
+      return std::numeric_limits<double>::quiet_NaN();
+    const auto *sums = static_cast<const double *>(prepared.memory.operand(plan().metrics().loss_slice(), 0));
+    double terms = static_cast<double>(plan().world_size()) * plan().accumulation();
+    return sums[0] / (plan().metrics().weighted() ? sums[1] : terms);
   }
   std::optional<double> gradNorm() const override {
     int32_t slice = plan().metrics().grad_norm_slice();
-    if (slice < 0)
+    if (slice < 0 || plan().forward_only())
       return std::nullopt;
     return *static_cast<const float *>(prepared.memory.operand(static_cast<uint32_t>(slice), 0));
   }

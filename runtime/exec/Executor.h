@@ -36,16 +36,26 @@ public:
   virtual Status load(uint32_t input, const StepContext &context, void *destination, uint64_t bytes) = 0;
 };
 
+/// Where steps named store_output put what a forward-only plan computes.
+class OutputSink {
+public:
+  virtual ~OutputSink() = default;
+  /// Takes `bytes` of graph output `output` (index into Plan.outputs) of context.step on this rank; they are gone when
+  /// it returns. Called from one thread at a time.
+  virtual Status store(uint32_t output, const StepContext &context, const void *source, uint64_t bytes) = 0;
+};
+
 enum class DeviceKind : uint8_t { sync, cpu };
 std::optional<DeviceKind> deviceFromName(std::string_view name);
 
 struct ExecutorOptions {
   DeviceKind device = DeviceKind::cpu;
-  int threads = 1;              ///< OpenMP threads of this rank's kernels
-  std::optional<uint64_t> seed; ///< of dropout and random; Plan.seed if absent
-  size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
-  NvmeOptions nvme;             ///< where the NVMe tier goes, when the plan has one
-  LinkRates links{};            ///< to slow down transfers
+  int threads = 1;               ///< OpenMP threads of this rank's kernels
+  std::optional<uint64_t> seed;  ///< of dropout and random; Plan.seed if absent
+  size_t traceCapacity = 0;      ///< events kept per queue (Trace.h); 0: no tracing
+  NvmeOptions nvme;              ///< where the NVMe tier goes, when the plan has one
+  LinkRates links{};             ///< to slow down transfers
+  OutputSink *outputs = nullptr; ///< null: outputs go nowhere
   /// Called once per step on every rank, on whatever thread runs collectives and at the same place among them, so that
   /// ranks can agree on something; its effects are visible when runStep returns. While a step is not drained, no other
   /// collectives may be called.
@@ -79,7 +89,8 @@ public:
   virtual const planpb::Plan &plan() const = 0;
   virtual int rank() const = 0;
 
-  /// Mean loss over ranks and micro-steps of the last step: the loss slice / (world size * accumulation).
+  /// Mean loss over ranks and micro-steps of the last step: the loss slice / (world size * accumulation), or over the
+  /// weights where the plan has weighted losses. NaN of a forward-only plan.
   virtual double loss() const = 0;
   /// Global gradient norm before clipping of the last step, where the plan computes it.
   virtual std::optional<double> gradNorm() const = 0;

@@ -56,6 +56,8 @@ Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &commu
 }
 
 static bool writesMetric(const planpb::Plan &plan, const planpb::Step &step) {
+  if (plan.forward_only())
+    return false;
   for (const planpb::Operand &operand : step.operands())
     if (operand.access() != planpb::READ && (operand.slice() == plan.metrics().loss_slice() ||
                                              int64_t(operand.slice()) == plan.metrics().grad_norm_slice()))
@@ -122,12 +124,14 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions 
   return spec;
 }
 
-Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec, Communicator &communicator,
-                                                         const KernelRegistry &registry, InputLoader &loader) {
+Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec, const ExecutorOptions &options,
+                                                         Communicator &communicator, const KernelRegistry &registry,
+                                                         InputLoader &loader) {
   if (std::unique_ptr<Kernel> copy = memory.makeCopy(spec))
     return copy;
-  if (std::unique_ptr<Kernel> special = makeSpecialKernel(spec, communicator, loader))
-    return spec.name == "load_input" ? std::move(special) : memory.slowDown(std::move(special), communicator);
+  if (std::unique_ptr<Kernel> special = makeSpecialKernel(spec, communicator, loader, options.outputs))
+    return spec.name == "load_input" || spec.name == "store_output" ? std::move(special)
+                                                                    : memory.slowDown(std::move(special), communicator);
   if (!registry.contains(spec.name))
     return makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\"");
   return registry.prepare(spec);
@@ -148,7 +152,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
   for (int i = 0; i < source.steps_size(); ++i) {
     const planpb::Step &step = source.steps(i);
     KernelSpec spec = specOf(step, options, communicator);
-    Result<std::unique_ptr<Kernel>> kernel = makeKernel(spec, communicator, registry, loader);
+    Result<std::unique_ptr<Kernel>> kernel = makeKernel(spec, options, communicator, registry, loader);
     if (!kernel)
       return locate(kernel.error(), plan, section, static_cast<uint32_t>(i));
     PreparedStep out;

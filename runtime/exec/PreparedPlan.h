@@ -49,8 +49,9 @@ public:
   bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
 
 private:
-  Result<std::unique_ptr<Kernel>> makeKernel(const KernelSpec &spec, Communicator &communicator,
-                                             const KernelRegistry &registry, InputLoader &loader);
+  Result<std::unique_ptr<Kernel>> makeKernel(const KernelSpec &spec, const ExecutorOptions &options,
+                                             Communicator &communicator, const KernelRegistry &registry,
+                                             InputLoader &loader);
   void findMetricWriters();
   /// Puts the call of `agree` before the last collective of the update that writes a metric.
   void prepareAgreement(const std::function<Status()> &agree);

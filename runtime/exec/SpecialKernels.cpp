@@ -109,9 +109,25 @@ private:
   uint64_t bytes;
 };
 
+class StoreOutputKernel : public Kernel {
+public:
+  StoreOutputKernel(const KernelSpec &spec, OutputSink *sink)
+      : sink(sink), output(static_cast<uint32_t>(spec.getInt("output", 0))),
+        bytes(static_cast<uint64_t>(spec.operands[0].numBytes())) {}
+  Status run(void *const *operands, const StepContext &context) override {
+    return sink ? sink->store(output, context, operands[0], bytes) : Status();
+  }
+
+private:
+  OutputSink *sink;
+  uint32_t output;
+  uint64_t bytes;
+};
+
 } // namespace
 
-std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader) {
+std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader,
+                                          OutputSink *outputs) {
   if (spec.name == "all_gather")
     return std::make_unique<AllGatherKernel>(spec, communicator);
   if (spec.name == "reduce_scatter")
@@ -122,6 +138,8 @@ std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &
     return std::make_unique<AllToAllKernel>(spec, communicator);
   if (spec.name == "load_input")
     return std::make_unique<LoadInputKernel>(spec, loader);
+  if (spec.name == "store_output")
+    return std::make_unique<StoreOutputKernel>(spec, outputs);
   return nullptr;
 }
 

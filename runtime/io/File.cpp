@@ -151,7 +151,8 @@ void OutputFile::abandon() {
   if (fd < 0)
     return;
   ::close(fd);
-  ::unlink(temporary.c_str());
+  if (!target.empty())
+    ::unlink(temporary.c_str());
   fd = -1;
 }
 
@@ -200,13 +201,39 @@ Status OutputFile::write(const void *data, int64_t count) {
   return Status::success();
 }
 
-Status OutputFile::commit() {
-  // After a failure nothing is known of what is on disk; a second try that succeeds would prove nothing.
+Status OutputFile::reserve(int64_t count) {
+  int errnum = injected("file.write");
+  if (errnum == 0 && count > 0)
+    errnum = ::posix_fallocate(fd, 0, count);
+  if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
+    errnum = ::ftruncate(fd, count) == 0 ? 0 : errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 813, "cannot write", target, errnum);
+  position = count;
+  return Status::success();
+}
+
+Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
+  OutputFile file;
+  file.temporary = temporaryName;
+  file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file.fd < 0)
+    return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
+  return file;
+}
+
+Status OutputFile::flush() {
   int errnum = injected("file.fsync");
   if (errnum == 0 && ::fsync(fd) != 0)
     errnum = errno;
   if (errnum != 0)
-    return errnoError(Code::io, 814, "cannot bring to disk", target, errnum);
+    return errnoError(Code::io, 814, "cannot bring to disk", target.empty() ? temporary : target, errnum);
+  return Status::success();
+}
+
+Status OutputFile::commit() {
+  // After a failure nothing is known of what is on disk; a second try that succeeds would prove nothing.
+  ZC_RETURN_IF_ERROR(flush());
   if (::rename(temporary.c_str(), target.c_str()) != 0)
     return errnoError(Code::io, 815, "cannot put in place", target, errno);
   int closing = fd;

@@ -65,8 +65,16 @@ public:
   static Result<OutputFile> create(const std::string &path);
   /// Appends. Errors: io (disk full, ...).
   Status write(const void *data, int64_t count);
-  /// Overwrites bytes already written.
+  /// Overwrites bytes already written, or fills reserved ones; several threads may.
   Status writeAt(const void *data, int64_t count, int64_t offset);
+  /// Gives the file `count` bytes in all, on disk, so that it cannot be full later. Errors: io.
+  Status reserve(int64_t count);
+  /// Another process's file, created but not committed there, known by its temporaryName: to write into what is
+  /// reserved. It is the other one's to commit. Errors: io.
+  static Result<OutputFile> join(const std::string &temporaryName);
+  const std::string &temporaryName() const { return temporary; }
+  /// fsync alone. Errors: io.
+  Status flush();
   /// fsync, rename onto the target, fsync of the folder.
   Status commit();
   int64_t size() const { return position; }
@@ -75,7 +83,7 @@ private:
   void abandon();
   int fd = -1;
   int64_t position = 0;
-  std::string target, temporary;
+  std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
 /// Copies `from` whole into `to` (both still open afterwards).

@@ -56,8 +56,36 @@ public:
   Status commit();
 
 private:
+  friend class SafetensorsTable;
+  static Result<std::string> headerOf(const std::vector<Tensor> &tensors,
+                                      const std::map<std::string, std::string> &metadata, const std::string &path);
   OutputFile out;
   int64_t expected = 0, given = 0;
+};
+
+/// A safetensors file whose tensors are filled in any order, by several threads and processes.
+class SafetensorsTable {
+public:
+  using Tensor = SafetensorsWriter::Tensor;
+  /// Takes all bytes of the file at once. Errors: io; internal for a name given twice.
+  static Result<SafetensorsTable> create(const std::string &path, std::vector<Tensor> tensors);
+  /// Another process's table; `tensors` are the same. Errors: io.
+  static Result<SafetensorsTable> join(const std::string &temporaryName, std::vector<Tensor> tensors);
+  /// What the others join.
+  const std::string &temporaryName() const { return out.temporaryName(); }
+
+  /// Bytes [offset, offset + count) of a tensor, inside it. Errors: io; internal beyond its end.
+  Status place(size_t tensor, int64_t offset, const void *data, int64_t count);
+  /// What this process has placed is on disk.
+  Status flush() { return out.flush(); }
+  /// When all have flushed: the file appears under its name. The creator's turn.
+  Status commit() { return out.commit(); }
+
+private:
+  static Result<SafetensorsTable> layOut(const std::vector<Tensor> &tensors, const std::string &path);
+  OutputFile out;
+  std::string header;             ///< with its length
+  std::vector<int64_t> positions; ///< of tensors in the file, and its end
 };
 
 } // namespace zc::io

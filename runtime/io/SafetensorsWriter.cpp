@@ -41,11 +41,13 @@ static std::string quoted(const std::string &text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
-                                                    const std::map<std::string, std::string> &metadata) {
-  SafetensorsWriter writer;
+/// The length in 8 bytes and the table.
+Result<std::string> SafetensorsWriter::headerOf(const std::vector<Tensor> &tensors,
+                                                const std::map<std::string, std::string> &metadata,
+                                                const std::string &path) {
   std::string header = "{";
   std::string notes;
+  int64_t begin = 0;
   for (const auto &[key, value] : metadata)
     notes += (notes.empty() ? "" : ",") + quoted(key) + ":" + quoted(value);
   if (!metadata.empty())
@@ -58,21 +60,31 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std
     std::string shape;
     for (int64_t dim : tensor.type.dims)
       shape += (shape.empty() ? "" : ",") + std::to_string(dim);
-    int64_t end = writer.expected + tensor.type.numBytes();
+    int64_t end = begin + tensor.type.numBytes();
     header += std::string(header.size() > 1 ? "," : "") + name + ":{\"dtype\":\"" + formatName(tensor.type.dtype) +
-              "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(writer.expected) + "," +
-              std::to_string(end) + "]}";
-    writer.expected = end;
+              "\",\"shape\":[" + shape + "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) +
+              "]}";
+    begin = end;
   }
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' '); // aligned data, as the reference writer does
+  uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char *>(&length), 8) + header;
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
+                                                    const std::map<std::string, std::string> &metadata) {
+  auto header = headerOf(tensors, metadata, path);
+  if (!header)
+    return header.error();
+  SafetensorsWriter writer;
+  for (const Tensor &tensor : tensors)
+    writer.expected += tensor.type.numBytes();
   auto out = OutputFile::create(path);
   if (!out)
     return out.error();
   writer.out = std::move(*out);
-  uint64_t length = header.size();
-  ZC_RETURN_IF_ERROR(writer.out.write(&length, 8));
-  ZC_RETURN_IF_ERROR(writer.out.write(header.data(), int64_t(header.size())));
+  ZC_RETURN_IF_ERROR(writer.out.write(header->data(), int64_t(header->size())));
   return writer;
 }
 
@@ -87,6 +99,48 @@ Status SafetensorsWriter::commit() {
   if (given != expected)
     return makeError(Code::internal, 835, "fewer tensor bytes were written than announced");
   return out.commit();
+}
+
+Result<SafetensorsTable> SafetensorsTable::layOut(const std::vector<Tensor> &tensors, const std::string &path) {
+  auto header = SafetensorsWriter::headerOf(tensors, {}, path);
+  if (!header)
+    return header.error();
+  SafetensorsTable table;
+  table.header = std::move(*header);
+  table.positions.push_back(int64_t(table.header.size()));
+  for (const Tensor &tensor : tensors)
+    table.positions.push_back(table.positions.back() + tensor.type.numBytes());
+  return table;
+}
+
+Result<SafetensorsTable> SafetensorsTable::create(const std::string &path, std::vector<Tensor> tensors) {
+  auto table = layOut(tensors, path);
+  if (!table)
+    return table;
+  auto out = OutputFile::create(path);
+  if (!out)
+    return out.error();
+  table->out = std::move(*out);
+  ZC_RETURN_IF_ERROR(table->out.reserve(table->positions.back()));
+  ZC_RETURN_IF_ERROR(table->out.writeAt(table->header.data(), int64_t(table->header.size()), 0));
+  return table;
+}
+
+Result<SafetensorsTable> SafetensorsTable::join(const std::string &temporaryName, std::vector<Tensor> tensors) {
+  auto table = layOut(tensors, temporaryName);
+  if (!table)
+    return table;
+  auto out = OutputFile::join(temporaryName);
+  if (!out)
+    return out.error();
+  table->out = std::move(*out);
+  return table;
+}
+
+Status SafetensorsTable::place(size_t tensor, int64_t offset, const void *data, int64_t count) {
+  if (offset < 0 || count < 0 || count > positions[tensor + 1] - positions[tensor] - offset)
+    return makeError(Code::internal, 834, "more tensor bytes are written than announced");
+  return out.writeAt(data, count, positions[tensor] + offset);
 }
 
 } // namespace zc::io

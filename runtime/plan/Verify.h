@@ -9,6 +9,7 @@
 //   plan_c4      at most 4,000,000 steps
 //   plan_c5      optimizer numbers are finite
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
+//   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: no outputs
 //   type_c1      known element type
 //   type_c2      at most 64 dimensions, none negative, at most 2^48 bytes
 //   arena_c1     known tier, at most 2^52 bytes
@@ -31,7 +32,10 @@
 //   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
 //                tier than its parameters
 //   bucket_c5    a persistent slice has one owner
-//   metrics_c1   loss slice (8 bytes) and norm slice (4 bytes, or -1) are in range and persistent, on device or host
+//   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
+//   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,
+//   on
+//                device or host; not of a forward-only plan
 //   step_c1      known queue; kernel and node are strings
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
@@ -56,6 +60,7 @@
 //                all_to_all is not in place
 //   collective_c3 attributes: finite scale, known traffic and axis, READ_WRITE where it accumulates
 //   input_c2     load_input is in micro, writes one operand of its input's type
+//   output_c2    store_output is in micro, on queue compute, reads one operand of its output's type
 //   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1
 //   walk_c2      what a step reads from a transient slice was written before, last through that slice
 //

@@ -112,6 +112,7 @@ private:
   Status verifyAllReduce(const planpb::Step &step);
   Status verifyAllToAll(const planpb::Step &step);
   Status verifyLoadInput(const planpb::Step &step);
+  Status verifyStoreOutput(const planpb::Step &step);
 
   const planpb::Plan &plan;
   uint32_t section;
@@ -125,9 +126,9 @@ private:
 const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
     {"all_gather", &StepVerifier::verifyAllGather}, {"reduce_scatter", &StepVerifier::verifyReduceScatter},
     {"all_reduce", &StepVerifier::verifyAllReduce}, {"all_to_all", &StepVerifier::verifyAllToAll},
-    {"load_input", &StepVerifier::verifyLoadInput}, {"h2d", &StepVerifier::verifyTierCopy},
-    {"d2h", &StepVerifier::verifyTierCopy},         {"nvme_read", &StepVerifier::verifyTierCopy},
-    {"nvme_write", &StepVerifier::verifyTierCopy},
+    {"load_input", &StepVerifier::verifyLoadInput}, {"store_output", &StepVerifier::verifyStoreOutput},
+    {"h2d", &StepVerifier::verifyTierCopy},         {"d2h", &StepVerifier::verifyTierCopy},
+    {"nvme_read", &StepVerifier::verifyTierCopy},   {"nvme_write", &StepVerifier::verifyTierCopy},
 };
 
 Status StepVerifier::verifyNames(const planpb::Step &step) {
@@ -421,6 +422,24 @@ Status StepVerifier::verifyLoadInput(const planpb::Step &step) {
   const planpb::TensorType &stored = typeOf(step.operands(0));
   if (type.type() != stored.type() || bytesOf(type) != bytesOf(stored))
     return fail(522, "input_c2", "stores an input of another type or size than its operand");
+  return {};
+}
+
+/// output_c2
+Status StepVerifier::verifyStoreOutput(const planpb::Step &step) {
+  Attributes attributes = attributesOf(step);
+  auto output = attributes.find("output");
+  if (section != 0 || step.operands_size() != 1 || step.inputs() != 1 || step.queue() != planpb::COMPUTE)
+    return fail(552, "output_c2", "hands over something else than one operand of a micro-step, on queue compute");
+  if (output == attributes.end() || output->second->value_case() != planpb::Attribute::kInteger ||
+      !inRange(output->second->integer(), plan.outputs_size()))
+    return fail(553, "output_c2",
+                "has no attribute \"output\" that is one of " + str(static_cast<uint64_t>(plan.outputs_size())) +
+                    " outputs");
+  const planpb::TensorType &type =
+      plan.types(static_cast<int>(plan.outputs(static_cast<int>(output->second->integer())).type()));
+  if (type.type() != typeOf(step.operands(0)).type() || bytesOf(type) != bytes(step.operands(0)))
+    return fail(554, "output_c2", "hands over an output of another type or size than its operand");
   return {};
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
+#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,6 +64,8 @@ Status verifyStrings(const planpb::Plan &plan) {
     ZC_RETURN_IF_ERROR(verifyString(slice.name(), "the name of a slice"));
   for (const planpb::Input &input : plan.inputs())
     ZC_RETURN_IF_ERROR(verifyString(input.name(), "the name of an input"));
+  for (const planpb::Output &output : plan.outputs())
+    ZC_RETURN_IF_ERROR(verifyString(output.name(), "the name of an output"));
   for (const planpb::Parameter &parameter : plan.parameters()) {
     ZC_RETURN_IF_ERROR(verifyString(parameter.name(), "the name of a parameter"));
     for (const std::string &name : parameter.tied())
@@ -190,6 +193,39 @@ Status verifyMetric(const planpb::Plan &plan, int64_t index, uint64_t bytes, con
   return {};
 }
 
+/// output_c1, plan_c7
+Status verifyOutputs(const planpb::Plan &plan) {
+  int kinds[planpb::OutputKind_ARRAYSIZE] = {};
+  for (const planpb::Output &output : plan.outputs()) {
+    if (!inRange(output.type(), plan.types_size()) || !planpb::OutputKind_IsValid(output.kind()))
+      return violation(548, "output_c1",
+                       "output \"" + output.name() + "\" has type " + str(output.type()) + " and kind " +
+                           std::to_string(output.kind()),
+                       output.name());
+    const planpb::TensorType &type = plan.types(static_cast<int>(output.type()));
+    bool isFloat = type.type() == planpb::F32 || type.type() == planpb::F64 || type.type() == planpb::BF16 ||
+                   type.type() == planpb::F16;
+    bool isScalar = bytesOf(type) == static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
+    if (output.kind() != planpb::VALUE && (!isFloat || !isScalar || ++kinds[output.kind()] > 1))
+      return violation(549, "output_c1",
+                       "output \"" + output.name() + "\" is no scalar float, or a second " +
+                           planpb::OutputKind_Name(output.kind()),
+                       output.name());
+  }
+  bool trains = false;
+  for (const planpb::Bucket &bucket : plan.buckets())
+    trains |= bucket.trainable();
+  if (kinds[planpb::LOSS_WEIGHT] > kinds[planpb::LOSS])
+    return violation(550, "output_c1", "a weight is handed over, but no loss");
+  if (plan.forward_only()
+          ? plan.outputs().empty() || trains || plan.update().steps_size() > 0 || plan.accumulation() != 1
+          : !plan.outputs().empty())
+    return violation(551, "plan_c7",
+                     plan.forward_only() ? "a forward-only plan has no outputs, an update, micro-steps or trains"
+                                         : "a plan that trains has outputs");
+  return {};
+}
+
 } // namespace
 
 Status verifyTables(const planpb::Plan &plan) {
@@ -204,7 +240,10 @@ Status verifyTables(const planpb::Plan &plan) {
   for (const planpb::Input &input : plan.inputs()) // input_c1
     if (!inRange(input.type(), plan.types_size()))
       return violation(482, "input_c1", "input \"" + input.name() + "\" has type " + str(input.type()), input.name());
-  ZC_RETURN_IF_ERROR(verifyMetric(plan, plan.metrics().loss_slice(), 8, "loss"));
+  ZC_RETURN_IF_ERROR(verifyOutputs(plan));
+  if (plan.forward_only())
+    return {};
+  ZC_RETURN_IF_ERROR(verifyMetric(plan, plan.metrics().loss_slice(), plan.metrics().weighted() ? 16 : 8, "loss"));
   if (plan.metrics().grad_norm_slice() != -1)
     ZC_RETURN_IF_ERROR(verifyMetric(plan, plan.metrics().grad_norm_slice(), 4, "norm"));
   return {};

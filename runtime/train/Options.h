@@ -10,30 +10,40 @@
 
 namespace zc::train {
 
-/// The flags of `zero-run PLAN` (CLI.md), without a plan's own settings. Defaults are those of the command line.
-struct RunOptions {
+/// What training and evaluation are told alike. Defaults are those of the command line.
+struct JobOptions {
   std::string plan;  ///< file
   int worldSize = 0; ///< -n; 0: as the plan says
   data::DataOptions data;
-  int64_t steps = 0;            ///< 0: from `epochs`
-  double epochs = 0;            ///< 0: not given; both 0 is one epoch
+  int64_t steps = 0;            ///< 0: see RunOptions, EvalOptions
   std::optional<uint64_t> seed; ///< of shuffling and of the plan's random numbers; absent: the plan's
-  std::string schedule = "constant";
-  int64_t warmup = 0;              ///< steps
-  std::optional<double> lr;        ///< absent: the plan's
-  std::string out;                 ///< empty: runs/<model's name>
-  int64_t saveEvery = 0;           ///< steps; 0: only at the end
-  int64_t keep = 0;                ///< newest checkpoints kept; 0: all
-  bool outlivesFailedSave = false; ///< a checkpoint of saveEvery that cannot be written is a warning
-  std::string resume;              ///< empty: no; "auto"; or a checkpoint's folder
-  std::string weights;             ///< safetensors; empty: the model's
+  std::string out;              ///< folder
+  std::string weights;          ///< safetensors or a checkpoint's folder; empty: the model's
   std::string device = "cpu";
   int threads = 0;       ///< per rank; 0: cores / world size
   NvmeOptions nvme;      ///< where the NVMe tier goes
   LinkRates links{};     ///< to slow down transfers between tiers (ZERO_LINK)
-  int64_t traceFrom = 0; ///< steps from 1, inclusive; 0: no trace
-  int64_t traceTo = 0;
   double watchdog = 300; ///< seconds a rank may stay in one collective; 0: for ever
+};
+
+/// The flags of `zero-run PLAN` (CLI.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps` 0:
+/// from `epochs`.
+struct RunOptions : JobOptions {
+  double epochs = 0; ///< 0: not given; with no steps either, one epoch
+  std::string schedule = "constant";
+  int64_t warmup = 0;              ///< steps
+  std::optional<double> lr;        ///< absent: the plan's
+  int64_t saveEvery = 0;           ///< steps; 0: only at the end
+  int64_t keep = 0;                ///< newest checkpoints kept; 0: all
+  bool outlivesFailedSave = false; ///< a checkpoint of saveEvery that cannot be written is a warning
+  std::string resume;              ///< empty: no; "auto"; or a checkpoint's folder
+  int64_t traceFrom = 0;           ///< steps from 1, inclusive; 0: no trace
+  int64_t traceTo = 0;
+};
+
+/// Those of `zero-run eval PLAN`. `out` empty: no folder. `steps` 0: all samples, once.
+struct EvalOptions : JobOptions {
+  std::string outputs; ///< safetensors to write the plan's outputs to; empty: they are not kept
 };
 
 } // namespace zc::train

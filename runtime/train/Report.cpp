@@ -1,4 +1,4 @@
-#include "runtime/train/Train.h"
+#include "runtime/train/Evaluate.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -25,7 +25,7 @@ static uint64_t peakResident() {
   return 0;
 }
 
-std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report) {
+std::string measureMemory(const planpb::Plan &plan, int ranks, JobReport &report) {
   for (const planpb::Arena &arena : plan.arenas())
     if (arena.tier() != planpb::NVME)
       report.plannedMemory += arena.bytes() * uint64_t(ranks);
@@ -43,17 +43,15 @@ std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report
          " bytes of memory; its arenas were planned to take " + std::to_string(report.plannedMemory);
 }
 
-std::string toJson(const RunReport &report) {
+/// What all reports say of steps, memory and links.
+static void addCommon(Json &all, const JobReport &report) {
   Json peak = Json::object();
   for (const ArenaUse &arena : report.arenas)
     peak[tierName(arena.tier)] = {{"planned", arena.planned}, {"measured", arena.resident}};
   double perSecond = report.seconds > 0 ? 1 / report.seconds : 0;
-  Json all = {{"loss", number(report.last.loss)},
-              {"grad_norm", report.last.gradNorm ? number(*report.last.gradNorm) : Json(nullptr)},
-              {"step", report.last.step},
-              {"steps", report.steps},
-              {"seconds", report.seconds},
-              {"samples_per_second", double(report.samples) * perSecond}};
+  all["steps"] = report.steps;
+  all["seconds"] = report.seconds;
+  all["samples_per_second"] = double(report.samples) * perSecond;
   if (report.tokens > 0)
     all["tokens_per_second"] = double(report.tokens) * perSecond;
   all["peak_bytes"] = peak;
@@ -71,9 +69,30 @@ std::string toJson(const RunReport &report) {
                     {"nvme_write", traffic.nvmeWrite}};
   if (report.steadyAllocations)
     all["steady_allocations"] = *report.steadyAllocations;
+}
+
+static std::string text(const Json &all) { return all.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string toJson(const RunReport &report) {
+  Json all = {{"loss", number(report.last.loss)},
+              {"grad_norm", report.last.gradNorm ? number(*report.last.gradNorm) : Json(nullptr)},
+              {"step", report.last.step}};
+  addCommon(all, report);
   all["out"] = report.out;
   all["final"] = report.final;
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text(all);
+}
+
+std::string toJson(const EvalReport &report) {
+  auto orNull = [](const std::string &name) { return name.empty() ? Json(nullptr) : Json(name); };
+  Json all = {{"loss", report.loss ? number(*report.loss) : Json(nullptr)},
+              {"samples", report.samples - report.leftOut},
+              {"left_out", report.leftOut},
+              {"batches", report.batches}};
+  addCommon(all, report);
+  all["outputs"] = orNull(report.outputs);
+  all["out"] = orNull(report.out);
+  return text(all);
 }
 
 } // namespace zc::train

@@ -17,21 +17,6 @@ namespace zc::train {
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// Gives the executor the run's data, which are there once the run is prepared.
-class RankLoader : public InputLoader {
-public:
-  RankLoader(const Run &run, int rank) : run(run), rank(rank) {}
-  Status load(uint32_t input, const StepContext &context, void *destination, uint64_t) override {
-    return run.source->load(input, context.step - 1, context.micro, rank, destination);
-  }
-
-private:
-  const Run &run;
-  int rank;
-};
-
 /// One rank's part of a run.
 class Rank {
 public:
@@ -43,7 +28,6 @@ private:
   bool leads() const { return communicator.rank() == 0; }
   /// Everything before the first step; `ready` if it may come.
   Status begin(bool &ready);
-  Status agreeWith(const Status &prepared, bool &ready);
   Status loop();
   Status step(int64_t step);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
@@ -54,11 +38,7 @@ private:
   Status drain();
   /// What was counted and timed since is not of a step.
   void forget();
-  /// The run ends though nothing failed; all ranks call this alike.
-  void endWith(Error why) {
-    if (run.isFirst(communicator))
-      run.ending = std::move(why);
-  }
+  void endWith(Error why) { run.endWith(communicator, std::move(why)); }
   /// Where the run goes on without it, a save that fails is told of.
   Status save(const std::string &name, int64_t step, bool goesOn);
   Status finish();
@@ -83,27 +63,17 @@ private:
   int late = -1, lateSteps = 0, warnedOf = -1;
 };
 
-Status Rank::agreeWith(const Status &prepared, bool &ready) {
-  auto refusal = agree(communicator, run.identity, prepared);
-  if (!refusal)
-    return refusal.error();
-  ready = !refusal->has_value();
-  if (!ready)
-    endWith(std::move(**refusal));
-  return Status::success();
-}
-
 Status Rank::begin(bool &ready) {
-  ZC_RETURN_IF_ERROR(agreeWith(run.prepared, ready));
+  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, run.prepared, ready));
   if (!ready)
     return Status::success();
-  ZC_RETURN_IF_ERROR(agreeWith(leads() ? run.openFolder() : Status::success(), ready));
+  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, leads() ? run.openFolder() : Status::success(), ready));
   if (!ready)
     return Status::success();
   ZC_RETURN_IF_ERROR(run.shareFolder(communicator));
   ZC_RETURN_IF_ERROR(communicator.barrier());
   if (leads())
-    ::unlink((run.summary.out + "/.flight").c_str()); // all have it mapped; nothing of it is to be left behind
+    Session::forgetFlight(run.flight()); // all have it mapped
   communicator.recordInto(&run.recorder->log(communicator.rank()));
   pulses.resize(size_t(communicator.worldSize()));
   return Status::success();
@@ -114,13 +84,8 @@ Status Rank::main() {
   ZC_RETURN_IF_ERROR(begin(ready));
   if (!ready)
     return Status::success();
-  ExecutorOptions options;
-  options.device = run.device;
-  options.threads = run.summary.threads;
-  options.seed = run.seed;
+  ExecutorOptions options = run.executorOptions();
   options.traceCapacity = run.trace.capacity(run.plan, run.options);
-  options.nvme = run.options.nvme;
-  options.links = run.options.links;
   options.agree = [this] { return pulse(); };
   auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
   if (!prepared)
@@ -136,18 +101,6 @@ Status Rank::main() {
     run.observer.starting(run.summary);
   ZC_RETURN_IF_ERROR(loop());
   return notFinite ? Status::success() : finish();
-}
-
-static void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
-  sum.gather += after.gather - before.gather;
-  sum.reduceScatter += after.reduceScatter - before.reduceScatter;
-  sum.allReduce += after.allReduce - before.allReduce;
-  sum.interNode += after.interNode - before.interNode;
-  sum.intraNode += after.intraNode - before.intraNode;
-  sum.h2d += after.h2d - before.h2d;
-  sum.d2h += after.d2h - before.d2h;
-  sum.nvmeRead += after.nvmeRead - before.nvmeRead;
-  sum.nvmeWrite += after.nvmeWrite - before.nvmeWrite;
 }
 
 Status Rank::step(int64_t step) {

@@ -21,11 +21,11 @@ struct RunSummary {
   int worldSize = 1, threads = 1;
   int64_t samplesPerStep = 0;
   int64_t tokensPerSample = 0; ///< 0: samples are not made of tokens
+  bool evaluates = false;      ///< nothing is trained
 };
 
-/// What is known after the last.
-struct RunReport {
-  StepRecord last;
+/// What is known after the last, of a training or an evaluation.
+struct JobReport {
   int64_t steps = 0;  ///< done in this run
   double seconds = 0; ///< of those steps
   int64_t samples = 0, tokens = 0;
@@ -34,10 +34,14 @@ struct RunReport {
   uint64_t residentMemory = 0;               ///< bytes this process had in memory at most, libraries and all
   Traffic traffic;                           ///< of rank 0's steps, all of them
   std::optional<uint64_t> steadyAllocations; ///< heap allocations of the process in the steps after the second
-  std::string out, final;                    ///< folders
+  std::string out;                           ///< folder
+};
+struct RunReport : JobReport {
+  StepRecord last;
+  std::string final; ///< folder
 };
 /// Fills in the process's memory. What to warn of, when it took noticeably more than planned; empty otherwise.
-std::string measureMemory(const planpb::Plan &plan, int ranks, RunReport &report);
+std::string measureMemory(const planpb::Plan &plan, int ranks, JobReport &report);
 /// One JSON object without a newline.
 std::string toJson(const RunReport &report);
 

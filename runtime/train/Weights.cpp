@@ -1,10 +1,12 @@
 #include "runtime/train/Weights.h"
 
 #include "runtime/io/Safetensors.h"
+#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <vector>
 
@@ -170,6 +172,17 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   for (Entry &entry : values.entries)
     entry.file = file;
   return values;
+}
+
+Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::string &path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored))
+    return fromSafetensors(plan, path);
+  auto manifest = readManifest(path);
+  if (!manifest)
+    return manifest.error();
+  ZC_RETURN_IF_ERROR(verifyFiles(*manifest));
+  return fromSafetensors(plan, path + "/weights.safetensors");
 }
 
 Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as, void *to) const {

@@ -22,6 +22,9 @@ public:
   /// Errors: mismatch (missing or of another shape; the first are listed), badInput.
   static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
 
+  /// From a safetensors file, or from a checkpoint's folder, whose files are verified. Errors: also corrupt.
+  static Result<InitialValues> from(const planpb::Plan &plan, const std::string &path);
+
   /// Elements [first, first + count) of a parameter, converted.
   Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;
 

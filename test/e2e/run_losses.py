@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """--loss-op against what the formulas give (torch's functionals, by hand), on forward-only graphs; what it must refuse;
 class weights, ignored and wrong labels of the standard's losses."""
-import json, math, pathlib, random, struct, sys
+import math, pathlib, random, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
-from e2e import Case, Suite, close
+from e2e import Suite, close, write_safetensors
 from model import f, i, linear, node, weight  # noqa: E402
 
 suite = Suite(__doc__, needs_models=False)
@@ -18,23 +18,11 @@ WEIGHTS = [0.5, 2.0, 1.5]
 LOGITS = [[sum(0.1 * (k + 1) * v for k, v in enumerate(row)) * (1 + c) for c in range(OUT)] for row in X]
 
 
-def safetensors(path, tensors):
-    """{name: (dtype, shape, format, flat values)}"""
-    table, blob = {}, b""
-    for name, (dtype, shape, form, values) in tensors.items():
-        raw = struct.pack(f"<{len(values)}{form}", *values)
-        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(blob), len(blob) + len(raw)]}
-        blob += raw
-    head = json.dumps(table).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + blob)
-    return path
-
-
 def data(labels):
     flat = lambda rows: [v for row in rows for v in row]  # noqa: E731
-    return safetensors(suite.dir / f"data{abs(hash(tuple(labels)))}.safetensors",
-                       {"x": ("F32", [ROWS, IN], "f", flat(X)), "t": ("F32", [ROWS, OUT], "f", flat(T)),
-                        "labels": ("I64", [ROWS], "q", labels)})
+    return write_safetensors(suite.dir / f"data{abs(hash(tuple(labels)))}.safetensors",
+                       {"x": ("F32", [ROWS, IN], flat(X)), "t": ("F32", [ROWS, OUT], flat(T)),
+                        "labels": ("I64", [ROWS], labels)})
 
 
 # Before the cases run side by side.

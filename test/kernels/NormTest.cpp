@@ -65,6 +65,12 @@ TEST(Norm, finishClipsAsTorch) {
   expectOutputs({"norm_finish", {acc}, {scalar, scalar}}, {{4}, {1}});
   expectOutputs({"norm_finish", {acc}, {scalar, scalar}, {{"max_norm", 1.0}}}, {{4}, {1 / (4 + 1e-6)}}, 1e-7);
   expectOutputs({"norm_finish", {acc}, {scalar, scalar}, {{"max_norm", 100.0}}}, {{4}, {1}});
+  // The sum of two losses' weights, their mean 1/2 or 0: gradients are numerators.
+  Value half = f64({1}, {1}), none = f64({1}, {0});
+  expectOutputs({"norm_finish", {acc, half}, {scalar, scalar}, {{"terms", int64_t(2)}}}, {{8}, {2}});
+  expectOutputs({"norm_finish", {acc, half}, {scalar, scalar}, {{"terms", int64_t(2)}, {"max_norm", 1.0}}},
+                {{8}, {2 / (8 + 1e-6)}}, 1e-7);
+  expectOutputs({"norm_finish", {acc, none}, {scalar, scalar}, {{"terms", int64_t(2)}}}, {{4}, {0}});
   for (double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     x.set(17, bad);
     Value wrong = accumulate(x, {{0, 64}}, false, 1);

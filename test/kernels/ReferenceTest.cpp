@@ -371,6 +371,10 @@ TEST(Metrics, lossAndGaps) {
   expectOutputs(call, {{2}});
   call.context.micro = 1;
   expectOutputs(call, {{7}});
+  Call weighted{"accumulate_loss", {f32({}, {2}), f32({}, {0.5})}, {f64({2}, {5, 3})}, {}, 1, {}};
+  expectOutputs(weighted, {{2, 0.5}});
+  weighted.context.micro = 1;
+  expectOutputs(weighted, {{7, 3.5}});
   expectOutputs({"fill_gaps", {}, {f32({5}, {1, 2, 3, 4, 5})}, {{"gaps", Ints{1, 2, 4, 1}}}}, {{1, 0, 0, 4, 0}});
 }
 

@@ -53,6 +53,14 @@ int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
   return static_cast<int>(slice);
 }
 
+/// A step that hands over output 0, which there is not.
+void addOutputStep(Plan &plan, uint32_t section) {
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  b.integer(b.step(section, planpb::COMPUTE, "store_output", 1, {b.operand(0, 0, planpb::READ)}), "output", 0);
+  b.plan.Swap(&plan);
+}
+
 /// A step that copies `bytes` bytes from slice to slice at the end of the update.
 planpb::Step &addCopy(Plan &plan, const char *kernel, planpb::Queue queue, uint32_t from, uint32_t to, int64_t bytes) {
   test::PlanBuilder b(1, 1);
@@ -158,6 +166,26 @@ const Negative kNegatives[] = {
     {"bucket_c4_master_of_f32_on_its_tier",
      [](Plan &p) { p.mutable_buckets(0)->set_master_slice(addSlice(p, 512, planpb::DEVICE)); }},
     {"bucket_c5_shared", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(0); }},
+    {"plan_c7_outputs_of_training", [](Plan &p) { p.add_outputs()->set_name("y"); }},
+    {"plan_c7_update", [](Plan &p) { p.set_forward_only(true); }},
+    {"output_c1_type",
+     [](Plan &p) {
+       p.set_forward_only(true);
+       p.add_outputs()->set_type(1000);
+     }},
+    {"output_c1_kind", [](Plan &p) { p.add_outputs()->set_kind(static_cast<planpb::OutputKind>(9)); }},
+    {"output_c1_loss_is_no_scalar", [](Plan &p) { p.add_outputs()->set_kind(planpb::LOSS); }},
+    {"output_c1_weight_alone",
+     [](Plan &p) {
+       test::PlanBuilder b(1, 1);
+       b.plan.Swap(&p);
+       uint32_t scalar = b.type(planpb::F32, {});
+       b.plan.Swap(&p);
+       planpb::Output *weight = p.add_outputs();
+       weight->set_type(scalar);
+       weight->set_kind(planpb::LOSS_WEIGHT);
+     }},
+    {"metrics_c1_weighted", [](Plan &p) { p.mutable_metrics()->set_weighted(true); }},
     {"metrics_c1_index", [](Plan &p) { p.mutable_metrics()->set_loss_slice(99); }},
     {"metrics_c1_transient", [](Plan &p) { p.mutable_metrics()->set_loss_slice(3); }},
     {"metrics_c1_norm", [](Plan &p) { p.mutable_metrics()->set_grad_norm_slice(-2); }},
@@ -279,6 +307,8 @@ const Negative kNegatives[] = {
     {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
     {"input_c2_type", [](Plan &p) { micro(p, 0)->mutable_operands(0)->set_type(1); }},
     {"input_c2_in_update", [](Plan &p) { *p.mutable_update()->add_steps() = p.micro().steps(0); }},
+    {"output_c2_index", [](Plan &p) { addOutputStep(p, 0); }},
+    {"output_c2_in_update", [](Plan &p) { addOutputStep(p, 1); }},
     {"walk_c2_never_written",
      [](Plan &p) {
        micro(p, 1)->mutable_operands(1)->set_slice(4);

@@ -127,6 +127,13 @@ struct Builder : PlanBuilder {
     real(adam, "eps", 1e-8);
     real(adam, "weight_decay", 0.01);
   }
+  void output(const char *name, uint32_t from, uint32_t type, planpb::OutputKind kind) {
+    Output &output = *plan.add_outputs();
+    output.set_name(name);
+    output.set_type(type);
+    output.set_kind(kind);
+    integer(step(0, COMPUTE, "store_output", 1, {operand(from, type, READ)}), "output", plan.outputs_size() - 1);
+  }
   void copy(uint32_t section, const TierCopy &copy, uint32_t from, uint32_t to) {
     step(section, copy.queue, std::string(copy.kernel), 1, {operand(from, part, READ), operand(to, part, WRITE)});
   }
@@ -193,6 +200,29 @@ void buildTieredPlan(Builder &b) {
 }
 
 } // namespace
+
+Plan evalPlan(const std::string &model, uint32_t worldSize, bool sharded) {
+  Builder b(model, worldSize, 1);
+  b.plan.set_forward_only(true);
+  b.plan.mutable_parameters(0)->set_role(planpb::FROZEN);
+  uint32_t weights = b.slice("weights", sharded ? b.shardBytes : b.wholeBytes, true), gathered = weights;
+  b.bucket(weights, sharded, 0, -1, 0, 0);
+  Bucket &bucket = *b.plan.mutable_buckets(0);
+  bucket.set_trainable(false);
+  bucket.set_gradient_slice(-1);
+  bucket.set_moment1_slice(-1);
+  bucket.set_moment2_slice(-1);
+  b.load();
+  if (sharded) {
+    gathered = b.slice("gathered", b.wholeBytes, false);
+    b.gather(0, b.operand(weights, b.part, READ), gathered);
+  }
+  b.forwardAndBackward(gathered);
+  b.output("product", b.product, b.rows, planpb::VALUE);
+  b.output("loss", b.loss, b.scalar, planpb::LOSS);
+  EXPECT_TRUE(addWaits(b.plan).ok());
+  return b.plan;
+}
 
 Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, Placement placement) {
   Builder b(model, worldSize, accumulation);

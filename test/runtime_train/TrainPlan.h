@@ -19,6 +19,9 @@ enum class Placement {
 /// Its first value lies in `model`, four bytes after the start.
 planpb::Plan trainPlan(const std::string &model, uint32_t worldSize, uint32_t accumulation, Placement placement);
 
+/// The forward of that model alone, for evaluation; its outputs are "product", x * w, a row per sample, and "loss".
+planpb::Plan evalPlan(const std::string &model, uint32_t worldSize, bool sharded);
+
 /// "HEAD", w[i] = (i - 50) / 64, "TAIL".
 std::string modelBytes();
 std::vector<float> initialWeights();

@@ -1,5 +1,5 @@
 """What the end-to-end scripts share: finding the tools and the fixtures, running a case, counting."""
-import argparse, concurrent.futures, json, os, pathlib, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, os, pathlib, struct, subprocess, sys, tempfile
 
 SKIPPED = 77
 MODELS = ("mlp", "gpt2", "llama", "bert")
@@ -89,3 +89,32 @@ def same(name, got, expected):
     if got != expected:
         where = next((i for i, (a, b) in enumerate(zip(got, expected)) if a != b), min(len(got), len(expected)))
         raise Case(f"{name} differs from the first of its group, at {where}")
+
+
+FORMS = {"F32": ("f", 4), "I64": ("q", 8), "BOOL": ("?", 1)}  # of struct, bytes
+
+
+def write_safetensors(path, tensors):
+    """{name: (dtype, shape, flat values)}"""
+    table, blob = {}, b""
+    for name, (dtype, shape, values) in tensors.items():
+        raw = struct.pack(f"<{len(values)}{FORMS[dtype][0]}", *values)
+        table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(blob), len(blob) + len(raw)]}
+        blob += raw
+    head = json.dumps(table).encode()
+    path.write_bytes(struct.pack("<Q", len(head)) + head + blob)
+    return path
+
+
+def read_safetensors(path):
+    """{name: (dtype, shape, flat values)}"""
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    tensors = {}
+    for name, entry in json.loads(raw[8:8 + length]).items():
+        if name == "__metadata__":
+            continue
+        form, size = FORMS[entry["dtype"]]
+        begin, end = (8 + length + at for at in entry["data_offsets"])
+        tensors[name] = entry["dtype"], entry["shape"], list(struct.unpack(f"<{(end - begin) // size}{form}", raw[begin:end]))
+    return tensors

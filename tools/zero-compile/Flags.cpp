@@ -26,10 +26,12 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
   --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
+  --loss-mean rank|global                  over each rank's labels that count, or over all of them
   --checkpoint-activations none|block|selective   recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
+  --forward-only [--outputs NAME]          a plan for zero-run eval: no backward, no optimizer
   --dry-run [--json]                       memory, traffic and steps, without a plan
   --memory-html FILE, --emit-trace FILE    the same to look at: memory over the step, queues over time
   --compile-to PHASE, --dump-phases-to DIR look inside
@@ -49,7 +51,6 @@ constexpr Missing kMissing[] = {
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
     {"--auto", "", "automatic choice of the plan"},
-    {"--forward-only", "", "evaluation plans"},
 };
 
 Error usage(const std::string &message, const std::string &flag = {}) {
@@ -92,6 +93,13 @@ void addModel(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--loss", c.loss, "the output to differentiate (default: the only floating scalar)")->group("Model");
   app.add_option("--loss-op", c.lossOp,
                  "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended")
+      ->group("Model");
+  app.add_flag("--forward-only", c.forwardOnly,
+               "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
+               "evaluation mode unless --dropout, --batch-norm say otherwise")
+      ->group("Model");
+  app.add_option("--outputs", c.outputs, "graph outputs to hand over (default: all), with --forward-only")
+      ->take_all()
       ->group("Model");
   app.add_option("--ort-checkpoint", c.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)")
       ->group("Model");
@@ -139,6 +147,12 @@ void addTraining(CLI::App &app, Flags &flags, Raw &raw) {
   app.add_option("--no-decay", c.noDecay, "globs of parameters without weight decay")->take_all()->group(group);
   app.add_option("--clip-grad-norm", c.clipGradNorm, "global L2 norm over all ranks")
       ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option(
+         "--loss-mean", c.lossMean,
+         "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
+         "those of all ranks and micro-steps")
+      ->check(CLI::IsMember({"rank", "global"}))
       ->group(group);
   app.add_option("--grad-accumulation", c.accumulation, "micro-steps per step (1)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
@@ -285,6 +299,43 @@ Status readBetas(const std::string &text, CompileOptions &options) {
   return Status::success();
 }
 
+/// What only a plan that trains can be told.
+constexpr const char *kTrainingOnly[] = {"--optimizer",
+                                         "--lr",
+                                         "--betas",
+                                         "--eps",
+                                         "--weight-decay",
+                                         "--momentum",
+                                         "--no-decay",
+                                         "--clip-grad-norm",
+                                         "--grad-accumulation",
+                                         "--checkpoint-activations",
+                                         "--offload-optimizer",
+                                         "--offload-activation",
+                                         "--offload-ratio",
+                                         "--quantize-gradients",
+                                         "--quantize-error-feedback",
+                                         "--hierarchical",
+                                         "--trainable",
+                                         "--frozen",
+                                         "--ort-optimizer",
+                                         "--batch-norm-variance"};
+
+/// A forward-only plan is told nothing about training, and evaluates unless it is told otherwise.
+Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
+  if (!c.forwardOnly)
+    return c.outputs.empty() ? Status::success()
+                             : usage("a plan that trains hands over no outputs; add --forward-only", "--outputs");
+  for (const char *flag : kTrainingOnly)
+    if (app.count(flag) > 0)
+      return usage("a plan that is --forward-only trains nothing", flag);
+  if (app.count("--dropout") == 0)
+    c.dropout = "off";
+  if (app.count("--batch-norm") == 0)
+    c.batchNorm = "eval";
+  return Status::success();
+}
+
 Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   CompileOptions &c = flags.compile;
   ZC_RETURN_IF_ERROR(checkMissing(app, raw));
@@ -296,6 +347,7 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
   ZC_RETURN_IF_ERROR(readPaddings(raw.paddings, c));
+  ZC_RETURN_IF_ERROR(completeForwardOnly(app, c));
   c.optimizerGiven = app.count("--optimizer") > 0;
   c.lrGiven = app.count("--lr") > 0;
   if (!raw.betas.empty())

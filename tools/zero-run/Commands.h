@@ -6,6 +6,7 @@
 namespace zc::run {
 
 Status trainCommand(const Flags &flags);
+Status evalCommand(const Flags &flags);
 Status inspectCommand(const Flags &flags);
 Status exportCommand(const Flags &flags);
 Status doctorCommand();

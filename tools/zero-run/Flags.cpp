@@ -12,10 +12,12 @@ static const char *const kHelp = R"(zero-run: trains what zero-compile planned
   zero-run gpt2.plan -n 2 --data inputs.safetensors --steps 100 --out runs/gpt2
   zero-run gpt.plan -n 4 --tokens book.txt --byte-level --epochs 1 --lr-schedule cosine --warmup 20
   zero-run gpt.plan -n 4 --tokens book.txt --byte-level --steps 1000 --save-every 100 --resume auto
+  zero-run eval gpt-eval.plan -n 4 --tokens held-out.txt --byte-level --weights runs/gpt/final
   zero-run export runs/gpt2/final --onnx trained.onnx
   zero-run inspect gpt2.plan
 
 usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [--out DIR]
+       zero-run eval PLAN -n RANKS (--data ... | --tokens ...) [--weights CHECKPOINT] [--outputs FILE]
        zero-run inspect PLAN [--text]
        zero-run export CHECKPOINT (--onnx OUT | --safetensors OUT)
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
@@ -33,14 +35,17 @@ namespace {
 struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
-  CLI::App *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr, *slurm = nullptr;
+  CLI::App *eval = nullptr, *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr,
+           *slurm = nullptr;
   std::string logFormat = "text", trace, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
 
   Parser();
+  void addJob(CLI::App &app);
   void addTraining();
+  void addEvaluation();
   void addCommands();
 };
 
@@ -57,9 +62,9 @@ Parser::Parser() {
 /// From 1 up; the limit is for arithmetic, not for people, so the help does not show it.
 CLI::Validator positive(int64_t limit = int64_t(1) << 40) { return CLI::Range(int64_t(1), limit).description(""); }
 
-void Parser::addTraining() {
+/// What training and evaluation are told alike.
+void Parser::addJob(CLI::App &app) {
   train::RunOptions &run = flags.run;
-  app.add_option("plan", run.plan, "plan file of zero-compile");
   app.add_option("-n,--nproc-per-node", run.worldSize, "ranks, as threads of this process (default: as planned)")
       ->check(positive(65536));
   const char *group = "Data";
@@ -71,30 +76,10 @@ void Parser::addTraining() {
   app.add_flag("--byte-level", run.data.byteLevel, "each byte of the files is a token")->group(group);
   app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
       ->group(group);
-  app.add_flag("--shuffle", run.data.shuffle, "another order in each epoch")->group(group);
   app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")->group(group);
-  group = "Training";
-  app.add_option("--steps", run.steps, "optimizer steps")->check(positive())->group(group);
-  app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
-      ->check(CLI::Range(1e-9, 1e9).description(""))
+  app.add_option("--weights", run.weights, "safetensors or a checkpoint's folder, instead of the model's weights")
       ->group(group);
-  app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
-  app.add_option("--lr-schedule", run.schedule, "constant, linear, cosine or wsd")->group(group);
-  app.add_option("--warmup", run.warmup, "steps of linear warm-up")->group(group);
-  app.add_option("--weights", run.weights, "start from these (safetensors) instead of the model's")->group(group);
   group = "Output";
-  app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
-  app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
-      ->check(positive())
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--ckpt-on-error", [&run](const std::string &what) { run.outlivesFailedSave = what == "warn"; },
-         "when a checkpoint of --save-every cannot be written: stop (default), or warn and go on")
-      ->check(CLI::IsMember({"stop", "warn"}))
-      ->group(group);
-  app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
-  app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
-  app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
   app.add_option("--log-every", flags.logEvery, "steps between lines")->check(positive())->group(group);
   app.add_flag("--quiet", flags.quiet, "no progress")->group(group);
   app.add_option("--log-format", logFormat, "text, or json: one object per step on stdout")
@@ -106,6 +91,9 @@ void Parser::addTraining() {
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
       ->check(positive(4096))
+      ->group(group);
+  app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
+  app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
       ->group(group);
   group = "Ranks as processes";
   app.add_option("--hosts", flags.hosts,
@@ -120,13 +108,51 @@ void Parser::addTraining() {
   app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")
       ->check(CLI::Range(0.1, 1e9).description(""))
       ->group(group);
-  group = "Machine";
-  app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
-  app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
+}
+
+void Parser::addTraining() {
+  train::RunOptions &run = flags.run;
+  app.add_option("plan", run.plan, "plan file of zero-compile");
+  addJob(app);
+  app.add_flag("--shuffle", run.data.shuffle, "another order in each epoch")->group("Data");
+  const char *group = "Training";
+  app.add_option("--steps", run.steps, "optimizer steps")->check(positive())->group(group);
+  app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
+      ->check(CLI::Range(1e-9, 1e9).description(""))
       ->group(group);
+  app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
+  app.add_option("--lr-schedule", run.schedule, "constant, linear, cosine or wsd")->group(group);
+  app.add_option("--warmup", run.warmup, "steps of linear warm-up")->group(group);
+  group = "Output";
+  app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
+  app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
+      ->check(positive())
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--ckpt-on-error", [&run](const std::string &what) { run.outlivesFailedSave = what == "warn"; },
+         "when a checkpoint of --save-every cannot be written: stop (default), or warn and go on")
+      ->check(CLI::IsMember({"stop", "warn"}))
+      ->group(group);
+  app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
+  app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
+  app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
+}
+
+void Parser::addEvaluation() {
+  train::RunOptions &run = flags.run;
+  eval = app.add_subcommand("eval", "mean loss and outputs of a --forward-only plan over a data set");
+  eval->add_option("plan", run.plan, "plan file of zero-compile --forward-only");
+  addJob(*eval);
+  eval->add_option("--steps", run.steps, "steps of one batch per rank (default: all samples, once)")
+      ->check(positive())
+      ->group("Data");
+  eval->add_option("--outputs", flags.outputs, "safetensors file for what the plan computes, in data order")
+      ->group("Output");
+  eval->add_option("--out", run.out, "folder for eval.json, the last line's object (default: none)")->group("Output");
 }
 
 void Parser::addCommands() {
+  addEvaluation();
   inspect = app.add_subcommand("inspect", "what a plan holds");
   inspect->add_option("plan", flags.run.plan, "plan file")->required();
   inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
@@ -142,7 +168,7 @@ void Parser::addCommands() {
   bench->add_option("--size", benchSize, "bytes written and read there (512MiB)");
   bench->add_option("-o", flags.machine, "file to write (default: stdout)");
   bench->add_option("--threads", flags.run.threads, "threads of a rank's kernels (1)")->check(positive(4096));
-  for (CLI::App *command : {inspect, exporting, doctor, bench, slurm}) {
+  for (CLI::App *command : {eval, inspect, exporting, doctor, bench, slurm}) {
     command->set_help_flag();
     command->add_flag("-h,--help", help, "the short help");
     command->allow_extras();
@@ -200,11 +226,12 @@ Status complete(Parser &parser) {
                                               : Flags::Command::benchIo;
     return Status::success();
   }
+  flags.command = parser.eval->parsed() ? Flags::Command::eval : Flags::Command::train;
   if (flags.run.plan.empty())
-    return usage("no plan is given", "");
+    return usage("no plan is given", parser.eval->parsed() ? "eval" : "");
   if (parser.app.count("--lr"))
     flags.run.lr = parser.lr;
-  if (parser.app.count("--seed"))
+  if (parser.app.count("--seed") || parser.eval->count("--seed"))
     flags.run.seed = parser.seed;
   flags.jsonLog = parser.logFormat == "json";
   return parser.trace.empty() ? Status::success() : readTrace(parser.trace, flags.run);
@@ -248,7 +275,8 @@ Result<Flags> parseFlags(int argc, char **argv) {
     return std::move(parser.flags);
   }
   const CLI::App *command = &parser.app;
-  for (const CLI::App *each : {parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm})
+  for (const CLI::App *each :
+       {parser.eval, parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm})
     if (each->parsed())
       command = each;
   std::vector<std::string> extras = parser.app.remaining(true);

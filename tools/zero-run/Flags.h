@@ -10,7 +10,7 @@ namespace zc::run {
 
 /// Everything the command line says.
 struct Flags {
-  enum class Command { train, inspect, exportWeights, doctor, benchIo, slurmTemplate, text };
+  enum class Command { train, eval, inspect, exportWeights, doctor, benchIo, slurmTemplate, text };
   Command command = Command::train;
   train::RunOptions run;
   // What people see.
@@ -22,6 +22,8 @@ struct Flags {
   double initTimeout = 60;            ///< seconds
   std::string hosts;                  ///< empty: nothing is launched
   std::vector<std::string> forwarded; ///< the command line without --hosts and -n, for the ranks that are launched
+  // eval
+  std::string outputs;
   // inspect
   bool wholeText = false;
   // export

@@ -59,14 +59,16 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "world size",
        std::to_string(plan.world_size()) + " (" + std::to_string(plan.ranks_per_node()) + " per node)");
   line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
+  if (plan.forward_only())
+    line(out, "kind", "forward only, for zero-run eval");
   line(out, "accumulation", std::to_string(plan.accumulation()));
   char optimizer[128];
   std::snprintf(optimizer, sizeof optimizer, " lr %g, weight decay %g, clipping %g", plan.optimizer().lr(),
                 plan.optimizer().weight_decay(), plan.optimizer().max_norm());
   line(out, "optimizer", escapeName(plan.optimizer().rule()) + optimizer);
   line(out, "parameters",
-       std::to_string(plan.report().parameters()) + " trainable in " + std::to_string(plan.parameters_size()) +
-           " tensors, " + std::to_string(plan.buckets_size()) + " buckets");
+       std::to_string(plan.report().parameters()) + (plan.forward_only() ? " in " : " trainable in ") +
+           std::to_string(plan.parameters_size()) + " tensors, " + std::to_string(plan.buckets_size()) + " buckets");
   for (const planpb::Arena &arena : plan.arenas())
     line(out, ("arena " + planpb::Tier_Name(arena.tier())).c_str(), bytes(arena.bytes()) + " per rank");
   const planpb::Traffic &traffic = plan.report().traffic();
@@ -77,6 +79,8 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "update", steps(plan.update()));
   for (const planpb::Input &input : plan.inputs())
     line(out, "input", escapeName(input.name()) + " " + dims(plan, input.type()));
+  for (const planpb::Output &output : plan.outputs())
+    line(out, "output", escapeName(output.name()) + " " + dims(plan, output.type()));
   return out;
 }
 

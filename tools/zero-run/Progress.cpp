@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -36,9 +37,10 @@ void Progress::starting(const train::RunSummary &what) {
   begin = now();
   if (flags.quiet)
     return;
-  std::string text = "training " + std::to_string(what.steps - what.firstStep + 1) + " steps of " +
-                     std::to_string(what.samplesPerStep) + " samples on " + std::to_string(what.worldSize) +
-                     " ranks x " + std::to_string(what.threads) + " threads into " + escapeName(what.out) + "\n";
+  std::string text = (what.evaluates ? "evaluating " : "training ") + std::to_string(what.steps - what.firstStep + 1) +
+                     " steps of " + std::to_string(what.samplesPerStep) + " samples on " +
+                     std::to_string(what.worldSize) + " ranks x " + std::to_string(what.threads) + " threads" +
+                     (what.out.empty() ? "" : " into " + escapeName(what.out)) + "\n";
   print(2, text);
 }
 
@@ -74,11 +76,13 @@ void Progress::step(const train::StepRecord &record) {
     int filled = int(kWidth * record.step / std::max<int64_t>(1, summary.steps));
     line.add("\r\x1b[K[%.*s%.*s] ", filled, "========================", kWidth - filled, "                        ");
   }
-  line.add("step %lld/%lld  loss %.4f", static_cast<long long>(record.step), static_cast<long long>(summary.steps),
-           record.loss);
+  line.add("step %lld/%lld", static_cast<long long>(record.step), static_cast<long long>(summary.steps));
+  if (!summary.evaluates || !std::isnan(record.loss)) // of an evaluation: so far; it need not have any
+    line.add("  loss %.4f", record.loss);
   if (record.gradNorm)
     line.add("  norm %.3g", *record.gradNorm);
-  line.add("  lr %.3g", record.lr);
+  if (!summary.evaluates)
+    line.add("  lr %.3g", record.lr);
   if (record.seconds > 0) {
     double samples = double(record.samples) / record.seconds;
     if (summary.tokensPerSample > 0)

@@ -19,6 +19,8 @@ static Status dispatch(const Flags &flags) {
     return Status::success();
   case Flags::Command::train:
     return flags.hosts.empty() ? trainCommand(flags) : launchCommand(flags);
+  case Flags::Command::eval:
+    return flags.hosts.empty() ? evalCommand(flags) : launchCommand(flags);
   case Flags::Command::slurmTemplate:
     return slurmCommand();
   case Flags::Command::inspect:

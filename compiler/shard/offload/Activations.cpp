@@ -24,7 +24,8 @@ public:
 
   void run() {
     Block &block = context.micro.getBlock();
-    boundary = block.getTerminator()->getOperand(0).getDefiningOp();
+    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
+    boundary = loss ? loss.getDefiningOp() : nullptr;
     if (!boundary)
       return;
     SmallVector<Value> candidates;

@@ -160,15 +160,24 @@ private:
     auto scalarOn = [&](Tier where) {
       return zero::BufferType::get(builder.getContext(), 1, builder.getF32Type(), where);
     };
-    Value made =
-        builder.create<zero::ClipFactorOp>(location, scalarOn(tier), scalarOn(tier), sum, clip.getMaxNormAttr())
-            .getFactor();
+    Value weight = clip.getWeight();
+    if (weight && tier == Tier::host) {
+      Value onHost = builder.create<zero::AllocOp>(
+          location, zero::BufferType::get(builder.getContext(), 1, builder.getF64Type(), tier));
+      builder.create<zero::EvictOp>(location, weight, onHost);
+      weight = onHost;
+    }
+    Value made = builder
+                     .create<zero::ClipFactorOp>(location, scalarOn(tier), scalarOn(tier), sum, weight,
+                                                 clip.getMaxNormAttr(), clip.getTermsAttr())
+                     .getFactor();
     if (tier == Tier::device)
       clip.getFactor().replaceAllUsesWith(made);
-    // Without clipping the factor is known before any gradient is: updates on the host then do not wait for the norm.
+    // With neither clipping nor weights the factor is known before any gradient is: updates on the host then do not
+    // wait for the norm.
     if (!keeper || tier == Tier::host)
       factors = {made, made};
-    if (keeper && !clip.getMaxNormAttr()) {
+    if (keeper && !clip.getMaxNormAttr() && !clip.getWeight()) {
       factors.onHost = builder.create<zero::FillOp>(location, scalarOn(Tier::host), builder.getF64FloatAttr(1.0));
     } else if (keeper && tier == Tier::device) {
       factors.onHost = builder.create<zero::AllocOp>(location, scalarOn(Tier::host));

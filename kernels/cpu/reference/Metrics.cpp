@@ -8,20 +8,30 @@
 namespace zc::cpu {
 namespace {
 
+/// loss, perhaps its weight -> f64 sums of both; the first micro-step starts them.
 Prepared prepareAccumulateLoss(const KernelSpec &spec) {
+  size_t n = spec.numInputs;
   ZC_RETURN_IF_ERROR(
       Check(spec)
-          .counts(1, 1)
+          .counts(1, 2, 1, 1)
           .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].numElements() == 1; },
                 "a scalar loss of f32, bf16, f16 or f64")
-          .that([&] { return spec.operands[1].dtype == DType::f64 && spec.operands[1].numElements() == 1; },
-                "one f64 sum")
+          .that([&] { return n == 1 || spec.operands[0] == spec.operands[1]; }, "a weight of the loss's type")
+          .that(
+              [&] {
+                return spec.operands[n].dtype == DType::f64 &&
+                       spec.operands[n].numElements() == static_cast<int64_t>(n);
+              },
+              "one f64 sum for each")
           .done());
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([](void *const *operands, const StepContext &context) {
-      double &sum = *as<double>(operands[1]), loss = load(*as<T>(operands[0]));
-      sum = context.micro == 0 ? loss : sum + loss;
+    return makeKernel([n](void *const *operands, const StepContext &context) {
+      double *sums = as<double>(operands[n]);
+      for (size_t i = 0; i < n; ++i) {
+        double value = load(*as<T>(operands[i]));
+        sums[i] = context.micro == 0 ? value : sums[i] + value;
+      }
     });
   });
 }
@@ -91,22 +101,36 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
   });
 }
 
+/// Accumulator, perhaps the sum of `terms` losses' weights -> norm, factor. With weights the gradients are numerators:
+/// both are divided by the weights' mean, before and after clipping.
 Prepared prepareNormFinish(const KernelSpec &spec) {
+  size_t n = spec.numInputs;
   auto isScalar = [&](size_t i) { return spec.operands[i].dtype == DType::f32 && spec.operands[i].numElements() == 1; };
   ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 2)
+                         .counts(1, 2, 2, 2)
                          .that([&] { return isAccumulator(spec.operands[0]); }, "an accumulator i64[24]")
-                         .that([&] { return isScalar(1) && isScalar(2); }, "norm and factor as fp32 scalars")
+                         .that(
+                             [&] {
+                               return n == 1 || (spec.operands[1].dtype == DType::f64 &&
+                                                 spec.operands[1].numElements() == 1 && spec.getInt("terms", 0) >= 1);
+                             },
+                             "a sum of weights f64[1] and the number of its terms")
+                         .that([&] { return isScalar(n) && isScalar(n + 1); }, "norm and factor as fp32 scalars")
                          .done());
-  return makeKernel([clips = spec.has("max_norm"), maxNorm = static_cast<float>(spec.getReal("max_norm", 0))](
-                        void *const *operands, const StepContext &) {
+  return makeKernel([n, clips = spec.has("max_norm"), maxNorm = static_cast<float>(spec.getReal("max_norm", 0)),
+                     terms = static_cast<double>(spec.getInt("terms", 1))](void *const *operands, const StepContext &) {
     int64_t limbs[kNormLimbs];
     std::memcpy(limbs, operands[0], sizeof(limbs));
     normalizeNorm(limbs);
-    auto norm = static_cast<float>(std::sqrt(normValue(limbs)));
+    double weight = n == 2 ? *as<double>(operands[1]) / terms : 1;
+    double whole = std::sqrt(normValue(limbs));
+    auto norm = static_cast<float>(n == 2 && weight != 0 ? whole / weight : whole);
     float factor = clips ? maxNorm / (norm + 1e-6f) : 1.0f;
-    *as<float>(operands[1]) = norm;
-    *as<float>(operands[2]) = factor > 1 ? 1 : factor; // NaN stays NaN, as torch's clamp
+    factor = factor > 1 ? 1 : factor; // NaN stays NaN, as torch's clamp
+    if (n == 2)                       // nothing counts: no gradient either
+      factor = weight == 0 ? 0 : static_cast<float>(factor / weight);
+    *as<float>(operands[n]) = norm;
+    *as<float>(operands[n + 1]) = factor;
   });
 }
 

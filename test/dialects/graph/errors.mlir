@@ -614,6 +614,23 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
+graph.program @update phase = update inputs = [] {
+  %c = graph.constant dense<1.0> : tensor<2xf32>
+  // expected-error @below {{[phase_c1] stands outside a program of phase 'micro'}}
+  graph.output %c as "c" : tensor<2xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<f32>):
+  // expected-error @below {{[return_c1] is weighted, but does not begin with a scalar loss and its weight}}
+  graph.return weighted %x : tensor<f32>
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = [] {
   // expected-error @below {{[symbol_c1] there is no graph.parameter 'p'}}
   %0 = graph.read @p : tensor<2xf32>

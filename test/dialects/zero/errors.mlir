@@ -171,6 +171,24 @@ graph.program @update phase = update inputs = [] {
 // -----
 
 graph.program @update phase = update inputs = [] {
+  %b = zero.alloc : !zero.buffer<24 x i64, host>
+  %w = zero.alloc : !zero.buffer<1 x f64, device>
+  // expected-error @below {{[clip_factor_c2] needs a weight of type '!zero.buffer<1 x f64, host>' and the number of its terms}}
+  %n, %f = zero.clip_factor %b over %w : !zero.buffer<1 x f64, device> {terms = 2 : i64} : !zero.buffer<24 x i64, host> -> !zero.buffer<1 x f32, host>, !zero.buffer<1 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @update phase = update inputs = [] {
+  // expected-error @below {{[reduce_loss_c1] needs a result of type '!zero.buffer<1 x f64, device>'}}
+  %w = zero.reduce_loss -> !zero.buffer<1 x f32, device>
+  graph.return
+}
+
+// -----
+
+graph.program @update phase = update inputs = [] {
   %g = zero.alloc : !zero.buffer<64 x bf16, host>
   %f = zero.alloc : !zero.buffer<1 x f32, host>
   %w = zero.alloc : !zero.buffer<64 x f32, host>

@@ -1,0 +1,318 @@
+#include "runtime/train/Evaluate.h"
+
+#include "runtime/base/Failpoint.h"
+#include "runtime/base/File.h"
+#include "runtime/comm/Inproc.h"
+#include "runtime/exec/Job.h"
+#include "runtime/io/File.h"
+#include "runtime/train/Convert.h"
+#include "runtime/train/OutputTable.h"
+#include "runtime/train/Session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace zc::train {
+
+namespace {
+
+/// What the ranks of one process share.
+struct Evaluation : Session {
+  Evaluation(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control, RunObserver &observer,
+             RankGroup &ranks)
+      : Session(plan, options, control, observer, ranks), options(options) {}
+
+  /// What needs no other rank; kept in `prepared`.
+  void prepare() { prepared = prepareAll(); }
+  /// Rank 0: the folder and the file of outputs.
+  Status openOutputs();
+  /// All ranks, after openOutputs: the other processes learn the file of outputs.
+  Status shareOutputs(Communicator &communicator);
+  bool hasLoss() const { return lossOutput >= 0; }
+  /// Only several processes share one.
+  std::string flight() const {
+    return summary.out.empty() || ranks.isWhole() ? std::string() : summary.out + "/.flight-eval";
+  }
+
+  const EvalOptions &options;
+  EvalExtent extent;
+  int lossOutput = -1, weightOutput = -1;
+  std::optional<OutputTable> outputs; ///< stores from all ranks of the process
+  EvalReport report;                  ///< rank 0's
+
+private:
+  Status prepareAll();
+  Status prepareExtent();
+};
+
+Status Evaluation::prepareAll() {
+  if (!plan.forward_only())
+    return makeError(Code::mismatch, 952, "the plan trains: eval needs one without backward", options.plan,
+                     "zero-compile --forward-only; or zero-run " + options.plan + " to train");
+  ZC_RETURN_IF_ERROR(prepareJob());
+  ZC_RETURN_IF_ERROR(prepareData());
+  ZC_RETURN_IF_ERROR(prepareExtent());
+  ZC_RETURN_IF_ERROR(prepareWeights());
+  return identify(uint64_t(!options.outputs.empty()) * 2 + uint64_t(flight().empty()));
+}
+
+Status Evaluation::prepareExtent() {
+  for (int i = 0; i < plan.outputs_size(); ++i) {
+    if (plan.outputs(i).kind() == planpb::LOSS)
+      lossOutput = i;
+    if (plan.outputs(i).kind() == planpb::LOSS_WEIGHT)
+      weightOutput = i;
+  }
+  int64_t perStep = summary.samplesPerStep, all = source->samples();
+  int64_t needed = all / perStep + (all % perStep != 0);
+  summary.evaluates = true;
+  summary.out = options.out;
+  summary.steps = options.steps > 0 ? std::min(options.steps, needed) : needed;
+  extent = {batch.rows(), summary.steps == needed ? all : summary.steps * perStep};
+  if (hasLoss() && extent.wholeBatches() == 0) {
+    Error error = makeError(Code::mismatch, 953,
+                            "the data has " + std::to_string(all) + " samples, the plan's batch " +
+                                std::to_string(extent.rows) + ": there is no batch to take the loss of");
+    error.help = "compile for a smaller batch (zero-compile --dim), or for the outputs alone (--outputs)";
+    return error;
+  }
+  return Status::success();
+}
+
+Status Evaluation::openOutputs() {
+  if (!options.out.empty()) {
+    ZC_RETURN_IF_ERROR(io::makeFolder(options.out));
+    ZC_RETURN_IF_ERROR(io::checkWritable(options.out));
+  }
+  if (!options.outputs.empty()) {
+    auto table = OutputTable::create(plan, extent, options.outputs);
+    if (!table)
+      return table.error();
+    outputs = std::move(*table);
+  }
+  return record(flight(), true);
+}
+
+Status Evaluation::shareOutputs(Communicator &communicator) {
+  char name[4096] = {};
+  if (communicator.rank() == 0 && outputs)
+    std::strncpy(name, outputs->temporaryName().c_str(), sizeof name - 1);
+  ZC_RETURN_IF_ERROR(communicator.broadcast({name, sizeof name, 0}));
+  if (communicator.rank() == 0 || !isFirst(communicator))
+    return Status::success();
+  if (name[0]) {
+    auto table = OutputTable::join(plan, extent, name);
+    if (!table)
+      return table.error();
+    outputs = std::move(*table);
+  }
+  return record(flight(), false);
+}
+
+/// One rank's part.
+class EvalRank : public OutputSink {
+public:
+  EvalRank(Evaluation &run, Communicator &communicator)
+      : run(run), communicator(communicator), loader(run, communicator.rank()) {}
+
+  Status main();
+  Status store(uint32_t output, const StepContext &context, const void *source, uint64_t bytes) override;
+
+private:
+  bool leads() const { return communicator.rank() == 0; }
+  bool isWeighted() const { return run.weightOutput >= 0; }
+  Status begin(bool &ready);
+  Status loop();
+  Status step(int64_t step);
+  /// Every rank's loss of the step, added up in data order by all alike; called when the step is over.
+  Status pulse();
+  void tell(int64_t step, double seconds);
+  Status finish();
+
+  Evaluation &run;
+  Communicator &communicator;
+  RankLoader loader;
+  std::unique_ptr<RankExecutor> executor;
+  Traffic before; ///< of preparations
+
+  /// What a rank tells of a step.
+  struct Pulse {
+    double loss = 0, weight = 1;
+    uint64_t stop = 0;
+  };
+  Pulse mine;
+  std::vector<Pulse> pulses; ///< by rank
+  double sum = 0, total = 0; ///< of losses times weights, of weights
+  int64_t current = 0;       ///< the step that is run
+  bool stop = false;
+};
+
+/// A scalar of a float type.
+double scalarOf(const planpb::Plan &plan, uint32_t output, const void *source) {
+  double value = 0;
+  convert(source, dtypeOf(plan.types(int(plan.outputs(int(output)).type())).type()), &value, DType::f64, 1);
+  return value;
+}
+
+Status EvalRank::store(uint32_t output, const StepContext &context, const void *source, uint64_t) {
+  if (int(output) == run.lossOutput)
+    mine.loss = scalarOf(run.plan, output, source);
+  if (int(output) == run.weightOutput)
+    mine.weight = scalarOf(run.plan, output, source);
+  int64_t batch = (context.step - 1) * communicator.worldSize() + communicator.rank();
+  return run.outputs ? run.outputs->store(output, batch, source) : Status::success();
+}
+
+Status EvalRank::begin(bool &ready) {
+  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, run.prepared, ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, leads() ? run.openOutputs() : Status::success(), ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(run.shareOutputs(communicator));
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  if (leads() && !run.flight().empty())
+    Session::forgetFlight(run.flight()); // all have it mapped
+  communicator.recordInto(&run.recorder->log(communicator.rank()));
+  pulses.resize(size_t(communicator.worldSize()));
+  return Status::success();
+}
+
+Status EvalRank::main() {
+  bool ready = false;
+  ZC_RETURN_IF_ERROR(begin(ready));
+  if (!ready)
+    return Status::success();
+  ExecutorOptions options = run.executorOptions();
+  options.outputs = this;
+  options.agree = [this] { return pulse(); };
+  auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
+  if (!prepared)
+    return prepared.error();
+  executor = std::move(*prepared);
+  if (leads())
+    for (const std::string &note : executor->notes())
+      run.observer.note(note);
+  ZC_RETURN_IF_ERROR(loadWeights(*executor, *run.values));
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  before = executor->traffic();
+  if (leads())
+    run.observer.starting(run.summary);
+  return loop();
+}
+
+Status EvalRank::pulse() {
+  mine.stop = run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0;
+  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
+  for (size_t rank = 0; rank < pulses.size(); ++rank) {
+    const Pulse &pulse = pulses[rank];
+    stop |= pulse.stop != 0;
+    bool isWhole = (current - 1) * int64_t(pulses.size()) + int64_t(rank) < run.extent.wholeBatches();
+    if (!run.hasLoss() || !isWhole || pulse.weight == 0) // nothing counts in it: its mean is none
+      continue;
+    sum += isWeighted() ? pulse.loss * pulse.weight : pulse.loss;
+    total += pulse.weight;
+  }
+  return Status::success();
+}
+
+Status EvalRank::step(int64_t step) {
+  StepContext context;
+  context.step = step;
+  setFaultContext(communicator.rank(), step);
+  current = step;
+  return executor->runStep(context);
+}
+
+void EvalRank::tell(int64_t step, double seconds) {
+  StepRecord record;
+  record.step = step;
+  record.loss = sum / total;
+  record.seconds = seconds;
+  record.samples = std::min(run.summary.samplesPerStep, run.extent.samples - (step - 1) * run.summary.samplesPerStep);
+  run.report.seconds += seconds;
+  run.report.samples += record.samples;
+  ++run.report.steps;
+  run.observer.step(record);
+}
+
+Status EvalRank::loop() {
+  for (int64_t step = 1; step <= run.summary.steps; ++step) {
+    double begin = now();
+    ZC_RETURN_IF_ERROR(this->step(step));
+    if (leads())
+      tell(step, now() - begin);
+    if (run.hasLoss() && !std::isfinite(sum)) {
+      run.endWith(communicator,
+                  makeError(Code::numeric, 954,
+                            "the loss is not finite in step " + std::to_string(step) + ", samples " +
+                                std::to_string((step - 1) * run.summary.samplesPerStep) + " to " +
+                                std::to_string(step * run.summary.samplesPerStep - 1),
+                            "", "where a batch has no label that counts, zero-compile --loss-mean global"));
+      return Status::success();
+    }
+    if (stop && step < run.summary.steps) {
+      run.endWith(communicator,
+                  makeError(Code::preempted, 955, "stopped after step " + std::to_string(step) + ", nothing is kept"));
+      return Status::success();
+    }
+  }
+  return finish();
+}
+
+Status EvalRank::finish() {
+  ZC_RETURN_IF_ERROR(executor->drain());
+  if (run.hasLoss() && total == 0) {
+    run.endWith(communicator, makeError(Code::numeric, 956, "no label of the data counts: there is no loss"));
+    return Status::success();
+  }
+  if (run.outputs && run.isFirst(communicator))
+    ZC_RETURN_IF_ERROR(run.outputs->flush());
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  if (!leads())
+    return Status::success();
+  if (run.outputs)
+    ZC_RETURN_IF_ERROR(run.outputs->commit());
+  EvalReport &report = run.report;
+  addDifference(report.traffic, before, executor->traffic());
+  report.arenas = executor->arenas();
+  report.tokens = report.samples * run.summary.tokensPerSample;
+  report.out = run.options.out;
+  report.outputs = run.options.outputs;
+  report.batches = run.extent.wholeBatches();
+  report.leftOut = run.extent.samples % run.extent.rows;
+  if (run.hasLoss())
+    report.loss = sum / total;
+  return Status::success();
+}
+
+} // namespace
+
+Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control,
+                            RunObserver &observer) {
+  std::unique_ptr<RankGroup> threads;
+  if (!control.ranks)
+    threads = makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())});
+  RankGroup &ranks = control.ranks ? *control.ranks : *threads;
+  Evaluation run(plan, options, control, observer, ranks);
+  run.prepare();
+  ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return EvalRank(run, communicator).main(); }));
+  run.watchdog.stop();
+  if (run.ending)
+    return *run.ending;
+  if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())
+    observer.warning(excess);
+  if (ranks.firstRank() != 0)
+    return std::move(run.report);
+  if (run.hasLoss() && run.report.leftOut > 0)
+    observer.warning("the last " + std::to_string(run.report.leftOut) + " of " + std::to_string(run.extent.samples) +
+                     " samples do not fill a batch of " + std::to_string(run.extent.rows) +
+                     ": they are not in the loss");
+  if (!options.out.empty())
+    ZC_RETURN_IF_ERROR(writeFileAtomically(options.out + "/eval.json", toJson(run.report) + "\n"));
+  return std::move(run.report);
+}
+
+} // namespace zc::train

@@ -1,0 +1,31 @@
+//===- Evaluate.h - a data set once through a forward-only plan ---------------------------------===//
+//
+// Batch k of the data is its samples [k*B, (k+1)*B), B the rows of a batch; rank r of step s computes batch s*W + r.
+// The loss is the mean of the losses of whole batches, added up in data order, so it is the same number for any number
+// of ranks; where the plan hands over the losses' weights it is the mean by these. Samples at the end that do not fill
+// a batch are not in the loss (the mean over a batch that repeats others is the loss of no data set), but their rows
+// are among the outputs.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/train/Train.h"
+
+namespace zc::train {
+
+struct EvalReport : JobReport {
+  std::optional<double> loss; ///< nothing when the plan has none
+  int64_t batches = 0;        ///< whole ones
+  int64_t leftOut = 0;        ///< of `samples`, those in no whole batch
+  std::string outputs;        ///< file; empty: none
+};
+/// One JSON object without a newline.
+std::string toJson(const EvalReport &report);
+
+/// Runs a verified forward-only plan over the data. Where ranks live in several processes, all of them call this; rank
+/// 0's returns the report. Errors: those of the parts; mismatch when the plan trains or no batch can be filled; numeric
+/// when a loss is not finite; preempted after a stop. No file is left then.
+Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control,
+                            RunObserver &observer);
+
+} // namespace zc::train

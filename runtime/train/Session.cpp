@@ -1,0 +1,131 @@
+#include "runtime/train/Session.h"
+
+#include "runtime/plan/PlanFile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+namespace zc::train {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
+  sum.gather += after.gather - before.gather;
+  sum.reduceScatter += after.reduceScatter - before.reduceScatter;
+  sum.allReduce += after.allReduce - before.allReduce;
+  sum.interNode += after.interNode - before.interNode;
+  sum.intraNode += after.intraNode - before.intraNode;
+  sum.h2d += after.h2d - before.h2d;
+  sum.d2h += after.d2h - before.d2h;
+  sum.nvmeRead += after.nvmeRead - before.nvmeRead;
+  sum.nvmeWrite += after.nvmeWrite - before.nvmeWrite;
+}
+
+Status Session::prepareJob() {
+  if (uint32_t(ranks.mesh().worldSize) != plan.world_size())
+    return makeError(Code::mismatch, 948,
+                     "the plan is for " + std::to_string(plan.world_size()) + " ranks but " +
+                         std::to_string(ranks.mesh().worldSize) + " were started",
+                     job.plan, "zero-compile --world-size " + std::to_string(ranks.mesh().worldSize));
+  std::string note;
+  ZC_RETURN_IF_ERROR(checkMachines(ranks, note));
+  if (!note.empty() && ranks.firstRank() == 0)
+    observer.note(note);
+  registerCpuKernels(registry);
+  return Status::success();
+}
+
+/// Threads for each of this process's ranks. A process that is bound to some of the machine's cores has those; else the
+/// cores are shared with the other ranks of this machine.
+static int defaultThreads(const RankGroup &ranks) {
+  int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  int sharers = ranks.count();
+  std::vector<int> machines = ranks.machines();
+  bool bound = cores < int(::sysconf(_SC_NPROCESSORS_ONLN));
+  if (!machines.empty() && !bound)
+    sharers = int(std::count(machines.begin(), machines.end(), machines[size_t(ranks.firstRank())]));
+  return std::max(1, cores / sharers);
+}
+
+Status Session::prepareData() {
+  auto kind = deviceFromName(job.device);
+  if (!kind)
+    return makeError(job.device == "cuda" ? Code::unsupported : Code::usage, 940,
+                     "device \"" + job.device + "\" is not in this build", "--device", "one of cpu, sync");
+  device = *kind;
+  for (const planpb::Arena &arena : plan.arenas())
+    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
+      ZC_RETURN_IF_ERROR(NvmeArena::check(job.nvme, arena.bytes()));
+  data::DataOptions dataOptions = job.data;
+  seed = job.seed.value_or(plan.seed());
+  dataOptions.seed = seed;
+  batch = batchOf(plan);
+  auto opened = data::openSource(dataOptions, batch);
+  if (!opened)
+    return opened.error();
+  source = std::move(*opened);
+  summary.samplesPerStep = batch.samplesPerStep();
+  summary.tokensPerSample = source->tokensPerSample();
+  summary.worldSize = int(plan.world_size());
+  summary.threads = job.threads > 0 ? job.threads : defaultThreads(ranks);
+  return Status::success();
+}
+
+Status Session::prepareWeights() {
+  // One process reads the whole model to see that it is the one compiled; the others read only their parts.
+  bool whole = ranks.firstRank() == 0;
+  auto initial = job.weights.empty() ? InitialValues::fromModel(plan, whole) : InitialValues::from(plan, job.weights);
+  if (!initial)
+    return initial.error();
+  values = std::move(*initial);
+  return Status::success();
+}
+
+Status Session::identify(uint64_t options) {
+  if (ranks.isWhole()) // nobody to differ from
+    return Status::success();
+  auto data = dataOf(*source, batch, summary.steps);
+  if (!data)
+    return data.error();
+  identity = {planHash(plan), plan.world_size(), plan.ranks_per_node(), *data, collectivesOf(plan), options};
+  return Status::success();
+}
+
+Status Session::record(const std::string &flight, bool create) {
+  bool isShared = !ranks.isWhole() && !flight.empty();
+  auto opened = isShared ? FlightRecorder::open(flight, ranks.mesh().worldSize, create)
+                         : FlightRecorder::create(ranks.mesh().worldSize);
+  if (!opened)
+    return opened.error();
+  recorder = std::move(*opened);
+  std::string dump = (summary.out.empty() ? "." : summary.out) + "/flight-recorder.json";
+  if (job.watchdog > 0 && control.end && (isShared || ranks.isWhole()))
+    watchdog.start(*recorder, ranks.firstRank(), ranks.count(), job.watchdog, std::move(dump), control.end);
+  return Status::success();
+}
+
+void Session::forgetFlight(const std::string &flight) { ::unlink(flight.c_str()); }
+
+Status Session::agreeWith(Communicator &communicator, const Status &prepared, bool &ready) {
+  auto refusal = agree(communicator, identity, prepared);
+  if (!refusal)
+    return refusal.error();
+  ready = !refusal->has_value();
+  if (!ready)
+    endWith(communicator, std::move(**refusal));
+  return Status::success();
+}
+
+ExecutorOptions Session::executorOptions() const {
+  ExecutorOptions options;
+  options.device = device;
+  options.threads = summary.threads;
+  options.seed = seed;
+  options.nvme = job.nvme;
+  options.links = job.links;
+  return options;
+}
+
+} // namespace zc::train

@@ -1,0 +1,83 @@
+//===- Session.h - what the ranks of one process share, training or evaluating ----------------===//
+#pragma once
+
+#include "runtime/train/Agreement.h"
+#include "runtime/train/Train.h"
+#include "runtime/train/Watchdog.h"
+#include "runtime/train/Weights.h"
+
+namespace zc::train {
+
+/// Written by the main thread before the ranks start, and then only by the process's first rank (and, where said, rank
+/// 0), before a barrier that the others pass before they read.
+struct Session {
+  Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer,
+          RankGroup &ranks)
+      : plan(plan), job(job), control(control), observer(observer), ranks(ranks) {}
+
+  /// World, machines, kernels: what needs neither data nor weights.
+  Status prepareJob();
+  /// The device and the data; `summary` without steps.
+  Status prepareData();
+  /// The weights of a fresh start, the model's or the user's.
+  Status prepareWeights();
+  /// What the ranks must have alike, once the steps are known; `options` is a hash of the others.
+  Status identify(uint64_t options);
+
+  /// Where the ranks of this process note their collectives, and the watchdog over them. Several processes share the
+  /// file `flight`, which `create`, rank 0's turn, makes anew; without one they have no watchdog.
+  Status record(const std::string &flight, bool create);
+  /// Rank 0, when all have it: nothing of the file is to be left behind.
+  static void forgetFlight(const std::string &flight);
+
+  /// All ranks: `ready` if all of them are and are alike; else the run ends here with the same error everywhere.
+  Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
+  /// The run ends though nothing failed; all ranks call this alike.
+  void endWith(const Communicator &communicator, Error why) {
+    if (isFirst(communicator))
+      ending = std::move(why);
+  }
+  bool isFirst(const Communicator &communicator) const { return communicator.rank() == ranks.firstRank(); }
+  /// How a rank's executor is to be prepared.
+  ExecutorOptions executorOptions() const;
+
+  const planpb::Plan &plan;
+  const JobOptions &job;
+  const RunControl &control;
+  RunObserver &observer;
+  RankGroup &ranks;
+
+  Status prepared;
+  Identity identity;
+  KernelRegistry registry;
+  DeviceKind device = DeviceKind::cpu;
+  data::BatchSpec batch;
+  std::unique_ptr<data::InputSource> source;
+  std::optional<InitialValues> values; ///< of a fresh start
+  RunSummary summary;
+  uint64_t seed = 0;
+  std::unique_ptr<FlightRecorder> recorder;
+  Watchdog watchdog; // after the recorder, which it reads
+
+  std::optional<Error> ending; ///< why the run ended early, though no rank failed; the same for all processes
+};
+
+/// Gives an executor the run's data, which are there once the run is prepared.
+class RankLoader : public InputLoader {
+public:
+  RankLoader(const Session &session, int rank) : session(session), rank(rank) {}
+  Status load(uint32_t input, const StepContext &context, void *destination, uint64_t) override {
+    return session.source->load(input, context.step - 1, context.micro, rank, destination);
+  }
+
+private:
+  const Session &session;
+  int rank;
+};
+
+/// `sum` += `after` - `before`
+void addDifference(Traffic &sum, const Traffic &before, const Traffic &after);
+/// Seconds of a clock that only goes forward.
+double now();
+
+} // namespace zc::train

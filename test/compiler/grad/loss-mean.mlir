@@ -1,0 +1,79 @@
+// RUN: zero-opt %s --split-input-file --loss-mean="mode=global" --verify-diagnostics | FileCheck %s
+// RUN: zero-opt %s --split-input-file --loss-mean="mode=rank" | FileCheck %s --check-prefix=RANK
+
+// A sum over all labels, ignored ones weigh nothing; the constant behind it stays.
+// CHECK: module attributes {zc.weighted_loss}
+// RANK-LABEL: @micro
+// RANK-NOT: weighted
+graph.program @micro phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  // CHECK: %[[IGNORED:.*]] = graph.constant dense<-100> : tensor<i64>
+  // CHECK: %[[IS:.*]] = graph.equal %{{.*}}, %[[IGNORED]]
+  // CHECK: %[[ONE:.*]] = graph.cast %[[IS]] {to = f32}
+  // CHECK: %[[NUM:.*]] = graph.reduce_sum %[[ONE]]
+  // CHECK: %[[EIGHT:.*]] = graph.constant dense<8.0{{.*}}> : tensor<f32>
+  // CHECK: %[[COUNT:.*]] = graph.sub %[[EIGHT]], %[[NUM]]
+  // CHECK: %[[WEIGHT:.*]] = graph.div %[[COUNT]], %{{.*}}
+  // CHECK: %[[SUM:.*]], %{{.*}} = graph.cross_entropy %{{.*}} {ignore_index = -100 : i64, sum}
+  // CHECK: %[[MEAN:.*]] = graph.div %[[SUM]], %{{.*}}
+  // CHECK: %[[LOSS:.*]] = graph.mul %[[MEAN]]
+  // CHECK: graph.return weighted %[[LOSS]], %[[WEIGHT]] : tensor<f32>, tensor<f32>
+  // RANK: graph.return %{{.*}} : tensor<f32>
+  %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %m = graph.mul %l, %two : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %m : tensor<f32>
+}
+
+// -----
+
+// A quotient: the denominator is the weight.
+// CHECK-LABEL: @quotient
+graph.program @quotient phase = micro inputs = ["x", "m"] {
+^bb0(%x: tensor<8xf32>, %m: tensor<8xf32>):
+  // CHECK: %[[SUM:.*]] = graph.reduce_sum
+  // CHECK: %[[COUNT:.*]] = graph.reduce_sum
+  // CHECK: %[[WEIGHT:.*]] = graph.div %{{.*}}, %{{.*}} : (tensor<f32>, tensor<f32>)
+  // CHECK: %[[LOSS:.*]] = graph.div %[[SUM]]
+  // CHECK: graph.return weighted %[[LOSS]], %[[WEIGHT]]
+  %p = graph.mul %x, %m : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %s = graph.reduce_sum %p {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %c = graph.reduce_sum %m {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %l = graph.div %s, %c : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// As much on every rank: one mean is the other.
+// CHECK-LABEL: @equal
+graph.program @equal phase = micro inputs = ["x"] {
+^bb0(%x: tensor<8xf32>):
+  %l = graph.reduce_mean %x {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  // CHECK: graph.return %{{.*}} : tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// Evaluated: the weight is one more output, the loss stays.
+// CHECK-LABEL: @evaluated
+// CHECK-SAME: zc.output_names = ["y", "loss", "loss_weight"], zc.weight_output = 2 : i64
+graph.program @evaluated phase = micro inputs = ["x", "t"] attributes {zc.output_names = ["y", "loss"], zc.loss_output = 1 : i64} {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  // CHECK: %[[LOSS:.*]], %{{.*}} = graph.cross_entropy %{{.*}} {ignore_index = -100 : i64}
+  // CHECK: graph.return %{{.*}}, %[[LOSS]], %{{.*}} : tensor<8x4xf32>, tensor<f32>, tensor<f32>
+  %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  graph.return %x, %l : tensor<8x4xf32>, tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{the loss is not recognised as a mean over labels}}
+graph.program @two phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %m = graph.reduce_mean %x {axes = array<i64: 0, 1>} : (tensor<8x4xf32>) -> tensor<f32>
+  %s = graph.add %l, %m : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %s : tensor<f32>
+}
