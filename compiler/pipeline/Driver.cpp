@@ -228,6 +228,7 @@ private:
       shard.worldSize = options.worldSize;
       shard.ranksPerNode = options.ranksPerNode;
       shard.bucketSize = options.bucketSize;
+      shard.tileLinear = options.tileLinear;
       shard.stage = options.stage;
       shard.accumulation = options.accumulation;
       shard.quantizeWeights = options.quantizeWeights;

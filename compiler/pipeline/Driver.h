@@ -51,6 +51,7 @@ struct CompileOptions {
 
   // shard
   int64_t worldSize = 1, ranksPerNode = 0, stage = 0, accumulation = 1, bucketSize = 26214400;
+  int64_t tileLinear = 0; ///< bytes of the largest weight of a linear that stays whole; 0: all, -1: bucketSize
 
   std::string quantizeWeights = "none";   ///< none | int8
   std::string quantizeGradients = "none"; ///< none | int4 | int8

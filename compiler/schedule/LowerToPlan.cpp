@@ -130,7 +130,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     if (bucket || slice)
       builder.create<plan::ParameterOp>(parameter.getLoc(), parameter.getSymNameAttr(), parameter.getTypeAttr(),
                                         parameter.getRoleAttr(), bucket, offset, slice, parameter.getSourceAttr(),
-                                        parameter.getValueAttr(), parameter.getTiedAttr());
+                                        parameter.getValueAttr(), parameter.getTiedAttr(), parameter.getPartAttr());
     parameter.erase();
   }
 };

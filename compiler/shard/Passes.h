@@ -19,6 +19,9 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<int64_t> worldSize{*this, "world-size", llvm::cl::desc("ranks"), llvm::cl::init(1)};
   Option<int64_t> ranksPerNode{*this, "ranks-per-node", llvm::cl::desc("ranks of one node; 0: all"), llvm::cl::init(0)};
   Option<int64_t> bucketSize{*this, "bucket-size", llvm::cl::desc("bytes of a full bucket"), llvm::cl::init(26214400)};
+  Option<int64_t> tileLinear{*this, "tile-linear",
+                             llvm::cl::desc("bytes of the largest weight that stays whole; 0: all, -1: bucket-size"),
+                             llvm::cl::init(0)};
   Option<int64_t> stage{*this, "stage", llvm::cl::desc("ZeRO stage, 0 to 3"), llvm::cl::init(0)};
   Option<std::string> quantizeWeights{*this, "quantize-weights", llvm::cl::desc("none or int8"),
                                       llvm::cl::init("none")};

@@ -4,13 +4,33 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ZeroTileLinear : Pass<"zero-tile-linear", "::mlir::ModuleOp"> {
+  let summary = "memory-centric tiling: a weight larger than the limit is gathered, used and released in tiles of rows";
+  let description = [{
+    In: graph dialect, after append-optimizer. Out: each two-dimensional weight of more than `limit` bytes that only linears use
+    has become tiles, parameters of their own that say what they are part of; the products of the linear (forward, recomputed,
+    both gradients) have become one `graph.matmul_part` per tile. At most 1024 tiles of a weight (`tile_c2`), of more than no
+    bytes (`tile_c1`). Weights that something else uses (a tied embedding) stay whole, with a remark.
+
+    Tiles are rows of the weight as stored. Of a weight [out, in] the forward is out-split (parts joined) and the input
+    gradient in-split (parts summed, each going on where the one before stopped), of [in, out] the other way round. Bits are
+    those of the untiled plan for products of up to 2^20 multiplications, whose kernels sum in order; larger ones go to
+    libraries whose rounding depends on the shape of each call, and agree to rounding.
+    Source: ZeRO-Infinity (arXiv 2104.07857, section 5.1.3).
+  }];
+  let options = [Option<"limit", "limit", "int64_t", "26214400", "bytes of the largest weight that stays whole">];
+  let statistics = [Statistic<"numLinears", "linears", "weights tiled">, Statistic<"numTiles", "tiles", "tiles made">];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+}
+
 def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
   let summary = "lay parameters out flat in buckets, in order of first use";
   let description = [{
     In: graph dialect, after append-optimizer. Out: with a `zero.mesh` and `zero.bucket`s over the trainable and frozen
     `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability and
     weight decay in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
-    bucket is padded to a multiple of ranks x 64. A parameter larger than the bucket size gets a bucket of its own.
+    bucket is padded to a multiple of ranks x 64. A parameter larger than the bucket size gets a bucket of its own, and so does a
+    tile of one.
     Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
   }];
   let options = [
@@ -54,7 +74,8 @@ def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::Module
   let summary = "gather a bucket just before its first use, release it after its last, again in backward";
   let description = [{
     In: output of zero-partition. Out: each `graph.read` of a bucket's member has become a view of the gathered bucket
-    (sharded parameters: one gather in forward, one in backward) or of the resident one. What follows the loss is backward.
+    (sharded parameters: one gather in forward, one in backward; of a tile, one for each use) or of the resident one. What
+    follows the loss is backward.
     Source: ZeRO (arXiv 1910.02054, section 7.2.2): 3 M per step.
   }];
   let statistics = [Statistic<"numGathers", "gathers", "gathers inserted">];

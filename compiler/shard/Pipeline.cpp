@@ -8,7 +8,11 @@
 #include "mlir/Pass/PassRegistry.h"
 
 void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &options) {
-  // Buckets first: all that follows speaks of buckets, not of parameters.
+  // Tiles are parameters, so they are made before anything is laid out.
+  if (options.tileLinear != 0)
+    manager.addPass(createZeroTileLinear(
+        ZeroTileLinearOptions{options.tileLinear < 0 ? options.bucketSize.getValue() : options.tileLinear.getValue()}));
+  // Buckets next: all that follows speaks of buckets, not of parameters.
   manager.addPass(createZeroBucket(ZeroBucketOptions{options.worldSize, options.ranksPerNode, options.bucketSize}));
   // Before anything is cut: what is resident is not.
   if (options.resident > 0 && options.quantizeWeights == "none")

@@ -74,6 +74,10 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
     Group group{type.getElementType(), parameter.getRole() == graph::Role::trainable,
                 weightDecay.lookup(parameter.getSymName())};
     int64_t bytesPerElement = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    if (parameter.getPart()) { // a tile is gathered and released by itself
+      OpenBucket own{group, {memberAt(parameter, 0)}, type.getNumElements()};
+      return close(builder, own);
+    }
     auto found = llvm::find_if(open, [&](OpenBucket &bucket) { return bucket.group == group; });
     if (found != open.end() && found->end > 0 && (found->end + type.getNumElements()) * bytesPerElement > bucketSize) {
       close(builder, *found);
@@ -84,9 +88,13 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
       open.push_back(OpenBucket{group, {}, 0});
       found = std::prev(open.end());
     }
-    found->members.push_back(zero::MemberAttr::get(&getContext(), FlatSymbolRefAttr::get(parameter.getSymNameAttr()),
-                                                   found->end, type.getNumElements()));
+    found->members.push_back(memberAt(parameter, found->end));
     found->end = llvm::alignTo(found->end + type.getNumElements(), zero::kAlignment);
+  }
+
+  static zero::MemberAttr memberAt(graph::ParameterOp parameter, int64_t offset) {
+    return zero::MemberAttr::get(parameter.getContext(), FlatSymbolRefAttr::get(parameter.getSymNameAttr()), offset,
+                                 cast<RankedTensorType>(parameter.getType()).getNumElements());
   }
 
   void close(OpBuilder &builder, OpenBucket &bucket) {

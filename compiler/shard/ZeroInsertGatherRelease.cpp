@@ -14,7 +14,8 @@ using namespace mlir;
 
 namespace {
 
-/// What one half of the micro-step (forward or backward) asks of a bucket.
+/// What is asked of a bucket between a gather and its release: by one half of the micro-step (forward or backward), or
+/// by one use of a tile.
 struct Demand {
   SmallVector<std::pair<graph::ReadOp, int64_t>> reads; ///< with element offsets
   SmallVector<OpOperand *> uses;                        ///< by operations that are no views, of reads or views of them
@@ -39,6 +40,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     Operation *boundary = loss ? loss.getDefiningOp() : nullptr;
     auto isBackward = [&](Operation *op) { return boundary && boundary->isBeforeInBlock(op); };
     llvm::MapVector<Operation *, std::array<Demand, 2>> demands;
+    std::vector<std::pair<zero::BucketOp, Demand>> tiles;
     SmallVector<graph::ReadOp> reads;
     for (auto read : block.getOps<graph::ReadOp>()) {
       auto place = places.find(read.getParameter());
@@ -46,9 +48,14 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
         continue; // a buffer: replicated, read in place
       reads.push_back(read);
       auto [bucket, offset] = place->second;
-      std::array<Demand, 2> &halves = demands[bucket];
       SmallVector<OpOperand *> uses;
       collectUses(read.getResult(), uses);
+      if (isTile(read)) {
+        for (OpOperand *use : uses)
+          tiles.push_back({bucket, Demand{{{read, offset}}, {use}}});
+        continue;
+      }
+      std::array<Demand, 2> &halves = demands[bucket];
       for (bool backward : {false, true}) {
         size_t before = halves[backward].uses.size();
         for (OpOperand *use : uses)
@@ -62,9 +69,16 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
       for (Demand &half : halves)
         if (!half.uses.empty())
           lower(cast<zero::BucketOp>(bucket), half);
+    for (auto &[bucket, use] : tiles)
+      lower(bucket, use);
     SmallVector<Operation *> dead(reads.begin(), reads.end());
     for (Operation *op : dead)
       eraseViews(op);
+  }
+
+  static bool isTile(graph::ReadOp read) {
+    auto parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(read, read.getParameterAttr());
+    return parameter && parameter.getPart();
   }
 
   /// Uses of `value` and of views of it by operations that compute.

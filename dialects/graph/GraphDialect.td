@@ -54,6 +54,16 @@ def Graph_SourceAttr : Graph_Attr<"Source", "source"> {
   let assemblyFormat = "`<` $file `,` $offset `,` $bytes `,` $dtype `>`";
 }
 
+def Graph_PartAttr : Graph_Attr<"Part", "part"> {
+  let summary = "what a parameter is part of";
+  let description = [{
+    The elements from `first` on, row major, of a tensor `whole` of type `type`, which the model, weight files and checkpoints
+    hold in one piece. Example: `#graph.part<"fc.weight", 4096, tensor<128x64xf32>>`.
+  }];
+  let parameters = (ins StringRefParameter<"name">:$whole, "int64_t":$first, "::mlir::RankedTensorType":$type);
+  let assemblyFormat = "`<` $whole `,` $first `,` $type `>`";
+}
+
 def Graph_Phase : I32EnumAttr<"Phase", "when a program runs",
     [I32EnumAttrCase<"micro", 0>, I32EnumAttrCase<"update", 1>]> {
   let cppNamespace = "::zc::graph";

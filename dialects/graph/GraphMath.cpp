@@ -39,6 +39,39 @@ double MatmulOp::getFlops() {
   return 2 * inner * double(tensorOf(getResult()).getNumElements());
 }
 
+ZC_INFER(MatmulPartOp) {
+  Infer infer(location, types);
+  ArrayRef<int64_t> lhs = shapeOf(adaptor.getLhs()), rhs = shapeOf(adaptor.getRhs());
+  if (failed(infer.sameElement(adaptor.getLhs(), adaptor.getRhs())))
+    return failure();
+  if (lhs.size() != 2 || rhs.size() != 2)
+    return infer.error("[matmul_part_c1] ranks " + Twine(lhs.size()) + " and " + Twine(rhs.size()) + " are not both 2");
+  int64_t m = lhs[adaptor.getTransLhs()], k = lhs[!adaptor.getTransLhs()];
+  int64_t rows = rhs[adaptor.getTransRhs()], n = rhs[!adaptor.getTransRhs()];
+  if (k != rows)
+    return infer.error("[matmul_part_c2] contracted dimensions " + Twine(k) + " and " + Twine(rows) + " differ");
+  if (static_cast<int64_t>(adaptor.getWhole()) <= 0)
+    return infer.error("[matmul_part_c4] the whole product has " + Twine(adaptor.getWhole()) + " multiplications");
+  Type element = elementOf(adaptor.getLhs());
+  if (adaptor.getWidens())
+    element = Float32Type::get(element.getContext());
+  if (Value addend = adaptor.getAddend())
+    if (failed(infer.hasType("matmul_part_c3", "addend", addend, RankedTensorType::get({m, n}, element))))
+      return failure();
+  return infer.result({m, n}, element);
+}
+
+double MatmulPartOp::getFlops() {
+  double inner = double(shapeOf(getLhs())[!getTransLhs()]);
+  return 2 * inner * double(tensorOf(getResult()).getNumElements());
+}
+
+/// Over what it is added to, which the factors must not be.
+bool MatmulPartOp::mayOverwrite(unsigned index) {
+  return index == 2 && viewedValue(getAddend()) != viewedValue(getLhs()) &&
+         viewedValue(getAddend()) != viewedValue(getRhs());
+}
+
 //===-- softmax ------------------------------------------------------------===//
 
 #define INFER_SOFTMAX(OpTy)                                                                                            \

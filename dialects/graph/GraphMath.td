@@ -19,6 +19,24 @@ def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_CostedKernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
+def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [DeclareOpInterfaceMethods<KernelOp, ["getFlops", "mayOverwrite"]>]> {
+  let summary = "part of a product that was cut: op(lhs) op(rhs) + addend";
+  let description = [{
+    Two matrices (`matmul_part_c1`), contracted dimensions equal (`matmul_part_c2`); `addend`, which has the result's type
+    (`matmul_part_c3`), is what earlier parts of a sum have come to. `whole`, positive (`matmul_part_c4`), is the number of
+    multiplications of the product that was cut: up to kOrderedProducts (kernels/Ordered.h) the parts give the bits of the
+    whole, wherever it was cut. With `widens` the result is f32 whatever the operands are, so that a sum of parts is
+    rounded once. Created by zero-tile-linear.
+
+    ```mlir
+    %y = graph.matmul_part %a, %b, %sum {trans_rhs, whole = 1024 : i64} : (tensor<4x8xf32>, tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs, Optional<Graph_FloatTensor>:$addend,
+      UnitAttr:$trans_lhs, UnitAttr:$trans_rhs, I64Attr:$whole, UnitAttr:$widens);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
 class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
   let summary = formula # " along `axis`";
   let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic

@@ -25,6 +25,16 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("[parameter_c5] value ") << getValue()->getShapedType() << " has another shape than " << type;
   if (getRole() == Role::trainable && !isa<FloatType>(type.getElementType()))
     return emitOpError("[parameter_c6] is trainable but has elements of ") << type.getElementType();
+  if (PartAttr part = getPartAttr()) {
+    ArrayRef<int64_t> whole = part.getType().getShape(), own = type.getShape();
+    int64_t row = whole.empty() || whole[0] == 0 ? 0 : part.getType().getNumElements() / whole[0];
+    bool inside = own.size() == whole.size() && row > 0 && own.drop_front() == whole.drop_front() &&
+                  part.getFirst() >= 0 && part.getFirst() % row == 0 && part.getFirst() / row + own[0] <= whole[0] &&
+                  part.getType().getElementType() == type.getElementType();
+    if (!inside)
+      return emitOpError("[parameter_c7] is no rows of ")
+             << part.getType() << " from element " << part.getFirst() << " on: " << type;
+  }
   return success();
 }
 

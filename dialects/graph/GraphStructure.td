@@ -16,7 +16,8 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
 
     Not both a source and a value (`parameter_c1`). The source's numbers are not negative (`parameter_c2`), its elements
     are integers or floats (`parameter_c3`), and as many bytes as the shape needs (`parameter_c4`). A value has the shape
-    of the type (`parameter_c5`). What trains is float (`parameter_c6`).
+    of the type (`parameter_c5`). What trains is float (`parameter_c6`). A part, made by zero-tile-linear, is whole rows inside
+    what it is part of (`parameter_c7`).
 
     ```mlir
     graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
@@ -24,7 +25,7 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrAttr>:$evidence,
-      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay);
+      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay, OptionalAttr<Graph_PartAttr>:$part);
   let assemblyFormat = "$sym_name `:` $type `role` `=` `` $role attr-dict";
   let hasVerifier = 1;
 }

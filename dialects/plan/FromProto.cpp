@@ -210,9 +210,13 @@ private:
         names.push_back(builder.getStringAttr(name));
       tied = builder.getArrayAttr(names);
     }
+    graph::PartAttr part;
+    if (parameter.has_part())
+      part = graph::PartAttr::get(&context, parameter.part().whole(), static_cast<int64_t>(parameter.part().first()),
+                                  tensorType(parameter.part().type()));
     builder.create<ParameterOp>(loc(), builder.getStringAttr(parameter.name()), TypeAttr::get(type),
                                 graph::RoleAttr::get(&context, static_cast<graph::Role>(parameter.role())), bucket,
-                                offset, slice(parameter.slice()), source, value, tied);
+                                offset, slice(parameter.slice()), source, value, tied, part);
   }
 
   void readSection(StringRef name, const planpb::Section &section) {

@@ -283,6 +283,14 @@ private:
     if (auto tied = parameter.getTiedAttr())
       for (auto name : tied.getAsRange<StringAttr>())
         message->add_tied(name.str());
+    if (auto part = parameter.getPartAttr()) {
+      FailureOr<uint32_t> whole = typeOf(parameter, part.getType());
+      if (failed(whole))
+        return failure();
+      message->mutable_part()->set_whole(part.getWhole().str());
+      message->mutable_part()->set_type(*whole);
+      message->mutable_part()->set_first(static_cast<uint64_t>(part.getFirst()));
+    }
     if (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0))
       result.mutable_report()->set_parameters(result.report().parameters() + type.getNumElements());
     return success();

@@ -57,6 +57,30 @@ Result<MatmulShape> readMatmul(const KernelSpec &spec) {
   return shape;
 }
 
+Result<MatmulPartShape> readMatmulPart(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(Check(spec).counts(2, 3, 1, 1).done());
+  MatmulPartShape part{};
+  part.hasAddend = spec.numInputs == 3;
+  part.out = spec.operands.back().dtype;
+  part.whole = static_cast<double>(spec.getInt("whole", 0));
+  // The product alone: the same checks, of operands of one type.
+  KernelSpec plain = spec;
+  plain.numInputs = 2;
+  plain.operands = {spec.operands[0], spec.operands[1], {spec.operands[0].dtype, spec.operands.back().dims}};
+  Result<MatmulShape> product = readMatmul(plain);
+  ZC_RETURN_IF_ERROR(product.status());
+  part.product = *product;
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .that([&] { return part.product.batch.empty(); }, "matrices")
+                         .that([&] { return part.out == part.product.dtype || part.out == DType::f32; },
+                               "a result of f32 or its own type")
+                         .that([&] { return !part.hasAddend || spec.operands[2] == spec.operands[3]; },
+                               "an addend of the result's type")
+                         .that([&] { return part.whole >= 1; }, "the multiplications of the whole")
+                         .done());
+  return part;
+}
+
 Result<AxisShape> readAxis(const KernelSpec &spec, size_t inputs) {
   int64_t axis = spec.getInt("axis", -1);
   ZC_RETURN_IF_ERROR(

@@ -21,6 +21,15 @@ struct MatmulShape {
 };
 Result<MatmulShape> readMatmul(const KernelSpec &spec);
 
+/// matmul_part: part of a product of `whole` multiplications, two matrices, added to an addend of the result's type.
+struct MatmulPartShape {
+  MatmulShape product; ///< without batches and bias
+  bool hasAddend;
+  DType out; ///< f32, or the operands'
+  double whole;
+};
+Result<MatmulPartShape> readMatmulPart(const KernelSpec &spec);
+
 /// Tensors [outer, n, inner], the operation running along n.
 struct AxisShape {
   DType dtype;

@@ -25,9 +25,10 @@
 //   parameter_c4 has its bucket's element type and trains if its bucket does
 //   parameter_c5 starts at a multiple of 64 elements and lies inside its bucket
 //   parameter_c6 shares no element with another
-//   bucket_c1    padded == W * shard, shard is a positive multiple of 64
-//   bucket_c2    used is the sum of its parameters' elements
-//   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
+//   parameter_c7 parts of one whole are all of it, in order, of one type and role, with the same ties and adjoining
+//   sources bucket_c1    padded == W * shard, shard is a positive multiple of 64 bucket_c2    used is the sum of its
+//   parameters' elements bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are
+//   persistent (gradients need
 //                not)
 //   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
 //                tier than its parameters

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace zc::verify {
@@ -154,6 +155,55 @@ Status verifyMembers(const planpb::Plan &plan) {
   return {};
 }
 
+/// Does `part` go on where `previous` of the same whole stopped, in the same place of the model's files?
+bool continues(const planpb::Parameter &part, const planpb::Parameter &previous, uint64_t elements) {
+  bool sameTies = part.tied_size() == previous.tied_size() &&
+                  std::equal(part.tied().begin(), part.tied().end(), previous.tied().begin());
+  bool sameSource =
+      part.has_source() == previous.has_source() &&
+      (!part.has_source() ||
+       (part.source().file() == previous.source().file() && part.source().type() == previous.source().type() &&
+        part.source().offset() == previous.source().offset() + previous.source().bytes()));
+  return part.part().first() == previous.part().first() + elements && part.part().type() == previous.part().type() &&
+         part.role() == previous.role() && part.bucket() >= 0 && previous.bucket() >= 0 && sameTies && sameSource;
+}
+
+/// parameter_c7
+Status verifyParts(const planpb::Plan &plan) {
+  std::map<std::string, std::vector<const planpb::Parameter *>> wholes;
+  std::set<std::string> names;
+  for (const planpb::Parameter &parameter : plan.parameters()) {
+    if (parameter.has_part())
+      wholes[parameter.part().whole()].push_back(&parameter);
+    else
+      names.insert(parameter.name());
+  }
+  for (auto &[name, parts] : wholes) {
+    std::sort(parts.begin(), parts.end(), [](const planpb::Parameter *a, const planpb::Parameter *b) {
+      return a->part().first() < b->part().first();
+    });
+    const planpb::Parameter *previous = nullptr;
+    uint64_t end = 0;
+    bool sound =
+        inRange(parts[0]->part().type(), plan.types_size()) && parts[0]->part().first() == 0 && !names.count(name);
+    for (const planpb::Parameter *part : parts) {
+      uint64_t elements = elementsOf(plan.types(static_cast<int>(part->type())));
+      sound = sound && (!previous || continues(*part, *previous, end - previous->part().first()));
+      sound =
+          sound && elements > 0 &&
+          plan.types(static_cast<int>(part->type())).type() == plan.types(static_cast<int>(part->part().type())).type();
+      end = part->part().first() + elements;
+      previous = part;
+    }
+    if (!sound || end != elementsOf(plan.types(static_cast<int>(parts[0]->part().type()))))
+      return violation(554, "parameter_c7",
+                       "the " + str(parts.size()) + " parts of parameter \"" + name +
+                           "\" are not all of one tensor, in order",
+                       name);
+  }
+  return {};
+}
+
 Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
   const planpb::Bucket &bucket = plan.buckets(index);
   std::string who = "bucket " + std::to_string(index);
@@ -208,7 +258,8 @@ Status verifyModelState(const planpb::Plan &plan) {
     ZC_RETURN_IF_ERROR(verifyBucket(plan, i, owners));
   for (const planpb::Parameter &parameter : plan.parameters())
     ZC_RETURN_IF_ERROR(verifyParameter(plan, parameter, owners));
-  return verifyMembers(plan);
+  ZC_RETURN_IF_ERROR(verifyMembers(plan));
+  return verifyParts(plan);
 }
 
 } // namespace zc::verify

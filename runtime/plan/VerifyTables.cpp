@@ -68,6 +68,7 @@ Status verifyStrings(const planpb::Plan &plan) {
     ZC_RETURN_IF_ERROR(verifyString(output.name(), "the name of an output"));
   for (const planpb::Parameter &parameter : plan.parameters()) {
     ZC_RETURN_IF_ERROR(verifyString(parameter.name(), "the name of a parameter"));
+    ZC_RETURN_IF_ERROR(verifyString(parameter.part().whole(), "the name of a parameter"));
     for (const std::string &name : parameter.tied())
       ZC_RETURN_IF_ERROR(verifyString(name, "the name of a parameter"));
     ZC_RETURN_IF_ERROR(verifyString(parameter.source().file(), "the file of a parameter"));

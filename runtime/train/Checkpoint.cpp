@@ -26,11 +26,9 @@ static Status passFault(const char *site, const std::string &path) {
 }
 
 /// By name, so that runs whose plans lay parameters out differently write the same file.
-static std::vector<const planpb::Parameter *> sortedParameters(const planpb::Plan &plan) {
-  std::vector<const planpb::Parameter *> sorted;
-  for (const planpb::Parameter &parameter : plan.parameters())
-    sorted.push_back(&parameter);
-  std::sort(sorted.begin(), sorted.end(), [](auto *a, auto *b) { return a->name() < b->name(); });
+static std::vector<Whole> sortedWholes(const planpb::Plan &plan) {
+  std::vector<Whole> sorted = wholesOf(plan);
+  std::sort(sorted.begin(), sorted.end(), [](const Whole &a, const Whole &b) { return a.name < b.name; });
   return sorted;
 }
 
@@ -38,19 +36,40 @@ static std::vector<const planpb::Parameter *> sortedParameters(const planpb::Pla
 static Result<io::SafetensorsWriter> createWeights(const planpb::Plan &plan, const std::string &path, int64_t step) {
   std::vector<io::SafetensorsWriter::Tensor> tensors;
   std::map<std::string, std::string> notes = {{"format", "pt"}, {"step", std::to_string(step)}};
-  for (const planpb::Parameter *parameter : sortedParameters(plan)) {
-    TensorType type = typeOf(plan, *parameter);
-    type.dtype = exactStore(plan, *parameter).type;
-    tensors.push_back({parameter->name(), type});
-    for (const std::string &alias : parameter->tied())
-      notes["tied." + alias] = parameter->name();
+  for (const Whole &whole : sortedWholes(plan)) {
+    TensorType type = whole.type;
+    type.dtype = exactStore(plan, *whole.parts.front()).type;
+    tensors.push_back({whole.name, type});
+    for (const std::string &alias : whole.parts.front()->tied())
+      notes["tied." + alias] = whole.name;
   }
   return io::SafetensorsWriter::create(path, std::move(tensors), notes);
 }
 
-/// Every parameter, whole. A piece that only one rank has goes to rank 0, which alone writes. `own` is this rank's part
-/// of the save: once it has failed nothing is read or written, but pieces go on to be sent. Errors: of the
-/// communicator.
+/// A parameter's elements in order. A piece that only one rank has goes to rank 0, which alone has a `writer`. `own`,
+/// `chunk`: of saveWeights.
+static Status appendParameter(RankExecutor &executor, Communicator &communicator, const planpb::Parameter &parameter,
+                              std::vector<char> &chunk, io::SafetensorsWriter *writer, Status &own) {
+  const planpb::Plan &plan = executor.plan();
+  Store store = exactStore(plan, parameter);
+  int64_t size = sizeOf(store.type);
+  for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
+    Piece piece = pieceOf(plan, parameter, store, owner);
+    for (int64_t done = 0; done < piece.count * size; done += kChunk) {
+      int64_t now = std::min(kChunk, piece.count * size - done);
+      if (communicator.rank() == owner && own.ok())
+        own = executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now));
+      if (store.sharded && owner != 0)
+        ZC_RETURN_IF_ERROR(communicator.sendToFirst({chunk.data(), uint64_t(now), owner}));
+      if (writer && own.ok())
+        own = writer->append(chunk.data(), now);
+    }
+  }
+  return Status::success();
+}
+
+/// Every parameter, whole. `own` is this rank's part of the save: once it has failed nothing is read or written, but
+/// pieces go on to be sent. Errors: of the communicator.
 static Status saveWeights(RankExecutor &executor, Communicator &communicator, const std::string &path, int64_t step,
                           Status &own) {
   const planpb::Plan &plan = executor.plan();
@@ -63,22 +82,9 @@ static Status saveWeights(RankExecutor &executor, Communicator &communicator, co
       own = created.error();
   }
   std::vector<char> chunk(size_t(kChunk), char(0));
-  for (const planpb::Parameter *parameter : sortedParameters(plan)) {
-    Store store = exactStore(plan, *parameter);
-    int64_t size = sizeOf(store.type);
-    for (int owner = 0; owner < (store.sharded ? communicator.worldSize() : 1); ++owner) {
-      Piece piece = pieceOf(plan, *parameter, store, owner);
-      for (int64_t done = 0; done < piece.count * size; done += kChunk) {
-        int64_t now = std::min(kChunk, piece.count * size - done);
-        if (communicator.rank() == owner && own.ok())
-          own = executor.readSlice(store.slice, uint64_t(piece.at * size + done), chunk.data(), uint64_t(now));
-        if (store.sharded && owner != 0)
-          ZC_RETURN_IF_ERROR(communicator.sendToFirst({chunk.data(), uint64_t(now), owner}));
-        if (writer && own.ok())
-          own = writer->append(chunk.data(), now);
-      }
-    }
-  }
+  for (const Whole &whole : sortedWholes(plan))
+    for (const planpb::Parameter *parameter : whole.parts)
+      ZC_RETURN_IF_ERROR(appendParameter(executor, communicator, *parameter, chunk, writer ? &*writer : nullptr, own));
   if (writer && own.ok())
     own = writer->commit();
   return Status::success();

@@ -1,6 +1,7 @@
 #include "runtime/train/Layout.h"
 
 #include <algorithm>
+#include <map>
 
 namespace zc::train {
 
@@ -44,6 +45,32 @@ Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, cons
   if (begin >= end)
     return {};
   return {begin - offset, end - begin, begin - rank * shard};
+}
+
+const std::string &wholeNameOf(const planpb::Parameter &parameter) {
+  return parameter.has_part() ? parameter.part().whole() : parameter.name();
+}
+
+TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
+  if (!parameter.has_part())
+    return typeOf(plan, parameter);
+  const planpb::TensorType &type = plan.types(int(parameter.part().type()));
+  return {dtypeOf(type.type()), {type.dims().begin(), type.dims().end()}};
+}
+
+std::vector<Whole> wholesOf(const planpb::Plan &plan) {
+  std::vector<Whole> wholes;
+  std::map<std::string, size_t> known; // of what was cut
+  for (const planpb::Parameter &parameter : plan.parameters()) {
+    auto [entry, isNew] = parameter.has_part() ? known.try_emplace(parameter.part().whole(), wholes.size())
+                                               : std::make_pair(known.end(), true);
+    if (isNew)
+      wholes.push_back({wholeNameOf(parameter), wholeTypeOf(plan, parameter), {}});
+    (parameter.has_part() ? wholes[entry->second] : wholes.back()).parts.push_back(&parameter);
+  }
+  for (Whole &whole : wholes)
+    std::sort(whole.parts.begin(), whole.parts.end(), [](auto *a, auto *b) { return firstOf(*a) < firstOf(*b); });
+  return wholes;
 }
 
 } // namespace zc::train

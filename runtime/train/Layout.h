@@ -5,6 +5,7 @@
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace zc::train {
@@ -29,5 +30,18 @@ struct Piece {
 };
 /// What rank `rank` holds; count 0 when nothing.
 Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
+
+/// A tensor as the model, weight files and checkpoints have it: a parameter, or all parts of one that was cut.
+struct Whole {
+  std::string name;
+  TensorType type;
+  std::vector<const planpb::Parameter *> parts; ///< in order of their elements; at least one
+};
+/// All of a plan's, in the order of their first parts.
+std::vector<Whole> wholesOf(const planpb::Plan &plan);
+const std::string &wholeNameOf(const planpb::Parameter &parameter);
+TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
+/// Elements of the whole before the parameter's.
+inline int64_t firstOf(const planpb::Parameter &parameter) { return int64_t(parameter.part().first()); }
 
 } // namespace zc::train

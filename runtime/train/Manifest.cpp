@@ -202,15 +202,16 @@ Manifest describeRun(const planpb::Plan &plan, uint64_t seed, int64_t samples, b
   manifest.modelPath = plan.model().path();
   manifest.modelBytes = plan.model().bytes();
   manifest.modelHash = plan.model().hash();
-  for (const planpb::Parameter &parameter : plan.parameters()) {
+  for (const Whole &whole : wholesOf(plan)) {
+    const planpb::Parameter &parameter = *whole.parts.front(); // where the whole begins
     Manifest::Parameter entry;
-    entry.name = parameter.name();
+    entry.name = whole.name;
     entry.trainable = parameter.role() == planpb::TRAINABLE;
     if (parameter.has_source()) {
       entry.file = parameter.source().file();
       entry.offset = parameter.source().offset();
-      entry.bytes = parameter.source().bytes();
       entry.type = dtypeOf(parameter.source().type());
+      entry.bytes = uint64_t(whole.type.numElements() * sizeOf(entry.type));
     }
     entry.tied.assign(parameter.tied().begin(), parameter.tied().end());
     manifest.parameters.push_back(std::move(entry));

@@ -130,9 +130,9 @@ Result<InitialValues> InitialValues::fromModel(const planpb::Plan &plan, bool wh
   return values;
 }
 
-/// The parameter's tensor under its own or a tied name.
+/// The parameter's tensor, or the one it is part of, under its own or a tied name.
 static const io::SafetensorsEntry *lookUp(const io::SafetensorsFile &table, const planpb::Parameter &parameter) {
-  const io::SafetensorsEntry *found = table.find(parameter.name());
+  const io::SafetensorsEntry *found = table.find(wholeNameOf(parameter));
   for (int i = 0; !found && i < parameter.tied_size(); ++i)
     found = table.find(parameter.tied(i));
   return found;
@@ -145,21 +145,23 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   InitialValues values;
   std::vector<std::string> problems;
   for (const planpb::Parameter &parameter : plan.parameters()) {
-    TensorType type = typeOf(plan, parameter);
+    TensorType type = wholeTypeOf(plan, parameter);
     Entry entry;
+    const std::string &name = wholeNameOf(parameter);
+    bool isFirst = firstOf(parameter) == 0; // of the parts of one tensor, which fail together
     if (const io::SafetensorsEntry *found = lookUp(*table, parameter)) {
-      entry.offset = found->offset;
       entry.type = found->type.dtype;
-      if (found->type.dims != type.dims || !convertible(entry.type, type.dtype))
-        problems.push_back("\"" + parameter.name() + "\" has another shape or type");
-    } else {
-      problems.push_back("\"" + parameter.name() + "\" is missing");
+      entry.offset = found->offset + firstOf(parameter) * sizeOf(entry.type);
+      if ((found->type.dims != type.dims || !convertible(entry.type, type.dtype)) && isFirst)
+        problems.push_back("\"" + name + "\" has another shape or type");
+    } else if (isFirst) {
+      problems.push_back("\"" + name + "\" is missing");
     }
     values.entries.push_back(std::move(entry));
   }
   if (!problems.empty()) {
     Error error = makeError(Code::mismatch, 906,
-                            std::to_string(problems.size()) + " of " + std::to_string(plan.parameters_size()) +
+                            std::to_string(problems.size()) + " of " + std::to_string(wholesOf(plan).size()) +
                                 " parameters do not fit the weights",
                             path);
     for (size_t i = 0; i < problems.size() && i < 5; ++i)

@@ -85,6 +85,72 @@ TEST(Fast, matmul) {
     });
 }
 
+TEST(Fast, matmulPart) {
+  struct Row {
+    Ints lhs, rhs, result;
+    bool addend;
+    DType out;
+    Attributes attributes;
+  };
+  const int64_t large = int64_t(1) << 40;
+  for (int64_t whole : {int64_t(1), large}) // in order, and by a library
+    for (DType type : {DType::f32, DType::bf16})
+      for (const Row &row :
+           {Row{{65, 130}, {130, 129}, {65, 129}, true, DType::f32, {{"widens", kOne}}},
+            Row{{130, 65}, {130, 129}, {65, 129}, false, type, {{"trans_lhs", kOne}}},
+            Row{{9, 20}, {17, 20}, {9, 17}, true, DType::f32, {{"trans_rhs", kOne}, {"widens", kOne}}}}) {
+        Call call{"matmul_part",
+                  {random(type, row.lhs, 1), random(type, row.rhs, 2)},
+                  {Value({row.out, row.result})},
+                  row.attributes};
+        call.attributes["whole"] = whole;
+        if (row.addend)
+          call.inputs.push_back(random(row.out, row.result, 3));
+        expectFastMatches(call, 1e-5);
+      }
+}
+
+/// Columns [begin, end) of a matrix, or rows.
+Value piece(const Value &matrix, bool ofRows, int64_t begin, int64_t end) {
+  int64_t rows = matrix.type.dims[0], columns = matrix.type.dims[1];
+  Value result({matrix.type.dtype, ofRows ? Ints{end - begin, columns} : Ints{rows, end - begin}});
+  for (int64_t i = 0; i < result.type.dims[0]; ++i)
+    for (int64_t j = 0; j < result.type.dims[1]; ++j)
+      result.set(size_t(i * result.type.dims[1] + j),
+                 matrix.get(size_t((i + (ofRows ? begin : 0)) * columns + j + (ofRows ? 0 : begin))));
+  return result;
+}
+
+TEST(Fast, smallProductsHaveTheBitsOfAnyCut) {
+  constexpr int64_t m = 37, n = 29, k = 41;
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t cut : {1, 8, 13, 28})
+      for (int threads : {1, 2}) {
+        Value lhs = random(type, {m, k}, 1), rhs = random(type, {k, n}, 2), transposed = random(type, {n, k}, 3);
+        auto product = [&](std::vector<Value> inputs, Ints dims, DType out, Attributes attributes) {
+          attributes["whole"] = m * n * k;
+          if (out != type)
+            attributes["widens"] = kOne;
+          auto got =
+              run({"matmul_part", std::move(inputs), {Value({out, std::move(dims)})}, attributes, threads}, false);
+          EXPECT_TRUE(got.ok());
+          return (*got)[0];
+        };
+        auto whole = run({"matmul", {lhs, rhs}, {Value({type, {m, n}})}}, false);
+        auto wholeT = run({"matmul", {lhs, transposed}, {Value({type, {m, n}})}, {{"trans_rhs", kOne}}}, false);
+        ASSERT_TRUE(whole.ok() && wholeT.ok());
+        // Rows, columns, and terms: the second part goes on with the sum, in f32.
+        EXPECT_EQ(piece((*whole)[0], true, cut, m), product({piece(lhs, true, cut, m), rhs}, {m - cut, n}, type, {}));
+        EXPECT_EQ(piece((*wholeT)[0], false, cut, n),
+                  product({lhs, piece(transposed, true, cut, n)}, {m, n - cut}, type, {{"trans_rhs", kOne}}));
+        Value sum = product({piece(lhs, false, 0, cut), piece(rhs, true, 0, cut)}, {m, n}, DType::f32, {});
+        sum = product({piece(lhs, false, cut, k), piece(rhs, true, cut, k), sum}, {m, n}, DType::f32, {});
+        auto rounded = run({"cast", {sum}, {Value({type, {m, n}})}}, false);
+        ASSERT_TRUE(rounded.ok());
+        EXPECT_EQ((*whole)[0], (*rounded)[0]);
+      }
+}
+
 const std::vector<Ints> kShapes = {{1}, {0}, {3, 17}, {100, 129}, {2, 5000}};
 
 TEST(Fast, functionsOfOneTensor) {

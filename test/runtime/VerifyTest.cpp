@@ -156,6 +156,23 @@ const Negative kNegatives[] = {
     {"parameter_c5_end", [](Plan &p) { p.mutable_parameters(0)->set_offset(64); }},
     {"parameter_c5_wraps", [](Plan &p) { p.mutable_parameters(0)->set_offset(kHuge / 64 * 64); }},
     {"parameter_c6_overlap", [](Plan &p) { addSecondParameter(p, 64); }},
+    {"parameter_c7_not_all",
+     [](Plan &p) {
+       p.mutable_parameters(0)->mutable_part()->set_whole("w");
+       p.mutable_parameters(0)->mutable_part()->set_type(p.parameters(0).type());
+       p.mutable_parameters(0)->mutable_part()->set_first(1);
+     }},
+    {"parameter_c7_type",
+     [](Plan &p) {
+       p.mutable_parameters(0)->mutable_part()->set_whole("w");
+       p.mutable_parameters(0)->mutable_part()->set_type(9999);
+     }},
+    {"parameter_c7_two_of_a_name",
+     [](Plan &p) {
+       addSecondParameter(p, 128);
+       p.mutable_parameters(0)->mutable_part()->set_whole(p.parameters(1).name());
+       p.mutable_parameters(0)->mutable_part()->set_type(p.parameters(0).type());
+     }},
     {"bucket_c1_shard", [](Plan &p) { p.mutable_buckets(0)->set_padded(64); }},
     {"bucket_c1_zero", [](Plan &p) { p.mutable_buckets(0)->set_padded(0); }},
     {"bucket_c2_used", [](Plan &p) { p.mutable_buckets(0)->set_used(99); }},

@@ -46,7 +46,6 @@ struct Missing {
 };
 constexpr Missing kMissing[] = {
     {"--delay-after", "", "the delayed update"},
-    {"--tile-linear", "", "tiling of linears"},
 };
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
@@ -61,7 +60,8 @@ Error usage(const std::string &message, const std::string &flag = {}) {
 struct Raw {
   std::string config;
   std::vector<std::string> dims, ties, paddings;
-  std::string betas, bucketSize, prefetch = "auto", residency = "auto", deviceMemory, hostMemory, nvmeMemory, compileTo;
+  std::string betas, bucketSize, tileLinear, prefetch = "auto", residency = "auto";
+  std::string deviceMemory, hostMemory, nvmeMemory, compileTo;
   std::map<std::string, std::string> missing;
   std::map<std::string, bool> missingSwitches;
   bool list = false, help = false, helpAll = false, version = false;
@@ -178,6 +178,8 @@ void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
       ->check(CLI::Range(int64_t(0), int64_t(3)))
       ->group(group);
   app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
+  app.add_option("--tile-linear", raw.tileLinear, "tile a linear whose weight has more bytes; auto: more than a bucket")
+      ->group(group);
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
   app.add_option("--residency", raw.residency,
                  "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: "
@@ -364,6 +366,12 @@ Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
   if (!raw.bucketSize.empty()) {
     ZC_RETURN_IF_ERROR(readSize(raw.bucketSize, "--bucket-size", 1, size));
     c.bucketSize = static_cast<int64_t>(size);
+  }
+  if (raw.tileLinear == "auto") {
+    c.tileLinear = -1;
+  } else if (!raw.tileLinear.empty()) {
+    ZC_RETURN_IF_ERROR(readSize(raw.tileLinear, "--tile-linear", 1, size));
+    c.tileLinear = static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX));
   }
   if (!raw.deviceMemory.empty())
     ZC_RETURN_IF_ERROR(readSize(raw.deviceMemory, "--device-mem", 1, c.budgets.device));

@@ -1,11 +1,14 @@
 // matmul. fp32: single-threaded library products on panels of the longer side, or on whole matrices of a batch; the
 // bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32; where it has no kernel for
-// the CPU (without AVX-512), blocks widened to fp32 and multiplied as above.
+// the CPU (without AVX-512), blocks widened to fp32 and multiplied as above. Small products: MatmulOrdered.h.
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulDnnl.h"
+#include "kernels/cpu/fast/MatmulOrdered.h"
+
+#include <cstring>
 
 namespace zc::cpu {
 namespace {
@@ -31,11 +34,11 @@ MatmulShape folded(MatmulShape s) {
   return s;
 }
 
-/// Rows [i0, i1) and columns [j0, j1) of one product.
-void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, const float *bias, float *out, int64_t i0,
-                   int64_t i1, int64_t j0, int64_t j1) {
+/// Rows [i0, i1) and columns [j0, j1) of one product, times 1 added to `beta` times what `out` holds.
+void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, const float *bias, float beta, float *out,
+                   int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   gemm(s.transLhs, s.transRhs, i1 - i0, j1 - j0, s.k, 1, lhs + (s.transLhs ? i0 : i0 * s.k), s.transLhs ? s.m : s.k,
-       rhs + (s.transRhs ? j0 * s.k : j0), s.transRhs ? s.k : s.n, 0, out + i0 * s.n + j0, s.n);
+       rhs + (s.transRhs ? j0 * s.k : j0), s.transRhs ? s.k : s.n, beta, out + i0 * s.n + j0, s.n);
   if (!bias)
     return;
   for (int64_t i = i0; i < i1; ++i)
@@ -46,6 +49,14 @@ void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, con
 /// Products below this many multiplications stay on one thread.
 constexpr int64_t kParallelProducts = 1 << 16;
 constexpr int64_t kPanel = 64;
+
+/// fn(i0, i1, j0, j1) for a panel of the longer side per thread.
+template <typename Fn> void forPanels(const MatmulShape &s, int threads, Fn fn) {
+  if (s.m >= s.n)
+    parallelParts(threads, s.m, kPanel, [&](int64_t begin, int64_t end, int) { fn(begin, end, 0, s.n); });
+  else
+    parallelParts(threads, s.n, kPanel, [&](int64_t begin, int64_t end, int) { fn(0, s.m, begin, end); });
+}
 
 class MatmulF32 : public Kernel {
 public:
@@ -61,7 +72,7 @@ public:
     float *out = as<float>(operands[s.hasBias ? 3 : 2]);
     auto whole = [&](int64_t batch, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
       const auto &at = offsets[static_cast<size_t>(batch)];
-      multiplyPanel(s, lhs + at[0], rhs + at[1], bias, out + batch * s.m * s.n, i0, i1, j0, j1);
+      multiplyPanel(s, lhs + at[0], rhs + at[1], bias, 0, out + batch * s.m * s.n, i0, i1, j0, j1);
     };
     if (s.numBatches >= threads && s.numBatches > 1) {
       parallelParts(threads, s.numBatches, 1, [&](int64_t begin, int64_t end, int) {
@@ -71,10 +82,7 @@ public:
       return Status::success();
     }
     for (int64_t b = 0; b < s.numBatches; ++b)
-      if (s.m >= s.n)
-        parallelParts(threads, s.m, kPanel, [&](int64_t begin, int64_t end, int) { whole(b, begin, end, 0, s.n); });
-      else
-        parallelParts(threads, s.n, kPanel, [&](int64_t begin, int64_t end, int) { whole(b, 0, s.m, begin, end); });
+      forPanels(s, threads, [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) { whole(b, i0, i1, j0, j1); });
     return Status::success();
   }
 
@@ -117,15 +125,22 @@ private:
 /// bf16 without a bf16 library: panels of the longer side on threads, each in blocks that are widened into scratch.
 class MatmulWidened : public Kernel {
 public:
-  MatmulWidened(const MatmulShape &shape, int threads)
-      : s(shape), threads(s.m * s.n * s.k < kParallelProducts ? 1 : threads),
+  /// With `wide` the result is f32, added to an addend if there is one.
+  MatmulWidened(const MatmulShape &shape, int threads, bool wide = false, bool hasAddend = false)
+      : s(shape), wide(wide), hasAddend(hasAddend), threads(s.m * s.n * s.k < kParallelProducts ? 1 : threads),
         scratch(static_cast<size_t>(this->threads) * 3 * kBlock * kBlock) {
     Walk<2>(s.batch, {s.lhsStrides, s.rhsStrides}).forEach([&](const Walk<2>::Offsets &at) { offsets.push_back(at); });
   }
 
   Status run(void *const *operands, const StepContext &) override {
-    const Bf16 *bias = s.hasBias ? as<Bf16>(operands[2]) : nullptr;
-    Bf16 *out = as<Bf16>(operands[s.hasBias ? 3 : 2]);
+    Ends ends;
+    ends.bias = s.hasBias ? as<Bf16>(operands[2]) : nullptr;
+    ends.addend = hasAddend ? as<float>(operands[2]) : nullptr;
+    void *result = operands[s.hasBias || hasAddend ? 3 : 2];
+    if (wide)
+      ends.wide = as<float>(result);
+    else
+      ends.narrow = as<Bf16>(result);
     for (const auto &at : offsets) {
       const Bf16 *lhs = as<Bf16>(operands[0]) + at[0], *rhs = as<Bf16>(operands[1]) + at[1];
       bool byRows = s.m >= s.n;
@@ -133,10 +148,11 @@ public:
         float *own = scratch.data() + part * 3 * kBlock * kBlock;
         for (int64_t i = byRows ? begin : 0; i < (byRows ? end : s.m); i += kBlock)
           for (int64_t j = byRows ? 0 : begin; j < (byRows ? s.n : end); j += kBlock)
-            block(lhs, rhs, bias, out, i, std::min(i + kBlock, byRows ? end : s.m), j,
+            block(lhs, rhs, ends, i, std::min(i + kBlock, byRows ? end : s.m), j,
                   std::min(j + kBlock, byRows ? s.n : end), own);
       });
-      out += s.m * s.n;
+      if (!wide)
+        ends.narrow += s.m * s.n;
     }
     return Status::success();
   }
@@ -144,43 +160,126 @@ public:
 private:
   static constexpr int64_t kBlock = 384;
 
+  /// What a product is added to, and where it goes.
+  struct Ends {
+    const Bf16 *bias = nullptr;
+    const float *addend = nullptr;
+    float *wide = nullptr;
+    Bf16 *narrow = nullptr;
+  };
+
   /// Rows [r0, r1) and columns [c0, c1) of a matrix stored `width` wide, as fp32.
   static void widenBlock(const Bf16 *x, int64_t width, int64_t r0, int64_t r1, int64_t c0, int64_t c1, float *y) {
     for (int64_t r = r0; r < r1; ++r)
       widen(x + r * width + c0, y + (r - r0) * (c1 - c0), c1 - c0);
   }
 
-  void block(const Bf16 *lhs, const Bf16 *rhs, const Bf16 *bias, Bf16 *out, int64_t i0, int64_t i1, int64_t j0,
-             int64_t j1, float *own) const {
+  void block(const Bf16 *lhs, const Bf16 *rhs, const Ends &ends, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+             float *own) const {
     float *a = own, *b = own + kBlock * kBlock, *c = b + kBlock * kBlock;
     int64_t rows = i1 - i0, columns = j1 - j0;
+    for (int64_t i = 0; ends.addend && i < rows; ++i)
+      std::copy_n(ends.addend + (i0 + i) * s.n + j0, columns, c + i * columns);
     for (int64_t k0 = 0; k0 < s.k; k0 += kBlock) {
       int64_t k1 = std::min(k0 + kBlock, s.k), depth = k1 - k0;
       s.transLhs ? widenBlock(lhs, s.m, k0, k1, i0, i1, a) : widenBlock(lhs, s.k, i0, i1, k0, k1, a);
       s.transRhs ? widenBlock(rhs, s.k, j0, j1, k0, k1, b) : widenBlock(rhs, s.n, k0, k1, j0, j1, b);
       gemm(s.transLhs, s.transRhs, rows, columns, depth, 1, a, s.transLhs ? rows : depth, b,
-           s.transRhs ? depth : columns, k0 == 0 ? 0 : 1, c, columns);
+           s.transRhs ? depth : columns, k0 == 0 && !ends.addend ? 0 : 1, c, columns);
     }
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; bias && j < columns; ++j)
-        c[i * columns + j] += load(bias[j0 + j]);
-      narrow(c + i * columns, out + (i0 + i) * s.n + j0, columns);
+      for (int64_t j = 0; ends.bias && j < columns; ++j)
+        c[i * columns + j] += load(ends.bias[j0 + j]);
+      if (ends.wide)
+        std::copy_n(c + i * columns, columns, ends.wide + (i0 + i) * s.n + j0);
+      else
+        narrow(c + i * columns, ends.narrow + (i0 + i) * s.n + j0, columns);
     }
   }
 
   MatmulShape s;
+  bool wide, hasAddend;
   int threads;
   std::vector<float> scratch;
   std::vector<Walk<2>::Offsets> offsets;
 };
 
+/// Part of a product: panels as above, on top of the addend.
+class MatmulPartF32 : public Kernel {
+public:
+  MatmulPartF32(const MatmulPartShape &shape, int threads)
+      : s(shape.product), hasAddend(shape.hasAddend), threads(threads) {}
+
+  Status run(void *const *operands, const StepContext &) override {
+    auto *out = as<float>(operands[hasAddend ? 3 : 2]);
+    if (hasAddend && operands[2] != out)
+      parallelParts(threads, s.m * s.n, 4096, [&](int64_t begin, int64_t end, int) {
+        std::copy(as<float>(operands[2]) + begin, as<float>(operands[2]) + end, out + begin);
+      });
+    forPanels(s, threads, [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+      multiplyPanel(s, as<float>(operands[0]), as<float>(operands[1]), nullptr, hasAddend ? 1 : 0, out, i0, i1, j0, j1);
+    });
+    return Status::success();
+  }
+
+private:
+  MatmulShape s;
+  bool hasAddend;
+  int threads;
+};
+
+/// The same of bf16 factors.
+class MatmulPartBf16 : public Kernel {
+public:
+  MatmulPartBf16(const MatmulPartShape &shape, std::unique_ptr<MatmulDnnl> product)
+      : bytes(shape.product.m * shape.product.n * sizeOf(shape.out)), hasAddend(shape.hasAddend),
+        product(std::move(product)) {}
+
+  Status run(void *const *operands, const StepContext &) override {
+    void *out = operands[hasAddend ? 3 : 2];
+    if (hasAddend && operands[2] != out)
+      std::memcpy(out, operands[2], static_cast<size_t>(bytes));
+    return product->run(operands[0], operands[1], nullptr, out);
+  }
+
+private:
+  int64_t bytes;
+  bool hasAddend;
+  std::unique_ptr<MatmulDnnl> product;
+};
+
+/// The libraries index with 32 bits.
+bool fitsLibrary(const MatmulShape &s) {
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+  return isFast(s.dtype) && s.m <= limit && s.n <= limit && s.k <= limit;
+}
+
+Prepared prepareMatmulPart(const KernelSpec &spec) {
+  Result<MatmulPartShape> read = readMatmulPart(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  const MatmulShape &shape = read->product;
+  // A bf16 addend has lost what the whole would have kept: the plain kernel's sums are as good.
+  if (!fitsLibrary(shape) || shape.m * shape.n * shape.k == 0 || (read->hasAddend && read->out == DType::bf16))
+    return decline();
+  if (isOrdered(read->whole) && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
+    return makeMatmulOrdered(*read, spec.threads);
+  if (shape.dtype == DType::f32)
+    return std::unique_ptr<Kernel>(std::make_unique<MatmulPartF32>(*read, spec.threads));
+  auto product = prepareDnnl(shape, 1, spec.threads, read->out, read->hasAddend);
+  if (!product)
+    return std::unique_ptr<Kernel>(
+        std::make_unique<MatmulWidened>(shape, spec.threads, read->out == DType::f32, read->hasAddend));
+  return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(product)));
+}
+
 Prepared prepareMatmul(const KernelSpec &spec) {
   Result<MatmulShape> read = readMatmul(spec);
   ZC_RETURN_IF_ERROR(read.status());
   MatmulShape shape = folded(*read);
-  constexpr int64_t limit = std::numeric_limits<int32_t>::max(); // of the libraries' indices
-  if (!isFast(shape.dtype) || shape.m > limit || shape.n > limit || shape.k > limit)
+  if (!fitsLibrary(shape))
     return decline();
+  if (shape.numBatches == 1 && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
+    return makeMatmulOrdered({shape, false, shape.dtype, 0}, spec.threads);
   if (shape.dtype == DType::f32)
     return std::unique_ptr<Kernel>(std::make_unique<MatmulF32>(shape, spec.threads));
   if (shape.numBatches * shape.m * shape.n * shape.k == 0)
@@ -195,6 +294,9 @@ Prepared prepareMatmul(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastMatmul(Overlay &overlay) { overlay.add("matmul", prepareMatmul); }
+void addFastMatmul(Overlay &overlay) {
+  overlay.add("matmul", prepareMatmul);
+  overlay.add("matmul_part", prepareMatmulPart);
+}
 
 } // namespace zc::cpu

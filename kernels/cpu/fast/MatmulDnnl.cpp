@@ -9,26 +9,36 @@ namespace {
 using dnnl::memory;
 
 /// [batches, rows, columns] stored row by row, or column by column if transposed.
-memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool transposed) {
+memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool transposed,
+                      memory::data_type type = memory::data_type::bf16) {
   memory::dims dims = {batches, rows, columns};
   memory::dims strides = transposed ? memory::dims{rows * columns, 1, rows} : memory::dims{rows * columns, columns, 1};
   if (batches == 1) {
     dims.erase(dims.begin());
     strides.erase(strides.begin());
   }
-  return {dims, memory::data_type::bf16, strides};
+  return {dims, type, strides};
 }
 
 class Product : public MatmulDnnl {
 public:
-  Product(const MatmulShape &s, int64_t batches, int threads) : threads(threads), stream(cpuEngine()) {
+  Product(const MatmulShape &s, int64_t batches, int threads, DType result, bool accumulates)
+      : threads(threads), stream(cpuEngine()) {
     TeamOf team(threads);
     memory::desc lhs = describe(batches, s.m, s.k, s.transLhs), rhs = describe(batches, s.k, s.n, s.transRhs);
-    memory::desc out = describe(batches, s.m, s.n, false), bias = describe(batches == 1 ? 1 : batches, 1, s.n, false);
+    auto type = result == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+    memory::desc out = describe(batches, s.m, s.n, false, type),
+                 bias = describe(batches == 1 ? 1 : batches, 1, s.n, false);
     if (batches > 1)
       bias = {{1, 1, s.n}, memory::data_type::bf16, memory::dims{s.n, s.n, 1}};
     auto desc = s.hasBias ? dnnl::matmul::desc(lhs, rhs, bias, out) : dnnl::matmul::desc(lhs, rhs, out);
-    dnnl::matmul::primitive_desc primitiveDesc(desc, ownScratchpad(), cpuEngine());
+    dnnl::primitive_attr attributes = ownScratchpad();
+    if (accumulates) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attributes.set_post_ops(sum);
+    }
+    dnnl::matmul::primitive_desc primitiveDesc(desc, attributes, cpuEngine());
     implementation = primitiveDesc.impl_info_str();
     primitive = dnnl::matmul(primitiveDesc);
     auto unset = [](const memory::desc &d) { return memory(d, cpuEngine(), nullptr); };
@@ -67,9 +77,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads) {
+std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads, DType result,
+                                        bool accumulates) {
   try {
-    auto product = std::make_unique<Product>(shape, batches, threads);
+    auto product = std::make_unique<Product>(shape, batches, threads, result, accumulates);
     if (product->isOptimised())
       return product;
   } catch (const std::exception &) {

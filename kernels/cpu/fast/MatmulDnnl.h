@@ -14,6 +14,8 @@ public:
   virtual Status run(const void *lhs, const void *rhs, const void *bias, void *out) = 0;
 };
 
-std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads);
+/// `result`: bf16, or f32; with `accumulates` the product is added to what `out` holds.
+std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads,
+                                        DType result = DType::bf16, bool accumulates = false);
 
 } // namespace zc::cpu

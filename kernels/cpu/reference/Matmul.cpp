@@ -1,4 +1,4 @@
-// matmul: three loops, sums in double.
+// matmul, matmul_part: three loops, sums in double.
 #include "kernels/cpu/Shapes.h"
 
 namespace zc::cpu {
@@ -33,8 +33,41 @@ Prepared prepareMatmul(const KernelSpec &spec) {
   });
 }
 
+template <typename T, typename O>
+void multiplyPart(const MatmulShape &s, const T *lhs, const T *rhs, const O *addend, O *out) {
+  int64_t lhsRow = s.transLhs ? 1 : s.k, lhsStep = s.transLhs ? s.m : 1;
+  int64_t rhsStep = s.transRhs ? 1 : s.n, rhsColumn = s.transRhs ? s.k : 1;
+  for (int64_t i = 0; i < s.m; ++i)
+    for (int64_t j = 0; j < s.n; ++j) {
+      double sum = addend ? static_cast<double>(load(addend[i * s.n + j])) : 0;
+      for (int64_t k = 0; k < s.k; ++k)
+        sum += static_cast<double>(load(lhs[i * lhsRow + k * lhsStep])) * load(rhs[k * rhsStep + j * rhsColumn]);
+      out[i * s.n + j] = storeSum<O>(sum);
+    }
+}
+
+Prepared prepareMatmulPart(const KernelSpec &spec) {
+  Result<MatmulPartShape> read = readMatmulPart(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->product.dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([part = *read](void *const *operands, const StepContext &) {
+      const T *lhs = as<T>(operands[0]), *rhs = as<T>(operands[1]);
+      const void *addend = part.hasAddend ? operands[2] : nullptr;
+      void *out = operands[part.hasAddend ? 3 : 2];
+      if (part.out == part.product.dtype)
+        multiplyPart(part.product, lhs, rhs, static_cast<const T *>(addend), as<T>(out));
+      else
+        multiplyPart(part.product, lhs, rhs, static_cast<const float *>(addend), as<float>(out));
+    });
+  });
+}
+
 } // namespace
 
-void addMatmul(KernelRegistry &registry) { registry.add("matmul", prepareMatmul); }
+void addMatmul(KernelRegistry &registry) {
+  registry.add("matmul", prepareMatmul);
+  registry.add("matmul_part", prepareMatmulPart);
+}
 
 } // namespace zc::cpu

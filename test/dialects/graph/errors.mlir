@@ -757,3 +757,48 @@ graph.program @micro phase = micro inputs = [] {
   %0 = graph.random {type = tensor<4xi64>, id = 0 : i64} : () -> tensor<4xf32>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<1x2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c1] ranks 3 and 2 are not both 2}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {whole = 24 : i64} : (tensor<1x2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c2] contracted dimensions 3 and 4 differ}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {trans_rhs, whole = 24 : i64} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b", "c"] {
+^bb0(%a: tensor<2x3xbf16>, %b: tensor<3x4xbf16>, %c: tensor<2x4xbf16>):
+  // expected-error @below {{[matmul_part_c3] addend has type tensor<2x4xbf16>, not tensor<2x4xf32>}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b, %c {whole = 24 : i64, widens} : (tensor<2x3xbf16>, tensor<3x4xbf16>, tensor<2x4xbf16>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c4] the whole product has 0 multiplications}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {whole = 0 : i64} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+// expected-error @below {{[parameter_c7] is no rows of 'tensor<4x8xf32>' from element 24 on: 'tensor<2x8xf32>'}}
+graph.parameter @p : tensor<2x8xf32> role = frozen {part = #graph.part<"w", 24, tensor<4x8xf32>>}

@@ -1,0 +1,23 @@
+//===- MatmulOrdered.h - products whose sums do not depend on the cut ----------===//
+//
+// A library's product rounds as its blocks fall, so that rows, columns and terms of a product may not be computed apart
+// and give the same bits. These sums run over k in order, one fused multiply-add each, from the addend on: any cut of
+// rows, columns or k, on any number of threads, gives the bits of the whole. They cost up to half of a library's speed,
+// and are used where a product is too small for that to matter.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "kernels/cpu/Shapes.h"
+
+namespace zc::cpu {
+
+/// Multiplications of the largest product that is summed in order.
+constexpr double kOrderedProducts = 1 << 20;
+inline bool isOrdered(double multiplications) { return multiplications >= 1 && multiplications <= kOrderedProducts; }
+
+/// One product (no batch) of f32 or bf16, with bias or addend; sums in f32.
+std::unique_ptr<Kernel> makeMatmulOrdered(const MatmulPartShape &shape, int threads);
+
+} // namespace zc::cpu

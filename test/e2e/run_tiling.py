@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Linears in tiles: losses, norms and weights are those of the untiled run, over models, stages, world sizes, precisions and the
+tier of the parameters; no gather and no working memory is larger than tiles need; checkpoints and exports have whole weights, which
+tiled and untiled runs read from each other. Weights that are no linear's alone stay whole, with a remark. `--full` runs every
+combination."""
+import itertools, json, pathlib, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, same
+
+STEPS = 4
+full = "--full" in sys.argv and sys.argv.remove("--full") is None
+suite = Suite(__doc__)
+first = {}  # what must agree -> (losses, norms, weights) of the untiled plan
+
+
+def result(model, world, flags, name, steps=STEPS, device="cpu", more=()):
+    folder = suite.models / model
+    plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, "--bucket-size", "16KiB", *flags)
+    out = suite.dir / name
+    metrics = suite.train(plan, out, "-n", world, "--device", device, "--data", folder / "inputs.safetensors", "--steps", steps,
+                          "--nvme-dir", suite.dir, *more)
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], (out / "exported.safetensors").read_bytes()
+
+
+def case(model, world, stage, tile, param="none", device="cpu", common=(), other=()):
+    """`common` flags change numbers, so the reference has them too; `other` ones must not."""
+    flags = ["--zero-stage", stage, *common, *other]
+    if tile:
+        flags += ["--tile-linear", tile]
+    if param != "none":
+        flags += ["--offload-param", param, "--offload-optimizer", param]
+    name = " ".join(map(str, [model, f"W={world} stage {stage} tile {tile}", param, device, *common, *other]))
+
+    def run():
+        got = result(model, world, flags, name.replace(" ", "_"), device=device)
+        for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((model, world, tuple(common)), got)):
+            same(what, a, b)
+
+    return name, run
+
+
+CLIP = ("--clip-grad-norm", "0.1")
+COMMON = [CLIP, ("--grad-accumulation", "2"), ("--precision", "bf16"), ("--optimizer", "momentum")]
+suite.run([case(model, world, 3, None, common=common) for model in ("gpt2", "llama") for world in (1, 2) for common in COMMON])
+cases = [case(model, world, stage, tile, param, common=CLIP)
+         for model in ("gpt2", "llama") for world in (1, 2) for stage in range(4) for tile in ("1KiB", "6000")
+         for param in ("none", "host", "nvme") if stage == 3 or param == "none"]
+everything = cases if full else cases[::3]
+everything += [case(model, 2, 3, "2KiB", common=common) for model in ("gpt2", "llama") for common in COMMON[1:]]
+everything += [case("gpt2", 2, 3, "1KiB", common=CLIP, device="sync"),
+               case("gpt2", 2, 3, "1KiB", "nvme", common=CLIP, other=("--checkpoint-activations", "block", "--prefetch", "none")),
+               case("llama", 2, 3, "3KiB", common=CLIP, other=("--checkpoint-activations", "block", "--hierarchical"))]
+suite.run(everything)
+
+
+def report(model, *flags):
+    return json.loads(suite.tool("zero-compile", suite.models / model / "ts17.onnx", "--world-size", 2, "--zero-stage", 3, *flags,
+                                 "--dry-run", "--json"))
+
+
+def memory():
+    """Less is gathered at a time; as much in all, and as many parameters."""
+    whole, tiled = (report("llama", "--bucket-size", "4KiB", "--prefetch", "none", *flags) for flags in ((), ("--tile-linear", "2KiB")))
+    if tiled["parameters"] != whole["parameters"] or tiled["buckets"] <= whole["buckets"]:
+        raise Case(f"{tiled} beside {whole}")
+    buffers = [r["tiers"]["device"]["buffers"] for r in (tiled, whole)]
+    if not buffers[0] < buffers[1]:
+        raise Case(f"buffers {buffers}")
+    return f"buffers {buffers}"
+
+
+def whole_weights():
+    """A tiled run's checkpoint has the model's tensors; an untiled plan starts from them, and the other way round."""
+    folder = suite.models / "gpt2"
+    names = {}
+    for name, flags in (("tiled", ["--tile-linear", "1KiB"]), ("untiled", [])):
+        out = suite.dir / f"weights-{name}"
+        plan = suite.compile(folder / "ts17.onnx", suite.dir / f"weights-{name}.plan", "--world-size", 2, "--zero-stage", 3, *flags)
+        suite.train(plan, out, "-n", 2, "--data", folder / "inputs.safetensors", "--steps", 2)
+        suite.tool("zero-run", "export", out / "final", "--onnx", out / "trained.onnx")
+        names[name] = (plan, out)
+    (tiled, tiled_out), (untiled, untiled_out) = names["tiled"], names["untiled"]
+    same("onnx", (tiled_out / "trained.onnx").read_bytes(), (untiled_out / "trained.onnx").read_bytes())
+    same("weights", (tiled_out / "final/weights.safetensors").read_bytes(), (untiled_out / "final/weights.safetensors").read_bytes())
+    losses = []
+    for plan, other in ((tiled, untiled_out), (untiled, tiled_out)):
+        out = suite.dir / f"again-{plan.stem}"
+        metrics = suite.train(plan, out, "-n", 2, "--data", folder / "inputs.safetensors", "--steps", 2, "--weights",
+                              other / "final/weights.safetensors")
+        losses.append([m["loss"] for m in metrics])
+    same("losses", *losses)
+
+
+def resumed():
+    """Two steps, a checkpoint, two more: the bits of four."""
+    folder = suite.models / "llama"
+    plan = suite.compile(folder / "ts17.onnx", suite.dir / "resumed.plan", "--world-size", 2, "--zero-stage", 3, "--tile-linear", "2KiB",
+                         "--offload-optimizer", "nvme", "--offload-param", "nvme")
+    run = ["-n", 2, "--data", folder / "inputs.safetensors", "--nvme-dir", suite.dir]
+    straight = suite.train(plan, suite.dir / "straight", *run, "--steps", 4)
+    out = suite.dir / "halves"
+    suite.train(plan, out, *run, "--steps", 2, "--save-every", 2)
+    suite.train(plan, out, *run, "--steps", 4, "--resume", "auto")
+    halves = {m["step"]: m["loss"] for m in map(json.loads, (out / "metrics.jsonl").read_text().splitlines())}
+    same("loss", [halves[m["step"]] for m in straight], [m["loss"] for m in straight])
+
+
+def refusals():
+    model = suite.models / "gpt2" / "ts17.onnx"
+    suite.tool("zero-compile", model, "--tile-linear", "nothing", "--dry-run", code=2)
+    suite.tool("zero-compile", model, "--tile-linear", "0", "--dry-run", code=2)
+    suite.tool("zero-compile", model, "--tile-linear", "auto", "--dry-run")
+    text = suite.tool("zero-run", "inspect", suite.compile(model, suite.dir / "inspect.plan", "--tile-linear", "1KiB"), "--text")
+    if "matmul_part" not in text:
+        raise Case("nothing was tiled")
+
+
+suite.run([("memory", memory), ("whole weights", whole_weights), ("resumed", resumed), ("refusals", refusals)])
+suite.finish()
