@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import tiers
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("ZC_BUILD", os.path.join(ROOT, "build/release"))
 BIN = os.path.join(BUILD, "bin")
@@ -398,7 +400,8 @@ def zeropp_link(rate="400mbit"):
 
 
 BENCHES = {"zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
-           "C13": c13, "adam": adam, "nvme": nvme}
+           "C13": c13, "adam": adam, "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
+           "overlap": lambda: tiers.overlap(sys.modules[__name__])}
 
 
 def table():

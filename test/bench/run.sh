@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this project beside its limits and, where given, its peers: one JSON object per measurement on stdout, a table on stderr.
-#   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 mpi collectives zeropp C4 C12 C13 adam nvme; default all
+#   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 mpi collectives zeropp C4 C12 C13 adam nvme tiling overlap; default all
 # Peers need ZC_TORCH_PYTHON, a python with torch, and the scripts in ZC_SHARED/bench (default ../shared).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -14,8 +14,8 @@
 // CHECK: graph.parameter @"out[14:20]" : tensor<6x8xf32> role = trainable {part = #graph.part<"out", 112, tensor<20x8xf32>>, source = #graph.source<"m.onnx", 548, 192, f32>}
 // CHECK-NOT: @out :
 graph.parameter @out : tensor<20x8xf32> role = trainable {source = #graph.source<"m.onnx", 100, 640, f32>}
-// CHECK: graph.parameter @"in[0:8]" : tensor<8x8xf32>
-// CHECK: graph.parameter @"in[8:12]" : tensor<4x8xf32>
+// CHECK: graph.parameter @"in[0:6]" : tensor<6x8xf32>
+// CHECK: graph.parameter @"in[6:12]" : tensor<6x8xf32>
 graph.parameter @in : tensor<12x8xf32> role = trainable {source = #graph.source<"m.onnx", 800, 384, f32>}
 graph.parameter @bias : tensor<8xf32> role = trainable
 graph.parameter @both : tensor<20x8xf32> role = frozen
@@ -46,9 +46,9 @@ graph.program @micro phase = micro inputs = ["x", "i", "t"] {
   %s = graph.slice %y2 {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 12>, strides = array<i64: 1, 1>} : (tensor<4x20xf32>) -> tensor<4x12xf32>
   // In-split: each part goes on with the sum; the bias is last.
   // CHECK: %[[S:.*]] = graph.slice %{{.*}} {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 12>
-  // CHECK: %[[S0:.*]] = graph.slice %[[S]] {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 8>
+  // CHECK: %[[S0:.*]] = graph.slice %[[S]] {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 6>
   // CHECK: %[[Z0:.*]] = graph.matmul_part %[[S0]], %{{.*}} {whole = 384 : i64}
-  // CHECK: %[[S1:.*]] = graph.slice %[[S]] {offsets = array<i64: 0, 8>, sizes = array<i64: 4, 4>
+  // CHECK: %[[S1:.*]] = graph.slice %[[S]] {offsets = array<i64: 0, 6>, sizes = array<i64: 4, 6>
   // CHECK: %[[Z1:.*]] = graph.matmul_part %[[S1]], %{{.*}}, %[[Z0]] {whole = 384 : i64}
   // CHECK: graph.add %[[Z1]], %{{.*}} : (tensor<4x8xf32>, tensor<8xf32>)
   %1 = graph.read @in : tensor<12x8xf32>
@@ -65,10 +65,10 @@ graph.program @micro phase = micro inputs = ["x", "i", "t"] {
   %q = graph.matmul %t, %4 {trans_rhs} : (tensor<4x1xf32>, tensor<2050x1xf32>) -> tensor<4x2050xf32>
   %loss = graph.reduce_sum %v {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   // The weight gradient: rows apart, each accumulated at once.
-  // CHECK: %[[G0:.*]] = graph.slice %{{.*}} {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 8>
+  // CHECK: %[[G0:.*]] = graph.slice %{{.*}} {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 6>
   // CHECK: %[[D0:.*]] = graph.matmul_part %[[G0]], %{{.*}} {trans_lhs, whole = 384 : i64}
-  // CHECK: graph.accumulate_grad @"in[0:8]", %[[D0]]
-  // CHECK: graph.accumulate_grad @"in[8:12]"
+  // CHECK: graph.accumulate_grad @"in[0:6]", %[[D0]]
+  // CHECK: graph.accumulate_grad @"in[6:12]"
   // CHECK: graph.accumulate_grad @"out[14:20]"
   %d = graph.matmul %s, %z {trans_lhs} : (tensor<4x12xf32>, tensor<4x8xf32>) -> tensor<12x8xf32>
   graph.accumulate_grad @in, %d : tensor<12x8xf32>
@@ -80,8 +80,8 @@ graph.program @micro phase = micro inputs = ["x", "i", "t"] {
 // CHECK-LABEL: graph.program @update
 graph.program @update phase = update inputs = [] {
   %n, %f = graph.clip_factor : tensor<f32>, tensor<f32>
-  // CHECK: graph.update @"in[0:8]", %{{.*}} rule = sgd
-  // CHECK-NEXT: graph.update @"in[8:12]", %{{.*}} rule = sgd
+  // CHECK: graph.update @"in[0:6]", %{{.*}} rule = sgd
+  // CHECK-NEXT: graph.update @"in[6:12]", %{{.*}} rule = sgd
   // CHECK-NEXT: graph.update @"out[0:7]"
   graph.update @in, %f rule = sgd {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>
   graph.update @out, %f rule = sgd {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>

@@ -782,7 +782,7 @@ graph.program @micro phase = micro inputs = ["a", "b"] {
 
 graph.program @micro phase = micro inputs = ["a", "b", "c"] {
 ^bb0(%a: tensor<2x3xbf16>, %b: tensor<3x4xbf16>, %c: tensor<2x4xbf16>):
-  // expected-error @below {{[matmul_part_c3] addend has type tensor<2x4xbf16>, not tensor<2x4xf32>}}
+  // expected-error @below {{[matmul_part_c3] addend has type 'tensor<2x4xbf16>', not 'tensor<2x4xf32>'}}
   // expected-error @below {{failed to infer returned types}}
   %0 = graph.matmul_part %a, %b, %c {whole = 24 : i64, widens} : (tensor<2x3xbf16>, tensor<3x4xbf16>, tensor<2x4xbf16>) -> tensor<2x4xf32>
   graph.return
