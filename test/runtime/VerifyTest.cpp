@@ -167,12 +167,6 @@ const Negative kNegatives[] = {
        p.mutable_parameters(0)->mutable_part()->set_whole("w");
        p.mutable_parameters(0)->mutable_part()->set_type(9999);
      }},
-    {"parameter_c7_two_of_a_name",
-     [](Plan &p) {
-       addSecondParameter(p, 128);
-       p.mutable_parameters(0)->mutable_part()->set_whole(p.parameters(1).name());
-       p.mutable_parameters(0)->mutable_part()->set_type(p.parameters(0).type());
-     }},
     {"bucket_c1_shard", [](Plan &p) { p.mutable_buckets(0)->set_padded(64); }},
     {"bucket_c1_zero", [](Plan &p) { p.mutable_buckets(0)->set_padded(0); }},
     {"bucket_c2_used", [](Plan &p) { p.mutable_buckets(0)->set_used(99); }},
