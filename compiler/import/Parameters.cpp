@@ -58,12 +58,15 @@ llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
   return reached;
 }
 
-/// A use as a weight, directly or under another shape.
-bool isUsedAsWeight(Value value) {
+/// Weights of experts, if the exporter says that they are a parameter: tables are picked from in this way too.
+constexpr WeightOperand picked[] = {{"graph.gather_nd", 0}};
+
+/// A use as one of the listed operands, directly or under another shape.
+bool isUsedAs(ArrayRef<WeightOperand> list, Value value) {
   llvm::SmallVector<Value> pending{value};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
-      if (isListed(weightOperands, use))
+      if (isListed(list, use))
         return true;
       if (isa<ReshapeOp, TransposeOp, ExpandOp, CastOp>(use.getOwner()))
         pending.push_back(use.getOwner()->getResult(0));
@@ -186,8 +189,10 @@ public:
       return {Role::trainable, "exporter: parameter"};
     if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
       return {Role::frozen, "class weights of a loss"};
-    bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAsWeight(read.getResult()); });
-    if (isWeight && !origin.copyOf().empty())
+    bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(weightOperands, read.getResult()); });
+    bool isPicked = origins.isParameterOfProgram(origin.copyOf()) &&
+                    llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(picked, read.getResult()); });
+    if ((isWeight || isPicked) && !origin.copyOf().empty())
       return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};
     if (type.getRank() == 0 && origin.kind != OriginKind::named)
       return {Role::frozen, "scalar"};

@@ -81,7 +81,7 @@ MODELS = {
     "mixtral": ("MixtralForCausalLM", "MixtralConfig",
                 dict(num_hidden_layers=1, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2,
                      experts_implementation="batched_mm", router_aux_loss_coef=0.02, max_position_embeddings=32,
-                     **LAYER, **TOKENS), text, dict(output_router_logits=True, **NO_CACHE), "dynamo18", []),
+                     **LAYER, **TOKENS), text, dict(output_router_logits=True, **NO_CACHE), "dynamo20opt", []),
     "t5": ("T5ForConditionalGeneration", "T5Config",
            dict(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, decoder_start_token_id=0),
            pairs, NO_CACHE, "ts17", []),
