@@ -84,7 +84,8 @@ private:
 
   /// A forward-only plan has none: its step ends when all that it writes is there.
   bool isMetric(uint32_t slice) const {
-    return plan.forward_only() || slice == plan.metrics().loss_slice() || int64_t(slice) == plan.metrics().grad_norm_slice();
+    return plan.forward_only() || slice == plan.metrics().loss_slice() ||
+           int64_t(slice) == plan.metrics().grad_norm_slice();
   }
 
   void addUnplayed() {

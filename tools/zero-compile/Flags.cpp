@@ -4,6 +4,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Suggest.h"
 #include "tools/zero-compile/DeepSpeedConfig.h"
+#include "tools/zero-compile/RawFlags.h"
 
 #include <CLI/CLI.hpp>
 
@@ -40,207 +41,8 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
 
 namespace {
 
-/// Flags of the contract whose feature is not there yet: accepted at their neutral value, refused otherwise.
-struct Missing {
-  const char *flag, *neutral, *what;
-};
-constexpr Missing kMissing[] = {
-    {"--delay-after", "", "the delayed update"},
-};
-constexpr Missing kMissingSwitches[] = {
-    {"--delay-update", "", "the delayed update"},
-    {"--auto", "", "automatic choice of the plan"},
-};
-
 Error usage(const std::string &message, const std::string &flag = {}) {
   return makeError(Code::usage, 201, message, flag, "see zero-compile --help");
-}
-
-/// Text of flags that the parser keeps and `complete` reads.
-struct Raw {
-  std::string config;
-  std::vector<std::string> dims, ties, paddings;
-  std::string betas, bucketSize, tileLinear, prefetch = "auto", residency = "auto";
-  std::string deviceMemory, hostMemory, nvmeMemory, compileTo;
-  std::map<std::string, std::string> missing;
-  std::map<std::string, bool> missingSwitches;
-  bool list = false, help = false, helpAll = false, version = false;
-};
-
-void addGeneral(CLI::App &app, Flags &flags, Raw &raw) {
-  CompileOptions &c = flags.compile;
-  app.add_option("model", c.model, "the exported training graph");
-  app.add_option("-o,--output", c.output, "the plan");
-  app.add_option("--config", raw.config, "a DeepSpeed configuration; a flag that is given as well wins");
-  app.add_flag("--dry-run", flags.dryRun, "no plan; the report")->group("Inspect");
-  app.add_flag("--json", flags.json, "the report as JSON")->group("Inspect");
-  app.add_flag("--list-parameters", raw.list, "name, dtype, shape, role, tied names, evidence")->group("Inspect");
-  app.add_option("--compile-to", raw.compileTo, "stop after import, grad, shard, schedule or plan; IR to stdout or -o")
-      ->check(CLI::IsMember({"import", "grad", "shard", "schedule", "plan"}))
-      ->group("Inspect");
-  app.add_option("--dump-phases-to", c.dumpPhasesTo, "folder for the IR after each phase")->group("Inspect");
-  app.add_option("--memory-html", c.memoryHtml, "page with the memory of each tier over the step")->group("Inspect");
-  app.add_option("--emit-trace", c.emitTrace, "Chrome trace of the planned step, as zero-run --trace writes one")
-      ->group("Inspect");
-  app.add_flag("-h,--help", raw.help, "the short help");
-  app.add_flag("--help-all", raw.helpAll, "every flag");
-  app.add_flag("--version", raw.version, "the version");
-}
-
-void addModel(CLI::App &app, Flags &flags, Raw &raw) {
-  CompileOptions &c = flags.compile;
-  app.add_option("--dim", raw.dims, "NAME=N: bind a symbolic dimension")->take_all()->group("Model");
-  app.add_option("--loss", c.loss, "the output to differentiate (default: the only floating scalar)")->group("Model");
-  app.add_option("--loss-op", c.lossOp,
-                 "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended")
-      ->group("Model");
-  app.add_flag("--forward-only", c.forwardOnly,
-               "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
-               "evaluation mode unless --dropout, --batch-norm say otherwise")
-      ->group("Model");
-  app.add_option("--outputs", c.outputs, "graph outputs to hand over (default: all), with --forward-only")
-      ->take_all()
-      ->group("Model");
-  app.add_option("--ort-checkpoint", c.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)")
-      ->group("Model");
-  app.add_option("--ort-optimizer", c.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)")
-      ->group("Model");
-  app.add_option("--limit", c.limits,
-                 "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, ...")
-      ->take_all()
-      ->group("Model");
-  app.add_option("--trainable", c.trainable, "globs of initializers that train")->take_all()->group("Model");
-  app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
-  app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");
-  app.add_option("--padding-idx", raw.paddings,
-                 "GLOB=K: row K of these embeddings gets no gradient (torch.export says so)")
-      ->take_all()
-      ->group("Model");
-  app.add_option("--untie", c.untied, "initializers of which every use is a parameter of its own")
-      ->take_all()
-      ->group("Model");
-  app.add_option("--dropout", c.dropout, "as-exported, off or force")
-      ->check(CLI::IsMember({"as-exported", "off", "force"}))
-      ->group("Model");
-  app.add_option("--batch-norm", c.batchNorm,
-                 "as-exported, train (each batch's statistics; running ones are kept, rank 0's are saved) or eval")
-      ->check(CLI::IsMember({"as-exported", "train", "eval"}))
-      ->group("Model");
-  app.add_option("--batch-norm-variance", c.batchNormVariance,
-                 "of the running statistics: torch (divided by N - 1) or onnx (by N)")
-      ->check(CLI::IsMember({"torch", "onnx"}))
-      ->group("Model");
-  app.add_option("--seed", c.seed, "of dropout and data order")->group("Model");
-}
-
-void addTraining(CLI::App &app, Flags &flags, Raw &raw) {
-  CompileOptions &c = flags.compile;
-  const char *group = "Training (torch's definitions and defaults)";
-  app.add_option("--optimizer", c.rule, "adamw, adam, sgd or momentum")
-      ->check(CLI::IsMember({"adamw", "adam", "sgd", "momentum"}))
-      ->group(group);
-  app.add_option("--lr", c.lr, "learning rate (1e-3)")->check(CLI::NonNegativeNumber)->group(group);
-  app.add_option("--betas", raw.betas, "B1,B2 (0.9,0.999)")->group(group);
-  app.add_option("--eps", c.eps, "(1e-8)")->check(CLI::NonNegativeNumber)->group(group);
-  app.add_option("--weight-decay", c.weightDecay, "(adamw 0.01, else 0)")->check(CLI::NonNegativeNumber)->group(group);
-  app.add_option("--momentum", c.momentum, "(0.9)")->check(CLI::NonNegativeNumber)->group(group);
-  app.add_option("--no-decay", c.noDecay, "globs of parameters without weight decay")->take_all()->group(group);
-  app.add_option("--clip-grad-norm", c.clipGradNorm, "global L2 norm over all ranks")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  app.add_option(
-         "--loss-mean", c.lossMean,
-         "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
-         "those of all ranks and micro-steps")
-      ->check(CLI::IsMember({"rank", "global"}))
-      ->group(group);
-  app.add_option("--grad-accumulation", c.accumulation, "micro-steps per step (1)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
-      ->group(group);
-  app.add_option("--checkpoint-activations", c.checkpointActivations,
-                 "none; block: recompute inside blocks; selective: what costs little per byte, or, with --device-mem, "
-                 "as little as fits")
-      ->check(CLI::IsMember({"none", "block", "selective"}))
-      ->group(group);
-  app.add_option("--precision", c.precision, "fp32, or bf16 with fp32 master weights and state")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->group(group);
-}
-
-void addPartitioning(CLI::App &app, Flags &flags, Raw &raw) {
-  CompileOptions &c = flags.compile;
-  const char *group = "Partitioning";
-  app.add_option("--world-size", c.worldSize, "ranks (1)")->check(CLI::Range(int64_t(1), int64_t(65536)))->group(group);
-  app.add_option("--ranks-per-node", c.ranksPerNode, "the mesh is node x local (all)")
-      ->check(CLI::Range(int64_t(1), int64_t(65536)))
-      ->group(group);
-  app.add_option("--zero-stage", c.stage, "0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters")
-      ->check(CLI::Range(int64_t(0), int64_t(3)))
-      ->group(group);
-  app.add_option("--bucket-size", raw.bucketSize, "bytes of a communication bucket (25MiB)")->group(group);
-  app.add_option("--tile-linear", raw.tileLinear, "tile a linear whose weight has more bytes; auto: more than a bucket")
-      ->group(group);
-  app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
-  app.add_option("--residency", raw.residency,
-                 "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: "
-                 "what --device-mem leaves, and on the host what --host-mem leaves; nothing without them (auto)")
-      ->group(group);
-  auto offload = [&](const char *flag, std::string &value, const char *what) {
-    app.add_option(flag, value, what)->check(CLI::IsMember({"none", "host", "nvme"}))->group(group);
-  };
-  offload("--offload-optimizer", c.offloadOptimizer, "gradients, optimizer state, the update: none, host or nvme");
-  offload("--offload-param", c.offloadParam, "parameters: none, host or nvme (stage 3, or one rank)");
-  offload("--offload-activation", c.offloadActivation, "what forward leaves for backward: none, host or nvme");
-  app.add_option("--offload-ratio", c.offloadRatio, "share of the update done on the host (1)")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
-  app.add_flag("--explain-offload", flags.explainOffload, "what other placements would need and move")->group(group);
-  app.add_option("--machine", c.machine, "rates measured by zero-run bench-io")->group(group);
-  app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
-  app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);
-  app.add_option("--nvme-mem", raw.nvmeMemory, "the same of the NVMe tier")->group(group);
-  for (const Missing &flag : kMissing)
-    app.add_option(flag.flag, raw.missing[flag.flag], "not in this version")->group("Not in this version");
-  for (const Missing &flag : kMissingSwitches)
-    app.add_flag(flag.flag, raw.missingSwitches[flag.flag], "not in this version")->group("Not in this version");
-}
-
-void addCommunication(CLI::App &app, Flags &flags) {
-  CompileOptions &c = flags.compile;
-  const char *group = "Communication (ZeRO++)";
-  app.add_option("--quantize-weights", c.quantizeWeights, "none, or int8: how parameters are gathered (qwZ, stage 3)")
-      ->check(CLI::IsMember({"none", "int8"}))
-      ->group(group);
-  app.add_option("--quantize-gradients", c.quantizeGradients, "none, int4 or int8: how gradients are reduced (qgZ)")
-      ->check(CLI::IsMember({"none", "int4", "int8"}))
-      ->group(group);
-  app.add_option("--quantize-block", c.quantizeBlock,
-                 "elements that share a scale, even (512 of weights, 128 of gradients)")
-      ->check(CLI::Range(int64_t(2), int64_t(1) << 40))
-      ->group(group);
-  app.add_flag("--quantize-error-feedback", c.errorFeedback,
-               "add what gradients lose by quantization to the next ones (LoCo)")
-      ->group(group);
-  app.add_flag("--hierarchical", c.hierarchical,
-               "backward gathers parameters inside the node, from a secondary shard (hpZ, stage 3)")
-      ->group(group);
-  app.add_flag(
-         "--hierarchical-collectives", c.hierarchicalCollectives,
-         "gather between nodes first, reduce inside the node first: fewer bytes between nodes; sums differ in bits")
-      ->group(group);
-}
-
-Status checkMissing(const CLI::App &app, const Raw &raw) {
-  auto refuse = [](const Missing &flag) {
-    return makeError(Code::unsupported, 202, std::string(flag.what) + " is not in this version", flag.flag);
-  };
-  for (const Missing &flag : kMissing)
-    if (app.count(flag.flag) && raw.missing.at(flag.flag) != flag.neutral)
-      return refuse(flag);
-  for (const Missing &flag : kMissingSwitches)
-    if (app.count(flag.flag))
-      return refuse(flag);
-  return Status::success();
 }
 
 Status readSize(const std::string &text, const char *flag, uint64_t least, uint64_t &value) {
@@ -338,7 +140,7 @@ Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
   return Status::success();
 }
 
-Status complete(const CLI::App &app, Flags &flags, const Raw &raw) {
+Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
   CompileOptions &c = flags.compile;
   ZC_RETURN_IF_ERROR(checkMissing(app, raw));
   if (c.model.empty())
@@ -454,15 +256,11 @@ Status addConfig(const CLI::App &app, const std::string &path, std::vector<std::
 /// `arguments` in their order. A configuration is read where there is one, and all is parsed again with what it adds.
 Result<Flags> parse(std::vector<std::string> arguments, bool readsConfig, std::vector<std::string> notes = {}) {
   Flags flags;
-  Raw raw;
+  RawFlags raw;
   CLI::App app{"zero-compile: turns an exported ONNX training graph into a ZeRO plan", "zero-compile"};
   app.set_help_flag();
   app.allow_extras();
-  addGeneral(app, flags, raw);
-  addModel(app, flags, raw);
-  addTraining(app, flags, raw);
-  addPartitioning(app, flags, raw);
-  addCommunication(app, flags);
+  addFlags(app, flags, raw);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend())); // CLI11 takes them reversed
   } catch (const CLI::ParseError &error) {

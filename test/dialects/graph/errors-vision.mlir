@@ -1,5 +1,5 @@
 // RUN: zero-opt %s --split-input-file --verify-diagnostics
-// Constraints of convolutions, pools and batch norm; see errors.mlir.
+// Constraints of convolutions, pools and batch norm; see errors-tensor.mlir.
 
 graph.program @micro phase = micro inputs = ["x", "w"] {
 ^bb0(%x: tensor<2x3xf32>, %w: tensor<4x3x3xf32>):

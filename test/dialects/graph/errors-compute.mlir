@@ -1,0 +1,292 @@
+// RUN: zero-opt %s --split-input-file --verify-diagnostics
+// Constraints of reductions, products, norms, attention and losses. One case per labelled constraint; labels.test checks that none is missing. MLIR's verifier
+// adds its own line to those that are found while inferring result types.
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x3xf32>):
+  // expected-error @below {{[reduce_c1] axis 0 after 1 in rank 2: axes must be sorted, unique and inside the rank}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.reduce_sum %x {axes = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x3xf32>):
+  // expected-error @below {{[reduce_c1] axis -1 after -1 in rank 2}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.reduce_max %x {axes = array<i64: -1>} : (tensor<2x3xf32>) -> tensor<2xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3xf32>):
+  // expected-error @below {{[matmul_c1] ranks 2 and 1 are not both 2 or more}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul %a, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3x5x6xf32>, %b: tensor<4x6x7xf32>):
+  // expected-error @below {{[matmul_c2] leading dimensions 2x3 and 4 do not broadcast}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul %a, %b : (tensor<2x3x5x6xf32>, tensor<4x6x7xf32>) -> tensor<2x3x5x7xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>):
+  // expected-error @below {{[matmul_c3] contracted dimensions 8 and 16 differ}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul %a, %b {trans_rhs} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x8xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b", "c"] {
+^bb0(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<4xf32>):
+  // expected-error @below {{[matmul_c4] bias has shape 4, not 16}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul %a, %b, %c : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<4xf32>) -> tensor<4x16xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "y"] {
+^bb0(%g: tensor<3xf32>, %y: tensor<2x3xf32>):
+  // expected-error @below {{[softmax_grad_c1] grad has type 'tensor<3xf32>', not 'tensor<2x3xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.softmax_grad %g, %y {axis = 1 : i64} : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<4x8xf32>, %s: tensor<4xf32>):
+  // expected-error @below {{[norm_c1] scale has shape 4, not 8}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s", "b"] {
+^bb0(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %b: tensor<1xf32>):
+  // expected-error @below {{[norm_c2] bias has type 'tensor<1xf32>', not 'tensor<8xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.layer_norm %x, %s, %b {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<1xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "s", "r"] {
+^bb0(%g: tensor<4xf32>, %x: tensor<4x8xf32>, %s: tensor<8xf32>, %r: tensor<4xf32>):
+  // expected-error @below {{[norm_c3] grad has type 'tensor<4xf32>', not 'tensor<4x8xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.rms_norm_grad %g, %x, %s, %r {axis = 1 : i64} : (tensor<4xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+  graph.return
+}
+
+// -----
+
+// Statistics of bf16 are f32.
+graph.program @micro phase = micro inputs = ["x", "s", "r"] {
+^bb0(%x: tensor<4x8xbf16>, %s: tensor<8xbf16>, %r: tensor<4xbf16>):
+  // expected-error @below {{[norm_c4] mean has type 'tensor<4xbf16>', not 'tensor<4xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.layer_norm_grad %x, %x, %s, %r, %r {axis = 1 : i64} : (tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<4x8xbf16>, tensor<8xbf16>, tensor<8xbf16>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "k"] {
+^bb0(%q: tensor<2x3x4xf32>, %k: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c1] ranks 3, 4, 4 are not all 4}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "k"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %k: tensor<2x2x3x4xf32>):
+  // expected-error @below {{[attention_c2] batches 1 and 2 differ}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "k"] {
+^bb0(%q: tensor<1x4x3x4xf32>, %k: tensor<1x3x3x4xf32>):
+  // expected-error @below {{[attention_c3] 3 key heads do not divide 4 query heads}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<1x4x3x4xf32>, tensor<1x3x3x4xf32>, tensor<1x3x3x4xf32>) -> (tensor<1x4x3x4xf32>, tensor<1x4x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "k"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x5xf32>):
+  // expected-error @below {{[attention_c4] head sizes 4 and 5 differ}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x5xf32>, tensor<1x2x3x5xf32>) -> (tensor<1x2x3x5xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "k", "v"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x5x4xf32>):
+  // expected-error @below {{[attention_c5] key 1x2x3x4 and value 1x2x5x4 differ in batch, heads or length}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %k, %v {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x5x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "m"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %m: tensor<1x1x3x2xi1>):
+  // expected-error @below {{[attention_c6] mask 1x1x3x2 does not broadcast to 1x2x3x3}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q, %m {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x3x2xi1>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "m"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %m: tensor<1x1x3x3xi64>):
+  // expected-error @below {{[attention_c7] mask of 'i64' is neither bool nor float}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q, %m {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x3x3xi64>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q", "l"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %l: tensor<1x2x4xf32>):
+  // expected-error @below {{[attention_c8] lse has type 'tensor<1x2x4xf32>', not 'tensor<1x2x3xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.attention_grad %q, %q, %q, %q, %q, %l {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<2x4x8xf32>, %t: tensor<2xi64>):
+  // expected-error @below {{[cross_entropy_c1] logits have rank 3, not 2}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<2x4x8xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<5xi64>):
+  // expected-error @below {{[cross_entropy_c2] labels has shape 5, not 4}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<4x8xf32>, tensor<5xi64>) -> (tensor<f32>, tensor<4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "t", "l"] {
+^bb0(%g: tensor<1xf32>, %x: tensor<4x8xf32>, %t: tensor<4xi64>, %l: tensor<4xf32>):
+  // expected-error @below {{[cross_entropy_c3] grad has type 'tensor<1xf32>', not 'tensor<f32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.cross_entropy_grad %g, %x, %t, %l {ignore_index = -100 : i64} : (tensor<1xf32>, tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x8xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "t", "l"] {
+^bb0(%g: tensor<f32>, %x: tensor<4x8xbf16>, %t: tensor<4xi64>, %l: tensor<4xbf16>):
+  // expected-error @below {{[cross_entropy_c4] lse has type 'tensor<4xbf16>', not 'tensor<4xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.cross_entropy_grad %g, %x, %t, %l {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x8xbf16>, tensor<4xi64>, tensor<4xbf16>) -> tensor<4x8xbf16>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<4xf32>):
+  // expected-error @below {{[dropout_c1] ratio 1.000000 is outside [0, 1)}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.dropout %x {ratio = 1.0 : f64, id = 3 : i64} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "m"] {
+^bb0(%g: tensor<4xf32>, %m: tensor<1xi1>):
+  // expected-error @below {{[dropout_c2] mask has shape 1, not 4}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.dropout_grad %g, %m {ratio = 0.5 : f64} : (tensor<4xf32>, tensor<1xi1>) -> tensor<4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<1x2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c1] ranks 3 and 2 are not both 2}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {whole = 24 : i64} : (tensor<1x2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c2] contracted dimensions 3 and 4 differ}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {trans_rhs, whole = 24 : i64} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b", "c"] {
+^bb0(%a: tensor<2x3xbf16>, %b: tensor<3x4xbf16>, %c: tensor<2x4xbf16>):
+  // expected-error @below {{[matmul_part_c3] addend has type 'tensor<2x4xbf16>', not 'tensor<2x4xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b, %c {whole = 24 : i64, widens} : (tensor<2x3xbf16>, tensor<3x4xbf16>, tensor<2x4xbf16>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[matmul_part_c4] the whole product has 0 multiplications}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.matmul_part %a, %b {whole = 0 : i64} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  graph.return
+}
