@@ -313,7 +313,7 @@ private:
 
   Error shortfall(StringRef tier) {
     Error error = collector.error(Code::budget, 312);
-    if (!isTrial)
+    if (!isTrial && options.proposesFit)
       error.help = cheapestFit(options, size, trial());
     return error;
   }
@@ -347,6 +347,7 @@ private:
       error.note = "the compiler made a plan that does not verify; please report it with the model";
       return error;
     }
+    result.predictedSeconds = plan->report().predicted_step_seconds();
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
     constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report

@@ -69,6 +69,12 @@ struct CompileOptions {
   uint64_t seed = 0;
 
   bool findSmallest = false; ///< the report as a table ends with the smallest feasible budget
+  bool proposesFit = true;   ///< over budget, the error names a change that fits
+  /// State that every rank has whole is not offloaded.
+  bool placementIsValid() const {
+    return worldSize == 1 || ((offloadOptimizer == "none" || stage >= 1) && (offloadParam == "none" || stage == 3));
+  }
+
   Phase stopAfter = Phase::emit;
   std::string dumpPhasesTo; ///< folder for numbered .mlir files; empty: none
   std::string memoryHtml;   ///< file for memoryPage; empty: none
@@ -79,6 +85,7 @@ struct CompileOptions {
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
+  double predictedSeconds = 0;       ///< of a step
   std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };

@@ -36,8 +36,6 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
   std::string text =
       llvm::formatv("  {0,9} {1,6} {2,11}{3,11}{4,11}{5,11}{6,11}{7,11}{8,11}{9,10}\n", "optimizer", "param",
                     "device MB", "host MB", "nvme MB", "d2h MB", "h2d MB", "read MB", "write MB", "seconds");
-  bool paramsAreCut = options.stage == 3 || options.worldSize == 1;
-  bool stateIsCut = options.stage >= 1 || options.worldSize == 1;
   for (const char *optimizer : kTiers)
     for (const char *param : kTiers) {
       CompileOptions placement = options;
@@ -49,7 +47,7 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
       placement.offloadParam = param;
       if (options.forwardOnly && placement.offloadOptimizer != "none")
         continue;
-      if ((placement.offloadParam != "none" && !paramsAreCut) || (placement.offloadOptimizer != "none" && !stateIsCut))
+      if (!placement.placementIsValid())
         continue;
       Result<CompileResult> compiled = compile(placement);
       if (!compiled)

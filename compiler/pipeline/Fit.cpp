@@ -162,17 +162,11 @@ private:
                      [](const Proposal &a, const Proposal &b) { return a.cost < b.cost; });
   }
 
-  /// What zero-compile takes: shared state is not offloaded.
-  static bool isValid(const CompileOptions &o) {
-    return o.worldSize == 1 ||
-           ((o.offloadOptimizer == "none" || o.stage >= 1) && (o.offloadParam == "none" || o.stage == 3));
-  }
-
   std::optional<Budgets> needsOf(const Proposal &proposal) {
     CompileOptions changed = options;
     for (const Change *change : proposal.changes)
       change->apply(changed);
-    if (!isValid(changed))
+    if (!changed.placementIsValid())
       return std::nullopt;
     Result<Tuned> tuned = tune(changed, size, trial);
     if (!tuned)

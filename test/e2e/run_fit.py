@@ -158,6 +158,49 @@ def host_instead_of_file(model, world, accumulation):
         before = read
 
 
+def chosen(*flags):
+    """The flags that --auto says it took."""
+    done = subprocess.run([suite.bin / "zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", *map(str, flags)],
+                          capture_output=True, text=True)
+    found = re.search(r"note: --auto chose (--.*): \S+ s per step predicted", done.stderr)
+    if done.returncode != 0 or not found:
+        raise Case(f"exit code {done.returncode}: {done.stderr}")
+    return found[1].split()
+
+
+def automatic(world, budget):
+    """Its plan is that of the flags it names; it fits, trains to the same bits, and no stage or recomputation in its place that
+    fits is predicted to be faster."""
+    plan, budgets = suite.dir / f"auto-{world}-{budget}.plan", ["--world-size", world, "--device-mem", budget]
+    flags = chosen(*budgets, "-o", plan)
+    again = suite.compile(suite.models / "gpt2" / "ts17.onnx", suite.dir / f"auto-{world}-{budget}-again.plan", *budgets, *flags)
+    same("plan", plan.read_bytes(), again.read_bytes())
+    seconds = report("gpt2", *budgets, *flags)["predicted_step_seconds"]
+    taken = dict(zip(flags[::2], flags[1::2]))
+    for stage in (0, 1, 2, 3) if world > 1 else (0,):
+        for recomputation in ("none", "selective", "block"):
+            other = flat({**taken, "--zero-stage": stage, "--checkpoint-activations": recomputation})
+            done = subprocess.run([suite.bin / "zero-compile", suite.models / "gpt2" / "ts17.onnx", *map(str, budgets + other), "--dry-run",
+                                   "--json"], capture_output=True, text=True)
+            if done.returncode == 0 and json.loads(done.stdout)["predicted_step_seconds"] < seconds:
+                raise Case(f"{other} is faster than {flags}")
+    plain, got = (run("gpt2", world, f, f"auto-{world}-{budget}-{len(f)}") for f in ([], [*budgets[2:], *flags]))
+    same("losses and norms", got[0], plain[0])
+    same("weights", got[1], plain[1])
+    return " ".join(flags)
+
+
+def automatic_leaves(budget, *given):
+    flags = chosen("--world-size", 2, "--device-mem", budget, *given, "--dry-run")
+    if set(given[::2]) & set(flags[::2]):
+        raise Case(f"{flags} although {given}")
+
+
+def automatic_without_budget():
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
+
+
 cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a))
          for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 0), (2, 3)) for share in (0.9, 0.7, 0.5, 0.3)]
 cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
@@ -166,6 +209,11 @@ cases += [(f"smallest {model} W={world} stage {stage}", lambda a=(model, world, 
           for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 2), (4, 3))]
 cases += [(f"host instead of file {model} W={world} G={g}", lambda a=(model, world, g): host_instead_of_file(*a))
           for model, world, g in (("gpt2", 2, 1), ("llama", 1, 3))]
+cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
+          for world, budget in ((1, "1MB"), (1, "450KB"), (2, "2MB"), (2, "400KB"), (2, "250KB"), (2, "150KB"))]
+cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
+          for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
+cases += [("auto without", automatic_without_budget)]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
 for model in ("gpt2", "llama"):
     for accumulation in (1, 3):

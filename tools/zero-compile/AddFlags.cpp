@@ -17,7 +17,6 @@ constexpr Missing kMissing[] = {
 };
 constexpr Missing kMissingSwitches[] = {
     {"--delay-update", "", "the delayed update"},
-    {"--auto", "", "automatic choice of the plan"},
 };
 
 void addGeneral(CLI::App &app, Flags &flags, RawFlags &raw) {
@@ -148,6 +147,9 @@ void addPartitioning(CLI::App &app, Flags &flags, RawFlags &raw) {
       ->check(CLI::Range(0.0, 1.0))
       ->group(group);
   app.add_flag("--explain-offload", flags.explainOffload, "what other placements would need and move")->group(group);
+  app.add_flag("--auto", flags.automatic,
+               "choose what no flag says of stage, recomputation and offload: the fastest plan within the budgets")
+      ->group(group);
   app.add_option("--machine", c.machine, "rates measured by zero-run bench-io")->group(group);
   app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
   app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);

@@ -28,6 +28,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
   --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
   --loss-mean rank|global                  over each rank's labels that count, or over all of them
+  --auto --device-mem SIZE                 the fastest stage, recomputation and offload that fit
   --checkpoint-activations none|block|selective   recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
@@ -211,6 +212,15 @@ Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
                                                       {"plan", Phase::plan}};
   if (!raw.compileTo.empty())
     c.stopAfter = phases.at(raw.compileTo);
+  if (flags.automatic && c.budgets.device == 0)
+    return usage("--auto chooses within a budget", "--device-mem");
+  auto isFree = [&](const char *flag) { return app.count(flag) == 0; };
+  flags.freedom = {isFree("--zero-stage"),
+                   isFree("--checkpoint-activations"),
+                   isFree("--offload-optimizer") && !c.forwardOnly,
+                   isFree("--offload-param"),
+                   isFree("--offload-activation") && !c.forwardOnly,
+                   isFree("--bucket-size")};
   flags.command = raw.list ? Flags::Command::listParameters : Flags::Command::compile;
   bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !raw.list &&
                          c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&

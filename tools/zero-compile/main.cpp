@@ -46,6 +46,13 @@ static Status run(const Flags &flags) {
       return Status::success();
   }
   CompileOptions options = flags.compile;
+  if (flags.automatic) {
+    Result<AutoChoice> choice = chooseFastest(options, flags.freedom);
+    if (!choice)
+      return choice.error();
+    print(stderr, "note: --auto " + choice->text + "\n");
+    options = choice->options;
+  }
   if (flags.dryRun || options.stopAfter != Phase::emit)
     options.output.clear();
   options.findSmallest = flags.dryRun && !flags.json && options.stopAfter == Phase::emit;
