@@ -68,7 +68,7 @@ COMMAND_LINES = [
     flags("--device-mem -1", USAGE, '"-1" is not a size'), flags("--prefetch soon", USAGE, '"soon" is not a size'),
     flags("--compile-to link", USAGE, "--compile-to"), flags("--device-mem 1KiB", BUDGET, "but --device-mem allows 1024"),
     flags("--delay-update", UNSUPPORTED, "delayed"), flags("--precision fp16", UNSUPPORTED, "fp16"),
-    flags("--auto", UNSUPPORTED, "not in this version"), flags("--delay-update", UNSUPPORTED, "not in this version"),
+    flags("--auto", USAGE, "within a budget"), flags("--delay-update", UNSUPPORTED, "not in this version"),
     flags("--quantize-weights int4", USAGE, "int4"), flags("--quantize-block 3", USAGE, "even"),
     refuses("no model", USAGE, "no model is given"),
     refuses("no such folder", IO, "cannot write", MODEL, output=suite.dir / "nowhere/a.plan"),
