@@ -35,11 +35,13 @@ public:
     SmallVector<zero::ClipFactorOp> clips(block.getOps<zero::ClipFactorOp>());
     for (zero::ClipFactorOp clip : clips)
       lowerClip(clip);
-    for (auto update : llvm::make_early_inc_range(block.getOps<zero::UpdateOp>()))
-      if (zero::BucketOp bucket = bucketOf(update.getGradient()))
+    SmallVector<Operation *> replaced(clips.begin(), clips.end());
+    for (auto update : block.getOps<zero::UpdateOp>())
+      if (zero::BucketOp bucket = bucketOf(update.getGradient())) {
         rewriteUpdate(update, bucket);
-    for (zero::ClipFactorOp clip : clips)
-      eraseWithOperands(clip);
+        replaced.push_back(update);
+      }
+    eraseWithOperands(replaced);
   }
 
 private:
@@ -191,13 +193,12 @@ private:
     int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
     for (Chunk chunk : chunksOf(elements, context.chunkElements))
       updateChunk(builder, update, bucket, chunk);
-    eraseWithOperands(update);
   }
 
-  /// `op`, and what made its operands for it alone.
-  static void eraseWithOperands(Operation *op) {
-    llvm::SetVector<Operation *> work; // a set: two of the erased may share an operand
-    work.insert(op);
+  /// `ops` that nothing uses any more, and what made operands for them alone. Together, since one may be what makes
+  /// another's.
+  static void eraseWithOperands(ArrayRef<Operation *> ops) {
+    llvm::SetVector<Operation *> work(ops.begin(), ops.end());
     while (!work.empty()) {
       Operation *next = work.pop_back_val();
       if (!next->use_empty())
