@@ -33,6 +33,8 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
+  --tile-linear BYTES|auto                 linears in tiles that are gathered one after another
+  --config ds_config.json                  a DeepSpeed configuration; flags win
   --forward-only [--outputs NAME]          a plan for zero-run eval: no backward, no optimizer
   --dry-run [--json]                       memory, traffic and steps, without a plan
   --memory-html FILE, --emit-trace FILE    the same to look at: memory over the step, queues over time
