@@ -74,7 +74,21 @@ def resume():
         raise Case("the weights differ")
 
 
-cases = [("checkpoints of processes and threads", resume)]
+def evaluation():
+    """The loss and the outputs' file of evaluating processes and of threads."""
+    plan = suite.compile(suite.models / "gpt2" / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "evaluation.plan", "--forward-only",
+                         "--world-size", 4, "--ranks-per-node", 2, "--zero-stage", 3)
+    files = [suite.dir / f"evaluation-{kind}.safetensors" for kind in ("threads", "processes")]
+    threads = json.loads(suite.tool("zero-run", "eval", plan, "--quiet", "--outputs", files[0], *run_flags("gpt2", "-n", 4)).splitlines()[-1])
+    processes = suite.mpi(2, 2, "eval", plan, "--quiet", "--comm", "mpi", "--outputs", files[1], "--out", suite.dir / "evaluation",
+                          *run_flags("gpt2"))
+    same("loss", processes["loss"], threads["loss"])
+    same("samples", processes["samples"], threads["samples"])
+    if files[0].read_bytes() != files[1].read_bytes():
+        raise Case("the outputs differ")
+
+
+cases = [("checkpoints of processes and threads", resume), ("evaluation by processes and threads", evaluation)]
 for model in ("gpt2", "llama"):
     for hosts in (1, 2, 3):
         for ranks in (1, 2):
