@@ -111,7 +111,7 @@ protected:
   Status agreeNow() {
     if (!agree)
       return {};
-    if (communicator.worldSize() > 1) // collectives outside of the plan come when nothing of it is under way
+    if (prepared.stepsPerIteration(planpb::COMM) > 0) // whose tail may be under way: no collectives beside it
       ZC_RETURN_IF_ERROR(drain());
     Status status = agree();
     if (!status.ok())

@@ -25,21 +25,23 @@ struct Evaluation : Session {
 
   /// What needs no other rank; kept in `prepared`.
   void prepare() { prepared = prepareAll(); }
-  /// Rank 0: the folder and the file of outputs.
-  Status openOutputs();
-  /// All ranks, after openOutputs: the other processes learn the file of outputs.
-  Status shareOutputs(Communicator &communicator);
   bool hasLoss() const { return lossOutput >= 0; }
-  /// Only several processes share one.
-  std::string flight() const {
-    return summary.out.empty() || ranks.isWhole() ? std::string() : summary.out + "/.flight-eval";
-  }
 
   const EvalOptions &options;
   EvalExtent extent;
   int lossOutput = -1, weightOutput = -1;
   std::optional<OutputTable> outputs; ///< stores from all ranks of the process
   EvalReport report;                  ///< rank 0's
+
+protected:
+  /// The folder and the file of outputs.
+  Status open() override;
+  /// The other processes learn the file of outputs.
+  Status share(Communicator &communicator) override;
+  /// Only several processes share one.
+  std::string flight() const override {
+    return summary.out.empty() || ranks.isWhole() ? std::string() : summary.out + "/.flight-eval";
+  }
 
 private:
   Status prepareAll();
@@ -80,7 +82,7 @@ Status Evaluation::prepareExtent() {
   return Status::success();
 }
 
-Status Evaluation::openOutputs() {
+Status Evaluation::open() {
   if (!options.out.empty()) {
     ZC_RETURN_IF_ERROR(io::makeFolder(options.out));
     ZC_RETURN_IF_ERROR(io::checkWritable(options.out));
@@ -91,10 +93,10 @@ Status Evaluation::openOutputs() {
       return table.error();
     outputs = std::move(*table);
   }
-  return record(flight(), true);
+  return record(true);
 }
 
-Status Evaluation::shareOutputs(Communicator &communicator) {
+Status Evaluation::share(Communicator &communicator) {
   char name[4096] = {};
   if (communicator.rank() == 0 && outputs)
     std::strncpy(name, outputs->temporaryName().c_str(), sizeof name - 1);
@@ -107,7 +109,7 @@ Status Evaluation::shareOutputs(Communicator &communicator) {
       return table.error();
     outputs = std::move(*table);
   }
-  return record(flight(), false);
+  return record(false);
 }
 
 /// One rank's part.
@@ -122,7 +124,6 @@ public:
 private:
   bool leads() const { return communicator.rank() == 0; }
   bool isWeighted() const { return run.weightOutput >= 0; }
-  Status begin(bool &ready);
   Status loop();
   Status step(int64_t step);
   /// Every rank's loss of the step, added up in data order by all alike; called when the step is over.
@@ -164,37 +165,19 @@ Status EvalRank::store(uint32_t output, const StepContext &context, const void *
   return run.outputs ? run.outputs->store(output, batch, source) : Status::success();
 }
 
-Status EvalRank::begin(bool &ready) {
-  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, run.prepared, ready));
-  if (!ready)
-    return Status::success();
-  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, leads() ? run.openOutputs() : Status::success(), ready));
-  if (!ready)
-    return Status::success();
-  ZC_RETURN_IF_ERROR(run.shareOutputs(communicator));
-  ZC_RETURN_IF_ERROR(communicator.barrier());
-  if (leads() && !run.flight().empty())
-    Session::forgetFlight(run.flight()); // all have it mapped
-  communicator.recordInto(&run.recorder->log(communicator.rank()));
-  pulses.resize(size_t(communicator.worldSize()));
-  return Status::success();
-}
-
 Status EvalRank::main() {
   bool ready = false;
-  ZC_RETURN_IF_ERROR(begin(ready));
+  ZC_RETURN_IF_ERROR(run.begin(communicator, ready));
   if (!ready)
     return Status::success();
+  pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
   options.outputs = this;
   options.agree = [this] { return pulse(); };
-  auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
+  auto prepared = run.prepareExecutor(communicator, options, loader);
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
-  if (leads())
-    for (const std::string &note : executor->notes())
-      run.observer.note(note);
   ZC_RETURN_IF_ERROR(loadWeights(*executor, *run.values));
   ZC_RETURN_IF_ERROR(communicator.barrier());
   before = executor->traffic();

@@ -39,7 +39,7 @@ Status Run::prepareSteps() {
   return identify(optionsOf(options, seed, summary.steps));
 }
 
-Status Run::openFolder() {
+Status Run::open() {
   auto locked = RunFolder::open(outputFolder(options, plan));
   if (!locked)
     return locked.error();
@@ -59,10 +59,10 @@ Status Run::openFolder() {
   if (!values && !resumed)
     ZC_RETURN_IF_ERROR(prepareWeights());
   ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
-  return record(flight(), true);
+  return record(true);
 }
 
-Status Run::shareFolder(Communicator &communicator) {
+Status Run::share(Communicator &communicator) {
   struct {
     char out[4096] = {}, resume[4096] = {};
     int64_t step = -1;
@@ -95,7 +95,7 @@ Status Run::shareFolder(Communicator &communicator) {
   } else if (!values) {
     ZC_RETURN_IF_ERROR(prepareWeights());
   }
-  return record(flight(), false);
+  return record(false);
 }
 
 } // namespace zc::train

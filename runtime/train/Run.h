@@ -15,11 +15,6 @@ struct Run : Session {
 
   /// What needs no other rank: the device, the data, the weights of a fresh start, the identity. Kept in `prepared`.
   void prepare();
-  /// Rank 0: the folder, held from now on, the checkpoint to continue from, metrics.jsonl.
-  Status openFolder();
-  /// All ranks, after openFolder: the others learn the folder and the checkpoint.
-  Status shareFolder(Communicator &communicator);
-  std::string flight() const { return summary.out + "/.flight"; }
 
   const RunOptions &options;
   std::optional<Manifest> resumed;
@@ -29,6 +24,13 @@ struct Run : Session {
   MetricsFile metrics;
   RunReport report; ///< rank 0's
   TraceFile trace;  ///< has its own lock
+
+protected:
+  /// The folder, held from now on, the checkpoint to continue from, metrics.jsonl.
+  Status open() override;
+  /// The other ranks learn the folder and the checkpoint.
+  Status share(Communicator &communicator) override;
+  std::string flight() const override { return summary.out + "/.flight"; }
 
 private:
   Status prepareAll();

@@ -93,9 +93,10 @@ Status Session::identify(uint64_t options) {
   return Status::success();
 }
 
-Status Session::record(const std::string &flight, bool create) {
-  bool isShared = !ranks.isWhole() && !flight.empty();
-  auto opened = isShared ? FlightRecorder::open(flight, ranks.mesh().worldSize, create)
+Status Session::record(bool create) {
+  std::string file = flight();
+  bool isShared = !ranks.isWhole() && !file.empty();
+  auto opened = isShared ? FlightRecorder::open(file, ranks.mesh().worldSize, create)
                          : FlightRecorder::create(ranks.mesh().worldSize);
   if (!opened)
     return opened.error();
@@ -106,8 +107,6 @@ Status Session::record(const std::string &flight, bool create) {
   return Status::success();
 }
 
-void Session::forgetFlight(const std::string &flight) { ::unlink(flight.c_str()); }
-
 Status Session::agreeWith(Communicator &communicator, const Status &prepared, bool &ready) {
   auto refusal = agree(communicator, identity, prepared);
   if (!refusal)
@@ -116,6 +115,31 @@ Status Session::agreeWith(Communicator &communicator, const Status &prepared, bo
   if (!ready)
     endWith(communicator, std::move(**refusal));
   return Status::success();
+}
+
+Status Session::begin(Communicator &communicator, bool &ready) {
+  bool leads = communicator.rank() == 0;
+  ZC_RETURN_IF_ERROR(agreeWith(communicator, prepared, ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(agreeWith(communicator, leads ? open() : Status::success(), ready));
+  if (!ready)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(share(communicator));
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  if (std::string file = flight(); leads && !file.empty())
+    ::unlink(file.c_str()); // all have it mapped: nothing of it is to be left behind
+  communicator.recordInto(&recorder->log(communicator.rank()));
+  return Status::success();
+}
+
+Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(Communicator &communicator,
+                                                               const ExecutorOptions &options, InputLoader &loader) {
+  auto executor = prepareRank(plan, options, communicator, registry, loader);
+  if (executor && communicator.rank() == 0)
+    for (const std::string &note : (*executor)->notes())
+      observer.note(note);
+  return executor;
 }
 
 ExecutorOptions Session::executorOptions() const {

@@ -14,6 +14,7 @@ struct Session {
   Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer,
           RankGroup &ranks)
       : plan(plan), job(job), control(control), observer(observer), ranks(ranks) {}
+  virtual ~Session() = default;
 
   /// World, machines, kernels: what needs neither data nor weights.
   Status prepareJob();
@@ -24,14 +25,12 @@ struct Session {
   /// What the ranks must have alike, once the steps are known; `options` is a hash of the others.
   Status identify(uint64_t options);
 
-  /// Where the ranks of this process note their collectives, and the watchdog over them. Several processes share the
-  /// file `flight`, which `create`, rank 0's turn, makes anew; without one they have no watchdog.
-  Status record(const std::string &flight, bool create);
-  /// Rank 0, when all have it: nothing of the file is to be left behind.
-  static void forgetFlight(const std::string &flight);
-
-  /// All ranks: `ready` if all of them are and are alike; else the run ends here with the same error everywhere.
-  Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
+  /// All ranks: everything before the executors are prepared. `ready` if all of them are and are alike; else the run
+  /// ends here with the same error everywhere.
+  Status begin(Communicator &communicator, bool &ready);
+  /// A rank's executor; rank 0 tells of its notes.
+  Result<std::unique_ptr<RankExecutor>> prepareExecutor(Communicator &communicator, const ExecutorOptions &options,
+                                                        InputLoader &loader);
   /// The run ends though nothing failed; all ranks call this alike.
   void endWith(const Communicator &communicator, Error why) {
     if (isFirst(communicator))
@@ -60,6 +59,20 @@ struct Session {
   Watchdog watchdog; // after the recorder, which it reads
 
   std::optional<Error> ending; ///< why the run ended early, though no rank failed; the same for all processes
+
+protected:
+  /// Rank 0: makes what the run writes to.
+  virtual Status open() = 0;
+  /// All ranks, after `open`: the other processes learn of it.
+  virtual Status share(Communicator &communicator) = 0;
+  /// The file in which several processes share their recorders; empty: they have no watchdog.
+  virtual std::string flight() const = 0;
+  /// Where the ranks of this process note their collectives, and the watchdog over them. `create`, rank 0's turn, makes
+  /// the shared file anew.
+  Status record(bool create);
+
+private:
+  Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
 };
 
 /// Gives an executor the run's data, which are there once the run is prepared.

@@ -26,8 +26,6 @@ public:
 
 private:
   bool leads() const { return communicator.rank() == 0; }
-  /// Everything before the first step; `ready` if it may come.
-  Status begin(bool &ready);
   Status loop();
   Status step(int64_t step);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
@@ -63,37 +61,19 @@ private:
   int late = -1, lateSteps = 0, warnedOf = -1;
 };
 
-Status Rank::begin(bool &ready) {
-  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, run.prepared, ready));
-  if (!ready)
-    return Status::success();
-  ZC_RETURN_IF_ERROR(run.agreeWith(communicator, leads() ? run.openFolder() : Status::success(), ready));
-  if (!ready)
-    return Status::success();
-  ZC_RETURN_IF_ERROR(run.shareFolder(communicator));
-  ZC_RETURN_IF_ERROR(communicator.barrier());
-  if (leads())
-    Session::forgetFlight(run.flight()); // all have it mapped
-  communicator.recordInto(&run.recorder->log(communicator.rank()));
-  pulses.resize(size_t(communicator.worldSize()));
-  return Status::success();
-}
-
 Status Rank::main() {
   bool ready = false;
-  ZC_RETURN_IF_ERROR(begin(ready));
+  ZC_RETURN_IF_ERROR(run.begin(communicator, ready));
   if (!ready)
     return Status::success();
+  pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
   options.traceCapacity = run.trace.capacity(run.plan, run.options);
   options.agree = [this] { return pulse(); };
-  auto prepared = prepareRank(run.plan, options, communicator, run.registry, loader);
+  auto prepared = run.prepareExecutor(communicator, options, loader);
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
-  if (leads())
-    for (const std::string &note : executor->notes())
-      run.observer.note(note);
   ZC_RETURN_IF_ERROR(run.resumed ? restoreCheckpoint(*executor, *run.resumed) : loadWeights(*executor, *run.values));
   ZC_RETURN_IF_ERROR(communicator.barrier());
   forget();
