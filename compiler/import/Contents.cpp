@@ -10,7 +10,8 @@ using llvm::StringRef;
 
 namespace {
 
-constexpr int64_t wholeBytesLimit = int64_t(64) << 20; ///< compared byte by byte up to here
+constexpr int64_t wholeBytesLimit = int64_t(64) << 20;                          ///< compared byte by byte up to here
+constexpr int64_t searchedBytesLimit = int64_t(16) << 20, searchedEndRows = 16; ///< for a row of zeros
 constexpr int64_t signatureElements = 16, sampledElements = 4096;
 
 /// `count` indices below `elements`, spread and fixed.
@@ -51,10 +52,36 @@ bool Contents::gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, s
   return file != nullptr;
 }
 
-bool Contents::wholeBytes(const TensorInfo &info, std::string &out) {
+bool Contents::bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out) {
   const FileReader *file = fileOf(info);
-  out.resize(info.bytes);
-  return file && file->file().readAt(out.data(), info.bytes, info.sourceOffset).ok();
+  out.resize(size);
+  return file && file->file().readAt(out.data(), size, info.sourceOffset + offset).ok();
+}
+
+bool Contents::wholeBytes(const TensorInfo &info, std::string &out) { return bytesAt(info, 0, info.bytes, out); }
+
+std::optional<int64_t> Contents::zeroRow(StringRef name) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.dims.size() != 2 || found->second.elements == 0)
+    return std::nullopt;
+  const TensorInfo &info = found->second;
+  int64_t rows = info.dims[0], rowBytes = info.bytes / rows;
+  int64_t ends = info.bytes <= searchedBytesLimit ? rows : std::min(rows, searchedEndRows);
+  std::optional<int64_t> zero;
+  for (int64_t first : {int64_t(0), std::max(ends, rows - searchedEndRows)}) {
+    int64_t count = first == 0 ? ends : rows - first;
+    std::string bytes;
+    if (count > 0 && !bytesAt(info, first * rowBytes, count * rowBytes, bytes))
+      return std::nullopt;
+    for (int64_t row = 0; row < count; ++row) {
+      if (StringRef(bytes.data() + row * rowBytes, rowBytes).find_if([](char c) { return c != 0; }) != StringRef::npos)
+        continue;
+      if (zero)
+        return std::nullopt;
+      zero = first + row;
+    }
+  }
+  return rows > 1 ? zero : std::nullopt;
 }
 
 std::unique_ptr<HostTensor> Contents::values(StringRef name, int64_t most) {

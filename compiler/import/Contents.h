@@ -24,6 +24,9 @@ public:
   /// The one value that all elements have.
   std::optional<double> splat(llvm::StringRef name);
 
+  /// The only row of a matrix that is all zeros. Large ones: among their first and last rows, where padding stands.
+  std::optional<int64_t> zeroRow(llvm::StringRef name);
+
   enum class Match { none, equal, transposed };
   /// Same dtype and the same bytes, in the same or in transposed order (rank 2). Large tensors: all of `sampled`
   /// elements.
@@ -36,6 +39,7 @@ private:
   const FileReader *fileOf(const TensorInfo &info);
   /// Bytes of elements at `indices`, one after the other.
   bool gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, std::string &out);
+  bool bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out);
   bool wholeBytes(const TensorInfo &info, std::string &out);
 
   ModelFile &model;

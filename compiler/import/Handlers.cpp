@@ -41,9 +41,14 @@ void HandlerTable::forEach(llvm::function_ref<void(const std::string &, const st
   llvm::sort(keys);
   for (const std::string &key : keys) {
     size_t dot = key.rfind('.');
-    auto known = limits.find(key);
-    visit(key.substr(0, dot), key.substr(dot + 1), rows.find(key)->second,
-          known == limits.end() ? std::string() : known->second);
+    const std::vector<HandlerRow> &versions = rows.find(key)->second;
+    std::string text;
+    for (const KnownInput &input : versions.back().known)
+      text += (text.empty() ? "" : ", ") + std::string(input.name);
+    text += text.empty() ? "" : " known when compiling";
+    if (auto more = limits.find(key); more != limits.end())
+      text += (text.empty() ? "" : "; ") + more->second;
+    visit(key.substr(0, dot), key.substr(dot + 1), versions, text);
   }
 }
 

@@ -31,6 +31,13 @@ bool isFloatScalar(Value value) {
   return isa<FloatType>(type.getElementType()) && type.getNumElements() == 1 && type.getRank() <= 1;
 }
 
+/// onnxscript's optimizer writes which of its rules made a node.
+bool hasFoldedBatchNorm(const onnxpb::Node &node) {
+  return llvm::any_of(node.metadata_props(), [](const onnxpb::StringStringEntry &entry) {
+    return entry.key() == "pkg.onnxscript.rewriter.rule_name" && StringRef(entry.value()).contains("FuseBatchNorm");
+  });
+}
+
 } // namespace
 
 std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
@@ -195,7 +202,8 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   int64_t opset = opsetOf(proto.domain(), *scope->opsets);
   const HandlerRow &row = *HandlerTable::get().find(proto.domain(), proto.op_type(), opset);
   std::string label = nodeLabel(proto, index);
-  Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)));
+  Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)), &row);
+  foldedBatchNorms += hasFoldedBatchNorm(proto) && !options.forwardOnly;
   int given = proto.input_size();
   if (row.maxInputs >= 0 && given > row.maxInputs)
     node.invalid("has " + std::to_string(given) + " inputs, at most " + std::to_string(row.maxInputs) + " are allowed");
@@ -208,6 +216,8 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
       node.invalid("input '" + proto.input(i) + "' is a sequence, not a tensor");
   if (!node.failed() && !row.takesSequences)
     node.readInputs();
+  if (!node.failed())
+    node.checkKnown();
   if (!node.failed())
     row.handler(node);
   for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
@@ -348,6 +358,10 @@ void Importer::warnOfHabits() {
                                   << " in evaluation mode, as the file says: statistics stay as they are; "
                                      "--batch-norm train uses each batch's own (torch's dynamo exporter writes "
                                      "evaluation mode always), --batch-norm eval says that this is meant";
+  if (foldedBatchNorms > 0)
+    emitWarning(module->getLoc()) << count(foldedBatchNorms, "batch norm")
+                                  << " folded into the convolutions before by the exporter: the sums are trained, not "
+                                     "the norms; export with optimize=False and give --batch-norm train";
   if (inactiveDropouts > 0 && options.dropout == DropoutPolicy::asExported)
     emitWarning(module->getLoc()) << count(inactiveDropouts, "dropout")
                                   << " without training_mode, an identity as the file says; --dropout force makes "
@@ -370,6 +384,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
 /// Training that the file brings along: the graph becomes the forward one, the rule is returned.
 static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions &options) {
   if (isOrtTrainingModel(file.graph())) {
+    options.findPadding = false; // ONNX Runtime trains every row
     ZC_RETURN_IF_ERROR(adoptOrtTrainingModel(file, options.ortCheckpoint));
     return readOrtOptimizer(file, options.ortOptimizer, options.limits);
   }

@@ -49,8 +49,9 @@ struct ImportOptions {
   std::vector<std::string> frozen;
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
                                                          ///< where the shapes or the values say so
-  /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx).
-  std::vector<std::pair<std::string, int64_t>> paddingIndices;
+  /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.
+  std::vector<std::pair<std::string, std::optional<int64_t>>> paddingIndices;
+  bool findPadding = true;         ///< take an embedding's one row of zeros for its padding_idx
   std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
   /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
   std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";

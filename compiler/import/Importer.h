@@ -61,13 +61,14 @@ public:
   void assignState(const std::string &name, mlir::Value value, mlir::Location loc);
   /// The name of a tensor that a node of the current scope stores.
   std::string storedName(const std::string &name) const { return scope->prefix + name; }
-  /// What --padding-idx says of an initializer.
-  std::optional<int64_t> paddingOf(llvm::StringRef name) const {
-    auto found = paddings.find(name);
-    return found == paddings.end() ? std::nullopt : std::optional(found->second);
-  }
+  /// The row of an embedding that gets no gradient: what --padding-idx says, or `traced`, the exporter's word, or the
+  /// one row of zeros that a fresh padding_idx leaves (told in a warning).
+  std::optional<int64_t> paddingOf(const std::string &name, std::optional<int64_t> traced);
+  /// The operator's definition says that this initializer is a weight.
+  void noteWeight(const std::string &name, std::string evidence) { origins.noteWeight(name, std::move(evidence)); }
   int64_t nextDropoutId() { return dropouts++; }
   int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
+  int64_t foldedBatchNorms = 0; ///< gone from the file
   int64_t inactiveDropouts = 0; ///< identities although their ratio is not zero
 
 private:
@@ -105,6 +106,7 @@ private:
   Result<mlir::Value> appendLoss();
   Status resolveTies();
   llvm::SmallVector<llvm::StringRef> tiesTo(llvm::StringRef name) const;
+  std::optional<int64_t> findPadding(const std::string &name);
   Result<mlir::Value> readTied(const Tied &tie, mlir::Location loc);
   Result<mlir::Value> readStored(const std::string &name, mlir::Location loc);
   int64_t opsetOf(const std::string &domain, const OpsetList &opsets) const;
@@ -123,11 +125,11 @@ private:
   std::deque<onnxpb::Node> boundNodes; ///< of functions, with the values of their attributes
   int64_t importedNodes = 0;
   llvm::StringMap<const onnxpb::Tensor *> initializers;
-  llvm::StringMap<TensorInfo> parameters; ///< initializers that became graph.parameter
-  const Origins origins;                  ///< what the exporter says of initializers
-  llvm::StringMap<Tied> tied;             ///< second names of --tie
-  llvm::StringMap<int64_t> untied;        ///< names of --untie -> uses so far
-  llvm::StringMap<int64_t> paddings;      ///< names of --padding-idx -> the row without gradient
+  llvm::StringMap<TensorInfo> parameters;           ///< initializers that became graph.parameter
+  Origins origins;                                  ///< what the exporter says of initializers
+  llvm::StringMap<Tied> tied;                       ///< second names of --tie
+  llvm::StringMap<int64_t> untied;                  ///< names of --untie -> uses so far
+  llvm::StringMap<std::optional<int64_t>> paddings; ///< of --padding-idx, or found: the row without gradient
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
   Appended appended;
   int64_t foldingWork = 0;

@@ -155,17 +155,49 @@ const onnxpb::Graph *Node::graphAttr(llvm::StringRef name) {
 
 //===-- values known when compiling --------------------------------------------===//
 
-llvm::SmallVector<int64_t> Node::constantInts(unsigned i, llvm::StringRef what) {
-  Value value = input(i);
-  const HostTensor *tensor = value ? constantOf(value) : nullptr;
-  llvm::SmallVector<int64_t> ints;
-  if (!tensor) {
-    fail(unsupportedError(dynamicShape, "the " + what.str() + " of " + opType().str() +
-                                            " is computed from the data, not known when compiling"));
-    return ints;
+namespace {
+/// An initializer (or Constant) that is too large to be evaluated, or a float that may turn out to be trained.
+bool isStored(Value value) { return isa_and_nonnull<graph::ReadOp>(value.getDefiningOp()); }
+} // namespace
+
+std::string Node::nameOfInput(unsigned i) const {
+  for (const KnownInput &input : row ? llvm::ArrayRef(row->known) : llvm::ArrayRef<KnownInput>())
+    if (input.index == i)
+      return input.name;
+  return "input " + std::to_string(i);
+}
+
+void Node::checkKnown() {
+  for (const KnownInput &known : row->known) {
+    Value value = has(known.index) && !failed() ? input(known.index) : Value();
+    if (!value || constantOf(value))
+      continue;
+    std::string subject = "the " + std::string(known.name) + " of " + opType().str();
+    if (isStored(value))
+      fail(unsupportedError(
+          dynamicShape, subject + " is a stored tensor " + shapeText(dimsOf(value)) + ", not a constant", {},
+          "give it as an integer or scalar initializer of at most " +
+              std::to_string(importer.options.limits.foldedElements) + " elements (--limit folded-elements=N)"));
+    else
+      fail(unsupportedError(dynamicShape, subject + " is computed from the data, not known when compiling", {},
+                            known.help ? known.help
+                                       : "shapes of a plan are fixed: write the model so that this follows from shapes "
+                                         "and constants only, and bind dimensions with --dim"));
   }
+}
+
+const HostTensor *Node::known(unsigned i) {
+  Value value = failed() ? Value() : input(i);
+  return value ? constantOf(value) : nullptr;
+}
+
+llvm::SmallVector<int64_t> Node::constantInts(unsigned i) {
+  const HostTensor *tensor = known(i);
+  llvm::SmallVector<int64_t> ints;
+  if (!tensor)
+    return ints;
   if (tensor->isFloat()) {
-    invalid("the " + what.str() + " is not an integer tensor");
+    invalid("the " + nameOfInput(i) + " is not an integer tensor");
     return ints;
   }
   for (int64_t k = 0, n = tensor->numElements(); k < n; ++k)
@@ -173,24 +205,21 @@ llvm::SmallVector<int64_t> Node::constantInts(unsigned i, llvm::StringRef what) 
   return ints;
 }
 
-int64_t Node::constantInt(unsigned i, llvm::StringRef what) {
-  auto ints = constantInts(i, what);
+int64_t Node::constantInt(unsigned i) {
+  auto ints = constantInts(i);
   if (ints.size() == 1)
     return ints[0];
   if (!failed())
-    invalid("the " + what.str() + " has " + std::to_string(ints.size()) + " elements, not 1");
+    invalid("the " + nameOfInput(i) + " has " + std::to_string(ints.size()) + " elements, not 1");
   return 0;
 }
 
-double Node::constantFloat(unsigned i, llvm::StringRef what) {
-  Value value = input(i);
-  const HostTensor *tensor = value ? constantOf(value) : nullptr;
+double Node::constantFloat(unsigned i) {
+  const HostTensor *tensor = known(i);
   if (tensor && tensor->numElements() == 1)
     return tensor->valueAt(0);
-  if (!tensor)
-    unsupported("the " + what.str() + " is not a constant");
-  else
-    invalid("the " + what.str() + " has " + std::to_string(tensor->numElements()) + " elements, not 1");
+  if (tensor)
+    invalid("the " + nameOfInput(i) + " has " + std::to_string(tensor->numElements()) + " elements, not 1");
   return 0;
 }
 

@@ -1,6 +1,7 @@
 //===- Node.h - one ONNX node as its handler sees it ---------------------------===//
 #pragma once
 
+#include "compiler/import/Handlers.h"
 #include "compiler/import/Importer.h"
 
 namespace zc::importer {
@@ -31,8 +32,9 @@ private:
 /// table requires are never null.
 class Node {
 public:
-  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc)
-      : importer(importer), proto(proto), opset(opset), label(std::move(label)), loc(loc) {}
+  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc,
+       const HandlerRow *row = nullptr)
+      : importer(importer), proto(proto), opset(opset), label(std::move(label)), loc(loc), row(row) {}
 
   llvm::StringRef opType() const { return proto.op_type(); }
 
@@ -60,10 +62,13 @@ public:
 
   //===-- values known when compiling -----------------------------------------===//
   const HostTensor *constantOf(mlir::Value value) const { return importer.constantOf(value); }
-  /// Input `i` as integers. Not known: unsupported, with `what` in the message.
-  llvm::SmallVector<int64_t> constantInts(unsigned i, llvm::StringRef what);
-  int64_t constantInt(unsigned i, llvm::StringRef what);
-  double constantFloat(unsigned i, llvm::StringRef what);
+  /// Those that the table says must be known are given and are known. Else unsupported, with what to do.
+  void checkKnown();
+  /// Input `i`, which the table says is known.
+  const HostTensor *known(unsigned i);
+  llvm::SmallVector<int64_t> constantInts(unsigned i);
+  int64_t constantInt(unsigned i);
+  double constantFloat(unsigned i);
 
   //===-- building ------------------------------------------------------------===//
   Attrs attrs() const { return Attrs(loc.getContext()); }
@@ -119,8 +124,10 @@ public:
   Status status;
 
 private:
+  const HandlerRow *row;
   llvm::SmallVector<mlir::Value> operands;
 
+  std::string nameOfInput(unsigned i) const;
   const onnxpb::Attribute *attribute(llvm::StringRef name, int32_t type);
 };
 

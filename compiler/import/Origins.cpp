@@ -106,10 +106,16 @@ Origins::Origins(const onnxpb::Model &model) {
   for (const onnxpb::ValueInfo &info : graph.value_info())
     if (Origin origin = describedBy(info); origin.kind != OriginKind::unknown && initializers.contains(info.name()))
       origins[info.name()] = std::move(origin);
-  if (!origins.empty() || model.producer_name() != "pytorch")
+  traces = llvm::any_of(graph.node(), [](const onnxpb::Node &node) {
+    return llvm::any_of(node.metadata_props(),
+                        [](const onnxpb::StringStringEntry &entry) { return entry.key() == "pkg.torch.onnx.fx_node"; });
+  });
+  // A conversion to another opset keeps what was folded, but not the kinds.
+  bool hasKinds = llvm::any_of(origins, [](const auto &entry) { return entry.second.kind != OriginKind::folded; });
+  if (hasKinds || model.producer_name() != "pytorch")
     return;
   for (const onnxpb::Tensor &tensor : graph.initializer())
-    if (isModulePath(tensor.name()))
+    if (isModulePath(tensor.name()) && !origins.count(tensor.name()))
       origins[tensor.name()].kind = OriginKind::named;
 }
 

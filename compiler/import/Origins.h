@@ -35,6 +35,12 @@ class Origins {
 public:
   explicit Origins(const onnxpb::Model &model);
   const Origin &of(llvm::StringRef initializer) const;
+  /// Whether nodes carry the exporter's traces: then its silence says something too.
+  bool hasTraces() const { return traces; }
+  /// An operator's definition says that this is a weight, whatever the exporter did to it.
+  void noteWeight(llvm::StringRef initializer, std::string evidence) { weights[initializer] = std::move(evidence); }
+  /// Empty where no operator says so.
+  std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
   /// Parameters of the exported program, by the exporter's word.
   bool isParameterOfProgram(llvm::StringRef name) const { return program.count(name) != 0; }
 
@@ -42,6 +48,8 @@ private:
   void readSignature(const onnxpb::Graph &graph);
   llvm::StringMap<Origin> origins;
   llvm::StringMap<bool> program;
+  llvm::StringMap<std::string> weights;
+  bool traces = false;
   Origin none;
 };
 

@@ -194,6 +194,8 @@ public:
                     llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(picked, read.getResult()); });
     if ((isWeight || isPicked) && !origin.copyOf().empty())
       return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};
+    if (std::string evidence = origins.weightEvidence(name); !evidence.empty())
+      return {Role::trainable, evidence};
     if (type.getRank() == 0 && origin.kind != OriginKind::named)
       return {Role::frozen, "scalar"};
     if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||

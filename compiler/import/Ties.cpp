@@ -74,6 +74,38 @@ Status Importer::resolveTies() {
   return {};
 }
 
+//===-- padding --------------------------------------------------------------------===//
+
+std::optional<int64_t> Importer::paddingOf(const std::string &name, std::optional<int64_t> traced) {
+  auto found = paddings.find(name);
+  if (found != paddings.end())
+    return found->second;
+  if (traced)
+    return traced;
+  return paddings[name] = findPadding(name);
+}
+
+/// A fresh padding_idx is the one row of zeros among rows that have values. Only files of torch's that say nothing of
+/// their embeddings are looked at.
+std::optional<int64_t> Importer::findPadding(const std::string &name) {
+  if (options.forwardOnly || !options.findPadding || file.model.producer_name() != "pytorch" || origins.hasTraces())
+    return std::nullopt;
+  auto info = inspectTensor(file, *initializers[name], options.limits, file.path);
+  if (!info.ok())
+    return std::nullopt; // said where the tensor is read
+  llvm::StringMap<TensorInfo> infos;
+  infos[name] = *info;
+  std::optional<int64_t> row = Contents(file, infos).zeroRow(name);
+  if (row) {
+    std::string flag = "--padding-idx '" + name + "=";
+    auto warning = emitWarning(NameLoc::get(builder.getStringAttr(name)))
+                   << "row " << *row << " of embedding '" << name
+                   << "' is all zeros, as a padding_idx leaves it: it gets no gradient, as in PyTorch";
+    warning.attachNote() << "help: " << flag << *row << "' says that this is meant, " << flag << "none' trains the row";
+  }
+  return row;
+}
+
 //===-- what nobody asked for --------------------------------------------------===//
 
 namespace {

@@ -30,12 +30,12 @@ struct CompileOptions {
   std::vector<std::string> outputs;           ///< with forwardOnly, the graph outputs to hand over; empty: all
   std::vector<std::pair<std::string, std::string>> ties;
   std::vector<std::string> untied;
-  std::vector<std::pair<std::string, int64_t>> paddingIndices; ///< glob, row
-  std::string ortCheckpoint, ortOptimizer;                     ///< empty: "checkpoint", "optimizer_model.onnx"
-  std::vector<std::string> limits;                             ///< "NAME=N"
-  std::string dropout = "as-exported";                         ///< as-exported | off | force
-  std::string batchNorm = "as-exported";                       ///< as-exported | train | eval
-  std::string batchNormVariance = "torch";                     ///< torch | onnx
+  std::vector<std::pair<std::string, std::optional<int64_t>>> paddingIndices; ///< glob, row or none
+  std::string ortCheckpoint, ortOptimizer; ///< empty: "checkpoint", "optimizer_model.onnx"
+  std::vector<std::string> limits;         ///< "NAME=N"
+  std::string dropout = "as-exported";     ///< as-exported | off | force
+  std::string batchNorm = "as-exported";   ///< as-exported | train | eval
+  std::string batchNormVariance = "torch"; ///< torch | onnx
 
   // grad
   std::string precision = "fp32";             ///< fp32 | bf16

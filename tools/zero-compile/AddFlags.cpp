@@ -65,7 +65,8 @@ void addModel(CLI::App &app, Flags &flags, RawFlags &raw) {
   app.add_option("--frozen", c.frozen, "globs of initializers that do not")->take_all()->group("Model");
   app.add_option("--tie", raw.ties, "A=B: initializer B is A, transposed where it fits so")->take_all()->group("Model");
   app.add_option("--padding-idx", raw.paddings,
-                 "GLOB=K: row K of these embeddings gets no gradient (torch.export says so)")
+                 "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row "
+                 "is zeros)")
       ->take_all()
       ->group("Model");
   app.add_option("--untie", c.untied, "initializers of which every use is a parameter of its own")

@@ -91,9 +91,11 @@ Status readPaddings(const std::vector<std::string> &texts, CompileOptions &optio
   for (const std::string &text : texts) {
     size_t equals = text.rfind('=');
     std::string row = equals == std::string::npos ? "" : text.substr(equals + 1);
-    if (equals == 0 || row.empty() || row.size() > 18 || row.find_first_not_of("0123456789") != std::string::npos)
-      return usage("\"" + text + "\" is not GLOB=K with names of initializers and a row", "--padding-idx");
-    options.paddingIndices.push_back({text.substr(0, equals), std::stoll(row)});
+    bool isNone = row == "none";
+    if (equals == 0 || row.empty() || row.size() > 18 ||
+        (!isNone && row.find_first_not_of("0123456789") != std::string::npos))
+      return usage("\"" + text + "\" is not GLOB=K with names of initializers and a row, or none", "--padding-idx");
+    options.paddingIndices.push_back({text.substr(0, equals), isNone ? std::nullopt : std::optional(std::stoll(row))});
   }
   return Status::success();
 }

@@ -41,7 +41,7 @@ void constant(Node &node) {
 
 /// A splat constant of any size, so that it costs nothing.
 void constantOfShape(Node &node) {
-  auto shape = node.constantInts(0, "shape");
+  auto shape = node.constantInts(0);
   HostTensor value = HostTensor::scalar(0, DType::f32);
   if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
     std::string where = node.importer.file.path + ": attribute \"value\"";
@@ -81,7 +81,7 @@ void size(Node &node) {
 void range(Node &node) {
   double values[3];
   for (unsigned i = 0; i < 3; ++i)
-    values[i] = node.constantFloat(i, i == 0 ? "start" : i == 1 ? "limit" : "delta");
+    values[i] = node.constantFloat(i);
   if (node.failed())
     return;
   if (values[2] == 0)
@@ -96,7 +96,7 @@ void range(Node &node) {
 /// depth classes along `axis`: values[1] where the index says so, values[0] elsewhere.
 void oneHot(Node &node) {
   Value indices = node.input(0), values = node.input(2);
-  int64_t depth = static_cast<int64_t>(node.constantFloat(1, "depth")), rank = rankOf(indices) + 1;
+  int64_t depth = static_cast<int64_t>(node.constantFloat(1)), rank = rankOf(indices) + 1;
   int64_t axis = node.axis(node.intAttr("axis", -1), rank);
   if (!node.failed() && dimsOf(values) != llvm::ArrayRef<int64_t>{2})
     node.invalid("values has shape " + shapeText(dimsOf(values)) + ", not [2]");
@@ -140,7 +140,7 @@ void eyeLike(Node &node) {
 
 /// Cosine windows: a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), n counted to `size`.
 template <int a0, int a1, int a2> void window(Node &node) {
-  int64_t size = node.constantInt(0, "size"), to = node.intAttr("output_datatype", 1);
+  int64_t size = node.constantInt(0), to = node.intAttr("output_datatype", 1);
   auto dtype = dtypeOfOnnx(to >= 0 && to < 256 ? static_cast<int32_t>(to) : 0);
   if (!node.failed() && (size < 0 || size > node.importer.options.limits.foldedElements || !dtype))
     node.unsupported("size " + std::to_string(size) + " of element type " + onnxTypeName(static_cast<int32_t>(to)));
@@ -162,7 +162,7 @@ template <int a0, int a1, int a2> void window(Node &node) {
 /// Keeps the lower or upper triangle of the last two dimensions, zero elsewhere.
 void trilu(Node &node) {
   Value x = node.input(0);
-  int64_t k = node.has(1) ? node.constantInt(1, "k") : 0, rank = rankOf(x);
+  int64_t k = node.has(1) ? node.constantInt(1) : 0, rank = rankOf(x);
   if (rank < 2 && !node.failed())
     node.invalid("input has rank " + std::to_string(rank));
   if (node.failed())
@@ -185,15 +185,15 @@ void identity(Node &node) { node.setBinding(0, node.binding(0)); }
 
 void zc::importer::addConstantHandlers(HandlerTable &table) {
   table.add("Constant", 1, 0, 0, constant);
-  table.add("ConstantOfShape", 9, 1, 1, constantOfShape);
+  table.add("ConstantOfShape", 9, 1, 1, constantOfShape, {{0, "shape"}});
   table.add("Shape", 1, 1, 1, shape);
   table.add("Size", 1, 1, 1, size);
-  table.add("Range", 11, 3, 3, range);
-  table.add("OneHot", 9, 3, 3, oneHot);
+  table.add("Range", 11, 3, 3, range, {{0, "start"}, {1, "limit"}, {2, "delta"}});
+  table.add("OneHot", 9, 3, 3, oneHot, {{1, "depth"}});
   table.add("EyeLike", 9, 1, 1, eyeLike);
-  table.add("HannWindow", 17, 1, 1, window<50, 50, 0>);
-  table.add("HammingWindow", 17, 1, 1, window<25, 21, 0>);
-  table.add("BlackmanWindow", 17, 1, 1, window<42, 50, 8>);
-  table.add("Trilu", 14, 1, 2, trilu);
+  table.add("HannWindow", 17, 1, 1, window<50, 50, 0>, {{0, "size"}});
+  table.add("HammingWindow", 17, 1, 1, window<25, 21, 0>, {{0, "size"}});
+  table.add("BlackmanWindow", 17, 1, 1, window<42, 50, 8>, {{0, "size"}});
+  table.add("Trilu", 14, 1, 2, trilu, {{1, "k"}});
   table.add("", "Identity", {1, 0, 1, identity, true});
 }

@@ -16,6 +16,8 @@ namespace {
 
 using Bindings = llvm::SmallVector<Binding>;
 
+constexpr const char *kFixedFlow = "a program has no control flow: export with a fixed condition";
+
 Binding bindingOf(Value value) { return {value, {}, false, false}; }
 
 /// A bool that is known when compiling. Else unsupported.
@@ -31,7 +33,7 @@ bool isTrue(Node &node, const Binding &binding, llvm::StringRef what) {
     node.fail(unsupportedError(dynamicShape,
                                "the " + what.str() + " of " + node.opType().str() +
                                    " is computed from the data, not known when compiling",
-                               {}, "a program has no control flow: export with a fixed condition"));
+                               {}, kFixedFlow));
   return false;
 }
 
@@ -71,7 +73,7 @@ Value stack(Node &node, llvm::ArrayRef<Binding> values, int64_t axis = 0, bool r
 /// Body: (iteration, condition, carried...) -> (condition, carried..., scan outputs...).
 void loop(Node &node) {
   const onnxpb::Graph *body = node.graphAttr("body");
-  int64_t trips = node.has(0) ? node.constantInt(0, "trip count") : INT64_MAX;
+  int64_t trips = node.has(0) ? node.constantInt(0) : INT64_MAX;
   bool goesOn = !node.has(1) || isTrue(node, node.binding(1), "condition");
   Bindings carried;
   for (unsigned i = 2; i < node.numInputs(); ++i)
@@ -258,15 +260,15 @@ void sequenceMap(Node &node) {
 } // namespace
 
 void zc::importer::addControlHandlers(HandlerTable &table) {
-  auto add = [&](llvm::StringRef op, int64_t since, int minInputs, Handler handler) {
-    table.add("", op, {since, minInputs, -1, handler, true});
+  auto add = [&](llvm::StringRef op, int64_t since, int minInputs, Handler handler,
+                 std::vector<KnownInput> known = {}) {
+    table.add("", op, {since, minInputs, -1, handler, true, std::move(known)});
   };
-  add("If", 1, 1, ifThenElse);
-  add("Loop", 1, 0, loop);
+  add("If", 1, 1, ifThenElse, {{0, "condition", kFixedFlow}});
+  add("Loop", 1, 0, loop, {{0, "trip count", kFixedFlow}, {1, "condition", kFixedFlow}});
   add("Scan", 8, 0, scanBatched);
   add("Scan", 9, 1, scan);
   add("SequenceMap", 17, 1, sequenceMap);
-  table.limit("", "If", "condition known when compiling");
-  table.limit("", "Loop", "trip count and conditions known when compiling");
+  table.limit("", "Loop", "conditions after an iteration too");
   table.limit("", "Scan", "no sequence_lens (opset 8)");
 }

@@ -20,11 +20,9 @@ void checkIndices(Node &node, Value indices, int64_t size) {
 }
 
 /// torch's Embedding with a padding_idx leaves out one row's gradient, a word that ONNX's Gather does not have. It is
-/// the user's (--padding-idx), or the third argument in the trace that torch.export writes beside a node:
+/// the third argument in the trace that torch.export writes beside a node:
 /// "... target=torch.ops.aten.embedding.default](args = (%weight, %ids, 0), kwargs = {})".
-std::optional<int64_t> paddingOf(Node &node, int64_t rows) {
-  if (std::optional<int64_t> row = node.importer.paddingOf(node.proto.input(0)))
-    return row;
+std::optional<int64_t> tracedPadding(Node &node, int64_t rows) {
   for (const zc::onnxpb::StringStringEntry &entry : node.proto.metadata_props()) {
     if (entry.key() != "pkg.torch.onnx.fx_node")
       continue;
@@ -48,7 +46,10 @@ void gather(Node &node) {
   int64_t rows = dimsOf(data)[axis];
   checkIndices(node, indices, rows);
   Attrs attributes = node.attrs().integer("axis", axis);
-  if (auto padding = axis == 0 && isFloat(data) ? paddingOf(node, rows) : std::nullopt) {
+  std::optional<int64_t> padding;
+  if (axis == 0 && isFloat(data) && rankOf(data) == 2 && node.importer.isInitializer(node.proto.input(0)))
+    padding = node.importer.paddingOf(node.proto.input(0), tracedPadding(node, rows));
+  if (padding) {
     if (*padding >= rows)
       return node.invalid("padding index " + std::to_string(*padding) + " is not below " + std::to_string(rows));
     attributes.integer("padding_index", *padding);

@@ -77,7 +77,7 @@ void rmsNormGrad(Node &node) {
 
 /// shape, indices, dY -> zeros with dY added at the indices
 void gatherGrad(Node &node) {
-  auto shape = node.constantInts(0, "shape");
+  auto shape = node.constantInts(0);
   int64_t axis = node.axis(node.intAttr("axis", 0), static_cast<int64_t>(shape.size()));
   if (!node.failed())
     node.set(node.make<GatherGradOp>({node.input(2), node.input(1)},
@@ -86,7 +86,7 @@ void gatherGrad(Node &node) {
 
 /// dY, shape, indices
 void gatherElementsGrad(Node &node) {
-  auto shape = node.constantInts(1, "shape");
+  auto shape = node.constantInts(1);
   int64_t axis = node.axis(node.intAttr("axis", 0), static_cast<int64_t>(shape.size()));
   if (!node.failed())
     node.set(node.make<GatherElementsGradOp>({node.input(0), node.input(2)},
@@ -95,7 +95,7 @@ void gatherElementsGrad(Node &node) {
 
 /// dY, mask, ratio -> Where(mask, dY / (1 - ratio), 0)
 void dropoutGrad(Node &node) {
-  double ratio = node.has(2) ? node.constantFloat(2, "ratio") : 0.5;
+  double ratio = node.has(2) ? node.constantFloat(2) : 0.5;
   if (!node.failed())
     node.set(node.make<DropoutGradOp>({node.input(0), node.input(1)}, node.attrs().real("ratio", ratio)));
 }
@@ -118,8 +118,8 @@ void crossEntropyGrad(Node &node) {
 } // namespace
 
 void zc::importer::addMicrosoftGradHandlers(HandlerTable &table) {
-  auto add = [&](const char *op, int minInputs, int maxInputs, Handler handler) {
-    table.add("com.microsoft", op, {1, minInputs, maxInputs, handler});
+  auto add = [&](const char *op, int minInputs, int maxInputs, Handler handler, std::vector<KnownInput> known = {}) {
+    table.add("com.microsoft", op, {1, minInputs, maxInputs, handler, false, std::move(known)});
   };
   add("ReluGrad", 2, 2, reluGrad);
   add("SigmoidGrad", 2, 2, sigmoidGrad);
@@ -130,8 +130,8 @@ void zc::importer::addMicrosoftGradHandlers(HandlerTable &table) {
   add("LogSoftmaxGrad_13", 2, 2, softmaxGrad<LogSoftmaxGradOp>);
   add("LayerNormalizationGrad", 5, 5, layerNormGrad);
   add("SimplifiedLayerNormalizationGrad", 4, 4, rmsNormGrad);
-  add("GatherGrad", 3, 3, gatherGrad);
-  add("GatherElementsGrad", 3, 3, gatherElementsGrad);
-  add("DropoutGrad", 2, 4, dropoutGrad);
+  add("GatherGrad", 3, 3, gatherGrad, {{0, "shape"}});
+  add("GatherElementsGrad", 3, 3, gatherElementsGrad, {{1, "shape"}});
+  add("DropoutGrad", 2, 4, dropoutGrad, {{2, "ratio"}});
   add("SoftmaxCrossEntropyLossGrad", 3, 5, crossEntropyGrad);
 }

@@ -106,8 +106,8 @@ void dropoutBy(Node &node, double ratio, bool training) {
 
 /// Without training_mode the file says "identity".
 void dropout(Node &node) {
-  double ratio = node.has(1) ? node.constantFloat(1, "ratio") : 0.5;
-  bool training = node.has(2) && node.constantFloat(2, "training_mode") != 0;
+  double ratio = node.has(1) ? node.constantFloat(1) : 0.5;
+  bool training = node.has(2) && node.constantFloat(2) != 0;
   if (!node.failed())
     dropoutBy(node, ratio, training);
 }
@@ -124,5 +124,5 @@ void zc::importer::addNormHandlers(HandlerTable &table) {
   table.add("LogSoftmax", 13, 1, 1, softmax<LogSoftmaxOp>);
   table.add("com.microsoft", "BiasSoftmax", {1, 2, 2, biasSoftmax});
   table.add("Dropout", 7, 1, 1, dropoutAttributes);
-  table.add("Dropout", 12, 1, 3, dropout);
+  table.add("Dropout", 12, 1, 3, dropout, {{1, "ratio"}, {2, "training_mode"}});
 }

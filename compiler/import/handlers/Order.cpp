@@ -69,7 +69,7 @@ void topKBy(Node &node, int64_t k) {
   for (size_t i = 0; i < results.size(); ++i)
     node.set(i, results[i]);
 }
-void topK(Node &node) { topKBy(node, node.constantInt(1, "K")); }
+void topK(Node &node) { topKBy(node, node.constantInt(1)); }
 void topKAttribute(Node &node) { topKBy(node, node.intAttr("k", -1)); }
 
 /// Along `axis`, which stays as 1.
@@ -121,7 +121,7 @@ void flatHardmax(Node &node) {
 }
 
 template <typename OpT> void cumulative(Node &node) {
-  int64_t axis = node.axis(node.constantInt(1, "axis"), rankOf(node.input(0)));
+  int64_t axis = node.axis(node.constantInt(1), rankOf(node.input(0)));
   node.set(node.make<OpT>({node.input(0)}, node.attrs()
                                                .integer("axis", axis)
                                                .flag("exclusive", node.intAttr("exclusive", 0) != 0)
@@ -130,19 +130,13 @@ template <typename OpT> void cumulative(Node &node) {
 
 //===-- shapes that depend on values: only of constants -----------------------------===//
 
-const HostTensor *known(Node &node, unsigned i, llvm::StringRef what) {
-  const HostTensor *tensor = node.constantOf(node.input(i));
-  if (!tensor && !node.failed())
-    node.fail(unsupportedError(dynamicShape, "the shape of " + node.opType().str() + "'s result depends on its " +
-                                                 what.str() + ", which is computed from the data"));
-  return tensor;
-}
+constexpr const char *kRowsOfData =
+    "x[mask] has as many rows as the data says, a plan's shapes are fixed: write it with torch.where or masked_fill, "
+    "leave rows out of the loss by labels of -100, or export without that mask";
 
 /// [rank, number of elements that are not 0]: their indices.
 void nonZero(Node &node) {
-  const HostTensor *x = known(node, 0, "input");
-  if (!x)
-    return;
+  const HostTensor *x = node.known(0);
   std::vector<int64_t> found;
   if (x->numElements() > node.importer.options.limits.foldedElements)
     return node.unsupported("of " + std::to_string(x->numElements()) + " elements");
@@ -165,9 +159,7 @@ void nonZero(Node &node) {
 /// Slices along an axis (or elements) whose condition is true.
 void compress(Node &node) {
   Value x = node.input(0);
-  const HostTensor *condition = known(node, 1, "condition");
-  if (!condition)
-    return;
+  const HostTensor *condition = node.known(1);
   int64_t axis = 0;
   if (node.hasAttr("axis")) {
     axis = node.axis(node.intAttr("axis", 0), rankOf(x));
@@ -213,19 +205,14 @@ void zc::importer::addOrderHandlers(HandlerTable &table) {
   table.add("ScatterND", 11, 3, 3, scatterNd);
   table.add("TensorScatter", 24, 2, 3, tensorScatter);
   table.add("TopK", 1, 1, 1, topKAttribute);
-  table.add("TopK", 10, 2, 2, topK);
+  table.add("TopK", 10, 2, 2, topK, {{1, "K"}});
   table.add("ArgMax", 1, 1, 1, argMax<false>);
   table.add("ArgMin", 1, 1, 1, argMax<true>);
   table.add("Hardmax", 1, 1, 1, flatHardmax);
   table.add("Hardmax", 13, 1, 1, hardmax);
-  table.add("CumSum", 11, 2, 2, cumulative<CumSumOp>);
-  table.add("CumProd", 26, 2, 2, cumulative<CumProdOp>);
-  table.add("NonZero", 9, 1, 1, nonZero);
-  table.add("Compress", 9, 2, 2, compress);
+  table.add("CumSum", 11, 2, 2, cumulative<CumSumOp>, {{1, "axis"}});
+  table.add("CumProd", 26, 2, 2, cumulative<CumProdOp>, {{1, "axis"}});
+  table.add("NonZero", 9, 1, 1, nonZero, {{0, "input", kRowsOfData}});
+  table.add("Compress", 9, 2, 2, compress, {{1, "condition", kRowsOfData}});
   table.add("ReverseSequence", 10, 2, 2, reverseSequence);
-  table.limit("", "CumSum", "axis known when compiling");
-  table.limit("", "CumProd", "axis known when compiling");
-  table.limit("", "TopK", "K known when compiling");
-  table.limit("", "NonZero", "input known when compiling");
-  table.limit("", "Compress", "condition known when compiling");
 }

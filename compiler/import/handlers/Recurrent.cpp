@@ -109,6 +109,9 @@ bool Layer::readFunctions(llvm::ArrayRef<llvm::StringRef> defaults) {
 
 bool Layer::read() {
   x = node.input(0);
+  for (auto [i, name] : {std::pair(1u, "W"), {2u, "R"}, {3u, "B"}, {7u, "P"}})
+    if (node.has(i) && node.importer.isInitializer(node.proto.input(i)))
+      node.importer.noteWeight(node.proto.input(i), std::string(name) + " of " + node.opType().str());
   isBatchFirst = node.intAttr("layout", 0) != 0;
   std::string way = node.stringAttr("direction", "forward");
   if (!node.failed() && way != "forward" && way != "reverse" && way != "bidirectional")
@@ -129,8 +132,8 @@ bool Layer::read() {
     node.unsupported("of " + std::to_string(steps) + " steps");
   if (node.hasAttr("clip"))
     node.unsupported("with clip");
-  if (const HostTensor *lengths = node.has(4) ? node.constantOf(node.input(4)) : nullptr; node.has(4)) {
-    bool same = lengths && !lengths->isFloat();
+  if (const HostTensor *lengths = node.has(4) ? node.known(4) : nullptr) {
+    bool same = !lengths->isFloat();
     for (int64_t i = 0; same && i < lengths->stored(); ++i)
       same = lengths->intAt(i) == steps;
     if (!same)
@@ -245,9 +248,13 @@ void rnn(Node &node) {
 } // namespace
 
 void zc::importer::addRecurrentHandlers(HandlerTable &table) {
-  table.add("LSTM", 7, 3, 8, lstm);
-  table.add("GRU", 7, 3, 6, gru);
-  table.add("RNN", 7, 3, 6, rnn);
+  const std::vector<KnownInput> lengths{
+      {4, "sequence_lens",
+       "pack_padded_sequence makes sequences of other lengths each step: feed padded ones, and leave "
+       "the padding out of the loss by labels of -100"}};
+  table.add("LSTM", 7, 3, 8, lstm, lengths);
+  table.add("GRU", 7, 3, 6, gru, lengths);
+  table.add("RNN", 7, 3, 6, rnn, lengths);
   for (const char *op : {"LSTM", "GRU", "RNN"})
     table.limit("", op, "sigmoid, tanh and relu, no clip; all sequences of one length");
 }

@@ -20,7 +20,7 @@ template <typename OpT> Value reduceBy(Node &node, Value x, const Dims &axes, bo
 struct Reduction {
   Reduction(Node &node, int64_t inputSince) : keepdims(node.intAttr("keepdims", 1) != 0) {
     int64_t rank = rankOf(node.input(0));
-    Dims given = node.opset < inputSince ? node.intsAttr("axes") : node.has(1) ? node.constantInts(1, "axes") : Dims();
+    Dims given = node.opset < inputSince ? node.intsAttr("axes") : node.has(1) ? node.constantInts(1) : Dims();
     for (int64_t a : given)
       axes.push_back(node.failed() ? 0 : node.axis(a, rank));
     llvm::sort(axes);
@@ -122,16 +122,17 @@ void globalAveragePool(Node &node) {
 } // namespace
 
 void zc::importer::addReduceHandlers(HandlerTable &table) {
-  table.add("ReduceSum", 1, 1, 2, reduce<ReduceSumOp, 13>);
-  table.add("ReduceMean", 1, 1, 2, reduce<ReduceMeanOp, 18>);
-  table.add("ReduceMax", 1, 1, 2, reduce<ReduceMaxOp, 18>);
-  table.add("ReduceMin", 1, 1, 2, reduce<ReduceMinOp, 18>);
-  table.add("ReduceProd", 1, 1, 2, reduce<ReduceProdOp, 18>);
-  table.add("ReduceLogSum", 1, 1, 2, reduceLogSum<18>);
-  table.add("ReduceLogSumExp", 1, 1, 2, reduceLogSumExp<18>);
+  const std::vector<KnownInput> axes{{1, "axes"}};
+  table.add("ReduceSum", 1, 1, 2, reduce<ReduceSumOp, 13>, axes);
+  table.add("ReduceMean", 1, 1, 2, reduce<ReduceMeanOp, 18>, axes);
+  table.add("ReduceMax", 1, 1, 2, reduce<ReduceMaxOp, 18>, axes);
+  table.add("ReduceMin", 1, 1, 2, reduce<ReduceMinOp, 18>, axes);
+  table.add("ReduceProd", 1, 1, 2, reduce<ReduceProdOp, 18>, axes);
+  table.add("ReduceLogSum", 1, 1, 2, reduceLogSum<18>, axes);
+  table.add("ReduceLogSumExp", 1, 1, 2, reduceLogSumExp<18>, axes);
   table.add("MeanVarianceNormalization", 9, 1, 1, meanVarianceNormalization);
-  table.add("ReduceSumSquare", 1, 1, 2, reduceSumSquare<18>);
-  table.add("ReduceL2", 1, 1, 2, reduceL2<18>);
-  table.add("ReduceL1", 1, 1, 2, reduceL1<18>);
+  table.add("ReduceSumSquare", 1, 1, 2, reduceSumSquare<18>, axes);
+  table.add("ReduceL2", 1, 1, 2, reduceL2<18>, axes);
+  table.add("ReduceL1", 1, 1, 2, reduceL1<18>, axes);
   table.add("GlobalAveragePool", 1, 1, 1, globalAveragePool);
 }

@@ -318,7 +318,8 @@ std::optional<HostTensor> numbersOf(Node &node, unsigned i) {
 Reals constantReals(Node &node, unsigned i) {
   std::optional<HostTensor> known = node.has(i) ? numbersOf(node, i) : std::nullopt;
   if (!known || !known->isFloat() || known->rank() != 1) {
-    node.unsupported("with scales that are not known when compiling");
+    node.unsupported("with scales that are not known when compiling",
+                     "export with fixed sizes (interpolate(size=...)) or a constant scale_factor");
     return {};
   }
   Reals values;
@@ -349,7 +350,7 @@ void resize(Node &node) {
   if (hasScales)
     sizes.fromScales(constantReals(node, 2));
   else if (node.has(3))
-    sizes.fromSizes(node.constantInts(3, "sizes"), node.stringAttr("keep_aspect_ratio_policy", "stretch"));
+    sizes.fromSizes(node.constantInts(3), node.stringAttr("keep_aspect_ratio_policy", "stretch"));
   else
     node.invalid("has neither scales nor sizes");
   if (!node.failed() && how.coordinates == "tf_crop_and_resize")
@@ -377,6 +378,6 @@ void zc::importer::addResizeHandlers(HandlerTable &table) {
   table.add("Upsample", 7, 1, 1, upsampleAttributes);
   table.add("Upsample", 9, 2, 2, upsample);
   table.add("Resize", 10, 2, 2, upsample);
-  table.add("Resize", 11, 1, 4, resize);
-  table.limit("", "Resize", "sizes known when compiling");
+  table.add("Resize", 11, 1, 4, resize, {{3, "sizes"}});
+  table.limit("", "Resize", "scales known when compiling");
 }

@@ -10,18 +10,20 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-/// cos or sin as [B, 1, S, half]: rows of a table picked by position, or given per position.
+/// cos or sin as [B or 1, 1, S, half]: rows of a table picked by position, or given per position. torch's exporter
+/// gives one for all of a batch whose size it left open, which the standard does not have.
 Expr cacheFor(Node &node, unsigned input, int64_t batch, int64_t length, int64_t half) {
   Value cache = node.input(input);
   if (Value positions = node.input(3))
     cache = node.make<GatherOp>({cache, positions}, node.attrs().integer("axis", 0));
   if (node.failed())
     return {node, {}};
-  if (dimsOf(cache) != llvm::ArrayRef<int64_t>{batch, length, half}) {
+  int64_t given = rankOf(cache) == 3 ? dimsOf(cache)[0] : 0;
+  if ((given != batch && given != 1) || dimsOf(cache).drop_front() != llvm::ArrayRef<int64_t>{length, half}) {
     node.invalid("cos and sin caches give " + shapeText(dimsOf(cache)) + ", not " + shapeText({batch, length, half}));
     return {node, {}};
   }
-  return Expr(node, cache).reshape({batch, 1, length, half});
+  return Expr(node, cache).reshape({given, 1, length, half});
 }
 
 /// Every second element of the last dimension, from `first` on.

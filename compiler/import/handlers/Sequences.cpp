@@ -18,7 +18,7 @@ void splitToSequence(Node &node) {
   if (node.failed())
     return;
   bool isScalar = !node.has(1) || rankOf(node.input(1)) == 0;
-  Dims sizes = node.has(1) ? node.constantInts(1, "split") : Dims{1};
+  Dims sizes = node.has(1) ? node.constantInts(1) : Dims{1};
   if (node.failed())
     return;
   int64_t dim = dimsOf(x)[axis];
@@ -49,7 +49,7 @@ void sequenceConstruct(Node &node) { node.setSequence(node.inputs()); }
 
 void sequenceAt(Node &node) {
   auto values = node.sequence(0);
-  int64_t at = node.constantInt(1, "position"), count = values.size();
+  int64_t at = node.constantInt(1), count = values.size();
   if (!node.failed() && (at < -count || at >= count))
     node.invalid("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
   if (!node.failed())
@@ -77,7 +77,7 @@ void concatFromSequence(Node &node) {
 
 /// Where `position` (input `i`, default: the end) is in a sequence of `count`.
 int64_t positionOf(Node &node, unsigned i, int64_t count, int64_t fallback, bool mayBeEnd) {
-  int64_t at = node.has(i) ? node.constantInt(i, "position") : fallback;
+  int64_t at = node.has(i) ? node.constantInt(i) : fallback;
   if (!node.failed() && (at < -count || at >= count + mayBeEnd))
     node.invalid("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
   return node.failed() ? 0 : at < 0 ? at + count : at;
@@ -128,15 +128,16 @@ void optionalGetElement(Node &node) {
 } // namespace
 
 void zc::importer::addSequenceHandlers(HandlerTable &table) {
-  table.add("SplitToSequence", 11, 1, 2, splitToSequence);
+  table.add("SplitToSequence", 11, 1, 2, splitToSequence, {{1, "split"}});
   table.add("SequenceConstruct", 11, 1, -1, sequenceConstruct);
-  auto add = [&](llvm::StringRef op, int64_t since, int minInputs, int maxInputs, Handler handler) {
-    table.add("", op, {since, minInputs, maxInputs, handler, true});
+  auto add = [&](llvm::StringRef op, int64_t since, int minInputs, int maxInputs, Handler handler,
+                 std::vector<KnownInput> known = {}) {
+    table.add("", op, {since, minInputs, maxInputs, handler, true, std::move(known)});
   };
   add("SequenceEmpty", 11, 0, 0, sequenceEmpty);
-  add("SequenceAt", 11, 2, 2, sequenceAt);
-  add("SequenceInsert", 11, 2, 3, sequenceInsert);
-  add("SequenceErase", 11, 1, 2, sequenceErase);
+  add("SequenceAt", 11, 2, 2, sequenceAt, {{1, "position"}});
+  add("SequenceInsert", 11, 2, 3, sequenceInsert, {{2, "position"}});
+  add("SequenceErase", 11, 1, 2, sequenceErase, {{1, "position"}});
   add("SequenceLength", 11, 1, 1, sequenceLength);
   add("ConcatFromSequence", 11, 1, 1, concatFromSequence);
   add("Optional", 15, 0, 1, optional);

@@ -21,13 +21,13 @@ int64_t product(llvm::ArrayRef<int64_t> dims) {
 Dims axesOf(Node &node, int64_t inputSince, unsigned index) {
   if (node.opset < inputSince)
     return node.intsAttr("axes");
-  return node.has(index) ? node.constantInts(index, "axes") : Dims();
+  return node.has(index) ? node.constantInts(index) : Dims();
 }
 
 /// 0 copies the operand's dimension (unless allowzero), -1 takes the rest.
 void reshape(Node &node) {
   Value x = node.input(0);
-  Dims shape = node.constantInts(1, "shape");
+  Dims shape = node.constantInts(1);
   bool allowZero = node.intAttr("allowzero", 0) != 0;
   int64_t inferred = -1, known = 1;
   for (size_t d = 0; d < shape.size() && !node.failed(); ++d) {
@@ -123,7 +123,7 @@ void transpose(Node &node) {
 /// Both ways: dimensions of 1 in `shape` keep the operand's.
 void expand(Node &node) {
   Value x = node.input(0);
-  Dims shape = node.constantInts(1, "shape");
+  Dims shape = node.constantInts(1);
   int64_t rank = std::max<int64_t>(rankOf(x), shape.size());
   Dims result(rank, 1);
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
@@ -138,7 +138,7 @@ void expand(Node &node) {
 /// [a, b] tiled by [r, s]: [1, a, 1, b] -> [r, a, s, b] -> [r a, s b]
 void tile(Node &node) {
   Value x = node.input(0);
-  Dims repeats = node.constantInts(1, "repeats"), split, repeated, joined;
+  Dims repeats = node.constantInts(1), split, repeated, joined;
   if (!node.failed() && static_cast<int64_t>(repeats.size()) != rankOf(x))
     node.invalid("repeats has " + std::to_string(repeats.size()) + " entries for rank " + std::to_string(rankOf(x)));
   for (int64_t d = 0; d < rankOf(x) && !node.failed(); ++d) {
@@ -156,11 +156,11 @@ void tile(Node &node) {
 } // namespace
 
 void zc::importer::addShapeHandlers(HandlerTable &table) {
-  table.add("Reshape", 5, 2, 2, reshape);
+  table.add("Reshape", 5, 2, 2, reshape, {{1, "shape"}});
   table.add("Flatten", 1, 1, 1, flatten);
-  table.add("Squeeze", 1, 1, 2, squeeze);
-  table.add("Unsqueeze", 1, 1, 2, unsqueeze);
+  table.add("Squeeze", 1, 1, 2, squeeze, {{1, "axes"}});
+  table.add("Unsqueeze", 1, 1, 2, unsqueeze, {{1, "axes"}});
   table.add("Transpose", 1, 1, 1, transpose);
-  table.add("Expand", 8, 2, 2, expand);
-  table.add("Tile", 6, 2, 2, tile);
+  table.add("Expand", 8, 2, 2, expand, {{1, "shape"}});
+  table.add("Tile", 6, 2, 2, tile, {{1, "repeats"}});
 }

@@ -47,9 +47,9 @@ void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims s
 }
 
 void slice(Node &node) {
-  Dims starts = node.constantInts(1, "starts"), ends = node.constantInts(2, "ends");
-  Dims axes = node.has(3) ? node.constantInts(3, "axes") : Dims();
-  Dims steps = node.has(4) ? node.constantInts(4, "steps") : Dims();
+  Dims starts = node.constantInts(1), ends = node.constantInts(2);
+  Dims axes = node.has(3) ? node.constantInts(3) : Dims();
+  Dims steps = node.has(4) ? node.constantInts(4) : Dims();
   sliceBy(node, starts, ends, axes, steps);
 }
 void sliceAttributes(Node &node) {
@@ -92,7 +92,7 @@ void split(Node &node) {
   int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(x)), parts = node.numOutputs();
   if (node.failed())
     return;
-  Dims sizes = node.opset < 13 ? node.intsAttr("split") : node.has(1) ? node.constantInts(1, "split") : Dims();
+  Dims sizes = node.opset < 13 ? node.intsAttr("split") : node.has(1) ? node.constantInts(1) : Dims();
   if (node.intAttr("num_outputs", parts) != parts || parts == 0)
     return node.invalid("num_outputs is not the number of outputs");
   if (sizes.empty()) {
@@ -175,8 +175,8 @@ void padBy(Node &node, const Dims &pads, Dims axes, double value) {
 }
 
 void pad(Node &node) {
-  Dims pads = node.constantInts(1, "pads"), axes = node.has(3) ? node.constantInts(3, "axes") : Dims();
-  padBy(node, pads, axes, node.has(2) ? node.constantFloat(2, "constant_value") : 0);
+  Dims pads = node.constantInts(1), axes = node.has(3) ? node.constantInts(3) : Dims();
+  padBy(node, pads, axes, node.has(2) ? node.constantFloat(2) : 0);
 }
 void padAttributes(Node &node) { padBy(node, node.intsAttr("pads"), {}, node.floatAttr("value", 0)); }
 
@@ -184,10 +184,10 @@ void padAttributes(Node &node) { padBy(node, node.intsAttr("pads"), {}, node.flo
 
 void zc::importer::addSliceHandlers(HandlerTable &table) {
   table.add("Slice", 1, 1, 1, sliceAttributes);
-  table.add("Slice", 10, 3, 5, slice);
+  table.add("Slice", 10, 3, 5, slice, {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}});
   table.add("Split", 2, 1, 1, split);
-  table.add("Split", 13, 1, 2, split);
+  table.add("Split", 13, 1, 2, split, {{1, "split"}});
   table.add("Concat", 4, 1, -1, concat);
   table.add("Pad", 2, 1, 1, padAttributes);
-  table.add("Pad", 11, 2, 4, pad);
+  table.add("Pad", 11, 2, 4, pad, {{1, "pads"}, {2, "constant_value"}, {3, "axes"}});
 }
