@@ -14,10 +14,10 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   auto plain = std::make_shared<KernelRegistry>();
   registerReferenceKernels(*plain);
   cpu::Overlay overlay(registry, plain);
-  for (auto add :
-       {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm,
-        cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention, cpu::addFastMove, cpu::addFastGather,
-        cpu::addFastConv, cpu::addFastPool, cpu::addFastBatchNorm, cpu::addFastMetrics, cpu::addFastQuantize})
+  for (auto add : {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax,
+                   cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention,
+                   cpu::addFastMove, cpu::addFastGather, cpu::addFastConv, cpu::addFastPool, cpu::addFastBatchNorm,
+                   cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
     add(overlay);
 }
 

@@ -336,24 +336,12 @@ def zeropp():
 
 
 def zeropp_kernels():
-    """Kernels of quantized pieces against the triad of the same minute: bytes that must move over the time."""
+    """Kernels of quantized pieces beside the triad, alternating in one process: bytes that must move over the time."""
     for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
-        triads, kernels, foreign = [], {}, 0
-        for _ in range(3):
-            out, other = execute([os.path.join(BIN, "bench_limits"), str(threads), "memory"])
-            foreign = max(foreign, other)
-            triads += [row["value"] for row in map(json.loads, out.splitlines()) if row["bench"] == "stream_triad"]
-            out, other = execute([os.path.join(BIN, "zc-kernel-bench"), "--benchmark_format=json",
-                                  f"--benchmark_filter=quantize.*/{threads}/"])
-            foreign = max(foreign, other)
-            for row in json.loads(out[out.index("{"):])["benchmarks"]:
-                # One thread is timed by its CPU time; the triad is not.
-                by_clock = row["GB/s"] * (row["cpu_time"] / row["real_time"] if threads == 1 else 1)
-                kernels.setdefault(row["name"].split(f"/{threads}/")[0], []).append(by_clock)
-        limit = statistics.median(triads)
-        for name, rates in kernels.items():
-            value = statistics.median(rates)
-            emit(f"zeropp {name}", round(value, 1), "GB/s", round(limit, 1), round(value / limit, 3), threads=threads, foreign_cores=foreign)
+        out, foreign = execute([os.path.join(BIN, "bench_quantize"), str(threads)])
+        for row in map(json.loads, out.splitlines()):
+            emit("zeropp " + row["bench"], row["value"], "GB/s", 0.8, row["ratio"], threads=threads, cached=row["cached"],
+                 peers={"triad": row["triad"]}, foreign_cores=foreign)
 
 
 def zeropp_bytes():

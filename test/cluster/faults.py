@@ -102,9 +102,10 @@ def stopped():
     return f"{took:.1f} s"
 
 
-def cut_off():
-    """A host that nobody can reach any more says nothing: each side's watchdog ends it."""
-    folder = out("cut")
+def cut_off(late):
+    """A host that nobody can reach any more says nothing: each side's watchdog ends it. Where rank `late` is, it goes off last: the
+    other host's ranks have told already, and been heard or not."""
+    folder = out(f"cut-{late}")
 
     def meanwhile(process):
         while not (folder / "metrics.jsonl").exists() or (folder / "metrics.jsonl").read_text().count("\n") < 3:
@@ -120,7 +121,7 @@ def cut_off():
 
     took = []
     done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG, steps=1000), code=11, meanwhile=meanwhile,
-                        fault="step.begin@rank=0:delay=50ms")
+                        fault=f"step.begin@rank={late}:delay=100ms")
     check(took[0] <= WATCHDOG + 5, f"took {took[0]:.1f} s")
     check(len(done.errors()) == 1 and "nothing has moved for 3 s" in done.err, done.err)
     return f"{took[0]:.1f} s"
@@ -266,7 +267,8 @@ if not suite.args.quick:
         ("F3 fails alone", fails_alone),
         ("F4 crash", crash),
         ("F6 slow", slow),
-        ("F1 a host cut off", cut_off),
+        ("F1 a host cut off, noticed there first", lambda: cut_off(0)),
+        ("F1 a host cut off, noticed here first", lambda: cut_off(2)),
         ("F9 a second signal", told_twice),
         ("F10 SIGUSR1 to one rank", lambda: saves_and_ends("usr1", tell_one_rank)),
         ("F53 out of step", out_of_step),

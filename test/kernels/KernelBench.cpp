@@ -1,7 +1,6 @@
 // Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens: ms, and GF/s or GB/s beside the limits of the same run
 // (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
 #include "kernels/Kernel.h"
-#include "kernels/Quantized.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>
@@ -33,20 +32,6 @@ Case matmul(const char *label, Ints lhs, Ints rhs, Ints out, double k, std::map<
   if (bias)
     result.inputs.push_back(f32({out.back()}));
   return result;
-}
-
-/// ZeRO++'s kernels on 2^24 plain elements, in or out, or on `sources` quantized pieces of so many.
-Case quantized(const char *kernel, int64_t bits, int64_t sources) {
-  const int64_t n = 1 << 24, block = bits == 8 ? kWeightBlock : kGradientBlock;
-  const int64_t bytes = QuantizedPiece{n, bits, block}.bytes();
-  const TensorType plain = f32({n}), one{DType::u8, {bytes}}, all{DType::u8, {sources * bytes}};
-  std::string name = kernel;
-  return {name + "_int" + std::to_string(bits),
-          name,
-          {name == "quantize" ? plain : all},
-          {name == "quantize" || name == "dequantize_sum_quantize" ? one : plain},
-          {{"bits", bits}, {"block", block}, {"sources", sources}, {"elements", n}},
-          0};
 }
 
 std::vector<Case> cases() {
@@ -95,14 +80,6 @@ std::vector<Case> cases() {
       {"transpose", "transpose", {up}, {f32({4 * width, tokens})}, {{"permutation", Ints{1, 0}}}, 0},
       {"embed", "gather", {f32({vocabulary, width}), i64({tokens})}, {x}, {{"axis", first}}, 0},
       {"embed_grad", "gather_grad", {x, i64({tokens})}, {f32({vocabulary, width})}, {{"axis", first}}, 0},
-      quantized("quantize", 8, 1),
-      quantized("quantize", 4, 1),
-      quantized("dequantize", 8, 1),
-      quantized("dequantize", 4, 1),
-      quantized("dequantize_sum_quantize", 8, 4),
-      quantized("dequantize_sum_quantize", 4, 4),
-      quantized("dequantize_sum", 8, 4),
-      quantized("dequantize_sum", 4, 4),
       {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
       matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
   };

@@ -265,6 +265,24 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
         }
 }
 
+TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t bits : {8, 4}) {
+      SCOPED_TRACE(std::to_string(bits) + " bits");
+      const int64_t n = (8 << 20) / sizeOf(type) / 2 + 320, block = 256; // the last block is short
+      const Ints order = {1, 0};
+      Value q = quantized(random(type, 2 * n, 5), bits, block, order);
+      expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, order)});
+      Attributes sum = form(bits, block);
+      sum["sources"] = int64_t{2};
+      sum["elements"] = 2 * n;
+      Value whole = quantized(random(type, 2 * n, 6), bits, block), both = bytes(2 * whole.type.numBytes());
+      for (size_t i = 0; i < both.size(); ++i)
+        both.set(i, whole.get(i % whole.size()));
+      expectSameBits({"dequantize_sum", {both}, {Value({type, {2 * n}})}, sum});
+    }
+}
+
 TEST(Quantize, wrongSpecsAreRefused) {
   Value x = random(DType::f32, 512, 1);
   Value right = bytes(QuantizedPiece{512, 8, 256}.bytes());

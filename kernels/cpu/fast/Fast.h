@@ -80,5 +80,6 @@ void addFastConv(Overlay &overlay);
 void addFastPool(Overlay &overlay);
 void addFastBatchNorm(Overlay &overlay);
 void addFastQuantize(Overlay &overlay);
+void addFastDequantize(Overlay &overlay);
 
 } // namespace zc::cpu

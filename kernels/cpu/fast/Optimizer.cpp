@@ -27,15 +27,7 @@ namespace HWY_NAMESPACE {
 template <typename O> HWY_INLINE void storeCopy(const OptimizerStep &s, V param, O *out, size_t count) {
   if (!s.streams || count < lanes())
     return storePart(param, out, count);
-  if constexpr (std::is_same_v<O, float>) {
-    hn::Stream(param, kF, out);
-  } else {
-    const hn::Rebind<uint16_t, F> half;
-    HWY_ALIGN O rounded[HWY_MAX_BYTES / sizeof(float)];
-    storeVector(param, rounded);
-    const auto words = hn::Load(half, reinterpret_cast<const uint16_t *>(rounded));
-    hn::Stream(words, half, reinterpret_cast<uint16_t *>(out));
-  }
+  streamVector(param, out);
 }
 
 /// adamw: `decoupled`; adam: decay joins the gradient.

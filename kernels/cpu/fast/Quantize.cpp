@@ -7,37 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Quantize.cpp"
 #include <hwy/foreach_target.h>
 
-#include <algorithm>
-
-#include "kernels/Quantized.h"
-#include "kernels/cpu/fast/QuantizedLanes-inl.h"
-
-#ifndef ZC_FAST_QUANTIZE_JOB
-#define ZC_FAST_QUANTIZE_JOB
-namespace zc::cpu {
-/// Blocks of one piece.
-struct QuantizeJob {
-  QuantizedPiece piece;
-  int64_t first, last;     ///< blocks [first, last)
-  const void *plain;       ///< the piece in f32 or bf16, or null
-  const uint8_t *source;   ///< the piece of the first source, or null
-  int64_t stride, sources; ///< bytes from source to source
-  void *residual;          ///< of the piece, or null
-  float beta;              ///< of the residual
-  uint8_t *out;            ///< the quantized piece
-};
-/// Blocks that become plain numbers.
-struct DequantizeJob {
-  QuantizedPiece piece;
-  int64_t first, last;
-  const uint8_t *source;
-  int64_t stride, sources;
-  void *out; ///< the piece in f32 or bf16
-  bool isSum, accumulate;
-  float scale;
-};
-} // namespace zc::cpu
-#endif
+#include "kernels/cpu/fast/QuantizedSources-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
@@ -49,104 +19,6 @@ constexpr int64_t kGroup = 16; ///< blocks at most
 
 using VI = hn::Vec<I>;
 
-/// Elements of a piece.
-struct Block {
-  int64_t begin, end;
-};
-HWY_INLINE Block blockOf(const QuantizedPiece &q, int64_t index) {
-  const int64_t begin = index * q.block;
-  return {begin, std::min(begin + q.block, q.elements)};
-}
-
-//===-- sources: the numbers of a block, a chunk or a part of a vector at a time ----===//
-
-template <typename T> struct Loaded {
-  const T *x;
-  static constexpr int64_t kVectors = 4;
-  static constexpr bool isWords = false;
-
-  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
-    for (int64_t k = 0; k < kVectors; ++k)
-      chunk.x[k] = loadVector(x + i + lanesOf(k));
-  }
-  HWY_INLINE V at(int64_t i, size_t count) const { return loadPart(x + i, count); }
-  /// Memory brings a block that will be read soon.
-  HWY_INLINE void ask(Block block) const {
-    constexpr int64_t kLine = 64 / sizeof(T);
-    for (int64_t i = block.begin; i < block.end; i += kLine)
-      __builtin_prefetch(x + i);
-  }
-};
-
-/// The sum over sources in order, of one block. `words`: chunks are in the order of words (QuantizedLanes-inl.h).
-template <int bits, bool words> struct Summed {
-  const uint8_t *source;
-  int64_t stride, sources, scaleAt; ///< `scaleAt`: where the block's scale lies in a piece
-  static constexpr int64_t kVectors = words ? kPerWord : 4;
-  static constexpr bool isWords = words;
-
-  HWY_INLINE Decoder<bits> decoder(const uint8_t *piece) const {
-    float scale;
-    std::memcpy(&scale, piece + scaleAt, sizeof(scale));
-    return Decoder<bits>(scale);
-  }
-  template <bool adds> HWY_INLINE void one(const uint8_t *piece, int64_t i, Chunk &sum) const {
-    const Decoder<bits> decode = decoder(piece);
-    if constexpr (words)
-      return decodeWords<adds>(piece + byteOf<bits>(i), decode, sum, kEachVector);
-    for (int64_t k = 0; k < kVectors; ++k) {
-      const V x = decode.at(piece, i + lanesOf(k), lanes());
-      sum.x[k] = adds ? hn::Add(sum.x[k], x) : x;
-    }
-  }
-  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
-    one<false>(source, i, chunk);
-    for (int64_t s = 1; s < sources; ++s)
-      one<true>(source + s * stride, i, chunk);
-  }
-  HWY_INLINE V at(int64_t i, size_t count) const {
-    V sum = decoder(source).at(source, i, count);
-    for (int64_t s = 1; s < sources; ++s)
-      sum = hn::Add(sum, decoder(source + s * stride).at(source + s * stride, i, count));
-    return sum;
-  }
-  /// Not for several streams: asking for those takes longer than it saves.
-  HWY_INLINE void ask(Block) const {}
-};
-template <int bits, bool words = false, typename Job> HWY_INLINE auto summed(const Job &job, int64_t block) {
-  return Summed<bits, words>{job.source, job.stride, job.sources, job.piece.scalesAt() + 4 * block};
-}
-
-template <typename T, typename Base> struct WithResidual {
-  Base base;
-  const T *residual;
-  static constexpr int64_t kVectors = Base::kVectors;
-  static constexpr bool isWords = false;
-
-  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
-    base.fill(i, chunk);
-    for (int64_t k = 0; k < kVectors; ++k)
-      chunk.x[k] = hn::Add(chunk.x[k], loadVector(residual + i + lanesOf(k)));
-  }
-  HWY_INLINE V at(int64_t i, size_t count) const { return hn::Add(base.at(i, count), loadPart(residual + i, count)); }
-  HWY_INLINE void ask(Block block) const { base.ask(block); }
-};
-
-/// What was kept of a block of `Source` that begins at element `begin`.
-template <typename Source> struct Kept {
-  const float *x;
-  int64_t begin;
-  static constexpr int64_t kVectors = Source::kVectors;
-  static constexpr bool isWords = Source::isWords;
-
-  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
-    for (int64_t k = 0; k < kVectors; ++k)
-      chunk.x[k] = loadVector(x + (i - begin) + lanesOf(k));
-  }
-  HWY_INLINE V at(int64_t i, size_t count) const { return loadPart(x + (i - begin), count); }
-};
-
-//===-- quantize ---------------------------------------------------------------===//
 // What chunks leave over of a block is done by functions of their own: copies of the sources go there, so that those of
 // the chunks stay in registers.
 
@@ -206,16 +78,40 @@ template <bool> HWY_INLINE VI largestOf(const Loaded<Bf16> &source, Block block,
 }
 #endif
 
+#if HWY_TARGET == HWY_AVX3
+/// The largest lane of each of 16 vectors: halves of two vectors at a time become one.
+HWY_INLINE void largestLanes(const int32_t *vectors, int32_t *largest) {
+  __m512i a[16];
+  for (int k = 0; k < 16; ++k)
+    a[k] = _mm512_load_si512(vectors + 16 * k);
+  for (int k = 0; k < 8; ++k)
+    a[k] =
+        _mm512_max_epi32(_mm512_unpacklo_epi32(a[2 * k], a[2 * k + 1]), _mm512_unpackhi_epi32(a[2 * k], a[2 * k + 1]));
+  for (int k = 0; k < 4; ++k)
+    a[k] =
+        _mm512_max_epi32(_mm512_unpacklo_epi64(a[2 * k], a[2 * k + 1]), _mm512_unpackhi_epi64(a[2 * k], a[2 * k + 1]));
+  for (int vectors = 2; vectors > 0; --vectors)
+    for (int k = 0; k < vectors; ++k)
+      a[k] = _mm512_max_epi32(_mm512_shuffle_i32x4(a[2 * k], a[2 * k + 1], 0x88),
+                              _mm512_shuffle_i32x4(a[2 * k], a[2 * k + 1], 0xdd));
+  _mm512_store_si512(largest, a[0]);
+}
+#endif
+
 /// Of the blocks of a group.
 struct Scales {
-  HWY_ALIGN int32_t lanewise[kGroup * HWY_MAX_BYTES / 4]; ///< a vector of largest magnitudes for each block
+  HWY_ALIGN int32_t lanewise[kGroup * HWY_MAX_BYTES / 4] = {}; ///< a vector of largest magnitudes for each block
   HWY_ALIGN int32_t largest[kGroup + HWY_MAX_BYTES / 4] = {};
   HWY_ALIGN float scale[kGroup + HWY_MAX_BYTES / 4], inverse[kGroup + HWY_MAX_BYTES / 4];
 
   /// Scale and inverse from the largest magnitudes, as the plain kernel's.
   HWY_INLINE void compute(int64_t blocks, int bits) {
+#if HWY_TARGET == HWY_AVX3
+    largestLanes(lanewise, largest);
+#else
     for (int64_t b = 0; b < blocks; ++b)
       largest[b] = hn::GetLane(hn::MaxOfLanes(I(), hn::Load(I(), lanewise + lanesOf(b))));
+#endif
     const V most = hn::Set(kF, bits == 8 ? 127.0f : 7.0f);
     const auto infinity = hn::Set(I(), 0x7f800000);
     for (int64_t b = 0; b < blocks; b += static_cast<int64_t>(lanes())) {
@@ -245,7 +141,7 @@ template <int bits, typename T> struct Writer {
   /// A block whose values are not all 0.
   template <typename Source>
   HWY_INLINE void values(const Source &source, Block block, float scale, float inverse) const {
-    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale), rounder = hn::Set(kF, kRounder);
+    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale);
     const int64_t step = lanesOf(Source::kVectors);
     int64_t i = block.begin;
     for (; i + step <= block.end; i += step) {
@@ -253,17 +149,15 @@ template <int bits, typename T> struct Writer {
       source.fill(i, chunk);
       VU values[kPerWord];
       for (int64_t k = 0; k < Source::kVectors; ++k) {
-        const V sums = hn::Add(hn::Mul(chunk.x[k], factor), rounder);
-        values[k] = integersOf(sums);
+        values[k] = integersOf(hn::Mul(chunk.x[k], factor));
         if constexpr (!Source::isWords)
           if (residual)
-            keepError(hn::Sub(chunk.x[k], hn::Mul(roundedOf(sums), unit)), i + lanesOf(k), lanes());
+            keepError(hn::Sub(chunk.x[k], hn::Mul(roundedOf(values[k]), unit)), i + lanesOf(k), lanes());
       }
       if constexpr (Source::isWords)
         encodeWords(values, out + byteOf<bits>(i));
       else
-        for (int64_t k = 0; k < Source::kVectors; ++k)
-          storeValues<bits>(values[k], out, i + lanesOf(k), lanes());
+        storeChunk<bits>(values, out, i);
     }
     if constexpr (!Source::isWords)
       if (i < block.end)
@@ -271,12 +165,13 @@ template <int bits, typename T> struct Writer {
   }
   template <typename Source>
   HWY_NOINLINE void rest(const Source source, int64_t i, int64_t end, float scale, float inverse) const {
-    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale), rounder = hn::Set(kF, kRounder);
+    const V factor = hn::Set(kF, inverse), unit = hn::Set(kF, scale);
     forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR {
-      const V x = source.at(k, count), sums = hn::Add(hn::Mul(x, factor), rounder);
-      storeValues<bits>(integersOf(sums), out, k, count);
+      const V x = source.at(k, count);
+      const VU values = integersOf(hn::Mul(x, factor));
+      storeValues<bits>(values, out, k, count);
       if (residual)
-        keepError(hn::Sub(x, hn::Mul(roundedOf(sums), unit)), k, count);
+        keepError(hn::Sub(x, hn::Mul(roundedOf(values), unit)), k, count);
     });
   }
 
@@ -370,102 +265,15 @@ void quantizeBlocks(bool bf16, const QuantizeJob &job) {
     bf16 ? quantizeTyped<4, Bf16>(job) : quantizeTyped<4, float>(job);
 }
 
-//===-- dequantize -------------------------------------------------------------===//
-
-template <int bits, typename T, typename Finish>
-HWY_NOINLINE void dequantizeRest(const Summed<bits, false> source, int64_t i, int64_t end, T *out, Finish finish) {
-  forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR {
-    storePart(finish(source.at(k, count), out + k, count), out + k, count);
-  });
-}
-template <int bits, typename T, typename Finish>
-HWY_INLINE void dequantizeEach(const DequantizeJob &job, const Finish finish) {
-  T *out = static_cast<T *>(job.out);
-  const QuantizedPiece q = job.piece;
-  for (int64_t b = job.first, last = job.last; b < last; ++b) {
-    const auto source = summed<bits>(job, b);
-    const Block block = blockOf(q, b);
-    const int64_t step = lanesOf(source.kVectors);
-    int64_t i = block.begin;
-    for (; i + step <= block.end; i += step) {
-      Chunk chunk;
-      source.fill(i, chunk);
-      for (int64_t k = 0; k < source.kVectors; ++k) {
-        T *to = out + i + lanesOf(k);
-        storeVector(finish(chunk.x[k], to, lanes()), to);
-      }
-    }
-    if (i < block.end)
-      dequantizeRest<bits, T>(source, i, block.end, out, finish);
-  }
-}
-
-#if HWY_TARGET == HWY_AVX3
-/// int4 to bf16.
-HWY_INLINE void dequantizeHalves(const DequantizeJob &job) {
-  Bf16 *out = static_cast<Bf16 *>(job.out);
-  const QuantizedPiece q = job.piece;
-  for (int64_t b = job.first, last = job.last; b < last; ++b) {
-    const auto source = summed<4>(job, b);
-    const HalvesDecoder decoder(source.decoder(job.source));
-    const Block block = blockOf(q, b);
-    int64_t i = block.begin;
-    for (; i + 32 <= block.end; i += 32)
-      decoder.store(job.source + byteOf<4>(i), out + i);
-    if (i < block.end)
-      dequantizeRest<4, Bf16>(source, i, block.end, out, [](V x, const Bf16 *, size_t) HWY_ATTR { return x; });
-  }
-}
-#endif
-
-template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
-  const V scale = hn::Set(kF, job.scale);
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (bits == 4 && std::is_same_v<T, Bf16>)
-    if (!job.isSum)
-      return dequantizeHalves(job);
-#endif
-  if (!job.isSum)
-    return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });
-  if (!job.accumulate)
-    return dequantizeEach<bits, T>(job, [=](V x, const T *, size_t) HWY_ATTR { return hn::Mul(x, scale); });
-  dequantizeEach<bits, T>(job, [=](V x, const T *old, size_t count)
-                                   HWY_ATTR { return hn::Add(loadPart(old, count), hn::Mul(x, scale)); });
-}
-
-void dequantizeBlocks(bool bf16, const DequantizeJob &job) {
-  if (job.piece.bits == 8)
-    bf16 ? dequantizeTyped<8, Bf16>(job) : dequantizeTyped<8, float>(job);
-  else
-    bf16 ? dequantizeTyped<4, Bf16>(job) : dequantizeTyped<4, float>(job);
-}
-
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Shapes.h"
-#include "kernels/cpu/fast/Fast.h"
-
 namespace zc::cpu {
 HWY_EXPORT(quantizeBlocks);
-HWY_EXPORT(dequantizeBlocks);
 
 namespace {
-
-/// fn(piece, first, last) for runs of blocks that make up all pieces, shared among threads.
-template <typename Fn> void forBlocks(const QuantizeShape &s, int threads, Fn fn) {
-  int64_t blocks = s.piece.blocks();
-  parallelParts(threadsFor(threads, s.pieces * s.piece.elements), s.pieces * blocks, 1,
-                [&](int64_t begin, int64_t end, int) {
-                  for (int64_t unit = begin, next; unit < end; unit = next) {
-                    int64_t piece = unit / blocks;
-                    next = std::min(end, (piece + 1) * blocks);
-                    fn(piece, unit - piece * blocks, next - piece * blocks);
-                  }
-                });
-}
 
 /// The bytes between values and scales.
 void clearPadding(const QuantizeShape &s, uint8_t *out) {
@@ -506,39 +314,11 @@ Prepared prepareDequantizeSumQuantize(const KernelSpec &spec) {
   });
 }
 
-Prepared prepareDequantize(const KernelSpec &spec) {
-  Result<QuantizeShape> read = readDequantize(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
-    forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
-      void *out = as<char>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
-      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
-      (s.dtype == DType::bf16,
-       {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false, false, 1});
-    });
-  });
-}
-
-Prepared prepareDequantizeSum(const KernelSpec &spec) {
-  Result<QuantizeShape> read = readDequantizeSum(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &context) {
-    bool adds = s.accumulate && context.micro > 0;
-    forBlocks(s, threads, [&](int64_t, int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
-      (s.dtype == DType::bf16,
-       {s.piece, first, last, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1], true, adds, s.scale});
-    });
-  });
-}
-
 } // namespace
 
 void addFastQuantize(Overlay &overlay) {
   overlay.add("quantize", prepareQuantize);
-  overlay.add("dequantize", prepareDequantize);
   overlay.add("dequantize_sum_quantize", prepareDequantizeSumQuantize);
-  overlay.add("dequantize_sum", prepareDequantizeSum);
 }
 
 } // namespace zc::cpu

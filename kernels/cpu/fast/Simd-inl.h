@@ -37,9 +37,8 @@ HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
   return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), hn::LoadU(half, reinterpret_cast<const uint16_t *>(p)))));
 }
 
-HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
 /// Round to nearest even, as toBf16: NaN stays NaN.
-HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
+HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
   const hn::Rebind<uint16_t, F> half;
   const U u;
   auto bits = hn::BitCast(u, v);
@@ -48,7 +47,16 @@ HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
   auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
   auto isNan = hn::RebindMask(u, hn::IsNaN(v));
   const auto words = hn::IfThenElse(isNan, quiet, rounded);
-  hn::StoreU(hn::TruncateTo(half, words), half, reinterpret_cast<uint16_t *>(p));
+  return hn::TruncateTo(half, words);
+}
+HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
+HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
+  hn::StoreU(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
+}
+/// Past the caches, to p aligned to 64 bytes or as many vectors further on; hwy::FlushStream() after the last.
+HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, float *p) { hn::Stream(v, kF, p); }
+HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, Bf16 *p) {
+  hn::Stream(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
 }
 
 /// `count` elements, at most a vector; the rest of the lanes hold `fill`.

@@ -1,0 +1,149 @@
+// Quantized pieces back to numbers, or to sums of several, at memory speed. The same bits as reference/Quantize.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/Dequantize.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/QuantizedSources-inl.h"
+
+#include <hwy/cache_control.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+template <int bits, typename T, typename Finish>
+HWY_NOINLINE void dequantizeRest(const Summed<bits, false> source, int64_t i, int64_t end, T *out, Finish finish) {
+  forVectors(i, end, [&](int64_t k, size_t count) HWY_ATTR {
+    storePart(finish(source.at(k, count), out + k, count), out + k, count);
+  });
+}
+template <int bits, typename T, bool streams, typename Finish>
+HWY_INLINE void dequantizeAll(const DequantizeJob &job, const Finish finish) {
+  T *out = static_cast<T *>(job.out);
+  const QuantizedPiece q = job.piece;
+  for (int64_t b = job.first, last = job.last; b < last; ++b) {
+    const auto source = summed<bits>(job, b);
+    const Block block = blockOf(q, b);
+    const int64_t step = lanesOf(source.kVectors);
+    int64_t i = block.begin;
+    for (; i + step <= block.end; i += step) {
+      Chunk chunk;
+      source.fill(i, chunk);
+      for (int64_t k = 0; k < source.kVectors; ++k) {
+        T *to = out + i + lanesOf(k);
+        const V x = finish(chunk.x[k], to, lanes());
+        if constexpr (streams)
+          streamVector(x, to);
+        else
+          storeVector(x, to);
+      }
+    }
+    if (i < block.end)
+      dequantizeRest<bits, T>(source, i, block.end, out, finish);
+  }
+}
+
+template <int bits, typename T, typename Finish>
+HWY_INLINE void dequantizeEach(const DequantizeJob &job, const Finish finish) {
+  job.streams ? dequantizeAll<bits, T, true>(job, finish) : dequantizeAll<bits, T, false>(job, finish);
+}
+
+#if HWY_TARGET == HWY_AVX3
+/// int4 to bf16.
+template <bool streams> HWY_INLINE void dequantizeHalves(const DequantizeJob &job) {
+  Bf16 *out = static_cast<Bf16 *>(job.out);
+  const QuantizedPiece q = job.piece;
+  for (int64_t b = job.first, last = job.last; b < last; ++b) {
+    const auto source = summed<4>(job, b);
+    const HalvesDecoder decoder(source.decoder(job.source));
+    const Block block = blockOf(q, b);
+    int64_t i = block.begin;
+    for (; i + 32 <= block.end; i += 32)
+      decoder.store<streams>(job.source + byteOf<4>(i), out + i);
+    if (i < block.end)
+      dequantizeRest<4, Bf16>(source, i, block.end, out, [](V x, const Bf16 *, size_t) HWY_ATTR { return x; });
+  }
+}
+#endif
+
+template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
+  const V scale = hn::Set(kF, job.scale);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (bits == 4 && std::is_same_v<T, Bf16>)
+    if (!job.isSum)
+      return job.streams ? dequantizeHalves<true>(job) : dequantizeHalves<false>(job);
+#endif
+  if (!job.isSum)
+    return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });
+  if (!job.accumulate)
+    return dequantizeEach<bits, T>(job, [=](V x, const T *, size_t) HWY_ATTR { return hn::Mul(x, scale); });
+  // What is added to has been read: it is in the caches.
+  dequantizeAll<bits, T, false>(job, [=](V x, const T *old, size_t count)
+                                         HWY_ATTR { return hn::Add(loadPart(old, count), hn::Mul(x, scale)); });
+}
+
+void dequantizeBlocks(bool bf16, const DequantizeJob &job) {
+  if (job.piece.bits == 8)
+    bf16 ? dequantizeTyped<8, Bf16>(job) : dequantizeTyped<8, float>(job);
+  else
+    bf16 ? dequantizeTyped<4, Bf16>(job) : dequantizeTyped<4, float>(job);
+  if (job.streams)
+    hwy::FlushStream();
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zc::cpu {
+HWY_EXPORT(dequantizeBlocks);
+
+namespace {
+
+/// Tensors that will have left the caches before they are read again are written past them: a line that is written
+/// whole need not be read first, which is most of the traffic of these kernels.
+constexpr int64_t kStreamed = 8 << 20;
+
+bool streams(const QuantizeShape &s, const void *out) {
+  const int64_t size = sizeOf(s.dtype), bytes = s.pieces * s.piece.elements * size;
+  // Pieces and blocks begin at lines.
+  return bytes >= kStreamed && reinterpret_cast<uintptr_t>(out) % 64 == 0 && s.piece.elements * size % 64 == 0 &&
+         s.piece.block * size % 64 == 0;
+}
+
+Prepared prepareDequantize(const KernelSpec &spec) {
+  Result<QuantizeShape> read = readDequantize(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
+    forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
+      void *out = as<char>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
+      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
+      (s.dtype == DType::bf16, {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false,
+                                false, 1, streams(s, operands[1])});
+    });
+  });
+}
+
+Prepared prepareDequantizeSum(const KernelSpec &spec) {
+  Result<QuantizeShape> read = readDequantizeSum(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &context) {
+    bool adds = s.accumulate && context.micro > 0;
+    forBlocks(s, threads, [&](int64_t, int64_t first, int64_t last) {
+      HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
+      (s.dtype == DType::bf16, {s.piece, first, last, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1],
+                                true, adds, s.scale, streams(s, operands[1])});
+    });
+  });
+}
+
+} // namespace
+
+void addFastDequantize(Overlay &overlay) {
+  overlay.add("dequantize", prepareDequantize);
+  overlay.add("dequantize_sum", prepareDequantizeSum);
+}
+
+} // namespace zc::cpu
+#endif
