@@ -252,6 +252,7 @@ private:
     if (phase == Phase::schedule) {
       ScheduleOptions schedule;
       schedule.prefetch = options.prefetch;
+      schedule.overlap = tuning.overlap;
       schedule.deviceMemory = static_cast<int64_t>(options.budgets.device);
       schedule.hostMemory = static_cast<int64_t>(options.budgets.host);
       schedule.nvmeMemory = static_cast<int64_t>(options.budgets.nvme);

@@ -168,7 +168,7 @@ private:
       change->apply(changed);
     if (!changed.placementIsValid())
       return std::nullopt;
-    Result<Tuned> tuned = tune(changed, size, trial);
+    Result<Tuned> tuned = tune(changed, size, trial, /*leastMemory=*/true);
     if (!tuned)
       return std::nullopt; // a combination that some pass refuses
     if (tuned->needs.device != 0)

@@ -20,6 +20,7 @@ struct Tuning {
   int64_t resident = 0;       ///< for parameters that every rank keeps whole
   int64_t residentOnHost = 0; ///< for parameters that stay on the host instead of in a file
   int64_t chunk = 4 << 20;    ///< of fp32, through host buffers at once
+  bool overlap = true;        ///< memory for work beside work; else the least
 };
 
 /// What bounds the number of trials, and how finely they may cut.
@@ -40,9 +41,10 @@ struct Tuned {
 };
 
 /// Smaller host buffers where the host's budget is short; as little selective recomputation as fits the device's;
-/// then as many resident parameters as still fit, on the device and, instead of in a file, on the host. Errors: those
-/// of the trials.
-Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial);
+/// then as many resident parameters as still fit, on the device and, instead of in a file, on the host. Queues that
+/// wait for each other to take the least memory come last, unless `leastMemory` is asked for. Errors: those of the
+/// trials.
+Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial, bool leastMemory = false);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying
 /// changes in order of what they cost in time; or the smallest memory that was found. Gives up after some ten to twenty

@@ -20,7 +20,18 @@ public:
         trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size.operations), 1, kTrials)),
         smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / options.worldSize / kPieces)) {}
 
-  Result<Tuned> run() {
+  Result<Tuned> run(bool leastMemory) {
+    Tuning start;
+    start.overlap = !leastMemory;
+    Result<Tuned> found = runFrom(start);
+    if (leastMemory || options.budgets == Budgets() || !found || fits(found->needs, options.budgets))
+      return found;
+    return run(/*leastMemory=*/true);
+  }
+
+private:
+  Result<Tuned> runFrom(const Tuning &start) {
+    tuned = Tuned{start, {}};
     const Budgets &budgets = options.budgets;
     bool offloads =
         options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none";
@@ -30,7 +41,7 @@ public:
     bool residesOnHost = options.residency < 0 && budgets.host != 0 && options.offloadParam == "nvme";
     tuned.tuning.resident = std::max<int64_t>(0, options.residency);
     tuned.tuning.save = selects ? 0 : -1;
-    if (!selects && !resides && !(offloads && budgets.host != 0))
+    if (budgets == Budgets())
       return tuned;
     ZC_RETURN_IF_ERROR(attempt());
     if (offloads && budgets.host != 0)
@@ -44,7 +55,6 @@ public:
     return tuned;
   }
 
-private:
   Status attempt() {
     Result<Budgets> needs = trial(options, tuned.tuning);
     if (needs)
@@ -120,6 +130,6 @@ bool zc::fits(const Budgets &needs, const Budgets &budgets) {
   return keeps(needs.device, budgets.device) && keeps(needs.host, budgets.host) && keeps(needs.nvme, budgets.nvme);
 }
 
-Result<Tuned> zc::tune(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
-  return Tuner(options, size, trial).run();
+Result<Tuned> zc::tune(const CompileOptions &options, const ModelSize &size, const Trial &trial, bool leastMemory) {
+  return Tuner(options, size, trial).run(leastMemory);
 }

@@ -12,13 +12,15 @@ Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, Flat
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
+    if (auto start = op.getAttrOfType<FloatAttr>("plan.start"))
+      starts.push_back(start.getValueAsDouble());
   }
   for (auto bucket : program->getParentOfType<ModuleOp>().getOps<zero::BucketOp>())
     buckets[bucket.getSymName()] = bucket;
   computeLastUses();
   findGradientPuts();
   for (BlockArgument argument : program.getBlock().getArguments())
-    addRoot(argument, 0, std::max<int64_t>(0, lastUse.lookup(argument)), plan::Class::buffers);
+    addRoot(argument, 0, plan::Class::buffers);
   for (auto [position, op] : llvm::enumerate(operations))
     placeResults(op, static_cast<int64_t>(position));
 }
@@ -27,12 +29,25 @@ Operation *Lifetimes::operationAt(int64_t position) const {
   return position >= 0 && position < static_cast<int64_t>(operations.size()) ? operations[position] : nullptr;
 }
 
+/// The last position that begins before the operation at `position` ends. The terminator has no start; where another
+/// has none either, the program was not ordered by starts and nothing is known.
+int64_t Lifetimes::endOf(int64_t position) const {
+  auto index = static_cast<size_t>(position);
+  if (starts.size() + 1 != operations.size() || index >= starts.size())
+    return position;
+  auto seconds = operations[index]->getAttrOfType<FloatAttr>("plan.seconds");
+  double end = starts[index] + (seconds ? seconds.getValueAsDouble() : 0);
+  auto first = starts.begin() + position;
+  return std::max(position, static_cast<int64_t>(std::lower_bound(first, starts.end(), end) - starts.begin()) - 1);
+}
+
 void Lifetimes::computeLastUses() {
   for (auto [position, op] : llvm::enumerate(operations))
     for (Value operand : op->getOperands()) {
       Value bytes = zero::viewedValue(operand);
-      int64_t &last = lastUse[bytes];
-      last = std::max(last, static_cast<int64_t>(position));
+      Uses &uses = lastUse[bytes];
+      uses.last = std::max(uses.last, static_cast<int64_t>(position));
+      uses.until = std::max(uses.until, endOf(static_cast<int64_t>(position)));
       if (!zero::isView(op))
         firstUse.try_emplace(bytes, position);
     }
@@ -51,17 +66,19 @@ void Lifetimes::findGradientPuts() {
     bool fits = producer && isa<graph::KernelOp>(producer) && type &&
                 type.getNumElements() == cast<RankedTensorType>(put.getTensor().getType()).getNumElements() &&
                 positions.lookup(put.getBuffer().getDefiningOp()) < positions.lookup(producer) &&
-                lastUse.lookup(computed) < lastUse.lookup(put.getBuffer());
+                lastUse.lookup(computed).last < lastUse.lookup(put.getBuffer()).last;
     if (fits)
       puts.try_emplace(computed, put);
   }
 }
 
-size_t Lifetimes::addRoot(Value value, int64_t first, int64_t last, plan::Class klass) {
+size_t Lifetimes::addRoot(Value value, int64_t first, plan::Class klass) {
+  Uses uses = lastUse.lookup(value);
   Root root{zero::bytesOf(value.getType()),
             zero::tierOf(value.getType()),
             first,
-            std::max(first, last),
+            std::max(first, uses.last),
+            std::max(first, uses.until),
             klass,
             {},
             value.getLoc(),
@@ -73,13 +90,15 @@ size_t Lifetimes::addRoot(Value value, int64_t first, int64_t last, plan::Class 
 
 void Lifetimes::share(Value value, Place place) {
   places[value] = place;
-  roots[place.root].last = std::max(roots[place.root].last, lastUse.lookup(zero::viewedValue(value)));
+  Uses uses = lastUse.lookup(zero::viewedValue(value));
+  roots[place.root].last = std::max(roots[place.root].last, uses.last);
+  roots[place.root].until = std::max(roots[place.root].until, uses.until);
 }
 
 void Lifetimes::placeResults(Operation *op, int64_t position) {
   for (OpResult result : op->getResults())
     if (!placeWithKnownStorage(result, position) && !placeInBucket(result) && !placeOverOperand(result, position))
-      roots[addRoot(result, position, lastUse.lookup(result), transientClass)].mayBeOverwritten = true;
+      roots[addRoot(result, position, transientClass)].mayBeOverwritten = true;
 }
 
 /// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.
@@ -93,7 +112,7 @@ static bool usesGradientStorage(zero::GradBufferOp op, zero::BucketOp bucket) {
 bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   Operation *op = result.getOwner();
   auto known = [&](FlatSymbolRefAttr slice) {
-    roots[addRoot(result, position, lastUse.lookup(result), plan::Class::buffers)].slice = slice;
+    roots[addRoot(result, position, plan::Class::buffers)].slice = slice;
     return true;
   };
   if (auto view = dyn_cast<zero::ViewOp>(op)) {
@@ -145,11 +164,11 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   }
   if (auto alloc = dyn_cast<zero::AllocOp>(op)) {
     plan::Class klass = alloc.getActivation() ? plan::Class::activations : plan::Class::buffers;
-    addRoot(result, firstUse.lookup(result), lastUse.lookup(result), klass);
+    addRoot(result, firstUse.lookup(result), klass);
     return true;
   }
   if (isa<zero::BufferType>(result.getType())) {
-    addRoot(result, position, lastUse.lookup(result), plan::Class::buffers);
+    addRoot(result, position, plan::Class::buffers);
     return true;
   }
   return false;

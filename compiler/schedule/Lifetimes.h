@@ -16,6 +16,7 @@ public:
     int64_t bytes = 0;
     zero::Tier tier = zero::Tier::device;
     int64_t first = 0, last = 0;
+    int64_t until = 0; ///< the last position that is planned to begin before the last use ends: `last` or later
     plan::Class klass = plan::Class::activations;
     mlir::FlatSymbolRefAttr slice; ///< already known for what outlives the program
     mlir::Location loc;
@@ -37,18 +38,23 @@ public:
 
 private:
   void computeLastUses();
+  int64_t endOf(int64_t position) const;
   void findGradientPuts();
   void placeResults(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
   bool placeInBucket(mlir::OpResult result);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
-  size_t addRoot(mlir::Value value, int64_t first, int64_t last, plan::Class klass);
+  size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);
   void share(mlir::Value value, Place place);
 
   std::vector<mlir::Operation *> operations;
   llvm::StringMap<zero::BucketOp> buckets;
   llvm::DenseMap<mlir::Value, int64_t> firstUse; ///< by an operation that is no view
-  llvm::DenseMap<mlir::Value, int64_t> lastUse;  ///< of a value and all views of it
+  struct Uses {
+    int64_t last = 0, until = 0;
+  };
+  llvm::DenseMap<mlir::Value, Uses> lastUse;     ///< of a value and all views of it
+  std::vector<double> starts;                    ///< as planned, of each position; empty: not known
   llvm::DenseMap<mlir::Value, zero::PutOp> puts; ///< computed value -> the put that may say where it is computed
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   mlir::FlatSymbolRefAttr lossSlice, normSlice;

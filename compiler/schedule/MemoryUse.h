@@ -7,10 +7,25 @@
 
 namespace zc {
 
+/// The value that made the bytes of `value`: behind views, and behind results that are their operand, changed in place.
+inline mlir::Value madeBy(mlir::Value value) {
+  for (;;) {
+    value = zero::viewedValue(value);
+    mlir::Operation *op = value.getDefiningOp();
+    auto partial = mlir::dyn_cast_or_null<zero::NormPartialOp>(op);
+    if (partial && partial.getPrevious())
+      value = partial.getPrevious();
+    else if (auto sum = mlir::dyn_cast_or_null<zero::AllReduceOp>(op))
+      value = sum.getInput();
+    else
+      return value;
+  }
+}
+
 /// What several values of the same bytes have in common: a bucket's storage, or the buffer behind all views.
 using MemoryObject = std::pair<void *, int64_t>;
 inline MemoryObject objectOf(mlir::Value buffer) {
-  buffer = zero::viewedValue(buffer);
+  buffer = madeBy(buffer);
   if (auto storage = buffer.getDefiningOp<zero::StorageOp>())
     return {const_cast<void *>(storage.getBucketAttr().getAsOpaquePointer()), static_cast<int64_t>(storage.getWhat())};
   return {buffer.getAsOpaquePointer(), -1};

@@ -17,6 +17,9 @@ using namespace mlir;
 
 namespace {
 
+/// Addresses take no queue's time: nothing is to wait for its turn on one because of them.
+constexpr unsigned kAddresses = plan::getMaxEnumValForQueue() + 1, kQueues = kAddresses + 1;
+
 /// The schedule problem of one program.
 class ProgramProblem {
 public:
@@ -35,8 +38,7 @@ private:
     operations.push_back(op);
     ScheduledOperation scheduled;
     scheduled.name = op->getName().getStringRef().str();
-    auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
-    scheduled.queue = queue ? static_cast<unsigned>(queue.getValue()) : 0;
+    scheduled.queue = queueOf(op);
     if (auto seconds = op->getAttrOfType<FloatAttr>("plan.seconds"))
       scheduled.seconds = seconds.getValueAsDouble();
     auto follow = [&](Operation *earlier) {
@@ -53,17 +55,26 @@ private:
     problem.operations.push_back(std::move(scheduled));
   }
 
-  /// Does `op` bring parameters or activations to the device, and so decide how long they take memory?
+  static unsigned queueOf(Operation *op) {
+    if (isa<zero::StorageOp, zero::PartOp, zero::AllocOp>(op))
+      return kAddresses;
+    auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
+    return queue ? static_cast<unsigned>(queue.getValue()) : 0;
+  }
+
+  /// Does `op` bring parameters or activations to the device, and so decide how long they take memory? What goes to
+  /// storage takes none.
   static bool fillsDevice(Operation *op) {
     auto fetch = dyn_cast<zero::FetchOp>(op);
     return isa<zero::GatherOp, zero::QuantizeOp>(op) ||
-           (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device);
+           (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device &&
+            !zero::viewedValue(fetch.getTarget()).getDefiningOp<zero::StorageOp>());
   }
 
   /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.
   void addMemoryOrder(Operation *op, llvm::function_ref<void(Operation *)> follow) {
     for (OpOperand &operand : op->getOpOperands()) {
-      Value buffer = zero::viewedValue(operand.get());
+      Value buffer = madeBy(operand.get());
       if (!isa<zero::BufferType>(buffer.getType()))
         continue;
       Touch touch = touchOf(operand.get());
@@ -83,6 +94,8 @@ private:
         touchState(read.getParameterAttr(), op, /*assigns=*/false, follow);
     if (auto assign = dyn_cast<graph::AssignOp>(op))
       touchState(assign.getParameterAttr(), op, /*assigns=*/true, follow);
+    if (isa<zero::RecordLossOp, zero::ReduceLossOp>(op)) // the loss's sums, which no value stands for
+      touchState(Attribute(), op, /*assigns=*/true, follow);
   }
 
   /// Use of the elements [begin, end) of a buffer or storage.
@@ -100,8 +113,8 @@ private:
   static Touch touchOf(Value value) {
     Touch touch;
     Value buffer = value;
-    if (!isa<zero::BufferType>(value.getType()))
-      buffer = zero::viewedValue(value);
+    if (!isa<zero::BufferType>(value.getType()) || madeBy(value) != zero::viewedValue(value))
+      buffer = madeBy(value);
     touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
     while (auto part = buffer.getDefiningOp<zero::PartOp>()) {
       buffer = part.getBuffer();
@@ -148,7 +161,7 @@ struct OrderPass : impl::OrderBase<OrderPass> {
   static LogicalResult orderProgram(graph::ProgramOp program) {
     ProgramProblem instance(program);
     ScheduleProblem &problem = instance.problem;
-    problem.numQueues = plan::getMaxEnumValForQueue() + 1;
+    problem.numQueues = kQueues;
     std::string error;
     if (failed(problem.check(error)))
       return program.emitError("unsound schedule problem: ") << error;
@@ -159,8 +172,12 @@ struct OrderPass : impl::OrderBase<OrderPass> {
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return problem.starts[a] < problem.starts[b]; });
-    for (size_t index : order)
-      instance.operations[index]->moveBefore(program.getBlock().getTerminator());
+    Builder builder(program.getContext());
+    for (size_t index : order) {
+      Operation *op = instance.operations[index];
+      op->moveBefore(program.getBlock().getTerminator());
+      op->setAttr("plan.start", builder.getF64FloatAttr(problem.starts[index]));
+    }
     return success();
   }
 };

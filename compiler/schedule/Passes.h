@@ -19,6 +19,8 @@ struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> deviceMemory{*this, "device-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
   Option<int64_t> hostMemory{*this, "host-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
   Option<int64_t> nvmeMemory{*this, "nvme-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
+  Option<bool> overlap{*this, "overlap", llvm::cl::desc("memory for work beside work; false: the least memory"),
+                       llvm::cl::init(true)};
 };
 
 /// What --compile-to schedule shows: the zero level, ordered and placed.

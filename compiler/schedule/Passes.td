@@ -12,6 +12,16 @@ def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 
+def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
+  let summary = "schedule the update beside backward";
+  let description = [{
+    In: output of assign-queues, with one micro-step per step. Out: where the host or a file has a part in the update, its
+    operations stand at the end of the micro program, so that order may begin each as soon as its gradient is there; the update
+    program is empty. With more micro-steps their loop ends before the update begins.
+    Source: ZeRO-Offload (arXiv 2101.06840, section 4.1).
+  }];
+}
+
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let summary = "gather and fetch ahead of use";
   let description = [{
@@ -30,7 +40,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
   let description = [{
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
-    gave it), verifies the solution and reorders the block.
+    gave it), verifies the solution and reorders the block; `plan.start` says when each is to begin.
   }];
 }
 
@@ -39,13 +49,16 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let description = [{
     In: the zero level in its final order. Out: with a `plan.arena` per tier and `plan.slice`s, and on every operation where its
     results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
-    Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. Solves
-    and verifies a MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
+    Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
+    `overlap` bytes are free again when their last use is planned to have ended (the `plan.start` of order), so that no queue
+    waits for another because of reuse; else as soon as that use is ordered, which takes the least memory. Solves and verifies a
+    MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
   }];
   let options = [
     Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">,
     Option<"hostMemory", "host-mem", "int64_t", "0", "budget of the host tier in bytes per rank; 0: none">,
-    Option<"nvmeMemory", "nvme-mem", "int64_t", "0", "budget of the nvme tier in bytes per rank; 0: none">];
+    Option<"nvmeMemory", "nvme-mem", "int64_t", "0", "budget of the nvme tier in bytes per rank; 0: none">,
+    Option<"overlap", "overlap", "bool", "true", "reuse bytes only when their last use is planned to have ended">];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 

@@ -9,11 +9,14 @@
 void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options) {
   // Queues and durations first: prefetch and order weigh communication against compute.
   manager.addPass(createAssignQueues());
+  if (options.overlap)
+    manager.addPass(createJoinUpdate());
   // Before order, which lets no gather run ahead of the place it is given here.
   manager.addPass(createPrefetch(PrefetchOptions{options.prefetch}));
   manager.addPass(createOrder());
   // After order: lifetimes are positions in the final order.
-  manager.addPass(createPlanMemory(PlanMemoryOptions{options.deviceMemory, options.hostMemory, options.nvmeMemory}));
+  manager.addPass(createPlanMemory(
+      PlanMemoryOptions{options.deviceMemory, options.hostMemory, options.nvmeMemory, options.overlap}));
 }
 
 void zc::buildPlanPipeline(mlir::OpPassManager &manager) {

@@ -146,7 +146,7 @@ private:
     for (Lifetimes::Root &root : lifetimes.roots)
       if (!root.slice && root.tier == tier.tier) {
         roots.push_back(&root);
-        problem.requests.push_back({"", root.bytes, root.first, root.last});
+        problem.requests.push_back({"", root.bytes, root.first, overlap ? root.until : root.last});
       }
     std::string error;
     if (failed(problem.check(error)))

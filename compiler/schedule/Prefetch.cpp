@@ -18,6 +18,11 @@ double secondsOf(Operation *op) {
   return attr ? attr.getValueAsDouble() : 0;
 }
 
+bool isCompute(Operation *op) {
+  auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
+  return !queue || queue.getValue() == plan::Queue::compute;
+}
+
 /// What brings one buffer to the device just before its first use: fetches from other tiers, a gather and what only
 /// serves it: quantization and an earlier hop before it, dequantization, a part that is kept and reordering after it.
 /// They move together.
@@ -154,7 +159,8 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
           ahead += other->second;
       if (ahead > window)
         break;
-      hidden += secondsOf(op);
+      if (isCompute(op))
+        hidden += secondsOf(op);
       place = op;
     }
     if (!place)

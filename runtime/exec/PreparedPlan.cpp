@@ -97,14 +97,19 @@ private:
 } // namespace
 
 void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
-  for (int i = plan.update().steps_size() - 1; i >= 0; --i) {
-    if (plan.update().steps(i).queue() != planpb::COMM || !writesMetric(plan, plan.update().steps(i)))
-      continue;
-    std::unique_ptr<Kernel> &kernel = kernels[steps[0].size() + static_cast<size_t>(i)];
-    kernel = std::make_unique<AgreeingKernel>(std::move(kernel), agree);
-    steps[1][static_cast<size_t>(i)].kernel = kernel.get();
-    agreesInStep = true;
-    return;
+  for (uint32_t section : {1u, 0u}) {
+    if (section == 0 && plan.accumulation() > 1) // more than once a step
+      return;
+    const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
+    for (int i = source.steps_size() - 1; i >= 0; --i) {
+      if (source.steps(i).queue() != planpb::COMM || !writesMetric(plan, source.steps(i)))
+        continue;
+      std::unique_ptr<Kernel> &kernel = kernels[(section == 0 ? 0 : steps[0].size()) + static_cast<size_t>(i)];
+      kernel = std::make_unique<AgreeingKernel>(std::move(kernel), agree);
+      steps[section][static_cast<size_t>(i)].kernel = kernel.get();
+      agreesInStep = true;
+      return;
+    }
   }
 }
 

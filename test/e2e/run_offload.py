@@ -2,7 +2,7 @@
 """Where bytes live changes neither losses, norms nor weights: optimizer state, parameters and activations on device, host or
 NVMe, with recomputation, prefetching, clipping, accumulation and both devices, against the plan that keeps all on the device. Traffic
 over the links is that of ZeRO-Offload, and a budget on each tier is kept or named. `--full` runs every combination."""
-import itertools, json, pathlib, sys
+import itertools, json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, same
@@ -88,16 +88,24 @@ def traffic(precision, width):
 
 
 def budget():
-    """The sizes that the dry run asks for suffice; one byte less is refused, by the tier's name."""
+    """The sizes that the dry run asks for suffice, and so does what a refusal says is needed, where queues wait for each other to
+    take less; one byte less than that is refused, by the tier's name."""
     model = suite.models / "gpt2" / "ts17.onnx"
     flags = ["--world-size", 2, "--zero-stage", 3, *offload("nvme", "nvme", "host"), "--checkpoint-activations", "block"]
     tiers = json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))["tiers"]
     need = {tier: tiers[tier]["peak_bytes"] for tier in ("device", "host", "nvme")}
     enough = [part for tier, size in need.items() for part in (f"--{tier}-mem", size)]
     suite.tool("zero-compile", model, *flags, *enough, "--dry-run")
+    least = {}
     for tier, size in need.items():
-        suite.tool("zero-compile", model, *flags, f"--{tier}-mem", size - 1, "--dry-run", code=5)
-    return f"{need}"
+        flag = f"--{tier}-mem"
+        refusal = suite.tool("zero-compile", model, *flags, flag, 1, "--dry-run", code=5)
+        least[tier] = int(re.search(rf"needs (\d+) bytes but {flag} ", refusal)[1])
+        if not 0 < least[tier] <= size:
+            raise Case(f"at least {least[tier]} bytes of {tier} memory, {size} without a budget")
+        suite.tool("zero-compile", model, *flags, flag, least[tier], "--dry-run")
+        suite.tool("zero-compile", model, *flags, flag, least[tier] - 1, "--dry-run", code=5)
+    return f"{need}, at least {least}"
 
 
 def explain():

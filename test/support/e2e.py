@@ -56,12 +56,12 @@ class Suite:
         sys.exit(0 if self.failed == 0 and self.passed > 0 else 1)
 
     def tool(self, name, *args, code=0):
-        """stdout; the exit code must be `code`."""
+        """stdout, or stderr of what must fail; the exit code must be `code`."""
         command = [str(self.bin / name), *map(str, args)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600)
         if done.returncode != code:
             raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
-        return done.stdout
+        return done.stderr if code else done.stdout
 
     def compile(self, model, plan, *flags):
         self.tool("zero-compile", model, *flags, "-o", plan)

@@ -36,11 +36,16 @@ public:
     for (zero::ClipFactorOp clip : clips)
       lowerClip(clip);
     SmallVector<Operation *> replaced(clips.begin(), clips.end());
-    for (auto update : block.getOps<zero::UpdateOp>())
-      if (zero::BucketOp bucket = bucketOf(update.getGradient())) {
-        rewriteUpdate(update, bucket);
-        replaced.push_back(update);
-      }
+    SmallVector<zero::UpdateOp> updates(block.getOps<zero::UpdateOp>());
+    Operation *end = updates.empty() ? block.getTerminator() : updates.back()->getNextNode();
+    llvm::erase_if(updates, [&](zero::UpdateOp update) { return !bucketOf(update.getGradient()); });
+    if (isUpdatedAsLanded())
+      llvm::stable_sort(updates, [&](zero::UpdateOp a, zero::UpdateOp b) {
+        return landed.lookup(bucketOf(a.getGradient())) < landed.lookup(bucketOf(b.getGradient()));
+      });
+    for (zero::UpdateOp update : updates)
+      rewriteUpdate(update, bucketOf(update.getGradient()), end);
+    replaced.append(updates.begin(), updates.end());
     eraseWithOperands(replaced);
   }
 
@@ -87,6 +92,7 @@ private:
 
   /// The reduced gradient goes to the bucket's storage, chunk by chunk, and into the norm.
   void land(OpBuilder &builder, Location location, zero::BucketOp bucket, Value reduced, bool accumulate) {
+    landed.try_emplace(bucket, landed.size());
     int64_t elements = cast<zero::BufferType>(reduced.getType()).getNumElements();
     for (Chunk chunk : chunksOf(elements, context.chunkElements)) {
       Value part = partOf(builder, location, reduced, chunk);
@@ -179,7 +185,8 @@ private:
     // wait for the norm.
     if (!keeper || tier == Tier::host)
       factors = {made, made};
-    if (keeper && !clip.getMaxNormAttr() && !clip.getWeight()) {
+    factors.dependOnNorm = !keeper || clip.getMaxNormAttr() || clip.getWeight();
+    if (!factors.dependOnNorm) {
       factors.onHost = builder.create<zero::FillOp>(location, scalarOn(Tier::host), builder.getF64FloatAttr(1.0));
     } else if (keeper && tier == Tier::device) {
       factors.onHost = builder.create<zero::AllocOp>(location, scalarOn(Tier::host));
@@ -188,8 +195,15 @@ private:
     factors.onDevice = made;
   }
 
-  void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket) {
-    OpBuilder builder(update);
+  /// Each update may run as soon as its gradient is there, so they follow each other, and take their turns on the
+  /// staging, as gradients land. Else in the order in which the next forward wants the parameters.
+  bool isUpdatedAsLanded() {
+    auto accumulation = context.module->getAttrOfType<IntegerAttr>("zc.accumulation");
+    return !factors.dependOnNorm && (!accumulation || accumulation.getInt() == 1);
+  }
+
+  void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket, Operation *end) {
+    OpBuilder builder(end);
     int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
     for (Chunk chunk : chunksOf(elements, context.chunkElements))
       updateChunk(builder, update, bucket, chunk);
@@ -257,10 +271,12 @@ private:
 
   Context &context;
   llvm::MapVector<StringRef, zero::BucketOp> offloaded;
-  zero::BucketOp keeper; ///< of the accumulator of landed gradients; null when none lands
-  Value norm;            ///< that accumulator, as far as the micro-step has filled it
+  zero::BucketOp keeper;                         ///< of the accumulator of landed gradients; null when none lands
+  Value norm;                                    ///< that accumulator, as far as the micro-step has filled it
+  llvm::DenseMap<zero::BucketOp, size_t> landed; ///< bucket -> how many landed before
   struct {
     Value onHost, onDevice;
+    bool dependOnNorm = true;
   } factors; ///< of clipping
 };
 

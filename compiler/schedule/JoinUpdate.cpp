@@ -1,0 +1,40 @@
+//===- JoinUpdate.cpp - the update beside backward ----------------------------------------===//
+
+#include "compiler/schedule/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/plan/Plan.h"
+
+namespace zc {
+#define GEN_PASS_DEF_JOINUPDATE
+#include "compiler/schedule/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// Does anything but compute and the communication of the device's own update take part?
+bool leavesDevice(graph::ProgramOp program) {
+  return llvm::any_of(program.getBlock(), [](Operation &op) {
+    auto queue = op.getAttrOfType<plan::QueueAttr>("plan.queue");
+    return queue && queue.getValue() != plan::Queue::compute && queue.getValue() != plan::Queue::comm;
+  });
+}
+
+struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {
+  void runOnOperation() override {
+    auto accumulation = getOperation()->getAttrOfType<IntegerAttr>("zc.accumulation");
+    if (accumulation && accumulation.getInt() > 1)
+      return;
+    graph::ProgramOp micro, update;
+    for (auto program : getOperation().getOps<graph::ProgramOp>())
+      (program.getPhase() == graph::Phase::micro ? micro : update) = program;
+    if (!micro || !update || !leavesDevice(update))
+      return;
+    Operation *end = micro.getBlock().getTerminator();
+    for (Operation &op : llvm::make_early_inc_range(update.getBlock().without_terminator()))
+      op.moveBefore(end);
+  }
+};
+
+} // namespace
+} // namespace zc
