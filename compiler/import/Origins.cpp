@@ -12,17 +12,29 @@ using llvm::StringRef;
 namespace {
 
 /// Last components that modules give buffers; the first list wins over the second.
-constexpr const char *bufferNames[] = {"running_*",    "*inv_freq",
-                                       "*cached",      "*cache",
-                                       "masked_bias",  "pe",
-                                       "*mask",        "*_buffer",
-                                       "pixel_mean",   "pixel_std",
-                                       "mean",         "std",
-                                       "freqs*",       "*anchors*",
-                                       "*_ids",        "sin",
-                                       "cos",          "*_index",
-                                       "*window",      "num_batches*",
-                                       "mel_filters*", "relative_coords_table"};
+constexpr const char *bufferNames[] = {"running_*",
+                                       "*inv_freq",
+                                       "*cached",
+                                       "*cache",
+                                       "masked_bias",
+                                       "pe",
+                                       "*mask",
+                                       "*_buffer",
+                                       "pixel_mean",
+                                       "pixel_std",
+                                       "mean",
+                                       "std",
+                                       "freqs*",
+                                       "*anchors*",
+                                       "*_ids",
+                                       "sin",
+                                       "cos",
+                                       "*_index",
+                                       "*window",
+                                       "num_batches*",
+                                       "mel_filters*",
+                                       "relative_coords_table",
+                                       "final_logits_bias"};
 constexpr const char *parameterNames[] = {"*weight*", "*bias*", "*token*", "*embed*", "*scale*",
                                           "*gamma*",  "*beta*", "*alpha*", "*query*", "*latent*",
                                           "*lambda*", "*pos*",  "*param*", "*prompt*"};
@@ -81,6 +93,10 @@ Origin describedBy(const onnxpb::ValueInfo &info) {
 bool zc::importer::isNamedLikeBuffer(StringRef name) { return matchesAny(bufferNames, name); }
 bool zc::importer::isNamedLikeParameter(StringRef name) {
   return !isNamedLikeBuffer(name) && matchesAny(parameterNames, name);
+}
+
+bool Origins::isParameterOfProgram(StringRef name) const {
+  return program.empty() ? isModulePath(name) && isNamedLikeParameter(name) : program.count(name) != 0;
 }
 
 /// Lines such as "p_fc_weight: PARAMETER target='fc.weight'".

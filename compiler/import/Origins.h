@@ -41,8 +41,8 @@ public:
   void noteWeight(llvm::StringRef initializer, std::string evidence) { weights[initializer] = std::move(evidence); }
   /// Empty where no operator says so.
   std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
-  /// Parameters of the exported program, by the exporter's word.
-  bool isParameterOfProgram(llvm::StringRef name) const { return program.count(name) != 0; }
+  /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
+  bool isParameterOfProgram(llvm::StringRef name) const;
 
 private:
   void readSignature(const onnxpb::Graph &graph);

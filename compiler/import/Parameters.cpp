@@ -157,6 +157,24 @@ bool areRotary(const HostTensor &a, const HostTensor &b) {
   return varies && first > 0;
 }
 
+/// Rows of `width` elements, each sines and cosines of the same angles: beside each other, or in halves of the row, or
+/// in halves of its halves (two coordinates). A row of zeros is padding.
+bool isSinusoidal(const HostTensor &rows, int64_t width) {
+  auto holds = [&](int64_t period, int64_t apart) {
+    int64_t norms = 0;
+    for (int64_t i = 0, n = rows.numElements(); i < n; ++i) {
+      if (i % period >= apart)
+        continue;
+      double a = rows.floatAt(i), b = rows.floatAt(i + apart), norm = a * a + b * b;
+      if (norm != 0 && std::abs(norm - 1) > 1e-2)
+        return false;
+      norms += norm != 0 && a != 0;
+    }
+    return 2 * norms > rows.numElements() / 2; // more than half of the pairs have two elements
+  };
+  return holds(2, 1) || holds(width, width / 2) || (width % 4 == 0 && holds(width / 2, width / 4));
+}
+
 /// Decides the roles of a module's parameters.
 class Judge {
 public:
@@ -185,6 +203,10 @@ public:
       return {Role::buffer, "exporter: " + origin.word};
     if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read.getResult()); }))
       return {Role::frozen, "no derivative reaches it"};
+    if (isPositionTable(parameter)) {
+      warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is", "--trainable");
+      return {Role::frozen, "sines and cosines"};
+    }
     if (origin.kind == OriginKind::parameter)
       return {Role::trainable, "exporter: parameter"};
     if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
@@ -245,6 +267,19 @@ private:
                " into it; export with optimize=False to train that",
            "--trainable");
     return {Role::frozen, lost.empty() ? "not used as a weight" : "exporter: folded from " + lost};
+  }
+
+  /// Positions by sines and cosines, [P, D] or [1, P, D]. Modules hold them as parameters that need no gradient, a word
+  /// that no exporter writes.
+  bool isPositionTable(ParameterOp parameter) {
+    auto shape = cast<RankedTensorType>(parameter.getType()).getShape();
+    if (shape.size() < 2 || shape.size() > 3 || (shape.size() == 3 && shape[0] != 1))
+      return false;
+    int64_t rows = shape[shape.size() - 2], width = shape.back();
+    if (rows < 4 || width < 4 || width % 2 != 0 || width > 65536)
+      return false;
+    auto values = contents.leading(parameter.getSymName(), std::min<int64_t>(rows, 16) * width);
+    return values && values->isFloat() && isSinusoidal(*values, width);
   }
 
   /// Another stored tensor of the same type is the sine to this cosine.

@@ -14,7 +14,8 @@ RUNS = {  # optimizer: its flags, ranks, micro-steps, stage
     "sgd": (["--optimizer", "sgd", "--lr", "0.05"], 2, 1, 3),
     "adamw": (["--optimizer", "adamw", "--lr", "1e-3", "--weight-decay", "0.01"], 1, 2, 0),
 }
-TOLERANCE = {"convnext": 1e-4, "segformer": 1e-4, "wav2vec2": 1e-4}  # convolutions
+TOLERANCE = {"convnext": 1e-4, "segformer": 1e-4, "wav2vec2": 1e-4,  # convolutions
+             "bottlenecks": 1e-6}  # in double: what differs elsewhere is rounding, which batch norms amplify
 
 
 def train(name, optimizer, *more):

@@ -19,6 +19,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 warnings.filterwarnings("ignore")
 import onnx  # noqa: E402
 import torch  # noqa: E402
+from torch.nn.functional import cross_entropy  # noqa: E402
 import transformers as hf  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
@@ -72,7 +73,43 @@ def waves(rows, generator):
             "labels": torch.randint(0, 4, (rows,), generator=generator)}
 
 
-# name: class, configuration, its fields, inputs, arguments of forward, exporter, flags of zero-compile
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.layer = torch.nn.Embedding(VOCABULARY, 16), torch.nn.LSTM(16, 12, batch_first=True)
+        self.head = torch.nn.Linear(12, 5)
+
+    def forward(self, input_ids, attention_mask, labels):
+        states = self.layer(self.table(input_ids))[0] * attention_mask[..., None]
+        return cross_entropy(self.head(states).flatten(0, 1), labels.flatten())
+
+
+class InvertedBottlenecks(torch.nn.Module):
+    """As in MobileNet v2: narrow, wide and per channel, narrow; a batch norm after each."""
+
+    def __init__(self):
+        super().__init__()
+
+        def layer(channels, out, kernel=1, stride=1, groups=1, last=False):
+            parts = [torch.nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False),
+                     torch.nn.BatchNorm2d(out)]
+            return parts + ([] if last else [torch.nn.ReLU6()])
+
+        self.stem = torch.nn.Sequential(*layer(3, 8, 3, 2))
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.Sequential(*layer(8, 24), *layer(24, 24, 3, groups=24), *layer(24, 8, last=True)) for _ in range(2))
+        self.head = torch.nn.Linear(8, 10)
+
+    def forward(self, pixel_values, labels):
+        x = self.stem(pixel_values)
+        for block in self.blocks:
+            x = x + block(x)
+        return cross_entropy(self.head(x.mean((2, 3))), labels)
+
+
+# name: class, configuration, its fields, inputs, arguments of forward, exporter, flags of zero-compile. A class of this
+# file takes no configuration. Exporters: TorchScript's or dynamo's with an opset; "opt" optimized, "-open" with open
+# dimensions batch, length and (labels of another length) target, "-f64" in double precision.
 MODELS = {
     "bloom": ("BloomForCausalLM", "BloomConfig", dict(hidden_size=32, n_layer=1, n_head=4, **TOKENS), text, NO_CACHE, "ts17", []),
     "mistral": ("MistralForCausalLM", "MistralConfig",
@@ -99,6 +136,15 @@ MODELS = {
                   dict(num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[16, 32], patch_sizes=[7, 3],
                        strides=[4, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=5,
                        classifier_dropout_prob=0.0, drop_path_rate=0.0), segments, {}, "ts17", []),
+    "llama": ("LlamaForCausalLM", "LlamaConfig",
+              dict(num_hidden_layers=1, num_key_value_heads=2, max_position_embeddings=32, tie_word_embeddings=False,
+                   **LAYER, **TOKENS), text, NO_CACHE, "dynamo23opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
+    "bart": ("BartForConditionalGeneration", "BartConfig",
+             dict(d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+                  encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=16, decoder_start_token_id=2, **TOKENS),
+             pairs, NO_CACHE, "ts14-open", ["--dim", "batch=2", "--dim", "length=12", "--dim", "target=8"]),
+    "lstm": (Recurrent, None, {}, classes, {}, "dynamo20opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
+    "bottlenecks": (InvertedBottlenecks, None, {}, images, {}, "ts17-f64", []),
     "roberta": ("RobertaForTokenClassification", "RobertaConfig",
                 dict(num_hidden_layers=1, max_position_embeddings=16, num_labels=5, vocab_size=VOCABULARY, pad_token_id=0,
                      **LAYER), classes, {}, "dynamo18", []),
@@ -113,7 +159,8 @@ class Loss(torch.nn.Module):
         self.model, self.names, self.arguments = model, tuple(names), arguments
 
     def forward(self, *inputs):
-        return self.model(**dict(zip(self.names, inputs)), **self.arguments).loss
+        result = self.model(**dict(zip(self.names, inputs)), **self.arguments)
+        return result if isinstance(result, torch.Tensor) else result.loss
 
 
 def without_dropout(config):
@@ -126,15 +173,18 @@ def without_dropout(config):
 
 def build(name):
     """The same starting point every time; vectors are moved, so that no two are equal and merged by an exporter."""
-    cls, configuration, fields, inputs, arguments, _, _ = MODELS[name]
+    cls, configuration, fields, inputs, arguments, exporter, _ = MODELS[name]
     torch.manual_seed(1234)
-    model = getattr(hf, cls)._from_config(without_dropout(getattr(hf, configuration)(**fields)))
+    model = (getattr(hf, cls)._from_config(without_dropout(getattr(hf, configuration)(**fields))) if configuration
+             else cls())
     rows = inputs(ROWS, torch.Generator().manual_seed(99))
     generator = torch.Generator().manual_seed(4321)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() <= 1:
                 parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    if exporter.endswith("-f64"):
+        model, rows = model.double(), {key: v.double() if v.is_floating_point() else v for key, v in rows.items()}
     return Loss(model, rows, arguments).train(), rows
 
 
@@ -155,20 +205,32 @@ def losses(name, optimizer):
     return result
 
 
+def open_dimensions(rows):
+    """Per input: dimension -> name. Labels may be of another length."""
+    length = next(iter(rows.values())).shape[1]
+    return {key: {0: "batch", **({1: "length" if v.shape[1] == length else "target"} if v.dim() == 2 else {})}
+            for key, v in rows.items()}
+
+
 def export(name, exporter, path):
     module, rows = build(name)
     arguments = tuple(values[:HALF] for values in rows.values())
     common = dict(input_names=list(rows), output_names=["loss"])
+    exporter, _, form = exporter.partition("-")
+    if form == "open":
+        names = open_dimensions(rows)
+        common |= dict(dynamic_axes=names) if exporter[:2] == "ts" else dict(dynamic_shapes=(tuple(names.values()),))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        if exporter == "ts17":
-            torch.onnx.export(module, arguments, path, dynamo=False, opset_version=17, do_constant_folding=False,
+        if exporter[:2] == "ts":
+            torch.onnx.export(module, arguments, path, dynamo=False, opset_version=int(exporter[2:]), do_constant_folding=False,
                               training=torch.onnx.TrainingMode.TRAINING, **common)
             return
         torch.onnx.export(module, arguments, path, dynamo=True, opset_version=int(exporter[6:8]), external_data=False,
                           optimize=exporter.endswith("opt"), verbose=False, **common)
     model = onnx.load(path)
     for node in model.graph.node:
-        kept = [entry for entry in node.metadata_props if entry.key == "pkg.torch.onnx.fx_node"]
+        kept = [entry for entry in node.metadata_props
+                if entry.key in ("pkg.torch.onnx.fx_node", "pkg.onnxscript.rewriter.rule_name")]
         del node.metadata_props[:]
         node.metadata_props.extend(kept)
     onnx.save(model, path)
