@@ -28,28 +28,30 @@ static uint64_t numSteps(const planpb::Plan &plan) {
 std::string zc::reportAsJson(const planpb::Plan &plan) {
   const planpb::Report &report = plan.report();
   const planpb::Traffic &traffic = report.traffic();
-  llvm::json::Object object{{"world_size", plan.world_size()},
-                            {"stage", plan.zero_stage()},
-                            {"precision", plan.precision()},
-                            {"grad_accumulation", plan.accumulation()},
-                            {"forward_only", plan.forward_only()},
-                            {"parameters", report.parameters()},
-                            {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
-                                                         {"host", tierAsJson(report.host())},
-                                                         {"nvme", tierAsJson(report.nvme())}}},
-                            {"traffic", llvm::json::Object{{"gather", traffic.gather()},
-                                                           {"reduce_scatter", traffic.reduce_scatter()},
-                                                           {"all_reduce", traffic.all_reduce()},
-                                                           {"inter_node", traffic.inter_node()},
-                                                           {"intra_node", traffic.intra_node()},
-                                                           {"h2d", traffic.h2d()},
-                                                           {"d2h", traffic.d2h()},
-                                                           {"nvme_read", traffic.nvme_read()},
-                                                           {"nvme_write", traffic.nvme_write()}}},
-                            {"flops", report.flops()},
-                            {"predicted_step_seconds", report.predicted_step_seconds()},
-                            {"plan_steps", numSteps(plan)},
-                            {"buckets", plan.buckets_size()}};
+  llvm::json::Object object{
+      {"world_size", plan.world_size()},
+      {"stage", plan.zero_stage()},
+      {"precision", plan.precision()},
+      {"grad_accumulation", plan.accumulation()},
+      {"forward_only", plan.forward_only()},
+      {"delay_after", plan.has_delay() ? llvm::json::Value(plan.delay().after()) : llvm::json::Value(nullptr)},
+      {"parameters", report.parameters()},
+      {"tiers", llvm::json::Object{{"device", tierAsJson(report.device())},
+                                   {"host", tierAsJson(report.host())},
+                                   {"nvme", tierAsJson(report.nvme())}}},
+      {"traffic", llvm::json::Object{{"gather", traffic.gather()},
+                                     {"reduce_scatter", traffic.reduce_scatter()},
+                                     {"all_reduce", traffic.all_reduce()},
+                                     {"inter_node", traffic.inter_node()},
+                                     {"intra_node", traffic.intra_node()},
+                                     {"h2d", traffic.h2d()},
+                                     {"d2h", traffic.d2h()},
+                                     {"nvme_read", traffic.nvme_read()},
+                                     {"nvme_write", traffic.nvme_write()}}},
+      {"flops", report.flops()},
+      {"predicted_step_seconds", report.predicted_step_seconds()},
+      {"plan_steps", numSteps(plan)},
+      {"buckets", plan.buckets_size()}};
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::json::Value(std::move(object));
@@ -91,7 +93,9 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   if (plan.forward_only())
     out << "forward only: " << outputsOf(plan) << "\n\n";
   else
-    out << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps") << "\n\n";
+    out << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps")
+        << (plan.has_delay() ? llvm::formatv(", updates delayed after step {0}", plan.delay().after()).str() : "")
+        << "\n\n";
   auto tierRows = [&](llvm::StringRef name, const planpb::TierReport &tier) {
     if (tier.peak_bytes() == 0)
       return;

@@ -244,6 +244,7 @@ private:
       shard.offloadParam = options.offloadParam;
       shard.offloadActivation = options.offloadActivation;
       shard.offloadRatio = options.offloadRatio;
+      shard.delayAfter = options.delayAfter;
       shard.resident = tuning.resident;
       shard.residentOnHost = tuning.residentOnHost;
       shard.chunk = tuning.chunk;

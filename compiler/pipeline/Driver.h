@@ -59,6 +59,7 @@ struct CompileOptions {
   bool errorFeedback = false, hierarchical = false, hierarchicalCollectives = false;
   std::string offloadOptimizer = "none", offloadParam = "none", offloadActivation = "none"; ///< none | host | nvme
   double offloadRatio = 1; ///< share of the update done on the host
+  int64_t delayAfter = -1; ///< steps after which updates are delayed by one; -1: never
 
   int64_t residency = -1; ///< bytes for parameters kept whole at stage 3; -1: what the device's budget leaves
 
@@ -70,8 +71,10 @@ struct CompileOptions {
 
   bool findSmallest = false; ///< the report as a table ends with the smallest feasible budget
   bool proposesFit = true;   ///< over budget, the error names a change that fits
-  /// State that every rank has whole is not offloaded.
+  /// State that every rank has whole is not offloaded; only an offloaded update is delayed.
   bool placementIsValid() const {
+    if (delayAfter >= 0 && offloadOptimizer == "none")
+      return false;
     return worldSize == 1 || ((offloadOptimizer == "none" || stage >= 1) && (offloadParam == "none" || stage == 3));
   }
 

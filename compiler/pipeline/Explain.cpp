@@ -58,6 +58,10 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
       bool chosen = options.offloadOptimizer == optimizer && options.offloadParam == param;
       text += row(placement, chosen, *report->getAsObject());
     }
+  if (options.delayAfter >= 0)
+    text += llvm::formatv("After step {0} the update on the host runs beside the next step, with parameters one update "
+                          "old; seconds are those of such steps.\n",
+                          options.delayAfter);
   return text + "> is the placement asked for. A step moves these bytes per rank; seconds are those of the cost model "
                 "(--machine).\n";
 }

@@ -38,6 +38,7 @@ plan::Queue queueOf(Operation *op) {
       .Case<zero::FetchOp, zero::EvictOp>([](auto copy) { return queueOfCopy(copy.getSource(), copy.getTarget()); })
       .Case([&](zero::FillOp fill) { return where(fill.getResult()); })
       .Case([&](zero::UpdateOp update) { return where(update.getWeights()); })
+      .Case([&](zero::PublishOp publish) { return where(publish.getTarget()); })
       .Case([&](zero::NormPartialOp norm) { return where(norm.getGradient()); })
       .Case([&](zero::ClipFactorOp clip) { return where(clip.getSum()); })
       .Case([&](zero::AccumulateOp add) { return where(add.getTarget()); })

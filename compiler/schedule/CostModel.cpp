@@ -76,6 +76,10 @@ double zc::secondsOf(Operation *op, const MachineModel &machine, const Mesh &mes
         return machine.stepOverhead +
                (bytes + (update.getCopy() ? bytesOf(update.getCopy()) : 0)) / machine.memoryBandwidth;
       })
+      .Case([&](zero::PublishOp publish) {
+        return machine.stepOverhead +
+               (bytesOf(publish.getSource()) + bytesOf(publish.getTarget())) / machine.memoryBandwidth;
+      })
       .Case([&](zero::NormPartialOp norm) {
         return machine.stepOverhead + bytesOf(norm.getGradient()) / machine.memoryBandwidth;
       })

@@ -23,7 +23,7 @@ bool leavesDevice(graph::ProgramOp program) {
 struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {
   void runOnOperation() override {
     auto accumulation = getOperation()->getAttrOfType<IntegerAttr>("zc.accumulation");
-    if (accumulation && accumulation.getInt() > 1)
+    if ((accumulation && accumulation.getInt() > 1) || getOperation()->hasAttr("zc.delay_after"))
       return;
     graph::ProgramOp micro, update;
     for (auto program : getOperation().getOps<graph::ProgramOp>())

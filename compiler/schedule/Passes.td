@@ -17,7 +17,8 @@ def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
   let description = [{
     In: output of assign-queues, with one micro-step per step. Out: where the host or a file has a part in the update, its
     operations stand at the end of the micro program, so that order may begin each as soon as its gradient is there; the update
-    program is empty. With more micro-steps their loop ends before the update begins.
+    program is empty. With more micro-steps their loop ends before the update begins. A delayed update stays where it is: it runs
+    beside the next step.
     Source: ZeRO-Offload (arXiv 2101.06840, section 4.1).
   }];
 }

@@ -136,6 +136,11 @@ private:
       if (failed(placeOnTier(program, lifetimes, tier)))
         return failure();
     annotate(program, lifetimes);
+    // A delayed update runs on beside the next micro-step: over the same bytes one would wait for the other.
+    if (overlap && getOperation()->hasAttr("zc.delay_after"))
+      for (TierPlan &tier : tiers)
+        if (tier.tier != zero::Tier::device)
+          tier.end = tier.peak;
     return success();
   }
 

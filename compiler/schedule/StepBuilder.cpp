@@ -28,6 +28,7 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
     double bytes = static_cast<double>(graph::bytesOf(cast<plan::OperandAttr>(place).getType()));
     load.setSeconds(APFloat(machine.stepOverhead + bytes / machine.h2dBandwidth));
   }
+  publishing = publishingOperations(program);
   for (Operation &op : program.getBlock())
     lowerTimed(&op);
   return section;
@@ -50,8 +51,8 @@ void StepBuilder::lower(Operation *op) {
       .Case<zero::GatherOp, zero::GradBufferOp, zero::PutOp, zero::ReduceScatterOp, zero::AccumulateOp,
             zero::AllGatherOp, zero::AllToAllOp, zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp,
             zero::DequantizeSumOp, zero::OwnPartOp, zero::ReorderOp, zero::FetchOp, zero::EvictOp, zero::FillOp,
-            zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::RecordLossOp,
-            zero::ReduceLossOp, graph::AssignOp, graph::OutputOp>([&](auto typed) { lower(typed); })
+            zero::NormPartialOp, zero::AllReduceOp, zero::ClipFactorOp, zero::UpdateOp, zero::PublishOp,
+            zero::RecordLossOp, zero::ReduceLossOp, graph::AssignOp, graph::OutputOp>([&](auto typed) { lower(typed); })
       .Case<graph::KernelOp>([&](graph::KernelOp kernel) { lowerKernel(kernel); });
 }
 
@@ -64,7 +65,8 @@ plan::StepOp StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, 
     queue = plan::QueueAttr::get(builder.getContext(), plan::Queue::compute);
   return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
                                       builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
-                                      builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr());
+                                      builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
+                                      publishing.contains(op) ? builder.getUnitAttr() : UnitAttr());
 }
 
 plan::OperandAttr StepBuilder::placeOf(Value value, Access access) {
@@ -312,6 +314,12 @@ void StepBuilder::lower(zero::UpdateOp op) {
   if (op->getParentOfType<ModuleOp>()->hasAttr("zc.eps_uncorrected"))
     attributes.push_back(builder.getNamedAttr("eps_uncorrected", builder.getI64IntegerAttr(1)));
   step(op, graph::stringifyOptimizer(op.getRule()), 2, operands, attributes);
+}
+
+void StepBuilder::lower(zero::PublishOp op) {
+  bool isCopy = op.getTarget().getType().getElementType().isF32();
+  step(op, isCopy ? "copy" : "cast", 1,
+       {placeOf(op.getSource(), Access::read), placeOf(op.getTarget(), Access::write)});
 }
 
 /// One f64, or two where losses have weights: the sum of losses, the sum of weights.

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Placement.h"
+#include "compiler/schedule/Publishing.h"
 
 namespace zc {
 
@@ -40,6 +41,7 @@ private:
   void lower(zero::AllReduceOp op);
   void lower(zero::ClipFactorOp op);
   void lower(zero::UpdateOp op);
+  void lower(zero::PublishOp op);
   void lower(zero::RecordLossOp op);
   void lower(zero::ReduceLossOp op);
   void lower(graph::AssignOp op);
@@ -66,7 +68,8 @@ private:
   MachineModel machine;
   llvm::StringMap<zero::BucketOp> buckets;
   int64_t worldSize, stage;
-  int64_t numOutputs = 0; ///< numbered in the order of their steps
+  llvm::DenseSet<mlir::Operation *> publishing; ///< of the program that is lowered
+  int64_t numOutputs = 0;                       ///< numbered in the order of their steps
 };
 
 } // namespace zc

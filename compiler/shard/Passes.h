@@ -41,6 +41,9 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
   Option<std::string> offloadActivation{*this, "offload-activation", llvm::cl::desc("none, host or nvme"),
                                         llvm::cl::init("none")};
   Option<double> offloadRatio{*this, "offload-ratio", llvm::cl::desc("share updated on the host"), llvm::cl::init(1.0)};
+  Option<int64_t> delayAfter{*this, "delay-after",
+                             llvm::cl::desc("steps after which updates are delayed by one; -1: never"),
+                             llvm::cl::init(-1)};
   Option<int64_t> chunk{*this, "chunk", llvm::cl::desc("bytes of fp32 moved at once"), llvm::cl::init(4194304)};
   Option<int64_t> resident{*this, "resident",
                            llvm::cl::desc("bytes for parameters kept whole; not with quantize-weights"),

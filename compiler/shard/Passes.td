@@ -70,6 +70,22 @@ def ZeroPartition : Pass<"zero-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
+def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
+  let summary = "one-step delayed parameter update";
+  let description = [{
+    In: output of zero-partition. Out: buckets are `delayed`: the update works on fp32 weights of their own, and begins with
+    `zero.publish`, which makes the weights of the step before the parameters, and with the gathers of parameters. So nothing waits
+    for an update but the next one, and it may run beside a whole step. Both go through the buckets backward: so
+    backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `after` are ordinary: the plan says so
+    (`zc.delay_after`), the runtime publishes at their end.
+    All trainable parameters are delayed, wherever they are updated, so that placement changes no bits.
+    Source: ZeRO-Offload (arXiv 2101.06840, section 5.2).
+  }];
+  let options = [Option<"after", "after", "int64_t", "40", "steps that are not delayed">];
+  let statistics = [Statistic<"numDelayed", "delayed", "updates delayed">];
+  let dependentDialects = ["::zc::zero::ZeroDialect"];
+}
+
 def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::ModuleOp"> {
   let summary = "gather a bucket just before its first use, release it after its last, again in backward";
   let description = [{

@@ -19,6 +19,9 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
     manager.addPass(createZeroResidency(ZeroResidencyOptions{options.resident, options.accumulation}));
   // Gradients and the update before parameters: a gather must know the reads that remain.
   manager.addPass(createZeroPartition(ZeroPartitionOptions{options.stage, options.accumulation}));
+  // As soon as there are updates: those that follow take what is published for what it is, copies and gathers.
+  if (options.delayAfter >= 0)
+    manager.addPass(createZeroDelayUpdate(ZeroDelayUpdateOptions{options.delayAfter}));
   // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
   // order.
   manager.addPass(createZeroInsertGatherRelease());

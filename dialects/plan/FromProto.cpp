@@ -140,6 +140,8 @@ private:
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
     if (plan.forward_only())
       set("zc.forward_only", builder.getUnitAttr());
+    if (plan.has_delay())
+      set("zc.delay_after", builder.getI64IntegerAttr(static_cast<int64_t>(plan.delay().after())));
     if (plan.metrics().weighted())
       set("zc.weighted_loss", builder.getUnitAttr());
     set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
@@ -240,7 +242,8 @@ private:
     builder.create<StepOp>(
         where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
         builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
-        waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()));
+        waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()),
+        flag(step.publishes()));
   }
 
   Attribute attributeOf(const planpb::Attribute &attribute) {

@@ -150,7 +150,7 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let summary = "one unit of work on a queue";
   let description = [{
     The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's. `seconds` is how long the
-    cost model takes it to last.
+    cost model takes it to last. `publishes`: of a delayed update, as in plan.proto.
 
     ```mlir
     plan.section @micro {
@@ -159,7 +159,7 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
-      DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds);
+      DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds, UnitAttr:$publishes);
   let assemblyFormat = "$kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
   let hasVerifier = 1;
 }

@@ -99,6 +99,8 @@ private:
     result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
     result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
     result.set_forward_only(module->hasAttr("zc.forward_only"));
+    if (module->hasAttr("zc.delay_after"))
+      result.mutable_delay()->set_after(static_cast<uint64_t>(integer("zc.delay_after")));
     result.mutable_metrics()->set_weighted(module->hasAttr("zc.weighted_loss"));
     result.add_strings(""); // index 0: no name
     stringIndex[""] = 0;
@@ -313,6 +315,7 @@ private:
     message.set_node(stringOf(nameOf(step.getLoc())));
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
+    message.set_publishes(step.getPublishes());
     for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>()) {
       FailureOr<int32_t> slice = sliceOf(step, operand.getSlice());
       FailureOr<uint32_t> type = typeOf(step, operand.getType());

@@ -98,7 +98,7 @@ void BucketOp::build(OpBuilder &builder, OperationState &state, StringRef name, 
 }
 
 bool BucketOp::hasMaster() {
-  return getTrainable() && (!getType().isF32() || getOptimizerTier() != getParametersTier());
+  return getTrainable() && (!getType().isF32() || getDelayed() || getOptimizerTier() != getParametersTier());
 }
 
 bool BucketOp::isSharded(Storage what) {
@@ -243,6 +243,15 @@ LogicalResult FetchOp::verify() {
 
 LogicalResult EvictOp::verify() {
   return verifyCopy(*this, getSource().getType(), getTarget().getType(), 1, "evict_c1");
+}
+
+LogicalResult PublishOp::verify() {
+  // publish_c1
+  BufferType source = getSource().getType(), target = getTarget().getType();
+  if (source.getNumElements() != target.getNumElements() || source.getTier() != target.getTier() ||
+      !source.getElementType().isF32() || !isa<FloatType>(target.getElementType()))
+    return emitOpError("[publish_c1] ") << source << " does not become " << target;
+  return success();
 }
 
 LogicalResult PartOp::verify() {

@@ -83,7 +83,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     `padded` elements in all, a multiple of world size x 64 (`bucket_c1`); members start at multiples of 64
     (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
     set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
-    zero-residency, are neither cut nor moved.
+    zero-residency, are neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its
+    own that become the parameters a step later (`zero.publish`).
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
@@ -91,7 +92,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
-      UnitAttr:$trainable, UnitAttr:$resident, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
+      UnitAttr:$trainable, UnitAttr:$resident, UnitAttr:$delayed, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
       UnitAttr:$optimizer_sharded,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
@@ -105,7 +106,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     int64_t getUsed();
     /// The gaps between and after members, as [offset, count, ...] in elements.
     ::llvm::SmallVector<int64_t> getGaps();
-    /// Has fp32 weights beside the parameters: these are of another type, or on another tier than the optimizer.
+    /// Has fp32 weights beside the parameters: these are of another type, or on another tier than the optimizer, or
+    /// follow a step later.
     bool hasMaster();
     bool isSharded(Storage what);
     Tier getTier(Storage what);
@@ -338,6 +340,22 @@ def Zero_AllGatherOp : Zero_Op<"all_gather"> {
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$own, Arg<Zero_BufferType, "", [MemWrite]>:$whole);
   let assemblyFormat = "$own `into` $whole attr-dict `:` type($own) `,` type($whole)";
+  let hasVerifier = 1;
+}
+
+def Zero_PublishOp : Zero_Op<"publish"> {
+  let summary = "the weights that the update made become parameters: a copy on one tier, in the parameters' type";
+  let description = [{
+    As many elements on the same tier, from f32 to any float (`publish_c1`). Created by zero-delay-update, before the update that
+    overwrites the weights: what is published has the gradients up to the step before.
+    Source: ZeRO-Offload (arXiv 2101.06840, section 5.2).
+
+    ```mlir
+    zero.publish %w into %p : !zero.buffer<256 x f32, host>, !zero.buffer<256 x bf16, host>
+    ```
+  }];
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$source, Arg<Zero_BufferType, "", [MemWrite]>:$target);
+  let assemblyFormat = "$source `into` $target attr-dict `:` type($source) `,` type($target)";
   let hasVerifier = 1;
 }
 

@@ -107,6 +107,19 @@ protected:
     return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
   }
 
+  /// The steps that publish, one after the other; while no queue is at work.
+  Status publish(const StepContext &context) {
+    StepContext now = context;
+    now.micro = prepared.plan.accumulation() - 1;
+    for (const PreparedStep &step : prepared.steps[1])
+      if (step.publishes)
+        ZC_RETURN_IF_ERROR(execute(step, 1, queueOf(step), now));
+    return {};
+  }
+  unsigned queueOf(const PreparedStep &updateStep) const {
+    return static_cast<unsigned>(prepared.plan.update().steps(static_cast<int>(updateStep.index)).queue());
+  }
+
   /// Where no step of the plan carries the agreement.
   Status agreeNow() {
     if (!agree)
@@ -136,6 +149,11 @@ public:
       ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
     now.micro = prepared.plan.accumulation() - 1;
     ZC_RETURN_IF_ERROR(runSection(1, prepared.plan.update(), now));
+    if (prepared.publishesLast(now.step))
+      if (Status status = publish(now); !status.ok()) {
+        communicator.abort(status.error());
+        return status;
+      }
     return prepared.agreesInStep ? Status() : agreeNow();
   }
   Status drain() override { return {}; }
@@ -143,6 +161,8 @@ public:
 private:
   Status runSection(uint32_t section, const planpb::Section &source, const StepContext &context) {
     for (const PreparedStep &step : prepared.steps[section]) {
+      if (step.publishes && prepared.publishesLast(context.step))
+        continue;
       auto queue = static_cast<unsigned>(source.steps(static_cast<int>(step.index)).queue());
       if (Status status = execute(step, section, queue, context); !status.ok()) {
         communicator.abort(status.error());
@@ -178,7 +198,7 @@ public:
       go.advance();
       if (!active.empty())
         runQueue(active.front(), iteration);
-      isGoing = metricsKnown();
+      isGoing = metricsKnown() && (!prepared.publishesLast(step.step) || publishLast(step));
     }
     if (!isGoing)
       return failed();
@@ -215,6 +235,10 @@ private:
           return false;
       if (done[queue].hasFailed())
         return false;
+      if (step->publishes && prepared.publishesLast(now.step)) {
+        done[queue].advance(); // others may wait for what this one waited for
+        continue;
+      }
       if (Status status = execute(*step, section, queue, now); !status.ok()) {
         fail(status.error());
         return false;
@@ -222,6 +246,15 @@ private:
       done[queue].advance();
     }
     return true;
+  }
+
+  bool publishLast(const StepContext &step) {
+    if (!finished(iteration))
+      return false;
+    Status status = publish(step);
+    if (!status.ok())
+      fail(status.error());
+    return status.ok();
   }
 
   /// Waits until the steps that write the metrics of the current iteration are done.

@@ -5,7 +5,9 @@
 // plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan. Both give the same bits.
 //
 // On `cpu` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's Adam,
-// weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits.
+// weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits. While
+// a delayed update is not delayed yet (Delay in plan.proto), a step ends when it is over on all queues and its
+// parameters are published.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

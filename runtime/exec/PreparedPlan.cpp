@@ -166,6 +166,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     out.waits = waitPool[section].data() + waitPool[section].size();
     out.numWaits = static_cast<uint32_t>(step.waits_size());
     out.index = static_cast<uint32_t>(i);
+    out.publishes = step.publishes();
     for (const planpb::Operand &operand : step.operands())
       operandPool[section].push_back(memory.operand(
           operand.slice(), operand.offset() + static_cast<uint64_t>(communicator.rank()) * operand.rank_stride()));

@@ -21,7 +21,8 @@ struct PreparedStep {
   void *const *operands = nullptr;
   const PreparedWait *waits = nullptr;
   uint32_t numWaits = 0;
-  uint32_t index = 0; ///< in plan order of its section
+  uint32_t index = 0;     ///< in plan order of its section
+  bool publishes = false; ///< Delay in plan.proto
 };
 
 /// Memory and kernels of one rank. Everything it points to lies in it; not movable.
@@ -38,6 +39,11 @@ public:
   /// The count the timeline of a wait's queue must have reached before execution `index` of `section` may go on; 0 if
   /// it is for something that never ran.
   uint64_t target(const PreparedWait &wait, uint32_t section, int64_t index) const;
+  /// Is the update of optimizer step `step` (from 1) not delayed, though the plan delays later ones? Steps that publish
+  /// are then left out in their place and come last.
+  bool publishesLast(int64_t step) const {
+    return plan.has_delay() && step <= static_cast<int64_t>(plan.delay().after());
+  }
   /// Steps of a queue in one optimizer step.
   uint64_t stepsPerIteration(unsigned queue) const;
 

@@ -11,6 +11,8 @@ HazardTracker::StepId HazardTracker::begin(unsigned queue) {
   Clock clock{};
   if (lastOfQueue[queue] != kNoStep)
     clock = clocks[lastOfQueue[queue]];
+  for (unsigned q = 0; q < kNumQueues; ++q)
+    clock[q] = std::max(clock[q], drained[q]);
   clocks.push_back(clock);
   positions.push_back({static_cast<uint8_t>(queue), ++counts[queue]});
   lastOfQueue[queue] = current;
@@ -22,6 +24,8 @@ HazardTracker::StepId HazardTracker::begin(unsigned queue) {
 }
 
 void HazardTracker::wait(StepId earlier) { join(earlier); }
+
+void HazardTracker::drain() { drained = counts; }
 
 void HazardTracker::touch(const Access &access) {
   if (access.begin < access.end)

@@ -77,6 +77,8 @@ public:
   StepId begin(unsigned queue);
   /// The current step waits for an earlier one.
   void wait(StepId earlier);
+  /// Steps from here on, on all queues, begin when all before have ended.
+  void drain();
   /// Any order: reads of a step are looked at before its writes.
   void touch(const Access &access);
   /// Ends the current step. Valid until the next begin().
@@ -111,7 +113,8 @@ private:
   std::vector<Clock> clocks;       // per step
   std::vector<Position> positions; // per step
   std::array<StepId, kNumQueues> lastOfQueue;
-  std::array<uint32_t, kNumQueues> counts{};
+  Clock counts{};
+  Clock drained{};                           ///< what every step from now on knows to have ended
   std::array<Dependence, kNumQueues> needed; // latest unordered step of each queue met so far
   std::vector<Access> accesses;              // of the current step
   StepId current = kNoStep;

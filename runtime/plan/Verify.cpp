@@ -16,7 +16,8 @@ Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &
                               describe(plan, walk.locate(race.step)) + " without waiting for it",
                           plan.strings(static_cast<int>(stepOf(plan, here).node())));
   error.note += ": slice \"" + plan.slices(static_cast<int>(race.slice)).name() + "\", arena byte " +
-                std::to_string(race.begin) + ", rank " + std::to_string(rank);
+                std::to_string(race.begin) + ", rank " +
+                (rank == PlanWalk::kAnyRank ? "0 to " + std::to_string(plan.world_size() - 1) : std::to_string(rank));
   return error;
 }
 
@@ -24,26 +25,22 @@ Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &
 
 Status verifyOrder(const planpb::Plan &plan) {
   constexpr uint64_t kWorkLimit = uint64_t(1) << 26; // a few seconds
-  bool dependsOnRank = false;
-  for (const planpb::Section *section : {&plan.micro(), &plan.update()})
-    for (const planpb::Step &step : section->steps())
-      for (const planpb::Operand &operand : step.operands())
-        dependsOnRank |= operand.rank_stride() != 0;
-  for (uint32_t rank : {0u, plan.world_size() - 1}) {
-    if (rank > 0 && !dependsOnRank)
-      break;
-    PlanWalk walk(plan, rank);
-    ZC_RETURN_IF_ERROR(walk.run(
+  auto verifyWalk = [&](uint32_t rank, bool ordinary) {
+    PlanWalk walk(plan, rank, ordinary);
+    return walk.run(
         [&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
           if (!findings.missing.empty()) // walk_c1
             return raceError(plan, walk, here, rank, findings.missing.front());
-          if (!findings.stale.empty()) // walk_c2
+          if (rank != PlanWalk::kAnyRank && !findings.stale.empty()) // walk_c2
             return staleReadError(plan, walk, here, findings.stale.front(), Code::corrupt);
           return {};
         },
-        kWorkLimit));
-    if (plan.world_size() == 1)
-      break;
+        kWorkLimit);
+  };
+  for (uint32_t rank : PlanWalk::ranksOf(plan)) {
+    ZC_RETURN_IF_ERROR(verifyWalk(rank, false));
+    if (plan.has_delay())
+      ZC_RETURN_IF_ERROR(verifyWalk(rank, true));
   }
   return {};
 }
@@ -56,6 +53,7 @@ Status verifyPlan(const planpb::Plan &plan) {
   ZC_RETURN_IF_ERROR(verify::verifyTables(plan));
   ZC_RETURN_IF_ERROR(verify::verifyModelState(plan));
   ZC_RETURN_IF_ERROR(verify::verifySteps(plan));
+  ZC_RETURN_IF_ERROR(verify::verifyDelay(plan));
   return verify::verifyOrder(plan);
 }
 

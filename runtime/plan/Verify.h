@@ -10,6 +10,11 @@
 //   plan_c5      optimizer numbers are finite
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
 //   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: no outputs
+//   delay_c1     a delayed update is of a plan that trains, from a step of at most 2^62 on, and every trainable bucket
+//   has
+//                a master
+//   delay_c2     steps that publish are of such a plan's update; of what outlives a step they write parameters of
+//                trainable buckets only
 //   type_c1      known element type
 //   type_c2      at most 64 dimensions, none negative, at most 2^48 bytes
 //   arena_c1     known tier, at most 2^52 bytes
@@ -31,7 +36,7 @@
 //   persistent (gradients need
 //                not)
 //   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
-//                tier than its parameters
+//                tier than its parameters, or where the update is delayed
 //   bucket_c5    a persistent slice has one owner
 //   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
 //   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,
@@ -62,8 +67,10 @@
 //   collective_c3 attributes: finite scale, known traffic and axis, READ_WRITE where it accumulates
 //   input_c2     load_input is in micro, writes one operand of its input's type
 //   output_c2    store_output is in micro, on queue compute, reads one operand of its output's type
-//   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1
+//   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1, and on a rank that
+//                touches what all ranks touch
 //   walk_c2      what a step reads from a transient slice was written before, last through that slice
+//                Both also where an update that is delayed later is not yet: publishing steps one by one at its end
 //
 //===----------------------------------------------------------------------===//
 #pragma once

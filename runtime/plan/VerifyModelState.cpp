@@ -241,7 +241,7 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
                                         bucket.padded() / (i == 0 ? 1 : plan.ranks_per_node()) * size, true,
                                         who + " (residual)", "bucket_c3", owners));
   // bucket_c4
-  if (bucket.type() == planpb::F32 && bucket.master_slice() != -1 &&
+  if (bucket.type() == planpb::F32 && bucket.master_slice() != -1 && !plan.has_delay() &&
       tierOf(plan, static_cast<uint32_t>(bucket.master_slice())) ==
           tierOf(plan, static_cast<uint32_t>(bucket.parameter_slice())))
     return violation(541, "bucket_c4",

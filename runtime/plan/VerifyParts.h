@@ -25,6 +25,8 @@ Status verifyTables(const planpb::Plan &plan);
 Status verifyModelState(const planpb::Plan &plan);
 /// Operands, attributes, collectives and waits of each step. After verifyTables.
 Status verifySteps(const planpb::Plan &plan);
+/// Delayed updates: who publishes, and what. After verifySteps.
+Status verifyDelay(const planpb::Plan &plan);
 /// Races and overlapping live ranges. After verifySteps.
 Status verifyOrder(const planpb::Plan &plan);
 

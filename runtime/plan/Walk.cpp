@@ -13,13 +13,14 @@ uint64_t bytesOf(const planpb::TensorType &type) {
   return bytes;
 }
 
-PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank)
+PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary)
     : plan(plan), rank(rank), accumulation(walkAccumulation(plan.accumulation())) {
-  HazardTracker::StepId next = 0;
   for (uint32_t index : walkOrder(plan.accumulation())) {
-    parts.push_back({index, static_cast<uint32_t>(executions[index].size()), next});
-    executions[index].push_back(next);
-    next += static_cast<uint32_t>(section(index).steps_size());
+    auto execution = static_cast<uint32_t>(executions[index].size());
+    executions[index].push_back(numSteps);
+    addPart(index, execution, ordinary && index == 1 ? Turn::others : Turn::all);
+    if (ordinary && index == 1)
+      addPart(index, execution, Turn::publishing);
   }
   for (uint32_t index : {0u, 1u}) {
     for (int i = 0; i < section(index).steps_size(); ++i) {
@@ -28,6 +29,11 @@ PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank)
       steps.push_back(static_cast<uint32_t>(i));
     }
   }
+}
+
+void PlanWalk::addPart(uint32_t index, uint32_t execution, Turn turn) {
+  parts.push_back({index, execution, turn, numSteps});
+  numSteps += static_cast<uint32_t>(section(index).steps_size());
 }
 
 void PlanWalk::applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const {
@@ -48,12 +54,19 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
     const planpb::Section &steps = section(part.section);
     for (int i = 0; i < steps.steps_size(); ++i) {
       const planpb::Step &step = steps.steps(i);
+      bool isDue = part.turn == Turn::all || step.publishes() == (part.turn == Turn::publishing);
+      if (part.turn == Turn::publishing)
+        tracker.drain();
       tracker.begin(step.queue());
       applyWaits(tracker, step, part);
       for (const planpb::Operand &operand : step.operands()) {
+        if (!isDue)
+          break;
         const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-        uint64_t begin = slice.offset() + operand.offset() + rank * operand.rank_stride();
-        uint64_t end = begin + typeBytes[operand.type()];
+        uint64_t begin = slice.offset() + operand.offset(), end = begin + typeBytes[operand.type()];
+        if (rank != kAnyRank)
+          begin += rank * operand.rank_stride();
+        end += (rank != kAnyRank ? rank : plan.world_size() - 1) * operand.rank_stride();
         bool reads = operand.access() != planpb::WRITE, writes = operand.access() != planpb::READ;
         tracker.touch({slice.arena(), begin, end, operand.slice(), reads, writes, !slice.persistent()});
         // What stands in the rest of the last block does not matter, but it is moved as well.
@@ -64,8 +77,23 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
       if (tracker.work() > workLimit)
         return makeError(Code::corrupt, 450, "plan is too entangled to be checked");
     }
+    if (part.turn == Turn::publishing)
+      tracker.drain();
   }
   return {};
+}
+
+std::vector<uint32_t> PlanWalk::ranksOf(const planpb::Plan &plan) {
+  bool dependsOnRank = false;
+  for (const planpb::Section *section : {&plan.micro(), &plan.update()})
+    for (const planpb::Step &step : section->steps())
+      for (const planpb::Operand &operand : step.operands())
+        dependsOnRank |= operand.rank_stride() != 0;
+  if (!dependsOnRank || plan.world_size() == 1)
+    return {0};
+  if (plan.world_size() == 2)
+    return {0, 1};
+  return {kAnyRank, 0, plan.world_size() - 1}; // first what most waits come from
 }
 
 WalkStep PlanWalk::locate(HazardTracker::StepId id) const {
@@ -117,18 +145,16 @@ Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkS
 }
 
 Status addWaits(planpb::Plan &plan) {
-  for (uint32_t rank : {0u, plan.world_size() - 1}) {
+  for (uint32_t rank : PlanWalk::ranksOf(plan)) {
     PlanWalk walk(plan, rank);
     ZC_RETURN_IF_ERROR(walk.run([&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
-      if (!findings.stale.empty())
+      if (rank != PlanWalk::kAnyRank && !findings.stale.empty())
         return staleReadError(plan, walk, here, findings.stale.front(), Code::internal);
       planpb::Section &section = here.section == 0 ? *plan.mutable_micro() : *plan.mutable_update();
       for (const HazardTracker::Dependence &dependence : findings.missing)
         *section.mutable_steps(static_cast<int>(here.index))->add_waits() = walk.waitFor(here, dependence.step);
       return {};
     }));
-    if (plan.world_size() == 1)
-      break;
   }
   return {};
 }

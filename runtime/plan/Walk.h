@@ -24,12 +24,19 @@ uint64_t bytesOf(const planpb::TensorType &type);
 const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);
 
 /// Executes `walkOrder` on a HazardTracker for one rank, with the waits the plan has at each visit; a visitor may add
-/// some.
+/// some. A plan with a delayed update has a second way of running, that of the steps before it is delayed (`ordinary`).
 class PlanWalk {
 public:
+  /// A rank that stands for all: what it touches at an offset that depends on the rank reaches from rank 0's to the
+  /// last one's. Its order suffices for every rank; what it finds stale does not count, since not all of that is
+  /// written.
+  static constexpr uint32_t kAnyRank = ~0u;
+  /// Ranks whose walks together show what holds for all.
+  static std::vector<uint32_t> ranksOf(const planpb::Plan &plan);
+
   using Visit = std::function<Status(const WalkStep &here, const HazardTracker::Findings &findings)>;
 
-  PlanWalk(const planpb::Plan &plan, uint32_t rank);
+  PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary = false);
   /// Stops at the first error of `visit`, or when the walk visits more than `workLimit` intervals (corrupt).
   Status run(const Visit &visit, uint64_t workLimit = ~uint64_t(0));
 
@@ -38,16 +45,21 @@ public:
   planpb::Wait waitFor(const WalkStep &here, HazardTracker::StepId earlier) const;
 
 private:
+  /// Which steps of a part do something: where updates are not delayed yet, those that publish come last.
+  enum class Turn : uint8_t { all, others, publishing };
   struct Part {
     uint32_t section = 0, execution = 0;
+    Turn turn = Turn::all;
     HazardTracker::StepId first = 0;
   };
   const planpb::Section &section(uint32_t index) const { return index == 0 ? plan.micro() : plan.update(); }
+  void addPart(uint32_t section, uint32_t execution, Turn turn);
   void applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const;
 
   const planpb::Plan &plan;
   uint32_t rank;
   uint32_t accumulation;                             // of the walk
+  HazardTracker::StepId numSteps = 0;                // of the walk
   std::vector<Part> parts;                           // in walk order
   std::vector<HazardTracker::StepId> executions[2];  // first step of each execution, per section
   std::vector<uint32_t> ordinals[2];                 // of each step on its queue

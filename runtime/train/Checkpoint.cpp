@@ -99,7 +99,8 @@ struct Own {
 };
 } // namespace
 
-/// Moments that all ranks have alike are rank 0's to write; buffers are every rank's, as their statistics may differ.
+/// What all ranks have alike is rank 0's to write; buffers are every rank's, as their statistics may differ. Where the
+/// update is delayed, the weights are newer than the parameters, which are state of their own.
 static std::vector<Own> ownSlices(const planpb::Plan &plan, int rank) {
   std::vector<Own> own;
   for (int b = 0; b < plan.buckets_size(); ++b) {
@@ -109,6 +110,12 @@ static std::vector<Own> ownSlices(const planpb::Plan &plan, int rank) {
       auto slice = uint32_t(bucket.residual_slices(i));
       int64_t elements = int64_t(plan.slices(int(slice)).bytes()) / sizeOf(type);
       own.push_back({"bucket-" + std::to_string(b) + ".residual" + std::to_string(i + 1), slice, {type, {elements}}});
+    }
+    if (plan.has_delay() && bucket.trainable() && (bucket.parameters_sharded() || rank == 0)) {
+      int64_t elements = int64_t(bucket.padded()) / (bucket.parameters_sharded() ? plan.world_size() : 1);
+      own.push_back({"bucket-" + std::to_string(b) + ".parameters",
+                     uint32_t(bucket.parameter_slice()),
+                     {dtypeOf(bucket.type()), {elements}}});
     }
     if (!bucket.optimizer_sharded() && rank != 0)
       continue;

@@ -56,6 +56,14 @@ TEST(Hazards, EachKindIsFoundAcrossQueuesOnly) {
   EXPECT_EQ(waw.missing[0].begin, 299u);
 }
 
+TEST(Hazards, WhatWasBeforeADrainIsOverOnAllQueues) {
+  HazardTracker tracker(1);
+  feed(tracker, 0, {write(0, 100)});
+  tracker.drain();
+  EXPECT_EQ(missing(feed(tracker, 1, {write(0, 100)})), Steps{});
+  EXPECT_EQ(missing(feed(tracker, 2, {read(0, 100)})), Steps{1}); // which is after it
+}
+
 TEST(Hazards, TouchingRangesDoNotMeet) {
   HazardTracker tracker(1);
   feed(tracker, 0, {write(0, 100)});

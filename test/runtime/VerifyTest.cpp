@@ -53,6 +53,13 @@ int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
   return static_cast<int>(slice);
 }
 
+/// The update is delayed, though no step publishes.
+void delay(Plan &plan) {
+  uint64_t bytes = plan.buckets(0).padded() * 4 / (plan.buckets(0).optimizer_sharded() ? plan.world_size() : 1);
+  plan.mutable_buckets(0)->set_master_slice(addSlice(plan, bytes, planpb::HOST));
+  plan.mutable_delay()->set_after(3);
+}
+
 /// A step that hands over output 0, which there is not.
 void addOutputStep(Plan &plan, uint32_t section) {
   test::PlanBuilder b(1, 1);
@@ -176,6 +183,25 @@ const Negative kNegatives[] = {
     {"bucket_c4_no_gradient", [](Plan &p) { p.mutable_buckets(0)->set_gradient_slice(-1); }},
     {"bucket_c4_master_of_f32_on_its_tier",
      [](Plan &p) { p.mutable_buckets(0)->set_master_slice(addSlice(p, 512, planpb::DEVICE)); }},
+    {"delay_c1_no_master", [](Plan &p) { p.mutable_delay(); }},
+    {"delay_c1_step",
+     [](Plan &p) {
+       delay(p);
+       p.mutable_delay()->set_after(~uint64_t(0));
+     }},
+    {"delay_c2_not_delayed", [](Plan &p) { update(p, 0)->set_publishes(true); }},
+    {"delay_c2_micro",
+     [](Plan &p) {
+       delay(p);
+       micro(p, 0)->set_publishes(true);
+     }},
+    {"delay_c2_writes_the_loss",
+     [](Plan &p) {
+       delay(p);
+       for (planpb::Step &step : *p.mutable_update()->mutable_steps())
+         for (const planpb::Operand &operand : step.operands())
+           step.set_publishes(step.publishes() || operand.slice() == p.metrics().loss_slice());
+     }},
     {"bucket_c5_shared", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(0); }},
     {"plan_c7_outputs_of_training", [](Plan &p) { p.add_outputs()->set_name("y"); }},
     {"plan_c7_update", [](Plan &p) { p.set_forward_only(true); }},
@@ -432,6 +458,48 @@ TEST(Verify, walk_c2_overlapping_live_ranges) {
   EXPECT_EQ(status.error().number, 452);
   EXPECT_EQ(status.error().note.rfind("violates walk_c2: the last writer is micro step 1", 0), 0u)
       << render(status.error());
+}
+
+TEST(Verify, walk_c1_ranks_between_the_first_and_the_last) {
+  test::PlanBuilder b(4, 1);
+  uint32_t part = b.type(planpb::U8, {64});
+  b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 256, true));
+  uint32_t whole = b.slice("whole", 256, true), out = b.slice("out", 256, false);
+  auto reads = [&](uint64_t first, uint64_t second) {
+    b.step(0, planpb::COMPUTE, "mix", 2,
+           {b.operand(whole, part, planpb::READ, first), b.operand(whole, part, planpb::READ, second),
+            b.operand(out, part, planpb::WRITE)});
+  };
+  reads(0, 192); // of ranks 0 and 3
+  reads(64, 128);
+  b.step(0, planpb::COMM, "mix", 0, {b.operand(whole, part, planpb::WRITE, 0, 64)});
+  ASSERT_TRUE(addWaits(b.plan).ok());
+  EXPECT_TRUE(verifyPlan(b.plan).ok());
+  ASSERT_EQ(b.plan.micro().steps(2).waits_size(), 1);
+  EXPECT_EQ(b.plan.micro().steps(2).waits(0).ordinal(), 1u);
+  // Waiting for what reads the parts of ranks 0 and 3 is not enough for the others.
+  b.plan.mutable_micro()->mutable_steps(2)->mutable_waits(0)->set_ordinal(0);
+  Status status = verifyPlan(b.plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().note.find("violates walk_c1"), std::string::npos) << render(status.error());
+  EXPECT_NE(status.error().note.find("rank 0 to 3"), std::string::npos) << render(status.error());
+}
+
+TEST(Verify, walk_c2_a_step_needs_what_is_published_after_it) {
+  test::PlanBuilder b(1, 1);
+  uint32_t type = b.type(planpb::U8, {256});
+  b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 256, true));
+  uint32_t kept = b.slice("kept", 256, true), temporary = b.slice("temporary", 256, false);
+  b.step(1, planpb::COMPUTE, "mix", 1,
+         {b.operand(kept, type, planpb::READ), b.operand(temporary, type, planpb::WRITE)});
+  b.step(1, planpb::COMPUTE, "mix", 1,
+         {b.operand(temporary, type, planpb::READ), b.operand(kept, type, planpb::WRITE)});
+  b.plan.mutable_delay()->set_after(3);
+  EXPECT_TRUE(verifyPlan(b.plan).ok());
+  b.plan.mutable_update()->mutable_steps(0)->set_publishes(true);
+  Status status = verifyPlan(b.plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().number, 451) << render(status.error());
 }
 
 TEST(Verify, RandomPlansWithComputedWaitsAreSoundAndWithoutAreNot) {

@@ -8,17 +8,6 @@ namespace zc::tool {
 
 namespace {
 
-/// Flags of the contract whose feature is not there yet: accepted at their neutral value, refused otherwise.
-struct Missing {
-  const char *flag, *neutral, *what;
-};
-constexpr Missing kMissing[] = {
-    {"--delay-after", "", "the delayed update"},
-};
-constexpr Missing kMissingSwitches[] = {
-    {"--delay-update", "", "the delayed update"},
-};
-
 void addGeneral(CLI::App &app, Flags &flags, RawFlags &raw) {
   CompileOptions &c = flags.compile;
   app.add_option("model", c.model, "the exported training graph");
@@ -147,6 +136,12 @@ void addPartitioning(CLI::App &app, Flags &flags, RawFlags &raw) {
   app.add_option("--offload-ratio", c.offloadRatio, "share of the update done on the host (1)")
       ->check(CLI::Range(0.0, 1.0))
       ->group(group);
+  app.add_flag("--delay-update", raw.delayUpdate,
+               "the update on the host runs beside the whole next step: parameters are one update old")
+      ->group(group);
+  app.add_option("--delay-after", raw.delayAfter, "ordinary steps before the update is delayed (40)")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 62))
+      ->group(group);
   app.add_flag("--explain-offload", flags.explainOffload, "what other placements would need and move")->group(group);
   app.add_flag("--auto", flags.automatic,
                "choose what no flag says of stage, recomputation and offload: the fastest plan within the budgets")
@@ -155,10 +150,6 @@ void addPartitioning(CLI::App &app, Flags &flags, RawFlags &raw) {
   app.add_option("--device-mem", raw.deviceMemory, "hard budget per rank, as 6GiB or 800MB")->group(group);
   app.add_option("--host-mem", raw.hostMemory, "the same of the host tier")->group(group);
   app.add_option("--nvme-mem", raw.nvmeMemory, "the same of the NVMe tier")->group(group);
-  for (const Missing &flag : kMissing)
-    app.add_option(flag.flag, raw.missing[flag.flag], "not in this version")->group("Not in this version");
-  for (const Missing &flag : kMissingSwitches)
-    app.add_flag(flag.flag, raw.missingSwitches[flag.flag], "not in this version")->group("Not in this version");
 }
 
 void addCommunication(CLI::App &app, Flags &flags) {
@@ -194,19 +185,6 @@ void addFlags(CLI::App &app, Flags &flags, RawFlags &raw) {
   addTraining(app, flags, raw);
   addPartitioning(app, flags, raw);
   addCommunication(app, flags);
-}
-
-Status checkMissing(const CLI::App &app, const RawFlags &raw) {
-  auto refuse = [](const Missing &flag) {
-    return makeError(Code::unsupported, 202, std::string(flag.what) + " is not in this version", flag.flag);
-  };
-  for (const Missing &flag : kMissing)
-    if (app.count(flag.flag) && raw.missing.at(flag.flag) != flag.neutral)
-      return refuse(flag);
-  for (const Missing &flag : kMissingSwitches)
-    if (app.count(flag.flag))
-      return refuse(flag);
-  return Status::success();
 }
 
 } // namespace zc::tool

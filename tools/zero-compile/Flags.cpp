@@ -33,6 +33,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
   --offload-optimizer, --offload-param, --offload-activation none|host|nvme, --host-mem, --nvme-mem
+  --delay-update, --delay-after N          the host's update beside the next step (40 ordinary steps first)
   --tile-linear BYTES|auto                 linears in tiles that are gathered one after another
   --config ds_config.json                  a DeepSpeed configuration; flags win
   --forward-only [--outputs NAME]          a plan for zero-run eval: no backward, no optimizer
@@ -122,6 +123,8 @@ constexpr const char *kTrainingOnly[] = {"--optimizer",
                                          "--offload-optimizer",
                                          "--offload-activation",
                                          "--offload-ratio",
+                                         "--delay-update",
+                                         "--delay-after",
                                          "--quantize-gradients",
                                          "--quantize-error-feedback",
                                          "--hierarchical",
@@ -145,9 +148,21 @@ Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
   return Status::success();
 }
 
+/// A delayed update hides the host's work: without any it would only make parameters older.
+Status completeDelay(const CLI::App &app, Flags &flags, const RawFlags &raw) {
+  CompileOptions &c = flags.compile;
+  if (!raw.delayUpdate)
+    return app.count("--delay-after") == 0 ? Status::success()
+                                           : usage("it says when --delay-update begins", "--delay-after");
+  bool isChosen = (flags.automatic || flags.explainOffload) && app.count("--offload-optimizer") == 0;
+  if (c.offloadOptimizer == "none" && !isChosen)
+    return usage("only an update on the host is delayed: --offload-optimizer host or nvme", "--delay-update");
+  c.delayAfter = raw.delayAfter;
+  return Status::success();
+}
+
 Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
   CompileOptions &c = flags.compile;
-  ZC_RETURN_IF_ERROR(checkMissing(app, raw));
   if (c.model.empty())
     return usage("no model is given");
   if (c.precision == "fp16")
@@ -209,6 +224,7 @@ Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
                  "--offload-optimizer");
   if (c.offloadParam != "none" && c.stage < 3 && c.worldSize > 1)
     return usage("only parameters that are cut over ranks are offloaded: --zero-stage 3", "--offload-param");
+  ZC_RETURN_IF_ERROR(completeDelay(app, flags, raw));
   static const std::map<std::string, Phase> phases = {{"import", Phase::import},
                                                       {"grad", Phase::grad},
                                                       {"shard", Phase::shard},

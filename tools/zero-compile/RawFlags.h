@@ -3,7 +3,6 @@
 
 #include "tools/zero-compile/Flags.h"
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -19,14 +18,12 @@ struct RawFlags {
   std::vector<std::string> dims, ties, paddings;
   std::string betas, bucketSize, tileLinear, prefetch = "auto", residency = "auto";
   std::string deviceMemory, hostMemory, nvmeMemory, compileTo;
-  std::map<std::string, std::string> missing;
-  std::map<std::string, bool> missingSwitches;
+  int64_t delayAfter = 40;
+  bool delayUpdate = false;
   bool list = false, help = false, helpAll = false, version = false;
 };
 
 /// Binds all flags to where their values go.
 void addFlags(CLI::App &app, Flags &flags, RawFlags &raw);
-/// Flags whose feature is not there were given with their neutral value or not at all. Errors: unsupported.
-Status checkMissing(const CLI::App &app, const RawFlags &raw);
 
 } // namespace zc::tool

@@ -62,6 +62,8 @@ std::string summary(const planpb::Plan &plan) {
   if (plan.forward_only())
     line(out, "kind", "forward only, for zero-run eval");
   line(out, "accumulation", std::to_string(plan.accumulation()));
+  if (plan.has_delay())
+    line(out, "delay", "of the update by a step, after step " + std::to_string(plan.delay().after()));
   char optimizer[128];
   std::snprintf(optimizer, sizeof optimizer, " lr %g, weight decay %g, clipping %g", plan.optimizer().lr(),
                 plan.optimizer().weight_decay(), plan.optimizer().max_norm());

@@ -46,6 +46,11 @@ public:
     for (zero::UpdateOp update : updates)
       rewriteUpdate(update, bucketOf(update.getGradient()), end);
     replaced.append(updates.begin(), updates.end());
+    SmallVector<zero::PublishOp> publishes(block.getOps<zero::PublishOp>());
+    llvm::erase_if(publishes, [&](zero::PublishOp publish) { return !bucketOf(publish.getSource()); });
+    for (zero::PublishOp publish : publishes)
+      rewritePublish(publish, bucketOf(publish.getSource()));
+    replaced.append(publishes.begin(), publishes.end());
     eraseWithOperands(replaced);
   }
 
@@ -249,7 +254,7 @@ private:
     for (unsigned i = 0; i < graph::numMoments(update.getRule()); ++i)
       moments.push_back(load(i == 0 ? Storage::moment1 : Storage::moment2, true));
     Value home, copy;
-    if (bucket.hasMaster()) {
+    if (bucket.hasMaster() && !bucket.getDelayed()) {
       home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.worldSize,
                           /*own=*/!bucket.getParametersSharded());
       if (bucket.getParametersTier() == tier)
@@ -267,6 +272,41 @@ private:
       builder.create<zero::EvictOp>(location, staged, stored);
     if (home && copy != home)
       context.move(builder, location, staging, "parameters", copy ? copy : weights, home);
+  }
+
+  void rewritePublish(zero::PublishOp publish, zero::BucketOp bucket) {
+    OpBuilder builder(publish);
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    for (Chunk chunk : chunksOf(elements, context.chunkElements))
+      publishChunk(builder, publish.getLoc(), bucket, chunk);
+  }
+
+  /// The weights of a delayed update go home a step later. In 16 bits they are made where the update computes: a copy
+  /// that waits for its step would be another 2 b per parameter.
+  void publishChunk(OpBuilder &builder, Location location, zero::BucketOp bucket, Chunk chunk) {
+    Staging &staging = context.updateStaging;
+    Tier tier = std::min(bucket.getOptimizerTier(), Tier::host); // where it computes
+    Value weights = storageChunk(builder, location, bucket, Storage::master, chunk, context.worldSize);
+    Value home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.worldSize,
+                              /*own=*/!bucket.getParametersSharded());
+    bool isHere = bucket.getParametersTier() == tier;
+    bool isInMemory = bucket.getOptimizerTier() == tier;
+    if (bucket.getType().isF32() && !(isHere && isInMemory))
+      return context.move(builder, location, staging, "published", weights, home);
+    if (!isInMemory) {
+      Value staged = staging.next(builder, location, "published", chunk.count, builder.getF32Type());
+      builder.create<zero::FetchOp>(location, weights, staged);
+      weights = staged;
+    }
+    Value copy = home;
+    if (!isHere)
+      copy = tier == Tier::host
+                 ? staging.next(builder, location, "copy", chunk.count, bucket.getType())
+                 : Value(builder.create<zero::AllocOp>(
+                       location, zero::BufferType::get(builder.getContext(), chunk.count, bucket.getType(), tier)));
+    builder.create<zero::PublishOp>(location, weights, copy);
+    if (!isHere)
+      context.move(builder, location, staging, "parameters", copy, home);
   }
 
   Context &context;

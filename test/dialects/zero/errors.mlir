@@ -104,6 +104,16 @@ graph.program @update phase = update inputs = [] {
 
 // -----
 
+graph.program @update phase = update inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, host>
+  %c = zero.alloc : !zero.buffer<64 x bf16, device>
+  // expected-error @below {{[publish_c1] '!zero.buffer<64 x f32, host>' does not become '!zero.buffer<64 x bf16, device>'}}
+  zero.publish %b into %c : !zero.buffer<64 x f32, host>, !zero.buffer<64 x bf16, device>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<64 x f32, nvme>
   %c = zero.alloc : !zero.buffer<64 x f32, device>

@@ -1,0 +1,75 @@
+//===- ZeroDelayUpdate.cpp - parameters follow the update a step later ----------------===//
+
+#include "compiler/shard/Passes.h"
+#include "dialects/zero/Zero.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZERODELAYUPDATE
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+struct ZeroDelayUpdatePass : impl::ZeroDelayUpdateBase<ZeroDelayUpdatePass> {
+  using ZeroDelayUpdateBase::ZeroDelayUpdateBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    worldSize = zero::worldSizeOf(module);
+    SmallVector<zero::UpdateOp> updates;
+    module.walk([&](zero::UpdateOp update) { updates.push_back(update); });
+    if (updates.empty() || after < 0 || module->hasAttr("zc.delay_after")) {
+      module.emitError("zero-delay-update needs the updates that zero-partition leaves, once, and no negative step");
+      return signalPassFailure();
+    }
+    Block &block = *updates.front()->getBlock();
+    OpBuilder builder(&block, block.begin());
+    module->setAttr("zc.delay_after", builder.getI64IntegerAttr(after));
+    SymbolTable symbols(module);
+    // Backward is through with the last bucket's parameters first, and takes the buffers of its gradients back first.
+    std::reverse(updates.begin(), updates.end());
+    for (zero::UpdateOp update : updates)
+      delay(builder, update, symbols.lookup<zero::BucketOp>(storageOf(update.getWeights()).getBucket()));
+    moveGathers(block, builder);
+    for (zero::UpdateOp update : updates)
+      update->moveBefore(block.getTerminator());
+    numDelayed = updates.size();
+  }
+
+private:
+  static zero::StorageOp storageOf(Value value) { return value.getDefiningOp<zero::StorageOp>(); }
+
+  /// Weights of the step before to the parameters, at `builder`; the update has weights of its own.
+  void delay(OpBuilder &builder, zero::UpdateOp update, zero::BucketOp bucket) {
+    bucket.setDelayed(true);
+    auto own = [&](OpBuilder &at, zero::Storage what) {
+      return zero::createStorage(at, update.getLoc(), bucket, what, worldSize, bucket.getOptimizerSharded());
+    };
+    Value published = own(builder, zero::Storage::master);
+    builder.create<zero::PublishOp>(update.getLoc(), published, own(builder, zero::Storage::parameters));
+    OpBuilder before(update);
+    Value replaced[] = {update.getWeights(), update.getCopy()};
+    update.getWeightsMutable().assign(own(before, zero::Storage::master));
+    update.getCopyMutable().clear();
+    for (Value storage : replaced)
+      if (storage && storage.use_empty())
+        storage.getDefiningOp()->erase();
+  }
+
+  /// Gathers of parameters follow what is published.
+  static void moveGathers(Block &block, OpBuilder &builder) {
+    SmallVector<zero::AllGatherOp> gathers(block.getOps<zero::AllGatherOp>());
+    for (zero::AllGatherOp gather : llvm::reverse(gathers)) {
+      if (storageOf(gather.getWhole()).getWhat() != zero::Storage::parameters)
+        continue;
+      for (Operation *op : {gather.getOwn().getDefiningOp(), gather.getWhole().getDefiningOp(), gather.getOperation()})
+        op->moveBefore(builder.getInsertionBlock(), builder.getInsertionPoint());
+    }
+  }
+
+  int64_t worldSize = 1;
+};
+
+} // namespace
+} // namespace zc
