@@ -61,10 +61,10 @@ Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outco
                 });
 }
 
-/// What tinyPlan computes, in plain loops; fp32 in the same order.
-std::vector<double> oracle(int world, int accumulation, int64_t steps) {
+/// What tinyPlan computes, in plain loops; fp32 in the same order. After step `after` parameters are an update old.
+std::vector<double> oracle(int world, int accumulation, int64_t steps, int64_t after = INT64_MAX) {
   uint64_t n = (128 / static_cast<uint64_t>(world) + 63) / 64 * 64 * static_cast<uint64_t>(world);
-  std::vector<float> p(n);
+  std::vector<float> p(n), weights(n);
   std::vector<double> losses;
   for (int64_t step = 1; step <= steps; ++step) {
     std::vector<float> state(n);
@@ -87,8 +87,12 @@ std::vector<double> oracle(int world, int accumulation, int64_t steps) {
     for (int rank = 1; rank < world; ++rank)
       total += sums[static_cast<size_t>(rank)];
     losses.push_back(total / (world * accumulation));
+    if (step > after)
+      p = weights;
     for (uint64_t i = 0; i < n; ++i)
-      p[i] -= 0.01f * state[i];
+      weights[i] -= 0.01f * state[i];
+    if (step <= after)
+      p = weights;
   }
   return losses;
 }
@@ -106,6 +110,37 @@ TEST(Executor, TinyPlanIsItsOracleOnBothDevices) {
       expectOk(runPlan(plan, DeviceKind::cpu, 6, cpu));
       EXPECT_EQ(sync.losses, oracle(world, accumulation, 6));
       EXPECT_TRUE(sync == cpu) << world << " ranks, " << accumulation << " micro-steps";
+    }
+}
+
+TEST(Executor, ADelayedUpdateIsItsOracleOnBothDevices) {
+  for (int world : {1, 2, 3})
+    for (int accumulation : {1, 3})
+      for (int64_t after : {0, 3, 8}) {
+        planpb::Plan plan = test::delayedPlanWithoutWaits(static_cast<uint32_t>(world),
+                                                          static_cast<uint32_t>(accumulation), uint64_t(after));
+        expectOk(addWaits(plan));
+        Outcome sync, cpu;
+        expectOk(runPlan(plan, DeviceKind::sync, 8, sync));
+        expectOk(runPlan(plan, DeviceKind::cpu, 8, cpu));
+        EXPECT_EQ(sync.losses, oracle(world, accumulation, 8, after)) << world << " ranks, delayed after " << after;
+        EXPECT_TRUE(sync == cpu) << world << " ranks, " << accumulation << " micro-steps, delayed after " << after;
+      }
+  EXPECT_NE(oracle(1, 1, 8, 3), oracle(1, 1, 8));
+}
+
+TEST(Executor, AFailureWhilePublishingIsFoundInEitherPlace) {
+  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu})
+    for (uint64_t after : {0, 8}) {
+      test::PlanBuilder b(2, 2);
+      b.plan = test::delayedPlanWithoutWaits(2, 2, after);
+      b.step(1, planpb::COMPUTE, "test_fail", 1, {b.operand(0, 3, planpb::READ)}).set_publishes(true);
+      expectOk(addWaits(b.plan));
+      Outcome outcome;
+      Status status = runPlan(b.plan, device, 5, outcome);
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
+      EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
     }
 }
 

@@ -153,6 +153,28 @@ planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation) {
   return b.plan;
 }
 
+planpb::Plan delayedPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation, uint64_t after) {
+  using namespace planpb;
+  PlanBuilder b(1, 1);
+  b.plan = tinyPlanWithoutWaits(worldSize, accumulation);
+  b.plan.mutable_delay()->set_after(after);
+  auto update = [&](int i) { return b.plan.mutable_update()->mutable_steps(i); };
+  Operand state = update(0)->operands(0), own = update(0)->operands(1);
+  uint64_t bytes = b.plan.slices(static_cast<int>(state.slice())).bytes();
+  uint32_t master = b.slice("master", bytes, true, -1, HOST), landed = b.slice("landed", bytes, false, -1, HOST);
+  b.plan.mutable_buckets(0)->set_master_slice(static_cast<int>(master));
+  b.plan.mutable_buckets(0)->set_optimizer_sharded(true);
+  auto on = [&](uint32_t slice, Access access) { return b.operand(slice, state.type(), access); };
+  own.set_access(WRITE);
+  b.step(1, H2D, "h2d", 1, {on(master, READ), own}).set_publishes(true);
+  b.step(1, D2H, "d2h", 1, {state, on(landed, WRITE)});
+  b.step(1, HOST_COMPUTE, "test_update", 1, {on(landed, READ), on(master, READ_WRITE)});
+  update(1)->set_publishes(true);                               // the gather
+  b.plan.mutable_update()->mutable_steps()->SwapElements(0, 3); // publish, then gather and update
+  b.plan.mutable_update()->mutable_steps()->DeleteSubrange(3, 1);
+  return b.plan;
+}
+
 planpb::Plan tinyPlan(uint32_t worldSize, uint32_t accumulation) {
   planpb::Plan plan = tinyPlanWithoutWaits(worldSize, accumulation);
   Status status = addWaits(plan);

@@ -37,6 +37,8 @@ public:
 /// 100 parameters in one bucket of 128 (`W` ranks, G micro-steps): load_input on H2D, gradient and loss on COMPUTE,
 /// reduce-scatter on COMM; the update changes a shard in place, gathers, and sums the loss. Waits are computed.
 planpb::Plan tinyPlan(uint32_t worldSize = 2, uint32_t accumulation = 2);
+/// tinyPlan with weights and update on the host, delayed after step `after`; without waits.
+planpb::Plan delayedPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation, uint64_t after);
 /// As tinyPlan, without waits.
 planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize = 2, uint32_t accumulation = 2);
 
