@@ -1,6 +1,7 @@
 //===- Lifetimes.cpp - which bytes each value needs, and when ----------------------------===//
 
 #include "compiler/schedule/Lifetimes.h"
+#include "compiler/schedule/Publishing.h"
 
 using namespace mlir;
 using namespace zc;
@@ -23,6 +24,17 @@ Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, Flat
     addRoot(argument, 0, plan::Class::buffers);
   for (auto [position, op] : llvm::enumerate(operations))
     placeResults(op, static_cast<int64_t>(position));
+  for (Operation *op : publishingOperations(program))
+    for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+      for (Value value : values)
+        roots[places.at(value).root].isPublished = true;
+}
+
+std::pair<int64_t, int64_t> Lifetimes::span(const Root &root, bool overlap) const {
+  // The update of the step before may be anywhere in the program; over its bytes, publishing would wait for its end.
+  if (overlap && root.isPublished && root.tier != zero::Tier::device)
+    return {0, static_cast<int64_t>(operations.size()) - 1};
+  return {root.first, overlap ? root.until : root.last};
 }
 
 Operation *Lifetimes::operationAt(int64_t position) const {

@@ -21,6 +21,7 @@ public:
     mlir::FlatSymbolRefAttr slice; ///< already known for what outlives the program
     mlir::Location loc;
     bool mayBeOverwritten = false; ///< by a result computed in place
+    bool isPublished = false;      ///< by a delayed update, beside the update of the step before
   };
   struct Place {
     size_t root = 0;
@@ -35,6 +36,8 @@ public:
   llvm::DenseMap<mlir::Value, Place> places;
 
   mlir::Operation *operationAt(int64_t position) const;
+  /// Positions at which a root is in use; with `overlap` also while other work runs beside it.
+  std::pair<int64_t, int64_t> span(const Root &root, bool overlap) const;
 
 private:
   void computeLastUses();

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/Publishing.h"
 #include "compiler/schedule/ScheduleProblem.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
@@ -23,7 +24,7 @@ constexpr unsigned kAddresses = plan::getMaxEnumValForQueue() + 1, kQueues = kAd
 /// The schedule problem of one program.
 class ProgramProblem {
 public:
-  explicit ProgramProblem(graph::ProgramOp program) {
+  explicit ProgramProblem(graph::ProgramOp program) : publishing(publishingOperations(program)) {
     for (Operation &op : program.getBlock().without_terminator())
       add(&op);
   }
@@ -52,7 +53,17 @@ private:
       follow(lastCompute); // not ahead of where prefetch put it
     if (scheduled.queue == 0)
       lastCompute = op;
+    publishFirst(op, scheduled.queue, follow);
     problem.operations.push_back(std::move(scheduled));
+  }
+
+  /// The next forward waits for what a delayed update publishes, nobody for the update: it gets no turn before. Only
+  /// the norm and the loss, which the update and the caller wait for, are summed as soon as they can be.
+  void publishFirst(Operation *op, unsigned queue, llvm::function_ref<void(Operation *)> follow) {
+    if (publishing.contains(op))
+      lastPublishing[queue] = op;
+    else if (queue != static_cast<unsigned>(plan::Queue::comm) && lastPublishing[queue])
+      follow(lastPublishing[queue]);
   }
 
   static unsigned queueOf(Operation *op) {
@@ -149,6 +160,8 @@ private:
   };
   DenseMap<Attribute, State> states;
   Operation *lastCompute = nullptr;
+  llvm::DenseSet<Operation *> publishing;
+  std::array<Operation *, kQueues> lastPublishing{};
 };
 
 struct OrderPass : impl::OrderBase<OrderPass> {

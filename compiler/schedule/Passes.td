@@ -41,7 +41,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
   let description = [{
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
-    gave it), verifies the solution and reorders the block; `plan.start` says when each is to begin.
+    gave it; a delayed update publishes before it uses a queue for anything else), verifies the solution and reorders the block; `plan.start` says when each is to begin.
   }];
 }
 
@@ -52,7 +52,9 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
     `overlap` bytes are free again when their last use is planned to have ended (the `plan.start` of order), so that no queue
-    waits for another because of reuse; else as soon as that use is ordered, which takes the least memory. Solves and verifies a
+    waits for another because of reuse; else as soon as that use is ordered, which takes the least memory. A delayed
+    update shares no bytes off the device with the micro-step, and what it publishes none with the rest of it: they run beside
+    each other. Solves and verifies a
     MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
   }];
   let options = [

@@ -151,7 +151,8 @@ private:
     for (Lifetimes::Root &root : lifetimes.roots)
       if (!root.slice && root.tier == tier.tier) {
         roots.push_back(&root);
-        problem.requests.push_back({"", root.bytes, root.first, overlap ? root.until : root.last});
+        auto [first, last] = lifetimes.span(root, overlap);
+        problem.requests.push_back({"", root.bytes, first, last});
       }
     std::string error;
     if (failed(problem.check(error)))

@@ -2,6 +2,7 @@
 // RUN: zero-opt %s --zero-delay-update="after=3" --zero-offload="optimizer=host" | FileCheck %s --check-prefixes=CHECK,HOST
 // RUN: zero-opt %s --zero-delay-update --zero-offload="optimizer=nvme" | FileCheck %s --check-prefix=NVME
 // RUN: zero-opt %s --zero-delay-update="after=3" --zero-offload="optimizer=host" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
+// RUN: zero-opt %s --zero-delay-update --zero-offload="optimizer=nvme" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=FIRST
 // RUN: not zero-opt %s --zero-delay-update --zero-delay-update 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not zero-opt %s --zero-delay-update="after=-1" 2>&1 | FileCheck %s --check-prefix=TWICE
 
@@ -72,6 +73,12 @@ graph.program @micro phase = micro inputs = ["x", "y"] {
 // PLAN-DAG: plan.step "all_gather" queue = comm {{.*}} {publishes
 // PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
 // PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
+// A queue publishes before it does anything else.
+// FIRST-LABEL: plan.section @update
+// FIRST: plan.step "nvme_read" {{.*}} {publishes
+// FIRST-NOT: plan.step "nvme_read" {{.*}} {seconds
+// FIRST: plan.step "nvme_read" {{.*}} {publishes
+// FIRST: plan.step "nvme_read" {{.*}} {seconds
 graph.program @update phase = update inputs = [] {
   %ga = zero.storage @exact of gradients : !zero.buffer<64 x f32, device>
   %gb = zero.storage @half of gradients : !zero.buffer<128 x bf16, device>
