@@ -238,12 +238,12 @@ private:
       shard.hierarchical = options.hierarchical;
       shard.hierarchicalCollectives = options.hierarchicalCollectives;
       if (options.stage < 3 && (options.quantizeWeights != "none" || options.hierarchical))
-        module->emitWarning(
-            "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+        emitWarning(module->getLoc(),
+                    "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
       if (options.delayAfter >= 0 && options.offloadParam == "nvme")
-        module->emitWarning(
-            "reading parameters from the file waits for what the update before reads: --delay-update hides "
-            "little with --offload-param nvme");
+        emitWarning(module->getLoc(),
+                    "reading parameters from the file waits for what the update before reads: --delay-update hides "
+                    "little with --offload-param nvme");
       shard.offloadOptimizer = options.offloadOptimizer;
       shard.offloadParam = options.offloadParam;
       shard.offloadActivation = options.offloadActivation;

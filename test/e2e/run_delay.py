@@ -2,7 +2,7 @@
 """--delay-update: losses, norms and trained weights of a one-step delayed update against PyTorch's (delay/), within 1e-5; the same
 bits at every stage, on every tier, device and number of chunks, and over resumption; ordinary steps with the bits of the plan
 without delay; the bytes of the links; and that Adam waits for no forward: in the plan by its waits, in a run by its trace."""
-import collections, itertools, json, os, pathlib, re, sys
+import collections, itertools, json, os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close, read_safetensors, same
@@ -179,7 +179,8 @@ def trace():
     os.environ["ZERO_LINK"] = "nvme_read=2MB/s"
     try:
         for name, flags in (("plain", ()), ("late", delayed(0))):
-            plan = suite.compile(model / "ts17.onnx", suite.dir / f"trace-{name}.plan", "--offload-optimizer", "nvme", *SMALL, *flags)
+            plan = suite.compile(model / "ts17.onnx", suite.dir / f"trace-{name}.plan", "--offload-optimizer", "nvme", *SMALL,
+                                 *flags)
             suite.train(plan, suite.dir / f"trace-{name}", "--data", model / "inputs.safetensors", "--steps", 4, "--nvme-dir",
                         suite.dir, "--trace", "2:3")
             events = json.loads((suite.dir / f"trace-{name}/trace.json").read_text())["traceEvents"]
@@ -193,6 +194,14 @@ def trace():
     if plain_late != 0 or delayed_late < count / 2 or count < 8:
         raise Case(f"{late} updates end after the next step's loss")
     return f"{late}"
+
+
+def warned():
+    """That parameters in a file leave little to hide is said in two lines."""
+    command = [suite.bin / "zero-compile", suite.models / "gpt2/ts17.onnx", *delayed(0), *place(3, "host", "nvme"), "--dry-run"]
+    text = subprocess.run(list(map(str, command)), capture_output=True, text=True).stderr
+    if "hides little" not in text or len(text.splitlines()) != 2:
+        raise Case(text[:500])
 
 
 turns = itertools.cycle(PLACES)
@@ -221,5 +230,5 @@ suite.run([("traffic stage {} {}/{} after {}".format(*a), lambda a=a: traffic(*a
 suite.run([("waits W={} stage {} {}/{} {}".format(*a), lambda a=a: waits(*a)) for a in (
     (1, 3, "host", "none", "fp32"), (2, 1, "host", "none", "bf16"), (2, 3, "host", "host", "fp32"), (2, 3, "nvme", "none", "bf16"),
     (2, 3, "nvme", "host", "fp32"))])
-suite.run([("trace", trace)])
+suite.run([("warned", warned), ("trace", trace)])
 suite.finish()
