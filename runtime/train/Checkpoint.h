@@ -2,7 +2,8 @@
 //
 // A checkpoint is a folder:
 //   weights.safetensors   every parameter whole: trainable ones in fp32 (the master copy), others in their own type
-//   rank-R.safetensors    what only rank R has: its part of the optimizer moments, its buffers, what its gradients lost
+//   rank-R.safetensors    what only rank R has: its part of the optimizer moments, its buffers, what its gradients
+//                         lost; of a delayed update also the parameters, which are older than the weights
 //   manifest.json         which plan and step, where each parameter came from, size and XXH3-64 of the files above
 //
 // It is written as NAME.tmp: files, fsync, hashes to rank 0, manifest, fsync, rename, fsync of the parent. Whatever is
