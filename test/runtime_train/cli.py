@@ -111,10 +111,25 @@ class ZeroRun(unittest.TestCase):
     def test_launchers_that_disagree(self):
         self.expect(2, "OMPI_COMM_WORLD_RANK=0 .*but RANK=1 and WORLD_SIZE=2",
                     self.train(env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "RANK": "1", "WORLD_SIZE": "2"}))
+        self.expect(2, "SLURM_PROCID=0 and SLURM_NTASKS=2, but RANK=1 and WORLD_SIZE=2",
+                    self.train(env={"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "RANK": "1", "WORLD_SIZE": "2"}))
+        self.expect(2, "PMI_RANK=0 and PMI_SIZE=4, but RANK=0 and WORLD_SIZE=2",
+                    self.train(env={"PMI_RANK": "0", "PMI_SIZE": "4", "RANK": "0", "WORLD_SIZE": "2"}))
         self.expect(2, "no rank of a job", self.train(env={"RANK": "2", "WORLD_SIZE": "2"}))
         self.expect(2, "--comm inproc", self.train("-n", 2, env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}))
         # Threads are threads, whatever a batch script's environment says.
         self.assertEqual(self.train("-n", 2, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"})[0], 0)
+
+    @unittest.skipUnless((pathlib.Path(ZERO_RUN).parent / "libzc_mpi.so").exists(), "built without MPI")
+    def test_launchers_that_mpi_does_not_know(self):
+        """As under an srun that does not speak this MPI's PMI: each process would train alone, into the same folder."""
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE")):
+            self.expect(2, f"rank 1 of {size}=2, but MPI says rank 0 of 1", self.train(env={rank: "1", size: "2", **root}))
+        self.assertFalse((self.dir / "out").exists())
+        # A batch script's own variables are not those of ranks that it starts by mpirun.
+        batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+        self.expect(2, "rank 0 of OMPI_COMM_WORLD_SIZE=2, but MPI says", self.train(env={**batch, **root}))
 
     def test_hosts_must_fit_the_plan(self):
         self.expect(10, "for 2 ranks but --hosts gives 3", self.train("--hosts", "a:2,b"))
@@ -132,6 +147,7 @@ class ZeroRun(unittest.TestCase):
     def test_slurm_template(self):
         code, out, err = run("slurm-template")
         self.assertEqual((code, err), (0, ""))
+        self.assertIn("srun --mpi=pmix", out)
         self.assertEqual(subprocess.run(["bash", "-n"], input=out, text=True).returncode, 0)
 
     def test_watchdog_and_flight_recorder(self):

@@ -52,7 +52,7 @@ Result<std::optional<LaunchedRank>> launchedRank() {
     if (!found) {
       found = *mine;
       by = &launcher;
-    } else if (!by->inherited && (found->rank != (*mine)->rank || found->size != (*mine)->size)) {
+    } else if (found->rank != (*mine)->rank || found->size != (*mine)->size) {
       return makeError(Code::usage, 971,
                        "the environment disagrees about this process: " + setting(by->rank) + " and " +
                            setting(by->size) + ", but " + setting(launcher.rank) + " and " + setting(launcher.size),

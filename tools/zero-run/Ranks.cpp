@@ -43,11 +43,12 @@ static Status checkRanks(const Flags &flags, const planpb::Plan &plan) {
 static Status checkEnvironment(const RankGroup &ranks, const std::optional<LaunchedRank> &launched) {
   if (!launched || (launched->rank == ranks.firstRank() && launched->size == ranks.mesh().worldSize))
     return Status::success();
-  Error error = makeError(Code::usage, 977,
-                          "the environment says rank " + std::to_string(launched->rank) + " of " + launched->sizeName +
-                              "=" + std::to_string(launched->size) + ", but MPI says rank " +
-                              std::to_string(ranks.firstRank()) + " of " + std::to_string(ranks.mesh().worldSize),
-                          "", "start the ranks with mpirun, or with srun and the MPI type of this MPI; or give -n");
+  Error error = makeError(
+      Code::usage, 977,
+      "the environment says rank " + std::to_string(launched->rank) + " of " + launched->sizeName + "=" +
+          std::to_string(launched->size) + ", but MPI says rank " + std::to_string(ranks.firstRank()) + " of " +
+          std::to_string(ranks.mesh().worldSize),
+      "", "start the ranks with mpirun, or with srun --mpi=pmix (srun --mpi=list shows which it has); or give -n");
   return error;
 }
 

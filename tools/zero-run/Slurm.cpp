@@ -19,7 +19,8 @@ static const char *const kTemplate = R"(#!/bin/bash
 # The folder must be one that all nodes see.
 out=runs/model
 
-srun --kill-on-bad-exit=1 --cpu-bind=cores \
+# How srun tells the ranks about each other: pmix for Open MPI, pmi2 for MPICH (srun --mpi=list shows what there is).
+srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores \
   zero-run model.plan --tokens train.bin --steps 100000 --out "$out" --save-every 500 --keep 2 --resume auto &
 wait $!
 code=$?
