@@ -64,14 +64,48 @@ template <bool streams> HWY_INLINE void dequantizeHalves(const DequantizeJob &jo
       dequantizeRest<4, Bf16>(source, i, block.end, out, [](V x, const Bf16 *, size_t) HWY_ATTR { return x; });
   }
 }
+
+/// Sums of int4 as bf16: the lookup that takes the upper halves of what was rounded puts them in order as well.
+template <bool streams> HWY_INLINE void sumHalves(const DequantizeJob &job) {
+  auto *out = static_cast<Bf16 *>(job.out);
+  const QuantizedPiece q = job.piece;
+  const V scale = hn::Set(kF, job.scale);
+  HWY_ALIGN uint16_t places[32]; // of the upper half of each element of two vectors
+  for (int i = 0; i < 32; ++i)
+    places[i] = static_cast<uint16_t>(2 * (i % 8 * 2 + i / 8 % 2) + 1 + i / 16 * 32);
+  const __m512i order = _mm512_load_si512(places);
+  for (int64_t b = job.first, last = job.last; b < last; ++b) {
+    const auto source = summed<4>(job, b);
+    const Block block = blockOf(q, b);
+    int64_t i = block.begin;
+    for (; i + lanesOf(kInOrder) <= block.end; i += lanesOf(kInOrder)) {
+      Chunk chunk;
+      source.fillMixed(i, chunk);
+      for (int64_t k = 0; k < kInOrder; k += 2) {
+        const __m512i values = _mm512_permutex2var_epi16(roundedHalves(hn::Mul(chunk.x[k], scale)).raw, order,
+                                                         roundedHalves(hn::Mul(chunk.x[k + 1], scale)).raw);
+        if constexpr (streams)
+          _mm512_stream_si512(reinterpret_cast<__m512i *>(out + i + lanesOf(k)), values);
+        else
+          _mm512_storeu_si512(out + i + lanesOf(k), values);
+      }
+    }
+    if (i < block.end)
+      dequantizeRest<4, Bf16>(source, i, block.end, out,
+                              [=](V x, const Bf16 *, size_t) HWY_ATTR { return hn::Mul(x, scale); });
+  }
+}
 #endif
 
 template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
   const V scale = hn::Set(kF, job.scale);
 #if HWY_TARGET == HWY_AVX3
   if constexpr (bits == 4 && std::is_same_v<T, Bf16>)
-    if (!job.isSum)
+    if (!job.accumulate) {
+      if (job.isSum)
+        return job.streams ? sumHalves<true>(job) : sumHalves<false>(job);
       return job.streams ? dequantizeHalves<true>(job) : dequantizeHalves<false>(job);
+    }
 #endif
   if (!job.isSum)
     return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });

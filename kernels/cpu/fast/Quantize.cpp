@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-/// Elements of a group that are kept; longer blocks are computed twice instead.
+/// Elements of a block that are kept; longer blocks are computed twice instead.
 constexpr int64_t kKept = 4096;
 constexpr int64_t kGroup = 16; ///< blocks at most
 
@@ -79,22 +79,27 @@ template <bool> HWY_INLINE VI largestOf(const Loaded<Bf16> &source, Block block,
 #endif
 
 #if HWY_TARGET == HWY_AVX3
-/// The largest lane of each of 16 vectors: halves of two vectors at a time become one.
-HWY_INLINE void largestLanes(const int32_t *vectors, int32_t *largest) {
-  __m512i a[16];
-  for (int k = 0; k < 16; ++k)
+HWY_INLINE __m512i largerHalves(__m512i a, __m512i b) {
+  return _mm512_max_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
+}
+/// The largest lanes of four vectors, within each quarter.
+HWY_INLINE __m512i largestOfFour(const int32_t *vectors) {
+  __m512i a[4];
+  for (int k = 0; k < 4; ++k)
     a[k] = _mm512_load_si512(vectors + 16 * k);
-  for (int k = 0; k < 8; ++k)
+  for (int k = 0; k < 2; ++k)
     a[k] =
         _mm512_max_epi32(_mm512_unpacklo_epi32(a[2 * k], a[2 * k + 1]), _mm512_unpackhi_epi32(a[2 * k], a[2 * k + 1]));
-  for (int k = 0; k < 4; ++k)
-    a[k] =
-        _mm512_max_epi32(_mm512_unpacklo_epi64(a[2 * k], a[2 * k + 1]), _mm512_unpackhi_epi64(a[2 * k], a[2 * k + 1]));
-  for (int vectors = 2; vectors > 0; --vectors)
-    for (int k = 0; k < vectors; ++k)
-      a[k] = _mm512_max_epi32(_mm512_shuffle_i32x4(a[2 * k], a[2 * k + 1], 0x88),
-                              _mm512_shuffle_i32x4(a[2 * k], a[2 * k + 1], 0xdd));
-  _mm512_store_si512(largest, a[0]);
+  return _mm512_max_epi32(_mm512_unpacklo_epi64(a[0], a[1]), _mm512_unpackhi_epi64(a[0], a[1]));
+}
+/// The largest lane of each of `count` vectors of 16.
+HWY_INLINE void largestLanes(const int32_t *vectors, int64_t count, int32_t *largest) {
+  const __m512i first = largestOfFour(vectors);
+  if (count <= 4)
+    return _mm512_store_si512(largest, largerHalves(largerHalves(first, first), largerHalves(first, first)));
+  const __m512i low = largerHalves(first, largestOfFour(vectors + 64));
+  const __m512i high = largerHalves(largestOfFour(vectors + 128), largestOfFour(vectors + 192));
+  _mm512_store_si512(largest, largerHalves(low, high));
 }
 #endif
 
@@ -107,7 +112,7 @@ struct Scales {
   /// Scale and inverse from the largest magnitudes, as the plain kernel's.
   HWY_INLINE void compute(int64_t blocks, int bits) {
 #if HWY_TARGET == HWY_AVX3
-    largestLanes(lanewise, largest);
+    largestLanes(lanewise, blocks, largest);
 #else
     for (int64_t b = 0; b < blocks; ++b)
       largest[b] = hn::GetLane(hn::MaxOfLanes(I(), hn::Load(I(), lanewise + lanesOf(b))));
@@ -201,7 +206,10 @@ HWY_INLINE void quantizeGroups(const QuantizeJob &job, const SourceOf sourceOf) 
   HWY_ALIGN float kept[keeps ? kKept + HWY_MAX_BYTES / sizeof(float) : 1];
   const QuantizedPiece q = job.piece;
   const Writer<bits, T> writer{job.out, static_cast<T *>(job.residual), job.beta};
-  const int64_t group = std::clamp<int64_t>(kKept / q.block, 1, kGroup), last = job.last;
+  // What is kept of a group is a small part of the first-level cache, so that the rest holds what memory has been asked
+  // for; the short blocks of int4 need more of them, for the work that all share.
+  constexpr int64_t kElements = keeps && bits == 8 ? 1024 : 2048;
+  const int64_t group = std::clamp<int64_t>(kElements / q.block, 1, kGroup), last = job.last;
   Scales scales;
   for (int64_t first = job.first; first < last; first += group) {
     const int64_t count = std::min(group, last - first);

@@ -71,10 +71,14 @@ template <int bits, bool words> struct Summed {
       sum.x[k] = adds ? hn::Add(sum.x[k], x) : x;
     }
   }
-  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+  /// Where `isMixed`, in the order of decodeMixed().
+  HWY_INLINE void fillMixed(int64_t i, Chunk &chunk) const {
     one<false>(source, i, chunk);
     for (int64_t s = 1; s < sources; ++s)
       one<true>(source + s * stride, i, chunk);
+  }
+  HWY_INLINE void fill(int64_t i, Chunk &chunk) const {
+    fillMixed(i, chunk);
 #if HWY_TARGET == HWY_AVX3
     if constexpr (isMixed)
       for (int64_t k = 0; k < kVectors; ++k)

@@ -37,17 +37,17 @@ HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
   return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), hn::LoadU(half, reinterpret_cast<const uint16_t *>(p)))));
 }
 
-/// Round to nearest even, as toBf16: NaN stays NaN.
-HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
-  const hn::Rebind<uint16_t, F> half;
+/// Rounded to nearest even, as toBf16, in the upper half of each lane: NaN stays NaN.
+HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   const U u;
   auto bits = hn::BitCast(u, v);
   auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
-  auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
-  auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
-  auto isNan = hn::RebindMask(u, hn::IsNaN(v));
-  const auto words = hn::IfThenElse(isNan, quiet, rounded);
-  return hn::TruncateTo(half, words);
+  auto rounded = hn::Add(hn::Add(bits, hn::Set(u, 0x7fff)), odd);
+  auto quiet = hn::Or(bits, hn::Set(u, 0x400000));
+  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
+}
+HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
+  return hn::TruncateTo(hn::Rebind<uint16_t, F>(), hn::ShiftRight<16>(roundedHalves(v)));
 }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
