@@ -192,22 +192,17 @@ Type zc::importer::typeOf(DType dtype, MLIRContext *context) {
 DenseElementsAttr zc::importer::toAttribute(const HostTensor &tensor, MLIRContext *context) {
   Type element = typeOf(tensor.dtype, context);
   auto type = RankedTensorType::get(tensor.dims, element);
-  if (auto floating = dyn_cast<FloatType>(element)) {
-    std::vector<APFloat> values;
-    values.reserve(tensor.floats.size());
-    for (double value : tensor.floats) {
-      bool lossy = false;
-      values.emplace_back(value);
-      values.back().convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
-    }
+  if (tensor.dtype == DType::boolean) {
+    llvm::SmallVector<bool> values;
+    for (int64_t value : tensor.ints)
+      values.push_back(value != 0);
     return DenseElementsAttr::get(type, values);
   }
-  std::vector<APInt> values;
-  values.reserve(tensor.ints.size());
-  unsigned width = element.getIntOrFloatBitWidth();
-  for (int64_t value : tensor.ints)
-    values.emplace_back(width, static_cast<uint64_t>(value), /*isSigned=*/true);
-  return DenseElementsAttr::get(type, values);
+  int64_t stored = tensor.stored(), size = sizeOf(tensor.dtype);
+  std::vector<char> bytes(stored * size);
+  for (int64_t i = 0; i < stored; ++i)
+    tensor.encode(i, bytes.data() + i * size);
+  return DenseElementsAttr::getFromRawBuffer(type, bytes);
 }
 
 std::optional<HostTensor> zc::importer::shapedLike(Type type) {

@@ -23,7 +23,7 @@ struct ImportLimits {
   int64_t rank = 64;
   int64_t tensorBits = int64_t(1) << 48;
   int64_t foldedElements = 65536;         ///< of one constant
-  int64_t foldingWork = int64_t(1) << 28; ///< elements computed over a whole import
+  int64_t foldingWork = int64_t(6) << 20; ///< elements of constants computed over a whole import
 };
 
 /// Sets one from "NAME=N" (`nodes=2000000`). Errors: usage, with the names there are.

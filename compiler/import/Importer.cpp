@@ -9,6 +9,8 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
+constexpr int64_t shapeElements = 64; ///< as many as a shape may have dimensions
+
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
     : options(options), file(file), builder(&context), context(context), origins(file.model),
       diagnostics(&context, [this](Diagnostic &d) {
@@ -166,6 +168,16 @@ Value Importer::makeConstant(HostTensor tensor, Location loc) {
 }
 
 /// The constant that replaces an op of known operands, none if it stays.
+/// Shape arithmetic is always done: the number of nodes bounds it.
+bool Importer::spend(int64_t &work, int64_t elements) const {
+  if (elements <= shapeElements)
+    return true;
+  if (elements > options.limits.foldingWork - work)
+    return false;
+  work += elements;
+  return true;
+}
+
 llvm::SmallVector<Value> Importer::tryFold(Operation *op, Status &status) {
   llvm::SmallVector<const HostTensor *> operands;
   for (Value operand : op->getOperands()) {
@@ -186,8 +198,7 @@ llvm::SmallVector<Value> Importer::tryFold(Operation *op, Status &status) {
   out->splat = allSplats && fold->keepsSplats && out->numElements() > 1;
   if (!out->splat && largest > options.limits.foldedElements)
     return {};
-  foldingWork += out->splat ? 1 : largest;
-  if (foldingWork > options.limits.foldingWork)
+  if (!spend(foldingWork, out->splat ? 1 : largest))
     return {};
   out->allocate();
   std::string error;
@@ -219,9 +230,8 @@ llvm::SmallVector<Value> Importer::foldByKernel(Operation *op, Status &status) {
     work += static_cast<double>(result->numElements());
     results.push_back(std::move(*result));
   }
-  if (work > static_cast<double>(options.limits.foldingWork - foldingWork))
+  if (!(work <= static_cast<double>(options.limits.foldingWork)) || !spend(foldingWork, static_cast<int64_t>(work)))
     return {};
-  foldingWork += static_cast<int64_t>(work);
   llvm::SmallVector<const HostTensor *> operands;
   for (Value operand : op->getOperands())
     operands.push_back(constantOf(operand));

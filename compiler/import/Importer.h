@@ -47,6 +47,8 @@ public:
   /// Null unless known when compiling.
   const HostTensor *constantOf(mlir::Value value) const;
   mlir::Value makeConstant(HostTensor tensor, mlir::Location loc);
+  /// Whether handlers may make another constant of so many elements (ImportLimits::foldingWork).
+  bool maySpend(int64_t elements) { return spend(tableWork, elements); }
   /// Builds an op, infers its types, checks it, evaluates it if its operands are known.
   Result<llvm::SmallVector<mlir::Value>> makeOp(llvm::StringRef name, mlir::ValueRange operands,
                                                 const mlir::NamedAttrList &attributes, mlir::Location loc);
@@ -111,6 +113,7 @@ private:
   Result<mlir::Value> readStored(const std::string &name, mlir::Location loc);
   int64_t opsetOf(const std::string &domain, const OpsetList &opsets) const;
   bool isConstantInitializer(const onnxpb::Tensor &tensor) const;
+  bool spend(int64_t &work, int64_t elements) const;
   llvm::SmallVector<mlir::Value> tryFold(mlir::Operation *op, Status &status);
   llvm::SmallVector<mlir::Value> foldByKernel(mlir::Operation *op, Status &status);
   std::string nodeWhere(const onnxpb::Node &node, int index) const;
@@ -132,7 +135,7 @@ private:
   llvm::StringMap<std::optional<int64_t>> paddings; ///< of --padding-idx, or found: the row without gradient
   llvm::DenseMap<mlir::Value, std::unique_ptr<HostTensor>> constants;
   Appended appended;
-  int64_t foldingWork = 0;
+  int64_t foldingWork = 0, tableWork = 0; ///< elements so far, of folded operations and of handlers' constants
   int64_t dropouts = 0;
   std::string diagnostic; ///< the last one MLIR reported
   mlir::ScopedDiagnosticHandler diagnostics;

@@ -236,6 +236,15 @@ llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, 
   return {};
 }
 
+Value Node::constant(const HostTensor &tensor) {
+  if (importer.maySpend(tensor.stored()))
+    return importer.makeConstant(tensor, loc);
+  unsupported("with this one, tables made when compiling have more than " +
+                  std::to_string(importer.options.limits.foldingWork) + " elements in all",
+              "--limit folding-work=N allows more");
+  return {};
+}
+
 Value Node::scalar(double value, Type element) {
   auto dtype = element ? dtypeOf(element) : std::nullopt;
   return dtype ? constant(HostTensor::scalar(value, *dtype)) : Value();

@@ -83,7 +83,8 @@ public:
   template <typename OpT> mlir::Value make(mlir::ValueRange operands, const Attrs &attrs) {
     return make(OpT::getOperationName(), operands, attrs);
   }
-  mlir::Value constant(const HostTensor &tensor) { return importer.makeConstant(tensor, loc); }
+  /// Null after an error: too many in all.
+  mlir::Value constant(const HostTensor &tensor);
   /// Rank 0, of `like`'s element type.
   mlir::Value scalar(double value, mlir::Type element);
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);

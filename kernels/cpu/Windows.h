@@ -23,6 +23,29 @@ struct Windows {
 
 /// The forward convolution [N, C, in...] -> [N, M, out...] with weight [M, C / groups, kernel...], whichever of the
 /// three tensors the kernel computes.
+/// A plane of sums in double to which the taps of all windows give: what runs a window operation backwards.
+class PlaneSums {
+public:
+  explicit PlaneSums(const Windows &w) : table(w.table()), taps(w.taps), sums(static_cast<size_t>(w.inPlane)) {}
+  void begin(double value = 0) { std::fill(sums.begin(), sums.end(), value); }
+  double &operator[](int64_t at) { return sums[static_cast<size_t>(at)]; }
+  /// Adds value(window, tap), windows in order and the taps of each.
+  template <typename Fn> void add(Fn value) {
+    for (size_t i = 0; i < table.size(); ++i)
+      if (table[i] >= 0)
+        sums[static_cast<size_t>(table[i])] += value(static_cast<int64_t>(i) / taps, static_cast<int64_t>(i) % taps);
+  }
+  template <typename T> void store(T *plane) const {
+    for (size_t i = 0; i < sums.size(); ++i)
+      plane[i] = storeSum<T>(sums[i]);
+  }
+
+private:
+  std::vector<int64_t> table;
+  int64_t taps;
+  std::vector<double> sums;
+};
+
 struct ConvShape {
   DType dtype;
   int64_t batch, inChannels, outChannels, groups;

@@ -12,8 +12,6 @@ using mlir::Value;
 
 namespace {
 
-using Dims = llvm::SmallVector<int64_t>;
-
 Value gelu(Node &node, Value x, bool tanh) { return node.make<GeluOp>({x}, node.attrs().flag("tanh", tanh)); }
 /// `x` plus an optional input.
 Value plus(Node &node, Value x, unsigned input) {
@@ -71,26 +69,6 @@ void skipNorm(Node &node, bool simplified) {
 void skipLayerNorm(Node &node) { skipNorm(node, false); }
 void skipSimplifiedLayerNorm(Node &node) { skipNorm(node, true); }
 
-void simplifiedLayerNorm(Node &node) {
-  Value x = node.input(0);
-  int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x));
-  if (node.failed())
-    return;
-  if (node.intAttr("stash_type", 1) != 1)
-    return node.unsupported("stash_type other than float");
-  auto results =
-      node.makeAll(RmsNormOp::getOperationName(), {x, node.expand(node.input(1), dimsOf(x).drop_front(axis))},
-                   node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f)));
-  if (node.failed())
-    return;
-  node.set(0, results[0]);
-  if (node.wants(1)) {
-    Dims shape(dimsOf(results[1]));
-    shape.append(rankOf(x) - axis, 1);
-    node.set(1, node.reshape(results[1], shape));
-  }
-}
-
 } // namespace
 
 void zc::importer::addMicrosoftHandlers(HandlerTable &table) {
@@ -104,7 +82,4 @@ void zc::importer::addMicrosoftHandlers(HandlerTable &table) {
   add("FusedMatMul", 2, 2, fusedMatMul);
   add("SkipLayerNormalization", 3, 5, skipLayerNorm);
   add("SkipSimplifiedLayerNormalization", 3, 4, skipSimplifiedLayerNorm);
-  add("SimplifiedLayerNormalization", 2, 2, simplifiedLayerNorm);
-  // ONNX Runtime registers this one in ONNX's own domain.
-  table.add("SimplifiedLayerNormalization", 1, 2, 2, simplifiedLayerNorm);
 }

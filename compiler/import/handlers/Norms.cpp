@@ -23,7 +23,8 @@ void setStatistic(Node &node, unsigned i, Value statistic, int64_t axis, int64_t
   node.set(i, node.reshape(statistic, shape));
 }
 
-void layerNorm(Node &node) {
+/// Results after the first are statistics; RMSNormalization has none, and no bias.
+template <typename OpT> void norm(Node &node) {
   Value x = node.input(0);
   int64_t rank = rankOf(x), axis = node.axis(node.intAttr("axis", -1), rank);
   if (node.failed())
@@ -34,24 +35,13 @@ void layerNorm(Node &node) {
   llvm::SmallVector<Value> operands{x, toRow(node, node.input(1), row)};
   if (Value bias = node.input(2))
     operands.push_back(toRow(node, bias, row));
-  auto results = node.makeAll(LayerNormOp::getOperationName(), operands,
+  auto results = node.makeAll(OpT::getOperationName(), operands,
                               node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f)));
   if (node.failed())
     return;
   node.set(0, results[0]);
-  setStatistic(node, 1, results[1], axis, rank);
-  setStatistic(node, 2, results[2], axis, rank);
-}
-
-void rmsNorm(Node &node) {
-  Value x = node.input(0);
-  int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x));
-  if (node.failed())
-    return;
-  if (node.intAttr("stash_type", 1) != 1)
-    return node.unsupported("stash_type other than float");
-  node.set(node.make<RmsNormOp>({x, toRow(node, node.input(1), dimsOf(x).drop_front(axis))},
-                                node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f))));
+  for (unsigned i = 1; i < results.size(); ++i)
+    setStatistic(node, i, results[i], axis, rank);
 }
 
 template <typename OpT> void softmax(Node &node) {
@@ -116,8 +106,10 @@ void dropoutAttributes(Node &node) { dropoutBy(node, node.floatAttr("ratio", 0.5
 } // namespace
 
 void zc::importer::addNormHandlers(HandlerTable &table) {
-  table.add("LayerNormalization", 17, 2, 3, layerNorm);
-  table.add("RMSNormalization", 23, 2, 2, rmsNorm);
+  table.add("LayerNormalization", 17, 2, 3, norm<LayerNormOp>);
+  table.add("RMSNormalization", 23, 2, 2, norm<RmsNormOp>);
+  for (const char *domain : {"com.microsoft", ""}) // ONNX Runtime registers its own in ONNX's domain too
+    table.add(domain, "SimplifiedLayerNormalization", {1, 2, 2, norm<RmsNormOp>});
   table.add("Softmax", 1, 1, 1, flatSoftmax<SoftmaxOp>);
   table.add("Softmax", 13, 1, 1, softmax<SoftmaxOp>);
   table.add("LogSoftmax", 1, 1, 1, flatSoftmax<LogSoftmaxOp>);

@@ -65,42 +65,64 @@ template <typename Fn> void forPlanes(const PoolShape &s, int threads, Fn fn) {
   });
 }
 
+/// The frame of the forward kernels: fn(loops, shape, operands, plane) for every plane, with the element type as a tag.
+template <typename Fn> Prepared overPlanes(const KernelSpec &spec, const PoolShape &shape, Fn fn) {
+  return withFast(shape.dtype, [&](auto tag) {
+    return makeKernel([s = shape, loops = Loops(shape.windows), fn, tag,
+                       threads = threadsFor(spec.threads, shape.planes * shape.windows.inPlane)](void *const *operands,
+                                                                                                 const StepContext &) {
+      forPlanes(s, threads, [&](int64_t p, int) { fn(tag, loops, s, operands, p); });
+    });
+  });
+}
+
 Prepared prepareMaxPool(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (isDeclined(*read) || read->index != DType::i32)
     return decline();
-  return withFast(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, loops = Loops(read->windows),
-                       threads = threadsFor(spec.threads, read->planes * read->windows.inPlane)](void *const *operands,
-                                                                                                 const StepContext &) {
-      forPlanes(s, threads, [&](int64_t p, int) {
-        const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
-        T *y = as<T>(operands[1]) + p * s.windows.outPlane;
-        int32_t *indices = as<int32_t>(operands[2]) + p * s.windows.outPlane;
-        float best = 0;
-        int64_t where = -1;
-        loops.run(
-            [&](int64_t) {
-              best = -std::numeric_limits<float>::infinity();
-              where = -1;
-            },
-            [&](int64_t, int64_t at) {
-              float value = load(x[at]);
-              // The first of all counts, even at -inf; NaN is larger than any number.
-              if (value > best || where < 0 || (value != value && best == best)) {
-                best = value;
-                where = at;
-              }
-            },
-            [&](int64_t o) {
-              y[o] = store<T>(best);
-              indices[o] = static_cast<int32_t>(where);
-            });
-      });
-    });
-  });
+  return overPlanes(spec, *read,
+                    [](auto tag, const Loops &loops, const PoolShape &s, void *const *operands, int64_t p) {
+                      using T = TypeOf<decltype(tag)>;
+                      const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+                      T *y = as<T>(operands[1]) + p * s.windows.outPlane;
+                      int32_t *indices = as<int32_t>(operands[2]) + p * s.windows.outPlane;
+                      float best = 0;
+                      int64_t where = -1;
+                      loops.run(
+                          [&](int64_t) {
+                            best = -std::numeric_limits<float>::infinity();
+                            where = -1;
+                          },
+                          [&](int64_t, int64_t at) {
+                            float value = load(x[at]);
+                            // The first of all counts, even at -inf; NaN is larger than any number.
+                            if (value > best || where < 0 || (value != value && best == best)) {
+                              best = value;
+                              where = at;
+                            }
+                          },
+                          [&](int64_t o) {
+                            y[o] = store<T>(best);
+                            indices[o] = static_cast<int32_t>(where);
+                          });
+                    });
+}
+
+Prepared prepareSumPool(const KernelSpec &spec) {
+  Result<PoolShape> read = readSumPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return overPlanes(spec, *read,
+                    [](auto tag, const Loops &loops, const PoolShape &s, void *const *operands, int64_t p) {
+                      using T = TypeOf<decltype(tag)>;
+                      const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+                      T *y = as<T>(operands[1]) + p * s.windows.outPlane;
+                      float sum = 0;
+                      loops.run([&](int64_t) { sum = 0; }, [&](int64_t, int64_t at) { sum += load(x[at]); },
+                                [&](int64_t o) { y[o] = store<T>(sum); });
+                    });
 }
 
 /// Per thread a plane of sums in fp32; for f32 tensors the result itself.
@@ -153,27 +175,6 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
         planes.finish(sums, as<T>(operands[2]) + p * in);
       });
       return Status::success();
-    });
-  });
-}
-
-Prepared prepareSumPool(const KernelSpec &spec) {
-  Result<PoolShape> read = readSumPool(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, loops = Loops(read->windows),
-                       threads = threadsFor(spec.threads, read->planes * read->windows.inPlane)](void *const *operands,
-                                                                                                 const StepContext &) {
-      forPlanes(s, threads, [&](int64_t p, int) {
-        const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
-        T *y = as<T>(operands[1]) + p * s.windows.outPlane;
-        float sum = 0;
-        loops.run([&](int64_t) { sum = 0; }, [&](int64_t, int64_t at) { sum += load(x[at]); },
-                  [&](int64_t o) { y[o] = store<T>(sum); });
-      });
     });
   });
 }

@@ -43,26 +43,22 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, table = read->windows.table(),
-                       plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
-                          void *const *operands, const StepContext &) mutable {
-      const T *y = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
-      T *x = as<T>(operands[s.hasBias ? 3 : 2]);
-      Planes at{s};
-      for (int64_t n = 0; n < s.batch; ++n)
-        for (int64_t c = 0; c < s.inChannels; ++c) {
-          std::fill(plane.begin(), plane.end(), bias ? load(bias[c]) : 0);
-          int64_t group = c / s.inPerGroup();
-          for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
-            for (int64_t o = 0; o < s.windows.outPlane; ++o)
-              for (int64_t t = 0; t < s.windows.taps; ++t)
-                if (int64_t to = table[static_cast<size_t>(o * s.windows.taps + t)]; to >= 0)
-                  plane[static_cast<size_t>(to)] +=
-                      static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
-          for (size_t i = 0; i < plane.size(); ++i)
-            x[at.in(n, c) + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
-        }
-    });
+    return makeKernel(
+        [s = *read, plane = PlaneSums(read->windows)](void *const *operands, const StepContext &) mutable {
+          const T *y = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
+          T *x = as<T>(operands[s.hasBias ? 3 : 2]);
+          Planes at{s};
+          for (int64_t n = 0; n < s.batch; ++n)
+            for (int64_t c = 0; c < s.inChannels; ++c) {
+              plane.begin(bias ? load(bias[c]) : 0);
+              int64_t group = c / s.inPerGroup();
+              for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
+                plane.add([&](int64_t o, int64_t t) {
+                  return static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
+                });
+              plane.store(x + at.in(n, c));
+            }
+        });
   });
 }
 

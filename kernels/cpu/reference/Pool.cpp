@@ -43,19 +43,18 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
     using T = TypeOf<decltype(tag)>;
     return withIndex(read->index, [&](auto indexTag) {
       using I = TypeOf<decltype(indexTag)>;
-      return makeKernel([spec, s = *read, plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
-                            void *const *operands, const StepContext &) mutable -> Status {
+      return makeKernel([spec, s = *read, plane = PlaneSums(read->windows)](void *const *operands,
+                                                                            const StepContext &) mutable -> Status {
         for (int64_t p = 0; p < s.planes; ++p) {
-          std::fill(plane.begin(), plane.end(), 0);
+          plane.begin();
           for (int64_t o = p * s.windows.outPlane; o < (p + 1) * s.windows.outPlane; ++o) {
             int64_t to = as<I>(operands[1])[o];
             if (to >= s.windows.inPlane)
               return outOfRange(spec, "index", to, 0, s.windows.inPlane);
             if (to >= 0)
-              plane[static_cast<size_t>(to)] += load(as<T>(operands[0])[o]);
+              plane[to] += load(as<T>(operands[0])[o]);
           }
-          for (size_t i = 0; i < plane.size(); ++i)
-            as<T>(operands[2])[p * s.windows.inPlane + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
+          plane.store(as<T>(operands[2]) + p * s.windows.inPlane);
         }
         return Status::success();
       });
@@ -86,19 +85,14 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, table = read->windows.table(),
-                       plane = std::vector<double>(static_cast<size_t>(read->windows.inPlane))](
-                          void *const *operands, const StepContext &) mutable {
-      for (int64_t p = 0; p < s.planes; ++p) {
-        std::fill(plane.begin(), plane.end(), 0);
-        for (int64_t o = 0; o < s.windows.outPlane; ++o)
-          for (int64_t t = 0; t < s.windows.taps; ++t)
-            if (int64_t to = table[static_cast<size_t>(o * s.windows.taps + t)]; to >= 0)
-              plane[static_cast<size_t>(to)] += load(as<T>(operands[0])[p * s.windows.outPlane + o]);
-        for (size_t i = 0; i < plane.size(); ++i)
-          as<T>(operands[1])[p * s.windows.inPlane + static_cast<int64_t>(i)] = storeSum<T>(plane[i]);
-      }
-    });
+    return makeKernel(
+        [s = *read, plane = PlaneSums(read->windows)](void *const *operands, const StepContext &) mutable {
+          for (int64_t p = 0; p < s.planes; ++p) {
+            plane.begin();
+            plane.add([&](int64_t o, int64_t) { return load(as<T>(operands[0])[p * s.windows.outPlane + o]); });
+            plane.store(as<T>(operands[1]) + p * s.windows.inPlane);
+          }
+        });
   });
 }
 

@@ -201,6 +201,8 @@ check("42 checksum", outside(("location", "w.bin"), ("checksum", "0" * 40)), 3, 
 import hashlib  # noqa: E402
 check("42 good checksum", outside(("location", "w.bin"), ("checksum", hashlib.sha1(bytes(48)).hexdigest())), 0)
 
+# 43, an external file changed between compiling and running: test/e2e/run_parameters.py
+
 # operators
 shape = lambda op, *values, **more: dict(nodes=[node(op, ["x", "s"], ["y"], "/op"), loss], initializers=[ints("s", list(values))], **more)  # noqa: E731
 check("44 two -1", linear(**shape("Reshape", -1, -1)), 3, "-1", "/op")
@@ -213,6 +215,15 @@ check("47 split", linear(nodes=[node("Split", ["x", "s"], ["y", "z"], "/op", axi
 bomb = dict(nodes=[node("ConstantOfShape", ["s"], ["c"], "/op"), node("Cast", ["c"], ["d"], to=1), node("Cumulate", ["d"], ["loss"])])
 check("48 bomb", linear(**bomb, initializers=[ints("s", [2**40])]), 4)
 check("48 impossible", linear(nodes=[node("ConstantOfShape", ["s"], ["y"], "/op"), loss], initializers=[ints("s", [2**60])]), 3, "/op")
+count_to = [ints("a", [0], []), ints("b", [65536], []), ints("c", [1], []), ints("k", [65536])]
+for op, more in (("Add", ["h0"]), ("Mod", ["b"]), ("TopK", ["k"]), ("Gather", ["h0"])):
+    # Each node is cheap; all of them are not: what is over the budget stays an operation of the program.
+    chain = [node("Range", ["a", "b", "c"], ["h0"])] + [node(op, [f"h{n}", *more], [f"h{n + 1}"]) for n in range(3000)]
+    chain += [node("Cast", ["h3000"], ["f"], to=1), node("ReduceMean", ["f"], ["y"], keepdims=0), node("ReduceMean", ["y"], ["loss"], keepdims=0)]
+    check(f"48 much folding of {op}", linear(nodes=chain, initializers=count_to), (0, 2, 4))
+tables = [node("Range", ["a", "b", "c"], ["h"])] + [node("NonZero", ["h"], [f"n{n}"]) for n in range(3000)]
+tables += [node("Sum", [f"n{n}" for n in range(3000)], ["s"]), node("Cast", ["s"], ["y"], to=1), loss]
+check("48 many tables", linear(nodes=tables, initializers=count_to), 4, "--limit folding-work=N")
 check("49 range", linear(nodes=[node("Range", ["a", "b", "c"], ["y"], "/op"), loss],
                          initializers=[ints(n, [v], []) for n, v in zip("abc", (0, 4, 0))]), 3, "delta", "/op")
 check("50 expand", linear(**shape("Expand", 2**30, 2**30, 2, 4)), 3, "/op")
