@@ -77,19 +77,18 @@ def checkpoint():
 
 
 def link_rate():
-    """bench-io on two hosts of two ranks measures what the link is limited to."""
+    """bench-io on two hosts of two ranks measures what the link is limited to; a busy machine may need another try."""
+    folder = suite.dir / "machine"
+    folder.mkdir()
+    command = [suite.bin / "zero-run", "bench-io", folder, "--size", "4MB", "-o", folder / "machine.json"]
+    rates = []
     with Hosts(2, "200mbit") as hosts:
-        folder = suite.dir / "machine"
-        folder.mkdir()
-        command = [suite.bin / "zero-run", "bench-io", folder, "--size", "4MB", "-o", folder / "machine.json"]
-        done = subprocess.run(list(map(str, hosts.mpirun(2, 2, command))), env=hosts.environment(), capture_output=True, text=True,
-                              timeout=120)
-    if done.returncode:
-        raise Case(f"exit code {done.returncode}: {done.stderr[-800:]}")
-    rate = json.loads((folder / "machine.json").read_text())["node_bandwidth"] * 8 / 1e6
-    if not 120 < rate < 260:  # it begins with a burst
-        raise Case(f"{rate:.0f} Mbit/s instead of 200")
-    return f"{rate:.0f} of 200 Mbit/s"
+        while len(rates) < 3 and not (rates and 120 < rates[-1] < 260):  # it begins with a burst
+            suite.job(hosts.mpirun(2, 2, command), environment=hosts.environment())
+            rates.append(json.loads((folder / "machine.json").read_text())["node_bandwidth"] * 8 / 1e6)
+    if not 120 < rates[-1] < 260:
+        raise Case(f"{rates} Mbit/s instead of 200")
+    return f"{rates[-1]:.0f} of 200 Mbit/s"
 
 
 chosen = [(3, 1)] if suite.args.quick else [(0, 1), (2, 1), (3, 1), (3, 2)]
