@@ -220,11 +220,46 @@ TEST(Fast, binaryBroadcasts) {
   for (const Row &row : {Row{{5, 33}, {5, 33}, {5, 33}}, Row{{200, 129}, {129}, {200, 129}},
                          Row{{200, 129}, {}, {200, 129}}, Row{{4, 1, 33}, {7, 1}, {4, 7, 33}},
                          Row{{1}, {100, 100}, {100, 100}}, Row{{2, 0}, {1, 1}, {2, 0}}, Row{{3, 1}, {1, 65}, {3, 65}}})
-    for (const char *name : {"add", "sub", "mul", "div"})
+    for (const char *name : {"add", "sub", "mul", "div", "min", "max"})
       forFastTypes([&](DType type) {
         expectFastMatches({name, {random(type, row.a, 1), random(type, row.b, 2, 1, 2)}, {Value({type, row.result})}},
                           1e-7);
       });
+}
+
+TEST(Fast, smallestAndLargestOfSpecialNumbers) {
+  Value a = random(DType::f32, {1001}, 1), b = random(DType::f32, {1001}, 2);
+  size_t at = 3;
+  for (double special : {std::nan(""), kInfinity, -kInfinity, 0.0, -0.0})
+    for (double other : {std::nan(""), kInfinity, 0.0, -0.0, 1.0}) {
+      a.set(at, special);
+      b.set(at, other);
+      at += 39; // in vectors and in the tail
+    }
+  for (const char *name : {"min", "max"}) {
+    auto plain = run({name, {a, b}, {Value(a.type)}}), fast = run({name, {a, b}, {Value(a.type)}}, false);
+    ASSERT_TRUE(plain.ok() && fast.ok());
+    for (size_t i = 0; i < 1001; ++i) {
+      double x = elements((*plain)[0])[i], y = elements((*fast)[0])[i];
+      EXPECT_TRUE((std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y))) << name << i;
+    }
+  }
+}
+
+TEST(Fast, selectBroadcasts) {
+  struct Row {
+    Ints c, a, b, result;
+  };
+  for (const Row &row : {Row{{5, 33}, {5, 33}, {5, 33}, {5, 33}}, Row{{200, 129}, {200, 129}, {}, {200, 129}},
+                         Row{{4, 1, 33}, {7, 1}, {4, 7, 1}, {4, 7, 33}}, Row{{1}, {1}, {100, 100}, {100, 100}},
+                         Row{{2, 0}, {1, 1}, {2, 0}, {2, 0}}, Row{{}, {}, {}, {}}})
+    forFastTypes([&](DType type) {
+      Value condition(TensorType{DType::boolean, row.c});
+      for (size_t i = 0, n = static_cast<size_t>(condition.type.numElements()); i < n; ++i)
+        condition.set(i, static_cast<double>(i * 7 % 3 == 0));
+      expectFastMatches(
+          {"select", {condition, random(type, row.a, 1), random(type, row.b, 2)}, {Value({type, row.result})}}, 0);
+    });
 }
 
 TEST(Fast, castRoundsToNearestEven) {

@@ -1,5 +1,5 @@
-// add, sub, mul, div with broadcasting, and casts between fp32 and bf16. Broadcasting is walked in runs along which
-// each operand advances by one or stands still.
+// add, sub, mul, div, min, max and select with broadcasting, and casts between fp32 and bf16. Broadcasting is walked in
+// runs along which each operand advances by one or stands still.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
 #include <hwy/foreach_target.h>
@@ -23,6 +23,18 @@ struct Div {
   static HWY_INLINE V apply(V a, V b) { return hn::Div(a, b); }
 };
 
+// As the plain ones: the second of equal operands, and the sum where one is not a number.
+struct Min {
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Lt(a, b), a, hn::IfThenElse(hn::Le(b, a), b, hn::Add(a, b)));
+  }
+};
+struct Max {
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Gt(a, b), a, hn::IfThenElse(hn::Ge(b, a), b, hn::Add(a, b)));
+  }
+};
+
 /// A run: a and b advance or stay, as their strides (1 or 0) say.
 template <typename Op, typename T>
 void run(const void *left, int64_t aStride, const void *right, int64_t bStride, void *out, int64_t n) {
@@ -44,10 +56,9 @@ void run(const void *left, int64_t aStride, const void *right, int64_t bStride, 
 /// In the order of the names registered below.
 void runTable(int op, bool bf16, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
   using Fn = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
-  static constexpr Fn table[][2] = {{run<Add, float>, run<Add, Bf16>},
-                                    {run<Sub, float>, run<Sub, Bf16>},
-                                    {run<Mul, float>, run<Mul, Bf16>},
-                                    {run<Div, float>, run<Div, Bf16>}};
+  static constexpr Fn table[][2] = {{run<Add, float>, run<Add, Bf16>}, {run<Sub, float>, run<Sub, Bf16>},
+                                    {run<Mul, float>, run<Mul, Bf16>}, {run<Div, float>, run<Div, Bf16>},
+                                    {run<Min, float>, run<Min, Bf16>}, {run<Max, float>, run<Max, Bf16>}};
   table[op][bf16](a, aStride, b, bStride, y, n);
 }
 
@@ -97,6 +108,60 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
   });
 }
 
+/// A run of elements of one size; the three operands advance or stay. Both sides are read, so that nothing branches.
+template <typename T>
+void selectRun(const uint8_t *condition, int64_t cStride, const T *a, int64_t aStride, const T *b, int64_t bStride,
+               T *y, int64_t n) {
+  if (cStride && aStride && bStride)
+    for (int64_t i = 0; i < n; ++i) {
+      T left = a[i], right = b[i];
+      y[i] = condition[i] ? left : right;
+    }
+  else if (cStride && aStride)
+    for (int64_t i = 0; i < n; ++i) {
+      T left = a[i], right = *b;
+      y[i] = condition[i] ? left : right;
+    }
+  else
+    for (int64_t i = 0; i < n; ++i) {
+      T left = a[i * aStride], right = b[i * bStride];
+      y[i] = condition[i * cStride] ? left : right;
+    }
+}
+
+/// Floats of the sizes that training has; shapes that do not fit, and all errors, are the plain kernel's.
+Prepared prepareSelect(const KernelSpec &spec) {
+  const auto &types = spec.operands;
+  ZC_RETURN_IF_ERROR(Check(spec).counts(3, 1).done());
+  const Dims &result = types[3].dims;
+  if (types[0].dtype != DType::boolean || !isFast(types[3].dtype) || types[1].dtype != types[3].dtype ||
+      types[2].dtype != types[3].dtype || !broadcastsTo(types[0].dims, result) ||
+      !broadcastsTo(types[1].dims, result) || !broadcastsTo(types[2].dims, result))
+    return decline();
+  Walk<4> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
+                        broadcastStrides(types[1].dims, result), broadcastStrides(types[2].dims, result)});
+  return withBytes(types[3].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([walk, n = types[3].numElements(), threads = threadsFor(spec.threads, types[3].numElements())](
+                          void *const *operands, const StepContext &) {
+      const uint8_t *condition = as<uint8_t>(operands[0]);
+      const T *a = as<T>(operands[1]), *b = as<T>(operands[2]);
+      T *y = as<T>(operands[3]);
+      int64_t cStride = walk.runStride(1), aStride = walk.runStride(2), bStride = walk.runStride(3);
+      if (walk.numRuns() == 1)
+        return parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+          selectRun(condition + begin * cStride, cStride, a + begin * aStride, aStride, b + begin * bStride, bStride,
+                    y + begin, end - begin);
+        });
+      parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+        walk.forRuns(begin, end, [&](const Walk<4>::Offsets &at) {
+          selectRun(condition + at[1], cStride, a + at[2], aStride, b + at[3], bStride, y + at[0], walk.runLength());
+        });
+      });
+    });
+  });
+}
+
 Prepared prepareCast(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
   const TensorType &from = spec.operands[0], &to = spec.operands[1];
@@ -118,8 +183,9 @@ Prepared prepareCast(const KernelSpec &spec) {
 
 void addFastElementwise(Overlay &overlay) {
   int op = 0;
-  for (const char *name : {"add", "sub", "mul", "div"})
+  for (const char *name : {"add", "sub", "mul", "div", "min", "max"})
     overlay.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
+  overlay.add("select", prepareSelect);
   overlay.add("cast", prepareCast);
 }
 
