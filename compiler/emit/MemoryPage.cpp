@@ -2,6 +2,7 @@
 
 #include "compiler/emit/MemoryPage.h"
 #include "compiler/emit/Occupancy.h"
+#include "runtime/plan/Walk.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -83,14 +84,14 @@ private:
     uint64_t smaller = 0;
     for (size_t i = 0; i < live.size(); ++i)
       if (i < kMostLive)
-        listed.push_back(describe(live[i]));
+        listed.push_back(sectionOf(live[i]));
       else
         smaller += plan.slices(live[i]).bytes();
     page["smaller"] = Object{{"count", static_cast<int64_t>(live.size() - listed.size())}, {"bytes", smaller}};
     page["live"] = std::move(listed);
   }
 
-  Object describe(int index) const {
+  Object sectionOf(int index) const {
     const planpb::Slice &slice = plan.slices(index);
     Object described{{"name", llvm::json::fixUTF8(slice.name())},
                      {"class", static_cast<int>(slice.klass())},
@@ -114,7 +115,7 @@ private:
 
 } // namespace
 
-static Object describe(const planpb::Section &section, const char *name) {
+static Object sectionOf(const planpb::Section &section, const char *name) {
   Array steps;
   for (const planpb::Step &step : section.steps())
     steps.push_back(Array{step.kernel(), step.node(), static_cast<int>(step.queue())});
@@ -134,8 +135,8 @@ std::string zc::memoryPage(const planpb::Plan &plan) {
              {"stage", plan.zero_stage()},
              {"world_size", plan.world_size()},
              {"precision", plan.precision()},
-             {"accumulation", plan.accumulation()},
-             {"sections", Array{describe(plan.micro(), "micro"), describe(plan.update(), "update")}},
+             {"accumulation", microExecutions(plan)},
+             {"sections", Array{sectionOf(plan.micro(), "micro"), sectionOf(plan.update(), "update")}},
              {"strings", std::move(strings)},
              {"queues", std::move(queues)},
              {"tiers", std::move(tiers)}};

@@ -166,7 +166,7 @@ void zc::fillReport(planpb::Plan &plan, const Budgets &budgets) {
   fillTiers(plan, budgets);
   *plan.mutable_report()->mutable_traffic() = {};
   TrafficCounter counter(plan);
-  counter.add(plan.micro(), plan.accumulation());
+  counter.add(plan.micro(), microExecutions(plan));
   counter.add(plan.update(), 1);
   plan.mutable_report()->set_predicted_step_seconds(playTimeline(plan).secondsPerStep);
 }

@@ -22,9 +22,9 @@ const planpb::Section &sectionOf(const planpb::Plan &plan, uint32_t index) {
 class Player {
 public:
   explicit Player(const planpb::Plan &plan) : plan(plan) {
-    uint64_t all = uint64_t(plan.micro().steps_size()) * plan.accumulation() + uint64_t(plan.update().steps_size());
-    timeline.accumulation =
-        all * kTrainingSteps <= kMostSteps ? plan.accumulation() : std::min(plan.accumulation(), kFewMicroSteps);
+    uint64_t all = uint64_t(plan.micro().steps_size()) * microExecutions(plan) + uint64_t(plan.update().steps_size());
+    timeline.microExecutions =
+        all * kTrainingSteps <= kMostSteps ? microExecutions(plan) : std::min(microExecutions(plan), kFewMicroSteps);
     for (uint32_t index : {0u, 1u})
       for (int i = 0; i < sectionOf(plan, index).steps_size(); ++i)
         stepsOfQueue[index][sectionOf(plan, index).steps(i).queue()].push_back(static_cast<size_t>(i));
@@ -32,8 +32,8 @@ public:
 
   Timeline run() {
     for (uint32_t step = 0; step < kTrainingSteps; ++step) {
-      for (uint32_t micro = 0; micro < timeline.accumulation; ++micro)
-        play(0, step * timeline.accumulation + micro);
+      for (uint32_t micro = 0; micro < timeline.microExecutions; ++micro)
+        play(0, step * timeline.microExecutions + micro);
       play(1, step);
       double before = started;
       started = metricsKnown();
@@ -58,7 +58,7 @@ private:
   }
 
   double endOf(const planpb::Wait &wait, uint32_t section, uint32_t execution) const {
-    int64_t waited = waitedExecution(section, execution, wait.section(), wait.distance(), timeline.accumulation);
+    int64_t waited = waitedExecution(section, execution, wait.section(), wait.distance(), timeline.microExecutions);
     if (waited < 0)
       return 0;
     const std::vector<size_t> &candidates = stepsOfQueue[wait.section()][wait.queue()];
@@ -89,8 +89,8 @@ private:
   }
 
   void addUnplayed() {
-    uint32_t unplayed = plan.accumulation() - timeline.accumulation;
-    if (plan.accumulation() <= timeline.accumulation)
+    uint32_t unplayed = microExecutions(plan) - timeline.microExecutions;
+    if (unplayed == 0)
       return;
     size_t steps = static_cast<size_t>(plan.micro().steps_size());
     auto endOfMicro = [&](size_t fromLast) {
@@ -118,7 +118,7 @@ Timeline zc::playTimeline(const planpb::Plan &plan) { return Player(plan).run();
 std::string zc::plannedTrace(const planpb::Plan &plan, const Timeline &timeline) {
   std::vector<TraceSpan> spans;
   for (const PlannedStep &step : timeline.steps) {
-    uint32_t perStep = step.where.section == 0 ? timeline.accumulation : 1;
+    uint32_t perStep = step.where.section == 0 ? timeline.microExecutions : 1;
     spans.push_back({0, step.where.section, step.where.index, step.where.execution / perStep + 1,
                      step.where.section == 0 ? step.where.execution % perStep : 0, step.begin * 1e6,
                      (step.end - step.begin) * 1e6});

@@ -15,7 +15,7 @@ struct PlannedStep {
 /// A rank's queues over a few training steps.
 struct Timeline {
   std::vector<PlannedStep> steps; ///< in plan order
-  uint32_t accumulation = 1;      ///< micro-steps that were played per training step
+  uint32_t microExecutions = 1;   ///< of section micro, that were played per training step
   double secondsPerStep = 0;      ///< from one loss to the next once the pipeline is full, with all micro-steps
 };
 

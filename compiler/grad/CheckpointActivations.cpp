@@ -1,16 +1,14 @@
 //===- CheckpointActivations.cpp - keep block inputs, recompute the rest ------===//
 //
-// Where a block begins is read off the graph, not off names: at the positions of the forward where the fewest bytes are
-// still needed later in the forward, only the residual stream crosses. The most common such minimum is the stream's;
-// the smallest period of the operations between the cuts is one block.
+// Where a block begins is read off the graph, not off names (Cuts.h): the smallest period of the operations between the
+// cuts is one block.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/grad/Cuts.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/grad/Recompute.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace zc::graph;
@@ -21,8 +19,6 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 namespace {
-
-int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
 
 /// Operations [begin, end) of the forward, recomputed together.
 struct Segment {
@@ -43,7 +39,7 @@ public:
   /// Number of operations cloned into the backward.
   size_t run() {
     size_t recomputed = 0;
-    for (Segment segment : blocks(cuts()))
+    for (Segment segment : blocks(streamCuts(operations, 0, numForward)))
       recomputed += recompute(segment);
     return recomputed;
   }
@@ -62,50 +58,6 @@ private:
         last = std::max(last, lastForwardUse(user->getResult(0)));
     }
     return last;
-  }
-
-  /// crossing[p]: bytes made before operation p and needed by the forward from p on.
-  std::vector<int64_t> crossing() {
-    std::vector<int64_t> change(numForward + 2, 0);
-    for (size_t i = 0; i < numForward; ++i) {
-      if (isFree(operations[i]) || isView(operations[i]))
-        continue;
-      for (Value result : operations[i]->getResults())
-        if (size_t last = lastForwardUse(result); last > i) {
-          change[i + 1] += bytesOf(result);
-          change[last + 1] -= bytesOf(result);
-        }
-    }
-    for (size_t p = 1; p < change.size(); ++p)
-      change[p] += change[p - 1];
-    change.resize(numForward + 1);
-    return change;
-  }
-
-  /// Positions where only the residual stream crosses, ascending.
-  std::vector<size_t> cuts() {
-    std::vector<int64_t> bytes = crossing();
-    std::map<int64_t, size_t> minima; // size -> how many
-    int64_t before = 0;               // the size before the present plateau
-    for (size_t p = 1; p < numForward; ++p) {
-      if (bytes[p] != bytes[p - 1])
-        before = bytes[p - 1];
-      if (bytes[p + 1] > bytes[p] && before > bytes[p])
-        ++minima[bytes[p]];
-    }
-    int64_t stream = -1;
-    size_t most = 0;
-    for (auto [size, count] : minima)
-      if (count >= most) {
-        stream = size;
-        most = count;
-      }
-    // A plateau counts once, at its end, so that what makes free values stays with its users.
-    std::vector<size_t> positions;
-    for (size_t p = 1; p < numForward; ++p)
-      if (bytes[p] == stream && bytes[p + 1] > stream)
-        positions.push_back(p);
-    return positions;
   }
 
   /// Segments of one block each: `cuts` joined by the smallest period of the operations between them.

@@ -24,15 +24,22 @@ constexpr Placement kPlacements[] = {{"none", "none", "none"}, {"none", "host", 
                                      {"none", "nvme", "none"}, {"none", "nvme", "host"}, {"host", "nvme", "host"},
                                      {"none", "nvme", "nvme"}, {"host", "nvme", "nvme"}, {"nvme", "nvme", "nvme"}};
 
+/// A compilation that leaves nothing but its prediction.
+CompileOptions predicting(CompileOptions options) {
+  options.output.clear();
+  options.dumpPhasesTo.clear();
+  options.memoryHtml.clear();
+  options.emitTrace.clear();
+  options.stopAfter = Phase::emit;
+  options.findSmallest = options.proposesFit = false;
+  return options;
+}
+
 class Choosing {
 public:
   Choosing(const CompileOptions &given, const Freedom &freedom) : options(given), freedom(freedom) {
-    options.output.clear();
-    options.dumpPhasesTo.clear();
-    options.memoryHtml.clear();
-    options.emitTrace.clear();
-    options.stopAfter = Phase::emit;
-    options.findSmallest = options.proposesFit = false;
+    options = predicting(options);
+    options.microOrder = "rolled";
   }
 
   /// Errors: those of a compilation that no choice makes better.
@@ -144,4 +151,19 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options, const Freedo
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
   return choice;
+}
+
+std::string zc::fasterMicroOrder(const CompileOptions &options) {
+  constexpr uint64_t kMostSteps = 50000; // of a plan that has those of all micro-steps
+  constexpr double kGain = 0.95;         // activations of all micro-steps are kept for it
+  if (options.accumulation < 2 || options.forwardOnly || options.offloadParam == "none")
+    return "rolled";
+  CompileOptions tried = predicting(options);
+  tried.microOrder = "rolled";
+  Result<CompileResult> rolled = compile(tried);
+  if (rolled ? rolled->planSteps > kMostSteps : rolled.error().code != Code::budget)
+    return "rolled";
+  tried.microOrder = "vertical";
+  Result<CompileResult> vertical = compile(tried);
+  return vertical && (!rolled || vertical->predictedSeconds < kGain * rolled->predictedSeconds) ? "vertical" : "rolled";
 }

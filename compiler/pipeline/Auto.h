@@ -23,4 +23,8 @@ struct AutoChoice {
 /// choice.
 Result<AutoChoice> chooseFastest(const CompileOptions &options, const Freedom &freedom);
 
+/// "vertical" where each micro-step would fetch offloaded parameters anew and a plan that fetches them once for all is
+/// expected to be a twentieth faster, or alone fits the budgets; else "rolled".
+std::string fasterMicroOrder(const CompileOptions &options);
+
 } // namespace zc

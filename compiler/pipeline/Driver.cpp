@@ -7,6 +7,7 @@
 #include "compiler/emit/Timeline.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
+#include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Fit.h"
 #include "compiler/pipeline/Register.h"
@@ -249,6 +250,7 @@ private:
       shard.offloadActivation = options.offloadActivation;
       shard.offloadRatio = options.offloadRatio;
       shard.delayAfter = options.delayAfter;
+      shard.vertical = options.microOrder == "vertical";
       shard.resident = tuning.resident;
       shard.residentOnHost = tuning.residentOnHost;
       shard.chunk = tuning.chunk;
@@ -354,6 +356,7 @@ private:
       return error;
     }
     result.predictedSeconds = plan->report().predicted_step_seconds();
+    result.planSteps = stepsOf(*plan);
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
     constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report
@@ -381,7 +384,10 @@ private:
 
 Result<CompileResult> zc::compile(const CompileOptions &options) {
   Context context;
-  return Compilation(context.context, options).run();
+  CompileOptions chosen = options;
+  if (options.microOrder == "auto")
+    chosen.microOrder = fasterMicroOrder(options);
+  return Compilation(context.context, chosen).run();
 }
 
 Result<CompileResult> zc::listParameters(const CompileOptions &options) {

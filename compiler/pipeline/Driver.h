@@ -61,7 +61,8 @@ struct CompileOptions {
   double offloadRatio = 1; ///< share of the update done on the host
   int64_t delayAfter = -1; ///< steps after which updates are delayed by one; -1: never
 
-  int64_t residency = -1; ///< bytes for parameters kept whole at stage 3; -1: what the device's budget leaves
+  std::string microOrder = "auto"; ///< rolled | vertical | auto: the faster one
+  int64_t residency = -1;          ///< bytes for parameters kept whole at stage 3; -1: what the device's budget leaves
 
   // schedule
   int64_t prefetch = -1; ///< bytes; -1: auto
@@ -88,7 +89,8 @@ struct CompileOptions {
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
-  double predictedSeconds = 0;       ///< of a step
+  double predictedSeconds = 0;       ///< of a training step
+  uint64_t planSteps = 0;            ///< of a training step
   std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };

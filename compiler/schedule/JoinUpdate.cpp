@@ -3,6 +3,7 @@
 #include "compiler/schedule/Passes.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/plan/Plan.h"
+#include "dialects/zero/Zero.h"
 
 namespace zc {
 #define GEN_PASS_DEF_JOINUPDATE
@@ -22,8 +23,7 @@ bool leavesDevice(graph::ProgramOp program) {
 
 struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {
   void runOnOperation() override {
-    auto accumulation = getOperation()->getAttrOfType<IntegerAttr>("zc.accumulation");
-    if ((accumulation && accumulation.getInt() > 1) || getOperation()->hasAttr("zc.delay_after"))
+    if (zero::microExecutionsOf(getOperation()) > 1 || getOperation()->hasAttr("zc.delay_after"))
       return;
     graph::ProgramOp micro, update;
     for (auto program : getOperation().getOps<graph::ProgramOp>())

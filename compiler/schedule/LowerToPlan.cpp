@@ -67,7 +67,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void recordFlops() {
     double flops = 0;
     getOperation().walk([&](graph::KernelOp op) { flops += graph::isView(op) ? 0 : op.getFlops(); });
-    flops *= static_cast<double>(intAttr("zc.accumulation", 1));
+    flops *= static_cast<double>(zero::microExecutionsOf(getOperation()));
     getOperation()->setAttr("zc.flops", FloatAttr::get(Float64Type::get(&getContext()), flops));
   }
 
@@ -76,9 +76,12 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     ModuleOp module = getOperation();
     OpBuilder builder(module.getContext());
     builder.setInsertionPoint(&module.getBody()->front());
-    for (auto program : module.getOps<graph::ProgramOp>())
-      for (auto [name, argument] : llvm::zip_equal(program.getInputNames(), program.getBlock().getArguments()))
+    for (auto program : module.getOps<graph::ProgramOp>()) {
+      size_t inputs = program.getInputNames().size() / static_cast<size_t>(zero::microStepsOf(module));
+      for (auto [name, argument] :
+           llvm::zip(program.getInputNames().getValue().take_front(inputs), program.getBlock().getArguments()))
         builder.create<plan::InputOp>(program.getLoc(), cast<StringAttr>(name), TypeAttr::get(argument.getType()));
+    }
     for (auto program : module.getOps<graph::ProgramOp>())
       for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
         builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),

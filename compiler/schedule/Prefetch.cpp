@@ -59,12 +59,13 @@ struct Load {
 
   Operation *front() const { return operations.front(); }
   bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
-  /// Must `op` stay before the operations? It makes a value that they take, or changes bytes that they touch.
+  /// Must `op` stay before the operations? It makes a value that they take, changes bytes that they touch, or touches
+  /// bytes that they change.
   bool follows(Operation *op) const {
     return llvm::any_of(op->getUsers(), [&](Operation *user) { return contains(user); }) ||
            llvm::any_of(op->getOperands(), [&](Value operand) {
              return isa<zero::BufferType>(zero::viewedValue(operand).getType()) && touches(objectOf(operand)) &&
-                    mutates(op, operand);
+                    (mutates(op, operand) || changes(objectOf(operand)));
            });
   }
 
@@ -90,6 +91,12 @@ private:
       seconds = std::max(seconds, links[op->getAttr("plan.queue")] += secondsOf(op));
   }
 
+  bool changes(MemoryObject object) const {
+    return llvm::any_of(operations, [&](Operation *op) {
+      return llvm::any_of(op->getOperands(),
+                          [&](Value operand) { return objectOf(operand) == object && mutates(op, operand); });
+    });
+  }
   bool touches(MemoryObject object) const {
     return llvm::any_of(operations, [&](Operation *op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) { return objectOf(operand) == object; });

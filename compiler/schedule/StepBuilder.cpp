@@ -9,7 +9,8 @@ using namespace zc;
 using plan::Access;
 
 StepBuilder::StepBuilder(ModuleOp module, int64_t worldSize, int64_t stage)
-    : builder(module.getContext()), machine(machineOf(module)), worldSize(worldSize), stage(stage) {
+    : builder(module.getContext()), machine(machineOf(module)), worldSize(worldSize), stage(stage),
+      microSteps(zero::microStepsOf(module)) {
   builder.setInsertionPointToEnd(module.getBody());
   for (auto bucket : module.getOps<zero::BucketOp>())
     buckets[bucket.getSymName()] = bucket;
@@ -20,11 +21,16 @@ plan::SectionOp StepBuilder::lowerProgram(graph::ProgramOp program, StringRef na
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&section.getBody());
   auto inputs = program->getAttrOfType<ArrayAttr>(placement::kInputs);
+  auto perMicroStep = static_cast<int64_t>(inputs.size()) / microSteps;
   for (auto [index, place] : llvm::enumerate(inputs)) {
     if (program.getBlock().getArgument(static_cast<unsigned>(index)).use_empty())
       continue; // needs no data
-    plan::StepOp load =
-        step(program, "load_input", 0, {place}, builder.getNamedAttr("input", builder.getI64IntegerAttr(index)));
+    auto number = static_cast<int64_t>(index);
+    SmallVector<NamedAttribute> attributes{
+        builder.getNamedAttr("input", builder.getI64IntegerAttr(number % perMicroStep))};
+    if (microSteps > 1)
+      attributes.push_back(builder.getNamedAttr("micro", builder.getI64IntegerAttr(number / perMicroStep)));
+    plan::StepOp load = step(program, "load_input", 0, {place}, attributes);
     double bytes = static_cast<double>(graph::bytesOf(cast<plan::OperandAttr>(place).getType()));
     load.setSeconds(APFloat(machine.stepOverhead + bytes / machine.h2dBandwidth));
   }
@@ -63,9 +69,12 @@ plan::StepOp StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, 
   auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
   if (!queue)
     queue = plan::QueueAttr::get(builder.getContext(), plan::Queue::compute);
+  SmallVector<NamedAttribute> all(attributes);
+  if (Attribute micro = op->getAttr("zc.micro"))
+    all.push_back(builder.getNamedAttr("micro", micro));
   return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
                                       builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
-                                      builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
+                                      builder.getDictionaryAttr(all), builder.getArrayAttr({}), FloatAttr(),
                                       publishing.contains(op) ? builder.getUnitAttr() : UnitAttr());
 }
 

@@ -68,6 +68,7 @@ private:
   MachineModel machine;
   llvm::StringMap<zero::BucketOp> buckets;
   int64_t worldSize, stage;
+  int64_t microSteps;                           ///< that stand in the micro program
   llvm::DenseSet<mlir::Operation *> publishing; ///< of the program that is lowered
   int64_t numOutputs = 0;                       ///< numbered in the order of their steps
 };

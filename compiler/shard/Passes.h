@@ -40,6 +40,8 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
                                    llvm::cl::init("none")};
   Option<std::string> offloadActivation{*this, "offload-activation", llvm::cl::desc("none, host or nvme"),
                                         llvm::cl::init("none")};
+  Option<bool> vertical{*this, "vertical", llvm::cl::desc("all micro-steps of a block before the next block"),
+                        llvm::cl::init(false)};
   Option<double> offloadRatio{*this, "offload-ratio", llvm::cl::desc("share updated on the host"), llvm::cl::init(1.0)};
   Option<int64_t> delayAfter{*this, "delay-after",
                              llvm::cl::desc("steps after which updates are delayed by one; -1: never"),

@@ -86,6 +86,17 @@ def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
+def ZeroVertical : Pass<"zero-vertical", "::mlir::ModuleOp"> {
+  let summary = "all micro-steps of a block before the next block";
+  let description = [{
+    In: output of zero-partition. Out: with accumulation, the micro program has the operations of all micro-steps (`zc.vertical`), block
+    after block and in a block micro-step after micro-step; its inputs are there once for each. Parameters of a block are then
+    gathered or fetched once per step and half instead of once per micro-step, and what backward needs of forward waits for all
+    micro-steps. Every sum keeps its order, so bits do not change. Programs with running statistics stay as they are.
+    Source: GreedySnake (arXiv 2512.17570).
+  }];
+}
+
 def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::ModuleOp"> {
   let summary = "gather a bucket just before its first use, release it after its last, again in backward";
   let description = [{

@@ -22,6 +22,9 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   // As soon as there are updates: those that follow take what is published for what it is, copies and gathers.
   if (options.delayAfter >= 0)
     manager.addPass(createZeroDelayUpdate(ZeroDelayUpdateOptions{options.delayAfter}));
+  // Gradients know their micro-step by then; one gather then serves all micro-steps of a block.
+  if (options.vertical)
+    manager.addPass(createZeroVertical());
   // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
   // order.
   manager.addPass(createZeroInsertGatherRelease());

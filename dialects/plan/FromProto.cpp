@@ -140,6 +140,8 @@ private:
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
     if (plan.forward_only())
       set("zc.forward_only", builder.getUnitAttr());
+    if (plan.vertical())
+      set("zc.vertical", builder.getUnitAttr());
     if (plan.has_delay())
       set("zc.delay_after", builder.getI64IntegerAttr(static_cast<int64_t>(plan.delay().after())));
     if (plan.metrics().weighted())

@@ -99,6 +99,7 @@ private:
     result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
     result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
     result.set_forward_only(module->hasAttr("zc.forward_only"));
+    result.set_vertical(module->hasAttr("zc.vertical"));
     if (module->hasAttr("zc.delay_after"))
       result.mutable_delay()->set_after(static_cast<uint64_t>(integer("zc.delay_after")));
     result.mutable_metrics()->set_weighted(module->hasAttr("zc.weighted_loss"));

@@ -3,6 +3,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/PreparedPlan.h"
+#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 #include <ctime>
@@ -145,7 +146,8 @@ public:
   Status runStep(const StepContext &context) override {
     StepContext now = context;
     setFaultContext(communicator.rank(), now.step);
-    for (now.micro = 0; now.micro < prepared.plan.accumulation(); ++now.micro)
+    const uint32_t micros = prepared.plan.accumulation();
+    for (now.micro = micros - microExecutions(prepared.plan); now.micro < micros; ++now.micro)
       ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
     now.micro = prepared.plan.accumulation() - 1;
     ZC_RETURN_IF_ERROR(runSection(1, prepared.plan.update(), now));
@@ -218,11 +220,13 @@ private:
   void runQueue(unsigned queue, uint64_t mine) {
     StepContext now = contexts[mine % kInFlight];
     setFaultContext(communicator.rank(), now.step);
-    int64_t micros = prepared.plan.accumulation();
+    int64_t micros = prepared.plan.accumulation(), executions = microExecutions(prepared.plan);
     int64_t update = static_cast<int64_t>(mine) - 1;
-    for (now.micro = 0; now.micro < micros; ++now.micro)
-      if (!runSection(queue, 0, update * micros + now.micro, now))
+    for (int64_t i = 0; i < executions; ++i) {
+      now.micro = micros - executions + i;
+      if (!runSection(queue, 0, update * executions + i, now))
         return;
+    }
     now.micro = micros - 1;
     runSection(queue, 1, update, now);
   }

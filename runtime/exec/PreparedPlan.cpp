@@ -94,11 +94,26 @@ private:
   std::unique_ptr<Kernel> inner;
   std::function<Status()> agree;
 };
+
+/// Of a micro-step that the plan names.
+class MicroStepKernel : public Kernel {
+public:
+  MicroStepKernel(std::unique_ptr<Kernel> inner, int64_t micro) : inner(std::move(inner)), micro(micro) {}
+  Status run(void *const *operands, const StepContext &context) override {
+    StepContext own = context;
+    own.micro = micro;
+    return inner->run(operands, own);
+  }
+
+private:
+  std::unique_ptr<Kernel> inner;
+  int64_t micro;
+};
 } // namespace
 
 void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
   for (uint32_t section : {1u, 0u}) {
-    if (section == 0 && plan.accumulation() > 1) // more than once a step
+    if (section == 0 && microExecutions(plan) > 1) // more than once a step
       return;
     const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
     for (int i = source.steps_size() - 1; i >= 0; --i) {
@@ -160,6 +175,8 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     Result<std::unique_ptr<Kernel>> kernel = makeKernel(spec, options, communicator, registry, loader);
     if (!kernel)
       return locate(kernel.error(), plan, section, static_cast<uint32_t>(i));
+    if (int64_t micro = spec.getInt("micro", -1); micro >= 0)
+      *kernel = std::make_unique<MicroStepKernel>(std::move(*kernel), micro);
     PreparedStep out;
     out.kernel = kernel->get();
     out.operands = operandPool[section].data() + operandPool[section].size();
@@ -181,19 +198,19 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
 }
 
 uint64_t PreparedPlan::stepsPerIteration(unsigned queue) const {
-  return plan.accumulation() * queues[0][queue].size() + queues[1][queue].size();
+  return microExecutions(plan) * queues[0][queue].size() + queues[1][queue].size();
 }
 
 uint64_t PreparedPlan::target(const PreparedWait &wait, uint32_t section, int64_t index) const {
-  int64_t execution = waitedExecution(section, index, wait.section, wait.distance, plan.accumulation());
+  int64_t execution = waitedExecution(section, index, wait.section, wait.distance, microExecutions(plan));
   if (execution < 0)
     return 0;
   // What the queue finishes before that execution begins: `micros` executions of micro and `updates` of update.
   uint64_t micros = static_cast<uint64_t>(execution), updates = micros;
   if (wait.section == 0)
-    updates /= plan.accumulation();
+    updates /= microExecutions(plan);
   else
-    micros = (micros + 1) * plan.accumulation();
+    micros = (micros + 1) * microExecutions(plan);
   return micros * queues[0][wait.queue].size() + updates * queues[1][wait.queue].size() + wait.ordinal + 1;
 }
 

@@ -4,7 +4,8 @@
 // and in the name of the negative test (test/runtime/VerifyTest.cpp). W is the world size, "node" the step's ONNX node.
 //
 //   plan_c1      format is kPlanFormat
-//   plan_c2      W in 1..65536, ranks per node divide it, stage 0..3, accumulation in 1..2^20, precision fp32 or bf16
+//   plan_c2      W in 1..65536, ranks per node divide it, stage 0..3, accumulation in 1..2^20, 2 or more where
+//                vertical, precision fp32 or bf16
 //   plan_c3      strings are valid UTF-8 of at most 64 KiB
 //   plan_c4      at most 4,000,000 steps
 //   plan_c5      optimizer numbers are finite
@@ -47,6 +48,7 @@
 //   step_c3      attribute names are strings and distinct
 //   step_c4      at most 4096 operands and 256 attributes
 //   step_c5      the expected seconds are finite and not negative
+//   step_c6      an attribute "micro" is one of the micro-steps, in plans that are vertical
 //   operand_c1   slice, type in range; known access
 //   operand_c2   inside its slice on every rank
 //   operand_c3   offset and stride are multiples of the element's bytes

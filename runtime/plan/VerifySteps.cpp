@@ -155,6 +155,11 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
     for (int j = 0; j < i; ++j)
       if (step.attributes(j).name() == attribute.name())
         return fail(504, "step_c3", "has attribute \"" + plan.strings(static_cast<int>(attribute.name())) + "\" twice");
+    // step_c6
+    bool isMicro = plan.strings(static_cast<int>(attribute.name())) == "micro";
+    if (isMicro && (!plan.vertical() || attribute.value_case() != planpb::Attribute::kInteger ||
+                    !inRange(attribute.integer(), static_cast<int>(plan.accumulation()))))
+      return fail(556, "step_c6", "is of a micro-step that there is not");
   }
   return {};
 }

@@ -14,8 +14,8 @@ uint64_t bytesOf(const planpb::TensorType &type) {
 }
 
 PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary)
-    : plan(plan), rank(rank), accumulation(walkAccumulation(plan.accumulation())) {
-  for (uint32_t index : walkOrder(plan.accumulation())) {
+    : plan(plan), rank(rank), accumulation(walkAccumulation(microExecutions(plan))) {
+  for (uint32_t index : walkOrder(microExecutions(plan))) {
     auto execution = static_cast<uint32_t>(executions[index].size());
     executions[index].push_back(numSteps);
     addPart(index, execution, ordinary && index == 1 ? Turn::others : Turn::all);

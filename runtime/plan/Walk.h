@@ -66,6 +66,9 @@ private:
   std::vector<uint32_t> stepsOfQueue[2][kNumQueues]; // step index by ordinal
 };
 
+/// How often a step executes section micro.
+inline uint32_t microExecutions(const planpb::Plan &plan) { return plan.vertical() ? 1 : plan.accumulation(); }
+
 /// Adds to every step the waits that are missing, few as may be; operands, queues and order are final, the plan would
 /// otherwise pass verifyPlan. Errors: a stale read (internal), with both steps.
 Status addWaits(planpb::Plan &plan);

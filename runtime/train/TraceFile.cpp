@@ -2,6 +2,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/plan/ChromeTrace.h"
+#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@ static constexpr size_t kMaxEvents = size_t(1) << 20;
 size_t TraceFile::capacity(const planpb::Plan &plan, const RunOptions &options) {
   if (options.traceFrom <= 0)
     return 0;
-  size_t step = size_t(plan.micro().steps_size()) * plan.accumulation() + size_t(plan.update().steps_size());
+  size_t step = size_t(plan.micro().steps_size()) * microExecutions(plan) + size_t(plan.update().steps_size());
   return std::min(step * size_t(options.traceTo - options.traceFrom + 1), kMaxEvents);
 }
 

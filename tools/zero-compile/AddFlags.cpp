@@ -123,6 +123,11 @@ void addPartitioning(CLI::App &app, Flags &flags, RawFlags &raw) {
   app.add_option("--tile-linear", raw.tileLinear, "tile a linear whose weight has more bytes; auto: more than a bucket")
       ->group(group);
   app.add_option("--prefetch", raw.prefetch, "bytes gathered ahead, auto or none (auto)")->group(group);
+  app.add_option("--micro-order", c.microOrder,
+                 "with accumulation: rolled, one micro-step after the other; vertical, all of a block before the next, "
+                 "whose parameters are then loaded once for all of them; auto: with --offload-param the faster (auto)")
+      ->check(CLI::IsMember({"auto", "rolled", "vertical"}))
+      ->group(group);
   app.add_option("--residency", raw.residency,
                  "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: "
                  "what --device-mem leaves, and on the host what --host-mem leaves; nothing without them (auto)")

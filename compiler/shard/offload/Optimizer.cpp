@@ -19,7 +19,8 @@ namespace {
 
 class OptimizerOffload {
 public:
-  OptimizerOffload(Context &context, ArrayRef<zero::BucketOp> buckets) : context(context) {
+  OptimizerOffload(Context &context, ArrayRef<zero::BucketOp> buckets)
+      : context(context), microSteps(zero::microStepsOf(context.module)) {
     for (zero::BucketOp bucket : buckets)
       offloaded[bucket.getSymName()] = bucket;
   }
@@ -41,7 +42,7 @@ public:
     llvm::erase_if(updates, [&](zero::UpdateOp update) { return !bucketOf(update.getGradient()); });
     if (isUpdatedAsLanded())
       llvm::stable_sort(updates, [&](zero::UpdateOp a, zero::UpdateOp b) {
-        return landed.lookup(bucketOf(a.getGradient())) < landed.lookup(bucketOf(b.getGradient()));
+        return landings.lookup(bucketOf(a.getGradient())).order < landings.lookup(bucketOf(b.getGradient())).order;
       });
     for (zero::UpdateOp update : updates)
       rewriteUpdate(update, bucketOf(update.getGradient()), end);
@@ -97,14 +98,16 @@ private:
 
   /// The reduced gradient goes to the bucket's storage, chunk by chunk, and into the norm.
   void land(OpBuilder &builder, Location location, zero::BucketOp bucket, Value reduced, bool accumulate) {
-    landed.try_emplace(bucket, landed.size());
+    Landing &landing = landings.try_emplace(bucket, Landing{landings.size()}).first->second;
+    bool isSum = ++landing.count == microSteps; // of all micro-steps that stand in the program
     int64_t elements = cast<zero::BufferType>(reduced.getType()).getNumElements();
     for (Chunk chunk : chunksOf(elements, context.chunkElements)) {
       Value part = partOf(builder, location, reduced, chunk);
       Value target = storageChunk(builder, location, bucket, Storage::gradients, chunk, context.worldSize);
       Value landed = bucket.getGradientsTier() == Tier::host ? landOnHost(builder, location, part, target, accumulate)
                                                              : landInFile(builder, location, part, target, accumulate);
-      addToNorm(builder, location, bucket, landed);
+      if (isSum)
+        addToNorm(builder, location, bucket, landed);
       if (bucket.getGradientsTier() == Tier::nvme)
         builder.create<zero::EvictOp>(location, landed, target);
     }
@@ -202,10 +205,7 @@ private:
 
   /// Each update may run as soon as its gradient is there, so they follow each other, and take their turns on the
   /// staging, as gradients land. Else in the order in which the next forward wants the parameters.
-  bool isUpdatedAsLanded() {
-    auto accumulation = context.module->getAttrOfType<IntegerAttr>("zc.accumulation");
-    return !factors.dependOnNorm && (!accumulation || accumulation.getInt() == 1);
-  }
+  bool isUpdatedAsLanded() { return !factors.dependOnNorm && zero::microExecutionsOf(context.module) == 1; }
 
   void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket, Operation *end) {
     OpBuilder builder(end);
@@ -311,9 +311,14 @@ private:
 
   Context &context;
   llvm::MapVector<StringRef, zero::BucketOp> offloaded;
-  zero::BucketOp keeper;                         ///< of the accumulator of landed gradients; null when none lands
-  Value norm;                                    ///< that accumulator, as far as the micro-step has filled it
-  llvm::DenseMap<zero::BucketOp, size_t> landed; ///< bucket -> how many landed before
+  zero::BucketOp keeper; ///< of the accumulator of landed gradients; null when none lands
+  Value norm;            ///< that accumulator, as far as the micro-step has filled it
+  struct Landing {
+    size_t order = 0;  ///< how many buckets landed before
+    int64_t count = 0; ///< how often this one did
+  };
+  llvm::DenseMap<zero::BucketOp, Landing> landings;
+  int64_t microSteps; ///< that stand in the program
   struct {
     Value onHost, onDevice;
     bool dependOnNorm = true;

@@ -74,7 +74,7 @@ TEST(Timeline, gatherOfTheNextMicroStepRunsAhead) {
 
 TEST(Timeline, manyMicroStepsAreNotAllPlayed) {
   Timeline timeline = playTimeline(planOf(1 << 20));
-  EXPECT_EQ(timeline.accumulation, 4u);
+  EXPECT_EQ(timeline.microExecutions, 4u);
   // 3 s for the first gather, 7 s for the products of each micro-step, 4 s of update before the next gather.
   EXPECT_EQ(timeline.secondsPerStep, 7 + 7.0 * (1 << 20));
 }

@@ -1,0 +1,17 @@
+//===- Cuts.h - where one block of a model ends and the next begins ---------------------===//
+#pragma once
+
+#include "mlir/IR/Operation.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <vector>
+
+namespace zc {
+
+/// Positions in (begin, end) of `operations`, which stand in a block in this order, where the fewest bytes of what
+/// [begin, end) makes are still needed later in it: only the residual stream crosses there, in backward its gradient.
+/// The most common such minimum is the stream's. Ascending; none in what has no blocks.
+std::vector<size_t> streamCuts(llvm::ArrayRef<mlir::Operation *> operations, size_t begin, size_t end);
+
+} // namespace zc

@@ -1,0 +1,110 @@
+//===- ZeroVertical.cpp - all micro-steps of a block before the next block -----------------===//
+
+#include "compiler/grad/Cuts.h"
+#include "compiler/grad/Recompute.h"
+#include "compiler/shard/Passes.h"
+#include "dialects/zero/Zero.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace zc {
+#define GEN_PASS_DEF_ZEROVERTICAL
+#include "compiler/shard/Passes.h.inc"
+
+using namespace mlir;
+
+namespace {
+
+/// The micro-steps of a step, written out. What is there already becomes the first of them.
+class Unroller {
+public:
+  Unroller(graph::ProgramOp program, int64_t accumulation)
+      : program(program), exit(cast<graph::ReturnOp>(program.getBlock().getTerminator())),
+        maps(static_cast<size_t>(accumulation)) {}
+
+  void run() {
+    addInputs();
+    std::vector<Operation *> operations;
+    for (Operation &op : program.getBlock().without_terminator())
+      operations.push_back(&op);
+    size_t begin = 0;
+    for (size_t end : endsOfSegments(operations)) {
+      OpBuilder builder(end < operations.size() ? operations[end] : exit.getOperation());
+      for (size_t micro = 1; micro < maps.size(); ++micro)
+        for (size_t i = begin; i < end; ++i)
+          if (!isShared(operations[i]))
+            belongTo(micro, builder.clone(*operations[i], maps[micro]));
+      for (size_t i = begin; i < end; ++i)
+        belongTo(0, operations[i]);
+      begin = end;
+    }
+    // What follows the last micro-step's loss is backward.
+    for (OpOperand &operand : exit->getOpOperands())
+      operand.set(maps.back().lookupOrDefault(operand.get()));
+  }
+
+private:
+  /// Inputs stand micro-step after micro-step.
+  void addInputs() {
+    Block &block = program.getBlock();
+    SmallVector<BlockArgument> first(block.getArguments());
+    SmallVector<Attribute> names(program.getInputNames().getValue()), all = names;
+    for (size_t micro = 1; micro < maps.size(); ++micro) {
+      for (BlockArgument argument : first)
+        maps[micro].map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+      all.append(names);
+    }
+    program.setInputNamesAttr(ArrayAttr::get(program.getContext(), all));
+  }
+
+  /// Cuts between blocks, of forward and of backward, the loss's operation, and the end.
+  std::vector<size_t> endsOfSegments(ArrayRef<Operation *> operations) {
+    Operation *loss = exit.getLoss() ? exit.getLoss().getDefiningOp() : nullptr;
+    auto found = llvm::find(operations, loss);
+    size_t forward = found == operations.end() ? operations.size() : size_t(found - operations.begin()) + 1;
+    std::vector<size_t> ends = streamCuts(operations, 0, forward);
+    ends.push_back(forward);
+    for (size_t cut : streamCuts(operations, forward, operations.size()))
+      ends.push_back(cut);
+    if (ends.back() != operations.size())
+      ends.push_back(operations.size());
+    return ends;
+  }
+
+  /// Nothing in a micro-step changes it.
+  static bool isShared(Operation *op) { return isFree(op) && op->getNumOperands() == 0; }
+
+  static void belongTo(size_t micro, Operation *op) {
+    if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op))
+      reduce.setAccumulate(micro > 0);
+    if (isa<graph::DropoutOp, graph::RandomOp, zero::RecordLossOp>(op))
+      op->setAttr("zc.micro", Builder(op->getContext()).getI64IntegerAttr(static_cast<int64_t>(micro)));
+  }
+
+  graph::ProgramOp program;
+  graph::ReturnOp exit;
+  std::vector<IRMapping> maps; ///< of each micro-step; the first's is empty
+};
+
+struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto accumulation = module->getAttrOfType<IntegerAttr>("zc.accumulation");
+    if (!accumulation || accumulation.getInt() < 2)
+      return;
+    for (auto program : module.getOps<graph::ProgramOp>()) {
+      if (program.getPhase() != graph::Phase::micro)
+        continue;
+      // Running statistics go from a micro-step's end to the next one's begin.
+      if (!program.getBlock().getOps<graph::AssignOp>().empty()) {
+        module.emitWarning("micro-steps run one after the other: running statistics pass from one to the next");
+        return;
+      }
+      Unroller(program, accumulation.getInt()).run();
+    }
+    module->setAttr("zc.vertical", UnitAttr::get(&getContext()));
+  }
+};
+
+} // namespace
+} // namespace zc

@@ -1,0 +1,57 @@
+// RUN: zero-opt %s --split-input-file --zero-vertical 2>%t | FileCheck %s
+// RUN: FileCheck %s --check-prefix=WARN < %t
+
+// Both micro-steps of forward come before backward; parameters are read once; only the first micro-step's gradient overwrites the
+// sum; what depends on the micro-step says which one it is of. The program returns the last micro-step's loss, behind which all is
+// backward.
+// CHECK: module attributes {zc.accumulation = 2 : i64, zc.vertical}
+// CHECK: graph.program @micro phase = micro inputs = ["x", "x"]
+// CHECK-NEXT: ^bb0(%[[X0:.*]]: tensor<64xf32>, %[[X1:.*]]: tensor<64xf32>):
+// CHECK-NEXT: %[[W:.*]] = graph.read @w
+// CHECK-NEXT: graph.dropout %[[X0]] {{.*}}zc.micro = 0
+// CHECK-NEXT: graph.mul %{{.*}}, %[[W]]
+// CHECK-NEXT: %[[L0:.*]] = graph.reduce_mean
+// CHECK-NEXT: graph.dropout %[[X1]] {{.*}}zc.micro = 1
+// CHECK-NEXT: graph.mul %{{.*}}, %[[W]]
+// CHECK-NEXT: %[[L1:.*]] = graph.reduce_mean
+// CHECK-NEXT: %[[B0:.*]] = zero.grad_buffer
+// CHECK: zero.reduce_scatter %[[B0]] into %{{.*}} scale = 5.000000e-01 :
+// CHECK-NEXT: zero.record_loss %[[L0]] {zc.micro = 0
+// CHECK-NEXT: %[[B1:.*]] = zero.grad_buffer
+// CHECK: zero.reduce_scatter %[[B1]] into %{{.*}} scale = 5.000000e-01 {accumulate} :
+// CHECK-NEXT: zero.record_loss %[[L1]] {zc.micro = 1
+// CHECK-NEXT: graph.return %[[L1]]
+module attributes {zc.accumulation = 2 : i64} {
+graph.parameter @w : tensor<64xf32> role = trainable
+zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@w, 0, 64>] {trainable}
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  %w = graph.read @w : tensor<64xf32>
+  %d, %m = graph.dropout %x {ratio = 0.5 : f64, id = 0 : i64} : (tensor<64xf32>) -> (tensor<64xf32>, tensor<64xi1>)
+  %y = graph.mul %d, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %loss = graph.reduce_mean %y {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
+  %b = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
+  %g = graph.neg %d : (tensor<64xf32>) -> tensor<64xf32>
+  zero.put %g into %b offset = 0 : tensor<64xf32>, !zero.buffer<64 x f32, device>
+  %s = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
+  zero.reduce_scatter %b into %s scale = 0.5 {accumulate} : !zero.buffer<64 x f32, device>, !zero.buffer<64 x f32, device>
+  zero.record_loss %loss : tensor<f32>
+  graph.return %loss : tensor<f32>
+}
+}
+
+// -----
+
+// Running statistics pass from one micro-step to the next.
+// WARN: warning: micro-steps run one after the other
+// CHECK: module attributes {zc.accumulation = 2 : i64} {
+// CHECK-COUNT-1: graph.assign
+module attributes {zc.accumulation = 2 : i64} {
+graph.parameter @mean : tensor<4xf32> role = buffer
+graph.program @micro phase = micro inputs = [] {
+  %0 = graph.read @mean : tensor<4xf32>
+  %1 = graph.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  graph.assign @mean, %1 : tensor<4xf32>
+  graph.return
+}
+}
