@@ -103,6 +103,11 @@ const Negative kNegatives[] = {
     {"plan_c2_node_zero", [](Plan &p) { p.set_ranks_per_node(0); }},
     {"plan_c2_stage", [](Plan &p) { p.set_zero_stage(4); }},
     {"plan_c2_accumulation", [](Plan &p) { p.set_accumulation(0); }},
+    {"plan_c2_vertical",
+     [](Plan &p) {
+       p.set_vertical(true);
+       p.set_accumulation(1);
+     }},
     {"plan_c2_precision", [](Plan &p) { p.set_precision("fp31"); }},
     {"plan_c3_string", [](Plan &p) { p.add_strings("\xC3\x28"); }},
     {"plan_c3_slice_name", [](Plan &p) { p.mutable_slices(0)->set_name("\xFF"); }},
@@ -232,6 +237,22 @@ const Negative kNegatives[] = {
     {"step_c2_output_read", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_access(planpb::READ); }},
     {"step_c3_name", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_name(1000); }},
     {"step_c3_twice", [](Plan &p) { *micro(p, 0)->add_attributes() = micro(p, 0)->attributes(0); }},
+    {"step_c6_rolled",
+     [](Plan &p) {
+       p.add_strings("micro");
+       planpb::Attribute *attribute = micro(p, 1)->add_attributes();
+       attribute->set_name(static_cast<uint32_t>(p.strings_size() - 1));
+       attribute->set_integer(0);
+     }},
+    {"step_c6_none_such",
+     [](Plan &p) {
+       p.set_vertical(true);
+       p.set_accumulation(2);
+       p.add_strings("micro");
+       planpb::Attribute *attribute = micro(p, 1)->add_attributes();
+       attribute->set_name(static_cast<uint32_t>(p.strings_size() - 1));
+       attribute->set_integer(2);
+     }},
     {"step_c5_negative", [](Plan &p) { micro(p, 0)->set_seconds(-1); }},
     {"step_c5_nan", [](Plan &p) { micro(p, 0)->set_seconds(std::nan("")); }},
     {"step_c4_operands",
