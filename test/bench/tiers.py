@@ -85,18 +85,22 @@ def busy_seconds(bench, plan, data, out, **env):
 LINKS = ("h2d", "d2h", "nvme_read", "nvme_write")
 
 
-def throttle(last, seconds):
-    """ZERO_LINK such that each link that is used needs `seconds` a step."""
+def throttle(bench, last, seconds):
+    """-> (ZERO_LINK such that each link that is used needs `seconds` a step, the machine file that says so)."""
     traffic = last["traffic"]
-    rates = {link: traffic[link] / STEPS / seconds for link in LINKS if traffic.get(link, 0) > 0}
-    return ",".join(f"{link}={int(rate)}/s" for link, rate in rates.items())
+    rates = {link: int(traffic[link] / STEPS / seconds) for link in LINKS if traffic.get(link, 0) > 0}
+    machine = os.path.join(bench.folder, "machine.json")
+    with open(machine, "w") as out:
+        json.dump({f"{link}_bandwidth": rate for link, rate in rates.items()}, out)
+    return ",".join(f"{link}={rate}/s" for link, rate in rates.items()), machine
 
 
 def overlap(bench):
     """Hidden over hideable time: one step after the other takes t_sync, of which all but the busiest queue's work could be hidden.
     Each link is so slow that it needs half as long as compute: gradients are there for no more than two thirds of a step and the
-    next step begins with the last of them, so a link that needs as long as compute cannot be hidden by any order. Then prefetching, over the size of the micro-batch, on a link that at
-    a batch of 2 needs 0.3 of compute."""
+    next step begins with the last of them, so a link that needs as long as compute cannot be hidden by any order. The compiler is told
+    the rates, as bench-io would tell it. Then prefetching, over the size of the micro-batch, on a link that at a batch of 2 needs 0.3
+    of compute."""
     onnx, data = (os.path.join(bench.folder, "overlap" + end) for end in (".onnx", ".safetensors"))
     bench.execute([sys.executable, os.path.join(bench.ROOT, "test/support/make_gpt.py"), onnx, "--layers", "12", "--hidden", "256",
                    "--heads", "4", "--vocab", "2048", "--seq", "64", "--batch", "batch", "--seed", "0", "--inputs", data, "--rows", "16"])
@@ -111,7 +115,8 @@ def overlap(bench):
         name = f"{optimizer}-{param}"
         plan = compiled(name, 8, "--offload-optimizer", optimizer, "--offload-param", param)
         _, busy, last = busy_seconds(bench, plan, data, out)
-        links = throttle(last, 0.5 * busy["compute"])
+        links, machine = throttle(bench, last, 0.5 * busy["compute"])
+        plan = compiled(name, 8, "--offload-optimizer", optimizer, "--offload-param", param, "--machine", machine)
         sequential, busy, _ = busy_seconds(bench, plan, data, out, ZERO_LINK=links)
         seconds, foreign = [], 0.0
         for _ in range(max(3, bench.rounds)):
@@ -123,12 +128,11 @@ def overlap(bench):
         bench.emit(f"C10 overlap {optimizer}/{param}", round(hidden / hideable, 3), "of hideable", 0.9, round(hidden / hideable / 0.9, 3),
                    step_seconds=round(statistics.median(seconds), 4), sync_seconds=round(sequential, 4),
                    queues={queue: round(s, 4) for queue, s in busy.items()}, links=links, foreign_cores=foreign)
-    links = None
+    _, busy, last = busy_seconds(bench, compiled("prefetch", BATCHES[0], "--offload-param", "host"), data, out)
+    links, machine = throttle(bench, last, 0.3 * busy["compute"])
     for batch, paper in zip(BATCHES, PAPER):
-        plans = {p: compiled(f"prefetch-{p}", batch, "--offload-param", "host", "--prefetch", p) for p in ("none", "auto")}
-        if not links:
-            _, busy, last = busy_seconds(bench, plans["auto"], data, out)
-            links = throttle(last, 0.3 * busy["compute"])
+        plans = {p: compiled(f"prefetch-{p}", batch, "--offload-param", "host", "--prefetch", p, "--machine", machine)
+                 for p in ("none", "auto")}
 
         def contender(name):
             def measure():
