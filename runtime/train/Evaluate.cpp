@@ -2,7 +2,6 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/File.h"
-#include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/File.h"
 #include "runtime/train/Convert.h"
@@ -19,9 +18,8 @@ namespace {
 
 /// What the ranks of one process share.
 struct Evaluation : Session {
-  Evaluation(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control, RunObserver &observer,
-             RankGroup &ranks)
-      : Session(plan, options, control, observer, ranks), options(options) {}
+  Evaluation(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control, RunObserver &observer)
+      : Session(plan, options, control, observer), options(options) {}
 
   /// What needs no other rank; kept in `prepared`.
   void prepare() { prepared = prepareAll(); }
@@ -275,11 +273,8 @@ Status EvalRank::finish() {
 
 Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control,
                             RunObserver &observer) {
-  std::unique_ptr<RankGroup> threads;
-  if (!control.ranks)
-    threads = makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())});
-  RankGroup &ranks = control.ranks ? *control.ranks : *threads;
-  Evaluation run(plan, options, control, observer, ranks);
+  Evaluation run(plan, options, control, observer);
+  RankGroup &ranks = run.ranks;
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return EvalRank(run, communicator).main(); }));
   run.watchdog.stop();

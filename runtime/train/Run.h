@@ -9,9 +9,8 @@
 namespace zc::train {
 
 struct Run : Session {
-  Run(const planpb::Plan &plan, const RunOptions &options, const RunControl &control, RunObserver &observer,
-      RankGroup &ranks)
-      : Session(plan, options, control, observer, ranks), options(options) {}
+  Run(const planpb::Plan &plan, const RunOptions &options, const RunControl &control, RunObserver &observer)
+      : Session(plan, options, control, observer), options(options) {}
 
   /// What needs no other rank: the device, the data, the weights of a fresh start, the identity. Kept in `prepared`.
   void prepare();

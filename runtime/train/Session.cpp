@@ -1,5 +1,6 @@
 #include "runtime/train/Session.h"
 
+#include "runtime/comm/Inproc.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -22,6 +23,11 @@ void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
   sum.nvmeRead += after.nvmeRead - before.nvmeRead;
   sum.nvmeWrite += after.nvmeWrite - before.nvmeWrite;
 }
+
+Session::Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer)
+    : plan(plan), job(job), control(control), observer(observer),
+      threads(control.ranks ? nullptr : makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())})),
+      ranks(control.ranks ? *control.ranks : *threads) {}
 
 Status Session::prepareJob() {
   if (uint32_t(ranks.mesh().worldSize) != plan.world_size())

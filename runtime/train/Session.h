@@ -11,9 +11,8 @@ namespace zc::train {
 /// Written by the main thread before the ranks start, and then only by the process's first rank (and, where said, rank
 /// 0), before a barrier that the others pass before they read.
 struct Session {
-  Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer,
-          RankGroup &ranks)
-      : plan(plan), job(job), control(control), observer(observer), ranks(ranks) {}
+  /// Where `control` brings no ranks, they are threads of this process.
+  Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer);
   virtual ~Session() = default;
 
   /// World, machines, kernels: what needs neither data nor weights.
@@ -44,6 +43,7 @@ struct Session {
   const JobOptions &job;
   const RunControl &control;
   RunObserver &observer;
+  std::unique_ptr<RankGroup> threads;
   RankGroup &ranks;
 
   Status prepared;

@@ -1,7 +1,6 @@
 #include "runtime/train/Train.h"
 
 #include "runtime/base/Failpoint.h"
-#include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
 #include "runtime/train/Run.h"
 
@@ -236,11 +235,8 @@ Status Rank::finish() {
 
 Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, const RunControl &control,
                         RunObserver &observer) {
-  std::unique_ptr<RankGroup> threads;
-  if (!control.ranks)
-    threads = makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())});
-  RankGroup &ranks = control.ranks ? *control.ranks : *threads;
-  Run run(plan, options, control, observer, ranks);
+  Run run(plan, options, control, observer);
+  RankGroup &ranks = run.ranks;
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
   run.watchdog.stop();

@@ -2,8 +2,8 @@
 //
 // usage: bench_collectives RANKS          ranks as threads
 //        mpirun -n RANKS bench_collectives   as processes
-// Prints one JSON object per collective and size: GB/s of the buffer that a rank takes from its peers, (W-1)/W of the
-// whole over the time; `copy` is what one thread copies, with all of them at it.
+// Prints one JSON object per collective and size: the whole buffer, in GB, over the time. `copy` is a copy of the whole
+// by one thread, with all of them at it: gathering and exchanging into another buffer move a rank's own part too.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/Inproc.h"
@@ -34,7 +34,7 @@ using Collective = std::function<Status(Communicator &, Buffers &, uint64_t part
 const std::pair<const char *, Collective> kCollectives[] = {
     {"copy",
      [](Communicator &comm, Buffers &b, uint64_t part) -> Status {
-       std::memcpy(b.out.data(), b.in.data(), part * 4 * static_cast<uint64_t>(comm.worldSize() - 1));
+       std::memcpy(b.out.data(), b.in.data(), part * 4 * static_cast<uint64_t>(comm.worldSize()));
        return comm.barrier();
      }},
     {"all_gather", [](Communicator &comm, Buffers &b,
@@ -65,11 +65,11 @@ Status measure(Communicator &comm, const char *how) {
         seconds.push_back(now() - begin);
       }
       std::sort(seconds.begin(), seconds.end());
-      double moved = static_cast<double>(part * 4 * (world - 1));
       if (comm.rank() == 0)
         std::printf(
             "{\"how\": \"%s\", \"ranks\": %d, \"collective\": \"%s\", \"bytes\": %llu, \"gb_per_second\": %.3f}\n", how,
-            comm.worldSize(), name, static_cast<unsigned long long>(bytes), moved / seconds[seconds.size() / 2] / 1e9);
+            comm.worldSize(), name, static_cast<unsigned long long>(bytes),
+            static_cast<double>(part * 4 * world) / seconds[seconds.size() / 2] / 1e9);
     }
   }
   return {};
