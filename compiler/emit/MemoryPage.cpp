@@ -84,14 +84,14 @@ private:
     uint64_t smaller = 0;
     for (size_t i = 0; i < live.size(); ++i)
       if (i < kMostLive)
-        listed.push_back(sectionOf(live[i]));
+        listed.push_back(sliceAsJson(live[i]));
       else
         smaller += plan.slices(live[i]).bytes();
     page["smaller"] = Object{{"count", static_cast<int64_t>(live.size() - listed.size())}, {"bytes", smaller}};
     page["live"] = std::move(listed);
   }
 
-  Object sectionOf(int index) const {
+  Object sliceAsJson(int index) const {
     const planpb::Slice &slice = plan.slices(index);
     Object described{{"name", llvm::json::fixUTF8(slice.name())},
                      {"class", static_cast<int>(slice.klass())},
@@ -115,7 +115,7 @@ private:
 
 } // namespace
 
-static Object sectionOf(const planpb::Section &section, const char *name) {
+static Object sectionAsJson(const planpb::Section &section, const char *name) {
   Array steps;
   for (const planpb::Step &step : section.steps())
     steps.push_back(Array{step.kernel(), step.node(), static_cast<int>(step.queue())});
@@ -136,7 +136,7 @@ std::string zc::memoryPage(const planpb::Plan &plan) {
              {"world_size", plan.world_size()},
              {"precision", plan.precision()},
              {"accumulation", microExecutions(plan)},
-             {"sections", Array{sectionOf(plan.micro(), "micro"), sectionOf(plan.update(), "update")}},
+             {"sections", Array{sectionAsJson(plan.micro(), "micro"), sectionAsJson(plan.update(), "update")}},
              {"strings", std::move(strings)},
              {"queues", std::move(queues)},
              {"tiers", std::move(tiers)}};

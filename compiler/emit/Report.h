@@ -13,8 +13,6 @@ namespace zc {
 /// plan's stage and precision.
 void fillReport(planpb::Plan &plan, const Budgets &budgets);
 
-/// Steps per training step.
-uint64_t stepsOf(const planpb::Plan &plan);
 /// One JSON object (README.md, "the report").
 std::string reportAsJson(const planpb::Plan &plan);
 /// The same as a table for people, with what binds.

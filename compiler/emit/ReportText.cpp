@@ -21,7 +21,7 @@ static llvm::json::Object tierAsJson(const planpb::TierReport &tier) {
       {"budget", tier.budget() == 0 ? llvm::json::Value(nullptr) : llvm::json::Value(tier.budget())}};
 }
 
-uint64_t zc::stepsOf(const planpb::Plan &plan) {
+static uint64_t stepsOf(const planpb::Plan &plan) {
   return static_cast<uint64_t>(plan.micro().steps_size()) * microExecutions(plan) +
          static_cast<uint64_t>(plan.update().steps_size());
 }
@@ -34,6 +34,7 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
       {"stage", plan.zero_stage()},
       {"precision", plan.precision()},
       {"grad_accumulation", plan.accumulation()},
+      {"micro_order", plan.vertical() ? "vertical" : "rolled"},
       {"forward_only", plan.forward_only()},
       {"delay_after", plan.has_delay() ? llvm::json::Value(plan.delay().after()) : llvm::json::Value(nullptr)},
       {"parameters", report.parameters()},
@@ -95,6 +96,7 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
     out << "forward only: " << outputsOf(plan) << "\n\n";
   else
     out << plan.accumulation() << (plan.accumulation() == 1 ? " micro-step" : " micro-steps")
+        << (plan.vertical() ? ", block by block" : "")
         << (plan.has_delay() ? llvm::formatv(", updates delayed after step {0}", plan.delay().after()).str() : "")
         << "\n\n";
   auto tierRows = [&](llvm::StringRef name, const planpb::TierReport &tier) {

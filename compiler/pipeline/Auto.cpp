@@ -154,16 +154,17 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options, const Freedo
 }
 
 std::string zc::fasterMicroOrder(const CompileOptions &options) {
-  constexpr uint64_t kMostSteps = 50000; // of a plan that has those of all micro-steps
-  constexpr double kGain = 0.95;         // activations of all micro-steps are kept for it
+  constexpr int64_t kMost = 10000; // operations: placing more takes longer than people wait unasked
+  constexpr double kGain = 0.95;   // activations of all micro-steps are kept for it
   if (options.accumulation < 2 || options.forwardOnly || options.offloadParam == "none")
     return "rolled";
   CompileOptions tried = predicting(options);
   tried.microOrder = "rolled";
   Result<CompileResult> rolled = compile(tried);
-  if (rolled ? rolled->planSteps > kMostSteps : rolled.error().code != Code::budget)
+  if (!rolled && rolled.error().code != Code::budget)
     return "rolled";
   tried.microOrder = "vertical";
+  tried.verticalMost = kMost;
   Result<CompileResult> vertical = compile(tried);
   return vertical && (!rolled || vertical->predictedSeconds < kGain * rolled->predictedSeconds) ? "vertical" : "rolled";
 }

@@ -19,8 +19,8 @@ struct AutoChoice {
 /// Compiles stages, recomputation and offload that are free and takes, of those that fit the budgets, the one that the
 /// cost model (--machine) takes to be the fastest. Placements are tried in order of the bytes that they move between
 /// tiers; those that move more than one that fits are not tried; where none fits, buckets become smaller. Ends after
-/// about a minute. Errors: budget, as of the options given, when nothing fits; those that have nothing to do with the
-/// choice.
+/// about a minute. Micro-steps are taken to be rolled; whether the plan is, is decided afterwards. Errors: budget, as
+/// of the options given, when nothing fits; those that have nothing to do with the choice.
 Result<AutoChoice> chooseFastest(const CompileOptions &options, const Freedom &freedom);
 
 /// "vertical" where each micro-step would fetch offloaded parameters anew and a plan that fetches them once for all is

@@ -245,12 +245,15 @@ private:
         emitWarning(module->getLoc(),
                     "reading parameters from the file waits for what the update before reads: --delay-update hides "
                     "little with --offload-param nvme");
+      if (options.microOrder == "vertical" && options.accumulation < 2)
+        module->emitWarning("with one micro-step --micro-order changes nothing");
       shard.offloadOptimizer = options.offloadOptimizer;
       shard.offloadParam = options.offloadParam;
       shard.offloadActivation = options.offloadActivation;
       shard.offloadRatio = options.offloadRatio;
       shard.delayAfter = options.delayAfter;
       shard.vertical = options.microOrder == "vertical";
+      shard.verticalMost = options.verticalMost;
       shard.resident = tuning.resident;
       shard.residentOnHost = tuning.residentOnHost;
       shard.chunk = tuning.chunk;
@@ -356,7 +359,6 @@ private:
       return error;
     }
     result.predictedSeconds = plan->report().predicted_step_seconds();
-    result.planSteps = stepsOf(*plan);
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
     constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report
@@ -386,7 +388,7 @@ Result<CompileResult> zc::compile(const CompileOptions &options) {
   Context context;
   CompileOptions chosen = options;
   if (options.microOrder == "auto")
-    chosen.microOrder = fasterMicroOrder(options);
+    chosen.microOrder = options.stopAfter < Phase::shard ? "rolled" : fasterMicroOrder(options);
   return Compilation(context.context, chosen).run();
 }
 

@@ -62,6 +62,7 @@ struct CompileOptions {
   int64_t delayAfter = -1; ///< steps after which updates are delayed by one; -1: never
 
   std::string microOrder = "auto"; ///< rolled | vertical | auto: the faster one
+  int64_t verticalMost = 100000;   ///< operations of all micro-steps that may stand in a plan
   int64_t residency = -1;          ///< bytes for parameters kept whole at stage 3; -1: what the device's budget leaves
 
   // schedule
@@ -89,8 +90,7 @@ struct CompileOptions {
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
-  double predictedSeconds = 0;       ///< of a training step
-  uint64_t planSteps = 0;            ///< of a training step
+  double predictedSeconds = 0;       ///< of a step
   std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };

@@ -115,9 +115,8 @@ void Lifetimes::placeResults(Operation *op, int64_t position) {
 
 /// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.
 static bool usesGradientStorage(zero::GradBufferOp op, zero::BucketOp bucket) {
-  auto accumulation = op->getParentOfType<ModuleOp>()->getAttrOfType<IntegerAttr>("zc.accumulation");
   return !bucket.getGradientsSharded() && bucket.getGradientsTier() == zero::Tier::device &&
-         (!accumulation || accumulation.getInt() == 1);
+         zero::accumulationOf(op->getParentOfType<ModuleOp>()) == 1;
 }
 
 /// Views, and values whose place follows from what they are.

@@ -7,7 +7,8 @@ include "mlir/Pass/PassBase.td"
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
-    In: the zero level. Out: `zero.storage` first, `plan.queue` and `plan.seconds` (cost model, with the rates of `zc.machine`) stand on every operation of the programs.
+    In: the zero level. Out: `zero.storage` first, `plan.queue` and `plan.seconds` (cost model, with the rates of `zc.machine`)
+    stand on every operation of the programs.
   }];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
@@ -41,7 +42,8 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
   let description = [{
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
-    gave it; a delayed update publishes before it uses a queue for anything else), verifies the solution and reorders the block; `plan.start` says when each is to begin.
+    gave it; a delayed update publishes before it uses a queue for anything else), verifies the solution and reorders the block;
+    `plan.start` says when each is to begin.
   }];
 }
 

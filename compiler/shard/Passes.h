@@ -42,6 +42,8 @@ struct ShardOptions : mlir::PassPipelineOptions<ShardOptions> {
                                         llvm::cl::init("none")};
   Option<bool> vertical{*this, "vertical", llvm::cl::desc("all micro-steps of a block before the next block"),
                         llvm::cl::init(false)};
+  Option<int64_t> verticalMost{*this, "vertical-most", llvm::cl::desc("operations of all micro-steps"),
+                               llvm::cl::init(100000)};
   Option<double> offloadRatio{*this, "offload-ratio", llvm::cl::desc("share updated on the host"), llvm::cl::init(1.0)};
   Option<int64_t> delayAfter{*this, "delay-after",
                              llvm::cl::desc("steps after which updates are delayed by one; -1: never"),

@@ -76,8 +76,8 @@ def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
     In: output of zero-partition. Out: buckets are `delayed`: the update works on fp32 weights of their own, and begins with
     `zero.publish`, which makes the weights of the step before the parameters, and with the gathers of parameters. So nothing waits
     for an update but the next one, and it may run beside a whole step. Both go through the buckets backward: so
-    backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `after` are ordinary: the plan says so
-    (`zc.delay_after`), the runtime publishes at their end.
+    backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `after` are
+    ordinary: the plan says so (`zc.delay_after`), the runtime publishes at their end.
     All trainable parameters are delayed, wherever they are updated, so that placement changes no bits.
     Source: ZeRO-Offload (arXiv 2101.06840, section 5.2).
   }];
@@ -92,9 +92,11 @@ def ZeroVertical : Pass<"zero-vertical", "::mlir::ModuleOp"> {
     In: output of zero-partition. Out: with accumulation, the micro program has the operations of all micro-steps (`zc.vertical`), block
     after block and in a block micro-step after micro-step; its inputs are there once for each. Parameters of a block are then
     gathered or fetched once per step and half instead of once per micro-step, and what backward needs of forward waits for all
-    micro-steps. Every sum keeps its order, so bits do not change. Programs with running statistics stay as they are.
+    micro-steps. Every sum keeps its order, so bits do not change. Programs with running statistics stay as they are. Tiles
+    (zero-tile-linear) are gathered for each micro-step all the same.
     Source: GreedySnake (arXiv 2512.17570).
   }];
+  let options = [Option<"most", "most", "int64_t", "100000", "operations of all micro-steps; more are an error">];
 }
 
 def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::ModuleOp"> {

@@ -14,9 +14,10 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
         ZeroTileLinearOptions{options.tileLinear < 0 ? options.bucketSize.getValue() : options.tileLinear.getValue()}));
   // Buckets next: all that follows speaks of buckets, not of parameters.
   manager.addPass(createZeroBucket(ZeroBucketOptions{options.worldSize, options.ranksPerNode, options.bucketSize}));
-  // Before anything is cut: what is resident is not.
+  // Before anything is cut: what is resident is not. Block by block, micro-steps gather once for all.
   if (options.resident > 0 && options.quantizeWeights == "none")
-    manager.addPass(createZeroResidency(ZeroResidencyOptions{options.resident, options.accumulation}));
+    manager.addPass(
+        createZeroResidency(ZeroResidencyOptions{options.resident, options.vertical ? 1 : options.accumulation}));
   // Gradients and the update before parameters: a gather must know the reads that remain.
   manager.addPass(createZeroPartition(ZeroPartitionOptions{options.stage, options.accumulation}));
   // As soon as there are updates: those that follow take what is published for what it is, copies and gathers.
@@ -24,7 +25,7 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
     manager.addPass(createZeroDelayUpdate(ZeroDelayUpdateOptions{options.delayAfter}));
   // Gradients know their micro-step by then; one gather then serves all micro-steps of a block.
   if (options.vertical)
-    manager.addPass(createZeroVertical());
+    manager.addPass(createZeroVertical(ZeroVerticalOptions{options.verticalMost}));
   // Before anything else touches gathers, because it looks for the first and the last use of each bucket in the final
   // order.
   manager.addPass(createZeroInsertGatherRelease());

@@ -87,10 +87,12 @@ private:
 };
 
 struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
+  using ZeroVerticalBase::ZeroVerticalBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto accumulation = module->getAttrOfType<IntegerAttr>("zc.accumulation");
-    if (!accumulation || accumulation.getInt() < 2)
+    const int64_t accumulation = zero::accumulationOf(module);
+    if (accumulation < 2)
       return;
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() != graph::Phase::micro)
@@ -100,7 +102,13 @@ struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
         module.emitWarning("micro-steps run one after the other: running statistics pass from one to the next");
         return;
       }
-      Unroller(program, accumulation.getInt()).run();
+      if (auto operations = static_cast<int64_t>(program.getBlock().getOperations().size());
+          operations > most / accumulation) {
+        module.emitError("block by block, ") << accumulation << " micro-steps of " << operations
+                                             << " operations are more than " << most.getValue() << ": --micro-order rolled";
+        return signalPassFailure();
+      }
+      Unroller(program, accumulation).run();
     }
     module->setAttr("zc.vertical", UnitAttr::get(&getContext()));
   }

@@ -167,7 +167,7 @@ Value zc::zero::viewedValue(Value value) {
   return value;
 }
 
-static int64_t accumulationOf(ModuleOp module) {
+int64_t zc::zero::accumulationOf(ModuleOp module) {
   auto accumulation = module->getAttrOfType<IntegerAttr>("zc.accumulation");
   return accumulation ? accumulation.getInt() : 1;
 }

@@ -35,6 +35,8 @@ Tier tierOf(mlir::Type type);
 bool isView(mlir::Operation *op);
 /// The value whose bytes `value` shows, behind views of tensors and of buffers; itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
+/// Micro-steps per step.
+int64_t accumulationOf(mlir::ModuleOp module);
 /// How often a step executes the micro program: once for each micro-step, or once for all of them (zero-vertical).
 int64_t microExecutionsOf(mlir::ModuleOp module);
 /// Micro-steps that stand in the micro program: one, or all.

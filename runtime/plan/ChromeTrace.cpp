@@ -1,5 +1,7 @@
 #include "runtime/plan/ChromeTrace.h"
 
+#include "runtime/plan/Walk.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -27,8 +29,10 @@ std::string chromeTrace(const planpb::Plan &plan, const std::vector<TraceSpan> &
                       {"section", span.section == 0 ? "micro" : "update"},
                       {"index", span.index},
                       {"step", span.step}};
-    if (span.section == 0)
+    if (span.section == 0 && !plan.vertical())
       arguments["micro"] = span.micro;
+    else if (const planpb::Attribute *micro = findAttribute(plan, step, "micro"))
+      arguments["micro"] = micro->integer();
     events.push_back({{"ph", "X"},
                       {"name", plan.strings(static_cast<int>(step.kernel()))},
                       {"pid", span.rank},

@@ -1,3 +1,5 @@
+//===- VerifyDelay.cpp - what publishes, and that it can ---------------------------------===//
+
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 

@@ -159,7 +159,7 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
     bool isMicro = plan.strings(static_cast<int>(attribute.name())) == "micro";
     if (isMicro && (!plan.vertical() || attribute.value_case() != planpb::Attribute::kInteger ||
                     !inRange(attribute.integer(), static_cast<int>(plan.accumulation()))))
-      return fail(556, "step_c6", "is of a micro-step that there is not");
+      return fail(558, "step_c6", "is of a micro-step that there is not");
   }
   return {};
 }

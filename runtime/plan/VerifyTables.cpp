@@ -38,7 +38,7 @@ Status verifyHeader(const planpb::Plan &plan) {
   if (plan.accumulation() < 1 || plan.accumulation() > (1u << 20))
     return violation(463, "plan_c2", "accumulation " + str(plan.accumulation()) + " is not in 1..1048576");
   if (plan.vertical() && plan.accumulation() < 2)
-    return violation(557, "plan_c2", "is vertical with one micro-step");
+    return violation(559, "plan_c2", "is vertical with one micro-step");
   if (plan.precision() != "fp32" && plan.precision() != "bf16")
     return violation(464, "plan_c2", "precision \"" + plan.precision() + "\" is neither fp32 nor bf16");
   // plan_c4

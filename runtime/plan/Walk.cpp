@@ -122,6 +122,13 @@ const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step) {
   return (step.section == 0 ? plan.micro() : plan.update()).steps(static_cast<int>(step.index));
 }
 
+const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::Step &step, const char *name) {
+  for (const planpb::Attribute &attribute : step.attributes())
+    if (plan.strings(int(attribute.name())) == name)
+      return &attribute;
+  return nullptr;
+}
+
 std::string describe(const planpb::Plan &plan, const WalkStep &step) {
   const planpb::Step &message = stepOf(plan, step);
   return std::string(step.section == 0 ? "micro" : "update") + " step " + std::to_string(step.index) + " \"" +

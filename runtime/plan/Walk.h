@@ -66,6 +66,9 @@ private:
   std::vector<uint32_t> stepsOfQueue[2][kNumQueues]; // step index by ordinal
 };
 
+/// Null if the step has none of that name.
+const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::Step &step, const char *name);
+
 /// How often a step executes section micro.
 inline uint32_t microExecutions(const planpb::Plan &plan) { return plan.vertical() ? 1 : plan.accumulation(); }
 

@@ -1,15 +1,9 @@
 //===- BatchSpec.cpp - what a plan says about data ------------------------------------------------===//
+#include "runtime/plan/Walk.h"
 #include "runtime/train/Layout.h"
 #include "runtime/train/Train.h"
 
 namespace zc::train {
-
-static const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::Step &step, const char *name) {
-  for (const planpb::Attribute &attribute : step.attributes())
-    if (plan.strings(int(attribute.name())) == name)
-      return &attribute;
-  return nullptr;
-}
 
 /// Rows of the table that a lookup on axis 0 with `indices` reads; 0 when there is none.
 static int64_t rowsLookedUp(const planpb::Plan &plan, const planpb::Operand &indices) {

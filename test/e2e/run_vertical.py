@@ -64,8 +64,7 @@ def choice():
 
     def chosen(rate, *more):
         machine.write_text(json.dumps({"h2d_bandwidth": rate, "d2h_bandwidth": 1e12}))
-        both = [report(order, *flags, *more, "--machine", machine)["traffic"]["h2d"] for order in ("auto", "rolled")]
-        return "vertical" if both[0] < both[1] else "rolled"
+        return report("auto", *flags, *more, "--machine", machine)["micro_order"]
 
     same("slow link", chosen(1e7), "vertical")
     same("fast link", chosen(1e12), "rolled")
@@ -74,11 +73,19 @@ def choice():
     if sizes["vertical"] <= sizes["rolled"]:
         raise Case(f"device memory {sizes}")
     same("slow link, little memory", chosen(1e7, "--device-mem", sizes["rolled"], "--residency", "none"), "rolled")
-    same("nothing fetched", report("auto", "--grad-accumulation", 4)["plan_steps"], report("rolled", "--grad-accumulation", 4)["plan_steps"])
+    same("nothing fetched", report("auto", "--grad-accumulation", 4)["micro_order"], "rolled")
+
+
+def size():
+    """More micro-steps than can be placed in a while: not chosen, and refused where they are asked for; at once, over budget too."""
+    mlp, flags = suite.models / "mlp" / "ts17.onnx", ("--grad-accumulation", 20000, *offload("host", "host"), "--dry-run")
+    same("chosen", json.loads(suite.tool("zero-compile", mlp, *flags, "--json"))["micro_order"], "rolled")
+    suite.tool("zero-compile", mlp, *flags, "--device-mem", "1KiB", code=5)
+    suite.tool("zero-compile", mlp, *flags, "--micro-order", "vertical", code=2)
 
 
 def statistics():
-    """Running statistics pass from one micro-step to the next: the order stays, and the user is told."""
+    """Running statistics pass from one micro-step to the next: the order stays."""
     model = suite.models / "resnet" / "ts17.onnx"
     plans = [suite.compile(model, suite.dir / f"resnet-{order}.plan", "--grad-accumulation", 2, "--batch-norm", "train", "--micro-order",
                            order) for order in ("rolled", "vertical")]
@@ -101,6 +108,6 @@ suite.run([
     case("gpt2", 2, 2, "--zero-stage", 3, "--loss-mean", "global"), case("gpt2", 2, 2, "--zero-stage", 3, "--tile-linear", "4KiB"),
     case("llama", 2, 2, "--zero-stage", 3, *offload("host", "host", "host"), device="sync"),
     case("llama", 1, 3, *offload("nvme", "nvme"), "--precision", "bf16"), case("bert", 2, 2, "--zero-stage", 3),
-    ("traffic", traffic), ("choice", choice), ("statistics", statistics),
+    ("traffic", traffic), ("choice", choice), ("statistics", statistics), ("size", size),
 ])
 suite.finish()

@@ -61,7 +61,7 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
   if (plan.forward_only())
     line(out, "kind", "forward only, for zero-run eval");
-  line(out, "accumulation", std::to_string(plan.accumulation()));
+  line(out, "accumulation", std::to_string(plan.accumulation()) + (plan.vertical() ? ", block by block" : ""));
   if (plan.has_delay())
     line(out, "delay", "of the update by a step, after step " + std::to_string(plan.delay().after()));
   char optimizer[128];
@@ -77,7 +77,7 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "traffic",
        "gather " + bytes(traffic.gather()) + ", reduce-scatter " + bytes(traffic.reduce_scatter()) + ", all-reduce " +
            bytes(traffic.all_reduce()) + " per rank and step");
-  line(out, "micro-step", steps(plan.micro()));
+  line(out, plan.vertical() ? "micro-steps" : "micro-step", steps(plan.micro()));
   line(out, "update", steps(plan.update()));
   for (const planpb::Input &input : plan.inputs())
     line(out, "input", escapeName(input.name()) + " " + dims(plan, input.type()));
