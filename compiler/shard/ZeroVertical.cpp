@@ -104,8 +104,9 @@ struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
       }
       if (auto operations = static_cast<int64_t>(program.getBlock().getOperations().size());
           operations > most / accumulation) {
-        module.emitError("block by block, ") << accumulation << " micro-steps of " << operations
-                                             << " operations are more than " << most.getValue() << ": --micro-order rolled";
+        module.emitError("block by block, ")
+            << accumulation << " micro-steps of " << operations << " operations are more than " << most.getValue()
+            << ": --micro-order rolled";
         return signalPassFailure();
       }
       Unroller(program, accumulation).run();
