@@ -24,12 +24,21 @@ public:
     Tuning start;
     start.overlap = !leastMemory;
     Result<Tuned> found = runFrom(start);
-    if (leastMemory || options.budgets == Budgets() || !found || fits(found->needs, options.budgets))
+    if (options.budgets == Budgets() || !found || fits(found->needs, options.budgets))
       return found;
-    return run(/*leastMemory=*/true);
+    start.overlap = leastMemory; // orders are heuristic: now and then this one takes less
+    Result<Tuned> other = runFrom(start);
+    return other && excess(other->needs) < excess(found->needs) ? other : found;
   }
 
 private:
+  /// Bytes over the budgets, on all tiers.
+  uint64_t excess(const Budgets &needs) const {
+    auto over = [](uint64_t need, uint64_t budget) { return budget != 0 && need > budget ? need - budget : 0; };
+    return over(needs.device, options.budgets.device) + over(needs.host, options.budgets.host) +
+           over(needs.nvme, options.budgets.nvme);
+  }
+
   Result<Tuned> runFrom(const Tuning &start) {
     tuned = Tuned{start, {}};
     const Budgets &budgets = options.budgets;

@@ -18,13 +18,14 @@ using namespace mlir;
 
 namespace {
 
-/// Addresses take no queue's time: nothing is to wait for its turn on one because of them.
+/// Addresses take no queue's time: nothing is to wait for its turn on one because of them. Where memory is short they
+/// stay with compute, which then waits for slots of the staging instead of piling up what is to leave through them.
 constexpr unsigned kAddresses = plan::getMaxEnumValForQueue() + 1, kQueues = kAddresses + 1;
 
 /// The schedule problem of one program.
 class ProgramProblem {
 public:
-  explicit ProgramProblem(graph::ProgramOp program) : publishing(publishingOperations(program)) {
+  ProgramProblem(graph::ProgramOp program, bool overlap) : overlap(overlap), publishing(publishingOperations(program)) {
     for (Operation &op : program.getBlock().without_terminator())
       add(&op);
   }
@@ -33,6 +34,8 @@ public:
   std::vector<Operation *> operations;
 
 private:
+  const bool overlap;
+
   void add(Operation *op) {
     size_t index = operations.size();
     indices[op] = index;
@@ -66,8 +69,8 @@ private:
       follow(lastPublishing[queue]);
   }
 
-  static unsigned queueOf(Operation *op) {
-    if (isa<zero::StorageOp, zero::PartOp, zero::AllocOp>(op))
+  unsigned queueOf(Operation *op) const {
+    if (overlap && isa<zero::StorageOp, zero::PartOp, zero::AllocOp>(op))
       return kAddresses;
     auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
     return queue ? static_cast<unsigned>(queue.getValue()) : 0;
@@ -165,14 +168,16 @@ private:
 };
 
 struct OrderPass : impl::OrderBase<OrderPass> {
+  using OrderBase::OrderBase;
+
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>())
       if (failed(orderProgram(program)))
         return signalPassFailure();
   }
 
-  static LogicalResult orderProgram(graph::ProgramOp program) {
-    ProgramProblem instance(program);
+  LogicalResult orderProgram(graph::ProgramOp program) {
+    ProgramProblem instance(program, overlap);
     ScheduleProblem &problem = instance.problem;
     problem.numQueues = kQueues;
     std::string error;

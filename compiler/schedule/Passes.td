@@ -45,6 +45,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
     gave it; a delayed update publishes before it uses a queue for anything else), verifies the solution and reorders the block;
     `plan.start` says when each is to begin.
   }];
+  let options = [Option<"overlap", "overlap", "bool", "true", "compute does not wait for slots of the staging">];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {

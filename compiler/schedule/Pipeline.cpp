@@ -13,7 +13,7 @@ void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptio
     manager.addPass(createJoinUpdate());
   // Before order, which lets no gather run ahead of the place it is given here.
   manager.addPass(createPrefetch(PrefetchOptions{options.prefetch}));
-  manager.addPass(createOrder());
+  manager.addPass(createOrder(OrderOptions{options.overlap}));
   // After order: lifetimes are positions in the final order.
   manager.addPass(createPlanMemory(
       PlanMemoryOptions{options.deviceMemory, options.hostMemory, options.nvmeMemory, options.overlap}));

@@ -124,6 +124,16 @@ def resumed():
     same("loss", [halves[m["step"]] for m in straight], [m["loss"] for m in straight])
 
 
+def slots():
+    """Tiles whose gradients leave through slots of the staging fit a device of a third of the weight: compute waits for slots there."""
+    path = suite.dir / "linear.onnx"
+    subprocess.run([sys.executable, pathlib.Path(__file__).resolve().parents[1] / "support" / "make_linear.py", path, "--inputs", "4096",
+                    "--outputs", "1024", "--rows", "16"], check=True, stdout=subprocess.DEVNULL)
+    flags = ["--optimizer", "sgd", "--offload-param", "nvme", "--offload-optimizer", "nvme", "--device-mem", "6MB", "--dry-run"]
+    suite.tool("zero-compile", path, *flags, code=5)
+    suite.tool("zero-compile", path, *flags, "--tile-linear", "1MiB")
+
+
 def refusals():
     model = suite.models / "gpt2" / "ts17.onnx"
     suite.tool("zero-compile", model, "--tile-linear", "nothing", "--dry-run", code=2)
@@ -134,5 +144,6 @@ def refusals():
         raise Case("nothing was tiled")
 
 
-suite.run([("memory", memory), ("large", large), ("whole weights", whole_weights), ("resumed", resumed), ("refusals", refusals)])
+suite.run([("memory", memory), ("large", large), ("whole weights", whole_weights), ("resumed", resumed), ("slots", slots),
+           ("refusals", refusals)])
 suite.finish()
