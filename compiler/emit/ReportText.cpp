@@ -21,7 +21,7 @@ static llvm::json::Object tierAsJson(const planpb::TierReport &tier) {
       {"budget", tier.budget() == 0 ? llvm::json::Value(nullptr) : llvm::json::Value(tier.budget())}};
 }
 
-static uint64_t stepsOf(const planpb::Plan &plan) {
+static uint64_t numSteps(const planpb::Plan &plan) {
   return static_cast<uint64_t>(plan.micro().steps_size()) * microExecutions(plan) +
          static_cast<uint64_t>(plan.update().steps_size());
 }
@@ -52,7 +52,7 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
                                      {"nvme_write", traffic.nvme_write()}}},
       {"flops", report.flops()},
       {"predicted_step_seconds", report.predicted_step_seconds()},
-      {"plan_steps", stepsOf(plan)},
+      {"plan_steps", numSteps(plan)},
       {"buckets", plan.buckets_size()}};
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -131,7 +131,7 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   link("device to host", report.traffic().d2h());
   link("read from nvme", report.traffic().nvme_read());
   link("written to nvme", report.traffic().nvme_write());
-  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n", stepsOf(plan),
+  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n", numSteps(plan),
                        plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
   uint64_t state = device.parameters() + device.gradients() + device.optimizer();
   llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"

@@ -15,10 +15,6 @@ constexpr uint32_t kTrainingSteps = 3;   // the first fills the pipeline
 constexpr uint64_t kMostSteps = 1 << 20; // that are played
 constexpr uint32_t kFewMicroSteps = 4;   // where all would be more
 
-const planpb::Section &sectionOf(const planpb::Plan &plan, uint32_t index) {
-  return index == 0 ? plan.micro() : plan.update();
-}
-
 class Player {
 public:
   explicit Player(const planpb::Plan &plan) : plan(plan) {

@@ -47,19 +47,6 @@ public:
 private:
   bool isForward(Operation *op) const { return indices.lookup(op) < numForward; }
 
-  /// Last operation of the forward that needs `value`, itself or a view of it.
-  size_t lastForwardUse(Value value) {
-    size_t last = 0;
-    for (Operation *user : value.getUsers()) {
-      if (!isForward(user))
-        continue;
-      last = std::max(last, indices[user]);
-      if (isView(user))
-        last = std::max(last, lastForwardUse(user->getResult(0)));
-    }
-    return last;
-  }
-
   /// Segments of one block each: `cuts` joined by the smallest period of the operations between them.
   std::vector<Segment> blocks(const std::vector<size_t> &cuts) {
     std::vector<std::string> signatures;
@@ -128,7 +115,7 @@ private:
   }
 
   /// A checkpoint: still needed by the forward behind the segment.
-  bool isKept(Value value, Segment segment) { return lastForwardUse(viewedValue(value)) >= segment.end; }
+  bool isKept(Value value, Segment segment) { return lastUse(viewedValue(value), indices, numForward) >= segment.end; }
 
   void collect(Operation *op, Segment segment, llvm::SetVector<Operation *> &needed) {
     SmallVector<Operation *> work{op};

@@ -43,20 +43,6 @@ public:
   }
 
 private:
-  /// Last operation of the range that needs `value`, itself or a view of it.
-  size_t lastUse(Value value) {
-    size_t last = 0;
-    for (Operation *user : value.getUsers()) {
-      auto found = indices.find(user);
-      if (found == indices.end())
-        continue;
-      last = std::max(last, found->second);
-      if (graph::isView(user))
-        last = std::max(last, lastUse(user->getResult(0)));
-    }
-    return last;
-  }
-
   /// crossing[p - begin]: bytes of tensors made before operation p and needed from p on.
   std::vector<int64_t> crossing() {
     std::vector<int64_t> change(end - begin + 2, 0);
@@ -65,7 +51,7 @@ private:
         continue;
       for (Value result : operations[i]->getResults()) {
         auto type = dyn_cast<RankedTensorType>(result.getType());
-        size_t last = type ? lastUse(result) : 0;
+        size_t last = type ? lastUse(result, indices, end) : 0;
         if (last > i) {
           change[i + 1 - begin] += graph::bytesOf(type);
           change[last + 1 - begin] -= graph::bytesOf(type);
@@ -84,6 +70,19 @@ private:
 };
 
 } // namespace
+
+size_t zc::lastUse(Value value, const DenseMap<Operation *, size_t> &indices, size_t end) {
+  size_t last = 0;
+  for (Operation *user : value.getUsers()) {
+    auto found = indices.find(user);
+    if (found == indices.end() || found->second >= end)
+      continue;
+    last = std::max(last, found->second);
+    if (graph::isView(user))
+      last = std::max(last, lastUse(user->getResult(0), indices, end));
+  }
+  return last;
+}
 
 std::vector<size_t> zc::streamCuts(ArrayRef<Operation *> operations, size_t begin, size_t end) {
   return end > begin + 1 ? Range(operations, begin, end).cuts() : std::vector<size_t>();

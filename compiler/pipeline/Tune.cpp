@@ -13,6 +13,12 @@ constexpr int64_t kSmallestChunk = 8 << 10, kPieces = 4000;
 /// Trials of one search; fewer for models of more operations than kUsualSize.
 constexpr size_t kTrials = 7, kUsualSize = 2000;
 
+/// Bytes over the budgets, on all tiers that have one.
+uint64_t excess(const Budgets &needs, const Budgets &budgets) {
+  auto over = [](uint64_t need, uint64_t budget) { return budget != 0 && need > budget ? need - budget : 0; };
+  return over(needs.device, budgets.device) + over(needs.host, budgets.host) + over(needs.nvme, budgets.nvme);
+}
+
 class Tuner {
 public:
   Tuner(const CompileOptions &options, const ModelSize &size, const Trial &trial)
@@ -28,17 +34,10 @@ public:
       return found;
     start.overlap = leastMemory; // orders are heuristic: now and then this one takes less
     Result<Tuned> other = runFrom(start);
-    return other && excess(other->needs) < excess(found->needs) ? other : found;
+    return other && excess(other->needs, options.budgets) < excess(found->needs, options.budgets) ? other : found;
   }
 
 private:
-  /// Bytes over the budgets, on all tiers.
-  uint64_t excess(const Budgets &needs) const {
-    auto over = [](uint64_t need, uint64_t budget) { return budget != 0 && need > budget ? need - budget : 0; };
-    return over(needs.device, options.budgets.device) + over(needs.host, options.budgets.host) +
-           over(needs.nvme, options.budgets.nvme);
-  }
-
   Result<Tuned> runFrom(const Tuning &start) {
     tuned = Tuned{start, {}};
     const Budgets &budgets = options.budgets;
@@ -134,10 +133,7 @@ private:
 
 } // namespace
 
-bool zc::fits(const Budgets &needs, const Budgets &budgets) {
-  auto keeps = [](uint64_t need, uint64_t budget) { return budget == 0 || need <= budget; };
-  return keeps(needs.device, budgets.device) && keeps(needs.host, budgets.host) && keeps(needs.nvme, budgets.nvme);
-}
+bool zc::fits(const Budgets &needs, const Budgets &budgets) { return excess(needs, budgets) == 0; }
 
 Result<Tuned> zc::tune(const CompileOptions &options, const ModelSize &size, const Trial &trial, bool leastMemory) {
   return Tuner(options, size, trial).run(leastMemory);

@@ -1,8 +1,8 @@
 //===- JoinUpdate.cpp - the update beside backward ----------------------------------------===//
 
+#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/Passes.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
 
 namespace zc {
@@ -16,8 +16,7 @@ namespace {
 /// Does anything but compute and the communication of the device's own update take part?
 bool leavesDevice(graph::ProgramOp program) {
   return llvm::any_of(program.getBlock(), [](Operation &op) {
-    auto queue = op.getAttrOfType<plan::QueueAttr>("plan.queue");
-    return queue && queue.getValue() != plan::Queue::compute && queue.getValue() != plan::Queue::comm;
+    return assignedQueue(&op) != plan::Queue::compute && assignedQueue(&op) != plan::Queue::comm;
   });
 }
 

@@ -1,6 +1,7 @@
 //===- Lifetimes.cpp - which bytes each value needs, and when ----------------------------===//
 
 #include "compiler/schedule/Lifetimes.h"
+#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/Publishing.h"
 
 using namespace mlir;
@@ -47,8 +48,7 @@ int64_t Lifetimes::endOf(int64_t position) const {
   auto index = static_cast<size_t>(position);
   if (starts.size() + 1 != operations.size() || index >= starts.size())
     return position;
-  auto seconds = operations[index]->getAttrOfType<FloatAttr>("plan.seconds");
-  double end = starts[index] + (seconds ? seconds.getValueAsDouble() : 0);
+  double end = starts[index] + assignedSeconds(operations[index]);
   auto first = starts.begin() + position;
   return std::max(position, static_cast<int64_t>(std::lower_bound(first, starts.end(), end) - starts.begin()) - 1);
 }

@@ -1,10 +1,10 @@
 //===- Order.cpp - the order of the operations becomes the order of their starts -----------===//
 
+#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Publishing.h"
 #include "compiler/schedule/ScheduleProblem.h"
-#include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
 
 #include <algorithm>
@@ -43,8 +43,7 @@ private:
     ScheduledOperation scheduled;
     scheduled.name = op->getName().getStringRef().str();
     scheduled.queue = queueOf(op);
-    if (auto seconds = op->getAttrOfType<FloatAttr>("plan.seconds"))
-      scheduled.seconds = seconds.getValueAsDouble();
+    scheduled.seconds = assignedSeconds(op);
     auto follow = [&](Operation *earlier) {
       if (auto found = indices.find(earlier); found != indices.end())
         scheduled.after.push_back(found->second);
@@ -72,8 +71,7 @@ private:
   unsigned queueOf(Operation *op) const {
     if (overlap && isa<zero::StorageOp, zero::PartOp, zero::AllocOp>(op))
       return kAddresses;
-    auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
-    return queue ? static_cast<unsigned>(queue.getValue()) : 0;
+    return static_cast<unsigned>(assignedQueue(op));
   }
 
   /// Does `op` bring parameters or activations to the device, and so decide how long they take memory? What goes to
@@ -127,7 +125,7 @@ private:
   static Touch touchOf(Value value) {
     Touch touch;
     Value buffer = value;
-    if (!isa<zero::BufferType>(value.getType()) || madeBy(value) != zero::viewedValue(value))
+    if (!isa<zero::BufferType>(value.getType()))
       buffer = madeBy(value);
     touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
     while (auto part = buffer.getDefiningOp<zero::PartOp>()) {

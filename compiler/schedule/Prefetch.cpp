@@ -1,9 +1,11 @@
 //===- Prefetch.cpp - load ahead of use ------------------------------------------------===//
 
+#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
-#include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
+
+#include <map>
 
 namespace zc {
 #define GEN_PASS_DEF_PREFETCH
@@ -12,16 +14,6 @@ namespace zc {
 using namespace mlir;
 
 namespace {
-
-double secondsOf(Operation *op) {
-  auto attr = op->getAttrOfType<FloatAttr>("plan.seconds");
-  return attr ? attr.getValueAsDouble() : 0;
-}
-
-bool isCompute(Operation *op) {
-  auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
-  return !queue || queue.getValue() == plan::Queue::compute;
-}
 
 /// What brings one buffer to the device just before its first use: fetches from other tiers, a gather and what only
 /// serves it: quantization and an earlier hop before it, dequantization, a part that is kept and reordering after it.
@@ -86,9 +78,9 @@ private:
 
   void measure() {
     bytes = zero::bytesOf(buffer.getType());
-    llvm::DenseMap<Attribute, double> links; // each works beside the others
+    std::map<plan::Queue, double> links; // each works beside the others
     for (Operation *op : operations)
-      seconds = std::max(seconds, links[op->getAttr("plan.queue")] += secondsOf(op));
+      seconds = std::max(seconds, links[assignedQueue(op)] += assignedSeconds(op));
   }
 
   bool changes(MemoryObject object) const {
@@ -166,8 +158,8 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
           ahead += other->second;
       if (ahead > window)
         break;
-      if (isCompute(op))
-        hidden += secondsOf(op);
+      if (assignedQueue(op) == plan::Queue::compute)
+        hidden += assignedSeconds(op);
       place = op;
     }
     if (!place)

@@ -1,6 +1,7 @@
 //===- StepBuilder.cpp - the steps of an operation of the zero level ------------------------===//
 
 #include "compiler/schedule/StepBuilder.h"
+#include "compiler/schedule/Assigned.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -44,12 +45,12 @@ void StepBuilder::lowerTimed(Operation *op) {
   Block &steps = *builder.getInsertionBlock();
   Operation *last = steps.empty() ? nullptr : &steps.back();
   lower(op);
-  auto seconds = op->getAttrOfType<FloatAttr>("plan.seconds");
+  double seconds = assignedSeconds(op);
   Block::iterator first = last ? std::next(last->getIterator()) : steps.begin();
   auto count = static_cast<double>(std::distance(first, steps.end()));
-  if (seconds && seconds.getValueAsDouble() > 0)
+  if (seconds > 0)
     for (Operation &step : llvm::make_range(first, steps.end()))
-      cast<plan::StepOp>(step).setSeconds(APFloat(seconds.getValueAsDouble() / count));
+      cast<plan::StepOp>(step).setSeconds(APFloat(seconds / count));
 }
 
 void StepBuilder::lower(Operation *op) {
@@ -66,9 +67,7 @@ void StepBuilder::lower(Operation *op) {
 
 plan::StepOp StepBuilder::step(Operation *op, StringRef kernel, int64_t inputs, Operands operands,
                                ArrayRef<NamedAttribute> attributes) {
-  auto queue = op->getAttrOfType<plan::QueueAttr>("plan.queue");
-  if (!queue)
-    queue = plan::QueueAttr::get(builder.getContext(), plan::Queue::compute);
+  auto queue = plan::QueueAttr::get(builder.getContext(), assignedQueue(op));
   SmallVector<NamedAttribute> all(attributes);
   if (Attribute micro = op->getAttr("zc.micro"))
     all.push_back(builder.getNamedAttr("micro", micro));
@@ -269,7 +268,7 @@ void StepBuilder::lower(zero::ReorderOp op) {
 
 /// Named as the queue that executes it.
 void StepBuilder::lowerCopy(Operation *op, Value source, Value target) {
-  StringRef kernel = plan::stringifyQueue(op->getAttrOfType<plan::QueueAttr>("plan.queue").getValue());
+  StringRef kernel = plan::stringifyQueue(assignedQueue(op));
   step(op, kernel, 1, {placeOf(source, Access::read), placeOf(target, Access::write)});
 }
 

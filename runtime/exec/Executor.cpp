@@ -98,13 +98,13 @@ public:
   }
 
 protected:
-  Status execute(const PreparedStep &step, uint32_t section, unsigned queue, const StepContext &context) {
-    TraceRing &ring = rings[queue];
+  Status execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
+    TraceRing &ring = rings[step.queue];
     int64_t begin = ring.isOn() ? now() : 0;
     Status status = runKernel(step, context);
     if (ring.isOn())
       ring.add({begin, now(), context.step, static_cast<uint32_t>(context.micro), step.index,
-                static_cast<uint8_t>(section), static_cast<uint8_t>(queue)});
+                static_cast<uint8_t>(section), step.queue});
     return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
   }
 
@@ -114,11 +114,8 @@ protected:
     now.micro = prepared.plan.accumulation() - 1;
     for (const PreparedStep &step : prepared.steps[1])
       if (step.publishes)
-        ZC_RETURN_IF_ERROR(execute(step, 1, queueOf(step), now));
+        ZC_RETURN_IF_ERROR(execute(step, 1, now));
     return {};
-  }
-  unsigned queueOf(const PreparedStep &updateStep) const {
-    return static_cast<unsigned>(prepared.plan.update().steps(static_cast<int>(updateStep.index)).queue());
   }
 
   /// Where no step of the plan carries the agreement.
@@ -148,9 +145,9 @@ public:
     setFaultContext(communicator.rank(), now.step);
     const uint32_t micros = prepared.plan.accumulation();
     for (now.micro = micros - microExecutions(prepared.plan); now.micro < micros; ++now.micro)
-      ZC_RETURN_IF_ERROR(runSection(0, prepared.plan.micro(), now));
+      ZC_RETURN_IF_ERROR(runSection(0, now));
     now.micro = prepared.plan.accumulation() - 1;
-    ZC_RETURN_IF_ERROR(runSection(1, prepared.plan.update(), now));
+    ZC_RETURN_IF_ERROR(runSection(1, now));
     if (prepared.publishesLast(now.step))
       if (Status status = publish(now); !status.ok()) {
         communicator.abort(status.error());
@@ -161,12 +158,11 @@ public:
   Status drain() override { return {}; }
 
 private:
-  Status runSection(uint32_t section, const planpb::Section &source, const StepContext &context) {
+  Status runSection(uint32_t section, const StepContext &context) {
     for (const PreparedStep &step : prepared.steps[section]) {
       if (step.publishes && prepared.publishesLast(context.step))
         continue;
-      auto queue = static_cast<unsigned>(source.steps(static_cast<int>(step.index)).queue());
-      if (Status status = execute(step, section, queue, context); !status.ok()) {
+      if (Status status = execute(step, section, context); !status.ok()) {
         communicator.abort(status.error());
         return status;
       }
@@ -243,7 +239,7 @@ private:
         done[queue].advance(); // others may wait for what this one waited for
         continue;
       }
-      if (Status status = execute(*step, section, queue, now); !status.ok()) {
+      if (Status status = execute(*step, section, now); !status.ok()) {
         fail(status.error());
         return false;
       }

@@ -69,7 +69,7 @@ void PreparedPlan::findMetricWriters() {
   std::optional<PreparedWait> last[kNumQueues];
   for (uint8_t section : {uint8_t(0), uint8_t(1)}) {
     uint32_t ordinals[kNumQueues] = {};
-    for (const planpb::Step &step : (section == 0 ? plan.micro() : plan.update()).steps()) {
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       uint32_t ordinal = ordinals[step.queue()]++;
       if (writesMetric(plan, step))
         last[step.queue()] = PreparedWait{section, static_cast<uint8_t>(step.queue()), ordinal, 0};
@@ -115,7 +115,7 @@ void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
   for (uint32_t section : {1u, 0u}) {
     if (section == 0 && microExecutions(plan) > 1) // more than once a step
       return;
-    const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
+    const planpb::Section &source = sectionOf(plan, section);
     for (int i = source.steps_size() - 1; i >= 0; --i) {
       if (source.steps(i).queue() != planpb::COMM || !writesMetric(plan, source.steps(i)))
         continue;
@@ -159,7 +159,7 @@ Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec,
 
 Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
                                     const KernelRegistry &registry, InputLoader &loader) {
-  const planpb::Section &source = section == 0 ? plan.micro() : plan.update();
+  const planpb::Section &source = sectionOf(plan, section);
   size_t numOperands = 0, numWaits = 0;
   for (const planpb::Step &step : source.steps()) {
     numOperands += static_cast<size_t>(step.operands_size());
@@ -183,6 +183,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     out.waits = waitPool[section].data() + waitPool[section].size();
     out.numWaits = static_cast<uint32_t>(step.waits_size());
     out.index = static_cast<uint32_t>(i);
+    out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
     for (const planpb::Operand &operand : step.operands())
       operandPool[section].push_back(memory.operand(

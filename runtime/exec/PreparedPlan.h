@@ -21,7 +21,8 @@ struct PreparedStep {
   void *const *operands = nullptr;
   const PreparedWait *waits = nullptr;
   uint32_t numWaits = 0;
-  uint32_t index = 0;     ///< in plan order of its section
+  uint32_t index = 0; ///< in plan order of its section
+  uint8_t queue = 0;
   bool publishes = false; ///< Delay in plan.proto
 };
 

@@ -22,8 +22,7 @@ std::string chromeTrace(const planpb::Plan &plan, const std::vector<TraceSpan> &
   Json events = Json::array();
   std::set<std::pair<int, int>> lanes;
   for (const TraceSpan &span : spans) {
-    const planpb::Section &section = span.section == 0 ? plan.micro() : plan.update();
-    const planpb::Step &step = section.steps(static_cast<int>(span.index));
+    const planpb::Step &step = sectionOf(plan, span.section).steps(static_cast<int>(span.index));
     lanes.insert({span.rank, step.queue()});
     Json arguments = {{"node", plan.strings(static_cast<int>(step.node()))},
                       {"section", span.section == 0 ? "micro" : "update"},

@@ -11,8 +11,7 @@
 //   plan_c5      optimizer numbers are finite
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
 //   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: no outputs
-//   delay_c1     a delayed update is of a plan that trains, from a step of at most 2^62 on, and every trainable bucket
-//   has
+//   delay_c1     a delayed update is of a plan that trains, from a step of at most 2^62 on; trainable buckets all have
 //                a master
 //   delay_c2     steps that publish are of such a plan's update; of what outlives a step they write parameters of
 //                trainable buckets only

@@ -44,7 +44,7 @@ Status verifyDelay(const planpb::Plan &plan) {
                      "its update is delayed after step " + std::to_string(plan.delay().after()) +
                          ", but it trains nothing, or a bucket that trains has no master");
   for (uint32_t section : {0u, 1u}) {
-    const planpb::Section &steps = section == 0 ? plan.micro() : plan.update();
+    const planpb::Section &steps = sectionOf(plan, section);
     for (int i = 0; i < steps.steps_size(); ++i)
       if (steps.steps(i).publishes())
         ZC_RETURN_IF_ERROR(verifyPublishing(plan, {section, 0, static_cast<uint32_t>(i)}, parameters));

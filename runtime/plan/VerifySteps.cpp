@@ -37,11 +37,11 @@ using Attributes = std::map<std::string, const planpb::Attribute *>;
 class StepVerifier {
 public:
   StepVerifier(const planpb::Plan &plan, uint32_t section)
-      : plan(plan), section(section), steps(section == 0 ? plan.micro() : plan.update()) {
+      : plan(plan), section(section), steps(sectionOf(plan, section)) {
     for (const planpb::TensorType &type : plan.types())
       typeBytes.push_back(bytesOf(type));
     for (uint32_t s : {0u, 1u})
-      for (const planpb::Step &step : (s == 0 ? plan.micro() : plan.update()).steps())
+      for (const planpb::Step &step : sectionOf(plan, s).steps())
         if (planpb::Queue_IsValid(step.queue()))
           ++queueTotals[s][static_cast<size_t>(step.queue())];
   }

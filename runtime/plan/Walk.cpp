@@ -23,8 +23,8 @@ PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary)
       addPart(index, execution, Turn::publishing);
   }
   for (uint32_t index : {0u, 1u}) {
-    for (int i = 0; i < section(index).steps_size(); ++i) {
-      std::vector<uint32_t> &steps = stepsOfQueue[index][section(index).steps(i).queue()];
+    for (int i = 0; i < sectionOf(plan, index).steps_size(); ++i) {
+      std::vector<uint32_t> &steps = stepsOfQueue[index][sectionOf(plan, index).steps(i).queue()];
       ordinals[index].push_back(static_cast<uint32_t>(steps.size()));
       steps.push_back(static_cast<uint32_t>(i));
     }
@@ -33,7 +33,7 @@ PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary)
 
 void PlanWalk::addPart(uint32_t index, uint32_t execution, Turn turn) {
   parts.push_back({index, execution, turn, numSteps});
-  numSteps += static_cast<uint32_t>(section(index).steps_size());
+  numSteps += static_cast<uint32_t>(sectionOf(plan, index).steps_size());
 }
 
 void PlanWalk::applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const {
@@ -51,7 +51,7 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
   for (const planpb::TensorType &type : plan.types())
     typeBytes.push_back(bytesOf(type));
   for (const Part &part : parts) {
-    const planpb::Section &steps = section(part.section);
+    const planpb::Section &steps = sectionOf(plan, part.section);
     for (int i = 0; i < steps.steps_size(); ++i) {
       const planpb::Step &step = steps.steps(i);
       bool isDue = part.turn == Turn::all || step.publishes() == (part.turn == Turn::publishing);
@@ -112,14 +112,14 @@ planpb::Wait PlanWalk::waitFor(const WalkStep &here, HazardTracker::StepId earli
     from = from / accumulation;
   planpb::Wait wait;
   wait.set_section(there.section);
-  wait.set_queue(section(there.section).steps(static_cast<int>(there.index)).queue());
+  wait.set_queue(sectionOf(plan, there.section).steps(static_cast<int>(there.index)).queue());
   wait.set_ordinal(ordinals[there.section][there.index]);
   wait.set_distance(static_cast<uint32_t>(from - there.execution));
   return wait;
 }
 
 const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step) {
-  return (step.section == 0 ? plan.micro() : plan.update()).steps(static_cast<int>(step.index));
+  return sectionOf(plan, step.section).steps(static_cast<int>(step.index));
 }
 
 const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::Step &step, const char *name) {

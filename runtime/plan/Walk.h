@@ -12,6 +12,11 @@
 
 namespace zc {
 
+/// Section 0 is micro, 1 update.
+inline const planpb::Section &sectionOf(const planpb::Plan &plan, uint32_t section) {
+  return section == 0 ? plan.micro() : plan.update();
+}
+
 /// One executed step of a walk.
 struct WalkStep {
   uint32_t section = 0;   ///< 0 micro, 1 update
@@ -52,7 +57,6 @@ private:
     Turn turn = Turn::all;
     HazardTracker::StepId first = 0;
   };
-  const planpb::Section &section(uint32_t index) const { return index == 0 ? plan.micro() : plan.update(); }
   void addPart(uint32_t section, uint32_t execution, Turn turn);
   void applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const;
 
