@@ -50,12 +50,17 @@ void Throttle::begin() {
 void Throttle::finish(uint64_t bytes) {
   if (rate <= 0)
     return;
-  // What a late wake-up lost may be caught up, but idle time is not saved: the bucket holds a millisecond.
-  constexpr int64_t kBucket = 1000000;
-  free = std::max(free, begun - kBucket) + static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9);
+  // What a late wake-up lost may be caught up; idle time is not saved.
+  free = std::max(free, begun - late) + static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9);
+  late = 0;
+  if (int64_t done = now(); done >= free) { // the bytes themselves took longer
+    free = done;
+    return;
+  }
   timespec until = {free / 1000000000, free % 1000000000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
     ;
+  late = now() - free;
 }
 
 } // namespace zc

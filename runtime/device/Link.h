@@ -24,18 +24,21 @@ using LinkRates = std::array<double, kNumLinks>;
 /// ZERO_LINK's text: LINK=SIZE/s, separated by commas. Errors: usage, naming the part.
 Result<LinkRates> parseLinkRates(std::string_view text);
 
-/// A token bucket. Used by one thread; sleeps, never spins.
+/// One link: its transfers follow each other. Used by one thread at a time; sleeps, never spins.
 class Throttle {
 public:
   /// 0: lets everything pass.
   explicit Throttle(double bytesPerSecond = 0) : rate(bytesPerSecond) {}
+  bool isSlow() const { return rate > 0; }
   /// When a transfer begins; then `finish` returns when the link would have moved its bytes.
   void begin();
   void finish(uint64_t bytes);
 
 private:
   double rate;
-  int64_t begun = 0, free = 0; ///< ns of CLOCK_MONOTONIC: this transfer's begin, the last one's end
+  int64_t begun = 0; ///< ns of CLOCK_MONOTONIC: this transfer's begin
+  int64_t free = 0;  ///< when all transfers so far are through
+  int64_t late = 0;  ///< how much later than that the sleeper woke: not the link's fault
 };
 
 } // namespace zc

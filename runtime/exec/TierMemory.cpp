@@ -11,7 +11,7 @@ namespace {
 
 class MemoryCopy : public Kernel {
 public:
-  MemoryCopy(uint64_t bytes, double rate, uint64_t &moved) : bytes(bytes), throttle(rate), moved(moved) {}
+  MemoryCopy(uint64_t bytes, Throttle &throttle, uint64_t &moved) : bytes(bytes), throttle(throttle), moved(moved) {}
   Status run(void *const *operands, const StepContext &) override {
     throttle.begin();
     std::memcpy(operands[1], operands[0], bytes);
@@ -22,15 +22,15 @@ public:
 
 private:
   uint64_t bytes;
-  Throttle throttle;
+  Throttle &throttle;
   uint64_t &moved;
 };
 
 /// Operands on NVMe are bytes of the file (TierMemory::operand).
 class NvmeCopy : public Kernel {
 public:
-  NvmeCopy(NvmeChannel &channel, bool isWrite, uint64_t bytes, double rate, uint64_t &moved)
-      : channel(channel), isWrite(isWrite), bytes(bytes), throttle(rate), moved(moved) {}
+  NvmeCopy(NvmeChannel &channel, bool isWrite, uint64_t bytes, Throttle &throttle, uint64_t &moved)
+      : channel(channel), isWrite(isWrite), bytes(bytes), throttle(throttle), moved(moved) {}
   Status run(void *const *operands, const StepContext &) override {
     throttle.begin();
     ZC_RETURN_IF_ERROR(isWrite ? channel.write(reinterpret_cast<uintptr_t>(operands[1]), operands[0], toBlocks(bytes))
@@ -44,14 +44,14 @@ private:
   NvmeChannel &channel;
   bool isWrite;
   uint64_t bytes;
-  Throttle throttle;
+  Throttle &throttle;
   uint64_t &moved;
 };
 
 class SlowCollective : public Kernel {
 public:
-  SlowCollective(std::unique_ptr<Kernel> inner, const Communicator &communicator, double rate)
-      : inner(std::move(inner)), communicator(communicator), throttle(rate) {}
+  SlowCollective(std::unique_ptr<Kernel> inner, const Communicator &communicator, Throttle &throttle)
+      : inner(std::move(inner)), communicator(communicator), throttle(throttle) {}
   Status run(void *const *operands, const StepContext &context) override {
     uint64_t before = sent();
     throttle.begin();
@@ -64,13 +64,14 @@ private:
   uint64_t sent() const { return communicator.traffic().interNode + communicator.traffic().intraNode; }
   std::unique_ptr<Kernel> inner;
   const Communicator &communicator;
-  Throttle throttle;
+  Throttle &throttle;
 };
 
 } // namespace
 
 Status TierMemory::map(const ExecutorOptions &options) {
-  rates = options.links;
+  for (size_t link = 0; link < kNumLinks; ++link)
+    links[link] = Throttle(options.links[link]);
   for (const planpb::Arena &arena : plan.arenas()) {
     Tier tier;
     if (arena.tier() != planpb::NVME) {
@@ -134,16 +135,16 @@ std::unique_ptr<Kernel> TierMemory::makeCopy(const KernelSpec &spec) {
   auto bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
   size_t link = static_cast<size_t>(copy->queue) - static_cast<size_t>(planpb::H2D); // in the order of Link
   if (!movesBlocks(copy->queue))
-    return std::make_unique<MemoryCopy>(bytes, rates[link], moved[link]);
+    return std::make_unique<MemoryCopy>(bytes, links[link], moved[link]);
   bool isWrite = copy->queue == planpb::NVME_WRITE;
-  return std::make_unique<NvmeCopy>(isWrite ? *writer : *reader, isWrite, bytes, rates[link], moved[link]);
+  return std::make_unique<NvmeCopy>(isWrite ? *writer : *reader, isWrite, bytes, links[link], moved[link]);
 }
 
 std::unique_ptr<Kernel> TierMemory::slowDown(std::unique_ptr<Kernel> collective, const Communicator &communicator) {
-  double rate = rates[static_cast<size_t>(Link::comm)];
-  if (rate <= 0)
+  Throttle &link = links[static_cast<size_t>(Link::comm)];
+  if (!link.isSlow())
     return collective;
-  return std::make_unique<SlowCollective>(std::move(collective), communicator, rate);
+  return std::make_unique<SlowCollective>(std::move(collective), communicator, link);
 }
 
 std::vector<ArenaUse> TierMemory::uses() const {

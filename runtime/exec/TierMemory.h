@@ -45,8 +45,8 @@ private:
   Status mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier);
 
   const planpb::Plan &plan;
-  std::vector<Tier> tiers; ///< by arena
-  LinkRates rates{};
+  std::vector<Tier> tiers;                            ///< by arena
+  std::array<Throttle, kNumLinks> links;              ///< each used by its queue's thread
   std::unique_ptr<NvmeChannel> reader, writer, other; ///< of the two queues, and of everybody else
   std::array<uint64_t, kNumLinks> moved{};            ///< bytes; each written by its queue's thread
 };

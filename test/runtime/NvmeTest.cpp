@@ -1,10 +1,8 @@
 #include "runtime/device/Nvme.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Arena.h"
-#include "runtime/device/Link.h"
 #include "test/runtime/AllocationCount.h"
 
-#include <chrono>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
@@ -129,26 +127,4 @@ TEST(Nvme, BlocksOfTwoWritersAreTakenFromTheNewer) {
   expectOk(tier.channel->write(4096, tier.from.data(), 4096));
   expectOk(tier.channel->read(0, tier.to.data(), 8192));
   EXPECT_EQ(std::memcmp(tier.to.data() + 4096, tier.from.data(), 4096), 0);
-}
-
-TEST(Link, RatesAreRead) {
-  auto rates = parseLinkRates("h2d=2GB/s, comm=100MiB/s");
-  ASSERT_TRUE(rates.ok());
-  EXPECT_EQ((*rates)[static_cast<size_t>(Link::h2d)], 2e9);
-  EXPECT_EQ((*rates)[static_cast<size_t>(Link::comm)], 100.0 * 1048576);
-  EXPECT_EQ((*rates)[static_cast<size_t>(Link::nvmeRead)], 0);
-  for (const char *bad : {"h2d", "h2d=", "h2d=2GB", "h2d=0B/s", "disk=1GB/s", "h2d=1GB/s,,", "=1GB/s", "h2d=-1GB/s"})
-    EXPECT_EQ(parseLinkRates(bad).status().ok() ? Code::ok : parseLinkRates(bad).error().code, Code::usage) << bad;
-}
-
-TEST(Link, AThrottleHoldsItsRate) {
-  Throttle throttle(10e6);
-  auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 20; ++i) {
-    throttle.begin();
-    throttle.finish(50000); // 5 ms each
-  }
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_GE(seconds, 0.098); // a millisecond is in the bucket
-  EXPECT_LT(seconds, 1);     // loose: shared machines
 }
