@@ -6,6 +6,13 @@
 
 namespace zc::cpu {
 
+/// Adds value << position.
+static void addShifted(int64_t *limbs, uint64_t value, int position) {
+  auto shifted = static_cast<unsigned __int128>(value) << (position % 32);
+  for (int limb = position / 32; shifted != 0; ++limb, shifted >>= 32)
+    limbs[limb] += static_cast<int64_t>(static_cast<uint32_t>(shifted));
+}
+
 void addToNorm(int64_t *limbs, double value) {
   if (!(value < 0x1p380)) {
     ++limbs[kNormDigits];
@@ -23,9 +30,15 @@ void addToNorm(int64_t *limbs, double value) {
     mantissa >>= -position;
     position = 0;
   }
-  auto shifted = static_cast<unsigned __int128>(mantissa) << (position % 32);
-  for (int limb = position / 32; shifted != 0; ++limb, shifted >>= 32)
-    limbs[limb] += static_cast<int64_t>(static_cast<uint32_t>(shifted));
+  addShifted(limbs, mantissa, position);
+}
+
+void NormBins::addTo(int64_t *limbs) const {
+  for (size_t bin = 0; bin < kBins; ++bin)
+    if (high[bin] != 0) {
+      addShifted(limbs, low[bin], static_cast<int>(bin));
+      addShifted(limbs, high[bin], static_cast<int>(bin) + 32);
+    }
 }
 
 void normalizeNorm(int64_t *limbs) {

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 
 namespace zc::cpu {
 
@@ -23,5 +25,29 @@ void addToNorm(int64_t *limbs, double value);
 void normalizeNorm(int64_t *limbs);
 /// The sum, rounded to double; NaN if anything was not finite.
 double normValue(const int64_t *limbs);
+
+/// The same sum for many values: their digits are added up by exponent first, without a branch or a carry, and go to
+/// the limbs in the end. For up to 2^32 values.
+class NormBins {
+public:
+  /// As addToNorm(limbs, value).
+  void add(int64_t *limbs, double value) {
+    uint64_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    uint64_t bin = (bits >> 52) - kFirst; // a negative number's and NaN's, too, are out of range
+    if (bin >= kBins)
+      return addToNorm(limbs, value);
+    low[bin] += bits & 0xffffffff;
+    high[bin] += (bits >> 32 & 0xfffff) | 0x100000;
+  }
+  /// Adds what is in the bins. Once.
+  void addTo(int64_t *limbs) const;
+
+private:
+  /// Exponents, as in a double's bits, from 2^-268, below which addToNorm drops bits, up to 2^263: sums of 64 squares
+  /// of fp32 are smaller.
+  static constexpr uint64_t kFirst = 1075 + kNormExponent, kBins = 268 + 263;
+  std::array<uint64_t, kBins> low{}, high{}; ///< sums of mantissas' lower 32 bits, and of the rest
+};
 
 } // namespace zc::cpu

@@ -42,6 +42,9 @@ TEST(Norm, cutsThreadsAndVersionsDoNotMatter) {
     Value x = uniform({type, {n}}, 1, -1, 1);
     for (size_t i = 0; i < x.size(); i += 97)
       x.set(i, x.get(i) * 1e-12);
+    // Whole blocks of nothing, of the smallest numbers (whose squares lose bits) and of the largest.
+    for (size_t i = 0; i < 64 * 40; ++i)
+      x.set(i, x.get(i) * (i < 64 * 10 ? 0 : i < 64 * 20 ? 1e-44 : i < 64 * 30 ? 3e-40 : 3e38));
     Value whole = accumulate(x, {{0, n}}, true, 1);
     EXPECT_TRUE(accumulate(x, {{0, n}}, false, 2) == whole);
     EXPECT_TRUE(accumulate(x, {{0, n}}, false, 3) == whole);

@@ -11,32 +11,55 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-/// Eight partial sums of every eighth element, then pairs. Squares are exact in double, so fused or not is the same.
+/// The sum of lanes: the upper half is added to the lower until one is left.
+template <class D> HWY_INLINE double sumHalves(D, hn::Vec<D> sum) {
+#if HWY_TARGET != HWY_SCALAR // which has no halves
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return sumHalves(half, hn::Add(hn::LowerHalf(half, sum), hn::UpperHalf(half, sum)));
+  }
+#endif
+  return hn::GetLane(sum);
+}
+
+template <class D> HWY_INLINE auto loadFloats(D f, const float *x) { return hn::LoadU(f, x); }
+template <class D> HWY_INLINE auto loadFloats(D f, const Bf16 *x) {
+  const hn::Rebind<uint16_t, D> half;
+  const hn::RebindToUnsigned<D> u;
+  const auto bits = hn::LoadU(half, reinterpret_cast<const uint16_t *>(x));
+  return hn::BitCast(f, hn::ShiftLeft<16>(hn::PromoteTo(u, bits)));
+}
+
+/// Eight partial sums of every eighth element, then halves. Squares are exact in double, so fused or not is the same.
 template <typename T> HWY_INLINE double blockSum(const T *x) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> f;
   constexpr size_t kLanes = hn::MaxLanes(d), kVectors = 8 / kLanes;
-  HWY_ALIGN float wide[kNormBlock];
-  const float *values = wide;
-  if constexpr (std::is_same_v<T, float>)
-    values = x;
-  else
-    forVectors(0, kNormBlock, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), wide + i, c); });
-  HWY_ALIGN double part[8];
+  hn::Vec<decltype(d)> sums[kVectors];
   for (size_t v = 0; v < kVectors; ++v) {
-    auto sum = hn::Zero(d);
+    sums[v] = hn::Zero(d);
     for (int64_t i = 0; i < kNormBlock; i += 8) {
-      const auto value = hn::PromoteTo(d, hn::LoadU(f, values + i + static_cast<int64_t>(v * kLanes)));
-      sum = hn::MulAdd(value, value, sum);
+      const auto value = hn::PromoteTo(d, loadFloats(f, x + i + static_cast<int64_t>(v * kLanes)));
+      sums[v] = hn::MulAdd(value, value, sums[v]);
     }
-    hn::Store(sum, d, part + v * kLanes);
   }
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+  for (size_t half = kVectors / 2; half > 0; half /= 2)
+    for (size_t v = 0; v < half; ++v)
+      sums[v] = hn::Add(sums[v], sums[v + half]);
+  return sumHalves(d, sums[0]);
 }
 
-void normRange(bool bf16, const void *x, int64_t begin, int64_t end, int64_t *limbs) {
+template <typename T> void addBlocks(const T *x, int64_t begin, int64_t end, int64_t *limbs) {
+  NormBins bins;
   for (int64_t i = begin; i < end; i += kNormBlock)
-    addToNorm(limbs, bf16 ? blockSum(static_cast<const Bf16 *>(x) + i) : blockSum(static_cast<const float *>(x) + i));
+    bins.add(limbs, blockSum(x + i));
+  bins.addTo(limbs);
+}
+void normRange(bool bf16, const void *x, int64_t begin, int64_t end, int64_t *limbs) {
+  if (bf16)
+    addBlocks(static_cast<const Bf16 *>(x), begin, end, limbs);
+  else
+    addBlocks(static_cast<const float *>(x), begin, end, limbs);
 }
 
 template <typename T> void addRange(const void *part, void *sum, int64_t begin, int64_t end) {
