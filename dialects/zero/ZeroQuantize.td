@@ -67,8 +67,9 @@ def Zero_DequantizeSumQuantizeOp : Zero_OpOnPieces<"dequantize_sum_quantize"> {
 def Zero_DequantizeSumOp : Zero_OpOnPieces<"dequantize_sum"> {
   let summary = "the sum of what several ranks sent, into a gradient shard";
   let description = [{
-    The input is `sources` pieces of the shard's elements (`dequantize_sum_c1`), summed in fp32, in order, times `scale`; with
-    `accumulate` added to what earlier micro-steps of the step left in the shard. The last step of zero-quantize-gradients.
+    The input is `sources` pieces of the shard's elements (`dequantize_sum_c1`), summed in fp32, in order, times `scale`,
+    rounded to the element type; with `accumulate` added to what earlier micro-steps of the step left in the shard. The last
+    step of zero-quantize-gradients.
 
     ```mlir
     zero.dequantize_sum %q into %s scale = 2.5e-01 {bits = 8 : i64, block = 256 : i64, sources = 2 : i64} : !zero.buffer<520 x ui8, device>, !zero.buffer<256 x f32, device>

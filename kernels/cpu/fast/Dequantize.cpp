@@ -111,9 +111,11 @@ template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
     return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });
   if (!job.accumulate)
     return dequantizeEach<bits, T>(job, [=](V x, const T *, size_t) HWY_ATTR { return hn::Mul(x, scale); });
-  // What is added to has been read: it is in the caches.
-  dequantizeAll<bits, T, false>(job, [=](V x, const T *old, size_t count)
-                                         HWY_ATTR { return hn::Add(loadPart(old, count), hn::Mul(x, scale)); });
+  // Rounded before it is added, as a sum that lands elsewhere first is. What is added to has been read: it is in the
+  // caches.
+  dequantizeAll<bits, T, false>(job, [=](V x, const T *old, size_t count) HWY_ATTR {
+    return hn::Add(loadPart(old, count), rounded<T>(hn::Mul(x, scale)));
+  });
 }
 
 void dequantizeBlocks(bool bf16, const DequantizeJob &job) {

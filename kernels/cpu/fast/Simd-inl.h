@@ -49,6 +49,13 @@ HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
 HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
   return hn::TruncateTo(hn::Rebind<uint16_t, F>(), hn::ShiftRight<16>(roundedHalves(v)));
 }
+/// What a store to T and a load leave of v.
+template <typename T> HWY_INLINE V rounded(V v) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return hn::BitCast(kF, hn::And(roundedHalves(v), hn::Set(U(), 0xffff0000)));
+  else
+    return v;
+}
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
   hn::StoreU(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));

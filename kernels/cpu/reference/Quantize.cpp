@@ -143,8 +143,8 @@ Prepared prepareDequantizeSum(const KernelSpec &spec) {
       T *y = as<T>(operands[1]);
       bool adds = s.accumulate && context.micro > 0;
       for (int64_t i = 0; i < s.piece.elements; ++i) {
-        float sum = sumAt(as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, s.piece, i) * s.scale;
-        y[i] = store<T>(adds ? static_cast<float>(load(y[i])) + sum : sum);
+        T sum = store<T>(sumAt(as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, s.piece, i) * s.scale);
+        y[i] = adds ? store<T>(static_cast<float>(load(y[i])) + static_cast<float>(load(sum))) : sum;
       }
     });
   });
