@@ -313,7 +313,8 @@ private:
     message.set_queue(static_cast<planpb::Queue>(step.getQueue()));
     message.set_kernel(stringOf(step.getKernel()));
     message.set_inputs(static_cast<uint32_t>(step.getInputs()));
-    message.set_node(stringOf(nameOf(step.getLoc())));
+    // What is of no node, as the update, has the module's location.
+    message.set_node(stringOf(step.getLoc() == module.getLoc() ? "" : nameOf(step.getLoc())));
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
     message.set_publishes(step.getPublishes());

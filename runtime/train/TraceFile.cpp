@@ -10,11 +10,12 @@ namespace zc::train {
 
 static constexpr size_t kMaxEvents = size_t(1) << 20;
 
-size_t TraceFile::capacity(const planpb::Plan &plan, const RunOptions &options) {
-  if (options.traceFrom <= 0)
+size_t TraceFile::capacity(const planpb::Plan &plan, const RunOptions &options, int64_t steps) {
+  int64_t last = std::min(options.traceTo, steps);
+  if (options.traceFrom <= 0 || options.traceFrom > last)
     return 0;
   size_t step = size_t(plan.micro().steps_size()) * microExecutions(plan) + size_t(plan.update().steps_size());
-  return std::min(step * size_t(options.traceTo - options.traceFrom + 1), kMaxEvents);
+  return std::min(step * size_t(last - options.traceFrom + 1), kMaxEvents);
 }
 
 void TraceFile::collect(const RunOptions &options, RankExecutor &executor) {

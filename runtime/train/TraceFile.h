@@ -12,9 +12,9 @@ namespace zc::train {
 /// Collects the events of the steps that `--trace FROM:TO` names, of all ranks, for chrome://tracing and Perfetto.
 class TraceFile {
 public:
-  /// Events per queue that an executor must keep so that none of the steps is lost, at most a million (the newest); 0
-  /// without a trace.
-  static size_t capacity(const planpb::Plan &plan, const RunOptions &options);
+  /// Events per queue that an executor must keep so that none of the steps is lost, at most a million (the newest), of
+  /// a run of `steps`; 0 without a trace.
+  static size_t capacity(const planpb::Plan &plan, const RunOptions &options, int64_t steps);
   /// The last step to be traced is over.
   static bool isDue(const RunOptions &options, int64_t step) {
     return options.traceFrom > 0 && step == options.traceTo;

@@ -35,7 +35,7 @@ def compile_with(name, *flags):
 def page(name):
     files = compile_with(name)
     text = files["page"].read_text()
-    if re.search(r"""(src|href)\s*=|https?://(?!www\.w3\.org/2000/svg")|@import|fetch\(""", text):
+    if re.search(r"""(src|href)\s*=|https?:|@import|fetch\(""", text):
         raise Case("the page needs something from elsewhere")
     shown = json.loads(re.search(r'<script type="application/json" id="plan">(.*?)</script>', text, re.S).group(1))
     expect("sections", [s["name"] for s in shown["sections"]], ["micro", "update"])

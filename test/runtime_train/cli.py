@@ -259,6 +259,12 @@ class ZeroRun(unittest.TestCase):
         self.assertEqual([m["step"] for m in self.lines()], list(range(1, step + 3)))
         self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 2)
 
+    def test_f57_a_trace_that_cannot_be_written_is_a_warning(self):
+        (self.dir / "out" / "trace.json").mkdir(parents=True)
+        code, out, err = self.train("--trace", "2:3", "--quiet")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err.count("the trace is missing"), 1, err)
+
     def test_trace(self):
         self.assertEqual(self.train("--trace", "2:3")[0], 0)
         everything = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
