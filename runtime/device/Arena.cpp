@@ -21,20 +21,25 @@ uint64_t pageBytes() {
 }
 
 Error refused(uint64_t bytes, const std::string &reason) {
-  return makeError(Code::budget, 650, "cannot map an arena of " + std::to_string(bytes) + " bytes: " + reason, {},
+  return makeError(Code::budget, 650, "cannot map " + std::to_string(bytes) + " bytes of memory: " + reason, {},
                    "compile for more ranks, a higher ZeRO stage or a smaller batch");
 }
 
 } // namespace
 
-Result<Arena> Arena::map(uint64_t bytes) {
-  uint64_t page = pageBytes();
-  uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page;
+Status Arena::check(uint64_t bytes) {
+  uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * pageBytes();
   if (bytes > memory) // overcommit would let it pass and kill us later
-    return refused(bytes, "the machine has " + std::to_string(memory) + " bytes of memory");
+    return refused(bytes, "the machine has " + std::to_string(memory));
+  return {};
+}
+
+Result<Arena> Arena::map(uint64_t bytes) {
+  ZC_RETURN_IF_ERROR(check(bytes));
   Arena arena;
   if (bytes == 0)
     return arena;
+  uint64_t page = pageBytes();
   uint64_t size = (bytes + page - 1) / page * page;
   void *base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED)

@@ -16,7 +16,9 @@ public:
   Arena &operator=(Arena &&other) noexcept;
   ~Arena();
 
-  /// Errors: more than the machine's memory, or refused by the system (budget).
+  /// Whether arenas of together `bytes` may be mapped on this machine. Errors: more than its memory (budget).
+  static Status check(uint64_t bytes);
+  /// Errors: those of check; refused by the system (budget).
   static Result<Arena> map(uint64_t bytes);
 
   char *data() const { return base; }

@@ -1,10 +1,10 @@
 #include "runtime/device/IoEngine.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/io/File.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <liburing.h>
 
@@ -43,7 +43,7 @@ bool UringEngine::open(const std::vector<IoRegion> &regions, std::string &why) {
   // Twice as many completions as submissions is the kernel's default: with `depth` unfinished requests at most the
   // completion queue cannot overflow.
   if (int error = ::io_uring_queue_init(depth, &ring, 0); error < 0) {
-    why = std::strerror(-error);
+    why = io::reasonOf(-error);
     return false;
   }
   isOpen = true;
@@ -57,7 +57,7 @@ bool UringEngine::open(const std::vector<IoRegion> &regions, std::string &why) {
   int error = fault ? -fault->errnum
                     : ::io_uring_register_buffers(&ring, buffers.data(), static_cast<unsigned>(buffers.size()));
   if (error < 0) {
-    why = std::strerror(-error);
+    why = io::reasonOf(-error);
     buffers.clear();
   }
   return true;

@@ -27,8 +27,9 @@ struct NvmeOptions {
 
 class NvmeArena {
 public:
-  /// What can be said before anything is made. Errors: no folder given (usage); one that is missing or not ours (io).
-  static Status check(const NvmeOptions &options, uint64_t bytes);
+  /// What can be said before anything is made; `bytes` of each of `ranks` that share the folder. Errors: no folder
+  /// given (usage); one that is missing, not ours, or on a disk without that much space (io).
+  static Status check(const NvmeOptions &options, uint64_t bytes, uint64_t ranks = 1);
   /// Zeroed, as memory from the system. What the user should know goes to `notes`.
   /// Errors: those of check; a folder that cannot be written, no space (io, with both numbers).
   static Result<std::unique_ptr<NvmeArena>> create(const NvmeOptions &options, uint64_t bytes,

@@ -3,8 +3,11 @@
 #include "runtime/io/File.h"
 #include "runtime/plan/Tiers.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -53,11 +56,24 @@ void describeFolder(const std::string &folder, std::vector<std::string> &notes) 
 
 } // namespace
 
-Status NvmeArena::check(const NvmeOptions &options, uint64_t bytes) {
+static Error noSpace(const std::string &folder, uint64_t bytes, int errnum, uint64_t free) {
+  Error error =
+      io::errnoError(Code::io, 676, "the nvme tier needs " + std::to_string(bytes) + " bytes in", folder, errnum);
+  error.note = std::to_string(free) + " bytes are free there";
+  error.help = "give another --nvme-dir, or compile for more ranks";
+  return error;
+}
+
+Status NvmeArena::check(const NvmeOptions &options, uint64_t bytes, uint64_t ranks) {
   if (options.folder.empty())
     return makeError(Code::usage, 673, "the plan keeps " + std::to_string(bytes) + " bytes per rank on the nvme tier",
                      {}, "give --nvme-dir DIR, a folder on a fast disk");
-  return checkFolder(options.folder);
+  ZC_RETURN_IF_ERROR(checkFolder(options.folder));
+  // With what is reserved for root, who may be running this. File systems in memory may have no size of their own.
+  struct statvfs info;
+  bool isKnown = ::statvfs(options.folder.c_str(), &info) == 0 && info.f_blocks > 0;
+  uint64_t needed = toBlocks(bytes) * ranks, free = isKnown ? uint64_t(info.f_bfree) * info.f_frsize : needed;
+  return needed > free ? Status(noSpace(options.folder, needed, ENOSPC, free)) : Status();
 }
 
 Result<std::unique_ptr<NvmeArena>> NvmeArena::create(const NvmeOptions &options, uint64_t bytes,
@@ -84,41 +100,52 @@ NvmeArena::~NvmeArena() {
 Status NvmeArena::makeFile(const std::string &folder, std::vector<std::string> &notes) {
   if (int errnum = faultOr("spill.open"))
     return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errnum);
-  // Direct I/O, unless the file system has none.
-  for (int direct : {O_DIRECT, 0}) {
-    fd = ::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC | direct, 0600);
-    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) { // no nameless files here
-      std::string path = folder + "/zero-run-" + std::to_string(::getpid()) + "-XXXXXX";
-      fd = ::mkostemp(path.data(), O_CLOEXEC | direct);
-      if (fd >= 0 && ::unlink(path.c_str()) != 0)
-        return io::errnoError(Code::io, 675, "cannot unlink", path, errno);
-    }
-    if (fd >= 0) {
-      if (direct == 0)
-        notes.push_back("\"" + folder + "\" has no direct I/O: the nvme tier goes through the page cache");
-      return {};
-    }
-    if (errno != EINVAL)
-      break;
+  fd = ::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) { // no nameless files here
+    std::string path = folder + "/zero-run-" + std::to_string(::getpid()) + "-XXXXXX";
+    fd = ::mkostemp(path.data(), O_CLOEXEC);
+    if (fd >= 0 && ::unlink(path.c_str()) != 0)
+      return io::errnoError(Code::io, 675, "cannot unlink", path, errno);
   }
-  return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errno);
+  if (fd < 0)
+    return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errno);
+  // Direct I/O, asked for afterwards: a file system that has none would make a named file and then refuse to open it.
+  if (::fcntl(fd, F_SETFL, O_RDWR | O_DIRECT) != 0)
+    notes.push_back("\"" + folder + "\" has no direct I/O: the nvme tier goes through the page cache");
+  return {};
+}
+
+/// Writes all of the file, where the file system cannot promise space otherwise. 0, or an errno.
+static int fillWithZeros(int fd, uint64_t size) {
+  constexpr uint64_t kChunk = uint64_t(1) << 20;
+  std::unique_ptr<void, decltype(&std::free)> zeros(std::aligned_alloc(kBlockBytes, kChunk), &std::free);
+  if (!zeros)
+    return ENOMEM;
+  std::memset(zeros.get(), 0, kChunk);
+  for (uint64_t at = 0; at < size;) {
+    ssize_t put = ::pwrite(fd, zeros.get(), std::min(kChunk, size - at), static_cast<off_t>(at));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return errno;
+    at += static_cast<uint64_t>(put) / kBlockBytes * kBlockBytes; // direct I/O goes on at a block
+    if (put < static_cast<ssize_t>(kBlockBytes))
+      return ENOSPC;
+  }
+  return 0;
 }
 
 Status NvmeArena::takeSpace() {
   int errnum = faultOr("spill.fallocate");
   if (errnum == 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0)
     errnum = errno;
-  struct statvfs info;
-  uint64_t free = ::fstatvfs(fd, &info) == 0 ? uint64_t(info.f_bavail) * info.f_frsize : 0;
-  if (errnum == EOPNOTSUPP) // a file system that cannot promise; look at what there is
-    errnum = size > free ? ENOSPC : ::ftruncate(fd, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  if (errnum == EOPNOTSUPP)
+    errnum = fillWithZeros(fd, size);
   if (errnum == 0)
     return {};
-  Error error =
-      io::errnoError(Code::io, 676, "the nvme tier needs " + std::to_string(size) + " bytes in", folder, errnum);
-  error.note = std::to_string(free) + " bytes are free there";
-  error.help = "give another --nvme-dir, or compile for more ranks";
-  return error;
+  struct statvfs info;
+  uint64_t free = ::fstatvfs(fd, &info) == 0 ? uint64_t(info.f_bavail) * info.f_frsize : 0;
+  return noSpace(folder, size, errnum, free);
 }
 
 uint64_t NvmeArena::allocatedBytes() const {

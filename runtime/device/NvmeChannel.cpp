@@ -1,5 +1,6 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Nvme.h"
+#include "runtime/io/File.h"
 #include "runtime/plan/Tiers.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ std::unique_ptr<NvmeChannel> NvmeChannel::open(NvmeArena &arena, const std::vect
   channel->completions.resize(kDepth);
   std::string why;
   if (std::optional<FaultAction> fault = failpoint("spill.uring"))
-    why = std::strerror(fault->errnum);
+    why = io::reasonOf(fault->errnum);
   else
     channel->engine = makeUringEngine(arena.fd, kDepth, regions, why);
   auto note = [&](const std::string &text) {
@@ -111,7 +112,7 @@ Status NvmeChannel::advance(Slot &slot, int64_t result, bool &finished) {
       return failed(slot, "interrupted again and again");
   } else if (result < 0) {
     if (++slot.failures > (request.isWrite ? kWriteRetries : kReadRetries))
-      return failed(slot, std::strerror(static_cast<int>(-result)));
+      return failed(slot, io::reasonOf(static_cast<int>(-result)));
   } else {
     if (result == 0)
       return failed(slot, request.isWrite ? "nothing was written" : "the file ends inside a block");
@@ -153,7 +154,7 @@ Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64
   while (busy > 0) {
     int count = engine->reap(completions.data());
     if (count < 0)
-      return makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + std::strerror(-count));
+      return makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + io::reasonOf(-count));
     for (int i = 0; i < count; ++i) {
       const IoCompletion &completion = completions[static_cast<size_t>(i)];
       if (completion.tag >= slots.size() || !slots[completion.tag].isBusy)

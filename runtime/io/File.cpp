@@ -23,11 +23,15 @@ static int injected(const char *site) {
   return fault && fault->kind == FaultAction::Kind::error ? fault->errnum : 0;
 }
 
-Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum) {
+std::string reasonOf(int errnum) {
   std::string why = std::generic_category().message(errnum);
   if (!why.empty() && why[0] >= 'A' && why[0] <= 'Z')
     why[0] = char(why[0] - 'A' + 'a');
-  return makeError(code, number, doing + " \"" + path + "\": " + why);
+  return why;
+}
+
+Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum) {
+  return makeError(code, number, doing + " \"" + path + "\": " + reasonOf(errnum));
 }
 
 std::string folderOf(const std::string &path) {

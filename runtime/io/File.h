@@ -15,6 +15,8 @@
 
 namespace zc::io {
 
+/// "no space left on device"
+std::string reasonOf(int errnum);
 /// Error of a failed system call: code, "cannot write \"path\": no space left on device".
 Error errnoError(Code code, int number, const std::string &doing, const std::string &path, int errnum);
 

@@ -1,6 +1,7 @@
 #include "runtime/train/Session.h"
 
 #include "runtime/comm/Inproc.h"
+#include "runtime/device/Arena.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -43,16 +44,30 @@ Status Session::prepareJob() {
   return Status::success();
 }
 
+/// How many ranks run on this machine.
+static int ranksHere(const RankGroup &ranks) {
+  std::vector<int> machines = ranks.machines();
+  return machines.empty() ? ranks.count()
+                          : int(std::count(machines.begin(), machines.end(), machines[size_t(ranks.firstRank())]));
+}
+
 /// Threads for each of this process's ranks. A process that is bound to some of the machine's cores has those; else the
 /// cores are shared with the other ranks of this machine.
 static int defaultThreads(const RankGroup &ranks) {
   int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  int sharers = ranks.count();
-  std::vector<int> machines = ranks.machines();
   bool bound = cores < int(::sysconf(_SC_NPROCESSORS_ONLN));
-  if (!machines.empty() && !bound)
-    sharers = int(std::count(machines.begin(), machines.end(), machines[size_t(ranks.firstRank())]));
-  return std::max(1, cores / sharers);
+  return std::max(1, cores / (bound ? ranks.count() : ranksHere(ranks)));
+}
+
+/// All ranks of this machine together must find their memory here, before any takes its own.
+static Status checkTiers(const planpb::Plan &plan, const NvmeOptions &nvme, uint64_t ranks) {
+  uint64_t memory = 0;
+  for (const planpb::Arena &arena : plan.arenas())
+    if (arena.tier() != planpb::NVME)
+      memory += arena.bytes();
+    else if (arena.bytes() > 0)
+      ZC_RETURN_IF_ERROR(NvmeArena::check(nvme, arena.bytes(), ranks));
+  return Arena::check(memory > UINT64_MAX / ranks ? UINT64_MAX : memory * ranks);
 }
 
 Status Session::prepareData() {
@@ -61,9 +76,7 @@ Status Session::prepareData() {
     return makeError(job.device == "cuda" ? Code::unsupported : Code::usage, 940,
                      "device \"" + job.device + "\" is not in this build", "--device", "one of cpu, sync");
   device = *kind;
-  for (const planpb::Arena &arena : plan.arenas())
-    if (arena.tier() == planpb::NVME && arena.bytes() > 0)
-      ZC_RETURN_IF_ERROR(NvmeArena::check(job.nvme, arena.bytes()));
+  ZC_RETURN_IF_ERROR(checkTiers(plan, job.nvme, uint64_t(ranksHere(ranks))));
   data::DataOptions dataOptions = job.data;
   seed = job.seed.value_or(plan.seed());
   dataOptions.seed = seed;
@@ -144,7 +157,7 @@ Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(Communicator &com
   auto executor = prepareRank(plan, options, communicator, registry, loader);
   if (executor && communicator.rank() == 0)
     for (const std::string &note : (*executor)->notes())
-      observer.note(note);
+      observer.warning(note);
   return executor;
 }
 
