@@ -49,7 +49,7 @@ public:
 /// so and the engine works without.
 std::unique_ptr<IoEngine> makeUringEngine(int fd, unsigned depth, const std::vector<IoRegion> &regions,
                                           std::string &why);
-/// `depth` requests on as many threads, at most 8.
+/// `depth` requests on as many threads, at most 8. Throws std::system_error where there is to be no thread at all.
 std::unique_ptr<IoEngine> makeThreadEngine(int fd, unsigned depth);
 
 } // namespace zc

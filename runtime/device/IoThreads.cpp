@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -17,8 +18,15 @@ constexpr unsigned kMaxThreads = 8;
 class ThreadEngine : public IoEngine {
 public:
   ThreadEngine(int fd, unsigned depth) : fd(fd), requests(depth), finished(depth) {
+    // As many as the system lets us have, but one.
     for (unsigned i = 0; i < std::min(depth, kMaxThreads); ++i)
-      threads.emplace_back([this] { serve(); });
+      try {
+        threads.emplace_back([this] { serve(); });
+      } catch (const std::system_error &) {
+        if (threads.empty())
+          throw;
+        break;
+      }
   }
   ~ThreadEngine() override {
     {

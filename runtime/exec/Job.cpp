@@ -5,12 +5,18 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace zc {
 
 namespace {
+
+Error noThread(int rank, const std::system_error &error) {
+  return makeError(Code::budget, 657, "cannot start a thread of rank " + std::to_string(rank) + ": " + error.what(), {},
+                   "see ulimit -u and ulimit -v, or start fewer ranks on this machine");
+}
 
 /// Nothing may leave a rank's thread; what arrives here is mostly memory that was not to be had.
 Status runMain(const RankMain &main, Communicator &communicator) {
@@ -19,6 +25,9 @@ Status runMain(const RankMain &main, Communicator &communicator) {
   } catch (const std::bad_alloc &) {
     return makeError(Code::budget, 655, "out of memory on rank " + std::to_string(communicator.rank()));
   } catch (const std::exception &exception) {
+    auto *error = dynamic_cast<const std::system_error *>(&exception);
+    if (error && error->code() == std::errc::resource_unavailable_try_again)
+      return noThread(communicator.rank(), *error);
     return makeError(Code::internal, 656, std::string("a rank threw: ") + exception.what());
   }
 }
@@ -38,7 +47,14 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
   };
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ends.size(); ++i)
-    threads.emplace_back(runRank, i);
+    try {
+      threads.emplace_back(runRank, i);
+    } catch (const std::system_error &error) {
+      results[i] = noThread(ends[i]->rank(), error);
+      ends[i]->abort(results[i].error());
+      for (; i < ends.size(); ++i)
+        ends[i].reset(); // the others learn that these never came
+    }
   for (std::thread &thread : threads)
     thread.join();
   // The group knows who was first; the others' errors are its echo.

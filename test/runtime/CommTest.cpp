@@ -4,8 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 using namespace zc;
@@ -117,6 +120,23 @@ TEST(Comm, OnlyTheFirstGetsWhatIsSent) {
       return {};
     }));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // whose threads cannot do without address space
+/// Exit code 0 when it is the right error.
+static void runWithFewThreads() {
+  std::ifstream sizes("/proc/self/statm");
+  rlim_t pages = 0;
+  sizes >> pages;
+  rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t(100) << 20);
+  rlimit limit{most, most};
+  ::setrlimit(RLIMIT_AS, &limit);
+  Status status = runJob(64, 64, [](Communicator &comm) { return comm.barrier(); });
+  ::_exit(!status.ok() && status.error().number == 657 ? 0 : 1);
+}
+
+/// Room for some of the ranks' stacks only: those that run learn of it, and it is an error, not a crash.
+TEST(Comm, RanksThatGetNoThread) { EXPECT_EXIT(runWithFewThreads(), testing::ExitedWithCode(0), ""); }
+#endif
 
 /// Collectives along an axis give what a job of only its members would.
 TEST(Comm, GroupsOfTheMesh) {
