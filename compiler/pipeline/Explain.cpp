@@ -6,27 +6,44 @@
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
 using namespace zc;
 
 namespace {
 
 constexpr const char *kTiers[] = {"none", "host", "nvme"};
 
-/// Megabytes of a number inside the report.
-std::string megabytes(const llvm::json::Object &object, llvm::StringRef key) {
-  return llvm::formatv("{0:f1}", static_cast<double>(object.getInteger(key).value_or(0)) / 1e6).str();
+double numberOf(const llvm::json::Object &object, llvm::StringRef key) {
+  return static_cast<double>(object.getInteger(key).value_or(0));
 }
 
-/// One line: peaks of the tiers, bytes of the links, seconds.
+/// "124.9 kB", "1.3 TB": models of all sizes share the columns.
+std::string human(double bytes) {
+  static constexpr const char *kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit)
+    bytes /= 1000;
+  return unit == 0 ? llvm::formatv("{0:f0} B", bytes).str() : llvm::formatv("{0:f1} {1}", bytes, kUnits[unit]).str();
+}
+
+/// One line: peaks of the tiers; bytes of the links, and how many they are per parameter of this rank's share; seconds.
 std::string row(const CompileOptions &placement, bool chosen, const llvm::json::Object &report) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << llvm::formatv("{0} {1,9} {2,6} ", chosen ? ">" : " ", placement.offloadOptimizer, placement.offloadParam);
+  const llvm::json::Object &traffic = *report.getObject("traffic");
+  out << llvm::formatv("{0} {1,9} {2,6}", chosen ? ">" : " ", placement.offloadOptimizer, placement.offloadParam);
   for (const char *tier : {"device", "host", "nvme"})
-    out << llvm::formatv("{0,11}", megabytes(*report.getObject("tiers")->getObject(tier), "peak_bytes"));
+    out << llvm::formatv("{0,10}", human(numberOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
   for (const char *link : {"d2h", "h2d", "nvme_read", "nvme_write"})
-    out << llvm::formatv("{0,11}", megabytes(*report.getObject("traffic"), link));
-  out << llvm::formatv("{0,10:f3}\n", report.getNumber("predicted_step_seconds").value_or(0));
+    out << llvm::formatv("{0,10}", human(numberOf(traffic, link)));
+  double share = std::max(1.0, numberOf(report, "parameters") / std::max(1.0, numberOf(report, "world_size")));
+  out << llvm::formatv("{0,9:f2}", (numberOf(traffic, "d2h") + numberOf(traffic, "h2d")) / share);
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%10.3g\n", report.getNumber("predicted_step_seconds").value_or(0));
+  out << seconds;
   return text;
 }
 
@@ -34,8 +51,8 @@ std::string row(const CompileOptions &placement, bool chosen, const llvm::json::
 
 Result<std::string> zc::explainOffload(const CompileOptions &options) {
   std::string text =
-      llvm::formatv("  {0,9} {1,6} {2,11}{3,11}{4,11}{5,11}{6,11}{7,11}{8,11}{9,10}\n", "optimizer", "param",
-                    "device MB", "host MB", "nvme MB", "d2h MB", "h2d MB", "read MB", "write MB", "seconds");
+      llvm::formatv("  {0,9} {1,6}{2,10}{3,10}{4,10}{5,10}{6,10}{7,10}{8,10}{9,9}{10,10}\n", "optimizer", "param",
+                    "device", "host", "nvme", "d2h", "h2d", "read", "write", "B/param", "seconds");
   for (const char *optimizer : kTiers)
     for (const char *param : kTiers) {
       CompileOptions placement = options;
@@ -62,6 +79,7 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
     text += llvm::formatv("After step {0} the update on the host runs beside the next step, with parameters one update "
                           "old; seconds are those of such steps.\n",
                           options.delayAfter);
-  return text + "> is the placement asked for. A step moves these bytes per rank; seconds are those of the cost model "
-                "(--machine).\n";
+  return text + "> is the placement asked for. Peaks of memory; then what a step moves over the links, per rank, and "
+                "d2h + h2d for each parameter of its share: gradients down and parameters up, once each, are the least "
+                "that an optimizer on the host can do with. Seconds are those of the cost model (--machine).\n";
 }

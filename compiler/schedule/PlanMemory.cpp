@@ -5,6 +5,8 @@
 #include "compiler/schedule/Placement.h"
 #include "runtime/plan/Tiers.h"
 
+#include <limits>
+
 namespace zc {
 #define GEN_PASS_DEF_PLANMEMORY
 #include "compiler/schedule/Passes.h.inc"
@@ -194,13 +196,46 @@ private:
   }
 
   void reportShortfall(const TierPlan &tier) {
-    Location loc = tier.peakOperation ? tier.peakOperation->getLoc() : getOperation().getLoc();
     StringRef name = zero::stringifyTier(tier.tier);
     // For the tool's exit code; what is needed stands on the arenas.
     getOperation()->setAttr("zc.short_tier", builder->getStringAttr(name));
-    InFlightDiagnostic error = emitError(loc) << "the plan needs " << tier.peak << " bytes but --" << name
-                                              << "-mem allows " << tier.budget;
-    error.attachNote() << tier.peak - tier.budget << " bytes are missing";
+    Location own = getOperation().getLoc(), loc = tier.peakOperation ? tier.peakOperation->getLoc() : own;
+    Location user = loc == own ? locationOfUser(tier) : loc;
+    InFlightDiagnostic error = emitError(user) << "the plan needs " << tier.peak << " bytes but --" << name
+                                               << "-mem allows " << tier.budget;
+    Diagnostic &note = error.attachNote() << tier.peak - tier.budget << " bytes are missing";
+    for (const TierPlan &other : tiers)
+      if (other.tier != tier.tier && other.budget > 0 && other.peak > other.budget)
+        note << ", and " << other.peak - other.budget << " of --" << zero::stringifyTier(other.tier) << "-mem";
+    if (user != loc)
+      note << (tier.peakOperation ? "; most is needed by the update of parameters of this node"
+                                  : "; most of it is state of parameters of this node");
+  }
+
+  /// The update, and what outlives a step, are of no node. The location of one that uses the parameters that it is all
+  /// about: of the bucket that the peak's operation works on, or else of the largest on the tier.
+  Location locationOfUser(const TierPlan &tier) {
+    StringRef bucket;
+    if (tier.peakOperation)
+      for (Value operand : tier.peakOperation->getOperands())
+        if (auto storage = operand.getDefiningOp<zero::StorageOp>())
+          bucket = storage.getBucket();
+    int64_t largest = bucket.empty() ? 0 : std::numeric_limits<int64_t>::max();
+    SmallVector<zero::StorageOp> all;
+    getOperation().walk([&](zero::StorageOp storage) {
+      all.push_back(storage);
+      if (int64_t bytes = zero::bytesOf(storage.getType());
+          zero::tierOf(storage.getType()) == tier.tier && bytes > largest) {
+        largest = bytes;
+        bucket = storage.getBucket();
+      }
+    });
+    Location own = getOperation().getLoc();
+    for (zero::StorageOp storage : all)
+      for (Operation *user : storage->getUsers())
+        if (storage.getBucket() == bucket && user->getLoc() != own)
+          return user->getLoc();
+    return own;
   }
 
   std::optional<OpBuilder> builder;

@@ -70,7 +70,8 @@ suite.run(everything)
 def quantized():
     """With quantized collectives too: parameters, and gradients that are quantized on their way."""
     common = ("--quantize-weights", "int8", "--quantize-gradients", "int8", "--ranks-per-node", 1, "--grad-accumulation", 2)
-    return [case("gpt2", 2, tiers, common=common) for tiers in (NONE, ("host", "none", "none"), ("nvme", "nvme", "host"))]
+    return [case("gpt2", 2, tiers, common=(*common, *precision)) for precision in ((), ("--precision", "bf16"))
+            for tiers in (NONE, ("host", "none", "none"), ("nvme", "nvme", "host"))]
 
 
 def traffic(precision, width):
@@ -101,10 +102,16 @@ def budget():
         flag = f"--{tier}-mem"
         refusal = suite.tool("zero-compile", model, *flags, flag, 1, "--dry-run", code=5)
         least[tier] = int(re.search(rf"needs (\d+) bytes but {flag} ", refusal)[1])
+        node = re.search(r'node "([^"]+)"', refusal)  # the update's peak too: one that uses its parameters
+        if not node or node[1].encode() not in model.read_bytes():
+            raise Case(refusal)
         if not 0 < least[tier] <= size:
             raise Case(f"at least {least[tier]} bytes of {tier} memory, {size} without a budget")
         suite.tool("zero-compile", model, *flags, flag, least[tier], "--dry-run")
         suite.tool("zero-compile", model, *flags, flag, least[tier] - 1, "--dry-run", code=5)
+    several = suite.tool("zero-compile", model, *flags, "--device-mem", 1, "--nvme-mem", least["nvme"] - 4096, "--dry-run", code=5)
+    if "--device-mem" not in several or ", and 4096 of --nvme-mem" not in several:
+        raise Case(several)
     return f"{need}, at least {least}"
 
 
@@ -117,8 +124,25 @@ def explain():
     chosen = [row[1:] for row in rows if row[0] == ">"]
     if len(rows) != 9 or len(chosen) != 1 or chosen[0][:2] != ["host", "none"]:
         raise Case(f"rows {rows}")
-    if chosen[0][2] != f"{report['tiers']['device']['peak_bytes'] / 1e6:.1f}":
+    share, links = report["parameters"] / 2, report["traffic"]["d2h"] + report["traffic"]["h2d"]
+    if chosen[0][2:4] != [f"{report['tiers']['device']['peak_bytes'] / 1e3:.1f}", "kB"] or chosen[0][-2] != f"{links / share:.2f}":
         raise Case(f"{chosen[0]} is not {report['tiers']}")
+    if not 8 <= float(chosen[0][-2]) < 8.2:  # fp32: 4 down and 4 up, and padding
+        raise Case(f"{chosen[0]}")
+
+
+def together():
+    """Ranks that fit each by itself but not all together are refused before the first step."""
+    model = suite.models / "gpt2" / "ts17_dynbatch.onnx"
+    all_memory = int(re.search(r"MemTotal: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024
+    flags = lambda batch: ["--dim", f"batch={batch}", "--dim", "seq=16", "--world-size", 4]
+    peak = lambda batch: json.loads(suite.tool("zero-compile", model, *flags(batch), "--dry-run", "--json"))["tiers"]["device"]["peak_bytes"]
+    batch = 1024 * all_memory // (2 * peak(1024))
+    plan = suite.compile(model, suite.dir / "together.plan", *flags(batch))
+    text = suite.tool("zero-run", plan, "-n", 4, "--data", suite.models / "gpt2" / "inputs.safetensors", "--steps", 1, "--out",
+                      suite.dir / "together", code=5)
+    if not re.search(r"cannot map \d+ bytes of memory: the machine has \d+", text) or "step 1/" in text:
+        raise Case(text)
 
 
 def machine():
@@ -139,6 +163,6 @@ def machine():
 
 for one in quantized():
     suite.run([one])
-suite.run([("explain", explain), ("machine", machine)])
+suite.run([("explain", explain), ("machine", machine), ("together", together)])
 suite.run([("traffic fp32", lambda: traffic("fp32", 4)), ("traffic bf16", lambda: traffic("bf16", 2)), ("budget", budget)])
 suite.finish()

@@ -175,32 +175,34 @@ Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
   ZC_RETURN_IF_ERROR(completeForwardOnly(app, c));
   c.optimizerGiven = app.count("--optimizer") > 0;
   c.lrGiven = app.count("--lr") > 0;
-  if (!raw.betas.empty())
+  if (app.count("--betas") > 0)
     ZC_RETURN_IF_ERROR(readBetas(raw.betas, c));
   const std::pair<const char *, double> numbers[] = {{"--lr", c.lr},
                                                      {"--eps", c.eps},
                                                      {"--weight-decay", c.weightDecay},
                                                      {"--momentum", c.momentum},
-                                                     {"--clip-grad-norm", c.clipGradNorm}};
+                                                     {"--clip-grad-norm", c.clipGradNorm},
+                                                     {"--offload-ratio", c.offloadRatio}};
   for (auto [flag, value] : numbers)
     if (!std::isfinite(value)) // the parser's ranges let NaN pass
       return usage("a finite number is wanted", flag);
+  auto isGiven = [&](const char *flag) { return app.count(flag) > 0; }; // with an empty value too, which is none
   uint64_t size = 0;
-  if (!raw.bucketSize.empty()) {
+  if (isGiven("--bucket-size")) {
     ZC_RETURN_IF_ERROR(readSize(raw.bucketSize, "--bucket-size", 1, size));
     c.bucketSize = static_cast<int64_t>(size);
   }
   if (raw.tileLinear == "auto") {
     c.tileLinear = -1;
-  } else if (!raw.tileLinear.empty()) {
+  } else if (isGiven("--tile-linear")) {
     ZC_RETURN_IF_ERROR(readSize(raw.tileLinear, "--tile-linear", 1, size));
     c.tileLinear = static_cast<int64_t>(std::min<uint64_t>(size, INT64_MAX));
   }
-  if (!raw.deviceMemory.empty())
+  if (isGiven("--device-mem"))
     ZC_RETURN_IF_ERROR(readSize(raw.deviceMemory, "--device-mem", 1, c.budgets.device));
-  if (!raw.hostMemory.empty())
+  if (isGiven("--host-mem"))
     ZC_RETURN_IF_ERROR(readSize(raw.hostMemory, "--host-mem", 1, c.budgets.host));
-  if (!raw.nvmeMemory.empty())
+  if (isGiven("--nvme-mem"))
     ZC_RETURN_IF_ERROR(readSize(raw.nvmeMemory, "--nvme-mem", 1, c.budgets.nvme));
   if (raw.prefetch == "none") {
     c.prefetch = 0;
