@@ -1,6 +1,7 @@
 //===- Auto.cpp - the fastest plan within the budgets -----------------------------------===//
 
 #include "compiler/pipeline/Auto.h"
+#include "compiler/pipeline/Driver.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -23,17 +24,6 @@ constexpr Placement kPlacements[] = {{"none", "none", "none"}, {"none", "host", 
                                      {"none", "host", "host"}, {"host", "host", "none"}, {"host", "host", "host"},
                                      {"none", "nvme", "none"}, {"none", "nvme", "host"}, {"host", "nvme", "host"},
                                      {"none", "nvme", "nvme"}, {"host", "nvme", "nvme"}, {"nvme", "nvme", "nvme"}};
-
-/// A compilation that leaves nothing but its prediction.
-CompileOptions predicting(CompileOptions options) {
-  options.output.clear();
-  options.dumpPhasesTo.clear();
-  options.memoryHtml.clear();
-  options.emitTrace.clear();
-  options.stopAfter = Phase::emit;
-  options.findSmallest = options.proposesFit = false;
-  return options;
-}
 
 class Choosing {
 public:
@@ -151,20 +141,4 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options, const Freedo
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
   return choice;
-}
-
-std::string zc::fasterMicroOrder(const CompileOptions &options) {
-  constexpr int64_t kMost = 10000; // operations: placing more takes longer than people wait unasked
-  constexpr double kGain = 0.95;   // activations of all micro-steps are kept for it
-  if (options.accumulation < 2 || options.forwardOnly || options.offloadParam == "none")
-    return "rolled";
-  CompileOptions tried = predicting(options);
-  tried.microOrder = "rolled";
-  Result<CompileResult> rolled = compile(tried);
-  if (!rolled && rolled.error().code != Code::budget)
-    return "rolled";
-  tried.microOrder = "vertical";
-  tried.verticalMost = kMost;
-  Result<CompileResult> vertical = compile(tried);
-  return vertical && (!rolled || vertical->predictedSeconds < kGain * rolled->predictedSeconds) ? "vertical" : "rolled";
 }

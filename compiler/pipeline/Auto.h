@@ -1,7 +1,8 @@
 //===- Auto.h - the fastest plan within the budgets --------------------------------------===//
 #pragma once
 
-#include "compiler/pipeline/Driver.h"
+#include "compiler/pipeline/CompileOptions.h"
+#include "runtime/base/Status.h"
 
 namespace zc {
 
@@ -22,9 +23,5 @@ struct AutoChoice {
 /// about a minute. Micro-steps are taken to be rolled; whether the plan is, is decided afterwards. Errors: budget, as
 /// of the options given, when nothing fits; those that have nothing to do with the choice.
 Result<AutoChoice> chooseFastest(const CompileOptions &options, const Freedom &freedom);
-
-/// "vertical" where each micro-step would fetch offloaded parameters anew and a plan that fetches them once for all is
-/// expected to be a twentieth faster, or alone fits the budgets; else "rolled".
-std::string fasterMicroOrder(const CompileOptions &options);
 
 } // namespace zc

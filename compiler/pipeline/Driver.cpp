@@ -7,9 +7,9 @@
 #include "compiler/emit/Timeline.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
-#include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Fit.h"
+#include "compiler/pipeline/MicroOrder.h"
 #include "compiler/pipeline/Register.h"
 #include "compiler/schedule/MachineModel.h"
 #include "compiler/schedule/Passes.h"
@@ -385,10 +385,13 @@ private:
 } // namespace
 
 Result<CompileResult> zc::compile(const CompileOptions &options) {
-  Context context;
   CompileOptions chosen = options;
   if (options.microOrder == "auto")
-    chosen.microOrder = options.stopAfter < Phase::shard ? "rolled" : fasterMicroOrder(options);
+    chosen.microOrder = fasterMicroOrder(options, [](const CompileOptions &tried) -> Result<double> {
+      Result<CompileResult> compiled = compile(tried);
+      return compiled ? Result<double>(compiled->predictedSeconds) : Result<double>(compiled.error());
+    });
+  Context context;
   return Compilation(context.context, chosen).run();
 }
 

@@ -1,6 +1,7 @@
 //===- Explain.cpp - the offload that was chosen, and the others -----------------------===//
 
 #include "compiler/pipeline/Explain.h"
+#include "compiler/pipeline/Driver.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -55,10 +56,7 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
                     "device", "host", "nvme", "d2h", "h2d", "read", "write", "B/param", "seconds");
   for (const char *optimizer : kTiers)
     for (const char *param : kTiers) {
-      CompileOptions placement = options;
-      placement.output.clear();
-      placement.dumpPhasesTo.clear();
-      placement.stopAfter = Phase::emit;
+      CompileOptions placement = predicting(options);
       placement.budgets = {}; // what each needs is the question
       placement.offloadOptimizer = optimizer;
       placement.offloadParam = param;

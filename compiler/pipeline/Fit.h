@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "compiler/pipeline/Driver.h"
+#include "compiler/pipeline/CompileOptions.h"
+#include "compiler/schedule/Overlap.h"
+#include "runtime/base/Status.h"
 
 #include <functional>
 #include <string>
@@ -20,7 +22,7 @@ struct Tuning {
   int64_t resident = 0;       ///< for parameters that every rank keeps whole
   int64_t residentOnHost = 0; ///< for parameters that stay on the host instead of in a file
   int64_t chunk = 4 << 20;    ///< of fp32, through host buffers at once
-  bool overlap = true;        ///< memory for work beside work; else the least
+  Overlap overlap = Overlap::slower;
 };
 
 /// What bounds the number of trials, and how finely they may cut.
@@ -42,7 +44,7 @@ struct Tuned {
 
 /// Smaller host buffers where the host's budget is short; as little selective recomputation as fits the device's;
 /// then as many resident parameters as still fit, on the device and, instead of in a file, on the host. Queues that
-/// wait for each other to take the least memory come last, unless `leastMemory` is asked for. Errors: those of the
+/// wait for each other to take less memory come last, unless `leastMemory` is asked for. Errors: those of the
 /// trials.
 Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial, bool leastMemory = false);
 

@@ -3,6 +3,7 @@
 #include "compiler/pipeline/Fit.h"
 
 #include <algorithm>
+#include <vector>
 
 using namespace zc;
 
@@ -27,19 +28,23 @@ public:
         smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / options.worldSize / kPieces)) {}
 
   Result<Tuned> run(bool leastMemory) {
-    Tuning start;
-    start.overlap = !leastMemory;
-    Result<Tuned> found = runFrom(start);
-    if (options.budgets == Budgets() || !found || fits(found->needs, options.budgets))
-      return found;
-    start.overlap = leastMemory; // orders are heuristic: now and then this one takes less
-    Result<Tuned> other = runFrom(start);
-    return other && excess(other->needs, options.budgets) < excess(found->needs, options.budgets) ? other : found;
+    // Orders are heuristic: now and then the least memory is not with the one that should take it.
+    using Levels = std::vector<Overlap>;
+    const Levels levels = leastMemory ? Levels{Overlap::none, Overlap::planned}
+                                      : Levels{Overlap::slower, Overlap::planned, Overlap::none};
+    Result<Tuned> best = runFrom(levels.front());
+    for (size_t i = 1; i < levels.size() && best && !fits(best->needs, options.budgets); ++i) {
+      Result<Tuned> other = runFrom(levels[i]);
+      if (other && excess(other->needs, options.budgets) < excess(best->needs, options.budgets))
+        best = std::move(other);
+    }
+    return best;
   }
 
 private:
-  Result<Tuned> runFrom(const Tuning &start) {
-    tuned = Tuned{start, {}};
+  Result<Tuned> runFrom(Overlap overlap) {
+    tuned = Tuned();
+    tuned.tuning.overlap = overlap;
     const Budgets &budgets = options.budgets;
     bool offloads =
         options.offloadOptimizer != "none" || options.offloadParam != "none" || options.offloadActivation != "none";

@@ -2,13 +2,15 @@
 
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Assigned.h"
+#include "compiler/schedule/Leaving.h"
 #include "compiler/schedule/Publishing.h"
 
 using namespace mlir;
 using namespace zc;
 
-Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, FlatSymbolRefAttr normSlice)
-    : lossSlice(lossSlice), normSlice(normSlice),
+Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAttr lossSlice,
+                     FlatSymbolRefAttr normSlice)
+    : overlap(overlap), lossSlice(lossSlice), normSlice(normSlice),
       transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
       worldSize(zero::worldSizeOf(program->getParentOfType<ModuleOp>())) {
   for (Operation &op : program.getBlock()) {
@@ -20,6 +22,8 @@ Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, Flat
   for (auto bucket : program->getParentOfType<ModuleOp>().getOps<zero::BucketOp>())
     buckets[bucket.getSymName()] = bucket;
   computeLastUses();
+  if (overlap == Overlap::slower)
+    keepWhatLeaves(program.getBlock());
   findGradientPuts();
   for (BlockArgument argument : program.getBlock().getArguments())
     addRoot(argument, 0, plan::Class::buffers);
@@ -31,11 +35,13 @@ Lifetimes::Lifetimes(graph::ProgramOp program, FlatSymbolRefAttr lossSlice, Flat
         roots[places.at(value).root].isPublished = true;
 }
 
-std::pair<int64_t, int64_t> Lifetimes::span(const Root &root, bool overlap) const {
+std::pair<int64_t, int64_t> Lifetimes::span(const Root &root) const {
   // The update of the step before may be anywhere in the program; over its bytes, publishing would wait for its end.
-  if (overlap && root.isPublished && root.tier != zero::Tier::device)
+  if (overlap == Overlap::none)
+    return {root.first, root.last};
+  if (root.isPublished && root.tier != zero::Tier::device)
     return {0, static_cast<int64_t>(operations.size()) - 1};
-  return {root.first, overlap ? root.until : root.last};
+  return {root.first, root.until};
 }
 
 Operation *Lifetimes::operationAt(int64_t position) const {
@@ -63,6 +69,14 @@ void Lifetimes::computeLastUses() {
       if (!zero::isView(op))
         firstUse.try_emplace(bytes, position);
     }
+}
+
+/// Until compute waits for the copy anyway.
+void Lifetimes::keepWhatLeaves(Block &block) {
+  boundLeaving(block, [&](Operation *compute, Operation *evict) {
+    int64_t &until = lastUse[zero::viewedValue(evict->getOperand(0))].until;
+    until = std::max(until, positions.lookup(compute) - 1);
+  });
 }
 
 /// A value is computed inside its gradient bucket when the bucket is open by then and nobody needs it after the bucket

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/schedule/MemoryProblem.h"
+#include "compiler/schedule/Overlap.h"
 #include "compiler/schedule/Placement.h"
 
 #include <vector>
@@ -30,17 +31,19 @@ public:
   };
 
   /// `lossSlice`, `normSlice`: where the step's metrics are.
-  Lifetimes(graph::ProgramOp program, mlir::FlatSymbolRefAttr lossSlice, mlir::FlatSymbolRefAttr normSlice);
+  Lifetimes(graph::ProgramOp program, Overlap overlap, mlir::FlatSymbolRefAttr lossSlice,
+            mlir::FlatSymbolRefAttr normSlice);
 
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Place> places;
 
   mlir::Operation *operationAt(int64_t position) const;
-  /// Positions at which a root is in use; with `overlap` also while other work runs beside it.
-  std::pair<int64_t, int64_t> span(const Root &root, bool overlap) const;
+  /// Positions at which a root is in use; with overlap also while other work runs beside it.
+  std::pair<int64_t, int64_t> span(const Root &root) const;
 
 private:
   void computeLastUses();
+  void keepWhatLeaves(mlir::Block &block);
   int64_t endOf(int64_t position) const;
   void findGradientPuts();
   void placeResults(mlir::Operation *op, int64_t position);
@@ -50,6 +53,7 @@ private:
   size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);
   void share(mlir::Value value, Place place);
 
+  const Overlap overlap;
   std::vector<mlir::Operation *> operations;
   llvm::StringMap<zero::BucketOp> buckets;
   llvm::DenseMap<mlir::Value, int64_t> firstUse; ///< by an operation that is no view

@@ -1,6 +1,7 @@
 //===- Order.cpp - the order of the operations becomes the order of their starts -----------===//
 
 #include "compiler/schedule/Assigned.h"
+#include "compiler/schedule/Leaving.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Publishing.h"
@@ -26,6 +27,7 @@ constexpr unsigned kAddresses = plan::getMaxEnumValForQueue() + 1, kQueues = kAd
 class ProgramProblem {
 public:
   ProgramProblem(graph::ProgramOp program, bool overlap) : overlap(overlap), publishing(publishingOperations(program)) {
+    boundLeaving(program.getBlock(), [&](Operation *compute, Operation *evict) { leaving[compute].push_back(evict); });
     for (Operation &op : program.getBlock().without_terminator())
       add(&op);
   }
@@ -53,6 +55,8 @@ private:
     addMemoryOrder(op, follow);
     if (fillsDevice(op) && lastCompute)
       follow(lastCompute); // not ahead of where prefetch put it
+    for (Operation *evict : leaving.lookup(op))
+      follow(evict);
     if (scheduled.queue == 0)
       lastCompute = op;
     publishFirst(op, scheduled.queue, follow);
@@ -160,6 +164,7 @@ private:
     SmallVector<Operation *> readers;
   };
   DenseMap<Attribute, State> states;
+  DenseMap<Operation *, SmallVector<Operation *>> leaving; ///< the device, that compute waits for
   Operation *lastCompute = nullptr;
   llvm::DenseSet<Operation *> publishing;
   std::array<Operation *, kQueues> lastPublishing{};
@@ -175,7 +180,7 @@ struct OrderPass : impl::OrderBase<OrderPass> {
   }
 
   LogicalResult orderProgram(graph::ProgramOp program) {
-    ProgramProblem instance(program, overlap);
+    ProgramProblem instance(program, overlap != Overlap::none);
     ScheduleProblem &problem = instance.problem;
     problem.numQueues = kQueues;
     std::string error;

@@ -1,6 +1,8 @@
 //===- Passes.h - from the zero level to a plan --------------------------------===//
 #pragma once
 
+#include "compiler/schedule/Overlap.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassOptions.h"
@@ -13,14 +15,21 @@ class OpPassManager;
 
 namespace zc {
 
+/// The names of `Overlap` as a pass option.
+inline llvm::cl::ValuesClass overlapValues() {
+  return llvm::cl::values(clEnumValN(Overlap::none, "none", "the least memory"),
+                          clEnumValN(Overlap::planned, "planned", "so that queues do not wait if all goes as expected"),
+                          clEnumValN(Overlap::slower, "slower", "nor where links are slower"));
+}
+
 /// Options of zero-schedule-pipeline.
 struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("bytes gathered ahead; -1: auto"), llvm::cl::init(-1)};
   Option<int64_t> deviceMemory{*this, "device-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
   Option<int64_t> hostMemory{*this, "host-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
   Option<int64_t> nvmeMemory{*this, "nvme-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
-  Option<bool> overlap{*this, "overlap", llvm::cl::desc("memory for work beside work; false: the least memory"),
-                       llvm::cl::init(true)};
+  Option<Overlap> overlap{*this, "overlap", llvm::cl::desc("memory for work beside work"),
+                          llvm::cl::init(Overlap::slower), overlapValues()};
 };
 
 /// What --compile-to schedule shows: the zero level, ordered and placed.

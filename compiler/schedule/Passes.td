@@ -4,6 +4,9 @@
 
 include "mlir/Pass/PassBase.td"
 
+def OverlapOption : Option<"overlap", "overlap", "::zc::Overlap", "::zc::Overlap::slower", "memory for work beside work",
+    "::zc::overlapValues()">;
+
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
@@ -29,11 +32,12 @@ def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let description = [{
     In: output of assign-queues. Out: each `zero.gather`, with the fetches that feed it, and each fetch of what stays whole have
     moved up, until the compute they pass takes as long as their slowest link or `bytes` wait on the device. -1 (auto): the
-    two largest loads. 0: load just before use. Loads keep their order. How far reading a file runs ahead follows from the
-    slots of the staging.
+    two largest loads. 0: load just before use. For links between tiers slower than expected a fetch passes the first use of
+    another load at least. Loads keep their order. How far reading a file runs ahead follows from the slots of the staging.
     Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
   }];
-  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes loaded ahead; -1: auto">];
+  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes loaded ahead; -1: auto">,
+                 OverlapOption];
   let statistics = [Statistic<"numMoved", "moved", "loads moved">];
 }
 
@@ -42,10 +46,11 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
   let description = [{
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
-    gave it; a delayed update publishes before it uses a queue for anything else), verifies the solution and reorders the block;
-    `plan.start` says when each is to begin.
+    gave it; a delayed update publishes before it uses a queue for anything else; compute waits where more than the two
+    largest pieces would wait to leave the device), verifies the solution and reorders the block; `plan.start` says when each is to
+    begin. Without `overlap` compute also waits for slots of the staging.
   }];
-  let options = [Option<"overlap", "overlap", "bool", "true", "compute does not wait for slots of the staging">];
+  let options = [OverlapOption];
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
@@ -55,7 +60,8 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
     `overlap` bytes are free again when their last use is planned to have ended (the `plan.start` of order), so that no queue
-    waits for another because of reuse; else as soon as that use is ordered, which takes the least memory. A delayed
+    waits for another because of reuse, and, for links slower than expected, what leaves the device not before two more pieces
+    have to; without, as soon as that use is ordered, which takes the least memory. A delayed
     update shares no bytes off the device with the micro-step, and what it publishes none with the rest of it: they run beside
     each other. Solves and verifies a
     MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
@@ -64,7 +70,7 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">,
     Option<"hostMemory", "host-mem", "int64_t", "0", "budget of the host tier in bytes per rank; 0: none">,
     Option<"nvmeMemory", "nvme-mem", "int64_t", "0", "budget of the nvme tier in bytes per rank; 0: none">,
-    Option<"overlap", "overlap", "bool", "true", "reuse bytes only when their last use is planned to have ended">];
+    OverlapOption];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 

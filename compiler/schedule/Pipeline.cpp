@@ -9,10 +9,10 @@
 void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options) {
   // Queues and durations first: prefetch and order weigh communication against compute.
   manager.addPass(createAssignQueues());
-  if (options.overlap)
+  if (options.overlap != Overlap::none)
     manager.addPass(createJoinUpdate());
   // Before order, which lets no gather run ahead of the place it is given here.
-  manager.addPass(createPrefetch(PrefetchOptions{options.prefetch}));
+  manager.addPass(createPrefetch(PrefetchOptions{options.prefetch, options.overlap}));
   manager.addPass(createOrder(OrderOptions{options.overlap}));
   // After order: lifetimes are positions in the final order.
   manager.addPass(createPlanMemory(

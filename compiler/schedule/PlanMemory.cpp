@@ -133,13 +133,13 @@ private:
   //===-- what lives inside a program ---------------------------------------===//
 
   LogicalResult placeProgram(graph::ProgramOp program) {
-    Lifetimes lifetimes(program, lossSlice, normSlice);
+    Lifetimes lifetimes(program, overlap, lossSlice, normSlice);
     for (TierPlan &tier : tiers)
       if (failed(placeOnTier(program, lifetimes, tier)))
         return failure();
     annotate(program, lifetimes);
     // A delayed update runs on beside the next micro-step: over the same bytes one would wait for the other.
-    if (overlap && getOperation()->hasAttr("zc.delay_after"))
+    if (overlap != Overlap::none && getOperation()->hasAttr("zc.delay_after"))
       for (TierPlan &tier : tiers)
         if (tier.tier != zero::Tier::device)
           tier.end = tier.peak;
@@ -153,7 +153,7 @@ private:
     for (Lifetimes::Root &root : lifetimes.roots)
       if (!root.slice && root.tier == tier.tier) {
         roots.push_back(&root);
-        auto [first, last] = lifetimes.span(root, overlap);
+        auto [first, last] = lifetimes.span(root);
         problem.requests.push_back({"", root.bytes, first, last});
       }
     std::string error;

@@ -50,6 +50,7 @@ struct Load {
   explicit Load(zero::AllocOp alloc) : operations(fetchesInto(alloc)), buffer(alloc) { measure(); }
 
   Operation *front() const { return operations.front(); }
+  bool isFetched() const { return llvm::any_of(operations, llvm::IsaPred<zero::FetchOp>); }
   bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
   /// Must `op` stay before the operations? It makes a value that they take, changes bytes that they touch, or touches
   /// bytes that they change.
@@ -143,15 +144,18 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
     return first + second;
   }
 
-  /// Up past compute that hides it, not past the load before it, nor where more than `window` bytes would
-  /// wait on the device for their first use.
+  /// Up past compute that hides it, and from another tier, whose link may be slower than expected, past the first use
+  /// of another load at least. Not past the load before it, nor where more than `window` bytes would wait on the device
+  /// for their first use.
   void moveUp(const Load &load, Operation *previous, int64_t window) {
     double hidden = 0;
     int64_t ahead = load.bytes;
     llvm::SmallDenseSet<Value, 4> counted;
     Operation *place = nullptr;
+    const size_t uses = overlap == Overlap::slower && load.isFetched() ? 1 : 0; // passed whatever the link
     for (Operation *op = load.front()->getPrevNode();
-         op && op != previous && !load.follows(op) && hidden < load.seconds; op = op->getPrevNode()) {
+         op && op != previous && !load.follows(op) && (hidden < load.seconds || counted.size() < uses);
+         op = op->getPrevNode()) {
       // Above this op, loads whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
         if (auto other = buffers.find(view.getBuffer()); other != buffers.end() && counted.insert(other->first).second)

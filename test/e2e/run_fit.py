@@ -37,9 +37,10 @@ def flat(flags):
 
 
 def cheapest(model, world, stage, share, host=None):
-    """`share` of the device's peak as its budget; `host` bytes of the host's."""
+    """`share` of the least that the flags need as the device's budget; `host` bytes of the host's."""
     flags = {"--world-size": world, "--zero-stage": stage}
-    budget = int(peaks(model, *flat(flags))["device"] * share)
+    least = int(re.search(r"the plan needs (\d+) bytes", refused(model, *flat(flags), "--device-mem", 1))[1])
+    budget = int(least * share)
     budgets = ["--device-mem", budget] + (["--host-mem", host] if host else [])
     text = refused(model, *flat(flags), *budgets)
     if f"{budget}" not in text or "node" not in text or "bytes are missing" not in text:

@@ -1,5 +1,6 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
+#include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
 #include "runtime/base/File.h"
 #include "tools/zero-compile/Flags.h"

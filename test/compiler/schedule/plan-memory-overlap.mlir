@@ -1,5 +1,5 @@
 // RUN: zero-opt %s --plan-memory | FileCheck %s
-// RUN: zero-opt %s --plan-memory=overlap=false | FileCheck %s --check-prefix=LEAST
+// RUN: zero-opt %s --plan-memory=overlap=none | FileCheck %s --check-prefix=LEAST
 
 // A copy that takes until 3 s keeps its buffer: what compute makes at 2 s goes elsewhere, what it makes at 3 s goes over it. With
 // the least memory the buffer is free once the copy is ordered, and compute waits for it.

@@ -1,0 +1,47 @@
+//===- Leaving.cpp - how far compute runs ahead of what leaves the device ---------------===//
+
+#include "compiler/schedule/Leaving.h"
+#include "compiler/schedule/Assigned.h"
+#include "dialects/zero/Zero.h"
+
+#include <deque>
+
+using namespace mlir;
+using namespace zc;
+
+/// Bytes of the device that are free when `op` has copied them to the host.
+static int64_t bytesLeaving(Operation &op) {
+  auto evict = dyn_cast<zero::EvictOp>(op);
+  if (!evict || zero::tierOf(evict.getSource().getType()) != zero::Tier::device ||
+      zero::viewedValue(evict.getSource()).getDefiningOp<zero::StorageOp>())
+    return 0;
+  return zero::bytesOf(evict.getSource().getType());
+}
+
+static int64_t twoLargest(Block &block) {
+  int64_t first = 0, second = 0;
+  for (Operation &op : block) {
+    int64_t bytes = bytesLeaving(op);
+    second = std::max(second, std::min(first, bytes));
+    first = std::max(first, bytes);
+  }
+  return first + second;
+}
+
+void zc::boundLeaving(Block &block, llvm::function_ref<void(Operation *, Operation *)> waits) {
+  const int64_t most = twoLargest(block);
+  std::deque<Operation *> leaving;
+  int64_t bytes = 0;
+  for (Operation &op : block) {
+    if (int64_t more = bytesLeaving(op); more > 0) {
+      leaving.push_back(&op);
+      bytes += more;
+    }
+    if (!isa<graph::KernelOp>(op) || assignedQueue(&op) != plan::Queue::compute)
+      continue;
+    for (; bytes > most; leaving.pop_front()) {
+      waits(&op, leaving.front());
+      bytes -= bytesLeaving(*leaving.front());
+    }
+  }
+}
