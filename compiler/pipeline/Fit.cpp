@@ -238,9 +238,10 @@ private:
     return all;
   }
 
-  /// As if what changes save alone they saved together, and a quarter more.
+  /// As if what changes save alone they saved together, and a quarter more. Nothing follows from one thing leaving a
+  /// tier for two that do: what they share stays as long as either does.
   bool mayFit(const Proposal &proposal) {
-    if (!base)
+    if (!base || llvm::count_if(proposal.changes, [](const Change *change) { return change->isUp; }) > 1)
       return true;
     for (const TierField &tier : kBudgets) {
       double budget = static_cast<double>(options.budgets.*tier.bytes);

@@ -60,6 +60,17 @@ def cheapest(model, world, stage, share, host=None):
     return f"nothing fits; {found[1]} bytes would"
 
 
+def leaving(tier, *flags):
+    """Where a tier may hold next to nothing, what was put there is moved away together; and that fits."""
+    given = {"--world-size": 2, "--zero-stage": 3, **dict(zip(flags[::2], flags[1::2]))}
+    budget = [f"--{tier}-mem", 4096]
+    found = re.search(r"= help: (--.*) fits \(", refused("gpt2", *flat(given), *budget))
+    if not found:
+        raise Case("nothing found")
+    report("gpt2", *flat(with_changes(given, found[1])), *budget)
+    return found[1]
+
+
 def staging():
     """Host buffers shrink to the host's budget: with the same flags less is enough than without one."""
     flags = ["--bucket-size", "64MiB", "--offload-optimizer", "nvme", "--offload-param", "nvme"]
@@ -215,6 +226,10 @@ cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
 cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
           for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
 cases += [("auto without", automatic_without_budget)]
+cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving(*a)) for tier, flags in (
+    ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme")),
+    ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "nvme")),
+    ("host", ("--offload-optimizer", "nvme", "--offload-param", "host", "--offload-activation", "host")))]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
 for model in ("gpt2", "llama"):
     for accumulation in (1, 3):
