@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace zc;
@@ -43,7 +44,8 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext &context, std::string model
 
 std::string DiagnosticCollector::where(Location location) const {
   std::string node = nodeNameOf(location);
-  return node.empty() ? model : model + ": node \"" + node + "\"";
+  bool isModule = node.empty() || node == llvm::sys::path::filename(model); // as the importer calls the module
+  return isModule ? model : model + ": node \"" + node + "\"";
 }
 
 Error DiagnosticCollector::error(Code code, int number) const {

@@ -200,7 +200,7 @@ def warned():
     """That parameters in a file leave little to hide is said in two lines."""
     command = [suite.bin / "zero-compile", suite.models / "gpt2/ts17.onnx", *delayed(0), *place(3, "host", "nvme"), "--dry-run"]
     text = subprocess.run(list(map(str, command)), capture_output=True, text=True).stderr
-    if "hides little" not in text or len(text.splitlines()) != 2:
+    if "hides little" not in text or len(text.splitlines()) != 2 or "node" in text:  # a remark on the plan, not on a node
         raise Case(text[:500])
 
 
