@@ -1,5 +1,7 @@
 #include "runtime/device/Arena.h"
 
+#include "runtime/base/Memory.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -28,9 +30,10 @@ Error refused(uint64_t bytes, const std::string &reason) {
 } // namespace
 
 Status Arena::check(uint64_t bytes) {
-  uint64_t memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * pageBytes();
-  if (bytes > memory) // overcommit would let it pass and kill us later
-    return refused(bytes, "the machine has " + std::to_string(memory));
+  MemoryLimit limit = memoryLimit();
+  if (bytes > limit.bytes) // overcommit would let it pass and kill us later
+    return refused(bytes,
+                   (limit.isOfGroup ? "the control group allows " : "the machine has ") + std::to_string(limit.bytes));
   return {};
 }
 

@@ -16,7 +16,8 @@ public:
   Arena &operator=(Arena &&other) noexcept;
   ~Arena();
 
-  /// Whether arenas of together `bytes` may be mapped on this machine. Errors: more than its memory (budget).
+  /// Whether arenas of together `bytes` may be mapped on this machine. Errors: more than its memory, or
+  /// than a control group allows (budget).
   static Status check(uint64_t bytes);
   /// Errors: those of check; refused by the system (budget).
   static Result<Arena> map(uint64_t bytes);

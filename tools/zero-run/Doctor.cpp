@@ -1,3 +1,4 @@
+#include "runtime/base/Memory.h"
 #include "runtime/mpi/Mpi.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
@@ -76,6 +77,11 @@ std::string oneDnn() {
   return std::to_string(version->major) + "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
 }
 
+std::string groupLimit() {
+  MemoryLimit limit = memoryLimit();
+  return limit.isOfGroup ? "; the control group allows " + std::to_string(limit.bytes / 1024) + " kB" : "";
+}
+
 std::string cuda() {
   return ::access("/proc/driver/nvidia/version", R_OK) == 0 ? "driver found, but this build has no cuda device"
                                                             : "no driver";
@@ -88,7 +94,8 @@ Status doctorCommand() {
       {"cpu", procValue("/proc/cpuinfo", "model name")},
       {"instructions", instructionSets()},
       {"cores", cores()},
-      {"memory", procValue("/proc/meminfo", "MemTotal") + ", available " + procValue("/proc/meminfo", "MemAvailable")},
+      {"memory", procValue("/proc/meminfo", "MemTotal") + ", available " + procValue("/proc/meminfo", "MemAvailable") +
+                     groupLimit()},
       {"OpenBLAS", blasCore()},
       {"oneDNN", oneDnn()},
       {"io_uring", ioUring()},
