@@ -15,13 +15,15 @@ import sys
 import tempfile
 import time
 
+import optimizer
 import tiers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("ZC_BUILD", os.path.join(ROOT, "build/release"))
 BIN = os.path.join(BUILD, "bin")
 PEERS = os.path.join(os.environ.get("ZC_SHARED", os.path.join(ROOT, "../shared")), "bench")
-TORCH = os.environ.get("ZC_TORCH_PYTHON")
+PEERS_PYTHON = os.path.join(os.environ.get("PEERS_HOME", os.path.expanduser("~/.cache/peers")), "v/bin/python")
+TORCH = os.environ.get("ZC_TORCH_PYTHON") or (PEERS_PYTHON if os.path.exists(PEERS_PYTHON) else None)
 WARM_UP, TIMED = 2, 5
 # layers, width, vocabulary, sequence length, global batch of the model most benchmarks train
 G124M = (12, 768, 50257, 256, 4)
@@ -76,6 +78,15 @@ def tool(name, *arguments, **env):
     return execute([os.path.join(BIN, name), *map(str, arguments)], env)
 
 
+def trace_events(path):
+    """Of a run's trace.json: what each queue did when -> [{"queue", "name", "step", "begin", "seconds"}]."""
+    trace = json.load(open(path))
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    queues = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    return [{"queue": queues[e["tid"]], "name": e["name"], "step": e["args"]["step"], "begin": e["ts"] / 1e6, "seconds": e["dur"] / 1e6}
+            for e in events if e.get("ph") == "X"]
+
+
 def graph(preset, *more):
     path = os.path.join(folder, preset + ".onnx")
     if not os.path.exists(path):
@@ -117,10 +128,10 @@ def peer(script, *arguments):
     return run
 
 
-def compete(contenders):
+def compete(contenders, at_least=1):
     """name -> function; -> name -> (median seconds, foreign cores)."""
     seconds, foreign, names = {n: [] for n in contenders}, {n: 0.0 for n in contenders}, list(contenders)
-    for _ in range(rounds):
+    for _ in range(max(at_least, rounds)):
         for name in names:
             taken, _, others = contenders[name]()
             seconds[name] += taken
@@ -304,25 +315,7 @@ def nvme():
         peers = {"fio": round(statistics.median(theirs[kind]), 3)} if theirs[kind] else {}
         ratio = round(value / peers["fio"], 3) if peers else None
         emit("C9 nvme " + kind, value, "GB/s", 0.9, ratio, peers=peers, foreign_cores=foreign)
-
-
-def adam():
-    """C6: the update's kernel beside an update in place of as much memory, one and two threads; DeepSpeed's kernel where
-    there is one. 28 bytes a parameter in fp32; with bf16 gradients and parameters beside fp32 state 28 as well."""
-    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
-        out, foreign = execute([os.path.join(BIN, "bench_adam"), str(threads)])
-        rates = {row["bench"]: row["value"] for row in map(json.loads, out.splitlines())}
-        stream = rates.pop("update_in_place")
-        peers = {"update in place": stream}
-        if have_peers("dsadam.py"):
-            try:
-                rows = [json.loads(line) for line in execute([TORCH, os.path.join(PEERS, "dsadam.py"), str(threads)],
-                                                             {"PYTHONPATH": PEERS})[0].splitlines() if line.startswith("{")]
-                peers.update({row["peer"]: row["GB_s_28B"] for row in rows})
-            except RuntimeError as e:
-                print(f"bench: no DeepSpeed: {e}", file=sys.stderr)
-        for name, value in rates.items():
-            emit("C6 " + name, value, "GB/s", 0.9, round(value / stream, 3), threads=threads, peers=peers, foreign_cores=foreign)
+    tiers.nvme_step(sys.modules[__name__])
 
 
 ZEROPP = ("--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4")
@@ -389,7 +382,7 @@ def zeropp_link(rate="400mbit"):
 
 
 BENCHES = {"zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
-           "C13": c13, "adam": adam, "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
+           "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
            "overlap": lambda: tiers.overlap(sys.modules[__name__])}
 
 
@@ -417,7 +410,7 @@ def main():
         sys.exit(f"bench: no benchmark {', '.join(unknown)}; there are: {' '.join(BENCHES)}")
     rounds = a.rounds
     if not TORCH:
-        print("bench: ZC_TORCH_PYTHON is not set: peers are not measured", file=sys.stderr)
+        print("bench: neither ZC_TORCH_PYTHON nor PEERS_HOME has a python: peers are not measured", file=sys.stderr)
     failed = False
     with tempfile.TemporaryDirectory(prefix="zc-bench", dir=a.dir) as folder:
         for name in a.names or BENCHES:

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Measures this project beside its limits and, where given, its peers: one JSON object per measurement on stdout, a table on stderr.
 #   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 mpi collectives zeropp C4 C12 C13 adam nvme tiling overlap; default all
-# Peers need ZC_TORCH_PYTHON, a python with torch, and the scripts in ZC_SHARED/bench (default ../shared).
+# Peers need a python with torch, ZC_TORCH_PYTHON or what the peers' setup.sh made (PEERS_HOME, default ~/.cache/peers), and the
+# scripts in ZC_SHARED/bench (default ../shared).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ ${1-} == -h || ${1-} == --help ]] && { sed -n '2,4s/^# \?//p' "$0"; exit 0; }
+[[ ${1-} == -h || ${1-} == --help ]] && { sed -n '2,5s/^# \?//p' "$0"; exit 0; }
 export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
 export ZC_BUILD=${ZC_BUILD:-$PWD/build/release}
 tools/setup.sh >&2
