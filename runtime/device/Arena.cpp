@@ -15,7 +15,7 @@ namespace zc {
 
 namespace {
 
-constexpr uint64_t kHugeThreshold = uint64_t(32) << 20;
+constexpr uint64_t kHugeThreshold = uint64_t(4) << 20;
 
 uint64_t pageBytes() {
   static const uint64_t bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -87,6 +87,21 @@ static Result<Manifest> openCheckpoint(const std::string &folder) {
   return manifest;
 }
 
+/// The newest first: step-N, and "final" of a run that ended, which may be older than a later run's.
+static std::vector<std::string> checkpointsOf(const std::string &out) {
+  std::vector<std::string> checkpoints = listCheckpoints(out);
+  std::string final = out + "/final";
+  std::error_code ignored;
+  if (!fs::exists(final, ignored))
+    return checkpoints;
+  auto manifest = readManifest(final); // a broken one comes first, and is told about
+  auto isOlder = [&](const std::string &folder) {
+    return !manifest || std::stoll(folder.substr(folder.rfind('-') + 1)) <= manifest->step;
+  };
+  checkpoints.insert(std::find_if(checkpoints.begin(), checkpoints.end(), isOlder), final);
+  return checkpoints;
+}
+
 Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume,
                                                const Manifest &expected, std::vector<std::string> &skipped) {
   std::optional<Manifest> found;
@@ -97,8 +112,7 @@ Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std
     return makeError(Code::usage, 933, "\"" + out + "\" holds checkpoints of an earlier run", checkpoints[0],
                      "continue it with --resume auto, or give another --out");
   }
-  if (resume != "auto")
-    checkpoints = {resume};
+  checkpoints = resume == "auto" ? checkpointsOf(out) : std::vector<std::string>{resume};
   for (const std::string &folder : checkpoints) {
     auto manifest = openCheckpoint(folder);
     if (!manifest && resume != "auto")

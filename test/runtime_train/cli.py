@@ -185,6 +185,24 @@ class ZeroRun(unittest.TestCase):
                              (self.dir / "whole/final/weights.safetensors").read_bytes(), site)
             self.assertEqual(list((self.dir / site).glob("*.tmp")), [])
 
+    def test_goes_on_where_a_run_ended(self):
+        """What ended goes on from its end, with more steps; a later run's checkpoint is newer than that."""
+        flags = ("--lr-schedule", "constant", "--resume", "auto")
+        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
+        self.assertEqual(self.train("--lr-schedule", "constant", steps=2)[0], 0)
+        code, _, err = self.train(*flags, steps=2)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "continuing after step 2 of .*final")
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2])
+        crash = {"ZERO_FAULT": "ckpt.write@rank=0,n=2:crash"}  # the save at the end
+        self.assertEqual(self.train(*flags, "--save-every", 3, steps=4, env=crash)[0], -9)
+        code, _, err = self.train(*flags, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "continuing after step 3 of .*step-3")
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, 7)))
+        self.assertEqual((self.dir / "out/final/weights.safetensors").read_bytes(),
+                         (self.dir / "whole/final/weights.safetensors").read_bytes())
+
     def test_a_full_disk_ends_the_save_and_keeps_what_was_saved(self):
         flags = ("--save-every", 2, "--quiet")
         self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
