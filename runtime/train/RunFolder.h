@@ -30,8 +30,8 @@ private:
 std::string outputFolder(const RunOptions &options, const planpb::Plan &plan);
 
 /// The checkpoint to continue from, verified; none for a fresh start. `expected` is what this run would write.
-/// `resume` "auto" takes the newest that is whole, "final" included; each broken one that it passes over is added to `skipped`.
-/// Errors: usage (a fresh start where checkpoints lie), corrupt, mismatch (other plan, ranks or data).
+/// `resume` "auto" takes the newest that is whole, "final" included; each broken one that it passes over is added to
+/// `skipped`. Errors: usage (a fresh start where checkpoints lie), corrupt, mismatch (other plan, ranks or data).
 Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume,
                                                const Manifest &expected, std::vector<std::string> &skipped);
 
