@@ -47,6 +47,8 @@ struct StepContext {
   int64_t step = 1;  ///< optimizer step, from 1
   int64_t micro = 0; ///< micro-step within the step, from 0
   double learningRate = 0;
+  int64_t skipped = 0;  ///< steps before this one that left the weights as they were (loss scaling)
+  double lossScale = 1; ///< what the gradient of the loss is multiplied by
 };
 
 /// A prepared kernel. `run` is called from one thread at a time.

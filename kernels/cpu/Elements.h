@@ -25,10 +25,6 @@ struct Bool {
   uint8_t byte;
 };
 
-float fromF16(uint16_t bits);
-/// Round to nearest even; too large gives infinity; NaN stays NaN.
-uint16_t toF16(float value);
-
 template <typename T> struct Element {
   using Compute = T;
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double,
@@ -88,6 +84,24 @@ template <typename Fn> auto withFloat(DType type, Fn fn) {
     return fn(Tag<double>());
   return fn(Tag<float>());
 }
+
+/// The types that the fast kernels are written for.
+constexpr bool isFast(DType type) { return type == DType::f32 || type == DType::bf16 || type == DType::f16; }
+
+/// fn(Tag<T>) for one of these. The caller has checked isFast.
+template <typename Fn> auto withFast(DType type, Fn fn) {
+  if (type == DType::bf16)
+    return fn(Tag<Bf16>());
+  if (type == DType::f16)
+    return fn(Tag<F16>());
+  return fn(Tag<float>());
+}
+
+/// The opposite: the name of a fast kernel's storage type.
+template <typename T>
+constexpr DType dtypeOf = std::is_same_v<T, Bf16>  ? DType::bf16
+                          : std::is_same_v<T, F16> ? DType::f16
+                                                   : DType::f32;
 
 /// fn(Tag<T>) for an integer or bool.
 template <typename Fn> auto withInteger(DType type, Fn fn) {

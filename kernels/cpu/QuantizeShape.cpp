@@ -15,7 +15,7 @@ bool isPermutation(std::vector<int64_t> order) {
   return true;
 }
 
-bool isPlain(const TensorType &type) { return type.dtype == DType::f32 || type.dtype == DType::bf16; }
+bool isPlain(const TensorType &type) { return isFast(type.dtype); }
 
 /// `runs` runs of `pieces` quantized pieces. By division: the product of a crafted plan's numbers may wrap.
 bool isQuantized(const TensorType &type, const QuantizeShape &s, int64_t runs) {
@@ -70,7 +70,7 @@ Result<QuantizeShape> readQuantize(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(
       checkCommon(spec, s, 2)
           .that([&] { return isPlain(spec.operands[0]) && spec.operands[0].numElements() % s.pieces == 0; },
-                "equal pieces of f32 or bf16")
+                "equal pieces of f32, bf16 or f16")
           .that([&] { return takePlain(s, spec.operands[0]), isQuantized(spec.operands[1], s, 1); },
                 "bytes for values and scales")
           .that([&] { return spec.operands.size() < 3 || spec.operands[2] == spec.operands[0]; },
@@ -85,7 +85,7 @@ Result<QuantizeShape> readDequantize(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(
       checkCommon(spec, s, 1)
           .that([&] { return isPlain(spec.operands[1]) && spec.operands[1].numElements() % s.pieces == 0; },
-                "equal pieces of f32 or bf16")
+                "equal pieces of f32, bf16 or f16")
           .that([&] { return takePlain(s, spec.operands[1]), isQuantized(spec.operands[0], s, 1); },
                 "bytes of values and scales")
           .done());
@@ -106,7 +106,7 @@ Result<QuantizeShape> readDequantizeSumQuantize(const KernelSpec &spec) {
                 return spec.operands.size() < 3 ||
                        (isPlain(spec.operands[2]) && spec.operands[2].numElements() == s.pieces * s.piece.elements);
               },
-              "a residual of f32 or bf16")
+              "a residual of f32, bf16 or f16")
           .done());
   s.hasResidual = spec.operands.size() == 3;
   if (s.hasResidual)
@@ -118,7 +118,7 @@ Result<QuantizeShape> readDequantizeSum(const KernelSpec &spec) {
   QuantizeShape s = readCommon(spec);
   ZC_RETURN_IF_ERROR(
       checkCommon(spec, s, 1)
-          .that([&] { return isPlain(spec.operands[1]) && s.pieces == 1; }, "one piece of f32 or bf16")
+          .that([&] { return isPlain(spec.operands[1]) && s.pieces == 1; }, "one piece of f32, bf16 or f16")
           .that([&] { return takePlain(s, spec.operands[1]), isQuantized(spec.operands[0], s, s.sources); },
                 "bytes of values and scales")
           .done());

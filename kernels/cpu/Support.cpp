@@ -47,36 +47,4 @@ int64_t product(const Dims &dims, size_t begin, size_t end) {
   return result;
 }
 
-float fromF16(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  int exponent = (bits >> 10) & 31;
-  int mantissa = bits & 1023;
-  if (exponent == 31) {
-    uint32_t word = sign | 0x7f800000u | static_cast<uint32_t>(mantissa) << 13;
-    float result;
-    std::memcpy(&result, &word, sizeof(result));
-    return result;
-  }
-  float magnitude = exponent ? std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25)
-                             : std::ldexp(static_cast<float>(mantissa), -24);
-  return sign ? -magnitude : magnitude;
-}
-
-uint16_t toF16(float value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  float magnitude = std::fabs(value);
-  if (std::isnan(value))
-    return sign | 0x7e00;
-  if (magnitude >= 65520.0f)
-    return sign | 0x7c00;
-  int exponent;
-  std::frexp(magnitude, &exponent);
-  // The unit of the last place: 2^-24 for subnormals. nearbyint rounds ties to even.
-  int unit = std::max(exponent - 11, -24);
-  auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  // For a normal number steps is in [1024, 2048]; 2048 carries into the exponent by itself.
-  uint32_t bits = steps < 1024 ? steps : static_cast<uint32_t>(unit + 24) * 1024 + steps;
-  return static_cast<uint16_t>(sign | bits);
-}
-
 } // namespace zc::cpu

@@ -1,7 +1,6 @@
 #include "runtime/base/Tensor.h"
 
 #include <array>
-#include <cstring>
 
 namespace zc {
 
@@ -20,21 +19,6 @@ std::optional<DType> dtypeFromName(std::string_view name) {
     if (kNames[i] == name)
       return static_cast<DType>(i);
   return std::nullopt;
-}
-
-uint16_t toBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) // NaN: keep the sign, make it quiet
-    return static_cast<uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
-}
-
-float fromBf16(uint16_t bits) {
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
 }
 
 } // namespace zc

@@ -51,9 +51,9 @@ struct AllGatherOptions {
 };
 
 /// On member q: s[i] = (sum over members p, in order, of input_p[q*elements + i]) * scale, rounded to the output's
-/// type; output[i] = s[i], or output[i] + s[i], rounded again, if `accumulate`. f32 and bf16 inputs are summed in fp32;
-/// f64 in f64; i64 exactly (scale must be 1). The output has the input's type, or f32 for a bf16 input. In place:
-/// output is the member's own part of input.
+/// type; output[i] = s[i], or output[i] + s[i], rounded again, if `accumulate`. f32, bf16 and f16 inputs are summed in
+/// fp32; f64 in f64; i64 exactly (scale must be 1). The output has the input's type, or f32 for a bf16 or f16 input. In
+/// place: output is the member's own part of input.
 struct ReduceScatterOptions {
   const void *input = nullptr;
   void *output = nullptr;

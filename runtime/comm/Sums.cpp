@@ -26,6 +26,12 @@ struct BF16 {
   static float load(uint16_t x) { return fromBf16(x); }
   static uint16_t store(float x) { return toBf16(x); }
 };
+struct F16 {
+  using Stored = uint16_t;
+  using Computed = float;
+  static float load(uint16_t x) { return fromF16(x); }
+  static uint16_t store(float x) { return toF16(x); }
+};
 struct I64 { // unsigned: wraps instead of being undefined
   using Stored = uint64_t;
   using Computed = uint64_t;
@@ -65,6 +71,7 @@ struct Entry {
 constexpr Entry kSums[] = {
     {DType::f32, DType::f32, sumBlocks<F32, F32>},   {DType::bf16, DType::bf16, sumBlocks<BF16, BF16>},
     {DType::bf16, DType::f32, sumBlocks<BF16, F32>}, {DType::f64, DType::f64, sumBlocks<F64, F64>},
+    {DType::f16, DType::f16, sumBlocks<F16, F16>},   {DType::f16, DType::f32, sumBlocks<F16, F32>},
     {DType::i64, DType::i64, sumBlocks<I64, I64>},
 };
 

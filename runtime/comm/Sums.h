@@ -20,13 +20,13 @@ struct OrderedSum {
   bool accumulate = false;
 };
 
-/// Types that orderedSum takes: f32, bf16, f64, i64 to themselves, bf16 to f32.
+/// Types that orderedSum takes: f32, bf16, f16, f64, i64 to themselves, bf16 and f16 to f32.
 bool isSummable(DType input, DType output);
 
 /// s[i] = ((input_0[i] + input_1[i]) + ...) * scale, rounded once to the output's type; output[i] = s[i], or output[i]
 /// + s[i], rounded again, if `accumulate`: what summing into a buffer of the output's type and adding that gives,
-/// wherever the buffer is. In fp32 for f32 and bf16, without fused multiply-add; in f64 for f64; modulo 2^64 for i64,
-/// without scale. `output` may be a part of one input if it is the part summed. Types are summable.
+/// wherever the buffer is. In fp32 for f32, bf16 and f16, without fused multiply-add; in f64 for f64; modulo 2^64 for
+/// i64, without scale. `output` may be a part of one input if it is the part summed. Types are summable.
 void orderedSum(const OrderedSum &sum);
 
 } // namespace zc

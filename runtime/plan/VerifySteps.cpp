@@ -356,9 +356,9 @@ Status StepVerifier::verifyReduction(const planpb::Step &step) {
   ZC_RETURN_IF_ERROR(verifyTraffic(step));
   // collective_c2
   planpb::Type in = typeOf(step.operands(0)).type(), out = typeOf(*step.operands().rbegin()).type();
-  bool isSummed = in == planpb::F32 || in == planpb::BF16 || in == planpb::F64 || in == planpb::I64;
-  bool widens =
-      in == planpb::BF16 && out == planpb::F32 && plan.strings(static_cast<int>(step.kernel())) == "reduce_scatter";
+  bool isHalf = in == planpb::BF16 || in == planpb::F16;
+  bool isSummed = isHalf || in == planpb::F32 || in == planpb::F64 || in == planpb::I64;
+  bool widens = isHalf && out == planpb::F32 && plan.strings(static_cast<int>(step.kernel())) == "reduce_scatter";
   if (!isSummed || (in != out && !widens))
     return fail(516, "collective_c2", "sums " + planpb::Type_Name(in) + " to " + planpb::Type_Name(out));
   // collective_c3

@@ -11,8 +11,4 @@ bool convertible(DType from, DType to);
 /// `count` elements; rounds to nearest even; `from` and `to` must not overlap and be convertible.
 void convert(const void *from, DType fromType, void *to, DType toType, int64_t count);
 
-/// IEEE half precision.
-float fromF16(uint16_t bits);
-uint16_t toF16(float value);
-
 } // namespace zc::train

@@ -36,6 +36,7 @@ std::vector<char> values(DType type, uint64_t elements, int rank) {
     type == DType::f32    ? put(static_cast<float>(x))
     : type == DType::f64  ? put(x)
     : type == DType::bf16 ? put(toBf16(static_cast<float>(x)))
+    : type == DType::f16  ? put(toF16(static_cast<float>(x)))
     : type == DType::i64  ? put(static_cast<int64_t>(x * 1000))
                           : put(static_cast<uint8_t>(x));
   }
@@ -111,7 +112,7 @@ std::vector<Case> allCases() {
   for (Axis axis : {Axis::all, Axis::local, Axis::node})
     for (uint64_t elements : {1, 7, 1000, 300000}) {
       for (bool inPlace : {false, true}) {
-        for (DType type : {DType::f32, DType::f64, DType::bf16, DType::i64})
+        for (DType type : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64})
           for (Collective kind : {Collective::reduceScatter, Collective::allReduce})
             cases.push_back({kind, axis, type, type, elements, inPlace});
         cases.push_back({Collective::allGather, axis, DType::u8, DType::u8, elements, inPlace});

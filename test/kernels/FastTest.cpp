@@ -16,9 +16,10 @@ Call atOffset(Call call, size_t offset) {
   return call;
 }
 
-double roundingOf(DType type) { return type == DType::bf16 ? 0x1p-7 : 1; }
+/// Of one of the 16-bit types; none of f32.
+double roundingOf(DType type) { return type == DType::bf16 ? 0x1p-7 : type == DType::f16 ? 0x1p-10 : 0; }
 
-/// `tolerance` is of f32 outputs, relative to 1 + |expected|; bf16 outputs may be one rounding further off.
+/// `tolerance` is of f32 outputs, relative to 1 + |expected|; 16-bit outputs may be one rounding further off.
 void expectFastMatches(Call call, double tolerance) {
   std::string shapes = call.name;
   for (const Value &value : call.inputs) {
@@ -37,7 +38,7 @@ void expectFastMatches(Call call, double tolerance) {
     ASSERT_EQ(first->size(), expected->size());
     for (size_t i = 0; i < first->size(); ++i) {
       SCOPED_TRACE("output " + std::to_string(i) + " threads " + std::to_string(threads));
-      double bound = (*first)[i].type.dtype == DType::bf16 ? tolerance + roundingOf(DType::bf16) : tolerance;
+      double bound = tolerance + roundingOf((*first)[i].type.dtype);
       expectNear((*first)[i], elements((*expected)[i]), bound);
       if (testing::Test::HasFatalFailure())
         return;
@@ -53,7 +54,7 @@ void expectFastMatches(Call call, double tolerance) {
 
 /// fn(dtype, tolerance factor) for the types fast kernels are written for.
 template <typename Fn> void forFastTypes(Fn fn) {
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     fn(type);
 }
 
@@ -94,7 +95,7 @@ TEST(Fast, matmulPart) {
   };
   const int64_t large = int64_t(1) << 40;
   for (int64_t whole : {int64_t(1), large}) // in order, and by a library
-    for (DType type : {DType::f32, DType::bf16})
+    for (DType type : {DType::f32, DType::bf16, DType::f16})
       for (const Row &row :
            {Row{{65, 130}, {130, 129}, {65, 129}, true, DType::f32, {{"widens", kOne}}},
             Row{{130, 65}, {130, 129}, {65, 129}, false, type, {{"trans_lhs", kOne}}},
@@ -123,7 +124,7 @@ Value piece(const Value &matrix, bool ofRows, int64_t begin, int64_t end) {
 
 TEST(Fast, smallProductsHaveTheBitsOfAnyCut) {
   constexpr int64_t m = 37, n = 29, k = 41;
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t cut : {1, 8, 13, 28})
       for (int threads : {1, 2}) {
         Value lhs = random(type, {m, k}, 1), rhs = random(type, {k, n}, 2), transposed = random(type, {n, k}, 3);
@@ -265,12 +266,15 @@ TEST(Fast, selectBroadcasts) {
 TEST(Fast, castRoundsToNearestEven) {
   Value x = random(DType::f32, {5001}, 1, -1e5, 1e5);
   size_t at = 40; // in vectors and in the tail
-  for (double special : {std::nan(""), kInfinity, 1.00390625, 1.01171875, 3.4e38, 1e-40}) {
+  for (double special :
+       {std::nan(""), kInfinity, 1.00390625, 1.01171875, 3.4e38, 1e-40, 2e-8, -4.5e-8, 3.1e-5, 65519.0, -65520.0}) {
     x.set(at++, special);
     x.set(at + 4950, special);
   }
-  expectFastMatches({"cast", {x}, {Value({DType::bf16, {5001}})}}, -0x1p-7); // no error at all
-  expectFastMatches({"cast", {random(DType::bf16, {77}, 1)}, {Value({DType::f32, {77}})}}, 0);
+  for (DType type : {DType::bf16, DType::f16}) {
+    expectFastMatches({"cast", {x}, {Value({type, {5001}})}}, -roundingOf(type)); // no error at all
+    expectFastMatches({"cast", {random(type, {77}, 1)}, {Value({DType::f32, {77}})}}, 0);
+  }
 }
 
 TEST(Fast, softmaxAndGradients) {
@@ -375,7 +379,7 @@ TEST(Fast, optimizers) {
           for (int i = 0; i < (name == "sgd" ? 0 : name == "momentum" ? 1 : 2); ++i)
             call.outputs.push_back(uniform(state, 3, 0.01, 1));
           if (withOut)
-            call.outputs.push_back(Value({DType::bf16, {n}}));
+            call.outputs.push_back(Value({type == DType::f32 ? DType::bf16 : type, {n}}));
           call.context = {7, 0, 0.01};
           expectFastMatches(call, 3e-7);
         }

@@ -100,6 +100,9 @@ struct Operands {
       else if (type.dtype == DType::bf16)
         for (int64_t i = 0; i < type.numElements(); ++i)
           static_cast<uint16_t *>(p)[i] = toBf16(static_cast<float>((i * 7919) % 1000) * 1e-3f);
+      else if (type.dtype == DType::f16)
+        for (int64_t i = 0; i < type.numElements(); ++i)
+          static_cast<uint16_t *>(p)[i] = toF16(static_cast<float>((i * 7919) % 1000) * 1e-3f);
       else
         for (int64_t i = 0; i < type.numElements() && type.dtype == DType::i64; ++i)
           static_cast<int64_t *>(p)[i] = (i * 31) % 1000;
@@ -142,14 +145,14 @@ void measure(benchmark::State &state, const Case &c, const KernelRegistry &regis
     state.counters["GB/s"] = benchmark::Counter(bytes * runs * 1e-9, benchmark::Counter::kIsRate);
 }
 
-/// The same case in bf16; statistics, the factor and optimizer state stay fp32.
-Case inBf16(Case c) {
+/// The same case in bf16 or f16; statistics, the factor and optimizer state stay fp32.
+Case inHalf(Case c, DType half) {
   bool optimizer = c.kernel == "adamw";
   for (auto *list : {&c.inputs, &c.outputs})
     for (TensorType &type : *list)
       if (type.dtype == DType::f32 &&
           type.dims.size() > (c.kernel == "cross_entropy" || c.kernel == "cross_entropy_grad" ? 1u : 0u))
-        type.dtype = DType::bf16;
+        type.dtype = half;
   if (c.kernel.rfind("layer_norm", 0) == 0)
     for (auto *list : {&c.inputs, &c.outputs})
       for (TensorType &type : *list)
@@ -163,9 +166,9 @@ Case inBf16(Case c) {
   if (optimizer) {
     for (TensorType &type : c.outputs)
       type.dtype = DType::f32;
-    c.outputs.push_back({DType::bf16, c.inputs[0].dims});
+    c.outputs.push_back({half, c.inputs[0].dims});
   }
-  c.label += "/bf16";
+  c.label += "/" + std::string(zc::nameOf(half));
   return c;
 }
 
@@ -187,7 +190,8 @@ int main(int argc, char **argv) {
   zc::registerCpuKernels(registry);
   std::vector<zc::Case> all = zc::cases();
   for (size_t i = 0, n = all.size(); i < n; ++i)
-    all.push_back(zc::inBf16(all[i]));
+    for (zc::DType half : {zc::DType::bf16, zc::DType::f16})
+      all.push_back(zc::inHalf(all[i], half));
   for (const zc::Case &c : all)
     for (int threads : {1, 2})
       zc::addBenchmark(c, threads, registry);

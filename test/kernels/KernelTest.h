@@ -48,6 +48,8 @@ struct Value {
       return static_cast<const double *>(p)[i];
     case DType::bf16:
       return fromBf16(static_cast<const uint16_t *>(p)[i]);
+    case DType::f16:
+      return fromF16(static_cast<const uint16_t *>(p)[i]);
     case DType::i64:
       return static_cast<double>(static_cast<const int64_t *>(p)[i]);
     case DType::i32:
@@ -69,6 +71,9 @@ struct Value {
       break;
     case DType::bf16:
       static_cast<uint16_t *>(p)[i] = toBf16(static_cast<float>(x));
+      break;
+    case DType::f16:
+      static_cast<uint16_t *>(p)[i] = toF16(static_cast<float>(x));
       break;
     case DType::i64:
       static_cast<int64_t *>(p)[i] = static_cast<int64_t>(x);

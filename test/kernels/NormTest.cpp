@@ -37,7 +37,7 @@ TEST(Norm, sumEqualsLongDouble) {
 }
 
 TEST(Norm, cutsThreadsAndVersionsDoNotMatter) {
-  for (DType type : {DType::f32, DType::bf16}) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16}) {
     int64_t n = 64 * 400;
     Value x = uniform({type, {n}}, 1, -1, 1);
     for (size_t i = 0; i < x.size(); i += 97)
@@ -74,15 +74,25 @@ TEST(Norm, finishClipsAsTorch) {
   expectOutputs({"norm_finish", {acc, half}, {scalar, scalar}, {{"terms", int64_t(2)}, {"max_norm", 1.0}}},
                 {{8}, {2 / (8 + 1e-6)}}, 1e-7);
   expectOutputs({"norm_finish", {acc, none}, {scalar, scalar}, {{"terms", int64_t(2)}}}, {{4}, {0}});
+  // A loss times 8 gives gradients of norm 4; the update sees an eighth of them.
+  Call scaled{"norm_finish", {acc}, {scalar, scalar}, {{"scaled", int64_t(1)}, {"max_norm", 0.25}}};
+  scaled.context.lossScale = 8;
+  expectOutputs(scaled, {{0.5}, {0.25 / (0.5 + 1e-6) / 8}}, 1e-7);
+  scaled.attributes.erase("max_norm");
+  expectOutputs(scaled, {{0.5}, {0.125}});
+  scaled.inputs.push_back(half);
+  scaled.attributes["terms"] = int64_t(2);
+  expectOutputs(scaled, {{1}, {0.25}});
   for (double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     x.set(17, bad);
     Value wrong = accumulate(x, {{0, 64}}, false, 1);
-    expectOutputs({"norm_finish", {wrong}, {scalar, scalar}, {{"max_norm", 1.0}}}, {{std::nan("")}, {std::nan("")}});
+    for (const Attributes &attributes : {Attributes{{"max_norm", 1.0}}, Attributes{}})
+      expectOutputs({"norm_finish", {wrong}, {scalar, scalar}, attributes}, {{std::nan("")}, {std::nan("")}});
   }
 }
 
 TEST(AccumulateGradient, addsInItsTypeAndRestarts) {
-  for (DType type : {DType::f32, DType::bf16, DType::f64}) {
+  for (DType type : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
     Value part({type, {2}}), sum({type, {2}});
     part.set(0, 1), part.set(1, 3);
     sum.set(0, 256), sum.set(1, -3);
@@ -97,7 +107,7 @@ TEST(AccumulateGradient, addsInItsTypeAndRestarts) {
 }
 
 TEST(AccumulateGradient, fastIsPlain) {
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t n : {1, 63, 64 * 300 + 5}) {
       TensorType shape{type, {n}};
       Call call{"accumulate_gradient", {uniform(shape, 1, -1, 1)}, {uniform(shape, 2, -1, 1)}, {}, 2, {1, 1, 0}};

@@ -49,7 +49,7 @@ TEST(Optimizer, hundredStepsAsTorch) {
 /// The same elements updated whole, and in shards cut anywhere (multiples of 64 and one odd end): the same bits.
 TEST(Optimizer, shardsDoNotMatter) {
   for (size_t rule = 0; rule < 4; ++rule)
-    for (DType grad : {DType::f32, DType::bf16}) {
+    for (DType grad : {DType::f32, DType::bf16, DType::f16}) {
       SCOPED_TRACE(kTorch[rule].name);
       auto part = [&](const Value &whole, int64_t begin, int64_t end) {
         Value result({whole.type.dtype, {end - begin}}, 3);
@@ -67,7 +67,7 @@ TEST(Optimizer, shardsDoNotMatter) {
                  {3, 0, 0.01}};
       for (size_t i = 0; i < kMoments[rule]; ++i)
         whole.outputs.push_back(uniform(state, 3, 0, 1));
-      whole.outputs.push_back(Value({DType::bf16, {n}}));
+      whole.outputs.push_back(Value({grad == DType::f16 ? DType::f16 : DType::bf16, {n}}));
       auto expected = run(whole, false);
       ASSERT_TRUE(expected.ok());
       std::vector<int64_t> cuts = {0, 64, 192, 64 * 151, n};
@@ -88,7 +88,7 @@ TEST(Optimizer, shardsDoNotMatter) {
 /// A large copy goes another way to memory than a small one; the same bits as the plain kernel's conversion.
 TEST(Optimizer, aLargeCopyIsTheParameter) {
   const int64_t n = (1 << 18) + 64 * 3 + 5;
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int threads : {1, 3})
       for (size_t offset : {0, 3}) { // aligned and not
         TensorType state{DType::f32, {n}};
@@ -103,9 +103,58 @@ TEST(Optimizer, aLargeCopyIsTheParameter) {
         const Value &parameter = (*outputs)[0], &copy = (*outputs)[3];
         for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
           auto exact = static_cast<float>(parameter.get(i));
-          ASSERT_EQ(copy.get(i), type == DType::bf16 ? fromBf16(toBf16(exact)) : exact) << i;
+          double expected = type == DType::bf16  ? fromBf16(toBf16(exact))
+                            : type == DType::f16 ? fromF16(toF16(exact))
+                                                 : exact;
+          ASSERT_EQ(copy.get(i), expected) << i;
         }
       }
+}
+
+/// A factor that is not a number leaves everything as it is, but for the copy, which may be a buffer on its way.
+TEST(Optimizer, aSkippedStepChangesNothing) {
+  for (bool plain : {true, false})
+    for (size_t rule = 0; rule < 4; ++rule)
+      for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+        SCOPED_TRACE(kTorch[rule].name + (plain ? " plain" : " fast"));
+        const int64_t n = 9001;
+        TensorType state{DType::f32, {n}};
+        Call call{kTorch[rule].name,
+                  {uniform({type, {n}}, 1, -1, 1), f32({}, {std::nan("")})},
+                  {uniform(state, 2, -1, 1)},
+                  kAttributes,
+                  2,
+                  {3, 0, 0.01}};
+        call.inputs[0].set(77, std::numeric_limits<double>::infinity());
+        for (size_t i = 0; i < kMoments[rule]; ++i)
+          call.outputs.push_back(uniform(state, 3, 0, 1));
+        call.outputs.push_back(Value({type, {n}}));
+        auto outputs = run(call, plain);
+        ASSERT_TRUE(outputs.ok());
+        for (size_t i = 0; i <= kMoments[rule]; ++i)
+          EXPECT_TRUE((*outputs)[i] == call.outputs[i]) << i;
+        auto copy = run({"cast", {call.outputs[0]}, {Value({type, {n}})}}, true);
+        ASSERT_TRUE(copy.ok());
+        EXPECT_TRUE(outputs->back() == (*copy)[0]);
+      }
+}
+
+/// Bias correction counts the steps that were not skipped.
+TEST(Optimizer, skippedStepsAreNotCounted) {
+  for (bool plain : {true, false}) {
+    TensorType state{DType::f32, {64}};
+    Call call{"adamw",     {uniform(state, 1, -1, 1), f32({}, {1})}, {uniform(state, 2, -1, 1)}, kAttributes, 1,
+              {3, 0, 0.01}};
+    for (int moment = 0; moment < 2; ++moment)
+      call.outputs.push_back(uniform(state, 3, 0, 1));
+    auto third = run(call, plain);
+    call.context.step = 8;
+    call.context.skipped = 5;
+    auto eighth = run(call, plain);
+    ASSERT_TRUE(third.ok() && eighth.ok());
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE((*third)[i] == (*eighth)[i]) << i;
+  }
 }
 
 } // namespace

@@ -235,7 +235,7 @@ TEST(Quantize, sentAndOwedAreTheWholeSum) {
 }
 
 TEST(Quantize, fastEqualsPlainBitForBit) {
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t bits : {8, 4})
       for (int64_t block : {64, 256, 4096})
         for (int64_t n : {0, 1, 15, 64, 257, 300, 5000}) {
@@ -266,7 +266,7 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
 }
 
 TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
-  for (DType type : {DType::f32, DType::bf16})
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t bits : {8, 4}) {
       SCOPED_TRACE(std::to_string(bits) + " bits");
       const int64_t n = (8 << 20) / sizeOf(type) / 2 + 320, block = 256; // the last block is short

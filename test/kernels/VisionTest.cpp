@@ -83,7 +83,8 @@ void expectFastMatches(Call call, double tolerance) {
     Result<std::vector<Value>> fast = run(call, false), again = run(call, false);
     ASSERT_TRUE(fast.ok() && again.ok());
     for (size_t i = 0; i < fast->size(); ++i) {
-      double bound = (*fast)[i].type.dtype == DType::bf16 ? tolerance + 0x1p-7 : tolerance;
+      DType type = (*fast)[i].type.dtype;
+      double bound = tolerance + (type == DType::bf16 ? 0x1p-7 : type == DType::f16 ? 0x1p-10 : 0);
       expectNear((*fast)[i], elements((*expected)[i]), bound);
       EXPECT_TRUE((*again)[i] == (*fast)[i]) << "output " << i << " differs from run to run";
     }
@@ -113,7 +114,7 @@ std::vector<ConvCase> convCases() {
 
 TEST(Fast, convolutions) {
   for (const ConvCase &test : convCases())
-    for (DType type : {DType::f32, DType::bf16}) {
+    for (DType type : {DType::f32, DType::bf16, DType::f16}) {
       Call forward{"conv", {random(type, test.input, 1), random(type, test.weight, 2)}, {Value({type, test.output})}};
       forward.attributes = test.attributes;
       Call back{"conv_transpose", {random(type, test.output, 3), forward.inputs[1]}, {Value({type, test.input})}};
@@ -142,7 +143,7 @@ TEST(Fast, pools) {
         Row{{2, 2, 4, 5, 6}, {2, 2, 2, 3, 4}, {2, 3, 1}, windows({2, 2, 2}, {1, 1, 1}, {0, 1, 0})},
         Row{{1, 1, 2, 2, 2, 2}, {1, 1, 1, 1, 1, 1}, {2, 2, 2, 2}, windows({1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0})},
         Row{{0, 3, 4, 4}, {0, 3, 2, 2}, {2, 2}, windows({2, 2}, {1, 1}, {0, 0})}})
-    for (DType type : {DType::f32, DType::bf16}) {
+    for (DType type : {DType::f32, DType::bf16, DType::f16}) {
       Attributes attributes = with(row.attributes, "kernel", row.kernel);
       Value x = random(type, row.input, 1), g = random(type, row.output, 2);
       Call max{"max_pool", {x}, {Value({type, row.output}), Value({DType::i32, row.output})}, attributes};
@@ -156,7 +157,7 @@ TEST(Fast, pools) {
 
 TEST(Fast, batchNorm) {
   for (const Ints &shape : {Ints{2, 3, 17}, Ints{4, 5, 8, 9}, Ints{1, 2, 300}, Ints{6, 4}, Ints{3, 0, 16}})
-    for (DType type : {DType::f32, DType::bf16}) {
+    for (DType type : {DType::f32, DType::bf16, DType::f16}) {
       Value x = random(type, shape, 1), g = random(type, shape, 2), scale = random(type, {shape[1]}, 3),
             bias = random(type, {shape[1]}, 4), variance = uniform({type, {shape[1]}}, 5, 0.5, 2);
       Attributes epsilon = {{"epsilon", 1e-5}};

@@ -55,6 +55,28 @@ TEST(Base, Bf16RoundsToNearestEven) {
   }
 }
 
+TEST(Base, F16RoundsToNearestEven) {
+  EXPECT_EQ(fromF16(0x3C00), 1);
+  EXPECT_EQ(fromF16(0x0001), 0x1p-24f);
+  EXPECT_EQ(fromF16(0xFC00), -INFINITY);
+  EXPECT_EQ(toF16(65519.0f), 0x7BFF);
+  EXPECT_EQ(toF16(65520.0f), 0x7C00); // overflows to infinity
+  EXPECT_EQ(toF16(-INFINITY), 0xFC00);
+  EXPECT_EQ(toF16(1 + 0x1p-11f), 0x3C00); // half way, to even
+  EXPECT_EQ(toF16(1 + 0x3p-11f), 0x3C02); // half way, to even, upward
+  EXPECT_EQ(toF16(0x1p-25f), 0x0000);
+  EXPECT_EQ(toF16(0x3p-26f), 0x0001);
+  EXPECT_EQ(toF16(-0x3p-25f), 0x8002);
+  EXPECT_EQ(toF16(0x1.FFEp-15f), 0x0400); // the largest below the normal numbers rounds up to them
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = fromF16(static_cast<uint16_t>(bits));
+    if (std::isnan(value))
+      ASSERT_TRUE(std::isnan(fromF16(toF16(value)))) << bits;
+    else
+      ASSERT_EQ(toF16(value), bits);
+  }
+}
+
 namespace {
 struct Folder {
   Folder() {

@@ -33,6 +33,20 @@ TEST(Sums, Bf16IsRoundedOnce) {
   EXPECT_EQ(wide, 11 + std::ldexp(1.0f, -8));
 }
 
+TEST(Sums, F16OverflowsWhenItIsRounded) {
+  // The sum of two is beyond f16, the mean is not; and an infinity stays one.
+  std::vector<uint16_t> a{toF16(60000), toF16(60000), toF16(INFINITY)}, b{toF16(50016), toF16(1), toF16(1)};
+  std::vector<uint16_t> out(3);
+  const void *inputs[] = {a.data(), b.data()};
+  orderedSum({inputs, 2, 0, out.data(), 3, DType::f16, DType::f16, 0.5, false});
+  EXPECT_EQ(out, (std::vector<uint16_t>{toF16(55008), toF16(30000.5f), toF16(INFINITY)}));
+  orderedSum({inputs, 2, 0, out.data(), 1, DType::f16, DType::f16, 1, false});
+  EXPECT_EQ(out[0], toF16(INFINITY));
+  float wide = 1;
+  orderedSum({inputs, 2, 0, &wide, 1, DType::f16, DType::f32, 1, true});
+  EXPECT_EQ(wide, fromF16(a[0]) + fromF16(b[0]) + 1);
+}
+
 TEST(Sums, AccumulatingRoundsTheSumFirst) {
   // The sum 1 + 2^-9 rounds to 1 in bf16; unrounded, 256 + 1 + 2^-9 would round up to 258.
   std::vector<uint16_t> one{toBf16(1)}, tiny{toBf16(std::ldexp(1.0f, -9))}, out{toBf16(256)};

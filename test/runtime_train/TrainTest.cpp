@@ -333,22 +333,6 @@ TEST(Schedule, Shapes) {
   EXPECT_EQ(Schedule::create("linear", NAN, 0, 1).error().code, Code::usage);
 }
 
-TEST(Convert, HalvesGoBothWays) {
-  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    float value = fromF16(uint16_t(bits));
-    if (!std::isnan(value))
-      ASSERT_EQ(toF16(value), bits);
-    else
-      ASSERT_TRUE(std::isnan(fromF16(toF16(value))));
-  }
-  EXPECT_EQ(fromF16(0x3C00), 1);
-  EXPECT_EQ(fromF16(0x0001), 0x1p-24f);
-  EXPECT_EQ(toF16(65519.0f), 0x7BFF);
-  EXPECT_EQ(toF16(65520.0f), 0x7C00);
-  EXPECT_EQ(toF16(1 + 0x1p-11f), 0x3C00) << "ties go to even";
-  EXPECT_EQ(toF16(1 + 0x3p-11f), 0x3C02);
-}
-
 TEST(Layout, PiecesOfAShardedParameter) {
   Fixture fixture(3, 1, Placement::sharded);
   const planpb::Parameter &w = fixture.plan.parameters(0);

@@ -83,30 +83,30 @@ template <typename Op, typename T> void binaryRange(int64_t begin, int64_t end, 
   });
 }
 
-using UnaryFn = void (*)(bool, int64_t, int64_t, const void *, void *);
-template <typename Op> void unary(bool bf16, int64_t begin, int64_t end, const void *x, void *y) {
-  if (bf16)
-    unaryRange<Op>(begin, end, static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y));
-  else
-    unaryRange<Op>(begin, end, static_cast<const float *>(x), static_cast<float *>(y));
+using UnaryFn = void (*)(DType, int64_t, int64_t, const void *, void *);
+template <typename Op> void unary(DType type, int64_t begin, int64_t end, const void *x, void *y) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    unaryRange<Op>(begin, end, static_cast<const T *>(x), static_cast<T *>(y));
+  });
 }
-using BinaryFn = void (*)(bool, int64_t, int64_t, const void *, const void *, void *);
-template <typename Op> void binary(bool bf16, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
-  if (bf16)
-    binaryRange<Op>(begin, end, static_cast<const Bf16 *>(g), static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y));
-  else
-    binaryRange<Op>(begin, end, static_cast<const float *>(g), static_cast<const float *>(x), static_cast<float *>(y));
+using BinaryFn = void (*)(DType, int64_t, int64_t, const void *, const void *, void *);
+template <typename Op> void binary(DType type, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    binaryRange<Op>(begin, end, static_cast<const T *>(g), static_cast<const T *>(x), static_cast<T *>(y));
+  });
 }
 
 /// In the order of enum UnaryOp below.
-void unaryTable(int op, bool bf16, int64_t begin, int64_t end, const void *x, void *y) {
+void unaryTable(int op, DType type, int64_t begin, int64_t end, const void *x, void *y) {
   static constexpr UnaryFn table[] = {unary<GeluTanh>, unary<GeluErf>, unary<Silu>, unary<Exp>,  unary<Tanh>,
                                       unary<Sigmoid>,  unary<Relu>,    unary<Neg>,  unary<Sqrt>, unary<Reciprocal>};
-  table[op](bf16, begin, end, x, y);
+  table[op](type, begin, end, x, y);
 }
-void slopeTable(int op, bool bf16, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
+void slopeTable(int op, DType type, int64_t begin, int64_t end, const void *g, const void *x, void *y) {
   static constexpr BinaryFn table[] = {binary<GeluTanhGrad>, binary<GeluErfGrad>, binary<SiluGrad>};
-  table[op](bf16, begin, end, g, x, y);
+  table[op](type, begin, end, g, x, y);
 }
 
 } // namespace HWY_NAMESPACE
@@ -140,10 +140,10 @@ Prepared prepareUnary(const KernelSpec &spec, int op) {
   if (!isFast(type.dtype))
     return decline();
   return makeKernel(
-      [=, n = type.numElements(), bf16 = type.dtype == DType::bf16,
+      [=, n = type.numElements(), dtype = type.dtype,
        threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
         parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-          HWY_DYNAMIC_DISPATCH(unaryTable)(op, bf16, begin, end, operands[0], operands[1]);
+          HWY_DYNAMIC_DISPATCH(unaryTable)(op, dtype, begin, end, operands[0], operands[1]);
         });
       });
 }
@@ -154,10 +154,10 @@ Prepared prepareSlope(const KernelSpec &spec, int op) {
   if (!isFast(type.dtype))
     return decline();
   return makeKernel(
-      [=, n = type.numElements(), bf16 = type.dtype == DType::bf16,
+      [=, n = type.numElements(), dtype = type.dtype,
        threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
         parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-          HWY_DYNAMIC_DISPATCH(slopeTable)(op, bf16, begin, end, operands[0], operands[1], operands[2]);
+          HWY_DYNAMIC_DISPATCH(slopeTable)(op, dtype, begin, end, operands[0], operands[1], operands[2]);
         });
       });
 }

@@ -1,7 +1,8 @@
 // attention and its gradient in blocks of queries: the scores of one block of one head live in a scratch tile per
 // thread, never the whole [B, H, S, L]. Both products of a tile are library products; with `causal` a block takes only
-// the keys that its last row can see. bf16 heads are widened to fp32 scratch first. The scheme of FlashAttention (Dao
-// et al. 2022) without the online softmax: a tile holds whole rows, so each row is normalised exactly once.
+// the keys that its last row can see. bf16 and f16 heads are widened to fp32 scratch first. The scheme of
+// FlashAttention (Dao et al. 2022) without the online softmax: a tile holds whole rows, so each row is normalised
+// exactly once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Attention.cpp"
 #include <hwy/foreach_target.h>
@@ -96,26 +97,26 @@ private:
 };
 
 /// `n` elements as fp32: the operand itself, or a widened copy in `scratch`, which then advances.
-const float *asF32(const void *base, int64_t offset, int64_t n, bool bf16, float *&scratch) {
-  if (!bf16)
+const float *asF32(const void *base, int64_t offset, int64_t n, DType dtype, float *&scratch) {
+  if (dtype == DType::f32)
     return static_cast<const float *>(base) + offset;
   float *copy = scratch;
   scratch += n;
-  widen(static_cast<const Bf16 *>(base) + offset, copy, n);
+  convertFast(dtype, static_cast<const char *>(base) + offset * sizeOf(dtype), DType::f32, copy, n);
   return copy;
 }
 
 /// Where to compute an fp32 result: the operand itself, or scratch, which then advances.
-float *resultF32(void *base, int64_t offset, int64_t n, bool bf16, float *&scratch) {
-  if (!bf16)
+float *resultF32(void *base, int64_t offset, int64_t n, DType dtype, float *&scratch) {
+  if (dtype == DType::f32)
     return static_cast<float *>(base) + offset;
   float *place = scratch;
   scratch += n;
   return place;
 }
-void finishResult(const float *result, void *base, int64_t offset, int64_t n, bool bf16) {
-  if (bf16)
-    narrow(result, static_cast<Bf16 *>(base) + offset, n);
+void finishResult(const float *result, void *base, int64_t offset, int64_t n, DType dtype) {
+  if (dtype != DType::f32)
+    convertFast(DType::f32, result, dtype, static_cast<char *>(base) + offset * sizeOf(dtype), n);
 }
 
 /// Keys that query i may see under `causal`: [0, visible).
@@ -134,16 +135,14 @@ void maskRow(const AttentionShape &s, const void *mask, int64_t b, int64_t h, in
     const uint8_t *row = static_cast<const uint8_t *>(mask) + at;
     for (int64_t j = 0; j < visible; ++j)
       scores[j] = row[j * step] ? scores[j] : kMinusInfinity;
-  } else if (s.mask == DType::bf16) {
-    const Bf16 *row = static_cast<const Bf16 *>(mask) + at;
-    for (int64_t j = 0; j < visible; ++j)
-      scores[j] += load(row[j * step]);
-  } else if (step == 1) {
+  } else if (s.mask == DType::f32 && step == 1) {
     HWY_DYNAMIC_DISPATCH(addMask)(scores, static_cast<const float *>(mask) + at, visible);
   } else {
-    const float *row = static_cast<const float *>(mask) + at;
-    for (int64_t j = 0; j < visible; ++j)
-      scores[j] += row[j * step];
+    withFast(s.mask, [&](auto tag) {
+      const auto *row = static_cast<const TypeOf<decltype(tag)> *>(mask) + at;
+      for (int64_t j = 0; j < visible; ++j)
+        scores[j] += load(row[j * step]);
+    });
   }
 }
 
@@ -178,29 +177,28 @@ Prepared prepareAttention(const KernelSpec &spec) {
   const AttentionShape &shape = *read;
   if (!isFast(shape.dtype) || shape.stat != DType::f32 || shape.keyHeads == 0)
     return decline();
-  bool bf16 = shape.dtype == DType::bf16;
+  bool isWide = shape.dtype == DType::f32;
   int64_t rows = std::min(kQueryBlock, shape.queries);
   int64_t wide = shape.queries * (shape.depth + shape.valueDepth) + shape.keys * (shape.depth + shape.valueDepth);
-  Scratch scratch(rows * (shape.keys + 1) + (bf16 ? wide : 0), spec.threads);
-  return makeKernel(
-      [s = shape, bf16, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
-        void *const *outputs = operands + (s.hasMask ? 4 : 3);
-        // A task is a head of the batch: tasks write apart from each other.
-        parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
-          for (int64_t task = begin; task < end; ++task) {
-            int64_t b = task / s.heads, h = task % s.heads, key = b * s.keyHeads + h / (s.heads / s.keyHeads);
-            int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
-            int64_t ySize = s.queries * s.valueDepth;
-            float *free = scratch.of(part);
-            const float *q = asF32(operands[0], task * qSize, qSize, bf16, free);
-            const float *k = asF32(operands[1], key * kSize, kSize, bf16, free);
-            const float *v = asF32(operands[2], key * vSize, vSize, bf16, free);
-            float *y = resultF32(outputs[0], task * ySize, ySize, bf16, free);
-            forwardHead(s, q, k, v, operands[3], b, h, y, as<float>(outputs[1]) + task * s.queries, free);
-            finishResult(y, outputs[0], task * ySize, ySize, bf16);
-          }
-        });
-      });
+  Scratch scratch(rows * (shape.keys + 1) + (isWide ? 0 : wide), spec.threads);
+  return makeKernel([s = shape, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
+    void *const *outputs = operands + (s.hasMask ? 4 : 3);
+    // A task is a head of the batch: tasks write apart from each other.
+    parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t task = begin; task < end; ++task) {
+        int64_t b = task / s.heads, h = task % s.heads, key = b * s.keyHeads + h / (s.heads / s.keyHeads);
+        int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
+        int64_t ySize = s.queries * s.valueDepth;
+        float *free = scratch.of(part);
+        const float *q = asF32(operands[0], task * qSize, qSize, s.dtype, free);
+        const float *k = asF32(operands[1], key * kSize, kSize, s.dtype, free);
+        const float *v = asF32(operands[2], key * vSize, vSize, s.dtype, free);
+        float *y = resultF32(outputs[0], task * ySize, ySize, s.dtype, free);
+        forwardHead(s, q, k, v, operands[3], b, h, y, as<float>(outputs[1]) + task * s.queries, free);
+        finishResult(y, outputs[0], task * ySize, ySize, s.dtype);
+      }
+    });
+  });
 }
 
 //===-- backward -----------------------------------------------------------===//
@@ -239,43 +237,42 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
   const AttentionShape &shape = *read;
   if (!isFast(shape.dtype) || shape.stat != DType::f32 || shape.keyHeads == 0)
     return decline();
-  bool bf16 = shape.dtype == DType::bf16;
+  bool isWide = shape.dtype == DType::f32;
   int64_t rows = std::min(kQueryBlock, shape.queries);
   int64_t wide =
       shape.queries * (2 * shape.depth + 2 * shape.valueDepth) + 2 * shape.keys * (shape.depth + shape.valueDepth);
-  Scratch scratch(2 * rows * shape.keys + (bf16 ? wide : 0), spec.threads);
-  return makeKernel(
-      [s = shape, bf16, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
-        void *const *outputs = operands + (s.hasMask ? 7 : 6);
-        int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
-        int64_t ySize = s.queries * s.valueDepth, group = s.heads / s.keyHeads;
-        // A task is a key head: the query heads that share it add to one dk and dv, in order.
-        parallelParts(threads, s.batch * s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
-          for (int64_t key = begin; key < end; ++key) {
-            float *shared = scratch.of(part);
-            BackwardHead t{};
-            t.k = asF32(operands[2], key * kSize, kSize, bf16, shared);
-            t.v = asF32(operands[3], key * vSize, vSize, bf16, shared);
-            t.dk = resultF32(outputs[1], key * kSize, kSize, bf16, shared);
-            t.dv = resultF32(outputs[2], key * vSize, vSize, bf16, shared);
-            std::fill(t.dk, t.dk + kSize, 0.0f);
-            std::fill(t.dv, t.dv + vSize, 0.0f);
-            for (int64_t g = 0; g < group; ++g) {
-              int64_t b = key / s.keyHeads, h = key % s.keyHeads * group + g, head = b * s.heads + h;
-              float *free = shared;
-              t.grad = asF32(operands[0], head * ySize, ySize, bf16, free);
-              t.q = asF32(operands[1], head * qSize, qSize, bf16, free);
-              t.output = asF32(operands[4], head * ySize, ySize, bf16, free);
-              t.lse = as<float>(operands[5]) + head * s.queries;
-              t.dq = resultF32(outputs[0], head * qSize, qSize, bf16, free);
-              backwardHead(s, t, operands[6], b, h, free);
-              finishResult(t.dq, outputs[0], head * qSize, qSize, bf16);
-            }
-            finishResult(t.dk, outputs[1], key * kSize, kSize, bf16);
-            finishResult(t.dv, outputs[2], key * vSize, vSize, bf16);
-          }
-        });
-      });
+  Scratch scratch(2 * rows * shape.keys + (isWide ? 0 : wide), spec.threads);
+  return makeKernel([s = shape, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
+    void *const *outputs = operands + (s.hasMask ? 7 : 6);
+    int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
+    int64_t ySize = s.queries * s.valueDepth, group = s.heads / s.keyHeads;
+    // A task is a key head: the query heads that share it add to one dk and dv, in order.
+    parallelParts(threads, s.batch * s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t key = begin; key < end; ++key) {
+        float *shared = scratch.of(part);
+        BackwardHead t{};
+        t.k = asF32(operands[2], key * kSize, kSize, s.dtype, shared);
+        t.v = asF32(operands[3], key * vSize, vSize, s.dtype, shared);
+        t.dk = resultF32(outputs[1], key * kSize, kSize, s.dtype, shared);
+        t.dv = resultF32(outputs[2], key * vSize, vSize, s.dtype, shared);
+        std::fill(t.dk, t.dk + kSize, 0.0f);
+        std::fill(t.dv, t.dv + vSize, 0.0f);
+        for (int64_t g = 0; g < group; ++g) {
+          int64_t b = key / s.keyHeads, h = key % s.keyHeads * group + g, head = b * s.heads + h;
+          float *free = shared;
+          t.grad = asF32(operands[0], head * ySize, ySize, s.dtype, free);
+          t.q = asF32(operands[1], head * qSize, qSize, s.dtype, free);
+          t.output = asF32(operands[4], head * ySize, ySize, s.dtype, free);
+          t.lse = as<float>(operands[5]) + head * s.queries;
+          t.dq = resultF32(outputs[0], head * qSize, qSize, s.dtype, free);
+          backwardHead(s, t, operands[6], b, h, free);
+          finishResult(t.dq, outputs[0], head * qSize, qSize, s.dtype);
+        }
+        finishResult(t.dk, outputs[1], key * kSize, kSize, s.dtype);
+        finishResult(t.dv, outputs[2], key * vSize, vSize, s.dtype);
+      }
+    });
+  });
 }
 
 } // namespace

@@ -82,31 +82,26 @@ void gradChannel(const T *g, const T *x, T *dx, int64_t batch, int64_t stride, i
   *dBias = static_cast<float>(sum);
 }
 
-void normF32(const void *x, void *y, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale, float bias,
-             float *mean, float *variance) {
-  normChannel(static_cast<const float *>(x), static_cast<float *>(y), batch, stride, n, epsilon, scale, bias, mean,
-              variance);
+void normTyped(DType type, const void *x, void *y, int64_t batch, int64_t stride, int64_t n, double epsilon,
+               float scale, float bias, float *mean, float *variance) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    normChannel(static_cast<const T *>(x), static_cast<T *>(y), batch, stride, n, epsilon, scale, bias, mean, variance);
+  });
 }
-void normBf16(const void *x, void *y, int64_t batch, int64_t stride, int64_t n, double epsilon, float scale, float bias,
-              float *mean, float *variance) {
-  normChannel(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), batch, stride, n, epsilon, scale, bias, mean,
-              variance);
+void gradTyped(DType type, const void *g, const void *x, void *dx, int64_t batch, int64_t stride, int64_t n,
+               double epsilon, float scale, float mean, float variance, float *dScale, float *dBias) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    gradChannel(static_cast<const T *>(g), static_cast<const T *>(x), static_cast<T *>(dx), batch, stride, n, epsilon,
+                scale, mean, variance, dScale, dBias);
+  });
 }
-void gradF32(const void *g, const void *x, void *dx, int64_t batch, int64_t stride, int64_t n, double epsilon,
-             float scale, float mean, float variance, float *dScale, float *dBias) {
-  gradChannel(static_cast<const float *>(g), static_cast<const float *>(x), static_cast<float *>(dx), batch, stride, n,
-              epsilon, scale, mean, variance, dScale, dBias);
-}
-void gradBf16(const void *g, const void *x, void *dx, int64_t batch, int64_t stride, int64_t n, double epsilon,
-              float scale, float mean, float variance, float *dScale, float *dBias) {
-  gradChannel(static_cast<const Bf16 *>(g), static_cast<const Bf16 *>(x), static_cast<Bf16 *>(dx), batch, stride, n,
-              epsilon, scale, mean, variance, dScale, dBias);
-}
-void affineF32(const void *x, void *y, int64_t n, float mean, float factor, float shift) {
-  affineRun(static_cast<const float *>(x), static_cast<float *>(y), n, mean, factor, shift);
-}
-void affineBf16(const void *x, void *y, int64_t n, float mean, float factor, float shift) {
-  affineRun(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), n, mean, factor, shift);
+void affineTyped(DType type, const void *x, void *y, int64_t n, float mean, float factor, float shift) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    affineRun(static_cast<const T *>(x), static_cast<T *>(y), n, mean, factor, shift);
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -118,12 +113,9 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(normF32);
-HWY_EXPORT(normBf16);
-HWY_EXPORT(gradF32);
-HWY_EXPORT(gradBf16);
-HWY_EXPORT(affineF32);
-HWY_EXPORT(affineBf16);
+HWY_EXPORT(normTyped);
+HWY_EXPORT(gradTyped);
+HWY_EXPORT(affineTyped);
 
 namespace {
 
@@ -142,16 +134,15 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(normBf16) : &HWY_DYNAMIC_DISPATCH(normF32);
-    return makeKernel(
-        [function, s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
-          parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
-            for (int64_t c = begin; c < end; ++c)
-              function(as<T>(operands[0]) + c * s.inner, as<T>(operands[3]) + c * s.inner, s.batch,
-                       s.channels * s.inner, s.inner, s.epsilon, load(as<T>(operands[1])[c]),
-                       load(as<T>(operands[2])[c]), as<float>(operands[4]) + c, as<float>(operands[5]) + c);
-          });
-        });
+    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+      parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t c = begin; c < end; ++c)
+          HWY_DYNAMIC_DISPATCH(normTyped)(s.dtype, as<T>(operands[0]) + c * s.inner, as<T>(operands[3]) + c * s.inner,
+                                          s.batch, s.channels * s.inner, s.inner, s.epsilon,
+                                          load(as<T>(operands[1])[c]), load(as<T>(operands[2])[c]),
+                                          as<float>(operands[4]) + c, as<float>(operands[5]) + c);
+      });
+    });
   });
 }
 
@@ -162,15 +153,14 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(gradBf16) : &HWY_DYNAMIC_DISPATCH(gradF32);
-    return makeKernel([function, s = *read, threads = threadsOf(spec, *read)](void *const *operands,
-                                                                              const StepContext &) {
+    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
       parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t c = begin; c < end; ++c) {
           float dScale = 0, dBias = 0;
-          function(as<T>(operands[0]) + c * s.inner, as<T>(operands[1]) + c * s.inner, as<T>(operands[5]) + c * s.inner,
-                   s.batch, s.channels * s.inner, s.inner, s.epsilon, load(as<T>(operands[2])[c]),
-                   as<float>(operands[3])[c], as<float>(operands[4])[c], &dScale, &dBias);
+          HWY_DYNAMIC_DISPATCH(gradTyped)(s.dtype, as<T>(operands[0]) + c * s.inner, as<T>(operands[1]) + c * s.inner,
+                                          as<T>(operands[5]) + c * s.inner, s.batch, s.channels * s.inner, s.inner,
+                                          s.epsilon, load(as<T>(operands[2])[c]), as<float>(operands[3])[c],
+                                          as<float>(operands[4])[c], &dScale, &dBias);
           as<T>(operands[6])[c] = store<T>(dScale);
           as<T>(operands[7])[c] = store<T>(dBias);
         }
@@ -186,17 +176,16 @@ Prepared prepareBatchNormApply(const KernelSpec &spec) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(affineBf16) : &HWY_DYNAMIC_DISPATCH(affineF32);
-    return makeKernel(
-        [function, s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
-          parallelParts(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
-            for (int64_t p = begin; p < end; ++p) {
-              auto of = [&](size_t operand) { return load(as<T>(operands[operand])[p % s.channels]); };
-              function(as<T>(operands[0]) + p * s.inner, as<T>(operands[5]) + p * s.inner, s.inner, of(3),
-                       static_cast<float>(of(1) / std::sqrt(of(4) + s.epsilon)), of(2));
-            }
-          });
-        });
+    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+      parallelParts(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t p = begin; p < end; ++p) {
+          auto of = [&](size_t operand) { return load(as<T>(operands[operand])[p % s.channels]); };
+          HWY_DYNAMIC_DISPATCH(affineTyped)(s.dtype, as<T>(operands[0]) + p * s.inner, as<T>(operands[5]) + p * s.inner,
+                                            s.inner, of(3), static_cast<float>(of(1) / std::sqrt(of(4) + s.epsilon)),
+                                            of(2));
+        }
+      });
+    });
   });
 }
 

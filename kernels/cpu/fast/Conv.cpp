@@ -1,7 +1,8 @@
-// conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16. oneDNN is fast on layouts of its own, with
-// channels in blocks of a vector's length; tensors are rearranged into scratch memory and back around each call. That
-// costs a pass over each tensor and leaves every other kernel, and every view, with the plain layout.
+// conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16; f16 as fp32 copies. oneDNN is fast on layouts
+// of its own, with channels in blocks of a vector's length; tensors are rearranged into scratch memory and back around
+// each call. That costs a pass over each tensor and leaves every other kernel, and every view, with the plain layout.
 #include "kernels/cpu/Windows.h"
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Fast.h"
 
@@ -13,18 +14,18 @@ using dnnl::memory;
 /// A primitive between tensors in plain layouts, in the order of the kernel's operands.
 class Rearranged {
 public:
-  explicit Rearranged(int threads) : threads(threads), stream(cpuEngine()) {}
+  Rearranged(int threads, DType dtype) : threads(threads), dtype(dtype), stream(cpuEngine()) {}
 
   /// Operands, in order; `wanted` is the primitive's layout.
   void input(int argument, const memory::desc &plain, const memory::desc &wanted) {
-    Tensor tensor{memory(plain, cpuEngine(), nullptr), {}, {}, {}};
+    Tensor tensor = plainOf(plain);
     if (plain != wanted)
       rearrange(tensor, tensor.plain, tensor.blocked = memory(wanted, cpuEngine()));
     arguments[argument] = tensor.isBlocked() ? tensor.blocked : tensor.plain;
     inputs.push_back(std::move(tensor));
   }
   void output(int argument, const memory::desc &plain, const memory::desc &wanted) {
-    result = {memory(plain, cpuEngine(), nullptr), {}, {}, {}};
+    result = plainOf(plain);
     if (plain != wanted) {
       result.blocked = memory(wanted, cpuEngine());
       rearrange(result, result.blocked, result.plain);
@@ -41,15 +42,20 @@ public:
     try {
       TeamOf team(threads);
       for (size_t i = 0; i < inputs.size(); ++i) {
-        inputs[i].plain.set_data_handle(operands[i]);
+        Tensor &input = inputs[i];
+        if (!input.wide.empty())
+          convertAll(dtype, operands[i], DType::f32, input.wide.data(), input);
+        input.plain.set_data_handle(input.wide.empty() ? operands[i] : input.wide.data());
         if (inputs[i].isBlocked())
           inputs[i].reorder.execute(stream, inputs[i].arguments);
       }
-      result.plain.set_data_handle(operands[inputs.size()]);
+      result.plain.set_data_handle(result.wide.empty() ? operands[inputs.size()] : result.wide.data());
       primitive.execute(stream, arguments);
       if (result.isBlocked())
         result.reorder.execute(stream, result.arguments);
       stream.wait();
+      if (!result.wide.empty())
+        convertAll(DType::f32, result.wide.data(), dtype, operands[inputs.size()], result);
     } catch (const std::exception &failure) {
       return makeError(Code::internal, 705, std::string("convolution failed in oneDNN: ") + failure.what());
     }
@@ -59,11 +65,27 @@ public:
 private:
   using Arguments = std::unordered_map<int, memory>;
   struct Tensor {
-    memory plain, blocked; ///< memories are handles: copies share the data
+    memory plain, blocked;   ///< memories are handles: copies share the data
+    std::vector<float> wide; ///< what `plain` points to, of f16
     dnnl::reorder reorder;
     Arguments arguments;
     bool isBlocked() const { return static_cast<bool>(blocked); }
   };
+
+  Tensor plainOf(const memory::desc &plain) const {
+    return {memory(plain, cpuEngine(), nullptr),
+            {},
+            std::vector<float>(dtype == DType::f16 ? plain.get_size() / sizeof(float) : 0),
+            {},
+            {}};
+  }
+  void convertAll(DType from, const void *x, DType to, void *y, const Tensor &tensor) const {
+    auto n = static_cast<int64_t>(tensor.wide.size());
+    parallelParts(threadsFor(threads, n), n, 64, [&](int64_t begin, int64_t end, int) {
+      convertFast(from, static_cast<const char *>(x) + begin * sizeOf(from), to,
+                  static_cast<char *>(y) + begin * sizeOf(to), end - begin);
+    });
+  }
 
   static void rearrange(Tensor &tensor, const memory &from, const memory &to) {
     dnnl::reorder::primitive_desc desc(from, to, ownScratchpad());
@@ -73,6 +95,7 @@ private:
   }
 
   int threads;
+  DType dtype;
   dnnl::stream stream;
   dnnl::primitive primitive;
   std::vector<Tensor> inputs;
@@ -131,7 +154,7 @@ Made makeForward(const ConvShape &s, int threads) {
   auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
   if (!isOptimised(desc))
     return nullptr;
-  auto made = std::make_unique<Rearranged>(threads);
+  auto made = std::make_unique<Rearranged>(threads, s.dtype);
   made->input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
   made->input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
   if (s.hasBias)
@@ -149,7 +172,7 @@ Made makeBackwardData(const ConvShape &s, int threads) {
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
   if (!isOptimised(desc))
     return nullptr;
-  auto made = std::make_unique<Rearranged>(threads);
+  auto made = std::make_unique<Rearranged>(threads, s.dtype);
   made->input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
   made->input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
   made->output(DNNL_ARG_DIFF_SRC, d.plain(d.input()), desc.diff_src_desc());
@@ -165,7 +188,7 @@ Made makeBackwardWeights(const ConvShape &s, int threads) {
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
   if (!isOptimised(desc))
     return nullptr;
-  auto made = std::make_unique<Rearranged>(threads);
+  auto made = std::make_unique<Rearranged>(threads, s.dtype);
   made->input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
   made->input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
   made->output(DNNL_ARG_DIFF_WEIGHTS, d.plain(d.weight()), desc.diff_weights_desc());

@@ -8,11 +8,15 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-void widenRange(const Bf16 *x, float *y, int64_t n) {
+template <typename From, typename To> void convertTyped(const void *from, void *to, int64_t n) {
+  const From *x = static_cast<const From *>(from);
+  To *y = static_cast<To *>(to);
   forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
 }
-void narrowRange(const float *x, Bf16 *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(loadPart(x + i, c), y + i, c); });
+void convertRange(DType from, const void *x, DType to, void *y, int64_t n) {
+  withFast(from, [&](auto source) {
+    withFast(to, [&](auto target) { convertTyped<TypeOf<decltype(source)>, TypeOf<decltype(target)>>(x, y, n); });
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -23,11 +27,11 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Convert.h"
 
 namespace zc::cpu {
-HWY_EXPORT(widenRange);
-HWY_EXPORT(narrowRange);
+HWY_EXPORT(convertRange);
 
-void widen(const Bf16 *x, float *y, int64_t n) { HWY_DYNAMIC_DISPATCH(widenRange)(x, y, n); }
-void narrow(const float *x, Bf16 *y, int64_t n) { HWY_DYNAMIC_DISPATCH(narrowRange)(x, y, n); }
+void convertFast(DType from, const void *x, DType to, void *y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(convertRange)(from, x, to, y, n);
+}
 
 } // namespace zc::cpu
 #endif

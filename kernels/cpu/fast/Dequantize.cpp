@@ -49,19 +49,19 @@ HWY_INLINE void dequantizeEach(const DequantizeJob &job, const Finish finish) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// int4 to bf16.
-template <bool streams> HWY_INLINE void dequantizeHalves(const DequantizeJob &job) {
-  Bf16 *out = static_cast<Bf16 *>(job.out);
+/// int4 to bf16 or f16.
+template <typename T, bool streams> HWY_INLINE void dequantizeHalves(const DequantizeJob &job) {
+  T *out = static_cast<T *>(job.out);
   const QuantizedPiece q = job.piece;
   for (int64_t b = job.first, last = job.last; b < last; ++b) {
     const auto source = summed<4>(job, b);
-    const HalvesDecoder decoder(source.decoder(job.source));
+    const HalvesDecoder<T> decoder(source.decoder(job.source));
     const Block block = blockOf(q, b);
     int64_t i = block.begin;
     for (; i + 32 <= block.end; i += 32)
-      decoder.store<streams>(job.source + byteOf<4>(i), out + i);
+      decoder.template store<streams>(job.source + byteOf<4>(i), out + i);
     if (i < block.end)
-      dequantizeRest<4, Bf16>(source, i, block.end, out, [](V x, const Bf16 *, size_t) HWY_ATTR { return x; });
+      dequantizeRest<4, T>(source, i, block.end, out, [](V x, const T *, size_t) HWY_ATTR { return x; });
   }
 }
 
@@ -100,12 +100,12 @@ template <bool streams> HWY_INLINE void sumHalves(const DequantizeJob &job) {
 template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
   const V scale = hn::Set(kF, job.scale);
 #if HWY_TARGET == HWY_AVX3
+  if constexpr (bits == 4 && sizeof(T) == 2)
+    if (!job.isSum)
+      return job.streams ? dequantizeHalves<T, true>(job) : dequantizeHalves<T, false>(job);
   if constexpr (bits == 4 && std::is_same_v<T, Bf16>)
-    if (!job.accumulate) {
-      if (job.isSum)
-        return job.streams ? sumHalves<true>(job) : sumHalves<false>(job);
-      return job.streams ? dequantizeHalves<true>(job) : dequantizeHalves<false>(job);
-    }
+    if (!job.accumulate)
+      return job.streams ? sumHalves<true>(job) : sumHalves<false>(job);
 #endif
   if (!job.isSum)
     return dequantizeEach<bits, T>(job, [](V x, const T *, size_t) HWY_ATTR { return x; });
@@ -118,11 +118,11 @@ template <int bits, typename T> void dequantizeTyped(const DequantizeJob &job) {
   });
 }
 
-void dequantizeBlocks(bool bf16, const DequantizeJob &job) {
-  if (job.piece.bits == 8)
-    bf16 ? dequantizeTyped<8, Bf16>(job) : dequantizeTyped<8, float>(job);
-  else
-    bf16 ? dequantizeTyped<4, Bf16>(job) : dequantizeTyped<4, float>(job);
+void dequantizeBlocks(DType type, const DequantizeJob &job) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    job.piece.bits == 8 ? dequantizeTyped<8, T>(job) : dequantizeTyped<4, T>(job);
+  });
   if (job.streams)
     hwy::FlushStream();
 }
@@ -155,8 +155,8 @@ Prepared prepareDequantize(const KernelSpec &spec) {
     forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
       void *out = as<char>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
       HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
-      (s.dtype == DType::bf16, {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false,
-                                false, 1, streams(s, operands[1])});
+      (s.dtype, {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false, false, 1,
+                 streams(s, operands[1])});
     });
   });
 }
@@ -168,8 +168,8 @@ Prepared prepareDequantizeSum(const KernelSpec &spec) {
     bool adds = s.accumulate && context.micro > 0;
     forBlocks(s, threads, [&](int64_t, int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
-      (s.dtype == DType::bf16, {s.piece, first, last, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1],
-                                true, adds, s.scale, streams(s, operands[1])});
+      (s.dtype, {s.piece, first, last, as<uint8_t>(operands[0]), s.piece.bytes(), s.sources, operands[1], true, adds,
+                 s.scale, streams(s, operands[1])});
     });
   });
 }

@@ -1,5 +1,5 @@
-// add, sub, mul, div, min, max and select with broadcasting, and casts between fp32 and bf16. Broadcasting is walked in
-// runs along which each operand advances by one or stands still.
+// add, sub, mul, div, min, max and select with broadcasting, and casts between fp32, bf16 and f16. Broadcasting is
+// walked in runs along which each operand advances by one or stands still.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
 #include <hwy/foreach_target.h>
@@ -54,12 +54,13 @@ void run(const void *left, int64_t aStride, const void *right, int64_t bStride, 
 }
 
 /// In the order of the names registered below.
-void runTable(int op, bool bf16, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
+void runTable(int op, DType type, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
   using Fn = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
-  static constexpr Fn table[][2] = {{run<Add, float>, run<Add, Bf16>}, {run<Sub, float>, run<Sub, Bf16>},
-                                    {run<Mul, float>, run<Mul, Bf16>}, {run<Div, float>, run<Div, Bf16>},
-                                    {run<Min, float>, run<Min, Bf16>}, {run<Max, float>, run<Max, Bf16>}};
-  table[op][bf16](a, aStride, b, bStride, y, n);
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    static constexpr Fn table[] = {run<Add, T>, run<Sub, T>, run<Mul, T>, run<Div, T>, run<Min, T>, run<Max, T>};
+    table[op](a, aStride, b, bStride, y, n);
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -85,8 +86,8 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     return decline();
   Walk<3> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
                         broadcastStrides(types[1].dims, result)});
-  bool bf16 = types[0].dtype == DType::bf16;
-  int64_t size = sizeOf(types[0].dtype), n = types[2].numElements();
+  DType dtype = types[0].dtype;
+  int64_t size = sizeOf(dtype), n = types[2].numElements();
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
     const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
     char *y = as<char>(operands[2]);
@@ -94,7 +95,7 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     if (walk.numRuns() == 1) {
       parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
         HWY_DYNAMIC_DISPATCH(runTable)
-        (op, bf16, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * size,
+        (op, dtype, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * size,
          end - begin);
       });
       return;
@@ -102,7 +103,7 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
         HWY_DYNAMIC_DISPATCH(runTable)
-        (op, bf16, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * size, walk.runLength());
+        (op, dtype, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * size, walk.runLength());
       });
     });
   });
@@ -165,18 +166,16 @@ Prepared prepareSelect(const KernelSpec &spec) {
 Prepared prepareCast(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
   const TensorType &from = spec.operands[0], &to = spec.operands[1];
-  bool narrows = from.dtype == DType::f32 && to.dtype == DType::bf16;
-  if (from.dims != to.dims || !(narrows || (from.dtype == DType::bf16 && to.dtype == DType::f32)))
+  if (from.dims != to.dims || from.dtype == to.dtype || !isFast(from.dtype) || !isFast(to.dtype))
     return decline();
-  return makeKernel([narrows, n = from.numElements(), threads = threadsFor(spec.threads, from.numElements())](
-                        void *const *operands, const StepContext &) {
-    parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-      if (narrows)
-        narrow(as<float>(operands[0]) + begin, as<Bf16>(operands[1]) + begin, end - begin);
-      else
-        widen(as<Bf16>(operands[0]) + begin, as<float>(operands[1]) + begin, end - begin);
-    });
-  });
+  return makeKernel(
+      [from = from.dtype, to = to.dtype, n = from.numElements(),
+       threads = threadsFor(spec.threads, from.numElements())](void *const *operands, const StepContext &) {
+        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+          convertFast(from, as<char>(operands[0]) + begin * sizeOf(from), to,
+                      as<char>(operands[1]) + begin * sizeOf(to), end - begin);
+        });
+      });
 }
 
 } // namespace

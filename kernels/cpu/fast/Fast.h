@@ -28,14 +28,6 @@ private:
 
 inline Prepared decline() { return std::unique_ptr<Kernel>(); }
 
-/// The types fast kernels are written for.
-constexpr bool isFast(DType type) { return type == DType::f32 || type == DType::bf16; }
-
-/// fn(Tag<float or Bf16>).
-template <typename Fn> auto withFast(DType type, Fn fn) {
-  return type == DType::bf16 ? fn(Tag<Bf16>()) : fn(Tag<float>());
-}
-
 /// Part `part` of [0, n) cut into `parts` at multiples of `granule`: depends on nothing else.
 struct Range {
   int64_t begin, end;

@@ -10,15 +10,13 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-void addRowF32(float *sum, const float *x, int64_t n) {
+template <typename T> void addTyped(float *sum, const T *x, int64_t n) {
   forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
     storePart(hn::Add(loadPart(sum + i, c), loadPart(x + i, c)), sum + i, c);
   });
 }
-void addRowBf16(float *sum, const Bf16 *x, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
-    storePart(hn::Add(loadPart(sum + i, c), loadPart(x + i, c)), sum + i, c);
-  });
+void addRow(DType type, float *sum, const void *x, int64_t n) {
+  withFast(type, [&](auto tag) { addTyped(sum, static_cast<const TypeOf<decltype(tag)> *>(x), n); });
 }
 
 } // namespace HWY_NAMESPACE
@@ -32,8 +30,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(addRowF32);
-HWY_EXPORT(addRowBf16);
+HWY_EXPORT(addRow);
 
 namespace {
 
@@ -67,20 +64,21 @@ Prepared prepareGather(const KernelSpec &spec) {
   });
 }
 
-/// One row of the table. fp32 sums in place; bf16 in `scratch`, rounded once.
+/// One row of the table. fp32 sums in place; 16 bits in `scratch`, rounded once.
 void sumRow(const Chains &chains, int64_t row, const float *source, float *target, int64_t inner, float *) {
   std::memset(target, 0, static_cast<size_t>(inner) * sizeof(float));
   for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
-    HWY_DYNAMIC_DISPATCH(addRowF32)(target, source + i * inner, inner);
+    HWY_DYNAMIC_DISPATCH(addRow)(DType::f32, target, source + i * inner, inner);
 }
-void sumRow(const Chains &chains, int64_t row, const Bf16 *source, Bf16 *target, int64_t inner, float *scratch) {
+template <typename T>
+void sumRow(const Chains &chains, int64_t row, const T *source, T *target, int64_t inner, float *scratch) {
   if (chains.first(row) < 0) {
-    std::memset(static_cast<void *>(target), 0, static_cast<size_t>(inner) * sizeof(Bf16));
+    std::memset(static_cast<void *>(target), 0, static_cast<size_t>(inner) * sizeof(T));
     return;
   }
   std::memset(scratch, 0, static_cast<size_t>(inner) * sizeof(float));
   for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
-    HWY_DYNAMIC_DISPATCH(addRowBf16)(scratch, source + i * inner, inner);
+    HWY_DYNAMIC_DISPATCH(addRow)(dtypeOf<T>, scratch, source + i * inner, inner);
   narrow(scratch, target, inner);
 }
 

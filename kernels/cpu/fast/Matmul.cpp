@@ -1,6 +1,7 @@
 // matmul. fp32: single-threaded library products on panels of the longer side, or on whole matrices of a batch; the
 // bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32; where it has no kernel for
-// the CPU (without AVX-512), blocks widened to fp32 and multiplied as above. Small products: MatmulOrdered.h.
+// the CPU (without AVX-512), and for f16, blocks widened to fp32 and multiplied as above. Small products:
+// MatmulOrdered.h.
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
@@ -122,8 +123,9 @@ private:
   std::vector<Walk<2>::Offsets> offsets;
 };
 
-/// bf16 without a bf16 library: panels of the longer side on threads, each in blocks that are widened into scratch.
-class MatmulWidened : public Kernel {
+/// bf16 without a bf16 library, and f16: panels of the longer side on threads, each in blocks that are widened into
+/// scratch.
+template <typename T> class MatmulWidened : public Kernel {
 public:
   /// With `wide` the result is f32, added to an addend if there is one.
   MatmulWidened(const MatmulShape &shape, int threads, bool wide = false, bool hasAddend = false)
@@ -134,15 +136,15 @@ public:
 
   Status run(void *const *operands, const StepContext &) override {
     Ends ends;
-    ends.bias = s.hasBias ? as<Bf16>(operands[2]) : nullptr;
+    ends.bias = s.hasBias ? as<T>(operands[2]) : nullptr;
     ends.addend = hasAddend ? as<float>(operands[2]) : nullptr;
     void *result = operands[s.hasBias || hasAddend ? 3 : 2];
     if (wide)
       ends.wide = as<float>(result);
     else
-      ends.narrow = as<Bf16>(result);
+      ends.narrow = as<T>(result);
     for (const auto &at : offsets) {
-      const Bf16 *lhs = as<Bf16>(operands[0]) + at[0], *rhs = as<Bf16>(operands[1]) + at[1];
+      const T *lhs = as<T>(operands[0]) + at[0], *rhs = as<T>(operands[1]) + at[1];
       bool byRows = s.m >= s.n;
       parallelParts(threads, byRows ? s.m : s.n, kPanel, [&](int64_t begin, int64_t end, int part) {
         float *own = scratch.data() + part * 3 * kBlock * kBlock;
@@ -162,19 +164,19 @@ private:
 
   /// What a product is added to, and where it goes.
   struct Ends {
-    const Bf16 *bias = nullptr;
+    const T *bias = nullptr;
     const float *addend = nullptr;
     float *wide = nullptr;
-    Bf16 *narrow = nullptr;
+    T *narrow = nullptr;
   };
 
   /// Rows [r0, r1) and columns [c0, c1) of a matrix stored `width` wide, as fp32.
-  static void widenBlock(const Bf16 *x, int64_t width, int64_t r0, int64_t r1, int64_t c0, int64_t c1, float *y) {
+  static void widenBlock(const T *x, int64_t width, int64_t r0, int64_t r1, int64_t c0, int64_t c1, float *y) {
     for (int64_t r = r0; r < r1; ++r)
       widen(x + r * width + c0, y + (r - r0) * (c1 - c0), c1 - c0);
   }
 
-  void block(const Bf16 *lhs, const Bf16 *rhs, const Ends &ends, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+  void block(const T *lhs, const T *rhs, const Ends &ends, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
              float *own) const {
     float *a = own, *b = own + kBlock * kBlock, *c = b + kBlock * kBlock;
     int64_t rows = i1 - i0, columns = j1 - j0;
@@ -248,6 +250,12 @@ private:
   std::unique_ptr<MatmulDnnl> product;
 };
 
+std::unique_ptr<Kernel> makeWidened(const MatmulShape &shape, int threads, bool wide = false, bool hasAddend = false) {
+  if (shape.dtype == DType::f16)
+    return std::make_unique<MatmulWidened<F16>>(shape, threads, wide, hasAddend);
+  return std::make_unique<MatmulWidened<Bf16>>(shape, threads, wide, hasAddend);
+}
+
 /// The libraries index with 32 bits.
 bool fitsLibrary(const MatmulShape &s) {
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
@@ -258,8 +266,8 @@ Prepared prepareMatmulPart(const KernelSpec &spec) {
   Result<MatmulPartShape> read = readMatmulPart(spec);
   ZC_RETURN_IF_ERROR(read.status());
   const MatmulShape &shape = read->product;
-  // A bf16 addend has lost what the whole would have kept: the plain kernel's sums are as good.
-  if (!fitsLibrary(shape) || shape.m * shape.n * shape.k == 0 || (read->hasAddend && read->out == DType::bf16))
+  // A 16-bit addend has lost what the whole would have kept: the plain kernel's sums are as good.
+  if (!fitsLibrary(shape) || shape.m * shape.n * shape.k == 0 || (read->hasAddend && read->out != DType::f32))
     return decline();
   if (isOrdered(read->whole) && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
     return makeMatmulOrdered(*read, spec.threads);
@@ -267,8 +275,7 @@ Prepared prepareMatmulPart(const KernelSpec &spec) {
     return std::unique_ptr<Kernel>(std::make_unique<MatmulPartF32>(*read, spec.threads));
   auto product = prepareDnnl(shape, 1, spec.threads, read->out, read->hasAddend);
   if (!product)
-    return std::unique_ptr<Kernel>(
-        std::make_unique<MatmulWidened>(shape, spec.threads, read->out == DType::f32, read->hasAddend));
+    return makeWidened(shape, spec.threads, read->out == DType::f32, read->hasAddend);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(product)));
 }
 
@@ -288,7 +295,7 @@ Prepared prepareMatmul(const KernelSpec &spec) {
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
   auto product = prepareDnnl(shape, isWhole ? shape.numBatches : 1, spec.threads);
   if (!product)
-    return std::unique_ptr<Kernel>(std::make_unique<MatmulWidened>(shape, spec.threads));
+    return makeWidened(shape, spec.threads);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(product), isWhole));
 }
 

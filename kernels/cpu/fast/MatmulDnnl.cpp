@@ -79,6 +79,8 @@ private:
 
 std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads, DType result,
                                         bool accumulates) {
+  if (shape.dtype != DType::bf16)
+    return nullptr;
   try {
     auto product = std::make_unique<Product>(shape, batches, threads, result, accumulates);
     if (product->isOptimised())

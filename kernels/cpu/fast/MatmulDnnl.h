@@ -6,7 +6,8 @@
 namespace zc::cpu {
 
 /// One product, or `batches` of equal stride, of bf16 operands with fp32 sums; plain layouts. The primitive and its
-/// scratch memory are made here. Null where oneDNN has no optimised kernel (CPUs without AVX-512).
+/// scratch memory are made here. Null for other operands, and where oneDNN has no optimised kernel (CPUs without
+/// AVX-512).
 class MatmulDnnl {
 public:
   virtual ~MatmulDnnl() = default;

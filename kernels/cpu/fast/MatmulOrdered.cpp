@@ -98,17 +98,16 @@ public:
     const int64_t elements = s.m * s.n;
     if (!hasAddend)
       std::fill(f.sums, f.sums + elements, 0.0f);
-    else if (out == DType::bf16)
-      widen(static_cast<const Bf16 *>(third), f.sums, elements);
+    else if (out != DType::f32)
+      convertFast(out, third, DType::f32, f.sums, elements);
     else if (third != result)
       std::copy_n(static_cast<const float *>(third), elements, f.sums);
     parallelParts(threads, s.m, 4,
                   [&](int64_t begin, int64_t end, int) { HWY_DYNAMIC_DISPATCH(multiplyRows)(f, begin, end); });
     if (s.hasBias)
-      s.dtype == DType::f32 ? addRow(f.sums, static_cast<const float *>(third))
-                            : addRow(f.sums, static_cast<const Bf16 *>(third));
-    if (out == DType::bf16)
-      narrow(f.sums, as<Bf16>(result), elements);
+      withFast(s.dtype, [&](auto tag) { addRow(f.sums, static_cast<const TypeOf<decltype(tag)> *>(third)); });
+    if (out != DType::f32)
+      convertFast(DType::f32, f.sums, out, result, elements);
     return Status::success();
   }
 
@@ -118,7 +117,7 @@ private:
   const float *widened(const void *from, std::vector<float> &scratch, int64_t elements) const {
     if (s.dtype == DType::f32)
       return static_cast<const float *>(from);
-    widen(static_cast<const Bf16 *>(from), scratch.data(), elements);
+    convertFast(s.dtype, from, DType::f32, scratch.data(), elements);
     return scratch.data();
   }
 
@@ -132,7 +131,7 @@ private:
   const float *packed(const void *from) {
     if (!packs())
       return static_cast<const float *>(from);
-    return s.dtype == DType::f32 ? pack(static_cast<const float *>(from)) : pack(static_cast<const Bf16 *>(from));
+    return withFast(s.dtype, [&](auto tag) { return pack(static_cast<const TypeOf<decltype(tag)> *>(from)); });
   }
 
   template <typename T> void addRow(float *to, const T *bias) const {

@@ -17,7 +17,7 @@ namespace zc::cpu {
 constexpr double kOrderedProducts = 1 << 20;
 inline bool isOrdered(double multiplications) { return multiplications >= 1 && multiplications <= kOrderedProducts; }
 
-/// One product (no batch) of f32 or bf16, with bias or addend; sums in f32.
+/// One product (no batch) of f32, bf16 or f16, with bias or addend; sums in f32.
 std::unique_ptr<Kernel> makeMatmulOrdered(const MatmulPartShape &shape, int threads);
 
 } // namespace zc::cpu

@@ -29,6 +29,7 @@ template <class D> HWY_INLINE auto loadFloats(D f, const Bf16 *x) {
   const auto bits = hn::LoadU(half, reinterpret_cast<const uint16_t *>(x));
   return hn::BitCast(f, hn::ShiftLeft<16>(hn::PromoteTo(u, bits)));
 }
+template <class D> HWY_INLINE auto loadFloats(D f, const F16 *x) { return loadF16(f, x); }
 
 /// Eight partial sums of every eighth element, then halves. Squares are exact in double, so fused or not is the same.
 template <typename T> HWY_INLINE double blockSum(const T *x) {
@@ -55,11 +56,8 @@ template <typename T> void addBlocks(const T *x, int64_t begin, int64_t end, int
     bins.add(limbs, blockSum(x + i));
   bins.addTo(limbs);
 }
-void normRange(bool bf16, const void *x, int64_t begin, int64_t end, int64_t *limbs) {
-  if (bf16)
-    addBlocks(static_cast<const Bf16 *>(x), begin, end, limbs);
-  else
-    addBlocks(static_cast<const float *>(x), begin, end, limbs);
+void normRange(DType type, const void *x, int64_t begin, int64_t end, int64_t *limbs) {
+  withFast(type, [&](auto tag) { addBlocks(static_cast<const TypeOf<decltype(tag)> *>(x), begin, end, limbs); });
 }
 
 template <typename T> void addRange(const void *part, void *sum, int64_t begin, int64_t end) {
@@ -69,8 +67,8 @@ template <typename T> void addRange(const void *part, void *sum, int64_t begin, 
     storePart(hn::Add(loadPart(y + i, c), loadPart(x + i, c)), y + i, c);
   });
 }
-void accumulateRange(bool bf16, const void *part, void *sum, int64_t begin, int64_t end) {
-  (bf16 ? addRange<Bf16> : addRange<float>)(part, sum, begin, end);
+void accumulateRange(DType type, const void *part, void *sum, int64_t begin, int64_t end) {
+  withFast(type, [&](auto tag) { addRange<TypeOf<decltype(tag)>>(part, sum, begin, end); });
 }
 
 } // namespace HWY_NAMESPACE
@@ -93,7 +91,7 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
       acc.numElements() != kNormLimbs)
     return decline();
   int threads = threadsFor(spec.threads, x.numElements());
-  return makeKernel([threads, n = x.numElements(), bf16 = x.dtype == DType::bf16, first = spec.getInt("first", 0) != 0,
+  return makeKernel([threads, n = x.numElements(), dtype = x.dtype, first = spec.getInt("first", 0) != 0,
                      parts = std::vector<int64_t>(static_cast<size_t>(threads * kNormLimbs))](
                         void *const *operands, const StepContext &) mutable {
     int64_t *limbs = as<int64_t>(operands[1]);
@@ -101,7 +99,7 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
       std::fill(limbs, limbs + kNormLimbs, 0);
     std::fill(parts.begin(), parts.end(), 0);
     parallelParts(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int part) {
-      HWY_DYNAMIC_DISPATCH(normRange)(bf16, operands[0], begin, end, parts.data() + part * kNormLimbs);
+      HWY_DYNAMIC_DISPATCH(normRange)(dtype, operands[0], begin, end, parts.data() + part * kNormLimbs);
     });
     for (size_t i = 0; i < parts.size(); ++i)
       limbs[i % kNormLimbs] += parts[i];
@@ -115,15 +113,16 @@ Prepared prepareAccumulateGradient(const KernelSpec &spec) {
       spec.operands[0].numElements() != spec.operands[1].numElements())
     return decline();
   int64_t n = spec.operands[0].numElements();
-  bool bf16 = spec.operands[0].dtype == DType::bf16, restart = spec.getInt("restart", 0) != 0;
+  DType dtype = spec.operands[0].dtype;
+  bool restart = spec.getInt("restart", 0) != 0;
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &context) {
-    size_t size = bf16 ? sizeof(Bf16) : sizeof(float);
+    auto size = static_cast<size_t>(sizeOf(dtype));
     parallelParts(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int) {
       if (restart && context.micro == 0)
         std::memcpy(as<char>(operands[1]) + static_cast<size_t>(begin) * size,
                     as<char>(operands[0]) + static_cast<size_t>(begin) * size, static_cast<size_t>(end - begin) * size);
       else
-        HWY_DYNAMIC_DISPATCH(accumulateRange)(bf16, operands[0], operands[1], begin, end);
+        HWY_DYNAMIC_DISPATCH(accumulateRange)(dtype, operands[0], operands[1], begin, end);
     });
   });
 }

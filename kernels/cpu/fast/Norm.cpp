@@ -61,25 +61,21 @@ void normGradRow(bool centred, const T *g, const T *x, const T *scale, float mea
   });
 }
 
-void normF32(bool centred, const void *x, const void *scale, const void *bias, void *y, int64_t n, float epsilon,
-             float *mean, float *invStd) {
-  normRow(centred, static_cast<const float *>(x), static_cast<const float *>(scale), static_cast<const float *>(bias),
-          static_cast<float *>(y), n, epsilon, mean, invStd);
+void normTyped(DType type, bool centred, const void *x, const void *scale, const void *bias, void *y, int64_t n,
+               float epsilon, float *mean, float *invStd) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    normRow(centred, static_cast<const T *>(x), static_cast<const T *>(scale), static_cast<const T *>(bias),
+            static_cast<T *>(y), n, epsilon, mean, invStd);
+  });
 }
-void normBf16(bool centred, const void *x, const void *scale, const void *bias, void *y, int64_t n, float epsilon,
-              float *mean, float *invStd) {
-  normRow(centred, static_cast<const Bf16 *>(x), static_cast<const Bf16 *>(scale), static_cast<const Bf16 *>(bias),
-          static_cast<Bf16 *>(y), n, epsilon, mean, invStd);
-}
-void normGradF32(bool centred, const void *g, const void *x, const void *scale, float mean, float invStd, void *dx,
-                 int64_t n, float *dScale, float *dBias) {
-  normGradRow(centred, static_cast<const float *>(g), static_cast<const float *>(x), static_cast<const float *>(scale),
-              mean, invStd, static_cast<float *>(dx), n, dScale, dBias);
-}
-void normGradBf16(bool centred, const void *g, const void *x, const void *scale, float mean, float invStd, void *dx,
-                  int64_t n, float *dScale, float *dBias) {
-  normGradRow(centred, static_cast<const Bf16 *>(g), static_cast<const Bf16 *>(x), static_cast<const Bf16 *>(scale),
-              mean, invStd, static_cast<Bf16 *>(dx), n, dScale, dBias);
+void normGradTyped(DType type, bool centred, const void *g, const void *x, const void *scale, float mean, float invStd,
+                   void *dx, int64_t n, float *dScale, float *dBias) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    normGradRow(centred, static_cast<const T *>(g), static_cast<const T *>(x), static_cast<const T *>(scale), mean,
+                invStd, static_cast<T *>(dx), n, dScale, dBias);
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -91,10 +87,8 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(normF32);
-HWY_EXPORT(normBf16);
-HWY_EXPORT(normGradF32);
-HWY_EXPORT(normGradBf16);
+HWY_EXPORT(normTyped);
+HWY_EXPORT(normGradTyped);
 
 namespace {
 
@@ -107,16 +101,15 @@ Prepared prepareNorm(const KernelSpec &spec, Result<NormShape> read, bool centre
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(normBf16) : &HWY_DYNAMIC_DISPATCH(normF32);
     return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->n)](void *const *operands,
                                                                                                const StepContext &) {
       void *const *outputs = operands + (s.hasBias ? 3 : 2);
       float *mean = centred ? as<float>(outputs[1]) : nullptr, *inverse = as<float>(outputs[centred ? 2 : 1]);
       parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
-          function(centred, row<T>(operands[0], r, s.n), operands[1], s.hasBias ? operands[2] : nullptr,
-                   row<T>(outputs[0], r, s.n), s.n, static_cast<float>(s.epsilon), mean ? mean + r : nullptr,
-                   inverse + r);
+          HWY_DYNAMIC_DISPATCH(normTyped)
+        (s.dtype, centred, row<T>(operands[0], r, s.n), operands[1], s.hasBias ? operands[2] : nullptr,
+         row<T>(outputs[0], r, s.n), s.n, static_cast<float>(s.epsilon), mean ? mean + r : nullptr, inverse + r);
       });
     });
   });
@@ -132,8 +125,6 @@ Prepared prepareNormGrad(const KernelSpec &spec, Result<NormShape> read, bool ce
   auto width = static_cast<size_t>((read->n + 15) / 16 * 16);
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function =
-        read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(normGradBf16) : &HWY_DYNAMIC_DISPATCH(normGradF32);
     return makeKernel([=, s = *read, partial = std::vector<float>(width * 2 * static_cast<size_t>(threads))](
                           void *const *operands, const StepContext &) mutable {
       const float *mean = centred ? as<float>(operands[3]) : nullptr, *inverse = as<float>(operands[centred ? 4 : 3]);
@@ -142,8 +133,9 @@ Prepared prepareNormGrad(const KernelSpec &spec, Result<NormShape> read, bool ce
       parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int part) {
         float *dScale = partial.data() + width * 2 * static_cast<size_t>(part);
         for (int64_t r = begin; r < end; ++r)
-          function(centred, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), operands[2], mean ? mean[r] : 0,
-                   inverse[r], row<T>(outputs[0], r, s.n), s.n, dScale, centred ? dScale + width : nullptr);
+          HWY_DYNAMIC_DISPATCH(normGradTyped)
+        (s.dtype, centred, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), operands[2], mean ? mean[r] : 0,
+         inverse[r], row<T>(outputs[0], r, s.n), s.n, dScale, centred ? dScale + width : nullptr);
       });
       for (size_t output = 1; output <= (centred ? 2u : 1u); ++output)
         for (size_t i = 0; i < static_cast<size_t>(s.n); ++i) {

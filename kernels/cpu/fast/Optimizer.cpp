@@ -88,11 +88,13 @@ void ruleRange(int rule, const OptimizerStep &s, int64_t begin, int64_t end, con
     sgdRange(s, begin, end, g, p, m, o);
 }
 
-void updateRange(int rule, bool bf16Grad, bool bf16Out, const OptimizerStep &s, int64_t begin, int64_t end,
-                 const void *grad, float *p, float *m, float *v, void *out) {
-  auto range = bf16Grad ? (bf16Out ? ruleRange<Bf16, Bf16> : ruleRange<Bf16, float>)
-                        : (bf16Out ? ruleRange<float, Bf16> : ruleRange<float, float>);
-  range(rule, s, begin, end, grad, p, m, v, out);
+void updateRange(int rule, DType grad, DType copy, const OptimizerStep &s, int64_t begin, int64_t end, const void *g,
+                 float *p, float *m, float *v, void *out) {
+  withFast(grad, [&](auto gradTag) {
+    withFast(copy, [&](auto copyTag) {
+      ruleRange<TypeOf<decltype(gradTag)>, TypeOf<decltype(copyTag)>>(rule, s, begin, end, g, p, m, v, out);
+    });
+  });
   if (s.streams)
     hwy::FlushStream();
 }
@@ -103,6 +105,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
@@ -111,7 +114,7 @@ HWY_EXPORT(updateRange);
 namespace {
 
 OptimizerStep stepOf(const OptimizerShape &s, const StepContext &context, float factor) {
-  double step = static_cast<double>(context.step), lr = context.learningRate;
+  double step = static_cast<double>(context.step - context.skipped), lr = context.learningRate;
   double correction1 = 1 - std::pow(s.beta1, step), correction2 = std::sqrt(1 - std::pow(s.beta2, step));
   OptimizerStep result{};
   result.factor = factor;
@@ -141,11 +144,19 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
     OptimizerStep step = stepOf(s, context, *as<float>(operands[1]));
     float *m = s.moments > 0 ? as<float>(operands[3]) : nullptr, *v = s.moments > 1 ? as<float>(operands[4]) : nullptr;
     void *out = s.out ? operands[3 + s.moments] : nullptr;
-    bool bf16Grad = s.grad == DType::bf16, bf16Out = s.out && *s.out == DType::bf16;
+    if (std::isnan(step.factor)) { // a step to be skipped; who takes the copy still does
+      if (out)
+        parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
+          convertFast(DType::f32, as<float>(operands[2]) + begin, *s.out,
+                      static_cast<char *>(out) + begin * sizeOf(*s.out), end - begin);
+        });
+      return;
+    }
     step.streams = out && s.n >= kStreamedElements && reinterpret_cast<uintptr_t>(out) % 64 == 0;
     parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
       HWY_DYNAMIC_DISPATCH(updateRange)
-      (static_cast<int>(s.rule), bf16Grad, bf16Out, step, begin, end, operands[0], as<float>(operands[2]), m, v, out);
+      (static_cast<int>(s.rule), s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0],
+       as<float>(operands[2]), m, v, out);
     });
   });
 }

@@ -266,11 +266,11 @@ template <int bits, typename T> void quantizeTyped(const QuantizeJob &job) {
   quantizeComputed<bits, T>(job, sums);
 }
 
-void quantizeBlocks(bool bf16, const QuantizeJob &job) {
-  if (job.piece.bits == 8)
-    bf16 ? quantizeTyped<8, Bf16>(job) : quantizeTyped<8, float>(job);
-  else
-    bf16 ? quantizeTyped<4, Bf16>(job) : quantizeTyped<4, float>(job);
+void quantizeBlocks(DType type, const QuantizeJob &job) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    job.piece.bits == 8 ? quantizeTyped<8, T>(job) : quantizeTyped<4, T>(job);
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -301,8 +301,8 @@ Prepared prepareQuantize(const KernelSpec &spec) {
     clearPadding(s, out);
     forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(quantizeBlocks)
-      (s.dtype == DType::bf16, {s.piece, first, last, part(operands[0], k), nullptr, 0, 0,
-                                s.hasResidual ? part(operands[2], k) : nullptr, s.beta, out + k * s.piece.bytes()});
+      (s.dtype, {s.piece, first, last, part(operands[0], k), nullptr, 0, 0,
+                 s.hasResidual ? part(operands[2], k) : nullptr, s.beta, out + k * s.piece.bytes()});
     });
   });
 }
@@ -316,8 +316,8 @@ Prepared prepareDequantizeSumQuantize(const KernelSpec &spec) {
     forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
       void *residual = s.hasResidual ? as<char>(operands[2]) + k * s.piece.elements * sizeOf(s.dtype) : nullptr;
       HWY_DYNAMIC_DISPATCH(quantizeBlocks)
-      (s.dtype == DType::bf16, {s.piece, first, last, nullptr, as<uint8_t>(operands[0]) + k * s.piece.bytes(),
-                                s.pieces * s.piece.bytes(), s.sources, residual, s.beta, out + k * s.piece.bytes()});
+      (s.dtype, {s.piece, first, last, nullptr, as<uint8_t>(operands[0]) + k * s.piece.bytes(),
+                 s.pieces * s.piece.bytes(), s.sources, residual, s.beta, out + k * s.piece.bytes()});
     });
   });
 }

@@ -11,7 +11,7 @@ namespace zc::cpu {
 struct QuantizeJob {
   QuantizedPiece piece;
   int64_t first, last;     ///< blocks [first, last)
-  const void *plain;       ///< the piece in f32 or bf16, or null
+  const void *plain;       ///< the piece in f32, bf16 or f16, or null
   const uint8_t *source;   ///< the piece of the first source, or null
   int64_t stride, sources; ///< bytes from source to source
   void *residual;          ///< of the piece, or null
@@ -25,7 +25,7 @@ struct DequantizeJob {
   int64_t first, last;
   const uint8_t *source;
   int64_t stride, sources;
-  void *out; ///< the piece in f32 or bf16
+  void *out; ///< the piece in f32, bf16 or f16
   bool isSum, accumulate;
   float scale;
   bool streams; ///< `out` is written past the caches: aligned to 64 bytes, as its blocks are

@@ -199,16 +199,16 @@ template <int bits> struct Decoder {
 };
 
 #if HWY_TARGET == HWY_AVX3
-/// int4 as bf16: what is looked up is rounded already, and a vector has twice as many.
-struct HalvesDecoder {
+/// int4 as bf16 or f16: what is looked up is rounded already, and a vector has twice as many.
+template <typename T> struct HalvesDecoder {
   __m512i table;
   HWY_INLINE explicit HalvesDecoder(const Decoder<4> &decoder) {
-    HWY_ALIGN Bf16 rounded[16];
+    HWY_ALIGN T rounded[16];
     storeVector(decoder.unit, rounded);
     table = _mm512_broadcast_i64x4(_mm256_load_si256(reinterpret_cast<const __m256i *>(rounded)));
   }
   /// 32 of them; the lookup takes five bits, the fifth does not matter.
-  template <bool streams> HWY_INLINE void store(const uint8_t *from, Bf16 *to) const {
+  template <bool streams> HWY_INLINE void store(const uint8_t *from, T *to) const {
     const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
     const __m512i pairs = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
     const __m512i values = _mm512_permutexvar_epi16(pairs, table);

@@ -43,18 +43,18 @@ template <typename T> float rowSum(const T *x, int64_t n) {
   return static_cast<float>(total);
 }
 
-void columnSums(bool bf16, const void *x, void *y, int64_t rows, int64_t n, int64_t begin, int64_t end, float scale) {
-  if (bf16)
-    columns(static_cast<const Bf16 *>(x), static_cast<Bf16 *>(y), rows, n, begin, end, scale);
-  else
-    columns(static_cast<const float *>(x), static_cast<float *>(y), rows, n, begin, end, scale);
+void columnSums(DType type, const void *x, void *y, int64_t rows, int64_t n, int64_t begin, int64_t end, float scale) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    columns(static_cast<const T *>(x), static_cast<T *>(y), rows, n, begin, end, scale);
+  });
 }
-void rowSums(bool bf16, const void *x, void *y, int64_t begin, int64_t end, int64_t n, float scale) {
-  for (int64_t r = begin; r < end; ++r)
-    if (bf16)
-      static_cast<Bf16 *>(y)[r] = store<Bf16>(rowSum(static_cast<const Bf16 *>(x) + r * n, n) * scale);
-    else
-      static_cast<float *>(y)[r] = rowSum(static_cast<const float *>(x) + r * n, n) * scale;
+void rowSums(DType type, const void *x, void *y, int64_t begin, int64_t end, int64_t n, float scale) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    for (int64_t r = begin; r < end; ++r)
+      static_cast<T *>(y)[r] = store<T>(rowSum(static_cast<const T *>(x) + r * n, n) * scale);
+  });
 }
 
 } // namespace HWY_NAMESPACE
@@ -88,17 +88,17 @@ Prepared prepareReduce(const KernelSpec &spec, bool mean) {
   int64_t kept = out.numElements();
   if (reduced == 0 || kept == 0 || reduced * kept != in.numElements())
     return decline();
-  bool bf16 = in.dtype == DType::bf16;
+  DType dtype = in.dtype;
   float scale = mean ? 1 / static_cast<float>(reduced) : 1;
   int threads = threadsFor(spec.threads, reduced * kept);
   return makeKernel([=](void *const *operands, const StepContext &) {
     if (trailing)
       parallelParts(threads, kept, 1, [&](int64_t begin, int64_t end, int) {
-        HWY_DYNAMIC_DISPATCH(rowSums)(bf16, operands[0], operands[1], begin, end, reduced, scale);
+        HWY_DYNAMIC_DISPATCH(rowSums)(dtype, operands[0], operands[1], begin, end, reduced, scale);
       });
     else
       parallelParts(threads, kept, 16, [&](int64_t begin, int64_t end, int) {
-        HWY_DYNAMIC_DISPATCH(columnSums)(bf16, operands[0], operands[1], reduced, kept, begin, end, scale);
+        HWY_DYNAMIC_DISPATCH(columnSums)(dtype, operands[0], operands[1], reduced, kept, begin, end, scale);
       });
   });
 }

@@ -1,5 +1,5 @@
 // Vectors of fp32 for the fast kernels; included once per instruction set by Highway's foreach_target, so without
-// `#pragma once`. Tensors of fp32 and bf16 are computed in fp32.
+// `#pragma once`. Tensors of fp32, bf16 and f16 are computed in fp32.
 //
 // A tail shorter than a vector goes through the same instructions as the body, padded in a buffer: an element's result
 // does not depend on where in a tensor, shard or thread's part it lies.
@@ -37,6 +37,48 @@ HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
   return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), hn::LoadU(half, reinterpret_cast<const uint16_t *>(p)))));
 }
 
+#if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+using F16Element = hwy::float16_t;
+/// f16 as fp32, lane by lane, and back, as fromF16 and toF16.
+template <class D> HWY_INLINE hn::Vec<D> widenF16(D f, hn::Vec<hn::Rebind<F16Element, D>> halves) {
+  return hn::PromoteTo(f, halves);
+}
+HWY_INLINE HWY_MAYBE_UNUSED auto f16Of(V v) { return hn::DemoteTo(hn::Rebind<F16Element, F>(), v); }
+#else
+// Highway's own emulation cuts instead of rounding: fromF16 and toF16 in vectors.
+using F16Element = uint16_t;
+template <class D> HWY_INLINE hn::Vec<D> widenF16(D f, hn::Vec<hn::Rebind<F16Element, D>> halves) {
+  const hn::RebindToUnsigned<D> u;
+  const hn::RebindToSigned<D> i;
+  const auto bits = hn::PromoteTo(u, halves);
+  const auto magnitude = hn::And(bits, hn::Set(u, 0x7FFF)), shifted = hn::ShiftLeft<13>(magnitude);
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u, 0x8000)));
+  const auto subnormal = hn::BitCast(u, hn::Mul(hn::ConvertTo(f, hn::BitCast(i, magnitude)), hn::Set(f, 0x1p-24f)));
+  const auto finite =
+      hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x400)), subnormal, hn::Add(shifted, hn::Set(u, 112u << 23)));
+  const auto special = hn::Or(shifted, hn::Set(u, 0x7F800000));
+  return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x7C00)), finite, special)));
+}
+HWY_INLINE HWY_MAYBE_UNUSED auto f16Of(V v) {
+  const U u;
+  const auto bits = hn::BitCast(u, v), magnitude = hn::And(bits, hn::Set(u, 0x7FFFFFFF));
+  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u, 1));
+  const auto normal = hn::ShiftRight<13>(hn::Add(hn::Sub(magnitude, hn::Set(u, (112u << 23) - 0xFFF)), odd));
+  const auto subnormal =
+      hn::Sub(hn::BitCast(u, hn::Add(hn::BitCast(kF, magnitude), hn::Set(kF, 0.5f))), hn::Set(u, 0x3F000000));
+  const auto special =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(u, 0x7F800000)), hn::Set(u, 0x7E00), hn::Set(u, 0x7C00));
+  const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x38800000)), subnormal, normal);
+  const auto half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x477FF000)), finite, special);
+  return hn::TruncateTo(hn::Rebind<F16Element, F>(),
+                        hn::Or(half, hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 0x8000))));
+}
+#endif
+template <class D> HWY_INLINE hn::Vec<D> loadF16(D f, const F16 *p) {
+  return widenF16(f, hn::LoadU(hn::Rebind<F16Element, D>(), reinterpret_cast<const F16Element *>(p)));
+}
+HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const F16 *p) { return loadF16(kF, p); }
+
 /// Rounded to nearest even, as toBf16, in the upper half of each lane: NaN stays NaN.
 HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   const U u;
@@ -53,6 +95,8 @@ HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
 template <typename T> HWY_INLINE V rounded(V v) {
   if constexpr (std::is_same_v<T, Bf16>)
     return hn::BitCast(kF, hn::And(roundedHalves(v), hn::Set(U(), 0xffff0000)));
+  else if constexpr (std::is_same_v<T, F16>)
+    return widenF16(kF, f16Of(v));
   else
     return v;
 }
@@ -60,10 +104,16 @@ HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, 
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
   hn::StoreU(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
 }
+HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, F16 *p) {
+  hn::StoreU(f16Of(v), hn::Rebind<F16Element, F>(), reinterpret_cast<F16Element *>(p));
+}
 /// Past the caches, to p aligned to 64 bytes or as many vectors further on; hwy::FlushStream() after the last.
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, float *p) { hn::Stream(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, Bf16 *p) {
   hn::Stream(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
+}
+HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, F16 *p) {
+  hn::Stream(f16Of(v), hn::Rebind<F16Element, F>(), reinterpret_cast<F16Element *>(p));
 }
 
 /// `count` elements, at most a vector; the rest of the lanes hold `fill`.

@@ -60,23 +60,27 @@ template <typename T> void lossGradRow(const T *x, T *d, int64_t n, float lse, i
   d[label] = store<T>((std::exp(atLabel - lse) - 1) * factor);
 }
 
-#define ZC_FOR_TYPES(NAME, PARAMETERS, CALL)                                                                           \
-  void NAME##F32 PARAMETERS {                                                                                          \
-    using T = float;                                                                                                   \
-    CALL;                                                                                                              \
-  }                                                                                                                    \
-  void NAME##Bf16 PARAMETERS {                                                                                         \
-    using T = Bf16;                                                                                                    \
-    CALL;                                                                                                              \
-  }
-ZC_FOR_TYPES(lse, (const void *x, int64_t n, float *lse), lseRow(static_cast<const T *>(x), n, lse))
-ZC_FOR_TYPES(softmax, (const void *x, void *y, int64_t n, bool logarithm, bool zeroMasked),
-             softmaxRow(static_cast<const T *>(x), static_cast<T *>(y), n, logarithm, zeroMasked))
-ZC_FOR_TYPES(softmaxGrad, (const void *g, const void *y, void *d, int64_t n, bool logarithm),
-             softmaxGradRow(static_cast<const T *>(g), static_cast<const T *>(y), static_cast<T *>(d), n, logarithm))
-ZC_FOR_TYPES(lossGrad, (const void *x, void *d, int64_t n, float lse, int64_t label, float factor),
-             lossGradRow(static_cast<const T *>(x), static_cast<T *>(d), n, lse, label, factor))
-#undef ZC_FOR_TYPES
+void lseTyped(DType type, const void *x, int64_t n, float *lse) {
+  withFast(type, [&](auto tag) { lseRow(static_cast<const TypeOf<decltype(tag)> *>(x), n, lse); });
+}
+void softmaxTyped(DType type, const void *x, void *y, int64_t n, bool logarithm, bool zeroMasked) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    softmaxRow(static_cast<const T *>(x), static_cast<T *>(y), n, logarithm, zeroMasked);
+  });
+}
+void softmaxGradTyped(DType type, const void *g, const void *y, void *d, int64_t n, bool logarithm) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    softmaxGradRow(static_cast<const T *>(g), static_cast<const T *>(y), static_cast<T *>(d), n, logarithm);
+  });
+}
+void lossGradTyped(DType type, const void *x, void *d, int64_t n, float lse, int64_t label, float factor) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    lossGradRow(static_cast<const T *>(x), static_cast<T *>(d), n, lse, label, factor);
+  });
+}
 
 } // namespace HWY_NAMESPACE
 } // namespace zc::cpu
@@ -87,14 +91,10 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(lseF32);
-HWY_EXPORT(lseBf16);
-HWY_EXPORT(softmaxF32);
-HWY_EXPORT(softmaxBf16);
-HWY_EXPORT(softmaxGradF32);
-HWY_EXPORT(softmaxGradBf16);
-HWY_EXPORT(lossGradF32);
-HWY_EXPORT(lossGradBf16);
+HWY_EXPORT(lseTyped);
+HWY_EXPORT(softmaxTyped);
+HWY_EXPORT(softmaxGradTyped);
+HWY_EXPORT(lossGradTyped);
 
 namespace {
 
@@ -107,13 +107,13 @@ Prepared prepareSoftmax(const KernelSpec &spec, bool logarithm) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(softmaxBf16) : &HWY_DYNAMIC_DISPATCH(softmaxF32);
     bool zeroMasked = spec.getInt("zero_masked", 0) != 0;
     return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
                                                                                                 const StepContext &) {
       parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
-          function(row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), s.n, logarithm, zeroMasked);
+          HWY_DYNAMIC_DISPATCH(softmaxTyped)(s.dtype, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), s.n,
+                                             logarithm, zeroMasked);
       });
     });
   });
@@ -126,14 +126,12 @@ Prepared prepareSoftmaxGrad(const KernelSpec &spec, bool logarithm) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    auto function =
-        read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(softmaxGradBf16) : &HWY_DYNAMIC_DISPATCH(softmaxGradF32);
     return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
                                                                                                 const StepContext &) {
       parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
-          function(row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), row<T>(operands[2], r, s.n), s.n,
-                   logarithm);
+          HWY_DYNAMIC_DISPATCH(softmaxGradTyped)(s.dtype, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n),
+                                                 row<T>(operands[2], r, s.n), s.n, logarithm);
       });
     });
   });
@@ -161,7 +159,6 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
     return withIndex(read->label, [&](auto labelTag) {
       using T = TypeOf<decltype(tag)>;
       using L = TypeOf<decltype(labelTag)>;
-      auto function = read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(lseBf16) : &HWY_DYNAMIC_DISPATCH(lseF32);
       return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
                             void *const *operands, const StepContext &) -> Status {
         const L *labels = as<L>(operands[1]);
@@ -170,7 +167,7 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
         ZC_RETURN_IF_ERROR(count.status());
         parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
           for (int64_t r = begin; r < end; ++r)
-            function(row<T>(operands[0], r, s.classes), s.classes, lse + r);
+            HWY_DYNAMIC_DISPATCH(lseTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes, lse + r);
         });
         double loss = 0; // in row order, whatever the threads
         for (int64_t r = 0; r < s.rows; ++r)
@@ -192,8 +189,6 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
     return withIndex(read->label, [&](auto labelTag) {
       using T = TypeOf<decltype(tag)>;
       using L = TypeOf<decltype(labelTag)>;
-      auto function =
-          read->dtype == DType::bf16 ? &HWY_DYNAMIC_DISPATCH(lossGradBf16) : &HWY_DYNAMIC_DISPATCH(lossGradF32);
       return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
                             void *const *operands, const StepContext &) -> Status {
         const L *labels = as<L>(operands[2]);
@@ -207,7 +202,8 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
             if (labels[r] == s.ignoreIndex)
               std::memset(static_cast<void *>(d), 0, static_cast<size_t>(s.classes) * sizeof(T));
             else
-              function(row<T>(operands[1], r, s.classes), d, s.classes, lse[r], labels[r], factor);
+              HWY_DYNAMIC_DISPATCH(lossGradTyped)(s.dtype, row<T>(operands[1], r, s.classes), d, s.classes, lse[r],
+                                                  labels[r], factor);
           }
         });
         return Status::success();

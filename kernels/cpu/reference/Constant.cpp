@@ -1,4 +1,4 @@
-// constant and iota: kernels without inputs.
+// constant, iota and loss_scale: kernels without inputs.
 #include "kernels/cpu/Support.h"
 
 #include <cstring>
@@ -61,11 +61,27 @@ Prepared prepareIota(const KernelSpec &spec) {
   });
 }
 
+Prepared prepareLossScale(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(0, 1)
+          .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].numElements() == 1; },
+                "a scalar of f32, bf16, f16 or f64")
+          .done());
+  return withFloat(spec.operands[0].dtype, [](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([](void *const *operands, const StepContext &context) {
+      *as<T>(operands[0]) = store<T>(static_cast<Compute<T>>(context.lossScale));
+    });
+  });
+}
+
 } // namespace
 
 void addConstant(KernelRegistry &registry) {
   registry.add("constant", prepareConstant);
   registry.add("iota", prepareIota);
+  registry.add("loss_scale", prepareLossScale);
 }
 
 } // namespace zc::cpu

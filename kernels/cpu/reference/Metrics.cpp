@@ -101,8 +101,9 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
   });
 }
 
-/// Accumulator, perhaps the sum of `terms` losses' weights -> norm, factor. With weights the gradients are numerators:
-/// both are divided by the weights' mean, before and after clipping.
+/// Accumulator, perhaps the sum of `terms` losses' weights -> norm, factor. With weights the gradients are numerators,
+/// and `scaled` ones are multiplied by the loss scale: both are divided out, before and after clipping. The factor of
+/// gradients that are not all finite is NaN, by which updates know that they shall change nothing.
 Prepared prepareNormFinish(const KernelSpec &spec) {
   size_t n = spec.numInputs;
   auto isScalar = [&](size_t i) { return spec.operands[i].dtype == DType::f32 && spec.operands[i].numElements() == 1; };
@@ -118,17 +119,22 @@ Prepared prepareNormFinish(const KernelSpec &spec) {
                          .that([&] { return isScalar(n) && isScalar(n + 1); }, "norm and factor as fp32 scalars")
                          .done());
   return makeKernel([n, clips = spec.has("max_norm"), maxNorm = static_cast<float>(spec.getReal("max_norm", 0)),
-                     terms = static_cast<double>(spec.getInt("terms", 1))](void *const *operands, const StepContext &) {
+                     terms = static_cast<double>(spec.getInt("terms", 1)),
+                     scaled = spec.has("scaled")](void *const *operands, const StepContext &context) {
     int64_t limbs[kNormLimbs];
     std::memcpy(limbs, operands[0], sizeof(limbs));
     normalizeNorm(limbs);
-    double weight = n == 2 ? *as<double>(operands[1]) / terms : 1;
-    double whole = std::sqrt(normValue(limbs));
+    double weight = n == 2 ? *as<double>(operands[1]) / terms : 1, scale = scaled ? context.lossScale : 1;
+    double whole = std::sqrt(normValue(limbs)) / scale;
     auto norm = static_cast<float>(n == 2 && weight != 0 ? whole / weight : whole);
     float factor = clips ? maxNorm / (norm + 1e-6f) : 1.0f;
     factor = factor > 1 ? 1 : factor; // NaN stays NaN, as torch's clamp
-    if (n == 2)                       // nothing counts: no gradient either
-      factor = weight == 0 ? 0 : static_cast<float>(factor / weight);
+    if (weight == 0)                  // nothing counts: no gradient either
+      factor = 0;
+    else
+      factor = static_cast<float>(factor / weight / scale);
+    if (std::isnan(whole))
+      factor = std::numeric_limits<float>::quiet_NaN();
     *as<float>(operands[n]) = norm;
     *as<float>(operands[n + 1]) = factor;
   });

@@ -20,7 +20,7 @@ template <typename P> void update(const OptimizerShape &s, const StepContext &co
     p -= lr * *m;
     return;
   }
-  auto step = static_cast<double>(context.step);
+  auto step = static_cast<double>(context.step - context.skipped);
   double correction1 = 1 - std::pow(s.beta1, step), correction2 = std::sqrt(1 - std::pow(s.beta2, step));
   *m += (g - *m) * static_cast<P>(1 - s.beta1);
   *v = *v * static_cast<P>(s.beta2) + static_cast<P>(1 - s.beta2) * g * g;
@@ -34,7 +34,7 @@ template <typename G, typename P> Prepared prepareTyped(const OptimizerShape &sh
     P factor = *as<float>(operands[1]);
     P *p = as<P>(operands[2]), *m = s.moments > 0 ? as<P>(operands[3]) : nullptr;
     P *v = s.moments > 1 ? as<P>(operands[4]) : nullptr;
-    for (int64_t i = 0; i < s.n; ++i)
+    for (int64_t i = 0; i < s.n && !std::isnan(factor); ++i)
       update<P>(s, context, static_cast<P>(load(as<G>(operands[0])[i])) * factor, p[i], m ? m + i : nullptr,
                 v ? v + i : nullptr);
     if (s.out)
