@@ -44,7 +44,11 @@ private:
                    succeeded(check(beta2 >= 0 && beta2 < 1, "beta2", beta2, "[0, 1)")) &&
                    succeeded(check(eps >= 0, "eps", eps, "[0, inf)")) &&
                    succeeded(check(momentum >= 0, "momentum", momentum, "[0, inf)")) &&
-                   succeeded(check(maxNorm >= 0, "max-norm", maxNorm, "[0, inf)")));
+                   succeeded(check(maxNorm >= 0, "max-norm", maxNorm, "[0, inf)")) &&
+                   succeeded(check(lossScale >= 0, "loss-scale", lossScale, "[0, inf)")) &&
+                   succeeded(check(minLossScale > 0, "min-loss-scale", minLossScale, "(0, inf)")) &&
+                   succeeded(check(lossScale > 0 || initialLossScale >= minLossScale, "initial-loss-scale",
+                                   initialLossScale, "[min-loss-scale, inf)")));
   }
 
   LogicalResult parseGlobs() {
@@ -62,10 +66,35 @@ private:
            llvm::none_of(globs, [&](const llvm::GlobPattern &glob) { return glob.match(parameter.getSymName()); });
   }
 
+  /// Did differentiate multiply the loss?
+  static bool isScaled(ModuleOp module) {
+    return llvm::any_of(module.getOps<ProgramOp>(), [](ProgramOp program) {
+      return program.getPhase() == Phase::micro && !program.getOps<LossScaleOp>().empty();
+    });
+  }
+
+  DictionaryAttr lossScaleRule(OpBuilder &builder) {
+    auto number = [&](double value) {
+      return builder.getF64FloatAttr(static_cast<float>(value));
+    }; // as kernels take it
+    NamedAttrList rule;
+    rule.set("initial", number(lossScale > 0 ? lossScale : initialLossScale));
+    rule.set("minimum", number(lossScale > 0 ? lossScale : minLossScale));
+    rule.set("window", builder.getI64IntegerAttr(lossScale > 0 ? 0 : lossScaleWindow));
+    rule.set("hysteresis", builder.getI64IntegerAttr(lossScaleHysteresis));
+    if (consecutiveHysteresis)
+      rule.set("consecutive", builder.getUnitAttr());
+    return rule.getDictionary(builder.getContext());
+  }
+
   void appendUpdates(OpBuilder &builder, ModuleOp module) {
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     FloatAttr limit = maxNorm > 0 ? builder.getF64FloatAttr(maxNorm) : FloatAttr();
-    auto clip = builder.create<ClipFactorOp>(module.getLoc(), scalar, scalar, limit);
+    bool scaled = isScaled(module);
+    auto clip = builder.create<ClipFactorOp>(module.getLoc(), scalar, scalar, limit,
+                                             scaled ? builder.getUnitAttr() : UnitAttr());
+    if (scaled)
+      module->setAttr("zc.loss_scale", lossScaleRule(builder));
     double decay = weightDecay >= 0 ? weightDecay : rule == Optimizer::adamw ? 0.01 : 0.0;
     for (auto parameter : module.getOps<ParameterOp>()) {
       if (parameter.getRole() != Role::trainable)

@@ -1,5 +1,6 @@
-//===- ConvertPrecision.cpp - bf16 where f32 is not needed --------------------===//
+//===- ConvertPrecision.cpp - 16 bits where f32 is not needed -----------------===//
 #include "compiler/grad/Passes.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -16,8 +17,8 @@ enum class Kind { constant, narrow, wide };
 
 class Converter {
 public:
-  explicit Converter(ProgramOp program)
-      : program(program), builder(program), wideType(builder.getF32Type()), narrowType(builder.getBF16Type()) {}
+  Converter(ProgramOp program, FloatType narrowType)
+      : program(program), builder(program), wideType(builder.getF32Type()), narrowType(narrowType) {}
 
   LogicalResult run(const DenseSet<StringAttr> &narrowed);
   unsigned numCasts = 0;
@@ -27,6 +28,7 @@ private:
   std::optional<Kind> target(Operation &op) const;
   LogicalResult inferAgain(Operation &op);
   Value castTo(Value value, FloatType type);
+  Value saturated(Value value);
 
   ProgramOp program;
   OpBuilder builder;
@@ -35,19 +37,39 @@ private:
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 
+/// A constant that stands for minus infinity, as masks have it, is beyond the range of f16: rows of nothing but
+/// infinities have no softmax. It becomes the largest number there is.
+Value Converter::saturated(Value value) {
+  APFloat most = APFloat::getLargest(narrowType.getFloatSemantics());
+  bool lossy = false;
+  most.convert(wideType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+  DenseElementsAttr elements;
+  if (matchPattern(value, m_Constant(&elements)) &&
+      llvm::all_of(elements.getValues<APFloat>(), [&](const APFloat &each) { return !(most < abs(each)); }))
+    return value;
+  auto limit = [&](const APFloat &number) {
+    return builder.create<ConstantOp>(value.getLoc(),
+                                      DenseElementsAttr::get(RankedTensorType::get({}, wideType), number));
+  };
+  Value low = builder.create<MaxOp>(value.getLoc(), value, limit(neg(most)));
+  return builder.create<MinOp>(value.getLoc(), low, limit(most));
+}
+
 /// `value` with elements of `type`; one cast serves all users, as it stands before the first.
 Value Converter::castTo(Value value, FloatType type) {
   if (getElementTypeOrSelf(value.getType()) == type)
     return value;
   Value &cast = casts[{value, type}];
   if (!cast) {
+    if (type.isF16() && kinds.lookup(value) == Kind::constant)
+      value = saturated(value);
     cast = builder.create<CastOp>(value.getLoc(), value, TypeAttr::get(type));
     ++numCasts;
   }
   return cast;
 }
 
-/// A reduction of everything to one number is a loss or a norm: too many summands for eight bits of mantissa.
+/// A reduction of everything to one number is a loss or a norm: too many summands for eight or eleven bits of mantissa.
 bool reducesToScalar(Operation &op) {
   return isa<ReduceSumOp, ReduceMeanOp>(op) && cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 0;
 }
@@ -147,19 +169,21 @@ struct ConvertPrecision : impl::ConvertPrecisionBase<ConvertPrecision> {
   void runOnOperation() override {
     if (to == Precision::fp32)
       return markAllAnalysesPreserved();
+    FloatType narrowType = to == Precision::fp16 ? FloatType(Float16Type::get(&getContext()))
+                                                 : FloatType(BFloat16Type::get(&getContext()));
     DenseSet<StringAttr> narrowed;
     for (auto parameter : getOperation().getOps<ParameterOp>()) {
       auto type = cast<RankedTensorType>(parameter.getType());
       if (parameter.getRole() == Role::buffer || !type.getElementType().isF32())
         continue;
-      parameter.setType(type.clone(BFloat16Type::get(&getContext())));
+      parameter.setType(type.clone(narrowType));
       narrowed.insert(parameter.getSymNameAttr());
       ++parameters;
     }
     for (auto program : getOperation().getOps<ProgramOp>()) {
       if (program.getPhase() != Phase::micro)
         continue;
-      Converter converter(program);
+      Converter converter(program, narrowType);
       if (failed(converter.run(narrowed)))
         return signalPassFailure();
       casts += converter.numCasts;

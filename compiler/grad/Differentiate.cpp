@@ -24,7 +24,8 @@ bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.get
 /// One reverse sweep over one program.
 class Sweep {
 public:
-  Sweep(ProgramOp program, ReturnOp exit) : exit(exit), block(program.getBlock()), builder(exit) {
+  Sweep(ProgramOp program, ReturnOp exit, bool scaleLoss)
+      : exit(exit), block(program.getBlock()), builder(exit), scaleLoss(scaleLoss) {
     for (auto parameter : program->getParentOfType<ModuleOp>().getOps<ParameterOp>())
       parameters[parameter.getSymName()] = parameter;
   }
@@ -45,6 +46,7 @@ private:
   ReturnOp exit;
   Block &block;
   OpBuilder builder;
+  bool scaleLoss;
   llvm::StringMap<ParameterOp> parameters;
   DenseSet<Value> active;                    ///< float values that depend on a trainable parameter
   DenseSet<Operation *> path;                ///< operations between a trainable parameter and the loss
@@ -161,7 +163,8 @@ LogicalResult Sweep::run() {
   if (!path.empty()) {
     auto type = cast<RankedTensorType>(loss.getType());
     auto one = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 1.0));
-    gradients[loss] = builder.create<ConstantOp>(loss.getLoc(), one);
+    gradients[loss] = scaleLoss ? builder.create<LossScaleOp>(loss.getLoc(), type).getResult()
+                                : builder.create<ConstantOp>(loss.getLoc(), one).getResult();
   }
   // The backward grows behind the last forward operation, so collect the forward first.
   SmallVector<Operation *> forward = llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
@@ -176,6 +179,8 @@ LogicalResult Sweep::run() {
 }
 
 struct Differentiate : impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       if (program.getPhase() == Phase::micro)
@@ -196,7 +201,7 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 
     auto count = [&] { return program.getBlock().getOperations().size(); };
     size_t before = count();
-    Sweep sweep(program, exit);
+    Sweep sweep(program, exit, scaleLoss);
     if (failed(sweep.run()))
       return failure();
     forward += sweep.numForward;

@@ -9,7 +9,7 @@
 namespace zc {
 
 /// Type of parameters and gradients; master weights and optimizer state are fp32 in any case.
-enum class Precision { fp32, bf16 };
+enum class Precision { fp32, bf16, fp16 };
 
 /// What the backward computes again instead of keeping it.
 enum class CheckpointPolicy { none, block, selective };
@@ -25,6 +25,7 @@ struct GradOptions {
   bool forwardOnly = false; ///< no backward and no update: of the others, `precision` and `lossMean` count
   ConvertPrecisionOptions precision;
   LossMeanOptions lossMean;
+  DifferentiateOptions differentiate;
   CheckpointActivationsOptions checkpoint;
   AppendOptimizerOptions optimizer;
 };

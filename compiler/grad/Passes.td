@@ -5,12 +5,14 @@
 include "mlir/Pass/PassBase.td"
 
 def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
-  let summary = "computes the micro-step in bf16 where f32 is not needed";
+  let summary = "computes the micro-step in bf16 or f16 where f32 is not needed";
   let description = [{
     In: the f32 `micro` program of import. Out: the same program with trainable and frozen parameters and what is
-    computed from them (or from float inputs) in bf16. Three classes of f32 values, with a cast at each border:
+    computed from them (or from float inputs) in bf16 (or f16, for which read bf16). Three classes of f32 values, with a
+    cast at each border:
 
-    - constant: depends on no parameter and no float input (RoPE tables, masks, buffers). Stays f32.
+    - constant: depends on no parameter and no float input (RoPE tables, masks, buffers). Stays f32. What of it is beyond
+      f16's range becomes the largest number of f16.
     - narrow: becomes bf16.
     - wide: results that the dialect keeps in f32 (statistics, lse, the loss of cross_entropy), reductions of everything
       to one number, and whatever is computed from these. Stays f32.
@@ -24,7 +26,8 @@ def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"to", "to", "::zc::Precision", "::zc::Precision::fp32", "type of parameters and gradients",
       [{::llvm::cl::values(clEnumValN(::zc::Precision::fp32, "fp32", "as imported"),
-                           clEnumValN(::zc::Precision::bf16, "bf16", "bf16, fp32 master weights"))}]>];
+                           clEnumValN(::zc::Precision::bf16, "bf16", "bf16, fp32 master weights"),
+                           clEnumValN(::zc::Precision::fp16, "fp16", "f16, fp32 master weights"))}]>];
   let statistics = [Statistic<"parameters", "parameters", "parameters converted">,
                     Statistic<"casts", "casts", "casts at the borders">];
 }
@@ -37,7 +40,8 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     returned. Only what lies between a trainable parameter and the loss is differentiated. Contributions to a value are
     added in the order in which the reverse sweep meets them; all reads of a parameter are summed once. A trainable
     parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's, fused
-    under the label "gradient".
+    under the label "gradient". With `scale-loss` the gradient of the loss is `graph.loss_scale` instead of 1, and so every
+    gradient is multiplied by it.
 
     ```mlir
     %l = graph.reduce_sum %w {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
@@ -52,6 +56,7 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
+  let options = [Option<"scaleLoss", "scale-loss", "bool", "false", "multiply gradients by the run's loss scale">];
   let statistics = [Statistic<"forward", "forward ops", "forward operations differentiated">,
                     Statistic<"backward", "backward ops", "operations of the backward">,
                     Statistic<"frozen", "frozen parameters", "trainable parameters without a gradient">];
@@ -132,11 +137,13 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
 }
 
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
-  let summary = "adds the update program: clipping and one optimizer step per trainable parameter";
+  let summary = "adds the update program: unscaling, clipping and one optimizer step per trainable parameter";
   let description = [{
     In: a module after differentiate. Out: with `graph.program @update` and the default learning rate as module attribute
     `zc.lr`. Parameters that match a `no-decay` glob (or carry `no_decay`) get weight decay 0. A negative weight decay
     stands for torch's default of the rule: 0.01 for adamw, else 0. `max-norm` 0 does not clip; the norm is still computed.
+    Where differentiate scaled the loss, the factor undoes that, and `zc.loss_scale` says how the run chooses the scale:
+    DeepSpeed's rules and defaults (runtime/train/LossScale.h).
 
     ```mlir
     graph.program @update phase = update inputs = [] {
@@ -160,6 +167,12 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
     Option<"momentum", "momentum", "double", "0.9", "momentum of the rule of that name">,
     Option<"weightDecay", "weight-decay", "double", "-1.0", "weight decay; negative: torch's default">,
     Option<"maxNorm", "max-norm", "double", "0.0", "global gradient norm to clip to; 0: do not clip">,
+    Option<"lossScale", "loss-scale", "double", "0.0", "a fixed scale of the loss; 0: chosen by the run">,
+    Option<"initialLossScale", "initial-loss-scale", "double", "65536.0", "the scale of the first step">,
+    Option<"minLossScale", "min-loss-scale", "double", "1.0", "below which it does not fall">,
+    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "1000", "steps without overflow before it doubles">,
+    Option<"lossScaleHysteresis", "loss-scale-hysteresis", "int64_t", "2", "overflows before it halves">,
+    Option<"consecutiveHysteresis", "consecutive-hysteresis", "bool", "false", "each good step restores the hysteresis">,
     ListOption<"noDecay", "no-decay", "std::string", "globs of parameters without weight decay">];
   let statistics = [Statistic<"updates", "updates", "parameters updated">,
                     Statistic<"undecayed", "undecayed", "parameters without weight decay">];

@@ -12,7 +12,8 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> precision, std::unique_ptr<Pass> lossMean,
-                              std::unique_ptr<Pass> checkpoint, std::unique_ptr<Pass> optimizer) {
+                              std::unique_ptr<Pass> differentiate, std::unique_ptr<Pass> checkpoint,
+                              std::unique_ptr<Pass> optimizer) {
   // Import hands over graph operations only; everything below relies on it.
   manager.addPass(createVerifyGraph());
   // Before the derivatives, so that gradients take the types of the values they belong to.
@@ -21,7 +22,7 @@ static void buildGradPipeline(OpPassManager &manager, std::unique_ptr<Pass> prec
   manager.addPass(createCanonicalizerPass());
   // Says what is differentiated.
   manager.addPass(std::move(lossMean));
-  manager.addPass(createDifferentiate());
+  manager.addPass(std::move(differentiate));
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
@@ -48,7 +49,8 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   if (options.forwardOnly)
     return buildForwardPipeline(manager, createConvertPrecision(options.precision), createLossMean(options.lossMean));
   buildGradPipeline(manager, createConvertPrecision(options.precision), createLossMean(options.lossMean),
-                    createCheckpointActivations(options.checkpoint), createAppendOptimizer(options.optimizer));
+                    createDifferentiate(options.differentiate), createCheckpointActivations(options.checkpoint),
+                    createAppendOptimizer(options.optimizer));
 }
 
 namespace {
@@ -56,6 +58,7 @@ namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> precision{*this, "precision", llvm::cl::desc("options of convert-precision")};
   Option<std::string> lossMean{*this, "loss-mean", llvm::cl::desc("options of loss-mean")};
+  Option<std::string> differentiate{*this, "differentiate", llvm::cl::desc("options of differentiate")};
   Option<std::string> checkpoint{*this, "checkpoint", llvm::cl::desc("options of checkpoint-activations")};
   Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("options of append-optimizer")};
   Option<bool> forwardOnly{*this, "forward-only", llvm::cl::desc("no backward, no optimizer"), llvm::cl::init(false)};
@@ -66,16 +69,18 @@ void registerGradPipeline() {
   registerZcGradPasses();
   auto build = [](OpPassManager &manager, StringRef text, function_ref<LogicalResult(const Twine &)> error) {
     PipelineOptions options;
-    auto precision = createConvertPrecision(), lossMean = createLossMean(), checkpoint = createCheckpointActivations(),
-         optimizer = createAppendOptimizer();
+    auto precision = createConvertPrecision(), lossMean = createLossMean(), differentiate = createDifferentiate(),
+         checkpoint = createCheckpointActivations(), optimizer = createAppendOptimizer();
     if (failed(options.parseFromString(text)) || failed(precision->initializeOptions(options.precision, error)) ||
         failed(lossMean->initializeOptions(options.lossMean, error)) ||
+        failed(differentiate->initializeOptions(options.differentiate, error)) ||
         failed(checkpoint->initializeOptions(options.checkpoint, error)) ||
         failed(optimizer->initializeOptions(options.optimizer, error)))
       return failure();
     if (options.forwardOnly)
       return buildForwardPipeline(manager, std::move(precision), std::move(lossMean)), success();
-    buildGradPipeline(manager, std::move(precision), std::move(lossMean), std::move(checkpoint), std::move(optimizer));
+    buildGradPipeline(manager, std::move(precision), std::move(lossMean), std::move(differentiate),
+                      std::move(checkpoint), std::move(optimizer));
     return success();
   };
   registerPassPipeline("zero-grad-pipeline", "forward graph to training step: precision, backward, optimizer", build,

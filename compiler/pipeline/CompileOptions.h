@@ -35,7 +35,7 @@ struct CompileOptions {
   std::string batchNormVariance = "torch"; ///< torch | onnx
 
   // grad
-  std::string precision = "fp32";             ///< fp32 | bf16
+  std::string precision = "fp32";             ///< fp32 | bf16 | fp16
   std::string lossMean = "rank";              ///< rank | global
   std::string checkpointActivations = "none"; ///< none | block | selective
   bool optimizerGiven = false;                ///< else a model that brings a rule of its own is trained by that
@@ -45,6 +45,11 @@ struct CompileOptions {
   double weightDecay = -1; ///< negative: torch's default of the rule
   double clipGradNorm = 0; ///< 0: no clipping
   std::vector<std::string> noDecay;
+  // of fp16
+  double lossScale = 0; ///< 0: dynamic, from the following
+  double initialLossScale = 65536, minLossScale = 1;
+  int64_t lossScaleWindow = 1000, lossScaleHysteresis = 2;
+  bool consecutiveHysteresis = false;
 
   // shard
   int64_t worldSize = 1, ranksPerNode = 0, stage = 0, accumulation = 1, bucketSize = 26214400;

@@ -275,7 +275,10 @@ private:
   GradOptions gradOptions() {
     GradOptions grad;
     grad.forwardOnly = options.forwardOnly;
-    grad.precision.to = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+    grad.precision.to = options.precision == "bf16"   ? Precision::bf16
+                        : options.precision == "fp16" ? Precision::fp16
+                                                      : Precision::fp32;
+    grad.differentiate.scaleLoss = options.precision == "fp16";
     grad.lossMean.mode = options.lossMean == "global" ? LossMean::global : LossMean::rank;
     grad.checkpoint.policy = options.checkpointActivations == "block"       ? CheckpointPolicy::block
                              : options.checkpointActivations == "selective" ? CheckpointPolicy::selective
@@ -290,6 +293,12 @@ private:
     grad.optimizer.weightDecay = options.weightDecay;
     grad.optimizer.maxNorm = options.clipGradNorm;
     grad.optimizer.noDecay = options.noDecay;
+    grad.optimizer.lossScale = options.lossScale;
+    grad.optimizer.initialLossScale = options.initialLossScale;
+    grad.optimizer.minLossScale = options.minLossScale;
+    grad.optimizer.lossScaleWindow = options.lossScaleWindow;
+    grad.optimizer.lossScaleHysteresis = options.lossScaleHysteresis;
+    grad.optimizer.consecutiveHysteresis = options.consecutiveHysteresis;
     return grad;
   }
 

@@ -304,6 +304,8 @@ void StepBuilder::lower(zero::ClipFactorOp op) {
     operands.push_back(placeOf(op.getWeight(), Access::read));
     attributes.push_back(builder.getNamedAttr("terms", op.getTermsAttr()));
   }
+  if (op.getScaled())
+    attributes.push_back(builder.getNamedAttr("scaled", builder.getI64IntegerAttr(1)));
   auto inputs = static_cast<int64_t>(operands.size());
   operands.append({placeOf(op.getNorm(), Access::write), placeOf(op.getFactor(), Access::write)});
   step(op, "norm_finish", inputs, operands, attributes);

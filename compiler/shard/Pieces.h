@@ -36,9 +36,10 @@ inline llvm::SmallVector<int64_t> inOrder(int64_t count) {
 
 /// What kernels quantize; others are an error, emitted at `op`.
 inline mlir::LogicalResult checkQuantizable(mlir::Operation *op, zero::BufferType type) {
-  if (type.getElementType().isF32() || type.getElementType().isBF16())
+  if (type.getElementType().isF32() || type.getElementType().isBF16() || type.getElementType().isF16())
     return mlir::success();
-  return op->emitError() << "elements of type " << type.getElementType() << " cannot be quantized, only f32 and bf16";
+  return op->emitError() << "elements of type " << type.getElementType()
+                         << " cannot be quantized, only f32, bf16 and f16";
 }
 
 /// Bits and block of pieces; errors are emitted at `module`.

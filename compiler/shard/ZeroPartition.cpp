@@ -145,11 +145,11 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     if (worldSize > 1)
       sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
     auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
-    factor =
-        builder
-            .create<zero::ClipFactorOp>(loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
-                                        weight ? builder.getI64IntegerAttr(worldSize * accumulation) : IntegerAttr())
-            .getFactor();
+    factor = builder
+                 .create<zero::ClipFactorOp>(
+                     loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
+                     weight ? builder.getI64IntegerAttr(worldSize * accumulation) : IntegerAttr(), clip.getScaledAttr())
+                 .getFactor();
   }
 
   /// One update per bucket: members agree on everything by construction of zero-bucket.

@@ -140,13 +140,14 @@ def Graph_ClipFactorOp : Graph_Op<"clip_factor", [MemoryEffects<[MemRead]>]> {
   let summary = "global L2 norm of all accumulated gradients, and the factor that clips it";
   let description = [{
     `norm` is the L2 norm over all parameters, `factor` is `min(1, max_norm / (norm + 1e-6))` as in torch's
-    clip_grad_norm_, or 1 without `max_norm`. Only in the update program.
+    clip_grad_norm_, or 1 without `max_norm`. Where gradients are `scaled` by `graph.loss_scale`, both are divided by it. The
+    factor of gradients that are not all finite is NaN: updates then change nothing. Only in the update program.
 
     ```mlir
     %norm, %factor = graph.clip_factor {max_norm = 1.0 : f64} : tensor<f32>, tensor<f32>
     ```
   }];
-  let arguments = (ins OptionalAttr<F64Attr>:$max_norm);
+  let arguments = (ins OptionalAttr<F64Attr>:$max_norm, UnitAttr:$scaled);
   let results = (outs Graph_F32Tensor:$norm, Graph_F32Tensor:$factor);
   let assemblyFormat = "attr-dict `:` type($norm) `,` type($factor)";
   let hasVerifier = 1;
@@ -155,7 +156,7 @@ def Graph_ClipFactorOp : Graph_Op<"clip_factor", [MemoryEffects<[MemRead]>]> {
 def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
   let summary = "one optimizer step of one parameter";
   let description = [{
-    torch's AdamW, Adam, SGD and SGD with momentum. `lr` comes with the run; the rest is fixed here. Moments and master
+    torch's AdamW, Adam, SGD and SGD with momentum; nothing where the factor is NaN. `lr` comes with the run; the rest is fixed here. Moments and master
     weights are implied by the rule and the precision. One per trainable parameter; lowered by zero-partition to one
     update per shard of a bucket.
 

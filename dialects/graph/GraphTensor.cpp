@@ -132,6 +132,14 @@ ZC_INFER(IotaOp) {
   return infer.result(type);
 }
 
+ZC_INFER(LossScaleOp) {
+  Infer infer(location, types);
+  auto type = dyn_cast<RankedTensorType>(adaptor.getType());
+  if (!type || type.getRank() != 0)
+    return infer.error("[loss_scale_c1] " + toText(adaptor.getType()) + " is no scalar");
+  return infer.result(type);
+}
+
 static LogicalResult inferReduce(Infer infer, Value input, ArrayRef<int64_t> axes, bool keepdims) {
   RankedTensorType type = tensorOf(input);
   int64_t previous = -1;

@@ -107,6 +107,19 @@ def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
+def Graph_LossScaleOp : Graph_TensorOp<"loss_scale", [Graph_Kernel]> {
+  let summary = "what the run multiplies the gradient of the loss by in this step";
+  let description = [{
+    A scalar float (`loss_scale_c1`). Created by differentiate, undone by graph.clip_factor.
+
+    ```mlir
+    %y = graph.loss_scale {type = tensor<f32>} : () -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins TypeAttrOf<Graph_FloatTensor>:$type);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
 def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Kernel]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{

@@ -165,6 +165,20 @@ private:
     attrs.set("momentum", builder.getF64FloatAttr(optimizer.momentum()));
     attrs.set("max_norm", builder.getF64FloatAttr(optimizer.max_norm()));
     set("zc.optimizer", attrs.getDictionary(&context));
+    if (plan.has_loss_scale())
+      set("zc.loss_scale", lossScale());
+  }
+
+  DictionaryAttr lossScale() {
+    const planpb::LossScale &scale = plan.loss_scale();
+    NamedAttrList rule;
+    rule.set("initial", builder.getF64FloatAttr(scale.initial()));
+    rule.set("minimum", builder.getF64FloatAttr(scale.minimum()));
+    rule.set("window", builder.getI64IntegerAttr(static_cast<int64_t>(scale.window())));
+    rule.set("hysteresis", builder.getI64IntegerAttr(static_cast<int64_t>(scale.hysteresis())));
+    if (scale.consecutive_hysteresis())
+      rule.set("consecutive", builder.getUnitAttr());
+    return rule.getDictionary(&context);
   }
 
   void readOutput(const planpb::Output &output) {

@@ -108,6 +108,27 @@ private:
     auto *report = result.mutable_report();
     report->set_flops(real("zc.flops"));
     writeOptimizer();
+    writeLossScale();
+  }
+
+  void writeLossScale() {
+    auto rule = module->getAttrOfType<DictionaryAttr>("zc.loss_scale");
+    if (!rule)
+      return;
+    auto number = [&](StringRef name) {
+      auto attr = rule.getAs<FloatAttr>(name);
+      return attr ? attr.getValueAsDouble() : 0;
+    };
+    auto count = [&](StringRef name) {
+      auto attr = rule.getAs<IntegerAttr>(name);
+      return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
+    };
+    auto *scale = result.mutable_loss_scale();
+    scale->set_initial(number("initial"));
+    scale->set_minimum(number("minimum"));
+    scale->set_window(count("window"));
+    scale->set_hysteresis(count("hysteresis"));
+    scale->set_consecutive_hysteresis(rule.contains("consecutive"));
   }
 
   void writeOptimizer() {

@@ -393,14 +393,14 @@ def Zero_ClipFactorOp : Zero_Op<"clip_factor"> {
   let description = [{
     As graph.clip_factor; `max_norm` absent means factor 1. Results of one f32 on the sum's tier (`clip_factor_c1`). `weight`
     is the sum of `terms` losses' weights, one f64 on that tier (`clip_factor_c2`): the gradients are numerators, so the norm is
-    divided by the mean weight, and so is the factor.
+    divided by the mean weight, and so is the factor; `scaled` ones also by the loss scale.
 
     ```mlir
     %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64} : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$sum, Arg<Optional<Zero_BufferType>, "", [MemRead]>:$weight,
-      OptionalAttr<F64Attr>:$max_norm, OptionalAttr<I64Attr>:$terms);
+      OptionalAttr<F64Attr>:$max_norm, OptionalAttr<I64Attr>:$terms, UnitAttr:$scaled);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$norm,
       Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$factor);
   let assemblyFormat = "$sum (`over` $weight^ `:` type($weight))? attr-dict `:` type($sum) `->` type($norm) `,` type($factor)";
@@ -411,7 +411,7 @@ def Zero_UpdateOp : Zero_Op<"update", [AttrSizedOperandSegments]> {
   let summary = "the optimizer, once, over a run of a bucket's elements";
   let description = [{
     Rules and attributes as graph.update. `weights` and the rule's `moments` (two for adam and adamw, one for momentum) are fp32 and
-    written in place; `copy` takes the weights in the parameters' type, where they are another buffer. All have as many elements
+    written in place, unless the factor is NaN; `copy` takes the weights in the parameters' type, where they are another buffer. All have as many elements
     and lie on one tier, the factor's (`update_c1`).
 
     ```mlir

@@ -21,7 +21,10 @@ bool isPermutation(ArrayRef<int64_t> order) {
 
 bool isSoundForm(uint64_t bits, uint64_t block) { return (bits == 4 || bits == 8) && block > 0 && block % 2 == 0; }
 
-bool isFloat(BufferType type) { return type.getElementType().isF32() || type.getElementType().isBF16(); }
+bool isFloat(BufferType type) {
+  Type element = type.getElementType();
+  return element.isF32() || element.isBF16() || element.isF16();
+}
 
 /// `count` pieces of `elements` elements, as bytes.
 bool holds(BufferType type, int64_t count, int64_t elements, uint64_t bits, uint64_t block) {

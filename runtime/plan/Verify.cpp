@@ -54,6 +54,7 @@ Status verifyPlan(const planpb::Plan &plan) {
   ZC_RETURN_IF_ERROR(verify::verifyModelState(plan));
   ZC_RETURN_IF_ERROR(verify::verifySteps(plan));
   ZC_RETURN_IF_ERROR(verify::verifyDelay(plan));
+  ZC_RETURN_IF_ERROR(verify::verifyLossScale(plan));
   return verify::verifyOrder(plan);
 }
 

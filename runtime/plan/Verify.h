@@ -5,7 +5,7 @@
 //
 //   plan_c1      format is kPlanFormat
 //   plan_c2      W in 1..65536, ranks per node divide it, stage 0..3, accumulation in 1..2^20, 2 or more where
-//                vertical, precision fp32 or bf16
+//                vertical, precision fp32, bf16 or fp16
 //   plan_c3      strings are valid UTF-8 of at most 64 KiB
 //   plan_c4      at most 4,000,000 steps
 //   plan_c5      optimizer numbers are finite
@@ -15,6 +15,10 @@
 //                a master
 //   delay_c2     steps that publish are of such a plan's update; of what outlives a step they write parameters of
 //                trainable buckets only
+//   scale_c1     a plan scales its loss where, and only where, it trains in fp16, and then has a norm
+//   scale_c2     the scale begins at or above a minimum above 0, at most at 2^127; window at most 2^62, hysteresis in
+//                1..2^62
+//   scale_c3     kernel loss_scale and the attribute "scaled" are of such plans, whose every norm_finish has it
 //   type_c1      known element type
 //   type_c2      at most 64 dimensions, none negative, at most 2^48 bytes
 //   arena_c1     known tier, at most 2^52 bytes

@@ -27,6 +27,8 @@ Status verifyModelState(const planpb::Plan &plan);
 Status verifySteps(const planpb::Plan &plan);
 /// Delayed updates: who publishes, and what. After verifySteps.
 Status verifyDelay(const planpb::Plan &plan);
+/// Loss scaling: that what is scaled is scaled back. After verifySteps.
+Status verifyLossScale(const planpb::Plan &plan);
 /// Races and overlapping live ranges. After verifySteps.
 Status verifyOrder(const planpb::Plan &plan);
 

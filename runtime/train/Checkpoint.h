@@ -14,6 +14,7 @@
 #pragma once
 
 #include "runtime/exec/Executor.h"
+#include "runtime/train/LossScale.h"
 
 #include <map>
 #include <string>
@@ -42,6 +43,7 @@ struct Manifest {
   uint64_t seed = 0;
   int64_t samples = 0; ///< of an epoch
   bool shuffle = false;
+  std::optional<LossScaleState> lossScale; ///< of a plan that has one
   std::string modelPath;
   uint64_t modelBytes = 0, modelHash = 0;
   std::map<std::string, File> files;

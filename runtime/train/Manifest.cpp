@@ -45,6 +45,12 @@ std::string toJson(const Manifest &manifest) {
       {"model", {{"path", manifest.modelPath}, {"bytes", manifest.modelBytes}, {"xxh3", hex(manifest.modelHash)}}},
       {"files", std::move(files)},
       {"parameters", std::move(parameters)}};
+  if (const auto &scale = manifest.lossScale)
+    all["loss_scale"] = {{"scale", scale->scale},
+                         {"hysteresis", scale->hysteresis},
+                         {"last_overflow", scale->lastOverflow},
+                         {"skipped", scale->skipped},
+                         {"in_a_row", scale->inARow}};
   return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -71,6 +77,10 @@ public:
   int64_t count(const Json &object, const char *key) {
     uint64_t value = number(object, key);
     return value <= uint64_t(INT64_MAX) ? int64_t(value) : (wrong(key), 0);
+  }
+  double real(const Json &object, const char *key) {
+    const Json &value = at(object, key);
+    return value.is_number() ? value.get<double>() : (wrong(key), 0);
   }
   bool truth(const Json &object, const char *key) {
     const Json &value = at(object, key);
@@ -121,6 +131,12 @@ void readAll(Reader &reader, const Json &json, Manifest &manifest) {
   const Json &data = reader.at(json, "data");
   manifest.samples = reader.count(data, "samples");
   manifest.shuffle = reader.truth(data, "shuffle");
+  if (json.contains("loss_scale")) {
+    const Json &scale = json["loss_scale"];
+    manifest.lossScale = {reader.real(scale, "scale"), reader.count(scale, "hysteresis"),
+                          reader.count(scale, "last_overflow"), reader.count(scale, "skipped"),
+                          reader.count(scale, "in_a_row")};
+  }
   const Json &model = reader.at(json, "model");
   manifest.modelPath = reader.text(model, "path");
   manifest.modelBytes = reader.number(model, "bytes");

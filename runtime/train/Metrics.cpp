@@ -25,10 +25,14 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
   double rate = record.seconds > 0 ? double(record.samples) / record.seconds : 0;
   int length = std::snprintf(buffer.data(), buffer.size(),
                              "{\"step\":%lld,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"step_seconds\":%s,"
-                             "\"samples_per_second\":%s,\"skipped\":%s}",
+                             "\"samples_per_second\":%s,\"skipped\":%s",
                              static_cast<long long>(record.step), Number(record.loss).text,
                              Number(record.gradNorm.value_or(NAN)).text, Number(record.lr).text,
                              Number(record.seconds).text, Number(rate).text, record.skipped ? "true" : "false");
+  if (record.lossScale)
+    length += std::snprintf(buffer.data() + length, buffer.size() - size_t(length), ",\"loss_scale\":%s",
+                            Number(*record.lossScale).text);
+  buffer[size_t(length++)] = '}';
   return {buffer.data(), size_t(length)};
 }
 

@@ -18,8 +18,9 @@ struct StepRecord {
   std::optional<double> gradNorm; ///< global L2 norm before clipping
   double lr = 0;
   double seconds = 0;
-  int64_t samples = 0; ///< of all ranks and micro-steps
-  bool skipped = false;
+  int64_t samples = 0;             ///< of all ranks and micro-steps
+  bool skipped = false;            ///< gradients were not finite: nothing was updated
+  std::optional<double> lossScale; ///< of this step, where the plan scales
 };
 
 /// One line of JSON without the newline, numbers in full precision (they read back as the same doubles); NaN and

@@ -27,6 +27,8 @@ private:
   bool leads() const { return communicator.rank() == 0; }
   Status loop();
   Status step(int64_t step);
+  /// Whether the step's numbers are finite, and what is done where they are not.
+  void judge(int64_t step);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
   /// step's collectives.
   Status pulse();
@@ -45,8 +47,9 @@ private:
   RankLoader loader;
   std::unique_ptr<RankExecutor> executor;
   StepRecord record;
-  bool notFinite = false;
-  Traffic counted; ///< what the report has been told of, or shall not be
+  LossScale lossScale;
+  std::optional<Error> numeric; ///< why training cannot go on
+  Traffic counted;              ///< what the report has been told of, or shall not be
 
   /// What ranks tell each other in each step.
   struct Pulse {
@@ -74,18 +77,24 @@ Status Rank::main() {
     return prepared.error();
   executor = std::move(*prepared);
   ZC_RETURN_IF_ERROR(run.resumed ? restoreCheckpoint(*executor, *run.resumed) : loadWeights(*executor, *run.values));
+  if (run.plan.has_loss_scale())
+    lossScale = LossScale(run.plan.loss_scale());
+  if (run.plan.has_loss_scale() && run.resumed)
+    ZC_RETURN_IF_ERROR(lossScale.restore(run.resumed->lossScale.value_or(LossScaleState{0}), run.resumed->step));
   ZC_RETURN_IF_ERROR(communicator.barrier());
   forget();
   if (leads())
     run.observer.starting(run.summary);
   ZC_RETURN_IF_ERROR(loop());
-  return notFinite ? Status::success() : finish();
+  return numeric ? Status::success() : finish();
 }
 
 Status Rank::step(int64_t step) {
   StepContext context;
   context.step = step;
   context.learningRate = run.schedule.at(step);
+  context.lossScale = lossScale.state().scale;
+  context.skipped = lossScale.state().skipped;
   setFaultContext(communicator.rank(), step);
   if (auto fault = failpoint("step.begin"); fault && fault->kind == FaultAction::Kind::error)
     return makeError(Code::other, 944,
@@ -101,7 +110,7 @@ Status Rank::step(int64_t step) {
   record.gradNorm = executor->gradNorm();
   record.lr = context.learningRate;
   record.samples = run.summary.samplesPerStep;
-  notFinite = !std::isfinite(record.loss);
+  judge(step);
   if (!leads())
     return Status::success();
   RunReport &report = run.report;
@@ -114,6 +123,25 @@ Status Rank::step(int64_t step) {
   run.metrics.append(record);
   run.observer.step(record);
   return Status::success();
+}
+
+void Rank::judge(int64_t step) {
+  bool isFinite = !record.gradNorm || !std::isnan(*record.gradNorm);
+  record.skipped = run.plan.has_loss_scale() && !isFinite;
+  if (run.plan.has_loss_scale())
+    record.lossScale = lossScale.state().scale;
+  if (record.skipped) {
+    Status status = lossScale.skip(step);
+    if (!status.ok())
+      numeric = status.error();
+    return;
+  }
+  lossScale.advance(step);
+  if (!isFinite || !std::isfinite(record.loss))
+    numeric = makeError(Code::numeric, 941,
+                        std::string(std::isfinite(record.loss) ? "the gradients are" : "the loss is") +
+                            " not finite at step " + std::to_string(step),
+                        "", "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
 }
 
 Status Rank::drain() {
@@ -173,11 +201,10 @@ Status Rank::loop() {
       ZC_RETURN_IF_ERROR(drain());
       run.trace.collect(run.options, *executor);
     }
-    if (notFinite) {
+    if (numeric) {
       ZC_RETURN_IF_ERROR(drain());
       run.trace.collect(run.options, *executor);
-      endWith(makeError(Code::numeric, 941, "the loss is not finite at step " + std::to_string(step), "",
-                        "lower --lr, or clip gradients with zero-compile --clip-grad-norm"));
+      endWith(*numeric);
       return Status::success();
     }
     bool stops = stop && step < run.summary.steps;
@@ -198,6 +225,8 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
   Manifest manifest = run.manifest;
   manifest.step = step;
+  if (run.plan.has_loss_scale())
+    manifest.lossScale = lossScale.state();
   auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep);
   if (!outcome)
     return outcome.error();

@@ -58,6 +58,21 @@ void delay(Plan &plan) {
   plan.mutable_delay()->set_after(3);
 }
 
+/// The plan trains in fp16; none of its steps is a norm_finish.
+void scaleLoss(Plan &plan, double initial = 65536, double minimum = 1, uint64_t hysteresis = 2) {
+  plan.set_precision("fp16");
+  plan.mutable_metrics()->set_grad_norm_slice(addSlice(plan, 4, planpb::DEVICE));
+  plan.mutable_loss_scale()->set_initial(initial);
+  plan.mutable_loss_scale()->set_minimum(minimum);
+  plan.mutable_loss_scale()->set_window(1000);
+  plan.mutable_loss_scale()->set_hysteresis(hysteresis);
+}
+
+uint32_t addString(Plan &plan, const char *text) {
+  plan.add_strings(text);
+  return static_cast<uint32_t>(plan.strings_size() - 1);
+}
+
 /// A step that hands over output 0, which there is not.
 void addOutputStep(Plan &plan, uint32_t section) {
   test::PlanBuilder b(1, 1);
@@ -192,6 +207,22 @@ const Negative kNegatives[] = {
        delay(p);
        p.mutable_delay()->set_after(~uint64_t(0));
      }},
+    {"scale_c1_not_half", [](Plan &p) { scaleLoss(p), p.set_precision("bf16"); }},
+    {"scale_c1_half_without", [](Plan &p) { p.set_precision("fp16"); }},
+    {"scale_c1_no_norm", [](Plan &p) { scaleLoss(p), p.mutable_metrics()->set_grad_norm_slice(-1); }},
+    {"scale_c2_minimum", [](Plan &p) { scaleLoss(p, 1, 0); }},
+    {"scale_c2_below_the_minimum", [](Plan &p) { scaleLoss(p, 1, 2); }},
+    {"scale_c2_not_a_number", [](Plan &p) { scaleLoss(p, std::nan("")); }},
+    {"scale_c2_infinite", [](Plan &p) { scaleLoss(p, HUGE_VAL); }},
+    {"scale_c2_hysteresis", [](Plan &p) { scaleLoss(p, 2, 1, 0); }},
+    {"scale_c3_not_divided",
+     [](Plan &p) {
+       scaleLoss(p);
+       update(p, 0)->set_kernel(addString(p, "norm_finish"));
+     }},
+    {"scale_c3_divided_by_nothing",
+     [](Plan &p) { update(p, 0)->add_attributes()->set_name(addString(p, "scaled")); }},
+    {"scale_c3_scaled_by_nothing", [](Plan &p) { update(p, 0)->set_kernel(addString(p, "loss_scale")); }},
     {"delay_c2_not_delayed", [](Plan &p) { update(p, 0)->set_publishes(true); }},
     {"delay_c2_micro",
      [](Plan &p) {
@@ -389,6 +420,14 @@ TEST_P(VerifyNegative, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Constraint, VerifyNegative, testing::ValuesIn(kNegatives),
                          [](const auto &info) { return std::string(info.param.name); });
+
+TEST(Verify, ALossScaleIsSound) {
+  for (double initial : {1.0, 65536.0, 0x1p127}) {
+    Plan plan = test::tinyPlan();
+    scaleLoss(plan, initial);
+    EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
+  }
+}
 
 TEST(Verify, CopiesOfWholeBlocksAreSound) {
   for (auto [bytes, moved, offset] : {std::array<uint64_t, 3>{8192, 4096, 4096}, {8192, 8192, 0}, {5000, 904, 4096}}) {

@@ -104,8 +104,28 @@ void addTraining(CLI::App &app, Flags &flags, RawFlags &raw) {
                  "as little as fits")
       ->check(CLI::IsMember({"none", "block", "selective"}))
       ->group(group);
-  app.add_option("--precision", c.precision, "fp32, or bf16 with fp32 master weights and state")
+  app.add_option("--precision", c.precision,
+                 "fp32; bf16 or fp16: parameters and gradients in it, fp32 master weights and state; fp16 scales the "
+                 "loss, by DeepSpeed's rules and defaults")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->group(group);
+  app.add_option("--loss-scale", c.lossScale, "fp16: a fixed scale, or 0: dynamic (0)")
+      ->check(CLI::Range(0.0, 0x1p126))
+      ->group(group);
+  app.add_option("--initial-loss-scale", c.initialLossScale, "of the first step (65536)")
+      ->check(CLI::Range(0x1p-126, 0x1p126))
+      ->group(group);
+  app.add_option("--min-loss-scale", c.minLossScale, "an overflow at this scale ends the run (1)")
+      ->check(CLI::Range(0x1p-126, 0x1p126))
+      ->group(group);
+  app.add_option("--loss-scale-window", c.lossScaleWindow, "steps without overflow until it doubles (1000)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 62))
+      ->group(group);
+  app.add_option("--loss-scale-hysteresis", c.lossScaleHysteresis, "overflows until it halves (2)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 62))
+      ->group(group);
+  app.add_flag("--consecutive-hysteresis", c.consecutiveHysteresis,
+               "each step without overflow restores the hysteresis, not only one that doubles the scale")
       ->group(group);
 }
 

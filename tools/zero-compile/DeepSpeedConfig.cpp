@@ -207,6 +207,8 @@ private:
       ZC_RETURN_IF_ERROR(isOn(key, on));
       if (on)
         give("--precision", name);
+      if (on && name == std::string("fp16"))
+        ZC_RETURN_IF_ERROR(lossScale());
     }
     if (const Json *clip = find("/gradient_clipping"); clip && *clip != 0)
       ZC_RETURN_IF_ERROR(number("/gradient_clipping", "--clip-grad-norm"));
@@ -216,6 +218,24 @@ private:
     if (const Json *rows = find("/train_batch_size"))
       note("train_batch_size " + rows->dump() + " is the graph's batch x --grad-accumulation x --world-size");
     return Status::success();
+  }
+
+  /// "loss_scale" 0 is a dynamic one, as when it is absent.
+  Status lossScale() {
+    if (const Json *fixed = find("/fp16/loss_scale"); fixed && *fixed != 0)
+      return number("/fp16/loss_scale", "--loss-scale");
+    if (const Json *power = find("/fp16/initial_scale_power")) {
+      if (!power->is_number() || std::abs(power->get<double>()) > 126)
+        return wrong("/fp16/initial_scale_power", "a power of two between -126 and 126");
+      give("--initial-loss-scale", Json(std::exp2(power->get<double>())).dump());
+    }
+    ZC_RETURN_IF_ERROR(integer("/fp16/loss_scale_window", "--loss-scale-window"));
+    ZC_RETURN_IF_ERROR(integer("/fp16/hysteresis", "--loss-scale-hysteresis"));
+    bool on = false;
+    ZC_RETURN_IF_ERROR(isOn("/fp16/consecutive_hysteresis", on));
+    if (on)
+      give("--consecutive-hysteresis", "");
+    return number("/fp16/min_loss_scale", "--min-loss-scale");
   }
 
   Status optimizer() {

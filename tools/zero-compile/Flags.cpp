@@ -25,7 +25,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --world-size N, --zero-stage 0..3        how many ranks, what is partitioned
   --dim NAME=N                             bind a symbolic dimension
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
-  --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16
+  --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16|fp16
   --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
   --loss-mean rank|global                  over each rank's labels that count, or over all of them
   --auto --device-mem SIZE                 the fastest stage, recomputation and offload that fit
@@ -134,6 +134,9 @@ constexpr const char *kTrainingOnly[] = {"--optimizer",
                                          "--ort-optimizer",
                                          "--batch-norm-variance"};
 
+constexpr const char *kLossScale[] = {"--loss-scale",        "--initial-loss-scale",    "--min-loss-scale",
+                                      "--loss-scale-window", "--loss-scale-hysteresis", "--consecutive-hysteresis"};
+
 /// A forward-only plan is told nothing about training, and evaluates unless it is told otherwise.
 Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
   if (!c.forwardOnly)
@@ -142,10 +145,36 @@ Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
   for (const char *flag : kTrainingOnly)
     if (app.count(flag) > 0)
       return usage("a plan that is --forward-only trains nothing", flag);
+  for (const char *flag : kLossScale)
+    if (app.count(flag) > 0)
+      return usage("a plan that is --forward-only trains nothing", flag);
   if (app.count("--dropout") == 0)
     c.dropout = "off";
   if (app.count("--batch-norm") == 0)
     c.batchNorm = "eval";
+  return Status::success();
+}
+
+/// Flags of the loss scale are of fp16, and a fixed one has no rule.
+Status checkLossScale(const CLI::App &app, const CompileOptions &c) {
+  for (const char *flag : kLossScale) {
+    if (app.count(flag) == 0)
+      continue;
+    if (c.precision != "fp16")
+      return usage("only --precision fp16 scales the loss", flag);
+    if (c.lossScale > 0 && flag != kLossScale[0])
+      return usage("a fixed --loss-scale does not change", flag);
+  }
+  for (double number : {c.lossScale, c.initialLossScale, c.minLossScale})
+    if (!std::isfinite(number)) // the parser's ranges let NaN pass
+      return usage("a finite number is wanted", "--loss-scale");
+  if (c.lossScale == 0 && c.initialLossScale < c.minLossScale)
+    return usage("it is below --min-loss-scale", "--initial-loss-scale");
+  // What is kept is of another scale than what it is added to, and stays infinite after an overflow.
+  if (c.precision == "fp16" && c.errorFeedback)
+    return makeError(Code::unsupported, 202,
+                     "feedback to gradients that a loss scale multiplies is not in this version",
+                     "--quantize-error-feedback", "leave it out, or use --precision bf16");
   return Status::success();
 }
 
@@ -166,13 +195,11 @@ Status complete(const CLI::App &app, Flags &flags, const RawFlags &raw) {
   CompileOptions &c = flags.compile;
   if (c.model.empty())
     return usage("no model is given");
-  if (c.precision == "fp16")
-    return makeError(Code::unsupported, 202, "fp16 with loss scaling is not in this version", "--precision",
-                     "--precision bf16 needs no loss scaling");
   ZC_RETURN_IF_ERROR(readDims(raw.dims, c.dims));
   ZC_RETURN_IF_ERROR(readTies(raw.ties, c));
   ZC_RETURN_IF_ERROR(readPaddings(raw.paddings, c));
   ZC_RETURN_IF_ERROR(completeForwardOnly(app, c));
+  ZC_RETURN_IF_ERROR(checkLossScale(app, c));
   c.optimizerGiven = app.count("--optimizer") > 0;
   c.lrGiven = app.count("--lr") > 0;
   if (app.count("--betas") > 0)

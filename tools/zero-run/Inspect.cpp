@@ -64,6 +64,13 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "accumulation", std::to_string(plan.accumulation()) + (plan.vertical() ? ", block by block" : ""));
   if (plan.has_delay())
     line(out, "delay", "of the update by a step, after step " + std::to_string(plan.delay().after()));
+  if (plan.has_loss_scale()) {
+    char scale[128];
+    std::snprintf(scale, sizeof scale, "%g, at least %g, window %" PRIu64 ", hysteresis %" PRIu64,
+                  plan.loss_scale().initial(), plan.loss_scale().minimum(), plan.loss_scale().window(),
+                  plan.loss_scale().hysteresis());
+    line(out, "loss scale", scale);
+  }
   char optimizer[128];
   std::snprintf(optimizer, sizeof optimizer, " lr %g, weight decay %g, clipping %g", plan.optimizer().lr(),
                 plan.optimizer().weight_decay(), plan.optimizer().max_norm());

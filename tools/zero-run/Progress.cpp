@@ -79,7 +79,9 @@ void Progress::step(const train::StepRecord &record) {
   line.add("step %lld/%lld", static_cast<long long>(record.step), static_cast<long long>(summary.steps));
   if (!summary.evaluates || !std::isnan(record.loss)) // of an evaluation: so far; it need not have any
     line.add("  loss %.4f", record.loss);
-  if (record.gradNorm)
+  if (record.skipped)
+    line.add("  skipped at loss scale %g", record.lossScale.value_or(1));
+  else if (record.gradNorm)
     line.add("  norm %.3g", *record.gradNorm);
   if (!summary.evaluates)
     line.add("  lr %.3g", record.lr);

@@ -185,15 +185,15 @@ private:
     }
     Value made = builder
                      .create<zero::ClipFactorOp>(location, scalarOn(tier), scalarOn(tier), sum, weight,
-                                                 clip.getMaxNormAttr(), clip.getTermsAttr())
+                                                 clip.getMaxNormAttr(), clip.getTermsAttr(), clip.getScaledAttr())
                      .getFactor();
     if (tier == Tier::device)
       clip.getFactor().replaceAllUsesWith(made);
-    // With neither clipping nor weights the factor is known before any gradient is: updates on the host then do not
-    // wait for the norm.
+    // With neither clipping nor weights nor a scaled loss the factor is known before any gradient is: updates on the
+    // host then do not wait for the norm.
     if (!keeper || tier == Tier::host)
       factors = {made, made};
-    factors.dependOnNorm = !keeper || clip.getMaxNormAttr() || clip.getWeight();
+    factors.dependOnNorm = !keeper || clip.getMaxNormAttr() || clip.getWeight() || clip.getScaled();
     if (!factors.dependOnNorm) {
       factors.onHost = builder.create<zero::FillOp>(location, scalarOn(Tier::host), builder.getF64FloatAttr(1.0));
     } else if (keeper && tier == Tier::device) {

@@ -212,6 +212,15 @@ graph.program @micro phase = micro inputs = ["x"] {
 // -----
 
 graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[loss_scale_c1] 'tensor<1xf32>' is no scalar}}
+  // expected-error @below {{failed to infer returned types}}
+  %s = graph.loss_scale {type = tensor<1xf32>} : () -> tensor<1xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
   // expected-error @below {{[iota_c1] 'tensor<2x2xi64>' is no tensor of rank 1}}
   // expected-error @below {{failed to infer returned types}}
   %0 = graph.iota {type = tensor<2x2xi64>, start = 0.0 : f64, delta = 1.0 : f64} : () -> tensor<2x2xi64>
