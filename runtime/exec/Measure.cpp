@@ -1,6 +1,7 @@
 #include "runtime/exec/Measure.h"
 
 #include "kernels/Kernel.h"
+#include "kernels/cpu/Copy.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Nvme.h"
@@ -82,7 +83,7 @@ Status measureCopies(const MeasureOptions &options, MachineModel &figures) {
   std::memset(host->data(), 1, kBytes);
   for (bool isUp : {true, false}) {
     auto seconds = secondsOf(options.rounds, [&]() -> Status {
-      std::memcpy(isUp ? device->data() : host->data(), isUp ? host->data() : device->data(), kBytes);
+      cpu::copy(isUp ? device->data() : host->data(), isUp ? host->data() : device->data(), kBytes, options.threads);
       return {};
     });
     (isUp ? figures.h2dBandwidth : figures.d2hBandwidth) = double(kBytes) / *seconds;

@@ -1,5 +1,6 @@
 #include "runtime/exec/TierMemory.h"
 
+#include "kernels/cpu/Copy.h"
 #include "runtime/plan/Tiers.h"
 
 #include <algorithm>
@@ -11,10 +12,11 @@ namespace {
 
 class MemoryCopy : public Kernel {
 public:
-  MemoryCopy(uint64_t bytes, Throttle &throttle, uint64_t &moved) : bytes(bytes), throttle(throttle), moved(moved) {}
+  MemoryCopy(uint64_t bytes, int threads, Throttle &throttle, uint64_t &moved)
+      : bytes(bytes), threads(threads), throttle(throttle), moved(moved) {}
   Status run(void *const *operands, const StepContext &) override {
     throttle.begin();
-    std::memcpy(operands[1], operands[0], bytes);
+    cpu::copy(operands[1], operands[0], bytes, threads);
     throttle.finish(bytes);
     moved += bytes;
     return {};
@@ -22,6 +24,7 @@ public:
 
 private:
   uint64_t bytes;
+  int threads;
   Throttle &throttle;
   uint64_t &moved;
 };
@@ -135,7 +138,7 @@ std::unique_ptr<Kernel> TierMemory::makeCopy(const KernelSpec &spec) {
   auto bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
   size_t link = static_cast<size_t>(copy->queue) - static_cast<size_t>(planpb::H2D); // in the order of Link
   if (!movesBlocks(copy->queue))
-    return std::make_unique<MemoryCopy>(bytes, links[link], moved[link]);
+    return std::make_unique<MemoryCopy>(bytes, spec.threads, links[link], moved[link]);
   bool isWrite = copy->queue == planpb::NVME_WRITE;
   return std::make_unique<NvmeCopy>(isWrite ? *writer : *reader, isWrite, bytes, links[link], moved[link]);
 }
