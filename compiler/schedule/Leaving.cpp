@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Leaving.h"
 #include "compiler/schedule/Assigned.h"
+#include "compiler/schedule/TwoLargest.h"
 #include "dialects/zero/Zero.h"
 
 #include <deque>
@@ -18,18 +19,8 @@ static int64_t bytesLeaving(Operation &op) {
   return zero::bytesOf(evict.getSource().getType());
 }
 
-static int64_t twoLargest(Block &block) {
-  int64_t first = 0, second = 0;
-  for (Operation &op : block) {
-    int64_t bytes = bytesLeaving(op);
-    second = std::max(second, std::min(first, bytes));
-    first = std::max(first, bytes);
-  }
-  return first + second;
-}
-
 void zc::boundLeaving(Block &block, llvm::function_ref<void(Operation *, Operation *)> waits) {
-  const int64_t most = twoLargest(block);
+  const int64_t most = twoLargest(llvm::map_range(block, bytesLeaving));
   std::deque<Operation *> leaving;
   int64_t bytes = 0;
   for (Operation &op : block) {

@@ -3,6 +3,7 @@
 #include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/TwoLargest.h"
 #include "dialects/zero/Zero.h"
 
 #include <map>
@@ -106,7 +107,8 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
       if (program.getPhase() != graph::Phase::micro)
         continue;
       std::vector<Load> loads = loadsOf(program.getBlock());
-      int64_t window = bytes < 0 ? twoLargest(loads) : bytes;
+      int64_t window =
+          bytes < 0 ? twoLargest(llvm::map_range(loads, [](const Load &load) { return load.bytes; })) : bytes;
       if (window == 0)
         continue;
       buffers.clear();
@@ -133,15 +135,6 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
         add(Load(alloc));
     }
     return loads;
-  }
-
-  static int64_t twoLargest(ArrayRef<Load> loads) {
-    int64_t first = 0, second = 0;
-    for (const Load &load : loads) {
-      second = std::max(second, std::min(first, load.bytes));
-      first = std::max(first, load.bytes);
-    }
-    return first + second;
   }
 
   /// Up past compute that hides it, and from another tier, whose link may be slower than expected, past the first use

@@ -62,10 +62,8 @@ private:
     auto attr = module->getAttrOfType<IntegerAttr>(name);
     return attr ? attr.getInt() : fallback;
   }
-  double real(StringRef name) {
-    auto attr = module->getAttrOfType<FloatAttr>(name);
-    return attr ? attr.getValueAsDouble() : 0;
-  }
+  static double valueOf(FloatAttr attr) { return attr ? attr.getValueAsDouble() : 0; }
+  double real(StringRef name) { return valueOf(module->getAttrOfType<FloatAttr>(name)); }
   std::string text(StringRef name, StringRef fallback = {}) {
     auto attr = module->getAttrOfType<StringAttr>(name);
     return (attr ? attr.getValue() : fallback).str();
@@ -115,17 +113,13 @@ private:
     auto rule = module->getAttrOfType<DictionaryAttr>("zc.loss_scale");
     if (!rule)
       return;
-    auto number = [&](StringRef name) {
-      auto attr = rule.getAs<FloatAttr>(name);
-      return attr ? attr.getValueAsDouble() : 0;
-    };
     auto count = [&](StringRef name) {
       auto attr = rule.getAs<IntegerAttr>(name);
       return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
     };
     auto *scale = result.mutable_loss_scale();
-    scale->set_initial(number("initial"));
-    scale->set_minimum(number("minimum"));
+    scale->set_initial(valueOf(rule.getAs<FloatAttr>("initial")));
+    scale->set_minimum(valueOf(rule.getAs<FloatAttr>("minimum")));
     scale->set_window(count("window"));
     scale->set_hysteresis(count("hysteresis"));
     scale->set_consecutive_hysteresis(rule.contains("consecutive"));
@@ -136,10 +130,7 @@ private:
     auto attrs = module->getAttrOfType<DictionaryAttr>("zc.optimizer");
     if (!attrs)
       return;
-    auto number = [&](StringRef name) {
-      auto attr = attrs.getAs<FloatAttr>(name);
-      return attr ? attr.getValueAsDouble() : 0;
-    };
+    auto number = [&](StringRef name) { return valueOf(attrs.getAs<FloatAttr>(name)); };
     if (auto rule = attrs.getAs<StringAttr>("rule"))
       optimizer->set_rule(rule.getValue().str());
     optimizer->set_lr(number("lr"));

@@ -105,15 +105,14 @@ static std::vector<std::string> checkpointsOf(const std::string &out) {
 Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume,
                                                const Manifest &expected, std::vector<std::string> &skipped) {
   std::optional<Manifest> found;
-  std::vector<std::string> checkpoints = listCheckpoints(out);
   if (resume.empty()) {
+    std::vector<std::string> checkpoints = listCheckpoints(out);
     if (checkpoints.empty())
       return found;
     return makeError(Code::usage, 933, "\"" + out + "\" holds checkpoints of an earlier run", checkpoints[0],
                      "continue it with --resume auto, or give another --out");
   }
-  checkpoints = resume == "auto" ? checkpointsOf(out) : std::vector<std::string>{resume};
-  for (const std::string &folder : checkpoints) {
+  for (const std::string &folder : resume == "auto" ? checkpointsOf(out) : std::vector<std::string>{resume}) {
     auto manifest = openCheckpoint(folder);
     if (!manifest && resume != "auto")
       return manifest.error();

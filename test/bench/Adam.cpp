@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 #include "kernels/Kernel.h"
 #include "runtime/device/Arena.h"
+#include "test/support/Seconds.h"
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -116,10 +116,7 @@ int main(int argc, char **argv) {
       contenders[name] = maker->second();
       contenders[name]();
     }
-    auto start = std::chrono::steady_clock::now();
-    contenders[name]();
-    std::printf("{\"seconds\": %.9f}\n",
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    std::printf("{\"seconds\": %.9f}\n", zc::test::secondsOf(contenders[name]));
     std::fflush(stdout);
   }
 }

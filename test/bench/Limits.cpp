@@ -6,8 +6,9 @@
 // bf16 through oneDNN.
 //
 //===----------------------------------------------------------------------===//
+#include "test/support/Seconds.h"
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,11 +25,8 @@ namespace {
 /// Seconds, the median of `rounds` after one warm-up.
 double median(int rounds, const std::function<void()> &work) {
   std::vector<double> seconds;
-  for (int i = 0; i <= rounds; ++i) {
-    auto start = std::chrono::steady_clock::now();
-    work();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  for (int i = 0; i <= rounds; ++i)
+    seconds.push_back(zc::test::secondsOf(work));
   seconds.erase(seconds.begin());
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
   return seconds[rounds / 2];

@@ -8,24 +8,18 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/device/Arena.h"
 #include "runtime/device/Nvme.h"
+#include "test/support/Seconds.h"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <thread>
 
 using namespace zc;
+using zc::test::secondsOf;
 
 namespace {
-
-double secondsOf(const std::function<void()> &fn) {
-  auto start = std::chrono::steady_clock::now();
-  fn();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 void check(const Status &status) {
   if (status.ok())

@@ -1,20 +1,15 @@
 #include "runtime/device/Link.h"
 #include "runtime/exec/TierMemory.h"
+#include "test/support/Seconds.h"
 
 #include <chrono>
-#include <functional>
 #include <gtest/gtest.h>
 #include <thread>
 
 using namespace zc;
+using zc::test::secondsOf;
 
 namespace {
-
-double secondsOf(const std::function<void()> &fn) {
-  auto start = std::chrono::steady_clock::now();
-  fn();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 TEST(Link, RatesAreRead) {
   auto rates = parseLinkRates("h2d=2GB/s, comm=100MiB/s");

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace zc::tool {
@@ -142,10 +143,9 @@ Status completeForwardOnly(const CLI::App &app, CompileOptions &c) {
   if (!c.forwardOnly)
     return c.outputs.empty() ? Status::success()
                              : usage("a plan that trains hands over no outputs; add --forward-only", "--outputs");
-  for (const char *flag : kTrainingOnly)
-    if (app.count(flag) > 0)
-      return usage("a plan that is --forward-only trains nothing", flag);
-  for (const char *flag : kLossScale)
+  std::vector<const char *> refused(std::begin(kTrainingOnly), std::end(kTrainingOnly));
+  refused.insert(refused.end(), std::begin(kLossScale), std::end(kLossScale));
+  for (const char *flag : refused)
     if (app.count(flag) > 0)
       return usage("a plan that is --forward-only trains nothing", flag);
   if (app.count("--dropout") == 0)
