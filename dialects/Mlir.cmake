@@ -21,3 +21,9 @@ macro(zc_mlir_folder)
     add_compile_options(-O0 -Wno-maybe-uninitialized)
   endif()
 endmacro()
+
+# Headers of MLIR and of the dialects are most of what a file here costs to compile: they are compiled once per level. LEVEL is
+# mlir (MLIR alone, for the graph dialect's own files), graph (and the graph dialect) or zero (and zero and plan).
+function(zc_precompiled target level)
+  target_precompile_headers(${target} REUSE_FROM zc_pch_${level})
+endfunction()

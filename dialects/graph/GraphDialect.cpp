@@ -11,18 +11,13 @@ using namespace zc::graph;
 #include "dialects/graph/GraphInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.cpp.inc"
-#define GET_OP_CLASSES
-#include "dialects/graph/GraphOps.cpp.inc"
 
 void GraphDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/graph/GraphAttrs.cpp.inc"
       >();
-  addOperations<
-#define GET_OP_LIST
-#include "dialects/graph/GraphOps.cpp.inc"
-      >();
+  registerGraphDialectOperations(this);
 }
 
 Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location location) {
