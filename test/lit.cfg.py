@@ -11,13 +11,9 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.zc_binary_root, "test")
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
 
-# %source is the repository, %build the build folder, %shared the exported models (feature `shared` where they are present).
+# %source is the repository, %build the build folder.
 config.substitutions += [("%python", sys.executable), ("%source", config.zc_source_root), ("%build", config.zc_binary_root),
                          ("%mlir_include", config.mlir_include)]
-shared = os.environ.get("ZC_SHARED") or config.zc_shared or os.path.join(config.zc_source_root, "..", "shared")
-if os.path.isdir(shared):
-    config.available_features.add("shared")
-    config.substitutions.append(("%shared", os.path.realpath(shared)))
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()

@@ -21,7 +21,7 @@ import tiers
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("ZC_BUILD", os.path.join(ROOT, "build/release"))
 BIN = os.path.join(BUILD, "bin")
-PEERS = os.path.join(os.environ.get("ZC_SHARED", os.path.join(ROOT, "../shared")), "bench")
+PEERS = os.path.join(ROOT, "test/bench/peers")
 PEERS_PYTHON = os.path.join(os.environ.get("PEERS_HOME", os.path.expanduser("~/.cache/peers")), "v/bin/python")
 TORCH = os.environ.get("ZC_TORCH_PYTHON") or (PEERS_PYTHON if os.path.exists(PEERS_PYTHON) else None)
 WARM_UP, TIMED = 2, 5
@@ -140,10 +140,6 @@ def compete(contenders, at_least=1):
     return {n: (statistics.median(v), foreign[n]) for n, v in seconds.items()}
 
 
-def have_peers(*scripts):
-    return TORCH and all(os.path.exists(os.path.join(PEERS, s)) for s in scripts)
-
-
 limits_of = {}
 
 
@@ -173,7 +169,7 @@ def step_time(bench, precision, kind, variants):
     flags = [] if precision == "fp32" else ["--precision", precision]
     path = plan("g124m", precision + "-w1", *flags)
     contenders = {"zero-run": lambda: steps(path, "g124m", 1, 2)}
-    if have_peers("gpt.py"):
+    if TORCH:
         contenders.update({name: peer("gpt.py", "g124m", mode, 2, 4, *dtype) for name, mode, dtype in variants})
     report_race(bench, compete(contenders), "zero-run", matrix_floor(kind, 2))
 
@@ -193,7 +189,7 @@ def two_ranks(stage, mpi=False):
 
 def c2():
     contenders = {"zero-3": two_ranks(3)}
-    if have_peers("fsdp.py"):
+    if TORCH:
         contenders.update({n: peer("fsdp.py", "g124m", n, 2, 2) for n in ("ddp", "fsdp2")})
     race = compete(contenders)
     value, foreign = race.pop("zero-3")

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # Measures this project beside its limits and, where given, its peers: one JSON object per measurement on stdout, a table on stderr.
 #   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 mpi collectives zeropp C4 C12 C13 adam nvme tiling overlap; default all
-# Peers need a python with torch, ZC_TORCH_PYTHON or what the peers' setup.sh made (PEERS_HOME, default ~/.cache/peers), and the
-# scripts in ZC_SHARED/bench (default ../shared).
+# Peers need a python with torch: ZC_TORCH_PYTHON, or what peers/setup.sh made (PEERS_HOME, default ~/.cache/peers).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-[[ ${1-} == -h || ${1-} == --help ]] && { sed -n '2,5s/^# \?//p' "$0"; exit 0; }
-export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)}
+[[ ${1-} == -h || ${1-} == --help ]] && { sed -n '2,4s/^# \?//p' "$0"; exit 0; }
 export ZC_BUILD=${ZC_BUILD:-$PWD/build/release}
 tools/setup.sh >&2
 [[ -f $ZC_BUILD/build.ninja ]] || cmake -S . -B "$ZC_BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release >&2

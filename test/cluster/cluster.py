@@ -6,10 +6,10 @@ from hosts import Hosts, NotAllowed
 
 
 class ClusterSuite(Suite):
-    def __init__(self, description, hosts, needs_models=True):
+    def __init__(self, description, hosts):
         quick = "--quick" in sys.argv or "ZC_CLUSTER_QUICK" in os.environ
         sys.argv = [word for word in sys.argv if word != "--quick"]
-        super().__init__(description, needs_models)
+        super().__init__(description)
         self.args.quick = quick
         if not (self.bin / "libzc_mpi.so").exists():
             print("this build has no MPI")

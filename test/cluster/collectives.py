@@ -8,7 +8,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 from cluster import ClusterSuite
 from e2e import Case
 
-suite = ClusterSuite(__doc__, hosts=3, needs_models=False)
+suite = ClusterSuite(__doc__, hosts=3)
 
 
 def collectives(hosts, ranks, per_node):

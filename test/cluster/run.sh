@@ -7,7 +7,7 @@
 # The tools are those of ZC_BIN (default build/release/bin). Exit code 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
-export ZC_SHARED=${ZC_SHARED:-$(realpath -m ../shared)} ZC_BIN=${ZC_BIN:-$PWD/build/release/bin}
+export ZC_BIN=${ZC_BIN:-$PWD/build/release/bin}
 quick=() scripts=()
 for a in "$@"; do
   case $a in

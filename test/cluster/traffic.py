@@ -10,7 +10,7 @@ from cluster import ClusterSuite
 from e2e import Case
 from hosts import Hosts
 
-suite = ClusterSuite(__doc__, hosts=2, needs_models=False)
+suite = ClusterSuite(__doc__, hosts=2)
 suite.args.jobs = 1  # one job at a time on the links
 model, data = suite.dir / "gpt.onnx", suite.dir / "data.safetensors"
 subprocess.run([sys.executable, HERE.parent / "support" / "make_gpt.py", model, "--layers", "6", "--hidden", "512", "--heads", "8",

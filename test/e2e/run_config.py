@@ -7,7 +7,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from e2e import Case, Suite
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 MODEL = suite.dir / "model.onnx"
 subprocess.run([sys.executable, SUPPORT / "make_gpt.py", MODEL, *"--layers 1 --hidden 32 --heads 2 --vocab 50 --seq 8 --batch 2".split()],
                capture_output=True, check=True)

@@ -12,7 +12,7 @@ TEXTS = [pathlib.Path("/usr/share/common-licenses") / name for name in expected[
 # Of losses; norms, which magnify rounding, ten times that. Measured: 1.1e-7 and 3.7e-6.
 TOLERANCE = 1e-5
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 for path in TEXTS:
     if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != expected["sha256"][path.name]:
         print(f"{path} is not the text PyTorch's losses were taken on")

@@ -7,7 +7,7 @@ import json, pathlib, sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 exports = pathlib.Path(__file__).resolve().parent / "exports"
 golden = json.loads((exports / "golden.json").read_text())
 RUNS = {  # optimizer: its flags, ranks, micro-steps, stage

@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" 
 from e2e import Suite, close, write_safetensors
 from model import f, i, linear, node, weight  # noqa: E402
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 rng = random.Random(7)
 ROWS, IN, OUT = 4, 4, 3
 X = [[rng.uniform(-1, 1) for _ in range(IN)] for _ in range(ROWS)]

@@ -77,7 +77,7 @@ def repaired():
 
 
 def changed_weights():
-    """SAFETY.md 8, case 43."""
+    """docs/safety.md 8, case 43."""
     folder = suite.dir / "changed"
     folder.mkdir()
     for name in ("dynamo18_external.onnx", "dynamo18_external.onnx.data"):

@@ -12,7 +12,7 @@ WIDTHS = {"fp32": (4, 4, 8), "bf16": (2, 2, 12)}
 PARTS = ("parameters", "gradients", "optimizer")
 STEPS, SMALL = 3, ("--layers", 3, "--hidden", 48, "--heads", 4, "--vocab", 101, "--seq", 16, "--batch", 2)
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 
 
 def make_gpt(name, *flags):

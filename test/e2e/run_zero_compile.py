@@ -9,7 +9,7 @@ from e2e import Case, Suite, same
 
 USAGE, BAD_INPUT, UNSUPPORTED, BUDGET, IO = 2, 3, 4, 5, 6
 PHASES = ("import", "grad", "shard", "schedule", "plan")
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 
 
 def make_gpt(name, *flags):

@@ -7,7 +7,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 from e2e import Case, Suite
 
-suite = Suite(__doc__, needs_models=False)
+suite = Suite(__doc__)
 INPUTS = suite.dir / "inputs.safetensors"
 QW, HP, HC = ("--quantize-weights", "int8"), ("--hierarchical",), ("--hierarchical-collectives",)
 QG4, QG8, EF = ("--quantize-gradients", "int4"), ("--quantize-gradients", "int8"), ("--quantize-error-feedback",)

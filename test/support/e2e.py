@@ -2,6 +2,7 @@
 import argparse, concurrent.futures, json, os, pathlib, struct, subprocess, sys, tempfile
 
 SKIPPED = 77
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("mlp", "gpt2", "llama", "bert")
 
 
@@ -12,20 +13,16 @@ class Case(Exception):
 class Suite:
     """Runs cases in parallel, prints one line each and `N passed, N failed` last."""
 
-    def __init__(self, description, needs_models=True):
+    models = ROOT / "test/models"
+
+    def __init__(self, description):
         parser = argparse.ArgumentParser(description=description)
-        root = pathlib.Path(__file__).resolve().parents[2]
-        parser.add_argument("--bin", default=os.environ.get("ZC_BIN", root / "build/release/bin"), help="folder of the tools")
-        parser.add_argument("--shared", default=os.environ.get("ZC_SHARED", root.parent / "shared"), help="folder with models/")
+        parser.add_argument("--bin", default=os.environ.get("ZC_BIN", ROOT / "build/release/bin"), help="folder of the tools")
         parser.add_argument("--jobs", type=int, default=2)
         parser.add_argument("--filter", default="", help="only cases whose name contains this")
         parser.add_argument("-v", "--verbose", action="store_true", help="passed cases too, one line each")
         self.args = parser.parse_args()
         self.bin = pathlib.Path(self.args.bin).resolve()
-        self.models = pathlib.Path(self.args.shared).resolve() / "models"
-        if needs_models and not self.models.is_dir():
-            print(f"no models in {self.models}")
-            sys.exit(SKIPPED)
         self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-")
         self.dir = pathlib.Path(self.temp.name)
         self.passed = self.failed = 0

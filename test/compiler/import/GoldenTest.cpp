@@ -1,4 +1,4 @@
-// The exported models of ZC_SHARED: each imports, trains what exports.json says, and computes PyTorch's loss.
+// The exported models of test/models: each imports, trains what exports.json says, and computes PyTorch's loss.
 #include "runtime/io/Safetensors.h"
 #include "test/compiler/import/Run.h"
 
@@ -43,10 +43,7 @@ void setInputs(const io::SafetensorsFile &file, mlir::ModuleOp module, Interpret
 
 struct Golden : testing::TestWithParam<std::string> {
   void SetUp() override {
-    folder = sharedFolder();
-    if (folder.empty())
-      GTEST_SKIP() << "no exported models: set ZC_SHARED";
-    folder += "/models/" + GetParam() + "/";
+    folder = ZC_SOURCE_DIR "/test/models/" + GetParam() + "/";
     exports = readJson(folder + "exports.json");
     ASSERT_NE(exports.getObject("exports"), nullptr);
   }

@@ -2,10 +2,6 @@
 #include "compiler/import/HostTensor.h"
 #include "runtime/io/File.h"
 
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-
 using namespace zc;
 
 test::Bytes test::bytesOf(mlir::ElementsAttr value) {
@@ -43,10 +39,4 @@ Result<test::Interpreter> test::prepareModel(mlir::ModuleOp module) {
   std::string path = module->getAttrOfType<mlir::StringAttr>("zc.model_path").str();
   ZC_RETURN_IF_ERROR(loadParameters(module, path.substr(0, path.rfind('/')), *interpreter));
   return interpreter;
-}
-
-std::string test::sharedFolder() {
-  const char *given = std::getenv("ZC_SHARED");
-  std::string folder = given ? given : ZC_SOURCE_DIR "/../shared";
-  return std::filesystem::is_directory(folder) ? folder : "";
 }

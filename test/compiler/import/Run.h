@@ -15,7 +15,4 @@ Result<Interpreter> prepareModel(mlir::ModuleOp module);
 /// Bytes of a tensor constant as kernels lay them out (one byte per bool).
 Bytes bytesOf(mlir::ElementsAttr value);
 
-/// $ZC_SHARED, or `shared` beside the sources; empty if there is none.
-std::string sharedFolder();
-
 } // namespace zc::test
