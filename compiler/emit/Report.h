@@ -13,7 +13,7 @@ namespace zc {
 /// plan's stage and precision.
 void fillReport(planpb::Plan &plan, const Budgets &budgets);
 
-/// One JSON object (README.md, "the report").
+/// One JSON object; docs/cli.md lists its keys.
 std::string reportAsJson(const planpb::Plan &plan);
 /// The same as a table for people, with what binds.
 std::string reportAsTable(const planpb::Plan &plan);

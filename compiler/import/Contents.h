@@ -49,7 +49,7 @@ private:
   llvm::StringMap<FileReader> files; ///< external ones
 };
 
-/// Copies that should be one parameter, and one that should be several: warnings on the parameters (ONNX.md 1.3).
+/// Copies that should be one parameter, and one that should be several: warnings on the parameters (docs/onnx.md 1.3).
 void reportTies(mlir::ModuleOp module, Contents &contents);
 
 } // namespace zc::importer

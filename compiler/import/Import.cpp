@@ -350,7 +350,7 @@ Status Importer::verifyModule() {
   return assignRoles(*module, options, origins, contents);
 }
 
-/// What exporters write that trains otherwise than the model in PyTorch (ONNX.md 1.3).
+/// What exporters write that trains otherwise than the model in PyTorch (docs/onnx.md 1.3).
 void Importer::warnOfHabits() {
   auto count = [](int64_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
   if (frozenBatchNorms > 0 && options.batchNorm == BatchNormPolicy::asExported)

@@ -1,8 +1,8 @@
 //===- Fit.h - plans made to fit ---------------------------------------------------===//
 //
 // What a plan needs is known when its memory is planned, so what it takes to fit is found by planning: sizes that no
-// flag sets are tuned to the budgets, and where that is not enough, other flags are tried. Nothing is compiled twice
-// without a budget.
+// flag sets are tuned to the budgets, and where that is not enough, other flags are tried. Without a budget nothing
+// here compiles anything; what --auto and --micro-order auto compare, they compile themselves.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

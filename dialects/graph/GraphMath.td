@@ -24,7 +24,7 @@ def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [DeclareOpInterfaceMethod
   let description = [{
     Two matrices (`matmul_part_c1`), contracted dimensions equal (`matmul_part_c2`); `addend`, which has the result's type
     (`matmul_part_c3`), is what earlier parts of a sum have come to. `whole`, positive (`matmul_part_c4`), is the number of
-    multiplications of the product that was cut: up to kOrderedProducts (kernels/Ordered.h) the parts give the bits of the
+    multiplications of the product that was cut: up to kOrderedProducts (kernels/cpu/fast/MatmulOrdered.h) the parts give the bits of the
     whole, wherever it was cut. With `widens` the result is f32 whatever the operands are, so that a sum of parts is
     rounded once. Created by zero-tile-linear.
 

@@ -26,8 +26,8 @@ struct JobOptions {
   double watchdog = 300; ///< seconds a rank may stay in one collective; 0: for ever
 };
 
-/// The flags of `zero-run PLAN` (CLI.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps` 0:
-/// from `epochs`.
+/// The flags of `zero-run PLAN` (docs/cli.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps`
+/// 0: from `epochs`.
 struct RunOptions : JobOptions {
   double epochs = 0; ///< 0: not given; with no steps either, one epoch
   std::string schedule = "constant";

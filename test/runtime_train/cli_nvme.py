@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""zero-run on a plan over device, host and NVMe: faults of the disk (SAFETY.md F18-F25, F50), and what remains of them.
+"""zero-run on a plan over device, host and NVMe: faults of the disk (docs/safety.md F18-F25, F50), and what remains of them.
 Usage: cli_nvme.py ZERO_RUN WRITE_PLAN"""
 import json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, time, unittest
 

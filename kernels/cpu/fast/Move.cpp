@@ -1,5 +1,5 @@
-// transpose, expand, slice and concat-like moves: runs that are contiguous on both sides are copied whole; a transpose
-// whose innermost dimension changes goes through small square tiles, so that both sides use whole cache lines.
+// transpose, expand and copy: runs that are contiguous on both sides are copied whole; a transpose whose innermost
+// dimension changes goes through small square tiles, so that both sides use whole cache lines.
 #include "kernels/cpu/fast/Fast.h"
 
 #include <cstring>

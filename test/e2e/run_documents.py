@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""The contracts of docs/ against what they are about: cli.md against `--help-all` of both tools, onnx.md against the importer's table
+of operators, pages and files that documents and sources cite against the tree."""
+import pathlib, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import ROOT, Case, Suite
+
+suite = Suite(__doc__)
+DOCS = ROOT / "docs"
+
+
+def section(text, title):
+    """What stands below a heading, up to the next one of its level or above."""
+    level = title.split(" ")[0]
+    found = re.search(rf"^{re.escape(title)}\n(.*?)(?=^#{{2,{len(level)}}} |\Z)", text, re.M | re.S)
+    if not found:
+        raise Case(f'no section "{title}"')
+    return found[1]
+
+
+def first_cells(text):
+    """Of the tables' rows, less their heads."""
+    cells = [re.split(r"(?<!\\)\|", line)[1] for line in text.splitlines() if line.startswith("| ")]
+    return [cell for cell in cells if cell.strip() not in ("flag", "operators", "operator (since)", "code", "tool")]
+
+
+def flags_in(text):
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", text))
+
+
+def documented(title, command=""):
+    """Flags of a section; those of commands are in sections of their own."""
+    text = section((DOCS / "cli.md").read_text(), title)
+    if title.startswith("## "):
+        text = text.split("\n### ")[0]
+    prose = re.findall(r"Flags: (.*)", text)
+    return flags_in(" ".join(first_cells(text) + prose))
+
+
+def help_all(tool):
+    """command ("" for the tool itself) -> flags."""
+    text = suite.tool(tool, "--help-all")
+    main, _, commands = text.partition("\nSubcommands:\n")
+    parts = {"": main}
+    for name, body in re.findall(r"^([a-z][a-z-]*)\n((?:  .*\n|\s*\n)+)", commands, re.M):
+        parts[name] = body
+    return {name: set().union(*(flags_in(line.split("  ")[0]) for line in
+                                (row.strip() for row in body.splitlines()) if line.startswith("-"))) for name, body in parts.items()}
+
+
+def compare(what, said, there):
+    missing, extra = sorted(there - said), sorted(said - there)
+    if missing or extra:
+        raise Case(f"{what}: not in docs/cli.md: {' '.join(missing) or '-'}; only there: {' '.join(extra) or '-'}")
+    return f"{len(there)} flags"
+
+
+def flags_of(tool, command):
+    title = f"### {tool} {command}" if command else f"## {tool}"
+    return lambda: compare(f"{tool} {command}".strip(), documented(title), help_all(tool)[command])
+
+
+def every_command_has_its_section():
+    titles = set(re.findall(r"^### zero-run (.*)$", (DOCS / "cli.md").read_text(), re.M))
+    compare("commands of zero-run", titles, set(help_all("zero-run")) - {""})
+
+
+def not_there_yet():
+    """Names that are promised are refused, not ignored or taken for something else."""
+    model = suite.models / "mlp/ts17.onnx"
+    plan = suite.compile(model, suite.dir / "mlp.plan")
+    rows = re.findall(r"^\| (zero-\S+)( \S+)? \| `([^`]+)` \| (\d+) \|$", section((DOCS / "cli.md").read_text(), "## Not there yet"), re.M)
+    for tool, command, flag, code in rows:
+        words = [model, "--dry-run"] if tool == "zero-compile" else [*command.split(), plan]
+        if tool == "zero-run" and not command:
+            words += ["--data", suite.models / "mlp/inputs.safetensors", "--steps", 1, "--out", suite.dir / "run"]
+        suite.tool(tool, *words, *flag.split(), code=int(code))
+    if not rows:
+        raise Case("no rows")
+    return f"{len(rows)} flags"
+
+
+def exit_codes():
+    """The table's numbers are those of zc::Code."""
+    text = (ROOT / "runtime/base/Status.h").read_text()
+    codes = set(re.findall(r"^\s+\w+ = (\d+),", re.search(r"enum class Code.*?\{(.*?)\};", text, re.S)[1], re.M))
+    said = {cell.strip() for cell in first_cells(section((DOCS / "cli.md").read_text(), "## Messages and exit codes"))} - {"128+n"}
+    compare("exit codes", said, codes)
+
+
+def operators():
+    table = {cell.strip() for cell in first_cells((ROOT / "compiler/import/OPERATORS.md").read_text())} - {"operator"}
+    text = (DOCS / "onnx.md").read_text()
+    name = r"(?:[a-z]+(?:\.[a-z]+)+\.)?[A-Z]\w+"
+    said = set(re.findall(name, " ".join(first_cells(section(text, "### 5.1 The operators of 1.1, and fused ones of language models") +
+                                                     section(text, "### 5.2 Further ones")))))
+    missing, extra = sorted(table - said), sorted(said - table)
+    if missing or extra:
+        raise Case(f"operators: not in docs/onnx.md: {' '.join(missing) or '-'}; only there: {' '.join(extra) or '-'}")
+    refused = set(re.findall(name, section(text, "### 5.3 Not there").strip().split("\n\n")[0])) & table
+    if refused:
+        raise Case(f'"not there", but there: {" ".join(sorted(refused))}')
+    return f"{len(table)} operators"
+
+
+def tracked():
+    """Files of the tree; without git, of an archive, all there are."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+    if done.returncode == 0:
+        return [ROOT / line for line in done.stdout.splitlines()]
+    return [path for path in ROOT.rglob("*") if path.is_file() and "build" not in path.relative_to(ROOT).parts]
+
+
+def links():
+    """Of documents, to files beside them."""
+    broken, count = [], 0
+    for page in (path for path in tracked() if path.suffix == ".md" and path.exists()):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)):
+            if not target.startswith(("http:", "https:", "mailto:")):
+                count += 1
+                if not (page.parent / target).exists():
+                    broken.append(f"{page.relative_to(ROOT)}: {target}")
+    if broken:
+        raise Case("broken links: " + "; ".join(broken))
+    return f"{count} links"
+
+
+def cited_pages():
+    """Pages of docs/ named in sources, scripts and documents."""
+    broken = []
+    for path in tracked():
+        if path.suffix in (".h", ".cpp", ".td", ".py", ".sh", ".md", ".txt", ".mlir", ".test") and path.exists():
+            names = set(re.findall(r"(?<![\w./])docs/[\w-]+\.md", path.read_text(errors="replace")))
+            broken += [f"{path.relative_to(ROOT)}: {name}" for name in names if name != "docs/SupportedONNXOps-cpu.md" and not (ROOT / name).exists()]
+    if broken:
+        raise Case("no such page: " + "; ".join(broken))
+
+
+cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
+cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
+cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("exit codes", exit_codes),
+          ("operators", operators), ("links", links), ("cited pages", cited_pages)]
+suite.run(cases)
+suite.finish()
