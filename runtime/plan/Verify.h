@@ -35,28 +35,29 @@
 //   parameter_c5 starts at a multiple of 64 elements and lies inside its bucket
 //   parameter_c6 shares no element with another
 //   parameter_c7 parts of one whole are all of it, in order, of one type and role, with the same ties and adjoining
-//   sources bucket_c1    padded == W * shard, shard is a positive multiple of 64 bucket_c2    used is the sum of its
-//   parameters' elements bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are
-//   persistent (gradients need
+//                sources
+//   bucket_c1    padded == W * shard, shard is a positive multiple of 64
+//   bucket_c2    used is the sum of its parameters' elements
+//   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
 //                not)
 //   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
 //                tier than its parameters, or where the update is delayed
 //   bucket_c5    a persistent slice has one owner
 //   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
 //   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,
-//   on
-//                device or host; not of a forward-only plan
+//                on device or host; not of a forward-only plan
 //   step_c1      known queue; kernel and node are strings
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
-//   step_c4      at most 4096 operands and 256 attributes
+//   step_c4      at most 4096 operands and 256 attributes; few operands' ranges reach across others'
 //   step_c5      the expected seconds are finite and not negative
 //   step_c6      an attribute "micro" is one of the micro-steps, in plans that are vertical
 //   operand_c1   slice, type in range; known access
 //   operand_c2   inside its slice on every rank
 //   operand_c3   offset and stride are multiples of the element's bytes
-//   operand_c4   a written operand shares bytes with another only if it is the same range, read (in place), or
-//                a collective's own part; on ranks 0 and W-1
+//   operand_c4   on no rank a written operand shares bytes with another, unless that is the same range, read (in place;
+//                kernels that do not work so refuse it when they are prepared), or of a gather or a sum that keeps the
+//                type the rank's own part; all_to_all is never in place
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20
 //   wait_c2      points backward: an earlier step of this execution or an earlier execution
 //   tier_c1      a step's operands are on tiers that its queue reaches
@@ -67,8 +68,7 @@
 //                a multiple of 4096 long or end with their slice
 //   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
 //                one READ_WRITE operand
-//   collective_c2 sizes: the whole is a part for each rank along the axis; element types a communicator takes;
-//                all_to_all is not in place
+//   collective_c2 sizes: the whole is a part for each rank along the axis; element types a communicator takes
 //   collective_c3 attributes: finite scale, known traffic and axis, READ_WRITE where it accumulates
 //   input_c2     load_input is in micro, writes one operand of its input's type
 //   output_c2    store_output is in micro, on queue compute, reads one operand of its output's type

@@ -2,6 +2,7 @@
 #include "runtime/comm/Mesh.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/Tiers.h"
+#include "runtime/plan/VerifyAliases.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 
@@ -16,8 +17,8 @@ namespace zc::verify {
 namespace {
 
 constexpr uint32_t kMaxDistance = 1u << 20;
-constexpr int kMaxOperands = 4096; // pairs of operands and of attributes are compared
-constexpr int kMaxAttributes = 256;
+constexpr int kMaxOperands = 4096;
+constexpr int kMaxAttributes = 256; // pairs are compared
 
 /// Tiers that steps of a queue may touch, as bits.
 constexpr unsigned kReach[kNumQueues] = {
@@ -36,8 +37,8 @@ using Attributes = std::map<std::string, const planpb::Attribute *>;
 
 class StepVerifier {
 public:
-  StepVerifier(const planpb::Plan &plan, uint32_t section)
-      : plan(plan), section(section), steps(sectionOf(plan, section)) {
+  StepVerifier(const planpb::Plan &plan, uint32_t section, AliasFinder &aliases)
+      : plan(plan), section(section), steps(sectionOf(plan, section)), aliases(aliases) {
     for (const planpb::TensorType &type : plan.types())
       typeBytes.push_back(bytesOf(type));
     for (uint32_t s : {0u, 1u})
@@ -56,7 +57,7 @@ public:
       auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
       if (special != kSpecial.end())
         ZC_RETURN_IF_ERROR((this->*special->second)(step));
-      ZC_RETURN_IF_ERROR(verifyAliases(step, special != kSpecial.end()));
+      ZC_RETURN_IF_ERROR(verifyAliases(step));
       ++queueCounts[static_cast<size_t>(step.queue())];
     }
     return {};
@@ -65,13 +66,6 @@ public:
 private:
   using Check = Status (StepVerifier::*)(const planpb::Step &);
   static const std::map<std::string, Check> kSpecial;
-
-  struct Range {
-    uint32_t arena;
-    uint64_t begin, end;
-    bool operator==(const Range &o) const { return arena == o.arena && begin == o.begin && end == o.end; }
-    bool meets(const Range &o) const { return arena == o.arena && std::max(begin, o.begin) < std::min(end, o.end); }
-  };
 
   Error fail(int number, const char *label, const std::string &what) const {
     const planpb::Step &step = steps.steps(static_cast<int>(index));
@@ -86,16 +80,11 @@ private:
     return plan.types(static_cast<int>(operand.type()));
   }
   uint64_t bytes(const planpb::Operand &operand) const { return typeBytes[operand.type()]; }
-  Range rangeOf(const planpb::Operand &operand, uint64_t rank) const {
-    const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-    uint64_t begin = slice.offset() + operand.offset() + rank * operand.rank_stride();
-    return {slice.arena(), begin, begin + bytes(operand)};
-  }
 
   Status verifyNames(const planpb::Step &step);
   Status verifyOperands(const planpb::Step &step);
   Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
-  Status verifyAliases(const planpb::Step &step, bool isCollective);
+  Status verifyAliases(const planpb::Step &step);
   Status verifyWaits(const planpb::Step &step);
   Status verifyTiers(const planpb::Step &step);
   Status verifyTierCopy(const planpb::Step &step);
@@ -119,6 +108,7 @@ private:
   const planpb::Section &steps;
   uint32_t index = 0;
   std::vector<uint64_t> typeBytes;
+  AliasFinder &aliases;
   std::array<uint32_t, kNumQueues> queueTotals[2] = {{}, {}};
   std::array<uint32_t, kNumQueues> queueCounts{}; // steps of this section before the current one
 };
@@ -258,29 +248,20 @@ Status StepVerifier::verifyTierCopy(const planpb::Step &step) {
 }
 
 /// operand_c4
-Status StepVerifier::verifyAliases(const planpb::Step &step, bool isCollective) {
-  for (uint64_t rank : {uint64_t(0), uint64_t(plan.world_size() - 1)}) {
-    auto place = isCollective ? static_cast<uint64_t>(mesh().indexOf(axisOf(step), static_cast<int>(rank))) : 0;
-    for (int i = static_cast<int>(step.inputs()); i < step.operands_size(); ++i) {
-      Range written = rangeOf(step.operands(i), rank);
-      for (int j = 0; j < i; ++j) {
-        Range other = rangeOf(step.operands(j), rank);
-        if (!written.meets(other))
-          continue;
-        bool isInput = static_cast<uint32_t>(j) < step.inputs();
-        // A collective's own part: the one that stands where this rank stands among the members.
-        const Range &whole = other.end - other.begin > written.end - written.begin ? other : written;
-        const Range &part = &whole == &other ? written : other;
-        bool isOwnPart = isCollective && part.begin == whole.begin + place * (part.end - part.begin);
-        if (isInput && (written == other || isOwnPart))
-          continue;
-        return fail(510, "operand_c4",
-                    "writes operand " + std::to_string(i) + " over a part of operand " + std::to_string(j) +
-                        " on rank " + str(rank));
-      }
-    }
-  }
-  return {};
+Status StepVerifier::verifyAliases(const planpb::Step &step) {
+  const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
+  Sharing sharing = kernel == "all_to_all" ? Sharing::none : Sharing::whole;
+  // A sum of another width would run into what is yet to be read.
+  if (kernel == "all_gather" || kernel == "reduce_scatter")
+    sharing = typeOf(step.operands(0)).type() == typeOf(step.operands(1)).type() ? Sharing::ownPart : Sharing::none;
+  auto found = aliases.find(step, sharing, axisOf(step));
+  if (found.tooMany)
+    return fail(563, "step_c4", "has too many operands that reach across each other to be checked");
+  if (!found.alias)
+    return {};
+  return fail(510, "operand_c4",
+              "writes operand " + std::to_string(found.alias->written) + " over a part of operand " +
+                  std::to_string(found.alias->other) + " on rank " + std::to_string(found.alias->rank));
 }
 
 Status StepVerifier::verifyWaits(const planpb::Step &step) {
@@ -405,9 +386,6 @@ Status StepVerifier::verifyAllToAll(const planpb::Step &step) {
   if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type() ||
       bytes(step.operands(0)) % members(step) != 0)
     return fail(527, "collective_c2", "does not move equal parts to " + str(members(step)) + " ranks");
-  for (uint64_t rank : {uint64_t(0), uint64_t(plan.world_size() - 1)})
-    if (rangeOf(step.operands(0), rank).meets(rangeOf(step.operands(1), rank)))
-      return fail(528, "collective_c2", "moves parts over others that are yet to be sent");
   return {};
 }
 
@@ -444,15 +422,16 @@ Status StepVerifier::verifyStoreOutput(const planpb::Step &step) {
   const planpb::TensorType &type =
       plan.types(static_cast<int>(plan.outputs(static_cast<int>(output->second->integer())).type()));
   if (type.type() != typeOf(step.operands(0)).type() || bytesOf(type) != bytes(step.operands(0)))
-    return fail(554, "output_c2", "hands over an output of another type or size than its operand");
+    return fail(564, "output_c2", "hands over an output of another type or size than its operand");
   return {};
 }
 
 } // namespace
 
 Status verifySteps(const planpb::Plan &plan) {
+  AliasFinder aliases(plan);
   for (uint32_t section : {0u, 1u})
-    ZC_RETURN_IF_ERROR(StepVerifier(plan, section).run());
+    ZC_RETURN_IF_ERROR(StepVerifier(plan, section, aliases).run());
   return {};
 }
 

@@ -338,7 +338,7 @@ const Negative kNegatives[] = {
     {"collective_c3_traffic", [](Plan &p) { micro(p, 2)->mutable_attributes(2)->set_text("all"); }},
     {"collective_c3_axis", [](Plan &p) { setAxis(p, micro(p, 2), "host"); }},
     {"collective_c2_axis_sizes", [](Plan &p) { setAxis(p, micro(p, 2), "node"); }},
-    {"collective_c2_all_to_all_in_place",
+    {"operand_c4_all_to_all_in_place",
      [](Plan &p) {
        p.add_strings("all_to_all");
        micro(p, 2)->set_kernel(static_cast<uint32_t>(p.strings_size() - 1));
