@@ -1,10 +1,10 @@
 //===- Import.cpp - an ONNX file becomes a graph module ------------------------===//
 #include "compiler/import/Import.h"
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Importer.h"
-#include "compiler/import/Node.h"
 #include "compiler/import/Passes.h"
-#include "compiler/import/TrainingInfo.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
+#include "compiler/import/program/Importer.h"
+#include "compiler/import/training/TrainingInfo.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -200,7 +200,7 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   if (const onnxpb::Function *function = functionOf(proto))
     return importCall(*function, proto, index);
   int64_t opset = opsetOf(proto.domain(), *scope->opsets);
-  const HandlerRow &row = *HandlerTable::get().find(proto.domain(), proto.op_type(), opset);
+  const HandlerRow &row = *allHandlers().find(proto.domain(), proto.op_type(), opset);
   std::string label = nodeLabel(proto, index);
   Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)), &row);
   foldedBatchNorms += hasFoldedBatchNorm(proto) && !options.forwardOnly;
@@ -432,4 +432,35 @@ Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, con
   if (module.ok() && *own)
     (**module)->setAttr("zc.own_optimizer", asAttribute(**own, Builder(&context)));
   return module;
+}
+
+std::string zc::importer::listParameters(ModuleOp module) {
+  std::vector<std::array<std::string, 6>> rows{{"name", "dtype", "shape", "role", "tied to", "evidence"}};
+  int64_t trained = 0, all = 0;
+  for (auto parameter : module.getOps<graph::ParameterOp>()) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    std::string shape, tied;
+    for (int64_t d : type.getShape())
+      shape += (shape.empty() ? "" : "x") + std::to_string(d);
+    if (auto names = parameter.getTied())
+      for (Attribute name : *names)
+        tied += (tied.empty() ? "" : ",") + escapeName(cast<StringAttr>(name).str());
+    auto dtype = dtypeOf(type.getElementType());
+    rows.push_back({escapeName(parameter.getSymName().str()), dtype ? std::string(nameOf(*dtype)) : "?",
+                    shape.empty() ? "scalar" : shape, graph::stringifyRole(parameter.getRole()).str(),
+                    tied.empty() ? "-" : tied, escapeName(parameter.getEvidence().value_or("-").str())});
+    all += type.getNumElements();
+    trained += parameter.getRole() == graph::Role::trainable ? type.getNumElements() : 0;
+  }
+  std::array<size_t, 6> widths{};
+  for (const auto &row : rows)
+    for (size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto &row : rows) {
+    for (size_t c = 0; c < row.size(); ++c)
+      text += c + 1 < row.size() ? row[c] + std::string(widths[c] + 2 - row[c].size(), ' ') : row[c];
+    text += '\n';
+  }
+  return text + std::to_string(trained) + " of " + std::to_string(all) + " elements are trained\n";
 }

@@ -1,5 +1,5 @@
 #include "test/conformance/Modes.h"
-#include "compiler/import/HostTensor.h"
+#include "compiler/import/base/HostTensor.h"
 #include "dialects/graph/KernelSpec.h"
 #include "test/compiler/import/Run.h"
 #include "test/conformance/Operators.h"

@@ -1,6 +1,6 @@
 #include "test/conformance/NodeTest.h"
-#include "compiler/import/HostTensor.h"
-#include "compiler/import/Initializer.h"
+#include "compiler/import/base/HostTensor.h"
+#include "compiler/import/file/Initializer.h"
 
 #include <algorithm>
 #include <cmath>

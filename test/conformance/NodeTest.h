@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "compiler/import/onnx.pb.h"
+#include "compiler/import/file/onnx.pb.h"
 #include "runtime/base/Tensor.h"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 #include "test/conformance/Operators.h"
-#include "compiler/import/Handlers.h"
+#include "compiler/import/handlers/Handlers.h"
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -80,8 +80,8 @@ std::string OperatorPage::text() const {
          "SequenceMap are unrolled.\n\n| operator | since | types | gradient | tests | limits "
          "|\n|---|---|---|---|---|---|\n";
   int count = 0;
-  importer::HandlerTable::get().forEach([&](const std::string &domain, const std::string &op,
-                                            const std::vector<importer::HandlerRow> &rows, const std::string &limits) {
+  importer::allHandlers().forEach([&](const std::string &domain, const std::string &op,
+                                      const std::vector<importer::HandlerRow> &rows, const std::string &limits) {
     ++count;
     page << "| " << (domain.empty() ? "" : domain + ".") << op << " | ";
     for (size_t i = 0; i < rows.size(); ++i)

@@ -1,8 +1,8 @@
 // Any bytes as an ONNX file (or, behind the letter C, as a checkpoint of ONNX Runtime): opened, scanned, taken apart,
 // validated, every tensor looked at, small ones read. Whatever comes out is an error value or a model.
-#include "compiler/import/Initializer.h"
-#include "compiler/import/Origins.h"
-#include "compiler/import/TrainingInfo.h"
+#include "compiler/import/file/Initializer.h"
+#include "compiler/import/parameters/Origins.h"
+#include "compiler/import/training/TrainingInfo.h"
 
 #include <cstdio>
 #include <cstdlib>

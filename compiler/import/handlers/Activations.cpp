@@ -4,8 +4,8 @@
 // selected is 0 times a number, never NaN. At the kink itself the piece for x <= 0 has the gradient, as in torch.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -5,8 +5,8 @@
 // for it) are spelled out.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 #include "llvm/ADT/DenseSet.h"
 

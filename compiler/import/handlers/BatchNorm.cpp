@@ -6,8 +6,8 @@
 // writes: each micro-step assigns it here.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -1,6 +1,6 @@
 //===- Constants.cpp - values that stand in the file or follow from shapes ----===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 #include <cmath>
 

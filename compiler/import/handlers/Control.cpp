@@ -4,8 +4,8 @@
 // Loop. The nodes of a body are imported once per iteration.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc;
 using namespace zc::importer;

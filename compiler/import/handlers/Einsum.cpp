@@ -4,8 +4,8 @@
 // one pair is one batched matrix product; labels that stand in one operand only, and not behind it, are summed before.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 #include "llvm/ADT/StringExtras.h"
 

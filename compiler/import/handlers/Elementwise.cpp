@@ -1,6 +1,6 @@
 //===- Elementwise.cpp - one output element per index -------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 #include <limits>
 

@@ -1,7 +1,7 @@
 //===- Expr.h - formulas in handlers --------------------------------------------===//
 #pragma once
 
-#include "compiler/import/Node.h"
+#include "compiler/import/node/Node.h"
 
 namespace zc::importer {
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/graph/Gradient.h"
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -1,6 +1,6 @@
 //===- Indexing.cpp - picking elements by index --------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 #include <optional>
 

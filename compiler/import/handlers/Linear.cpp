@@ -1,6 +1,6 @@
 //===- Linear.cpp - matrix products --------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -1,6 +1,6 @@
 //===- Losses.cpp - cross-entropy ----------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/LossOps.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/handlers/LossOps.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -3,8 +3,8 @@
 // com.microsoft, all of version 1: its contrib operators document.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

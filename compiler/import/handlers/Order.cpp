@@ -1,6 +1,6 @@
 //===- Order.cpp - scatters, orders, running sums -------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -3,8 +3,8 @@
 // As plain arithmetic. Rounding has no gradient, so a quantized value is a constant to training.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -4,8 +4,8 @@
 // depend on how many random nodes stand before.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 #include <cstring>
 

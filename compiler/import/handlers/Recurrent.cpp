@@ -4,9 +4,8 @@
 // parts. Products with the input need no previous step and are one for all. ONNX LSTM-22, GRU-22, RNN-22.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/handlers/Recurrent.h"
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -1,6 +1,6 @@
 //===- Reductions.cpp - many elements to one -----------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 #include <limits>
 

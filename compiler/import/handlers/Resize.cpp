@@ -5,8 +5,8 @@
 // matrix of the weights. Both have gradients. Coordinates and weights: ONNX Resize-19, and its reference evaluator.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 #include <cmath>
 #include <optional>

@@ -1,6 +1,6 @@
 //===- Rotary.cpp - RotaryEmbedding-23 ---------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -1,6 +1,6 @@
 //===- Sequences.cpp - lists of tensors, resolved when compiling ----------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -1,6 +1,6 @@
 //===- Shapes.cpp - the same elements under another shape ---------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

@@ -1,6 +1,6 @@
 //===- Slices.cpp - cutting, joining, padding ---------------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

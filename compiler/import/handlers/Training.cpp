@@ -4,8 +4,8 @@
 // all states of a kind; outputs: all new tensors, then the new states.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/Handlers.h"
 #include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Handlers.h"
 
 using namespace zc::importer;
 using namespace zc::graph;

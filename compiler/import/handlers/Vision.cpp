@@ -1,6 +1,6 @@
 //===- Vision.cpp - convolutions, pools, space and depth ------------------------===//
-#include "compiler/import/Handlers.h"
-#include "compiler/import/Node.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/node/Node.h"
 
 #include <cmath>
 

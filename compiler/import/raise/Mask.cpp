@@ -1,6 +1,6 @@
 //===- Mask.cpp - what an attention mask is known to be -----------------------------===//
 #include "compiler/import/raise/Mask.h"
-#include "compiler/import/HostTensor.h"
+#include "compiler/import/base/HostTensor.h"
 #include "compiler/import/raise/Match.h"
 
 #include "llvm/ADT/DenseSet.h"

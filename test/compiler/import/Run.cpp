@@ -1,5 +1,5 @@
 #include "test/compiler/import/Run.h"
-#include "compiler/import/HostTensor.h"
+#include "compiler/import/base/HostTensor.h"
 #include "runtime/io/File.h"
 
 using namespace zc;

@@ -1,0 +1,38 @@
+//===- Options.cpp - what may be asked of an import -------------------------===//
+#include "compiler/import/base/Options.h"
+#include "compiler/import/base/Errors.h"
+
+#include <charconv>
+
+using namespace zc;
+using namespace zc::importer;
+
+Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
+  struct Named {
+    const char *name;
+    int64_t ImportLimits::*limit;
+  };
+  constexpr Named table[] = {{"nodes", &ImportLimits::nodes},
+                             {"node-attributes", &ImportLimits::nodeAttributes},
+                             {"depth", &ImportLimits::depth},
+                             {"name-bytes", &ImportLimits::nameBytes},
+                             {"rank", &ImportLimits::rank},
+                             {"folded-elements", &ImportLimits::foldedElements},
+                             {"folding-work", &ImportLimits::foldingWork}};
+  size_t equals = text.find('=');
+  std::string name = text.substr(0, equals), names = "model-bytes";
+  int64_t value = -1;
+  if (equals != std::string::npos) {
+    auto [end, problem] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), value);
+    value = problem == std::errc() && end == text.data() + text.size() ? value : -1;
+  }
+  for (const Named &entry : table) {
+    names += std::string(", ") + entry.name;
+    if (entry.name == name && value >= 0)
+      return limits.*entry.limit = value, Status();
+  }
+  if (name == "model-bytes" && value >= 0)
+    return limits.modelBytes = static_cast<uint64_t>(value), Status();
+  return makeError(Code::usage, badLimit, "'" + text + "' is not NAME=N with N >= 0", "--limit",
+                   "names of limits are " + names);
+}

@@ -1,0 +1,67 @@
+//===- Options.h - what may be asked of an import ---------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zc::importer {
+
+/// Caps on what a file may ask for; larger is refused as bad input.
+struct ImportLimits {
+  uint64_t modelBytes = (uint64_t(1) << 31) - 1;
+  int64_t nodes = 1000000; ///< also with functions and loops unrolled
+  int64_t depth = 64;      ///< of functions and subgraphs in each other
+  int64_t nodeAttributes = 100000;
+  int64_t nameBytes = 4096;
+  int64_t rank = 64;
+  int64_t tensorBits = int64_t(1) << 48;
+  int64_t foldedElements = 65536;         ///< of one constant
+  int64_t foldingWork = int64_t(6) << 20; ///< elements of constants computed over a whole import
+};
+
+/// Sets one from "NAME=N" (`nodes=2000000`). Errors: usage, with the names there are.
+Status setLimit(ImportLimits &limits, const std::string &text);
+
+enum class DropoutPolicy {
+  asExported, ///< active where the file says training_mode = true
+  off,
+  force, ///< active wherever the ratio is not zero
+};
+
+/// Whether batch norm uses the batch's own statistics (and keeps running ones), or those of the file.
+enum class BatchNormPolicy { asExported, train, eval };
+
+/// Which variance the running statistics follow: N - 1 in the denominator, as PyTorch has it, or N, as ONNX says.
+enum class BatchNormVariance { sample, population };
+
+struct ImportOptions {
+  std::map<std::string, int64_t> dims; ///< symbolic dimension -> size
+  std::string loss;                    ///< graph output to differentiate; empty: found
+  std::string lossOp;                  ///< "cross_entropy:LOGITS:LABELS": appended, and the loss
+  std::vector<std::string> trainable;  ///< globs over initializer names; `frozen` wins over `trainable`
+  std::vector<std::string> frozen;
+  std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
+                                                         ///< where the shapes or the values say so
+  /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.
+  std::vector<std::pair<std::string, std::optional<int64_t>>> paddingIndices;
+  bool findPadding = true;         ///< take an embedding's one row of zeros for its padding_idx
+  std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
+  /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
+  std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";
+  /// Graph inputs whose values are fixed when compiling: raw little-endian elements. They are no inputs of the program.
+  std::map<std::string, std::vector<char>> fixedInputs;
+  DropoutPolicy dropout = DropoutPolicy::asExported;
+  BatchNormPolicy batchNorm = BatchNormPolicy::asExported;
+  BatchNormVariance batchNormVariance = BatchNormVariance::sample;
+  bool forwardOnly = false; ///< return graph outputs, in order; nothing trainable, a loss only where there is one
+  std::vector<std::string> outputs; ///< with forwardOnly, the only ones returned (and a loss that is asked for)
+  bool raise = true;                ///< run the recognisers (`raise-composites`)
+  ImportLimits limits;
+};
+
+} // namespace zc::importer

@@ -1,0 +1,244 @@
+//===- Validate.cpp - the structure of an ONNX model ---------------------------===//
+#include "compiler/import/base/Errors.h"
+#include "compiler/import/file/ModelFile.h"
+
+#include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+
+using namespace zc;
+using namespace zc::importer;
+
+namespace {
+
+constexpr int64_t minIrVersion = 3, maxIrVersion = 14;
+
+class Validator {
+public:
+  Validator(const ModelFile &file, const ImportLimits &limits) : file(file), graph(file.graph()), limits(limits) {}
+
+  Status run() {
+    ZC_RETURN_IF_ERROR(versions());
+    ZC_RETURN_IF_ERROR(features());
+    ZC_RETURN_IF_ERROR(inputs());
+    ZC_RETURN_IF_ERROR(nodes(graph.node(), ""));
+    ZC_RETURN_IF_ERROR(outputs());
+    for (const onnxpb::Function &function : file.model.functions())
+      ZC_RETURN_IF_ERROR(body(function));
+    return callDepth();
+  }
+
+private:
+  Status versions() {
+    int64_t ir = file.model.ir_version();
+    if (!file.model.has_ir_version() || ir < 1)
+      return badFile(badVersion, "has no valid ir_version (" + std::to_string(ir) + ")", file.path);
+    if (ir < minIrVersion || ir > maxIrVersion)
+      return unsupportedError(badVersion,
+                              "has ir_version " + std::to_string(ir) + "; supported are " +
+                                  std::to_string(minIrVersion) + " to " + std::to_string(maxIrVersion),
+                              file.path);
+    if (file.model.opset_import_size() == 0)
+      return badFile(badVersion, "imports no operator set (opset_import is empty)", file.path);
+    std::unordered_set<std::string> domains;
+    for (const onnxpb::OpsetId &opset : file.model.opset_import()) {
+      std::string domain = opset.domain() == "ai.onnx" ? "" : opset.domain();
+      if (opset.version() < 1 || opset.version() > INT32_MAX)
+        return badFile(badVersion,
+                       "imports version " + std::to_string(opset.version()) + " of operator set '" + domain + "'",
+                       file.path);
+      if (!domains.insert(domain).second)
+        return badFile(badVersion, "imports operator set '" + domain + "' twice", file.path);
+    }
+    return Status::success();
+  }
+
+  Status features() {
+    if (graph.sparse_initializer_size() > 0)
+      return unsupportedError(unsupportedFile, "sparse initializers are not supported", file.path);
+    for (const onnxpb::Function &function : file.model.functions()) {
+      ZC_RETURN_IF_ERROR(name(function.name(), "function"));
+      if (!functions.emplace(functionKey(function.domain(), function.name(), function.overload()), &function).second)
+        return badFile(badStructure, "function '" + function.name() + "' is defined twice", file.path);
+    }
+    return Status::success();
+  }
+
+  Status name(const std::string &text, const char *what) {
+    if (static_cast<int64_t>(text.size()) <= limits.nameBytes)
+      return Status::success();
+    return badFile(tooLarge,
+                   std::string(what) + " name has " + std::to_string(text.size()) + " bytes, more than " +
+                       std::to_string(limits.nameBytes),
+                   file.path);
+  }
+
+  Status define(const std::string &text, const char *what, const std::string &where) {
+    ZC_RETURN_IF_ERROR(name(text, what));
+    if (defined.insert(text).second) {
+      order.push_back(text);
+      return Status::success();
+    }
+    return badFile(badStructure, "value '" + text + "' is defined twice", where);
+  }
+
+  /// Undoes definitions but the first `count`.
+  void forget(size_t count) {
+    for (; order.size() > count; order.pop_back())
+      defined.erase(order.back());
+  }
+
+  Status inputs() {
+    for (const onnxpb::Tensor &tensor : graph.initializer()) {
+      if (tensor.name().empty())
+        return badFile(badStructure, "an initializer has no name", file.path);
+      ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", file.path));
+    }
+    std::unordered_set<std::string> seen;
+    for (const onnxpb::ValueInfo &input : graph.input()) {
+      ZC_RETURN_IF_ERROR(name(input.name(), "input"));
+      if (input.name().empty() || !seen.insert(input.name()).second)
+        return badFile(badStructure, "graph input '" + input.name() + "' is unnamed or listed twice", file.path);
+      // Before IR 4, and with keep_initializers_as_inputs, initializers are inputs as well.
+      if (defined.insert(input.name()).second)
+        order.push_back(input.name());
+    }
+    return Status::success();
+  }
+
+  /// The nodes of the model's graph, a subgraph or a function, whose inputs are defined already.
+  Status nodes(const NodeList &list, const std::string &prefix) {
+    for (int i = 0; i < list.size(); ++i) {
+      const onnxpb::Node &node = list[i];
+      std::string label = prefix + nodeLabel(node, i), where = file.path + ": node \"" + label + "\"";
+      ZC_RETURN_IF_ERROR(name(node.name(), "node"));
+      ZC_RETURN_IF_ERROR(name(node.op_type(), "operator"));
+      if (node.op_type().empty())
+        return badFile(badStructure, "the node has no op_type", where);
+      if (node.attribute_size() > limits.nodeAttributes)
+        return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where);
+      for (const std::string &input : node.input())
+        if (!input.empty() && !defined.count(input))
+          return badFile(badStructure, "uses '" + input + "' before it is defined", where);
+      for (const onnxpb::Attribute &attribute : node.attribute()) {
+        if (attribute.has_g())
+          ZC_RETURN_IF_ERROR(subgraph(attribute.g(), label + "/", where));
+        for (const onnxpb::Graph &inner : attribute.graphs())
+          ZC_RETURN_IF_ERROR(subgraph(inner, label + "/", where));
+      }
+      for (const std::string &output : node.output())
+        if (!output.empty())
+          ZC_RETURN_IF_ERROR(define(output, "value", where));
+    }
+    return Status::success();
+  }
+
+  /// Sees the names around it; its own end with it. Recursion is bounded by the parser's limit on nesting.
+  Status subgraph(const onnxpb::Graph &inner, const std::string &prefix, const std::string &where) {
+    size_t before = order.size();
+    for (const onnxpb::ValueInfo &input : inner.input())
+      ZC_RETURN_IF_ERROR(define(input.name(), "input", where));
+    for (const onnxpb::Tensor &tensor : inner.initializer())
+      if (!defined.count(tensor.name()))
+        ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", where));
+    ZC_RETURN_IF_ERROR(nodes(inner.node(), prefix));
+    for (const onnxpb::ValueInfo &output : inner.output())
+      if (!defined.count(output.name()))
+        return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", where);
+    forget(before);
+    return Status::success();
+  }
+
+  /// A function sees nothing but its inputs.
+  Status body(const onnxpb::Function &function) {
+    std::string where = file.path + ": function \"" + function.name() + "\"";
+    forget(0);
+    for (const std::string &input : function.input())
+      ZC_RETURN_IF_ERROR(define(input, "input", where));
+    ZC_RETURN_IF_ERROR(nodes(function.node(), function.name() + "/"));
+    for (const std::string &output : function.output())
+      if (!defined.count(output))
+        return badFile(badStructure, "output '" + output + "' is never computed", where);
+    return Status::success();
+  }
+
+  /// No function calls itself, and none is called deeper than the limit. Not recursive: chains may be long.
+  Status callDepth() {
+    enum { open = -1 };
+    std::unordered_map<const onnxpb::Function *, int64_t> depth;
+    struct Frame {
+      const onnxpb::Function *function;
+      std::vector<const onnxpb::Function *> calls;
+      size_t next = 0;
+    };
+    std::vector<Frame> stack;
+    auto enter = [&](const onnxpb::Function *function) {
+      depth[function] = open;
+      stack.push_back({function, callsOf(function->node())});
+    };
+    for (const onnxpb::Function &root : file.model.functions()) {
+      if (!depth.count(&root))
+        enter(&root);
+      while (!stack.empty()) {
+        Frame &frame = stack.back();
+        if (frame.next < frame.calls.size()) {
+          const onnxpb::Function *callee = frame.calls[frame.next++];
+          auto known = depth.find(callee);
+          if (known == depth.end())
+            enter(callee);
+          else if (known->second == open)
+            return badFile(badStructure, "function '" + callee->name() + "' calls itself", file.path);
+          continue;
+        }
+        int64_t deepest = 1;
+        for (const onnxpb::Function *callee : frame.calls)
+          deepest = std::max(deepest, depth[callee] + 1);
+        if (deepest > limits.depth)
+          return badFile(tooLarge,
+                         "functions call each other " + std::to_string(deepest) + " deep, more than " +
+                             std::to_string(limits.depth),
+                         file.path);
+        depth[frame.function] = deepest;
+        stack.pop_back();
+      }
+    }
+    return Status::success();
+  }
+
+  /// Functions called by these nodes and their subgraphs.
+  std::vector<const onnxpb::Function *> callsOf(const NodeList &list) const {
+    std::vector<const onnxpb::Function *> calls;
+    for (const onnxpb::Node &node : list) {
+      auto found = functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
+      if (found != functions.end())
+        calls.push_back(found->second);
+      for (const onnxpb::Attribute &attribute : node.attribute())
+        if (attribute.has_g())
+          for (const onnxpb::Function *inner : callsOf(attribute.g().node()))
+            calls.push_back(inner);
+    }
+    return calls;
+  }
+
+  Status outputs() {
+    if (graph.output_size() == 0)
+      return badFile(badStructure, "the graph has no outputs", file.path);
+    for (const onnxpb::ValueInfo &output : graph.output())
+      if (!defined.count(output.name()))
+        return badFile(badStructure, "graph output '" + output.name() + "' is never computed", file.path);
+    return Status::success();
+  }
+
+  const ModelFile &file;
+  const onnxpb::Graph &graph;
+  const ImportLimits &limits;
+  std::unordered_set<std::string> defined;
+  std::vector<std::string> order; ///< of definition
+  std::unordered_map<std::string, const onnxpb::Function *> functions;
+};
+
+} // namespace
+
+Status zc::importer::validateModel(const ModelFile &file, const ImportLimits &limits) {
+  return Validator(file, limits).run();
+}

@@ -1,0 +1,301 @@
+//===- Node.cpp - one ONNX node as its handler sees it -------------------------===//
+#include "compiler/import/node/Node.h"
+#include "compiler/import/base/HostTensor.h"
+
+using namespace zc;
+using namespace zc::importer;
+using namespace mlir;
+
+llvm::ArrayRef<int64_t> zc::importer::dimsOf(Value value) {
+  return value ? cast<RankedTensorType>(value.getType()).getShape() : llvm::ArrayRef<int64_t>();
+}
+
+Type zc::importer::elementOf(Value value) {
+  return value ? cast<RankedTensorType>(value.getType()).getElementType() : Type();
+}
+
+std::string zc::importer::shapeText(llvm::ArrayRef<int64_t> dims) {
+  std::string text = "[";
+  for (int64_t d : dims)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
+void Node::fail(Error error) {
+  if (status.ok())
+    status = std::move(error);
+}
+void Node::invalid(std::string message) { fail(badFile(badNode, opType().str() + ": " + std::move(message))); }
+void Node::unsupported(std::string message, std::string help) {
+  fail(unsupportedError(unsupportedForm, opType().str() + ": " + std::move(message), {}, std::move(help)));
+}
+
+int64_t Node::axis(int64_t value, int64_t rank) {
+  if (value >= -rank && value < rank)
+    return value < 0 ? value + rank : value;
+  invalid("axis " + std::to_string(value) + " is outside [" + std::to_string(-rank) + ", " + std::to_string(rank) +
+          ")");
+  return 0;
+}
+
+//===-- inputs -----------------------------------------------------------------===//
+
+void Node::readInputs() {
+  llvm::SmallVector<Value> read;
+  for (unsigned i = 0; i < numInputs(); ++i)
+    read.push_back(input(i));
+  operands = std::move(read);
+}
+
+Value Node::input(unsigned i) {
+  if (!has(i))
+    return {};
+  if (i < operands.size())
+    return operands[i];
+  auto binding = importer.lookup(proto.input(i), loc);
+  if (binding.ok() && !binding->isSequence)
+    return binding->value;
+  fail(binding.ok() ? badFile(badNode, "input '" + proto.input(i) + "' is a sequence, not a tensor") : binding.error());
+  return {};
+}
+
+llvm::SmallVector<Value> Node::inputs() {
+  llvm::SmallVector<Value> values;
+  for (unsigned i = 0; i < numInputs(); ++i)
+    values.push_back(input(i));
+  return values;
+}
+
+llvm::SmallVector<Value> Node::sequence(unsigned i) {
+  Binding found = binding(i);
+  if (!failed() && !found.isSequence)
+    invalid("input '" + proto.input(i) + "' is not a sequence");
+  return std::move(found.sequence);
+}
+
+Binding Node::binding(unsigned i) {
+  Binding none;
+  none.isEmpty = true;
+  if (!has(i))
+    return none;
+  auto found = importer.lookup(proto.input(i), loc);
+  if (found.ok())
+    return std::move(*found);
+  fail(found.error());
+  return none;
+}
+
+//===-- attributes -------------------------------------------------------------===//
+
+namespace {
+constexpr int32_t attrFloat = 1, attrInt = 2, attrString = 3, attrTensor = 4, attrGraph = 5, attrFloats = 6,
+                  attrInts = 7;
+
+int32_t presentType(const onnxpb::Attribute &a) {
+  if (a.type() != 0)
+    return a.type();
+  // IR version 3 files may leave the type out.
+  return a.has_f()         ? attrFloat
+         : a.has_i()       ? attrInt
+         : a.has_s()       ? attrString
+         : a.has_t()       ? attrTensor
+         : a.has_g()       ? attrGraph
+         : a.floats_size() ? attrFloats
+                           : attrInts;
+}
+} // namespace
+
+bool Node::hasAttr(llvm::StringRef name) const {
+  return llvm::any_of(proto.attribute(), [&](const onnxpb::Attribute &a) { return a.name() == name; });
+}
+
+const onnxpb::Attribute *Node::attribute(llvm::StringRef name, int32_t type) {
+  for (const onnxpb::Attribute &a : proto.attribute()) {
+    if (a.name() != name)
+      continue;
+    if (presentType(a) == type)
+      return &a;
+    fail(badFile(badAttribute, "attribute '" + name.str() + "' of " + opType().str() + " has type " +
+                                   std::to_string(presentType(a)) + ", not " + std::to_string(type)));
+    return nullptr;
+  }
+  return nullptr;
+}
+
+int64_t Node::intAttr(llvm::StringRef name, int64_t fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrInt);
+  return a ? a->i() : fallback;
+}
+double Node::floatAttr(llvm::StringRef name, double fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrFloat);
+  return a ? a->f() : fallback;
+}
+std::string Node::stringAttr(llvm::StringRef name, llvm::StringRef fallback) {
+  const onnxpb::Attribute *a = attribute(name, attrString);
+  return a ? a->s() : fallback.str();
+}
+llvm::SmallVector<int64_t> Node::intsAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrInts);
+  return a ? llvm::SmallVector<int64_t>(a->ints().begin(), a->ints().end()) : llvm::SmallVector<int64_t>();
+}
+llvm::SmallVector<double> Node::floatsAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrFloats);
+  return a ? llvm::SmallVector<double>(a->floats().begin(), a->floats().end()) : llvm::SmallVector<double>();
+}
+const onnxpb::Tensor *Node::tensorAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrTensor);
+  return a ? &a->t() : nullptr;
+}
+const onnxpb::Graph *Node::graphAttr(llvm::StringRef name) {
+  const onnxpb::Attribute *a = attribute(name, attrGraph);
+  if (!a && !failed())
+    fail(badFile(badAttribute, opType().str() + " needs attribute '" + name.str() + "'"));
+  return a ? &a->g() : nullptr;
+}
+
+//===-- values known when compiling --------------------------------------------===//
+
+namespace {
+/// An initializer (or Constant) that is too large to be evaluated, or a float that may turn out to be trained.
+bool isStored(Value value) { return isa_and_nonnull<graph::ReadOp>(value.getDefiningOp()); }
+} // namespace
+
+std::string Node::nameOfInput(unsigned i) const {
+  for (const KnownInput &input : row ? llvm::ArrayRef(row->known) : llvm::ArrayRef<KnownInput>())
+    if (input.index == i)
+      return input.name;
+  return "input " + std::to_string(i);
+}
+
+void Node::checkKnown() {
+  for (const KnownInput &known : row->known) {
+    Value value = has(known.index) && !failed() ? input(known.index) : Value();
+    if (!value || constantOf(value))
+      continue;
+    std::string subject = "the " + std::string(known.name) + " of " + opType().str();
+    if (isStored(value))
+      fail(unsupportedError(
+          dynamicShape, subject + " is a stored tensor " + shapeText(dimsOf(value)) + ", not a constant", {},
+          "give it as an integer or scalar initializer of at most " +
+              std::to_string(importer.options.limits.foldedElements) + " elements (--limit folded-elements=N)"));
+    else
+      fail(unsupportedError(dynamicShape, subject + " is computed from the data, not known when compiling", {},
+                            known.help ? known.help
+                                       : "shapes of a plan are fixed: write the model so that this follows from shapes "
+                                         "and constants only, and bind dimensions with --dim"));
+  }
+}
+
+const HostTensor *Node::known(unsigned i) {
+  Value value = failed() ? Value() : input(i);
+  return value ? constantOf(value) : nullptr;
+}
+
+llvm::SmallVector<int64_t> Node::constantInts(unsigned i) {
+  const HostTensor *tensor = known(i);
+  llvm::SmallVector<int64_t> ints;
+  if (!tensor)
+    return ints;
+  if (tensor->isFloat()) {
+    invalid("the " + nameOfInput(i) + " is not an integer tensor");
+    return ints;
+  }
+  for (int64_t k = 0, n = tensor->numElements(); k < n; ++k)
+    ints.push_back(tensor->intAt(k));
+  return ints;
+}
+
+int64_t Node::constantInt(unsigned i) {
+  auto ints = constantInts(i);
+  if (ints.size() == 1)
+    return ints[0];
+  if (!failed())
+    invalid("the " + nameOfInput(i) + " has " + std::to_string(ints.size()) + " elements, not 1");
+  return 0;
+}
+
+double Node::constantFloat(unsigned i) {
+  const HostTensor *tensor = known(i);
+  if (tensor && tensor->numElements() == 1)
+    return tensor->valueAt(0);
+  if (tensor)
+    invalid("the " + nameOfInput(i) + " has " + std::to_string(tensor->numElements()) + " elements, not 1");
+  return 0;
+}
+
+//===-- building ---------------------------------------------------------------===//
+
+llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, const Attrs &attrs) {
+  // An operand that could not be made: the error is already there.
+  if (failed())
+    return {};
+  auto results = importer.makeOp(op, operands, attrs.list, loc);
+  if (results.ok())
+    return std::move(*results);
+  fail(results.error());
+  return {};
+}
+
+Value Node::constant(const HostTensor &tensor) {
+  if (importer.maySpend(tensor.stored()))
+    return importer.makeConstant(tensor, loc);
+  unsupported("with this one, tables made when compiling have more than " +
+                  std::to_string(importer.options.limits.foldingWork) + " elements in all",
+              "--limit folding-work=N allows more");
+  return {};
+}
+
+Value Node::scalar(double value, Type element) {
+  auto dtype = element ? dtypeOf(element) : std::nullopt;
+  return dtype ? constant(HostTensor::scalar(value, *dtype)) : Value();
+}
+Value Node::reshape(Value x, llvm::ArrayRef<int64_t> shape) {
+  return dimsOf(x) == shape ? x : make<graph::ReshapeOp>({x}, attrs().ints("shape", shape));
+}
+Value Node::transpose(Value x, llvm::ArrayRef<int64_t> permutation) {
+  for (size_t d = 0; d < permutation.size(); ++d)
+    if (permutation[d] != static_cast<int64_t>(d))
+      return make<graph::TransposeOp>({x}, attrs().ints("permutation", permutation));
+  return x;
+}
+Value Node::expand(Value x, llvm::ArrayRef<int64_t> shape) {
+  return dimsOf(x) == shape ? x : make<graph::ExpandOp>({x}, attrs().ints("shape", shape));
+}
+Value Node::cast(Value x, Type element) {
+  return elementOf(x) == element ? x : make<graph::CastOp>({x}, attrs().type("to", element));
+}
+
+Value Node::slice(Value x, int64_t axis, int64_t offset, int64_t size) {
+  if (!x || failed())
+    return {};
+  llvm::SmallVector<int64_t> offsets(rankOf(x), 0), sizes(dimsOf(x)), strides(rankOf(x), 1);
+  offsets[axis] = offset;
+  sizes[axis] = size;
+  return make<graph::SliceOp>({x}, attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides));
+}
+Value Node::iota(int64_t count, Type element, double start, double delta) {
+  auto type = RankedTensorType::get({count}, element);
+  return make<graph::IotaOp>({}, attrs().type("type", type).real("start", start).real("delta", delta));
+}
+
+//===-- outputs ----------------------------------------------------------------===//
+
+void Node::set(unsigned i, Value value) {
+  if (wants(i) && value)
+    importer.bind(proto.output(i), {value, {}, false, false});
+}
+
+void Node::setBinding(unsigned i, Binding binding) {
+  if (wants(i))
+    importer.bind(proto.output(i), std::move(binding));
+}
+
+llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs) {
+  if (failed())
+    return {};
+  auto outputs = importer.importGraph(graph, inputs, label, loc);
+  if (outputs.ok())
+    return std::move(*outputs);
+  fail(outputs.error());
+  return {};
+}

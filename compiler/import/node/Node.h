@@ -1,0 +1,144 @@
+//===- Node.h - one ONNX node as its handler sees it ---------------------------===//
+#pragma once
+
+#include "compiler/import/node/HandlerTable.h"
+#include "compiler/import/program/Importer.h"
+
+namespace zc::importer {
+
+/// Attributes of a graph op under construction.
+class Attrs {
+public:
+  explicit Attrs(mlir::MLIRContext *context) : builder(context) {}
+  Attrs &integer(llvm::StringRef name, int64_t value) { return set(name, builder.getI64IntegerAttr(value)); }
+  Attrs &real(llvm::StringRef name, double value) { return set(name, builder.getF64FloatAttr(value)); }
+  Attrs &ints(llvm::StringRef name, llvm::ArrayRef<int64_t> values) {
+    return set(name, builder.getDenseI64ArrayAttr(values));
+  }
+  Attrs &type(llvm::StringRef name, mlir::Type value) { return set(name, mlir::TypeAttr::get(value)); }
+  Attrs &flag(llvm::StringRef name, bool value = true) { return value ? set(name, builder.getUnitAttr()) : *this; }
+  Attrs &set(llvm::StringRef name, mlir::Attribute value) {
+    list.set(name, value);
+    return *this;
+  }
+  mlir::NamedAttrList list;
+
+private:
+  mlir::Builder builder;
+};
+
+/// A handler reads inputs and attributes, makes graph ops and sets outputs. Errors stick: after the first one `make`
+/// gives null values, which `make` and `set` accept, and the importer stops when the handler returns. Inputs that the
+/// table requires are never null.
+class Node {
+public:
+  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc,
+       const HandlerRow *row = nullptr)
+      : importer(importer), proto(proto), opset(opset), label(std::move(label)), loc(loc), row(row) {}
+
+  llvm::StringRef opType() const { return proto.op_type(); }
+
+  //===-- inputs --------------------------------------------------------------===//
+  unsigned numInputs() const { return proto.input_size(); }
+  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty() && !importer.isEmpty(proto.input(i)); }
+  mlir::Value input(unsigned i); ///< null when not given
+  llvm::SmallVector<mlir::Value> inputs();
+  llvm::SmallVector<mlir::Value> sequence(unsigned i);
+  /// Whatever it is; empty when not given.
+  Binding binding(unsigned i);
+  /// Looks all of them up, each once; before the handler runs.
+  void readInputs();
+
+  //===-- attributes; of another type: bad input ------------------------------===//
+  bool hasAttr(llvm::StringRef name) const;
+  int64_t intAttr(llvm::StringRef name, int64_t fallback);
+  double floatAttr(llvm::StringRef name, double fallback);
+  std::string stringAttr(llvm::StringRef name, llvm::StringRef fallback);
+  llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
+  llvm::SmallVector<double> floatsAttr(llvm::StringRef name);
+  const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
+  /// Missing: bad input.
+  const onnxpb::Graph *graphAttr(llvm::StringRef name);
+
+  //===-- values known when compiling -----------------------------------------===//
+  const HostTensor *constantOf(mlir::Value value) const { return importer.constantOf(value); }
+  /// Those that the table says must be known are given and are known. Else unsupported, with what to do.
+  void checkKnown();
+  /// Input `i`, which the table says is known.
+  const HostTensor *known(unsigned i);
+  llvm::SmallVector<int64_t> constantInts(unsigned i);
+  int64_t constantInt(unsigned i);
+  double constantFloat(unsigned i);
+
+  //===-- building ------------------------------------------------------------===//
+  Attrs attrs() const { return Attrs(loc.getContext()); }
+  llvm::SmallVector<mlir::Value> makeAll(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs);
+  mlir::Value make(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs) {
+    auto results = makeAll(op, operands, attrs);
+    return results.empty() ? mlir::Value() : results[0];
+  }
+  template <typename OpT> mlir::Value make(mlir::ValueRange operands) {
+    return make(OpT::getOperationName(), operands, attrs());
+  }
+  template <typename OpT> mlir::Value make(mlir::ValueRange operands, const Attrs &attrs) {
+    return make(OpT::getOperationName(), operands, attrs);
+  }
+  /// Null after an error: too many in all.
+  mlir::Value constant(const HostTensor &tensor);
+  /// Rank 0, of `like`'s element type.
+  mlir::Value scalar(double value, mlir::Type element);
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
+  mlir::Value expand(mlir::Value x, llvm::ArrayRef<int64_t> shape);
+  mlir::Value cast(mlir::Value x, mlir::Type element);
+  /// `size` indices along `axis` from `offset` on.
+  mlir::Value slice(mlir::Value x, int64_t axis, int64_t offset, int64_t size);
+  /// start, start + delta, ...: `count` of them.
+  mlir::Value iota(int64_t count, mlir::Type element, double start = 0, double delta = 1);
+
+  //===-- outputs -------------------------------------------------------------===//
+  unsigned numOutputs() const { return proto.output_size(); }
+  bool wants(unsigned i) const { return i < numOutputs() && !proto.output(i).empty(); }
+  void set(unsigned i, mlir::Value value);
+  void set(mlir::Value value) { set(0, value); }
+  void setSequence(llvm::ArrayRef<mlir::Value> values) {
+    setBinding(0, {mlir::Value(), llvm::SmallVector<mlir::Value>(values), true, false});
+  }
+  void setBinding(unsigned i, Binding binding);
+
+  /// A subgraph's nodes with these inputs; its outputs, none after an error.
+  llvm::SmallVector<Binding> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs);
+
+  //===-- errors --------------------------------------------------------------===//
+  void fail(Error error);
+  void invalid(std::string message);                            ///< bad input: the node is wrong
+  void unsupported(std::string message, std::string help = {}); ///< right, but not here
+  bool failed() const { return !status.ok(); }
+  /// `axis` in [-rank, rank) made non-negative; else an error and 0.
+  int64_t axis(int64_t value, int64_t rank);
+
+  Importer &importer;
+  const onnxpb::Node &proto;
+  const int64_t opset;
+  const std::string label;
+  const mlir::Location loc;
+  Status status;
+
+private:
+  const HandlerRow *row;
+  llvm::SmallVector<mlir::Value> operands;
+
+  std::string nameOfInput(unsigned i) const;
+  const onnxpb::Attribute *attribute(llvm::StringRef name, int32_t type);
+};
+
+/// Shape and element type; empty and null for a null value.
+llvm::ArrayRef<int64_t> dimsOf(mlir::Value value);
+inline int64_t rankOf(mlir::Value value) { return dimsOf(value).size(); }
+mlir::Type elementOf(mlir::Value value);
+inline bool isFloat(mlir::Value value) { return llvm::isa_and_nonnull<mlir::FloatType>(elementOf(value)); }
+/// Pieces of given sizes along an axis; sizes that do not add up are bad input.
+llvm::SmallVector<mlir::Value> splitBy(Node &node, mlir::Value x, int64_t axis, llvm::ArrayRef<int64_t> sizes);
+std::string shapeText(llvm::ArrayRef<int64_t> dims);
+
+} // namespace zc::importer

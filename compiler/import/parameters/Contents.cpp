@@ -1,0 +1,175 @@
+//===- Contents.cpp - looking into the bytes of parameters --------------------===//
+#include "compiler/import/parameters/Contents.h"
+#include "compiler/import/file/ExternalData.h"
+
+#include <cstring>
+
+using namespace zc;
+using namespace zc::importer;
+using llvm::StringRef;
+
+namespace {
+
+constexpr int64_t wholeBytesLimit = int64_t(64) << 20;                          ///< compared byte by byte up to here
+constexpr int64_t searchedBytesLimit = int64_t(16) << 20, searchedEndRows = 16; ///< for a row of zeros
+constexpr int64_t signatureElements = 16, sampledElements = 4096;
+
+/// `count` indices below `elements`, spread and fixed.
+llvm::SmallVector<int64_t> spread(int64_t elements, int64_t count) {
+  llvm::SmallVector<int64_t> indices;
+  for (int64_t k = 0; k < std::min(count, elements); ++k)
+    indices.push_back(static_cast<int64_t>((static_cast<uint64_t>(k) * 0x9E3779B97F4A7C15u) >> 16) % elements);
+  return indices;
+}
+
+/// Index of element `e` of a matrix with `dims` in its transpose.
+int64_t transposedIndex(int64_t e, llvm::ArrayRef<int64_t> dims) { return (e % dims[1]) * dims[0] + e / dims[1]; }
+
+} // namespace
+
+const FileReader *Contents::fileOf(const TensorInfo &info) {
+  if (info.sourceFile.empty())
+    return nullptr;
+  if (info.tensor->data_location() != 1)
+    return &model.file;
+  auto found = files.find(info.sourceFile);
+  if (found == files.end()) {
+    auto opened = openExternal(model.folder, info.sourceFile, model.path);
+    if (!opened.ok())
+      return nullptr;
+    found = files.try_emplace(info.sourceFile, std::move(*opened)).first;
+  }
+  return &found->second;
+}
+
+bool Contents::gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, std::string &out) {
+  const FileReader *file = fileOf(info);
+  int64_t size = sizeOf(info.dtype);
+  out.resize(indices.size() * size);
+  for (size_t k = 0; file && k < indices.size(); ++k)
+    if (!file->file().readAt(out.data() + k * size, size, info.sourceOffset + indices[k] * size).ok())
+      return false;
+  return file != nullptr;
+}
+
+bool Contents::bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out) {
+  const FileReader *file = fileOf(info);
+  out.resize(size);
+  return file && file->file().readAt(out.data(), size, info.sourceOffset + offset).ok();
+}
+
+bool Contents::wholeBytes(const TensorInfo &info, std::string &out) { return bytesAt(info, 0, info.bytes, out); }
+
+std::optional<int64_t> Contents::zeroRow(StringRef name) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.dims.size() != 2 || found->second.elements == 0)
+    return std::nullopt;
+  const TensorInfo &info = found->second;
+  int64_t rows = info.dims[0], rowBytes = info.bytes / rows;
+  int64_t ends = info.bytes <= searchedBytesLimit ? rows : std::min(rows, searchedEndRows);
+  std::optional<int64_t> zero;
+  for (int64_t first : {int64_t(0), std::max(ends, rows - searchedEndRows)}) {
+    int64_t count = first == 0 ? ends : rows - first;
+    std::string bytes;
+    if (count > 0 && !bytesAt(info, first * rowBytes, count * rowBytes, bytes))
+      return std::nullopt;
+    for (int64_t row = 0; row < count; ++row) {
+      if (StringRef(bytes.data() + row * rowBytes, rowBytes).find_if([](char c) { return c != 0; }) != StringRef::npos)
+        continue;
+      if (zero)
+        return std::nullopt;
+      zero = first + row;
+    }
+  }
+  return rows > 1 ? zero : std::nullopt;
+}
+
+std::unique_ptr<HostTensor> Contents::values(StringRef name, int64_t most) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.elements > most)
+    return nullptr;
+  auto read = readTensor(model, found->second, model.path);
+  return read.ok() ? std::make_unique<HostTensor>(std::move(*read)) : nullptr;
+}
+
+std::unique_ptr<HostTensor> Contents::leading(StringRef name, int64_t count) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.elements < count)
+    return nullptr;
+  auto tensor = std::make_unique<HostTensor>();
+  tensor->dtype = found->second.dtype;
+  tensor->dims = {count};
+  tensor->allocate();
+  std::string bytes;
+  if (!bytesAt(found->second, 0, count * sizeOf(tensor->dtype), bytes))
+    return nullptr;
+  for (int64_t i = 0; i < count; ++i)
+    tensor->decode(i, bytes.data() + i * sizeOf(tensor->dtype));
+  return tensor;
+}
+
+std::optional<double> Contents::splat(StringRef name) {
+  auto tensor = values(name);
+  if (!tensor || tensor->numElements() == 0)
+    return std::nullopt;
+  for (int64_t i = 1, n = tensor->numElements(); i < n; ++i)
+    if (tensor->valueAt(i) != tensor->valueAt(0))
+      return std::nullopt;
+  return tensor->valueAt(0);
+}
+
+std::string Contents::signature(StringRef name, bool transposed) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.elements < 2)
+    return {};
+  const TensorInfo &info = found->second;
+  llvm::SmallVector<int64_t> indices = spread(info.elements, signatureElements);
+  bool isMatrix = info.dims.size() == 2;
+  // A tall matrix is looked at as its transpose, so that a matrix and its transpose look the same.
+  if (isMatrix && (transposed || info.dims[0] > info.dims[1])) {
+    int64_t flipped[] = {info.dims[1], info.dims[0]};
+    for (int64_t &index : indices)
+      index = transposedIndex(index, flipped);
+  }
+  std::string bytes;
+  if (!gather(info, indices, bytes))
+    return {};
+  size_t size = sizeOf(info.dtype);
+  bool allEqual = true;
+  for (size_t k = 1; k < indices.size(); ++k)
+    allEqual &= std::memcmp(bytes.data(), bytes.data() + k * size, size) == 0;
+  return allEqual ? std::string() : bytes;
+}
+
+Contents::Match Contents::compare(StringRef a, StringRef b) {
+  auto foundA = tensors.find(a), foundB = tensors.find(b);
+  if (foundA == tensors.end() || foundB == tensors.end())
+    return Match::none;
+  const TensorInfo &first = foundA->second, &second = foundB->second;
+  if (first.dtype != second.dtype || first.elements != second.elements)
+    return Match::none;
+  bool straight = first.dims == second.dims;
+  bool flipped = first.dims.size() == 2 && second.dims.size() == 2 && first.dims[0] == second.dims[1] &&
+                 first.dims[1] == second.dims[0];
+  std::string left, right;
+  size_t size = sizeOf(first.dtype);
+  if (first.bytes <= wholeBytesLimit) {
+    if (!wholeBytes(first, left) || !wholeBytes(second, right))
+      return Match::none;
+    if (straight && left == right)
+      return Match::equal;
+    for (int64_t e = 0; flipped && e < first.elements; ++e)
+      flipped = std::memcmp(left.data() + e * size, right.data() + transposedIndex(e, first.dims) * size, size) == 0;
+    return flipped ? Match::transposed : Match::none;
+  }
+  llvm::SmallVector<int64_t> indices = spread(first.elements, sampledElements), others = indices;
+  if (!gather(first, indices, left))
+    return Match::none;
+  if (straight && gather(second, indices, right) && left == right)
+    return Match::equal;
+  if (!flipped)
+    return Match::none;
+  for (int64_t &index : others)
+    index = transposedIndex(index, first.dims);
+  return gather(second, others, right) && left == right ? Match::transposed : Match::none;
+}

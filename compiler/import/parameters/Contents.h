@@ -1,0 +1,55 @@
+//===- Contents.h - looking into the bytes of parameters ----------------------===//
+//
+// Importing reads no weights. Questions of evidence (is this a mask? are these two the same?) are answered from a few
+// elements, and from all of them only where there are few or where a sample already says yes.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "compiler/import/file/Initializer.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <memory>
+
+namespace zc::importer {
+
+class Contents {
+public:
+  Contents(ModelFile &model, const llvm::StringMap<TensorInfo> &tensors) : model(model), tensors(tensors) {}
+
+  /// All values, of at most `most` elements; null when there are more or they cannot be read.
+  std::unique_ptr<HostTensor> values(llvm::StringRef name, int64_t most = 65536);
+  /// The first `count` elements, without their shape; null when there are fewer or they cannot be read.
+  std::unique_ptr<HostTensor> leading(llvm::StringRef name, int64_t count);
+  /// The one value that all elements have.
+  std::optional<double> splat(llvm::StringRef name);
+
+  /// The only row of a matrix that is all zeros. Large ones: among their first and last rows, where padding stands.
+  std::optional<int64_t> zeroRow(llvm::StringRef name);
+
+  enum class Match { none, equal, transposed };
+  /// Same dtype and the same bytes, in the same or in transposed order (rank 2). Large tensors: all of `sampled`
+  /// elements.
+  Match compare(llvm::StringRef a, llvm::StringRef b);
+  /// A few elements in an order that transposition of a matrix does not change (unless it is square, then
+  /// `transposed` gives that of the transpose); empty where nothing can be read or all of them are equal.
+  std::string signature(llvm::StringRef name, bool transposed = false);
+
+private:
+  const FileReader *fileOf(const TensorInfo &info);
+  /// Bytes of elements at `indices`, one after the other.
+  bool gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, std::string &out);
+  bool bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out);
+  bool wholeBytes(const TensorInfo &info, std::string &out);
+
+  ModelFile &model;
+  const llvm::StringMap<TensorInfo> &tensors;
+  llvm::StringMap<FileReader> files; ///< external ones
+};
+
+/// Copies that should be one parameter, and one that should be several: warnings on the parameters (docs/onnx.md 1.3).
+void reportTies(mlir::ModuleOp module, Contents &contents);
+
+} // namespace zc::importer

@@ -1,0 +1,141 @@
+//===- Origins.cpp - what exporters say of an initializer ------------------------===//
+#include "compiler/import/parameters/Origins.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace zc;
+using namespace zc::importer;
+using llvm::StringRef;
+
+namespace {
+
+/// Last components that modules give buffers; the first list wins over the second.
+constexpr const char *bufferNames[] = {"running_*",
+                                       "*inv_freq",
+                                       "*cached",
+                                       "*cache",
+                                       "masked_bias",
+                                       "pe",
+                                       "*mask",
+                                       "*_buffer",
+                                       "pixel_mean",
+                                       "pixel_std",
+                                       "mean",
+                                       "std",
+                                       "freqs*",
+                                       "*anchors*",
+                                       "*_ids",
+                                       "sin",
+                                       "cos",
+                                       "*_index",
+                                       "*window",
+                                       "num_batches*",
+                                       "mel_filters*",
+                                       "relative_coords_table",
+                                       "final_logits_bias"};
+constexpr const char *parameterNames[] = {"*weight*", "*bias*", "*token*", "*embed*", "*scale*",
+                                          "*gamma*",  "*beta*", "*alpha*", "*query*", "*latent*",
+                                          "*lambda*", "*pos*",  "*param*", "*prompt*"};
+
+template <size_t N> bool matchesAny(const char *const (&globs)[N], StringRef name) {
+  std::string last = name.substr(name.rfind('.') + 1).lower(); // the whole name where there is no dot
+  return llvm::any_of(globs, [&](const char *text) {
+    auto glob = llvm::GlobPattern::create(text);
+    if (!glob) { // cannot happen for the lists above
+      llvm::consumeError(glob.takeError());
+      return false;
+    }
+    return glob->match(last);
+  });
+}
+
+/// Entries of a Python list of strings, as exporters print it: "['a', 'b']".
+std::vector<std::string> pythonStrings(StringRef text) {
+  std::vector<std::string> strings;
+  for (size_t open = text.find('\''); open != StringRef::npos; open = text.find('\'', open)) {
+    size_t close = text.find('\'', open + 1);
+    if (close == StringRef::npos)
+      break;
+    strings.push_back(text.substr(open + 1, close - open - 1).str());
+    open = close + 1;
+  }
+  return strings;
+}
+
+/// "encoder.layers.0.gamma": identifiers and numbers, at least one dot.
+bool isModulePath(StringRef name) {
+  llvm::SmallVector<StringRef> parts;
+  name.split(parts, '.');
+  return parts.size() > 1 && llvm::all_of(parts, [](StringRef part) {
+           return !part.empty() && llvm::all_of(part, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+         });
+}
+
+Origin describedBy(const onnxpb::ValueInfo &info) {
+  Origin origin;
+  for (const onnxpb::StringStringEntry &entry : info.metadata_props()) {
+    if (entry.key() == "pkg.torch.export.graph_signature.InputSpec.kind") {
+      origin.word = StringRef(entry.value()).lower();
+      origin.kind = entry.value() == "PARAMETER" ? OriginKind::parameter : OriginKind::buffer;
+    } else if (entry.key() == "pkg.onnxscript.optimizer.folded_from") {
+      origin.foldedFrom = pythonStrings(entry.value());
+    }
+  }
+  if (origin.kind == OriginKind::unknown && !origin.foldedFrom.empty())
+    origin.kind = OriginKind::folded;
+  return origin;
+}
+
+} // namespace
+
+bool zc::importer::isNamedLikeBuffer(StringRef name) { return matchesAny(bufferNames, name); }
+bool zc::importer::isNamedLikeParameter(StringRef name) {
+  return !isNamedLikeBuffer(name) && matchesAny(parameterNames, name);
+}
+
+bool Origins::isParameterOfProgram(StringRef name) const {
+  return program.empty() ? isModulePath(name) && isNamedLikeParameter(name) : program.count(name) != 0;
+}
+
+/// Lines such as "p_fc_weight: PARAMETER target='fc.weight'".
+void Origins::readSignature(const onnxpb::Graph &graph) {
+  for (const onnxpb::StringStringEntry &entry : graph.metadata_props()) {
+    if (entry.key() != "pkg.torch.export.ExportedProgram.graph_signature")
+      continue;
+    llvm::SmallVector<StringRef> lines;
+    StringRef(entry.value()).split(lines, '\n');
+    for (StringRef line : lines)
+      if (line.contains(": PARAMETER "))
+        for (const std::string &target : pythonStrings(line))
+          program[target] = true;
+  }
+}
+
+Origins::Origins(const onnxpb::Model &model) {
+  const onnxpb::Graph &graph = model.graph();
+  readSignature(graph);
+  llvm::StringSet<> initializers;
+  for (const onnxpb::Tensor &tensor : graph.initializer())
+    initializers.insert(tensor.name());
+  for (const onnxpb::ValueInfo &info : graph.value_info())
+    if (Origin origin = describedBy(info); origin.kind != OriginKind::unknown && initializers.contains(info.name()))
+      origins[info.name()] = std::move(origin);
+  traces = llvm::any_of(graph.node(), [](const onnxpb::Node &node) {
+    return llvm::any_of(node.metadata_props(),
+                        [](const onnxpb::StringStringEntry &entry) { return entry.key() == "pkg.torch.onnx.fx_node"; });
+  });
+  // A conversion to another opset keeps what was folded, but not the kinds.
+  bool hasKinds = llvm::any_of(origins, [](const auto &entry) { return entry.second.kind != OriginKind::folded; });
+  if (hasKinds || model.producer_name() != "pytorch")
+    return;
+  for (const onnxpb::Tensor &tensor : graph.initializer())
+    if (isModulePath(tensor.name()) && !origins.count(tensor.name()))
+      origins[tensor.name()].kind = OriginKind::named;
+}
+
+const Origin &Origins::of(StringRef initializer) const {
+  auto found = origins.find(initializer);
+  return found == origins.end() ? none : found->second;
+}

@@ -1,0 +1,61 @@
+//===- Origins.h - what exporters say of an initializer --------------------------===//
+//
+// ONNX has no word for "parameter". torch.export writes the kind of every initializer and what a folded one was folded
+// from; the TorchScript exporter keeps the names of parameters and persistent buffers and invents none with a dot.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "compiler/import/file/onnx.pb.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <string>
+#include <vector>
+
+namespace zc::importer {
+
+enum class OriginKind {
+  unknown,
+  parameter, ///< exporter: PARAMETER
+  buffer,    ///< exporter: BUFFER or CONSTANT_TENSOR
+  folded,    ///< exporter: computed from `foldedFrom` when exporting
+  named,     ///< a module path that the TorchScript exporter kept: parameter or persistent buffer
+};
+
+struct Origin {
+  OriginKind kind = OriginKind::unknown;
+  std::string word;                    ///< the exporter's, for messages
+  std::vector<std::string> foldedFrom; ///< values, among them initializers that may be gone
+  /// The one parameter that this is a rearranged copy of; empty if it is more than that.
+  std::string copyOf() const { return foldedFrom.size() == 1 ? foldedFrom[0] : std::string(); }
+};
+
+class Origins {
+public:
+  explicit Origins(const onnxpb::Model &model);
+  const Origin &of(llvm::StringRef initializer) const;
+  /// Whether nodes carry the exporter's traces: then its silence says something too.
+  bool hasTraces() const { return traces; }
+  /// An operator's definition says that this is a weight, whatever the exporter did to it.
+  void noteWeight(llvm::StringRef initializer, std::string evidence) { weights[initializer] = std::move(evidence); }
+  /// Empty where no operator says so.
+  std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
+  /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
+  bool isParameterOfProgram(llvm::StringRef name) const;
+
+private:
+  void readSignature(const onnxpb::Graph &graph);
+  llvm::StringMap<Origin> origins;
+  llvm::StringMap<bool> program;
+  llvm::StringMap<std::string> weights;
+  bool traces = false;
+  Origin none;
+};
+
+/// "running_mean", "inv_freq", "attn_mask", ...: the last component of a name that modules give their buffers.
+bool isNamedLikeBuffer(llvm::StringRef name);
+/// "cls_token", "pos_embed", "logit_scale", "gamma", ...
+bool isNamedLikeParameter(llvm::StringRef name);
+
+} // namespace zc::importer

@@ -1,0 +1,337 @@
+//===- Roles.cpp - which initializers are trained, and why ------------------===//
+#include "compiler/import/base/Errors.h"
+#include "compiler/import/base/HostTensor.h"
+#include "compiler/import/program/Importer.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/GlobPattern.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace zc;
+using namespace zc::importer;
+using namespace zc::graph;
+using namespace mlir;
+
+namespace {
+
+/// Operands that a layer's weight stands at; what is multiplied or added elementwise may as well be a table or a mask.
+struct WeightOperand {
+  StringLiteral op;
+  unsigned operand;
+};
+constexpr WeightOperand weightOperands[] = {
+    {"graph.matmul", 0},     {"graph.matmul", 1},           {"graph.matmul", 2},           {"graph.gather", 0},
+    {"graph.layer_norm", 1}, {"graph.layer_norm", 2},       {"graph.rms_norm", 1},         {"graph.conv", 1},
+    {"graph.conv", 2},       {"graph.conv_transpose", 1},   {"graph.conv_transpose", 2},   {"graph.batch_norm", 1},
+    {"graph.batch_norm", 2}, {"graph.batch_norm_apply", 1}, {"graph.batch_norm_apply", 2},
+};
+
+/// Operands without a derivative although they are floats.
+constexpr WeightOperand undifferentiated[] = {{"graph.batch_norm_apply", 3}, {"graph.batch_norm_apply", 4}};
+
+bool isListed(ArrayRef<WeightOperand> list, OpOperand &use) {
+  return llvm::any_of(list, [&](const WeightOperand &entry) {
+    return entry.op == use.getOwner()->getName().getStringRef() && entry.operand == use.getOperandNumber();
+  });
+}
+
+bool isFloatTensor(Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); }
+
+/// Values from which a derivative of the results arrives: a walk backwards through differentiable operations.
+llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
+  llvm::DenseSet<Value> reached;
+  llvm::SmallVector<Value> pending(program.getBlock().getTerminator()->getOperands());
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    if (!isFloatTensor(value) || !reached.insert(value).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<Differentiable>(op))
+      continue;
+    for (OpOperand &operand : op->getOpOperands())
+      if (!isListed(undifferentiated, operand))
+        pending.push_back(operand.get());
+  }
+  return reached;
+}
+
+/// Weights of experts, if the exporter says that they are a parameter: tables are picked from in this way too.
+constexpr WeightOperand picked[] = {{"graph.gather_nd", 0}};
+
+/// A use as one of the listed operands, directly or under another shape.
+bool isUsedAs(ArrayRef<WeightOperand> list, Value value) {
+  llvm::SmallVector<Value> pending{value};
+  while (!pending.empty())
+    for (OpOperand &use : pending.pop_back_val().getUses()) {
+      if (isListed(list, use))
+        return true;
+      if (isa<ReshapeOp, TransposeOp, ExpandOp, CastOp>(use.getOwner()))
+        pending.push_back(use.getOwner()->getResult(0));
+    }
+  return false;
+}
+
+/// Looked up by nothing but the labels of a loss: how much each class counts.
+bool isClassWeight(Value value) {
+  llvm::SmallVector<Value> pending{value};
+  bool found = false;
+  while (!pending.empty())
+    for (OpOperand &use : pending.pop_back_val().getUses()) {
+      if (isa<CastOp>(use.getOwner())) {
+        pending.push_back(use.getOwner()->getResult(0));
+        continue;
+      }
+      auto gather = dyn_cast<GatherOp>(use.getOwner());
+      if (!gather || use.getOperandNumber() != 0 || !gather.getIndices().getDefiningOp<LabelIndexOp>())
+        return false;
+      found = true;
+    }
+  return found;
+}
+
+struct Verdict {
+  Role role;
+  std::string evidence;
+};
+
+/// Globs given by the user, in order.
+class Globs {
+public:
+  static Result<Globs> compile(const std::vector<std::string> &patterns) {
+    Globs globs;
+    for (const std::string &pattern : patterns) {
+      auto glob = llvm::GlobPattern::create(pattern, 1024);
+      if (!glob) {
+        std::string problem = llvm::toString(glob.takeError());
+        return makeError(Code::usage, unmatchedGlob, "'" + pattern + "' is not a glob: " + problem);
+      }
+      globs.globs.push_back({pattern, std::move(*glob), false});
+    }
+    return globs;
+  }
+  const std::string *match(StringRef name) {
+    for (Entry &entry : globs)
+      if (entry.glob.match(name)) {
+        entry.used = true;
+        return &entry.text;
+      }
+    return nullptr;
+  }
+  Status allUsed(const char *flag) const {
+    for (const Entry &entry : globs)
+      if (!entry.used)
+        return makeError(Code::usage, unmatchedGlob, "no parameter matches '" + entry.text + "'", flag,
+                         "--list-parameters shows their names");
+    return Status::success();
+  }
+
+private:
+  struct Entry {
+    std::string text;
+    llvm::GlobPattern glob;
+    bool used;
+  };
+  std::vector<Entry> globs;
+};
+
+/// Only 0, 1 and numbers that a softmax makes nothing of.
+bool isMask(const HostTensor &tensor) {
+  for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
+    if (double v = tensor.floatAt(i); v != 0 && v != 1 && v > -1e4)
+      return false;
+  return true;
+}
+
+/// Sine and cosine of the same angles, up to a common factor.
+bool areRotary(const HostTensor &a, const HostTensor &b) {
+  double first = a.floatAt(0) * a.floatAt(0) + b.floatAt(0) * b.floatAt(0);
+  bool varies = false;
+  for (int64_t i = 0, n = a.numElements(); i < n; ++i) {
+    varies |= a.floatAt(i) != a.floatAt(0);
+    if (std::abs(a.floatAt(i) * a.floatAt(i) + b.floatAt(i) * b.floatAt(i) - first) > 1e-4 * first)
+      return false;
+  }
+  return varies && first > 0;
+}
+
+/// Rows of `width` elements, each sines and cosines of the same angles: beside each other, or in halves of the row, or
+/// in halves of its halves (two coordinates). A row of zeros is padding.
+bool isSinusoidal(const HostTensor &rows, int64_t width) {
+  auto holds = [&](int64_t period, int64_t apart) {
+    int64_t norms = 0;
+    for (int64_t i = 0, n = rows.numElements(); i < n; ++i) {
+      if (i % period >= apart)
+        continue;
+      double a = rows.floatAt(i), b = rows.floatAt(i + apart), norm = a * a + b * b;
+      if (norm != 0 && std::abs(norm - 1) > 1e-2)
+        return false;
+      norms += norm != 0 && a != 0;
+    }
+    return 2 * norms > rows.numElements() / 2; // more than half of the pairs have two elements
+  };
+  return holds(2, 1) || holds(width, width / 2) || (width % 4 == 0 && holds(width / 2, width / 4));
+}
+
+/// Decides the roles of a module's parameters.
+class Judge {
+public:
+  Judge(ModuleOp module, const ImportOptions &options, const Origins &origins, Contents &contents)
+      : module(module), origins(origins), contents(contents) {
+    for (auto program : module.getOps<ProgramOp>()) {
+      program.walk([&](AssignOp assign) { assigned.insert(assign.getParameter()); });
+      program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
+      if (!options.forwardOnly)
+        path = differentiablePath(program);
+    }
+  }
+
+  /// The step itself changes it.
+  bool isState(StringRef name) const { return assigned.contains(name); }
+  bool isRead(StringRef name) const { return reads.count(name) != 0; }
+
+  /// docs/onnx.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
+  Verdict operator()(ParameterOp parameter) {
+    StringRef name = parameter.getSymName();
+    const Origin &origin = originOf(name);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    if (!isa<FloatType>(type.getElementType()))
+      return {Role::buffer, "not a float"};
+    if (origin.kind == OriginKind::buffer)
+      return {Role::buffer, "exporter: " + origin.word};
+    if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read.getResult()); }))
+      return {Role::frozen, "no derivative reaches it"};
+    if (isPositionTable(parameter)) {
+      warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is", "--trainable");
+      return {Role::frozen, "sines and cosines"};
+    }
+    if (origin.kind == OriginKind::parameter)
+      return {Role::trainable, "exporter: parameter"};
+    if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
+      return {Role::frozen, "class weights of a loss"};
+    bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(weightOperands, read.getResult()); });
+    bool isPicked = origins.isParameterOfProgram(origin.copyOf()) &&
+                    llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(picked, read.getResult()); });
+    if ((isWeight || isPicked) && !origin.copyOf().empty())
+      return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};
+    if (std::string evidence = origins.weightEvidence(name); !evidence.empty())
+      return {Role::trainable, evidence};
+    if (type.getRank() == 0 && origin.kind != OriginKind::named)
+      return {Role::frozen, "scalar"};
+    if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
+        name.starts_with("onnx::Gemm_"))
+      return {Role::trainable, "name"};
+    if (isWeight)
+      return {Role::trainable, "used as a weight"};
+    return elementwise(parameter, origin);
+  }
+
+private:
+  /// The file's initializer: --untie numbers its uses.
+  const Origin &originOf(StringRef name) const {
+    return origins.of(name.take_until([](char c) { return c == '#'; }));
+  }
+
+  static void warn(ParameterOp parameter, const Twine &what, StringRef flag) {
+    auto warning = emitWarning(parameter.getLoc(), "'") << parameter.getSymName() << "' " << what.str();
+    warning.attachNote() << "help: " << flag << " '" << parameter.getSymName() << "' says otherwise";
+  }
+
+  /// A bare parameter (class token, layer scale) or a table? The place in the graph does not tell.
+  Verdict elementwise(ParameterOp parameter, const Origin &origin) {
+    StringRef name = parameter.getSymName();
+    if (origin.kind == OriginKind::named && isNamedLikeBuffer(name))
+      return {Role::frozen, "named like a buffer"};
+    if (origin.kind == OriginKind::named) {
+      if (!isNamedLikeParameter(name))
+        warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen");
+      return {Role::trainable, "name of a module's tensor"};
+    }
+    auto values = contents.values(name);
+    if (values && values->numElements() > 0 && isMask(*values))
+      return {Role::frozen, "mask"};
+    if (values && values->numElements() > 0 && hasRotaryPartner(parameter, *values))
+      return {Role::frozen, "rotary table"};
+    std::string lost;
+    for (const std::string &from : origin.foldedFrom)
+      if (origins.isParameterOfProgram(from))
+        lost += (lost.empty() ? "'" : ", '") + from + "'";
+    if (lost.empty())
+      warn(parameter, "is not trained: it is only combined elementwise and nothing says that it is a parameter",
+           "--trainable");
+    else
+      warn(parameter,
+           "is not trained: the exporter folded parameter " + lost +
+               " into it; export with optimize=False to train that",
+           "--trainable");
+    return {Role::frozen, lost.empty() ? "not used as a weight" : "exporter: folded from " + lost};
+  }
+
+  /// Positions by sines and cosines, [P, D] or [1, P, D]. Modules hold them as parameters that need no gradient, a word
+  /// that no exporter writes.
+  bool isPositionTable(ParameterOp parameter) {
+    auto shape = cast<RankedTensorType>(parameter.getType()).getShape();
+    if (shape.size() < 2 || shape.size() > 3 || (shape.size() == 3 && shape[0] != 1))
+      return false;
+    int64_t rows = shape[shape.size() - 2], width = shape.back();
+    if (rows < 4 || width < 4 || width % 2 != 0 || width > 65536)
+      return false;
+    auto values = contents.leading(parameter.getSymName(), std::min<int64_t>(rows, 16) * width);
+    return values && values->isFloat() && isSinusoidal(*values, width);
+  }
+
+  /// Another stored tensor of the same type is the sine to this cosine.
+  bool hasRotaryPartner(ParameterOp parameter, const HostTensor &values) {
+    for (auto other : module.getOps<ParameterOp>())
+      if (other != parameter && other.getType() == parameter.getType() && reads.count(other.getSymName()))
+        if (auto partner = contents.values(other.getSymName()); partner && areRotary(values, *partner))
+          return true;
+    return false;
+  }
+
+  ModuleOp module;
+  const Origins &origins;
+  Contents &contents;
+  llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
+  llvm::StringSet<> assigned;
+  llvm::DenseSet<Value> path;
+};
+
+} // namespace
+
+Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, const Origins &origins,
+                                 Contents &contents) {
+  auto trainable = Globs::compile(options.trainable), frozen = Globs::compile(options.frozen);
+  if (!trainable.ok() || !frozen.ok())
+    return trainable.ok() ? frozen.error() : trainable.error();
+  Judge judge(module, options, origins, contents);
+  for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
+    StringRef name = parameter.getSymName();
+    if (!judge.isRead(name)) {
+      parameter.erase();
+      continue;
+    }
+    bool isFloat = isa<FloatType>(cast<RankedTensorType>(parameter.getType()).getElementType());
+    const std::string *wanted = trainable->match(name), *unwanted = frozen->match(name);
+    if (wanted && !isFloat)
+      return makeError(Code::usage, unmatchedGlob, "'" + name.str() + "' is not a float and cannot be trained",
+                       "--trainable " + *wanted);
+    if (wanted && judge.isState(name))
+      return makeError(Code::usage, unmatchedGlob,
+                       "'" + name.str() + "' holds running statistics and cannot be trained", "--trainable " + *wanted);
+    Verdict verdict = judge.isState(name) ? Verdict{Role::buffer, "running statistics"}
+                      : unwanted          ? Verdict{Role::frozen, "--frozen " + *unwanted}
+                      : wanted            ? Verdict{Role::trainable, "--trainable " + *wanted}
+                                          : judge(parameter);
+    if (options.forwardOnly && verdict.role == Role::trainable)
+      verdict = {Role::frozen, "forward only"};
+    parameter.setRole(verdict.role);
+    parameter.setEvidence(verdict.evidence);
+  }
+  ZC_RETURN_IF_ERROR(trainable->allUsed("--trainable"));
+  ZC_RETURN_IF_ERROR(frozen->allUsed("--frozen"));
+  reportTies(module, contents);
+  return Status::success();
+}

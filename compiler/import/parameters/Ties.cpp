@@ -1,0 +1,198 @@
+//===- Ties.cpp - parameters that exporters took apart or joined ---------------===//
+//
+// torch.export's optimizer stores a tied weight a second time, transposed, and merges parameters that start with equal
+// values; TorchScript's constant folding does the first. Both change what is trained, so both are told; --tie and
+// --untie undo them.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/import/parameters/Contents.h"
+#include "compiler/import/program/Importer.h"
+
+#include "llvm/Support/GlobPattern.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+using namespace zc;
+using namespace zc::importer;
+using namespace zc::graph;
+using namespace mlir;
+
+//===-- --tie, --untie ---------------------------------------------------------===//
+
+Status Importer::resolveTies() {
+  auto refuse = [&](const std::string &problem, const std::string &flag) {
+    return makeError(Code::usage, badTie, problem, flag, "--list-parameters shows the names");
+  };
+  llvm::StringMap<TensorInfo> infos;
+  auto find = [&](const std::string &name, const std::string &flag) -> Status {
+    auto found = initializers.find(name);
+    if (found == initializers.end())
+      return refuse("there is no initializer '" + name + "'", flag);
+    auto info = inspectTensor(file, *found->second, options.limits, file.path + ": initializer \"" + name + "\"");
+    if (!info.ok())
+      return info.error();
+    infos[name] = *info;
+    return {};
+  };
+  Contents contents(file, infos);
+  for (const auto &[name, other] : options.ties) {
+    std::string flag = "--tie " + name + "=" + other;
+    ZC_RETURN_IF_ERROR(find(name, flag));
+    ZC_RETURN_IF_ERROR(find(other, flag));
+    if (name == other || tied.count(name) || tied.count(other))
+      return refuse("'" + (tied.count(name) ? name : other) + "' is tied already", flag);
+    const TensorInfo &a = infos[name], &b = infos[other];
+    bool isTranspose = a.dims.size() == 2 && b.dims.size() == 2 && a.dims[0] == b.dims[1] && a.dims[1] == b.dims[0];
+    if (a.dtype != b.dtype || (a.dims != b.dims && !isTranspose))
+      return refuse("'" + name + "' and '" + other + "' have other types or shapes", flag);
+    Contents::Match match = contents.compare(name, other);
+    if (match == Contents::Match::none)
+      emitWarning(NameLoc::get(builder.getStringAttr(other)))
+          << "'" << other << "' has other values than '" << name << "': those of '" << name << "' count";
+    tied[other] = {name, a.dims != b.dims || match == Contents::Match::transposed};
+  }
+  for (const std::string &name : options.untied) {
+    ZC_RETURN_IF_ERROR(find(name, "--untie " + name));
+    untied[name] = 0;
+  }
+  for (const auto &[pattern, row] : options.paddingIndices) {
+    auto glob = llvm::GlobPattern::create(pattern, 1024);
+    if (!glob)
+      return refuse("'" + pattern + "' is not a glob: " + llvm::toString(glob.takeError()), "--padding-idx");
+    bool isUsed = false;
+    for (const auto &initializer : initializers)
+      if (glob->match(initializer.getKey())) {
+        paddings[initializer.getKey()] = row;
+        isUsed = true;
+      }
+    if (!isUsed)
+      return refuse("no initializer matches '" + pattern + "'", "--padding-idx");
+  }
+  return {};
+}
+
+//===-- padding --------------------------------------------------------------------===//
+
+std::optional<int64_t> Importer::paddingOf(const std::string &name, std::optional<int64_t> traced) {
+  auto found = paddings.find(name);
+  if (found != paddings.end())
+    return found->second;
+  if (traced)
+    return traced;
+  return paddings[name] = findPadding(name);
+}
+
+/// A fresh padding_idx is the one row of zeros among rows that have values. Only files of torch's that say nothing of
+/// their embeddings are looked at.
+std::optional<int64_t> Importer::findPadding(const std::string &name) {
+  if (options.forwardOnly || !options.findPadding || file.model.producer_name() != "pytorch" || origins.hasTraces())
+    return std::nullopt;
+  auto info = inspectTensor(file, *initializers[name], options.limits, file.path);
+  if (!info.ok())
+    return std::nullopt; // said where the tensor is read
+  llvm::StringMap<TensorInfo> infos;
+  infos[name] = *info;
+  std::optional<int64_t> row = Contents(file, infos).zeroRow(name);
+  if (row) {
+    std::string flag = "--padding-idx '" + name + "=";
+    auto warning = emitWarning(NameLoc::get(builder.getStringAttr(name)))
+                   << "row " << *row << " of embedding '" << name
+                   << "' is all zeros, as a padding_idx leaves it: it gets no gradient, as in PyTorch";
+    warning.attachNote() << "help: " << flag << *row << "' says that this is meant, " << flag << "none' trains the row";
+  }
+  return row;
+}
+
+//===-- what nobody asked for --------------------------------------------------===//
+
+namespace {
+
+bool isNormOrBias(OpOperand &use) {
+  Operation *op = use.getOwner();
+  return use.getOperandNumber() > 0 && !isa<ReshapeOp, ExpandOp>(op) &&
+         (isa<LayerNormOp, RmsNormOp, AddOp, MulOp>(op) || (isa<MatmulOp>(op) && use.getOperandNumber() == 2));
+}
+
+/// Several layers' vectors that the exporter stored once because they start with the same value.
+void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, Contents &contents) {
+  if (cast<RankedTensorType>(parameter.getType()).getRank() != 1)
+    return;
+  llvm::SetVector<Operation *> users;
+  for (ReadOp read : reads)
+    for (OpOperand &use : read.getResult().getUses())
+      if (isNormOrBias(use))
+        users.insert(use.getOwner());
+  auto value = users.size() > 1 ? contents.splat(parameter.getSymName()) : std::nullopt;
+  if (!value)
+    return;
+  std::string number = llvm::formatv("{0}", *value).str();
+  auto warning = emitWarning(parameter.getLoc(), "'")
+                 << parameter.getSymName() << "' stands in " << users.size() << " layers and all its elements are "
+                 << number << ": the exporter seems to have merged parameters that start equal";
+  warning.attachNote() << "help: export with optimize=False or training=TRAINING, or give --untie '"
+                       << parameter.getSymName() << "'";
+}
+
+} // namespace
+
+/// Ranges of a file that overlap without being the same: one parameter's update would be another's.
+static void reportOverlaps(ModuleOp module) {
+  std::map<StringRef, std::vector<ParameterOp>> files;
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (auto source = parameter.getSource())
+      files[source->getFile()].push_back(parameter);
+  for (auto &[file, parameters] : files) {
+    llvm::stable_sort(parameters, [](ParameterOp a, ParameterOp b) {
+      return a.getSource()->getOffset() < b.getSource()->getOffset();
+    });
+    for (size_t i = 1; i < parameters.size(); ++i) {
+      auto before = *parameters[i - 1].getSource(), here = *parameters[i].getSource();
+      if (here.getOffset() < before.getOffset() + before.getBytes() &&
+          (here.getOffset() != before.getOffset() || here.getBytes() != before.getBytes()))
+        emitWarning(parameters[i].getLoc(), "the bytes of '")
+            << parameters[i].getSymName() << "' overlap those of '" << parameters[i - 1].getSymName() << "' in '"
+            << file << "'";
+    }
+  }
+}
+
+void zc::importer::reportTies(ModuleOp module, Contents &contents) {
+  reportOverlaps(module);
+  llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
+  module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
+  std::map<std::pair<llvm::SmallVector<int64_t>, std::string>, ParameterOp> seen;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    if (parameter.getRole() != Role::trainable)
+      continue;
+    StringRef name = parameter.getSymName();
+    reportMerged(parameter, reads[name], contents);
+    auto type = cast<RankedTensorType>(parameter.getType());
+    llvm::SmallVector<int64_t> key(type.getShape());
+    if (type.getRank() < 2)
+      continue;
+    if (key.size() == 2)
+      llvm::sort(key);
+    std::string straight = contents.signature(name);
+    if (straight.empty())
+      continue;
+    auto earlier = seen.find({key, straight});
+    if (earlier == seen.end() && key.size() == 2 && key[0] == key[1])
+      earlier = seen.find({key, contents.signature(name, /*transposed=*/true)});
+    if (earlier == seen.end()) {
+      seen[{key, straight}] = parameter;
+      continue;
+    }
+    Contents::Match match = contents.compare(earlier->second.getSymName(), name);
+    if (match == Contents::Match::none)
+      continue;
+    auto warning = emitWarning(parameter.getLoc(), "'")
+                   << name << "' is a copy of '" << earlier->second.getSymName() << "'"
+                   << (match == Contents::Match::transposed ? ", transposed" : "")
+                   << ": the exporter seems to have untied them; they are trained apart";
+    warning.attachNote() << "help: give --tie '" << earlier->second.getSymName() << "=" << name
+                         << "', or export with optimize=False (do_constant_folding=False)";
+  }
+}

@@ -1,0 +1,97 @@
+//===- Scope.cpp - nodes with names of their own --------------------------------===//
+#include "compiler/import/program/Scope.h"
+
+using namespace zc;
+using namespace zc::importer;
+
+/// Inputs of a node and every name its subgraphs mention: more than what they take from outside does no harm.
+static void forEachName(const onnxpb::Node &node, llvm::function_ref<void(const std::string &)> visit) {
+  for (const std::string &input : node.input())
+    visit(input);
+  auto graph = [&](const onnxpb::Graph &body) {
+    for (const onnxpb::Node &inner : body.node())
+      forEachName(inner, visit);
+    for (const onnxpb::ValueInfo &output : body.output())
+      visit(output.name());
+  };
+  for (const onnxpb::Attribute &attribute : node.attribute()) {
+    if (attribute.has_g())
+      graph(attribute.g());
+    for (const onnxpb::Graph &body : attribute.graphs())
+      graph(body);
+  }
+}
+
+Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
+  llvm::StringMap<int> producer;
+  for (int i = 0; i < nodes.size(); ++i)
+    for (const std::string &output : nodes[i].output())
+      producer[output] = i;
+  Body body;
+  std::vector<bool> live(nodes.size(), false);
+  std::vector<int> pending;
+  auto need = [&](const std::string &name) {
+    body.used.insert(name);
+    auto found = producer.find(name);
+    if (found == producer.end() || live[found->second])
+      return;
+    live[found->second] = true;
+    pending.push_back(found->second);
+  };
+  for (const std::string &output : outputs)
+    need(output);
+  while (!pending.empty()) {
+    int i = pending.back();
+    pending.pop_back();
+    forEachName(nodes[i], need);
+  }
+  for (int i = 0; i < nodes.size(); ++i)
+    if (live[i])
+      body.live.push_back(i);
+  return body;
+}
+
+bool zc::importer::namesAttributes(const onnxpb::Node &node) {
+  auto inGraph = [](const onnxpb::Graph &graph) { return llvm::any_of(graph.node(), namesAttributes); };
+  return llvm::any_of(node.attribute(), [&](const onnxpb::Attribute &a) {
+    return !a.ref_attr_name().empty() || (a.has_g() && inGraph(a.g())) || llvm::any_of(a.graphs(), inGraph);
+  });
+}
+
+/// The value of the function's attribute, or null: then the node's attribute is absent.
+static const onnxpb::Attribute *valueOf(const std::string &name, const onnxpb::Function &function,
+                                        const onnxpb::Node &call) {
+  for (const onnxpb::Attribute &given : call.attribute())
+    if (given.name() == name)
+      return &given;
+  for (const onnxpb::Attribute &standard : function.attribute_proto())
+    if (standard.name() == name)
+      return &standard;
+  return nullptr;
+}
+
+onnxpb::Node zc::importer::bindAttributes(const onnxpb::Node &node, const onnxpb::Function &function,
+                                          const onnxpb::Node &call) {
+  onnxpb::Node bound = node;
+  auto inGraph = [&](onnxpb::Graph &graph) {
+    for (onnxpb::Node &inner : *graph.mutable_node())
+      if (namesAttributes(inner))
+        inner = bindAttributes(inner, function, call);
+  };
+  bound.clear_attribute();
+  for (const onnxpb::Attribute &a : node.attribute()) {
+    if (a.ref_attr_name().empty()) {
+      onnxpb::Attribute &copy = *bound.add_attribute() = a;
+      if (copy.has_g())
+        inGraph(*copy.mutable_g());
+      for (onnxpb::Graph &graph : *copy.mutable_graphs())
+        inGraph(graph);
+      continue;
+    }
+    if (const onnxpb::Attribute *value = valueOf(a.ref_attr_name(), function, call)) {
+      onnxpb::Attribute &copy = *bound.add_attribute() = *value;
+      copy.set_name(a.name());
+    }
+  }
+  return bound;
+}

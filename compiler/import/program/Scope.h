@@ -1,0 +1,60 @@
+//===- Scope.h - nodes with names of their own ----------------------------------===//
+#pragma once
+
+#include "compiler/import/file/ModelFile.h"
+#include "mlir/IR/Value.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <string>
+#include <vector>
+
+namespace zc::importer {
+
+/// What a name stands for: a tensor, a sequence of tensors, or nothing (an optional without a value; an input that a
+/// function's caller left out).
+struct Binding {
+  mlir::Value value;
+  llvm::SmallVector<mlir::Value> sequence;
+  bool isSequence = false;
+  bool isEmpty = false;
+};
+
+/// Which nodes of a list its outputs need, in order, and all names these nodes and their subgraphs read.
+struct Body {
+  std::vector<int> live;
+  llvm::StringSet<> used;
+};
+Body findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
+
+/// The model's graph, the body of an If, Loop or Scan, or a function's body, while it is imported.
+struct Scope {
+  const Scope *outer = nullptr; ///< whose names are visible too; null for the model and for functions
+  llvm::StringMap<Binding> bindings;
+  llvm::StringMap<const onnxpb::Tensor *> initializers; ///< of a subgraph
+  const OpsetList *opsets = nullptr;
+  const Body *body = nullptr;
+  std::string prefix;                 ///< of labels and stored tensors: "", "/encoder/", ...
+  const onnxpb::Node *call = nullptr; ///< of a function: gives values to its attributes
+  const onnxpb::Function *function = nullptr;
+  int depth = 0;
+
+  /// The nearest binding, or null.
+  const Binding *find(llvm::StringRef name) const {
+    for (const Scope *scope = this; scope; scope = scope->outer)
+      if (auto found = scope->bindings.find(name); found != scope->bindings.end())
+        return &found->second;
+    return nullptr;
+  }
+  /// Whether names of the model's graph are visible.
+  bool seesModel() const { return outer ? outer->seesModel() : !function; }
+};
+
+/// Copies `node`, a node of the function's body that may name attributes of the function, with the values the call
+/// gives them, also in subgraphs.
+bool namesAttributes(const onnxpb::Node &node);
+onnxpb::Node bindAttributes(const onnxpb::Node &node, const onnxpb::Function &function, const onnxpb::Node &call);
+
+} // namespace zc::importer
