@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 namespace zc {
 
@@ -77,8 +78,29 @@ template <typename Run> Status Communicator::carryOut(const Call &call, const Ru
   return status;
 }
 
+/// Where `part` may lie in `whole`: nowhere, or at `place` alone. Null where they are apart or as they may be.
+static const char *overlap(const void *part, uint64_t partBytes, const void *whole, uint64_t wholeBytes,
+                           std::optional<uint64_t> place) {
+  auto first = reinterpret_cast<uintptr_t>(part), other = reinterpret_cast<uintptr_t>(whole);
+  bool meet = partBytes > 0 && wholeBytes > 0 && first < other + wholeBytes && other < first + partBytes;
+  if (!meet || (place && first == other + *place))
+    return nullptr;
+  return place ? "overlap otherwise than as the rank's own part" : "overlap";
+}
+
+Status Communicator::checkBuffers(const Call &call, const char *problem) {
+  if (!problem)
+    return {};
+  Error error = makeError(Code::internal, 608, describe(rank(), call) + " with buffers that " + problem);
+  abort(error);
+  return error;
+}
+
 Status Communicator::allGather(const AllGatherOptions &options) {
   Call call{Collective::allGather, options.axis, DType::u8, 0, options.bytes};
+  ZC_RETURN_IF_ERROR(
+      checkBuffers(call, overlap(options.input, options.bytes, options.output, options.bytes * members(options.axis),
+                                 options.bytes * member(options.axis))));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllGather(call, options); }));
   count(options.traffic, options.axis, options.bytes * members(options.axis), options.bytes);
   return {};
@@ -88,6 +110,13 @@ Status Communicator::reduceScatter(const ReduceScatterOptions &options) {
   ZC_RETURN_IF_ERROR(checkSum(options.inputType, options.outputType));
   uint64_t part = options.elements * static_cast<uint64_t>(sizeOf(options.inputType));
   Call call{Collective::reduceScatter, options.axis, options.inputType, 0, part};
+  // A sum of another width would run into what others are yet to read.
+  std::optional<uint64_t> own;
+  if (options.inputType == options.outputType)
+    own = part * member(options.axis);
+  ZC_RETURN_IF_ERROR(
+      checkBuffers(call, overlap(options.output, options.elements * static_cast<uint64_t>(sizeOf(options.outputType)),
+                                 options.input, part * members(options.axis), own)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runReduceScatter(call, options); }));
   count(options.traffic, options.axis, part * members(options.axis), part);
   return {};
@@ -97,6 +126,7 @@ Status Communicator::allReduce(const AllReduceOptions &options) {
   ZC_RETURN_IF_ERROR(checkSum(options.type, options.type));
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), whole = options.elements * size;
   Call call{Collective::allReduce, options.axis, options.type, 0, whole};
+  ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, 0)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllReduce(call, options); }));
   // As a reduce-scatter and a gather.
   uint64_t part = (options.elements + members(options.axis) - 1) / members(options.axis) * size;
@@ -106,6 +136,8 @@ Status Communicator::allReduce(const AllReduceOptions &options) {
 
 Status Communicator::allToAll(const AllToAllOptions &options) {
   Call call{Collective::allToAll, options.axis, DType::u8, 0, options.bytes};
+  uint64_t whole = options.bytes * members(options.axis);
+  ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, std::nullopt)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllToAll(call, options); }));
   count(options.traffic, options.axis, options.bytes * members(options.axis), options.bytes);
   return {};

@@ -109,7 +109,8 @@ Error echoOf(int rank, const Error &cause);
 Error differError(int rank, const Call &call, int otherRank, const Call &other);
 
 /// One rank's end of a job. Errors of all collectives: another rank failed, left or called something else (peer lost,
-/// with the root cause); a type that is not summed (unsupported).
+/// with the root cause); a type that is not summed (unsupported); input and output that share bytes otherwise than "in
+/// place" says: peers would read what is being written (internal).
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -152,7 +153,10 @@ private:
   /// Around every collective: faults on demand, the flight recorder, the time.
   template <typename Run> Status carryOut(const Call &call, const Run &run);
   uint64_t members(Axis axis) const { return static_cast<uint64_t>(ranks.size(axis)); }
+  uint64_t member(Axis axis) const { return static_cast<uint64_t>(ranks.indexOf(axis, self)); }
   Status checkSum(DType input, DType output);
+  /// `problem`: of the call's buffers, or null.
+  Status checkBuffers(const Call &call, const char *problem);
   /// Adds a collective over a buffer of `bufferBytes` of which this rank sent `sentBytesPerPeer` to each other member.
   void count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer);
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <thread>
@@ -205,14 +206,38 @@ TEST(Comm, AFailureOnOneNodeWakesAllNodes) {
   Status status = runJob(4, 2, [&](Communicator &comm) -> Status {
     if (comm.rank() == 3)
       return makeError(Code::numeric, 123, "loss is NaN");
-    std::vector<char> data(64);
+    std::vector<char> part(4), whole(8);
     Status last;
     while (last.ok())
-      last = comm.allGather({data.data(), data.data(), 4, TrafficClass::none, Axis::local});
+      last = comm.allGather({part.data(), whole.data(), 4, TrafficClass::none, Axis::local});
     return last;
   });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::numeric);
+}
+
+TEST(Comm, BuffersOverlapAsTheOwnPartOnly) {
+  using Collective = std::function<Status(Communicator &, char *)>;
+  const Collective wrong[] = {
+      [](Communicator &comm, char *data) {
+        return comm.allGather({data + (comm.rank() == 2 ? 0 : comm.rank() * 64), data, 64});
+      },
+      [](Communicator &comm, char *data) { return comm.allGather({data + comm.rank() * 64 + 1, data, 64}); },
+      [](Communicator &comm, char *data) { return comm.allToAll({data, data, 64}); },
+      [](Communicator &comm, char *data) { return comm.allReduce({data, data + 4, 16, DType::f32}); },
+      [](Communicator &comm, char *data) { return comm.reduceScatter({data, data + 4, 16, DType::f32, DType::f32}); },
+      [](Communicator &comm, char *data) { // its own part would be twice as long
+        return comm.reduceScatter({data, data + comm.rank() * 64, 32, DType::bf16, DType::f32});
+      },
+  };
+  for (const Collective &collective : wrong) {
+    Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+      std::vector<char> data(256);
+      return collective(comm, data.data());
+    });
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().number, 608) << render(status.error());
+  }
 }
 
 TEST(Comm, BytesFollowTheFormulas) {
@@ -243,7 +268,7 @@ TEST(Comm, DifferentCollectivesAreAnErrorNotAHang) {
       AllReduceOptions reduce{data.data(), data.data(), 3, DType::f32};
       return comm.allReduce(reduce);
     }
-    return comm.allGather({data.data(), data.data(), 4});
+    return comm.allGather({data.data() + comm.rank(), data.data(), 4});
   });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::peerLost);
@@ -254,7 +279,7 @@ TEST(Comm, DifferentCollectivesAreAnErrorNotAHang) {
 TEST(Comm, DifferentSizesAreAnErrorToo) {
   Status status = runJob(2, 2, [&](Communicator &comm) -> Status {
     std::vector<char> data(64);
-    return comm.allGather({data.data(), data.data(), comm.rank() == 0 ? 8u : 16u});
+    return comm.allGather({data.data() + comm.rank() * 16, data.data(), comm.rank() == 0 ? 8u : 16u});
   });
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("of 16 bytes"), std::string::npos);
