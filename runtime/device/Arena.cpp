@@ -1,6 +1,6 @@
 #include "runtime/device/Arena.h"
 
-#include "runtime/base/Memory.h"
+#include "runtime/base/Limits.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "runtime/exec/Executor.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/SignalStack.h"
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/PreparedPlan.h"
 #include "runtime/plan/Walk.h"
@@ -209,6 +210,7 @@ private:
   static constexpr uint64_t kInFlight = 2; ///< the current iteration and the one before
 
   void serve(unsigned queue) {
+    SignalStack stack;
     for (uint64_t mine = 1; go.waitFor(mine); ++mine)
       runQueue(queue, mine);
   }

@@ -1,5 +1,6 @@
 #include "runtime/exec/Job.h"
 
+#include "runtime/base/SignalStack.h"
 #include "runtime/comm/Inproc.h"
 
 #include <exception>
@@ -40,6 +41,7 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
     ends.push_back(ranks.communicator(ranks.firstRank() + i));
   std::vector<Status> results(ends.size());
   auto runRank = [&](size_t i) {
+    SignalStack stack;
     results[i] = runMain(main, *ends[i]);
     if (!results[i].ok())
       ends[i]->abort(results[i].error());

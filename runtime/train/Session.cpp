@@ -1,12 +1,12 @@
 #include "runtime/train/Session.h"
 
+#include "runtime/base/Limits.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <unistd.h>
 
 namespace zc::train {
@@ -51,14 +51,6 @@ static int ranksHere(const RankGroup &ranks) {
                           : int(std::count(machines.begin(), machines.end(), machines[size_t(ranks.firstRank())]));
 }
 
-/// Threads for each of this process's ranks. A process that is bound to some of the machine's cores has those; else the
-/// cores are shared with the other ranks of this machine.
-static int defaultThreads(const RankGroup &ranks) {
-  int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  bool bound = cores < int(::sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, cores / (bound ? ranks.count() : ranksHere(ranks)));
-}
-
 /// All ranks of this machine together must find their memory here, before any takes its own.
 static Status checkTiers(const planpb::Plan &plan, const NvmeOptions &nvme, uint64_t ranks) {
   uint64_t memory = 0;
@@ -88,7 +80,7 @@ Status Session::prepareData() {
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = int(plan.world_size());
-  summary.threads = job.threads > 0 ? job.threads : defaultThreads(ranks);
+  summary.threads = job.threads > 0 ? job.threads : threadsPerRank(cpuLimit(), ranks.count(), ranksHere(ranks));
   return Status::success();
 }
 

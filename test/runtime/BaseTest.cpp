@@ -1,16 +1,42 @@
 #include "runtime/base/File.h"
+#include "runtime/base/SignalStack.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 
 #include <cmath>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <limits>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace zc;
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which have a stack of their own for it
+/// Deeper and deeper, until the stack is used up.
+static int descend(volatile char *above) {
+  volatile char here[4096];
+  here[0] = above ? *above : 0;
+  return here[0] < 0 ? 0 : descend(here) + here[0];
+}
+
+/// Exit code 42 where a handler still ran.
+static void overflow() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { ::_exit(42); };
+  action.sa_flags = SA_ONSTACK;
+  ::sigaction(SIGSEGV, &action, nullptr);
+  std::thread([] {
+    SignalStack stack;
+    ::_exit(descend(nullptr));
+  }).join();
+}
+
+TEST(Base, ASignalHandlerRunsWhereAStackIsUsedUp) { EXPECT_EXIT(overflow(), testing::ExitedWithCode(42), ""); }
+#endif
 
 TEST(Base, EscapesWhatSteersATerminal) {
   EXPECT_EQ(escapeName("plain/näme 模型"), "plain/näme 模型");

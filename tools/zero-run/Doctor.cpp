@@ -1,14 +1,14 @@
-#include "runtime/base/Memory.h"
+#include "runtime/base/Limits.h"
 #include "runtime/mpi/Mpi.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
 #include <linux/io_uring.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,12 +37,11 @@ std::string instructionSets() {
 }
 
 std::string cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  long online = ::sysconf(_SC_NPROCESSORS_ONLN);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0)
-    return std::to_string(online);
-  return std::to_string(CPU_COUNT(&set)) + " usable of " + std::to_string(online);
+  CpuLimit limit = cpuLimit();
+  std::string text = std::to_string(limit.cores) + " usable of " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
+  if (std::isfinite(limit.quota))
+    text += ", time of " + std::to_string(limit.quota) + " by quota of a control group";
+  return text;
 }
 
 /// Whether the kernel, and the sandbox around us, let this process have a ring.

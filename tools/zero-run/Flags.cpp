@@ -89,7 +89,7 @@ void Parser::addJob(CLI::App &app) {
   app.add_option("--device", run.device, "cpu, sync (all queues inline) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda", "sync"}))
       ->group(group);
-  app.add_option("--threads", run.threads, "threads per rank (default: cores / ranks)")
+  app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))
       ->group(group);
   app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);

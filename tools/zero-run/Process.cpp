@@ -1,5 +1,6 @@
 #include "tools/zero-run/Process.h"
 
+#include "runtime/base/SignalStack.h"
 #include "runtime/base/Status.h"
 
 #include <climits>
@@ -26,9 +27,12 @@ void guardStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+/// Who started this process, asked before main. In a container a launcher may well be number 1.
+static const pid_t parent = ::getppid();
+
 void dieWithParent() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() == 1) // it is gone already
+  if (::getppid() != parent) // it went before the signal was asked for, and somebody else took us over
     ::_exit(int(Code::peerLost));
 }
 
@@ -57,8 +61,12 @@ void traceCrashes(const std::string &file) {
   std::strncpy(crashFile, file.c_str(), sizeof crashFile - 1);
   void *frame;
   ::backtrace(&frame, 1); // loads what it needs now, not in the handler
+  static const SignalStack stack;
+  struct sigaction action = {};
+  action.sa_handler = onCrash;
+  action.sa_flags = SA_ONSTACK; // where a stack is used up, there is no room for a handler
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
-    std::signal(number, onCrash);
+    ::sigaction(number, &action, nullptr);
 }
 
 static void onSignal(int number) {

@@ -1,0 +1,97 @@
+#include "runtime/base/Limits.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+
+namespace zc {
+
+namespace {
+
+/// Calls `version1` or `version2` with the folder of each group that this process is in and that has `controller`, and
+/// of those around it. In a container's namespace the path may not lead anywhere from the mount, whose top then is the
+/// container's group.
+using Visit = std::function<void(const std::string &folder)>;
+void forGroups(const std::string &root, const std::string &controller, const Visit &version1, const Visit &version2) {
+  auto upwards = [](const std::string &mount, std::string path, const Visit &visit) {
+    for (;;) {
+      visit(mount + path + "/");
+      size_t slash = path.rfind('/');
+      if (path.empty() || slash == std::string::npos)
+        return;
+      path.resize(slash);
+    }
+  };
+  const std::string mount = root + "/sys/fs/cgroup";
+  std::ifstream groups(root + "/proc/self/cgroup"); // lines of "number:controllers:path"; version 2 has no controllers
+  for (std::string line; std::getline(groups, line);) {
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos)
+      continue;
+    std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (controllers.empty())
+      upwards(mount, path, version2);
+    else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos)
+      upwards(mount + "/" + controller, path, version1);
+  }
+}
+
+/// The number that `file` begins with, after which the stream goes on; 0 for "max" or where there is no such file.
+int64_t numberIn(std::ifstream &file) {
+  int64_t number = 0;
+  return file >> number ? number : 0;
+}
+int64_t numberIn(const std::string &path) {
+  std::ifstream file(path);
+  return numberIn(file);
+}
+
+} // namespace
+
+MemoryLimit memoryLimit(const std::string &root) {
+  MemoryLimit limit{static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)),
+                    false};
+  auto lowerTo = [&](int64_t bytes) {
+    if (bytes > 0 && static_cast<uint64_t>(bytes) < limit.bytes)
+      limit = {static_cast<uint64_t>(bytes), true};
+  };
+  forGroups(
+      root, "memory", [&](const std::string &folder) { lowerTo(numberIn(folder + "memory.limit_in_bytes")); },
+      [&](const std::string &folder) { lowerTo(numberIn(folder + "memory.max")); });
+  return limit;
+}
+
+CpuLimit cpuLimit(const std::string &root) {
+  CpuLimit limit;
+  cpu_set_t set; // of the first 1024; machines with more have the whole mask refused
+  limit.cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                              : static_cast<int>(std::thread::hardware_concurrency());
+  limit.cores = std::max(1, limit.cores);
+  limit.isBound = limit.cores < ::sysconf(_SC_NPROCESSORS_ONLN);
+  auto lowerTo = [&](int64_t quota, int64_t period) {
+    if (quota > 0 && period > 0)
+      limit.quota = std::min(limit.quota, static_cast<double>(quota) / static_cast<double>(period));
+  };
+  forGroups(
+      root, "cpu",
+      [&](const std::string &folder) {
+        lowerTo(numberIn(folder + "cpu.cfs_quota_us"), numberIn(folder + "cpu.cfs_period_us"));
+      },
+      [&](const std::string &folder) {
+        std::ifstream both(folder + "cpu.max"); // "200000 100000" or "max 100000"
+        int64_t quota = numberIn(both);
+        lowerTo(quota, numberIn(both));
+      });
+  return limit;
+}
+
+int threadsPerRank(const CpuLimit &limit, int ranksHere, int ranksOnMachine) {
+  double own = static_cast<double>(limit.cores) / (limit.isBound ? ranksHere : ranksOnMachine);
+  // Rounded down: with a thread more than the quota feeds, all of them would stand still part of the time.
+  return std::max(1, static_cast<int>(std::min(own, limit.quota / ranksOnMachine)));
+}
+
+} // namespace zc
