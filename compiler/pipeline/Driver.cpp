@@ -419,6 +419,6 @@ Status zc::setMlirFlags(const std::vector<std::string> &flags) {
   std::string message;
   llvm::raw_string_ostream errors(message);
   if (!llvm::cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), "", &errors))
-    return makeError(Code::usage, 403, message);
+    return makeError(Code::usage, 113, message);
   return Status::success();
 }

@@ -65,7 +65,7 @@ Result<File> File::openBeneath(const std::string &folder, const std::string &rel
     return makeError(Code::badInput, 822, "\"" + relative + "\" leaves the model's folder or passes a symbolic link",
                      folder);
   if (fd < 0)
-    return errnoError(Code::badInput, 804, "cannot open", folder + "/" + relative, why);
+    return errnoError(Code::badInput, 823, "cannot open", folder + "/" + relative, why);
   return adopt(fd, folder + "/" + relative);
 }
 

@@ -128,12 +128,17 @@ class Nvme(unittest.TestCase):
                                    env={**os.environ, "ZERO_LINK": "nvme_read=100KB/s"}, text=True)
         self.addCleanup(process.kill)
         fds = pathlib.Path(f"/proc/{process.pid}/fd")
-        mine = []
-        for _ in range(200):
+
+        def target(fd):
+            try:
+                return os.readlink(fd)
+            except FileNotFoundError:  # closed since the folder was listed
+                return ""
+
+        mine, deadline = [], time.time() + 60
+        while len(mine) < 2 and process.poll() is None and time.time() < deadline:
             time.sleep(0.02)
-            mine = [fd for fd in fds.iterdir() if str(self.base) in os.readlink(fd) and "(deleted)" in os.readlink(fd)]
-            if len(mine) == 2:
-                break
+            mine = [fd for fd in fds.iterdir() if str(self.base) in target(fd) and "(deleted)" in target(fd)]
         self.assertEqual(len(mine), 2)
         for fd in mine:
             self.assertEqual(os.stat(fd).st_mode & 0o777, 0o600)
@@ -142,7 +147,7 @@ class Nvme(unittest.TestCase):
         while process.poll() is None and time.time() < deadline:
             try:
                 os.truncate(mine[0], 4096)
-            except FileNotFoundError:  # it has just ended
+            except (FileNotFoundError, ProcessLookupError):  # it has just ended
                 pass
             time.sleep(0.07)
         _, err = process.communicate(timeout=10)

@@ -45,8 +45,22 @@ def execute(command, cwd=None, env=None):
         return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
 
 
+TAIL, FINDING = 60, 100  # lines
+
+
+def excerpt(out):
+    """The last lines, and before them those in which a sanitizer begins to tell: there the two accesses stand."""
+    lines = out.splitlines()
+    rest = max(0, len(lines) - TAIL)
+    finding = next((i for i, line in enumerate(lines[:rest]) if re.search(r"(ERROR|WARNING): \w+Sanitizer|runtime error: ", line)), None)
+    if finding is None:
+        return lines[rest:]
+    end = min(finding + FINDING, rest)
+    return [*lines[finding:end], *([f"({rest - end} lines left out)"] if end < rest else []), *lines[rest:]]
+
+
 def report(name, code, out):
-    print(f"---- {name}: exit code {code}\n" + "\n".join(out.splitlines()[-60:]), flush=True)
+    print(f"---- {name}: exit code {code}\n" + "\n".join(excerpt(out)), flush=True)
 
 
 def junit(path):

@@ -93,7 +93,7 @@ public:
 
 private:
   Error wrong(const std::string &key, const std::string &wanted) const {
-    return makeError(Code::usage, 206, "\"" + key.substr(1) + "\" is not " + wanted, path);
+    return makeError(Code::usage, 126, "\"" + key.substr(1) + "\" is not " + wanted, path);
   }
 
   /// The value at `key`; null where it is absent, null or "auto".
@@ -249,7 +249,7 @@ private:
       else if (name == "SGD")
         give("--optimizer", momentum && *momentum != 0 ? "momentum" : "sgd");
       else
-        return makeError(Code::unsupported, 207, "optimizer " + type->dump() + " is not in this version", path,
+        return makeError(Code::unsupported, 127, "optimizer " + type->dump() + " is not in this version", path,
                          "--optimizer adamw, adam, sgd or momentum");
       if (!find("/optimizer/params/weight_decay"))
         give("--weight-decay", "0");
@@ -277,7 +277,7 @@ private:
       if (*type == name)
         flags = std::string("--lr-schedule ") + schedule;
     if (flags.empty())
-      return makeError(Code::unsupported, 207, "scheduler " + type->dump() + " is not in this version", path,
+      return makeError(Code::unsupported, 127, "scheduler " + type->dump() + " is not in this version", path,
                        "zero-run --lr-schedule constant, linear, cosine or wsd");
     if (const Json *warmup = find("/scheduler/params/warmup_num_steps"))
       flags += " --warmup " + warmup->dump();
@@ -293,7 +293,7 @@ private:
       bool off = !value || *value == false ||
                  (value->is_object() && (value->empty() || value->value("enabled", Json(true)) == false));
       if (!off)
-        return makeError(Code::unsupported, 207, "\"" + std::string(key + 1) + "\" is not in this version", path,
+        return makeError(Code::unsupported, 127, "\"" + std::string(key + 1) + "\" is not in this version", path,
                          "take it out of the configuration if the model does not need it");
     }
     return Status::success();
@@ -333,7 +333,7 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path) {
     return text.error();
   Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
   if (!config.is_object())
-    return makeError(Code::usage, 206, "this is no JSON object", path, "--config takes a DeepSpeed configuration");
+    return makeError(Code::usage, 126, "this is no JSON object", path, "--config takes a DeepSpeed configuration");
   return Translation(path, config).run();
 }
 

@@ -47,7 +47,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
 namespace {
 
 Error usage(const std::string &message, const std::string &flag = {}) {
-  return makeError(Code::usage, 201, message, flag, "see zero-compile --help");
+  return makeError(Code::usage, 121, message, flag, "see zero-compile --help");
 }
 
 Status readSize(const std::string &text, const char *flag, uint64_t least, uint64_t &value) {
@@ -172,7 +172,7 @@ Status checkLossScale(const CLI::App &app, const CompileOptions &c) {
     return usage("it is below --min-loss-scale", "--initial-loss-scale");
   // What is kept is of another scale than what it is added to, and stays infinite after an overflow.
   if (c.precision == "fp16" && c.errorFeedback)
-    return makeError(Code::unsupported, 202,
+    return makeError(Code::unsupported, 122,
                      "feedback to gradients that a loss scale multiplies is not in this version",
                      "--quantize-error-feedback", "leave it out, or use --precision bf16");
   return Status::success();
@@ -289,7 +289,7 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
     for (const std::string &longName : option->get_lnames())
       known.push_back("--" + longName);
   std::string near = nearest(name, known);
-  return makeError(Code::usage, 203, "unknown flag \"" + name + "\"", "",
+  return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "",
                    near.empty() ? "zero-compile --help-all lists all flags" : "did you mean \"" + near + "\"?");
 }
 

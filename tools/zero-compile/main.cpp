@@ -76,9 +76,9 @@ static Status guarded(int argc, char **argv) {
     Result<Flags> flags = parseFlags(argc, argv);
     return flags ? run(*flags) : Status(flags.error());
   } catch (const std::bad_alloc &) {
-    return makeError(Code::budget, 204, "out of memory while compiling");
+    return makeError(Code::budget, 124, "out of memory while compiling");
   } catch (const std::exception &exception) {
-    return makeError(Code::internal, 205, exception.what(), "", "this is a defect of zero-compile; please report it");
+    return makeError(Code::internal, 125, exception.what(), "", "this is a defect of zero-compile; please report it");
   }
 }
 

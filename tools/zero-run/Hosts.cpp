@@ -301,7 +301,7 @@ static Status checkTotal(const std::vector<Host> &hosts, const planpb::Plan &pla
     total += host.ranks;
   if (total == int(plan.world_size()))
     return Status::success();
-  return makeError(Code::mismatch, 966,
+  return makeError(Code::mismatch, 991,
                    "the plan is for " + std::to_string(plan.world_size()) + " ranks but --hosts gives " +
                        std::to_string(total),
                    path, "zero-compile --world-size " + std::to_string(total));

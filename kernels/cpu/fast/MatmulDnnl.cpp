@@ -62,7 +62,7 @@ public:
       primitive.execute(stream, arguments);
       stream.wait();
     } catch (const std::exception &failure) {
-      return makeError(Code::internal, 705, std::string("matrix product failed in oneDNN: ") + failure.what());
+      return makeError(Code::internal, 707, std::string("matrix product failed in oneDNN: ") + failure.what());
     }
     return Status::success();
   }
