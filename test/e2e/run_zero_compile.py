@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero-compile as a tool: command lines and files it must refuse, with the right exit code, one message and nothing left
 behind; and its phases, which can be stopped at, dumped, parsed again and run pass by pass to the very same plan."""
-import json, pathlib, random, subprocess, sys
+import json, os, pathlib, random, re, subprocess, sys
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -125,6 +125,29 @@ def altered():
     return str(codes)
 
 
+def names():
+    """A name that is not UTF-8, wherever it stands, is refused as bad input: plans and reports are text."""
+    source = MODEL.read_bytes()
+    strings = {source[i + 1:i + 1 + source[i]] for i in range(len(source)) if 3 <= source[i] < 128}
+    words, refused = sorted(word for word in strings if re.fullmatch(rb"[A-Za-z_/][\w./:-]+", word)), 0
+    for word in words:
+        broken = source.replace(bytes([len(word)]) + word, bytes([len(word)]) + b"\xff" + word[1:])
+        plan = suite.dir / "names.plan"
+        code, message = compile_code(plan, file("names.onnx", broken))
+        plan.unlink(missing_ok=True)
+        if code not in (0, BAD_INPUT, UNSUPPORTED):  # 0: of what the plan does not have; 4: of an operator or attribute
+            raise Case(f"{word}: exit code {code}: {message.strip()[:300]}")
+        refused += "is not UTF-8" in message
+    if refused < 20:
+        raise Case(f"only {refused} of {len(words)} names are refused")
+    odd = pathlib.Path(os.fsdecode(bytes(suite.dir) + b"/m\xff.onnx"))
+    odd.write_bytes(source)
+    code, message = compile_code(suite.dir / "odd.plan", odd)
+    if code != BAD_INPUT:
+        raise Case(f"a path that is not UTF-8: exit code {code}: {message.strip()[:300]}")
+    return f"{refused} of {len(words)}"
+
+
 SETTINGS = ("--world-size", 3, "--zero-stage", 3, "--bucket-size", "16KiB", "--precision", "bf16", "--grad-accumulation", 2,
             "--clip-grad-norm", 1, "--prefetch", "64KiB")
 ALONE = {  # one pass after the other from the dump before to the dump named
@@ -207,7 +230,7 @@ def help_texts():
         raise Case("the help is not long, or the short one not short")
 
 
-suite.run(COMMAND_LINES + FILES + [("truncated", truncated), ("altered", altered), ("dumps", dumps)])
+suite.run(COMMAND_LINES + FILES + [("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts)])

@@ -18,6 +18,8 @@ Result<FileReader> zc::importer::openExternal(const std::string &folder, const s
     return badFile(badExternal, "external data location '" + relative.substr(0, 200) + "': " + problem, where,
                    "external data must lie in the model's folder");
   };
+  if (!isValidUtf8(relative))
+    return refuse("is not UTF-8");
   auto file = io::File::openBeneath(folder, relative);
   if (!file.ok())
     return refuse(file.error().message);

@@ -3,6 +3,7 @@
 #include "compiler/import/file/ModelFile.h"
 
 #include <charconv>
+#include <filesystem>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,6 +19,9 @@ public:
   Validator(const ModelFile &file, const ImportLimits &limits) : file(file), graph(file.graph()), limits(limits) {}
 
   Status run() {
+    std::error_code none; // without a folder to stand in, the path itself is all there is
+    if (!isValidUtf8(file.path) || !isValidUtf8(std::filesystem::absolute(file.path, none).string()))
+      return badFile(notAFile, "the model's path is not UTF-8", file.path, "rename the file or its folder");
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
     ZC_RETURN_IF_ERROR(inputs());
@@ -65,6 +69,8 @@ private:
   }
 
   Status name(const std::string &text, const char *what) {
+    if (!isValidUtf8(text)) // as the plan and everything that is written about it are
+      return badFile(badStructure, std::string(what) + " name '" + text + "' is not UTF-8", file.path);
     if (static_cast<int64_t>(text.size()) <= limits.nameBytes)
       return Status::success();
     return badFile(tooLarge,
