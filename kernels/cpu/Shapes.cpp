@@ -12,6 +12,15 @@ static bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands
 /// Statistics are f32; f64 tensors may have f64 ones.
 static bool isStat(DType stat, DType type) { return stat == DType::f32 || (stat == DType::f64 && type == DType::f64); }
 
+/// Whether as many steps as the product of `sizes` can be counted (in 2^62 of them a machine would be busy for weeks).
+static bool isCountable(std::initializer_list<int64_t> sizes) {
+  int64_t steps = 1;
+  for (int64_t size : sizes)
+    if (size != 0 && (__builtin_mul_overflow(steps, size, &steps) || steps > int64_t(1) << 62))
+      return false;
+  return true;
+}
+
 Result<MatmulShape> readMatmul(const KernelSpec &spec) {
   MatmulShape shape{};
   shape.transLhs = spec.getInt("trans_lhs", 0) != 0;
@@ -29,7 +38,8 @@ Result<MatmulShape> readMatmul(const KernelSpec &spec) {
     Dims lhsBatch(lhs.begin(), lhs.end() - 2), rhsBatch(rhs.begin(), rhs.end() - 2);
     if (fromEnd(lhs, shape.transLhs ? 1 : 2) != shape.m || fromEnd(rhs, shape.transRhs ? 2 : 1) != shape.n ||
         fromEnd(rhs, shape.transRhs ? 1 : 2) != shape.k || !broadcastsTo(lhsBatch, shape.batch) ||
-        !broadcastsTo(rhsBatch, shape.batch))
+        !broadcastsTo(rhsBatch, shape.batch) ||
+        !isCountable({product(shape.batch, 0, shape.batch.size()), shape.m, shape.n, shape.k}))
       return false;
     shape.lhsStrides = broadcastStrides(lhsBatch, shape.batch);
     shape.rhsStrides = broadcastStrides(rhsBatch, shape.batch);
@@ -159,6 +169,9 @@ Result<NormShape> readRmsNormGrad(const KernelSpec &spec) {
   return readNorm(spec, check, 1, {0, 4}, {2, 5}, {3});
 }
 
+/// Blocks of scores of all threads can be counted in bytes.
+constexpr int64_t kMostPositions = int64_t(1) << 40;
+
 /// query, key and value stand at `q`, q + 1, q + 2.
 static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, size_t q, size_t mask, size_t lse,
                                         std::vector<std::pair<size_t, size_t>> same) {
@@ -176,7 +189,9 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, si
     shape.valueDepth = value[3];
     return key == Dims{shape.batch, shape.keyHeads, shape.keys, shape.depth} &&
            value == Dims{shape.batch, shape.keyHeads, shape.keys, shape.valueDepth} &&
-           (shape.keyHeads ? shape.heads % shape.keyHeads == 0 : shape.heads == 0);
+           (shape.keyHeads ? shape.heads % shape.keyHeads == 0 : shape.heads == 0) &&
+           std::max(shape.queries, shape.keys) <= kMostPositions &&
+           isCountable({shape.batch, shape.heads, shape.queries, shape.keys, std::max(shape.depth, shape.valueDepth)});
   };
   auto types = [&] {
     shape.dtype = spec.operands[q].dtype;

@@ -31,6 +31,8 @@ std::vector<int64_t> Windows::table() const {
   return positions;
 }
 
+constexpr int64_t kMostWindow = int64_t(1) << 31;
+
 /// Spatial dimensions, attributes and sizes that fit together; the amounts are small enough to compute with.
 static bool readWindows(const KernelSpec &spec, const Dims &input, const Dims &output, Dims kernel, Windows &windows) {
   if (input.size() < 3 || output.size() != input.size() || input[0] != output[0])
@@ -42,7 +44,7 @@ static bool readWindows(const KernelSpec &spec, const Dims &input, const Dims &o
   windows.dilations = spec.getInts("dilations");
   windows.low = spec.getInts("low");
   size_t spatial = windows.in.size();
-  constexpr int64_t limit = int64_t(1) << 31;
+  constexpr int64_t limit = kMostWindow;
   for (const Dims *list : {&windows.kernel, &windows.strides, &windows.dilations}) {
     if (list->size() != spatial)
       return false;
@@ -64,7 +66,10 @@ static bool readWindows(const KernelSpec &spec, const Dims &input, const Dims &o
   for (int64_t k : windows.kernel)
     if (__builtin_mul_overflow(windows.taps, k, &windows.taps))
       return false;
-  return true;
+  // Entries of table().
+  constexpr int64_t mostEntries = int64_t(1) << 40;
+  int64_t entries = 0;
+  return !__builtin_mul_overflow(windows.outPlane, windows.taps, &entries) && entries <= mostEntries;
 }
 
 //===-- convolutions -------------------------------------------------------===//
@@ -93,6 +98,8 @@ static Result<ConvShape> readConvolution(const KernelSpec &spec, size_t maxInput
     shape.outChannels = y[1];
     const Windows &windows = shape.windows;
     for (size_t d = 0; d < shape.high.size(); ++d) {
+      if (shape.high[d] <= -kMostWindow || shape.high[d] >= kMostWindow)
+        return false;
       int64_t padded = windows.low[d] + windows.in[d] + shape.high[d],
               extent = windows.dilations[d] * (windows.kernel[d] - 1) + 1;
       if (padded < extent || (padded - extent) / windows.strides[d] + 1 != windows.out[d])

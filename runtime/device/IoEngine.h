@@ -43,6 +43,9 @@ public:
   /// Waits until something has finished and stores what has, at most `depth`. The number stored, or -errno when the
   /// engine itself has failed.
   virtual int reap(IoCompletion *completions) = 0;
+  /// After the engine itself has failed: returns when nothing pushed touches memory any more, done or not. It takes no
+  /// further requests.
+  virtual void stop() = 0;
 };
 
 /// Null where io_uring is refused, with the reason. Pins `regions`; where that is refused (RLIMIT_MEMLOCK), `why` says

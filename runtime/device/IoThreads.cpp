@@ -56,6 +56,14 @@ public:
     return count;
   }
 
+  void stop() override {
+    std::unique_lock<std::mutex> guard(lock);
+    uint64_t begun = taken;
+    pushed = taken; // the others are not begun
+    hasResults.wait(guard, [&] { return done == begun; });
+    reaped = done;
+  }
+
 private:
   void serve() {
     std::unique_lock<std::mutex> guard(lock);

@@ -27,6 +27,7 @@ public:
   bool open(const std::vector<IoRegion> &regions, std::string &why);
   void push(const IoRequest &request) override;
   int reap(IoCompletion *completions) override;
+  void stop() override;
 
 private:
   /// The registered buffer that holds all of the request, or -1.
@@ -34,6 +35,7 @@ private:
 
   int fd;
   unsigned depth;
+  unsigned unfinished = 0; ///< pushed and not yet reaped
   io_uring ring = {};
   bool isOpen = false, hasFile = false;
   std::vector<iovec> buffers;
@@ -87,6 +89,7 @@ void UringEngine::push(const IoRequest &request) {
   if (hasFile)
     ::io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   ::io_uring_sqe_set_data64(sqe, request.tag);
+  ++unfinished;
   // The disk begins while the next piece is hashed. Should the kernel have no room now, reap hands over what is left.
   ::io_uring_submit(&ring);
 }
@@ -101,6 +104,7 @@ int UringEngine::reap(IoCompletion *completions) {
     for (io_uring_cqe *cqe; count < depth && ::io_uring_peek_cqe(&ring, &cqe) == 0; ++count) {
       completions[count] = {static_cast<uint32_t>(::io_uring_cqe_get_data64(cqe)), cqe->res};
       ::io_uring_cqe_seen(&ring, cqe);
+      --unfinished;
     }
     if (count > 0)
       return static_cast<int>(count);
@@ -109,6 +113,16 @@ int UringEngine::reap(IoCompletion *completions) {
       ::nanosleep(&pause, nullptr);
     }
   }
+}
+
+void UringEngine::stop() {
+  // What the kernel has not taken from the ring it never will: nobody calls it again. The others complete without a
+  // call of ours; those that have not after a minute never will, and the pages that they go to are pinned, whatever
+  // becomes of our mapping.
+  unsigned waiting = unfinished - std::min(unfinished, ::io_uring_sq_ready(&ring));
+  timespec pause = {0, 1000000};
+  for (int tries = 0; tries < 60000 && ::io_uring_cq_ready(&ring) < waiting; ++tries)
+    ::nanosleep(&pause, nullptr);
 }
 
 } // namespace

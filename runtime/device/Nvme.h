@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ private:
   Status advance(Slot &slot, int64_t result, bool &finished);
   Status checkBlocks(const Slot &slot) const;
   Error failed(const Slot &slot, const std::string &why) const;
+  /// The engine is of no more use, and nothing is under way when this returns.
+  Status breakOff(Error error);
   char *bounceBuffer();
 
   NvmeArena &arena;
@@ -92,6 +95,7 @@ private:
   std::vector<Slot> slots;
   std::vector<IoCompletion> completions;
   void *bounce = nullptr;
+  std::optional<Error> broken; ///< what every call returns since then
 };
 
 } // namespace zc

@@ -72,7 +72,8 @@ Status NvmeArena::check(const NvmeOptions &options, uint64_t bytes, uint64_t ran
   // With what is reserved for root, who may be running this. File systems in memory may have no size of their own.
   struct statvfs info;
   bool isKnown = ::statvfs(options.folder.c_str(), &info) == 0 && info.f_blocks > 0;
-  uint64_t needed = toBlocks(bytes) * ranks, free = isKnown ? uint64_t(info.f_bfree) * info.f_frsize : needed;
+  uint64_t each = toBlocks(bytes), needed = ranks > 0 && each > UINT64_MAX / ranks ? UINT64_MAX : each * ranks;
+  uint64_t free = isKnown ? uint64_t(info.f_bfree) * info.f_frsize : needed;
   return needed > free ? Status(noSpace(options.folder, needed, ENOSPC, free)) : Status();
 }
 

@@ -136,7 +136,17 @@ Status NvmeChannel::advance(Slot &slot, int64_t result, bool &finished) {
   return {};
 }
 
+Status NvmeChannel::breakOff(Error error) {
+  engine->stop(); // or our caller's memory would change behind its back
+  for (Slot &slot : slots)
+    slot.isBusy = false;
+  broken = error;
+  return error;
+}
+
 Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64_t bytes) {
+  if (broken)
+    return *broken;
   uint64_t next = 0;
   size_t busy = 0;
   Status failure;
@@ -152,13 +162,15 @@ Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64
     fill(slot);
   // After a failure what is under way must still come back: the kernel may be writing to our memory.
   while (busy > 0) {
-    int count = engine->reap(completions.data());
+    std::optional<FaultAction> fault = failpoint("spill.engine");
+    int count = fault ? -fault->errnum : engine->reap(completions.data());
     if (count < 0)
-      return makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + io::reasonOf(-count));
+      return breakOff(
+          makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + io::reasonOf(-count)));
     for (int i = 0; i < count; ++i) {
       const IoCompletion &completion = completions[static_cast<size_t>(i)];
       if (completion.tag >= slots.size() || !slots[completion.tag].isBusy)
-        return makeError(Code::internal, 681, "nvme tier: a completion of no request");
+        return breakOff(makeError(Code::internal, 681, "nvme tier: a completion of no request"));
       Slot &slot = slots[completion.tag];
       bool finished = false;
       Status status = advance(slot, injectFault(slot.request, completion.result), finished);

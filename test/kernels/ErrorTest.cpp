@@ -44,6 +44,35 @@ TEST(Errors, specsThatKernelsDoNotTake) {
   expectError({"sqrt", {}, {}}, Code::corrupt, "'sqrt'");
 }
 
+/// Sizes whose products wrap; nothing so large is ever mapped.
+TEST(Errors, sizesThatCannotBeCounted) {
+  using Ints = std::vector<int64_t>;
+  constexpr int64_t kLarge = int64_t(1) << 20, kHuge = int64_t(1) << 22;
+  const Ints ones{1, 1}, none{0, 0};
+  TensorType plane{DType::f32, {1, 1, kLarge, kLarge}}, square{DType::f32, {kHuge, kHuge}},
+      small{DType::f32, {1, 1, 1, 1}};
+  TensorType heads{DType::f32, {1, 1, kHuge, kHuge}}, lse{DType::f32, {1, 1, kHuge}};
+  auto spec = [](const char *name, std::vector<TensorType> operands, size_t inputs, Attributes attributes) {
+    KernelSpec result;
+    result.name = name;
+    result.operands = std::move(operands);
+    result.numInputs = inputs;
+    result.attributes = std::move(attributes);
+    return result;
+  };
+  Attributes windows{{"strides", ones}, {"dilations", ones}, {"low", none}, {"high", Ints{INT64_MAX, INT64_MAX}}};
+  Attributes pool{
+      {"kernel", Ints{int64_t(1) << 30, int64_t(1) << 30}}, {"strides", ones}, {"dilations", ones}, {"low", none}};
+  for (const KernelSpec &wrong :
+       {spec("conv", {small, small, small}, 2, windows), spec("sum_pool", {plane, plane}, 1, pool),
+        spec("matmul", {square, square, square}, 2, {}), spec("attention", {heads, heads, heads, heads, lse}, 3, {})})
+    for (bool plain : {true, false}) {
+      auto kernel = registry(plain).prepare(wrong);
+      ASSERT_FALSE(kernel.ok()) << wrong.name;
+      EXPECT_EQ(kernel.error().code, Code::corrupt) << kernel.error().message;
+    }
+}
+
 TEST(Errors, labelsAndIndicesOutOfRange) {
   TensorType scalar{DType::f32, {}}, rows{DType::f32, {2}};
   Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6});

@@ -3,9 +3,11 @@
 #include "runtime/device/Arena.h"
 #include "test/runtime/AllocationCount.h"
 
+#include <chrono>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
+#include <thread>
 
 using namespace zc;
 
@@ -52,6 +54,14 @@ TEST(Nvme, BytesComeBack) {
     EXPECT_TRUE(tier.isSame(0, kBytes)) << engine;
     EXPECT_EQ(tier.arena->allocatedBytes(), kBytes);
   }
+}
+
+TEST(Nvme, WhatAllRanksNeedIsCountedBeyond64Bits) {
+  NvmeOptions options;
+  options.folder = testing::TempDir();
+  Status status = NvmeArena::check(options, uint64_t(1) << 52, uint64_t(1) << 16);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().number, 676) << render(status.error());
 }
 
 TEST(Nvme, WhatWasNeverWrittenIsZero) {
@@ -118,6 +128,23 @@ TEST(Nvme, AFailureInTheMiddleLeavesNothingUnderWay) {
     expectOk(tier.channel->write(0, tier.from.data(), kBytes));
     expectOk(tier.channel->read(0, tier.to.data(), kBytes));
     EXPECT_TRUE(tier.isSame(0, kBytes));
+  }
+}
+
+TEST(Nvme, MemoryIsLeftAloneOnceTheEngineHasFailed) {
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    expectOk(tier.channel->write(0, tier.from.data(), kBytes));
+    expectOk(setFailpoints("spill.engine@n=1:EIO"));
+    Status status = tier.channel->read(0, tier.to.data(), kBytes);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().number, 680) << render(status.error());
+    std::memset(tier.to.data(), 0x55, kBytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (uint64_t i = 0; i < kBytes; i += 4096)
+      ASSERT_EQ(tier.to.data()[i], 0x55) << engine << " byte " << i;
+    expectOk(setFailpoints(""));
+    EXPECT_EQ(tier.channel->read(0, tier.to.data(), 4096).error().number, 680);
   }
 }
 
