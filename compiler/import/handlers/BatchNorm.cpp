@@ -1,9 +1,9 @@
 //===- BatchNorm.cpp - batch norm, and the norms made of others ------------------===//
 //
 // Batch norm has two meanings, and files say which one in as many ways as there are versions: until opset 13 the
-// training form has further outputs, from 14 on training_mode. Exporters get it wrong (docs/onnx.md 1.3), so the user
-// may say (`--batch-norm`). The running statistics of the training form are an initializer that nothing in the file
-// writes: each micro-step assigns it here.
+// training form has further outputs, from 14 on training_mode. Exporters get it wrong (ONNX.md 1.3), so the user may
+// say (`--batch-norm`). The running statistics of the training form are an initializer that nothing in the file writes:
+// each micro-step assigns it here.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Handlers.h"
@@ -19,7 +19,7 @@ namespace {
 using Dims = llvm::SmallVector<int64_t>;
 
 bool trains(Node &node) {
-  switch (node.importer.options.batchNorm) {
+  switch (node.options().batchNorm) {
   case BatchNormPolicy::train:
     return true;
   case BatchNormPolicy::eval:
@@ -41,14 +41,10 @@ Value follow(Node &node, Value old, Value batch, double factor) {
 void update(Node &node, unsigned input, unsigned output, Value batch, double assignedFactor) {
   if (node.wants(output)) // ONNX: of the population
     node.set(output, follow(node, node.input(input), batch, 1));
-  if (node.importer.options.forwardOnly || !node.importer.isInitializer(node.proto.input(input)))
+  if (node.options().forwardOnly || !node.isInitializer(input))
     return;
-  auto state = node.importer.readState(node.proto.input(input), node.loc);
-  if (!state.ok())
-    return node.fail(state.error());
-  Value next = follow(node, *state, batch, assignedFactor);
-  if (!node.failed())
-    node.importer.assignState(node.proto.input(input), next, node.loc);
+  if (Value state = node.readState(input))
+    node.assignState(input, follow(node, state, batch, assignedFactor));
 }
 
 void train(Node &node, Value x, double epsilon) {
@@ -60,7 +56,7 @@ void train(Node &node, Value x, double epsilon) {
   double count = 1;
   for (int64_t d = 0; d < rankOf(x); ++d)
     count *= d == 1 ? 1 : static_cast<double>(dimsOf(x)[d]);
-  bool sample = node.importer.options.batchNormVariance == BatchNormVariance::sample && count > 1;
+  bool sample = node.options().batchNormVariance == BatchNormVariance::sample && count > 1;
   update(node, 3, 1, results[1], 1);
   update(node, 4, 2, results[2], sample ? count / (count - 1) : 1);
   // Before opset 14 the statistics of the batch are returned as well; what exactly, no version says.
@@ -84,8 +80,8 @@ void batchNorm(Node &node) {
       return node.unsupported("in training mode with scale and bias of another type than the input");
     return train(node, x, epsilon);
   }
-  if (!node.importer.options.forwardOnly)
-    ++node.importer.frozenBatchNorms;
+  if (!node.options().forwardOnly)
+    ++node.habits().frozenBatchNorms;
   // The widest type of all is that of the statistics or the input's.
   mlir::Type element = elementOf(x);
   for (unsigned i = 1; i < 5 && mixed; ++i)

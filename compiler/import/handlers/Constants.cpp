@@ -12,11 +12,8 @@ using mlir::Value;
 namespace {
 
 void constant(Node &node) {
-  std::string name = node.importer.storedName(node.proto.output_size() ? node.proto.output(0) : node.proto.name());
-  if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
-    auto value = node.importer.makeTensor(*tensor, name, node.loc);
-    return value.ok() ? node.set(*value) : node.fail(value.error());
-  }
+  if (const onnxpb::Tensor *tensor = node.tensorAttr("value"))
+    return node.set(node.ownTensor(*tensor));
   if (node.hasAttr("value_float"))
     return node.set(node.constant(HostTensor::scalar(node.floatAttr("value_float", 0), DType::f32)));
   if (node.hasAttr("value_int")) {
@@ -42,20 +39,7 @@ void constant(Node &node) {
 /// A splat constant of any size, so that it costs nothing.
 void constantOfShape(Node &node) {
   auto shape = node.constantInts(0);
-  HostTensor value = HostTensor::scalar(0, DType::f32);
-  if (const onnxpb::Tensor *tensor = node.tensorAttr("value")) {
-    std::string where = node.importer.file.path + ": attribute \"value\"";
-    auto info = inspectTensor(node.importer.file, *tensor, node.importer.options.limits, where);
-    if (!info.ok())
-      return node.fail(info.error());
-    if (info->elements != 1)
-      return node.invalid("attribute 'value' has " + std::to_string(info->elements) + " elements, not 1");
-    auto read = readTensor(node.importer.file, *info, where);
-    if (!read.ok())
-      return node.fail(read.error());
-    value = std::move(*read);
-    value.dims.clear();
-  }
+  HostTensor value = node.elementAttr("value", HostTensor::scalar(0, DType::f32));
   if (node.failed())
     return;
   node.set(node.expand(node.constant(value), shape));
@@ -142,7 +126,7 @@ void eyeLike(Node &node) {
 template <int a0, int a1, int a2> void window(Node &node) {
   int64_t size = node.constantInt(0), to = node.intAttr("output_datatype", 1);
   auto dtype = dtypeOfOnnx(to >= 0 && to < 256 ? static_cast<int32_t>(to) : 0);
-  if (!node.failed() && (size < 0 || size > node.importer.options.limits.foldedElements || !dtype))
+  if (!node.failed() && (size < 0 || size > node.options().limits.foldedElements || !dtype))
     node.unsupported("size " + std::to_string(size) + " of element type " + onnxTypeName(static_cast<int32_t>(to)));
   if (node.failed())
     return;

@@ -4,6 +4,7 @@
 // Loop. The nodes of a body are imported once per iteration.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/import/base/Errors.h"
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/node/Node.h"
 

@@ -118,67 +118,78 @@ void cast(Node &node) {
 }
 void castLike(Node &node) { node.set(node.cast(node.input(0), elementOf(node.input(1)))); }
 
+struct Row {
+  const char *op;
+  int64_t since;
+  Handler handler;
+};
+constexpr Row unaries[] = {
+    {"Neg", 6, unary<NegOp>},
+    {"Abs", 6, unary<AbsOp>},
+    {"Exp", 6, unary<ExpOp>},
+    {"Log", 6, unary<LogOp>},
+    {"Sqrt", 6, unary<SqrtOp>},
+    {"Reciprocal", 6, unary<ReciprocalOp>},
+    {"Sin", 7, unary<SinOp>},
+    {"Cos", 7, unary<CosOp>},
+    {"Tan", 7, unary<TanOp>},
+    {"Asin", 7, unary<AsinOp>},
+    {"Acos", 7, unary<AcosOp>},
+    {"Atan", 7, unary<AtanOp>},
+    {"Sinh", 9, unary<SinhOp>},
+    {"Cosh", 9, unary<CoshOp>},
+    {"Asinh", 9, unary<AsinhOp>},
+    {"Acosh", 9, unary<AcoshOp>},
+    {"Atanh", 9, unary<AtanhOp>},
+    {"IsInf", 10, isInf},
+    {"BitwiseNot", 18, unary<NotOp>},
+    {"BitCast", 26, bitCast},
+    {"Tanh", 6, unary<TanhOp>},
+    {"Sigmoid", 6, unary<SigmoidOp>},
+    {"Erf", 9, unary<ErfOp>},
+    {"Relu", 6, unary<ReluOp>},
+    {"Floor", 6, unary<FloorOp>},
+    {"Ceil", 6, unary<CeilOp>},
+    {"Round", 11, unary<RoundOp>},
+    {"Sign", 9, unary<SignOp>},
+    {"Not", 1, unary<NotOp>},
+    {"IsNaN", 9, unary<IsNanOp>},
+    {"Gelu", 20, gelu},
+    {"Swish", 24, swish},
+    {"Cast", 6, cast},
+};
+// Until opset 6 broadcasting is asked for by attributes; those rows are absent.
+constexpr Row binaries[] = {
+    {"Add", 7, binary<AddOp>},
+    {"Sub", 7, binary<SubOp>},
+    {"Mul", 7, binary<MulOp>},
+    {"Div", 7, binary<DivOp>},
+    {"Pow", 7, pow},
+    {"Mod", 10, mod},
+    {"BitwiseAnd", 18, binary<AndOp>},
+    {"BitwiseOr", 18, binary<OrOp>},
+    {"BitwiseXor", 18, binary<XorOp>},
+    {"BitShift", 11, bitShift},
+    {"Equal", 7, binary<EqualOp>},
+    {"Less", 7, binary<LessOp>},
+    {"LessOrEqual", 12, binary<LessEqualOp>},
+    {"Greater", 7, swapped<LessOp>},
+    {"GreaterOrEqual", 12, swapped<LessEqualOp>},
+    {"And", 7, binary<AndOp>},
+    {"Or", 7, binary<OrOp>},
+    {"Xor", 7, binary<XorOp>},
+};
+
 } // namespace
 
 void zc::importer::addElementwiseHandlers(HandlerTable &table) {
-  auto unaries = [&](llvm::StringRef op, int64_t since, Handler handler) { table.add(op, since, 1, 1, handler); };
-  unaries("Neg", 6, unary<NegOp>);
-  unaries("Abs", 6, unary<AbsOp>);
-  unaries("Exp", 6, unary<ExpOp>);
-  unaries("Log", 6, unary<LogOp>);
-  unaries("Sqrt", 6, unary<SqrtOp>);
-  unaries("Reciprocal", 6, unary<ReciprocalOp>);
-  unaries("Sin", 7, unary<SinOp>);
-  unaries("Cos", 7, unary<CosOp>);
-  unaries("Tan", 7, unary<TanOp>);
-  unaries("Asin", 7, unary<AsinOp>);
-  unaries("Acos", 7, unary<AcosOp>);
-  unaries("Atan", 7, unary<AtanOp>);
-  unaries("Sinh", 9, unary<SinhOp>);
-  unaries("Cosh", 9, unary<CoshOp>);
-  unaries("Asinh", 9, unary<AsinhOp>);
-  unaries("Acosh", 9, unary<AcoshOp>);
-  unaries("Atanh", 9, unary<AtanhOp>);
-  unaries("IsInf", 10, isInf);
-  unaries("BitwiseNot", 18, unary<NotOp>);
-  unaries("BitCast", 26, bitCast);
-  unaries("Tanh", 6, unary<TanhOp>);
-  unaries("Sigmoid", 6, unary<SigmoidOp>);
-  unaries("Erf", 9, unary<ErfOp>);
-  unaries("Relu", 6, unary<ReluOp>);
-  unaries("Floor", 6, unary<FloorOp>);
-  unaries("Ceil", 6, unary<CeilOp>);
-  unaries("Round", 11, unary<RoundOp>);
-  unaries("Sign", 9, unary<SignOp>);
-  unaries("Not", 1, unary<NotOp>);
-  unaries("IsNaN", 9, unary<IsNanOp>);
-  unaries("Gelu", 20, gelu);
-  unaries("Swish", 24, swish);
-  unaries("Cast", 6, cast);
+  for (const Row &row : unaries)
+    table.add(row.op, row.since, 1, 1, row.handler);
+  for (const Row &row : binaries)
+    table.add(row.op, row.since, 2, 2, row.handler);
   table.add("CastLike", 15, 2, 2, castLike);
   table.add("Clip", 6, 1, 1, clipAttributes);
   table.add("Clip", 11, 1, 3, clip);
-
-  // Until opset 6 broadcasting is asked for by attributes; those rows are absent.
-  auto binaries = [&](llvm::StringRef op, int64_t since, Handler handler) { table.add(op, since, 2, 2, handler); };
-  binaries("Add", 7, binary<AddOp>);
-  binaries("Sub", 7, binary<SubOp>);
-  binaries("Mul", 7, binary<MulOp>);
-  binaries("Div", 7, binary<DivOp>);
-  binaries("Pow", 7, pow);
-  binaries("Mod", 10, mod);
-  binaries("BitwiseAnd", 18, binary<AndOp>);
-  binaries("BitwiseOr", 18, binary<OrOp>);
-  binaries("BitwiseXor", 18, binary<XorOp>);
-  binaries("BitShift", 11, bitShift);
-  binaries("Equal", 7, binary<EqualOp>);
-  binaries("Less", 7, binary<LessOp>);
-  binaries("LessOrEqual", 12, binary<LessEqualOp>);
-  binaries("Greater", 7, swapped<LessOp>);
-  binaries("GreaterOrEqual", 12, swapped<LessEqualOp>);
-  binaries("And", 7, binary<AndOp>);
-  binaries("Or", 7, binary<OrOp>);
-  binaries("Xor", 7, binary<XorOp>);
   table.add("Where", 9, 3, 3, where);
   table.add("Min", 6, 1, -1, variadic<MinOp>);
   table.add("Max", 6, 1, -1, variadic<MaxOp>);

@@ -41,7 +41,7 @@ llvm::SmallVector<Operation *> between(llvm::ArrayRef<Value> from, Value y) {
 /// Reverse mode over `path`; the derivatives of the sum of y's elements, null where there is none.
 llvm::SmallVector<Value> differentiate(Node &node, llvm::ArrayRef<Operation *> path, Value y,
                                        llvm::ArrayRef<Value> xs) {
-  mlir::OpBuilder &builder = node.importer.builder;
+  mlir::OpBuilder &builder = node.builder();
   llvm::DenseMap<Value, Value> gradients;
   gradients[y] = node.expand(node.scalar(1, zc::importer::elementOf(y)), dimsOf(y));
   for (Operation *op : llvm::reverse(path)) {
@@ -83,11 +83,10 @@ llvm::SmallVector<std::string> names(Node &node, llvm::StringRef attribute) {
 
 /// The tensor of the graph that is called `name`; null, with an error, if there is none yet.
 Value named(Node &node, const std::string &name) {
-  auto bound = node.importer.lookup(name, node.loc);
-  if (bound.ok() && !bound->isSequence)
-    return bound->value;
-  node.invalid("'" + name + "' is no tensor that is computed before this node");
-  return {};
+  Value value = node.named(name);
+  if (!value)
+    node.invalid("'" + name + "' is no tensor that is computed before this node");
+  return value;
 }
 
 void gradient(Node &node) {
@@ -113,7 +112,7 @@ void gradient(Node &node) {
   bool elsewhere = tensors != inputs;
   for (Operation *&op : path)
     if (elsewhere)
-      op = node.importer.builder.clone(*op, mapping);
+      op = node.builder().clone(*op, mapping);
   Value at = elsewhere ? mapping.lookupOrDefault(y) : y;
   auto found = differentiate(node, path, at, llvm::ArrayRef<Value>(elsewhere ? inputs : tensors).take_front(xs.size()));
   for (size_t i = 0; i < found.size() && !node.failed(); ++i) {

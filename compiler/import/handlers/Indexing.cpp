@@ -47,8 +47,8 @@ void gather(Node &node) {
   checkIndices(node, indices, rows);
   Attrs attributes = node.attrs().integer("axis", axis);
   std::optional<int64_t> padding;
-  if (axis == 0 && isFloat(data) && rankOf(data) == 2 && node.importer.isInitializer(node.proto.input(0)))
-    padding = node.importer.paddingOf(node.proto.input(0), tracedPadding(node, rows));
+  if (axis == 0 && isFloat(data) && rankOf(data) == 2 && node.isInitializer(0))
+    padding = node.paddingOf(0, tracedPadding(node, rows));
   if (padding) {
     if (*padding >= rows)
       return node.invalid("padding index " + std::to_string(*padding) + " is not below " + std::to_string(rows));

@@ -78,10 +78,10 @@ void dropoutBy(Node &node, double ratio, bool training) {
   Value x = node.input(0);
   if (!(ratio >= 0 && ratio < 1))
     return node.invalid("ratio is " + std::to_string(ratio) + ", not in [0, 1)");
-  DropoutPolicy policy = node.importer.options.dropout;
+  DropoutPolicy policy = node.options().dropout;
   bool active = ratio > 0 && policy != DropoutPolicy::off && (training || policy == DropoutPolicy::force);
   if (!active) {
-    node.importer.inactiveDropouts += ratio > 0 && !node.importer.options.forwardOnly;
+    node.habits().inactiveDropouts += ratio > 0 && !node.options().forwardOnly;
     node.set(0, x);
     HostTensor kept = HostTensor::scalar(1, DType::boolean);
     if (node.wants(1))
@@ -89,7 +89,7 @@ void dropoutBy(Node &node, double ratio, bool training) {
     return;
   }
   auto results = node.makeAll(DropoutOp::getOperationName(), {x},
-                              node.attrs().real("ratio", ratio).integer("id", node.importer.nextDropoutId()));
+                              node.attrs().real("ratio", ratio).integer("id", node.nextDropoutId()));
   for (size_t i = 0; i < results.size(); ++i)
     node.set(i, results[i]);
 }

@@ -138,7 +138,7 @@ constexpr const char *kRowsOfData =
 void nonZero(Node &node) {
   const HostTensor *x = node.known(0);
   std::vector<int64_t> found;
-  if (x->numElements() > node.importer.options.limits.foldedElements)
+  if (x->numElements() > node.options().limits.foldedElements)
     return node.unsupported("of " + std::to_string(x->numElements()) + " elements");
   for (int64_t i = 0, n = x->numElements(); i < n; ++i)
     if (x->valueAt(i) != 0)

@@ -27,7 +27,7 @@ mlir::Type typeAttr(Node &node, mlir::Type fallback) {
 }
 
 Expr draw(Node &node, llvm::ArrayRef<int64_t> shape, mlir::Type element, bool normal) {
-  int64_t id = node.importer.nextDropoutId();
+  int64_t id = node.nextDropoutId();
   if (node.hasAttr("seed")) { // apart from the numbers that are counted
     auto seed = static_cast<float>(node.floatAttr("seed", 0));
     uint32_t bits;

@@ -109,8 +109,8 @@ bool Layer::readFunctions(llvm::ArrayRef<llvm::StringRef> defaults) {
 bool Layer::read() {
   x = node.input(0);
   for (auto [i, name] : {std::pair(1u, "W"), {2u, "R"}, {3u, "B"}, {7u, "P"}})
-    if (node.has(i) && node.importer.isInitializer(node.proto.input(i)))
-      node.importer.noteWeight(node.proto.input(i), std::string(name) + " of " + node.opType().str());
+    if (node.isInitializer(i))
+      node.noteWeight(i, std::string(name) + " of " + node.opType().str());
   isBatchFirst = node.intAttr("layout", 0) != 0;
   std::string way = node.stringAttr("direction", "forward");
   if (!node.failed() && way != "forward" && way != "reverse" && way != "bidirectional")

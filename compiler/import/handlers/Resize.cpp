@@ -280,7 +280,7 @@ void resizeAll(Node &node, const Resampling &how, llvm::ArrayRef<int64_t> axes, 
     if (axis.scale == 1 && axis.in == axis.out && !llvm::StringRef(how.coordinates).starts_with("tf_"))
       continue;
     // Before anything is computed of the axis: a window may be as long as it.
-    if (axis.out > node.importer.options.limits.foldedElements ||
+    if (axis.out > node.options().limits.foldedElements ||
         (how.mode != "nearest" && axis.out > 0 && axis.in > kMostWeights / axis.out))
       return node.unsupported("from " + std::to_string(axis.in) + " to " + std::to_string(axis.out) +
                               " elements along an axis");
@@ -301,18 +301,7 @@ std::optional<HostTensor> numbersOf(Node &node, unsigned i) {
   Value value = node.input(i);
   if (const HostTensor *known = value ? node.constantOf(value) : nullptr)
     return *known;
-  auto read = value ? value.getDefiningOp<ReadOp>() : ReadOp();
-  for (const zc::onnxpb::Tensor &tensor : node.importer.file.graph().initializer()) {
-    if (!read || tensor.name() != read.getParameter())
-      continue;
-    std::string where = node.importer.file.path + ": initializer \"" + tensor.name() + "\"";
-    auto info = inspectTensor(node.importer.file, tensor, node.importer.options.limits, where);
-    if (!info.ok() || info->elements > 2 * node.importer.options.limits.rank)
-      return std::nullopt;
-    auto values = readTensor(node.importer.file, *info, where);
-    return values.ok() ? std::optional(std::move(*values)) : std::nullopt;
-  }
-  return std::nullopt;
+  return node.storedNumbers(value, 2 * node.options().limits.rank);
 }
 
 Reals constantReals(Node &node, unsigned i) {
@@ -323,7 +312,7 @@ Reals constantReals(Node &node, unsigned i) {
     return {};
   }
   Reals values;
-  for (int64_t k = 0, n = std::min<int64_t>(known->numElements(), node.importer.options.limits.rank); k < n; ++k)
+  for (int64_t k = 0, n = std::min<int64_t>(known->numElements(), node.options().limits.rank); k < n; ++k)
     values.push_back(known->floatAt(k));
   return values;
 }

@@ -137,7 +137,7 @@ void padByIndex(Node &node, Value x, const Dims &low, const Dims &high, const st
     if (size < 0 || (dim == 0 && size > 0))
       return node.invalid("cannot pad a dimension of " + std::to_string(dim) + " by " + std::to_string(low[d]) +
                           " and " + std::to_string(high[d]));
-    if (size > node.importer.options.limits.foldedElements)
+    if (size > node.options().limits.foldedElements)
       return node.unsupported("mode '" + mode + "' to a dimension of " + std::to_string(size));
     Dims sources;
     for (int64_t i = 0; i < size; ++i)

@@ -277,7 +277,7 @@ void averagePool(Node &node) {
     return;
   Counts counts(windows, in, sizes, node.intAttr("count_include_pad", 0) != 0);
   for (const auto &[d, values] : counts.varying) {
-    if (static_cast<int64_t>(values.size()) > node.importer.options.limits.foldedElements)
+    if (static_cast<int64_t>(values.size()) > node.options().limits.foldedElements)
       return node.unsupported("with " + std::to_string(values.size()) + " windows that count differently");
     HostTensor tensor;
     tensor.dtype = *dtypeOf(elementOf(x));

@@ -1,6 +1,6 @@
 //===- Node.cpp - one ONNX node as its handler sees it -------------------------===//
 #include "compiler/import/node/Node.h"
-#include "compiler/import/base/HostTensor.h"
+#include "compiler/import/base/Errors.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -52,10 +52,13 @@ Value Node::input(unsigned i) {
     return {};
   if (i < operands.size())
     return operands[i];
-  auto binding = importer.lookup(proto.input(i), loc);
+  auto binding = context.lookup(proto.input(i), loc);
   if (binding.ok() && !binding->isSequence)
     return binding->value;
-  fail(binding.ok() ? badFile(badNode, "input '" + proto.input(i) + "' is a sequence, not a tensor") : binding.error());
+  if (binding.ok())
+    invalid("input '" + proto.input(i) + "' is a sequence, not a tensor");
+  else
+    fail(binding.error());
   return {};
 }
 
@@ -78,11 +81,16 @@ Binding Node::binding(unsigned i) {
   none.isEmpty = true;
   if (!has(i))
     return none;
-  auto found = importer.lookup(proto.input(i), loc);
+  auto found = context.lookup(proto.input(i), loc);
   if (found.ok())
     return std::move(*found);
   fail(found.error());
   return none;
+}
+
+Value Node::named(const std::string &name) {
+  auto bound = context.lookup(name, loc);
+  return bound.ok() && !bound->isSequence ? bound->value : Value();
 }
 
 //===-- attributes -------------------------------------------------------------===//
@@ -146,6 +154,23 @@ const onnxpb::Tensor *Node::tensorAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrTensor);
   return a ? &a->t() : nullptr;
 }
+HostTensor Node::elementAttr(llvm::StringRef name, HostTensor fallback) {
+  const onnxpb::Tensor *tensor = tensorAttr(name);
+  if (!tensor)
+    return fallback;
+  std::string what = "attribute \"" + name.str() + "\"";
+  auto info = context.inspect(*tensor, what);
+  if (!info.ok())
+    return fail(info.error()), fallback;
+  if (info->elements != 1)
+    return invalid("attribute '" + name.str() + "' has " + std::to_string(info->elements) + " elements, not 1"),
+           fallback;
+  auto read = context.read(*info, what);
+  if (!read.ok())
+    return fail(read.error()), fallback;
+  read->dims.clear();
+  return std::move(*read);
+}
 const onnxpb::Graph *Node::graphAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrGraph);
   if (!a && !failed())
@@ -177,7 +202,7 @@ void Node::checkKnown() {
       fail(unsupportedError(
           dynamicShape, subject + " is a stored tensor " + shapeText(dimsOf(value)) + ", not a constant", {},
           "give it as an integer or scalar initializer of at most " +
-              std::to_string(importer.options.limits.foldedElements) + " elements (--limit folded-elements=N)"));
+              std::to_string(context.options.limits.foldedElements) + " elements (--limit folded-elements=N)"));
     else
       fail(unsupportedError(dynamicShape, subject + " is computed from the data, not known when compiling", {},
                             known.help ? known.help
@@ -223,13 +248,49 @@ double Node::constantFloat(unsigned i) {
   return 0;
 }
 
+//===-- tensors of the file ----------------------------------------------------===//
+
+std::optional<HostTensor> Node::storedNumbers(Value value, int64_t most) {
+  auto read = value ? value.getDefiningOp<graph::ReadOp>() : graph::ReadOp();
+  const onnxpb::Tensor *tensor = read ? context.initializer(read.getParameter()) : nullptr;
+  if (!tensor)
+    return std::nullopt;
+  std::string what = "initializer \"" + tensor->name() + "\"";
+  auto info = context.inspect(*tensor, what);
+  if (!info.ok() || info->elements > most)
+    return std::nullopt;
+  auto values = context.read(*info, what);
+  return values.ok() ? std::optional(std::move(*values)) : std::nullopt;
+}
+
+Value Node::readState(unsigned i) {
+  auto state = context.readState(proto.input(i), loc);
+  if (state.ok())
+    return *state;
+  fail(state.error());
+  return {};
+}
+
+void Node::assignState(unsigned i, Value value) {
+  if (!failed())
+    context.assignState(proto.input(i), value, loc);
+}
+
+Value Node::ownTensor(const onnxpb::Tensor &tensor) {
+  auto value = context.makeTensor(tensor, proto.output_size() ? proto.output(0) : proto.name(), loc);
+  if (value.ok())
+    return *value;
+  fail(value.error());
+  return {};
+}
+
 //===-- building ---------------------------------------------------------------===//
 
 llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, const Attrs &attrs) {
   // An operand that could not be made: the error is already there.
   if (failed())
     return {};
-  auto results = importer.makeOp(op, operands, attrs.list, loc);
+  auto results = context.makeOp(op, operands, attrs.list, loc);
   if (results.ok())
     return std::move(*results);
   fail(results.error());
@@ -237,10 +298,10 @@ llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, 
 }
 
 Value Node::constant(const HostTensor &tensor) {
-  if (importer.maySpend(tensor.stored()))
-    return importer.makeConstant(tensor, loc);
+  if (context.maySpend(tensor.stored()))
+    return context.makeConstant(tensor, loc);
   unsupported("with this one, tables made when compiling have more than " +
-                  std::to_string(importer.options.limits.foldingWork) + " elements in all",
+                  std::to_string(context.options.limits.foldingWork) + " elements in all",
               "--limit folding-work=N allows more");
   return {};
 }
@@ -282,18 +343,18 @@ Value Node::iota(int64_t count, Type element, double start, double delta) {
 
 void Node::set(unsigned i, Value value) {
   if (wants(i) && value)
-    importer.bind(proto.output(i), {value, {}, false, false});
+    context.bind(proto.output(i), {value, {}, false, false});
 }
 
 void Node::setBinding(unsigned i, Binding binding) {
   if (wants(i))
-    importer.bind(proto.output(i), std::move(binding));
+    context.bind(proto.output(i), std::move(binding));
 }
 
 llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs) {
   if (failed())
     return {};
-  auto outputs = importer.importGraph(graph, inputs, label, loc);
+  auto outputs = context.importGraph(graph, inputs, label, loc);
   if (outputs.ok())
     return std::move(*outputs);
   fail(outputs.error());

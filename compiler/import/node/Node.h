@@ -2,7 +2,8 @@
 #pragma once
 
 #include "compiler/import/node/HandlerTable.h"
-#include "compiler/import/program/Importer.h"
+#include "compiler/import/node/NodeContext.h"
+#include "dialects/graph/Graph.h"
 
 namespace zc::importer {
 
@@ -32,15 +33,17 @@ private:
 /// table requires are never null.
 class Node {
 public:
-  Node(Importer &importer, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc,
+  Node(NodeContext &context, const onnxpb::Node &proto, int64_t opset, std::string label, mlir::Location loc,
        const HandlerRow *row = nullptr)
-      : importer(importer), proto(proto), opset(opset), label(std::move(label)), loc(loc), row(row) {}
+      : proto(proto), opset(opset), label(std::move(label)), loc(loc), context(context), row(row) {}
 
   llvm::StringRef opType() const { return proto.op_type(); }
+  const ImportOptions &options() const { return context.options; }
+  ExporterHabits &habits() { return context.habits; }
 
   //===-- inputs --------------------------------------------------------------===//
   unsigned numInputs() const { return proto.input_size(); }
-  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty() && !importer.isEmpty(proto.input(i)); }
+  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty() && !context.isEmpty(proto.input(i)); }
   mlir::Value input(unsigned i); ///< null when not given
   llvm::SmallVector<mlir::Value> inputs();
   llvm::SmallVector<mlir::Value> sequence(unsigned i);
@@ -48,6 +51,8 @@ public:
   Binding binding(unsigned i);
   /// Looks all of them up, each once; before the handler runs.
   void readInputs();
+  /// The tensor of the graph that is called `name`; null, without an error, if there is none yet.
+  mlir::Value named(const std::string &name);
 
   //===-- attributes; of another type: bad input ------------------------------===//
   bool hasAttr(llvm::StringRef name) const;
@@ -57,11 +62,13 @@ public:
   llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
   llvm::SmallVector<double> floatsAttr(llvm::StringRef name);
   const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
+  /// The one element of a tensor, as a scalar; `fallback` where the attribute is not given.
+  HostTensor elementAttr(llvm::StringRef name, HostTensor fallback);
   /// Missing: bad input.
   const onnxpb::Graph *graphAttr(llvm::StringRef name);
 
   //===-- values known when compiling -----------------------------------------===//
-  const HostTensor *constantOf(mlir::Value value) const { return importer.constantOf(value); }
+  const HostTensor *constantOf(mlir::Value value) const { return context.constantOf(value); }
   /// Those that the table says must be known are given and are known. Else unsupported, with what to do.
   void checkKnown();
   /// Input `i`, which the table says is known.
@@ -70,8 +77,29 @@ public:
   int64_t constantInt(unsigned i);
   double constantFloat(unsigned i);
 
+  //===-- tensors of the file -------------------------------------------------===//
+  /// Whether input `i` is an initializer of the model.
+  bool isInitializer(unsigned i) const { return has(i) && context.initializer(proto.input(i)); }
+  /// The numbers of a value that is an initializer of at most `most` elements, trained or not.
+  std::optional<HostTensor> storedNumbers(mlir::Value value, int64_t most);
+  /// The present value of the initializer at input `i`, which the step changes. Null after an error.
+  mlir::Value readState(unsigned i);
+  /// From here on that initializer is `value`.
+  void assignState(unsigned i, mlir::Value value);
+  /// The row of the embedding at input `i` that gets no gradient; `traced`: the exporter's word.
+  std::optional<int64_t> paddingOf(unsigned i, std::optional<int64_t> traced) {
+    return context.paddingOf(proto.input(i), traced);
+  }
+  /// The operator's definition says that input `i`, an initializer, is a weight.
+  void noteWeight(unsigned i, std::string evidence) { context.noteWeight(proto.input(i), std::move(evidence)); }
+  /// A tensor that the node itself holds: constant if small, else stored under the name of its output.
+  mlir::Value ownTensor(const onnxpb::Tensor &tensor);
+
   //===-- building ------------------------------------------------------------===//
   Attrs attrs() const { return Attrs(loc.getContext()); }
+  /// For what `make` cannot build: derivatives.
+  mlir::OpBuilder &builder() { return context.opBuilder(); }
+  int64_t nextDropoutId() { return context.nextDropoutId(); }
   llvm::SmallVector<mlir::Value> makeAll(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs);
   mlir::Value make(llvm::StringRef op, mlir::ValueRange operands, const Attrs &attrs) {
     auto results = makeAll(op, operands, attrs);
@@ -117,7 +145,6 @@ public:
   /// `axis` in [-rank, rank) made non-negative; else an error and 0.
   int64_t axis(int64_t value, int64_t rank);
 
-  Importer &importer;
   const onnxpb::Node &proto;
   const int64_t opset;
   const std::string label;
@@ -125,6 +152,7 @@ public:
   Status status;
 
 private:
+  NodeContext &context;
   const HandlerRow *row;
   llvm::SmallVector<mlir::Value> operands;
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "compiler/import/file/Initializer.h"
-#include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -48,8 +47,5 @@ private:
   const llvm::StringMap<TensorInfo> &tensors;
   llvm::StringMap<FileReader> files; ///< external ones
 };
-
-/// Copies that should be one parameter, and one that should be several: warnings on the parameters (docs/onnx.md 1.3).
-void reportTies(mlir::ModuleOp module, Contents &contents);
 
 } // namespace zc::importer

@@ -1,12 +1,11 @@
 //===- Roles.cpp - which initializers are trained, and why ------------------===//
+#include "compiler/import/parameters/Roles.h"
 #include "compiler/import/base/Errors.h"
-#include "compiler/import/base/HostTensor.h"
-#include "compiler/import/program/Importer.h"
+#include "compiler/import/parameters/Ties.h"
+#include "dialects/graph/Graph.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
 
@@ -192,7 +191,7 @@ public:
   bool isState(StringRef name) const { return assigned.contains(name); }
   bool isRead(StringRef name) const { return reads.count(name) != 0; }
 
-  /// docs/onnx.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
+  /// ONNX.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
   Verdict operator()(ParameterOp parameter) {
     StringRef name = parameter.getSymName();
     const Origin &origin = originOf(name);

@@ -5,10 +5,9 @@
 // --untie undo them.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/parameters/Contents.h"
-#include "compiler/import/program/Importer.h"
-
-#include "llvm/Support/GlobPattern.h"
+#include "compiler/import/parameters/Ties.h"
+#include "compiler/import/base/Errors.h"
+#include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -22,15 +21,22 @@ using namespace mlir;
 
 //===-- --tie, --untie ---------------------------------------------------------===//
 
-Status Importer::resolveTies() {
-  auto refuse = [&](const std::string &problem, const std::string &flag) {
-    return makeError(Code::usage, badTie, problem, flag, "--list-parameters shows the names");
-  };
+Error zc::importer::badTieError(const std::string &problem, const std::string &flag) {
+  return makeError(Code::usage, badTie, problem, flag, "--list-parameters shows the names");
+}
+
+static bool isTransposeOf(const TensorInfo &a, const TensorInfo &b) {
+  return a.dims.size() == 2 && b.dims.size() == 2 && a.dims[0] == b.dims[1] && a.dims[1] == b.dims[0];
+}
+
+Status Ties::resolve(ModelFile &file, const ImportOptions &options, const InitializerMap &initializers,
+                     MLIRContext &context) {
+  ties = options.ties;
   llvm::StringMap<TensorInfo> infos;
   auto find = [&](const std::string &name, const std::string &flag) -> Status {
     auto found = initializers.find(name);
     if (found == initializers.end())
-      return refuse("there is no initializer '" + name + "'", flag);
+      return badTieError("there is no initializer '" + name + "'", flag);
     auto info = inspectTensor(file, *found->second, options.limits, file.path + ": initializer \"" + name + "\"");
     if (!info.ok())
       return info.error();
@@ -38,19 +44,18 @@ Status Importer::resolveTies() {
     return {};
   };
   Contents contents(file, infos);
-  for (const auto &[name, other] : options.ties) {
+  for (const auto &[name, other] : ties) {
     std::string flag = "--tie " + name + "=" + other;
     ZC_RETURN_IF_ERROR(find(name, flag));
     ZC_RETURN_IF_ERROR(find(other, flag));
-    if (name == other || tied.count(name) || tied.count(other))
-      return refuse("'" + (tied.count(name) ? name : other) + "' is tied already", flag);
+    if (name == other || of(name) || of(other))
+      return badTieError("'" + (of(name) ? name : other) + "' is tied already", flag);
     const TensorInfo &a = infos[name], &b = infos[other];
-    bool isTranspose = a.dims.size() == 2 && b.dims.size() == 2 && a.dims[0] == b.dims[1] && a.dims[1] == b.dims[0];
-    if (a.dtype != b.dtype || (a.dims != b.dims && !isTranspose))
-      return refuse("'" + name + "' and '" + other + "' have other types or shapes", flag);
+    if (a.dtype != b.dtype || (a.dims != b.dims && !isTransposeOf(a, b)))
+      return badTieError("'" + name + "' and '" + other + "' have other types or shapes", flag);
     Contents::Match match = contents.compare(name, other);
     if (match == Contents::Match::none)
-      emitWarning(NameLoc::get(builder.getStringAttr(other)))
+      emitWarning(NameLoc::get(StringAttr::get(&context, other)))
           << "'" << other << "' has other values than '" << name << "': those of '" << name << "' count";
     tied[other] = {name, a.dims != b.dims || match == Contents::Match::transposed};
   }
@@ -58,52 +63,20 @@ Status Importer::resolveTies() {
     ZC_RETURN_IF_ERROR(find(name, "--untie " + name));
     untied[name] = 0;
   }
-  for (const auto &[pattern, row] : options.paddingIndices) {
-    auto glob = llvm::GlobPattern::create(pattern, 1024);
-    if (!glob)
-      return refuse("'" + pattern + "' is not a glob: " + llvm::toString(glob.takeError()), "--padding-idx");
-    bool isUsed = false;
-    for (const auto &initializer : initializers)
-      if (glob->match(initializer.getKey())) {
-        paddings[initializer.getKey()] = row;
-        isUsed = true;
-      }
-    if (!isUsed)
-      return refuse("no initializer matches '" + pattern + "'", "--padding-idx");
-  }
   return {};
 }
 
-//===-- padding --------------------------------------------------------------------===//
-
-std::optional<int64_t> Importer::paddingOf(const std::string &name, std::optional<int64_t> traced) {
-  auto found = paddings.find(name);
-  if (found != paddings.end())
-    return found->second;
-  if (traced)
-    return traced;
-  return paddings[name] = findPadding(name);
+llvm::SmallVector<StringRef> Ties::tiedTo(StringRef name) const {
+  llvm::SmallVector<StringRef> others;
+  for (const auto &tie : ties)
+    if (tie.first == name)
+      others.push_back(tie.second);
+  return others;
 }
 
-/// A fresh padding_idx is the one row of zeros among rows that have values. Only files of torch's that say nothing of
-/// their embeddings are looked at.
-std::optional<int64_t> Importer::findPadding(const std::string &name) {
-  if (options.forwardOnly || !options.findPadding || file.model.producer_name() != "pytorch" || origins.hasTraces())
-    return std::nullopt;
-  auto info = inspectTensor(file, *initializers[name], options.limits, file.path);
-  if (!info.ok())
-    return std::nullopt; // said where the tensor is read
-  llvm::StringMap<TensorInfo> infos;
-  infos[name] = *info;
-  std::optional<int64_t> row = Contents(file, infos).zeroRow(name);
-  if (row) {
-    std::string flag = "--padding-idx '" + name + "=";
-    auto warning = emitWarning(NameLoc::get(builder.getStringAttr(name)))
-                   << "row " << *row << " of embedding '" << name
-                   << "' is all zeros, as a padding_idx leaves it: it gets no gradient, as in PyTorch";
-    warning.attachNote() << "help: " << flag << *row << "' says that this is meant, " << flag << "none' trains the row";
-  }
-  return row;
+std::string Ties::nameOfNextUse(const std::string &name) {
+  auto apart = untied.find(name);
+  return apart == untied.end() ? name : name + "#" + std::to_string(++apart->second);
 }
 
 //===-- what nobody asked for --------------------------------------------------===//

@@ -1,6 +1,6 @@
 //===- AppendLoss.cpp - --loss-op: a loss for a graph that has none ------------===//
-#include "compiler/import/handlers/LossOps.h"
-#include "compiler/import/program/Importer.h"
+#include "compiler/import/program/AppendLoss.h"
+#include "compiler/import/base/Errors.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -8,21 +8,22 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
-bool Importer::isValueName(const std::string &name) const {
+static bool isValueName(const onnxpb::Graph &graph, const std::string &name) {
   auto isNamed = [&](const auto &item) { return item.name() == name; };
-  const onnxpb::Graph &graph = file.graph();
   return llvm::any_of(graph.input(), isNamed) || llvm::any_of(graph.initializer(), isNamed) ||
          llvm::any_of(graph.node(), [&](const onnxpb::Node &node) { return llvm::is_contained(node.output(), name); });
 }
 
-/// "cross_entropy:LOGITS:LABELS". Exporters put colons into names: the split is the one whose first part exists.
-Status Importer::parseLossOp() {
-  if (options.lossOp.empty())
-    return {};
+/// Exporters put colons into names: the split is the one whose first part exists.
+Result<AppendedLoss> zc::importer::parseLossOp(const ModelFile &file, const std::string &lossOp) {
+  AppendedLoss appended;
+  if (lossOp.empty())
+    return appended;
+  appended.flag = "--loss-op " + lossOp;
   auto refuse = [&](const std::string &problem, const std::string &help) {
-    return makeError(Code::usage, badLossOp, problem, "--loss-op " + options.lossOp, help);
+    return makeError(Code::usage, badLossOp, problem, appended.flag, help);
   };
-  auto [kind, rest] = StringRef(options.lossOp).split(':');
+  auto [kind, rest] = StringRef(lossOp).split(':');
   std::vector<std::string> kinds;
   for (const NamedLoss &known : namedLosses()) {
     kinds.push_back(known.name);
@@ -33,11 +34,11 @@ Status Importer::parseLossOp() {
     return refuse("there is no loss '" + kind.str() + "'", "losses are " + llvm::join(kinds, ", "));
   for (size_t at = rest.find(':'); at != StringRef::npos; at = rest.find(':', at + 1)) {
     std::string out = rest.take_front(at).str(), target = rest.drop_front(at + 1).str();
-    if (target.empty() || !isValueName(out))
+    if (target.empty() || !isValueName(file.graph(), out))
       continue;
     appended.out = out;
     appended.target = target;
-    return {};
+    return appended;
   }
   std::string outputs;
   for (const onnxpb::ValueInfo &output : file.graph().output())
@@ -46,15 +47,17 @@ Status Importer::parseLossOp() {
 }
 
 /// The graph's value, or a new input.
-Result<Value> Importer::targetOf(Value out) {
-  if (isValueName(appended.target)) {
-    auto bound = lookup(appended.target, out.getLoc());
+static Result<Value> targetOf(const AppendedLoss &appended, Value out, const ModelFile &file, NodeContext &context,
+                              graph::ProgramOp program) {
+  if (isValueName(file.graph(), appended.target)) {
+    auto bound = context.lookup(appended.target, out.getLoc());
     if (!bound.ok())
       return bound.error();
     if (bound->isSequence)
       return unsupportedError(unsupportedForm, "'" + appended.target + "' is a sequence", file.path);
     return bound->value;
   }
+  OpBuilder &builder = context.opBuilder();
   auto type = cast<RankedTensorType>(out.getType());
   if (appended.loss->hasLabels)
     type = RankedTensorType::get(labelShape(type.getShape()), builder.getI64Type());
@@ -64,31 +67,31 @@ Result<Value> Importer::targetOf(Value out) {
   return program.getBlock().addArgument(type, NameLoc::get(builder.getStringAttr(appended.target)));
 }
 
-Result<Value> Importer::appendLoss() {
-  Location loc = NameLoc::get(builder.getStringAttr("--loss-op " + options.lossOp));
-  auto bound = lookup(appended.out, loc);
+Result<Value> zc::importer::appendLoss(const AppendedLoss &appended, const ModelFile &file, NodeContext &context,
+                                       graph::ProgramOp program) {
+  Location loc = NameLoc::get(context.opBuilder().getStringAttr(appended.flag));
+  auto bound = context.lookup(appended.out, loc);
   if (!bound.ok())
     return bound.error();
   onnxpb::Node proto;
   proto.set_op_type(appended.loss->name);
-  Node node(*this, proto, 0, "", loc);
+  Node node(context, proto, 0, "", loc);
   if (bound->isSequence || !isFloat(bound->value))
-    return makeError(Code::usage, badLossOp, "'" + appended.out + "' is not a float tensor",
-                     "--loss-op " + options.lossOp);
-  auto target = targetOf(bound->value);
+    return makeError(Code::usage, badLossOp, "'" + appended.out + "' is not a float tensor", appended.flag);
+  auto target = targetOf(appended, bound->value, file, context, program);
   if (!target.ok())
     return target.error();
   if (!appended.loss->hasLabels && dimsOf(*target) != dimsOf(bound->value))
     return makeError(Code::usage, badLossOp,
                      "'" + appended.out + "' has shape " + shapeText(dimsOf(bound->value)) + ", '" + appended.target +
                          "' has " + shapeText(dimsOf(*target)),
-                     "--loss-op " + options.lossOp, "they must be equal: " + std::string(appended.loss->torch));
+                     appended.flag, "they must be equal: " + std::string(appended.loss->torch));
   Value wanted = appended.loss->hasLabels ? *target : node.cast(*target, elementOf(bound->value));
   Value loss = appended.loss->build(node, bound->value, wanted);
   if (!node.failed())
     return loss;
   Error error = node.status.error();
   error.code = Code::usage;
-  error.where = "--loss-op " + options.lossOp;
+  error.where = appended.flag;
   return error;
 }

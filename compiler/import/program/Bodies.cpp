@@ -5,29 +5,12 @@
 // chain of functions nor a trip count can make an import that does not end.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/handlers/Handlers.h"
-#include "compiler/import/node/Node.h"
+#include "compiler/import/base/Errors.h"
 #include "compiler/import/program/Importer.h"
 
 using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
-
-int64_t Importer::opsetOf(const std::string &domain, const OpsetList &opsets) const {
-  std::string wanted = domain == "ai.onnx" ? "" : domain;
-  for (const OpsetList *list : {&opsets, &file.model.opset_import()}) // a function may rely on the model's
-    for (const onnxpb::OpsetId &opset : *list)
-      if ((opset.domain() == "ai.onnx" ? "" : opset.domain()) == wanted)
-        return opset.version();
-  return 0;
-}
-
-const onnxpb::Function *Importer::functionOf(const onnxpb::Node &node) const {
-  if (functions.empty())
-    return nullptr;
-  auto found = functions.find(functionKey(node.domain(), node.op_type(), node.overload()));
-  return found == functions.end() ? nullptr : found->second;
-}
 
 const Body &Importer::bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
   auto &body = bodies[&nodes];
@@ -35,55 +18,6 @@ const Body &Importer::bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> 
     body = std::make_unique<Body>(findLive(nodes, outputs));
   return *body;
 }
-
-static llvm::SmallVector<std::string> outputsOf(const onnxpb::Graph &graph) {
-  llvm::SmallVector<std::string> names;
-  for (const onnxpb::ValueInfo &output : graph.output())
-    names.push_back(output.name());
-  return names;
-}
-
-//===-- operators without a handler ---------------------------------------------===//
-
-/// Every operator that will be met, once per list of nodes, in functions and subgraphs too.
-void Importer::findMissing(std::map<std::string, std::vector<std::string>> &missing) {
-  struct Pending {
-    const NodeList *nodes;
-    llvm::SmallVector<std::string> outputs;
-    const OpsetList *opsets;
-  };
-  std::vector<Pending> pending;
-  llvm::DenseSet<const void *> seen;
-  auto visit = [&](const NodeList &nodes, const Body &body, const OpsetList &opsets) {
-    for (int i : body.live) {
-      const onnxpb::Node &node = nodes[i];
-      for (const onnxpb::Attribute &attribute : node.attribute()) {
-        if (attribute.has_g())
-          pending.push_back({&attribute.g().node(), outputsOf(attribute.g()), &opsets});
-      }
-      if (const onnxpb::Function *function = functionOf(node)) {
-        if (seen.insert(function).second)
-          pending.push_back({&function->node(),
-                             llvm::SmallVector<std::string>(function->output().begin(), function->output().end()),
-                             &function->opset_import()});
-        continue;
-      }
-      int64_t opset = opsetOf(node.domain(), opsets);
-      if (allHandlers().find(node.domain(), node.op_type(), opset))
-        continue;
-      std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
-      missing[op + "' of opset " + std::to_string(opset)].push_back(nodeLabel(node, i));
-    }
-  };
-  visit(file.graph().node(), *modelScope.body, file.model.opset_import());
-  while (!pending.empty()) {
-    Pending next = std::move(pending.back());
-    pending.pop_back();
-    visit(*next.nodes, findLive(*next.nodes, next.outputs), *next.opsets);
-  }
-}
-
-//===-- bodies --------------------------------------------------------------------===//
 
 Status Importer::importNodes(const NodeList &nodes) {
   for (int i : scope->body->live)
@@ -117,25 +51,8 @@ const onnxpb::Node &Importer::bindCall(const onnxpb::Node &node) {
   return boundNodes.back();
 }
 
-Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node &call, int index) {
-  Scope *caller = scope;
-  std::string label = nodeLabel(call, index), where = nodeWhere(call, index);
-  if (call.input_size() > function.input_size() || call.output_size() > function.output_size())
-    return badFile(badNode,
-                   "function '" + function.name() + "' is called with " + std::to_string(call.input_size()) +
-                       " inputs and " + std::to_string(call.output_size()) + " outputs; it has " +
-                       std::to_string(function.input_size()) + " and " + std::to_string(function.output_size()),
-                   where);
-  for (const std::string &required : function.attribute())
-    if (llvm::none_of(call.attribute(), [&](const onnxpb::Attribute &a) { return a.name() == required; }))
-      return badFile(badAttribute, "function '" + function.name() + "' needs attribute '" + required + "'", where);
-  Scope inner;
-  inner.opsets = &function.opset_import();
-  inner.function = &function;
-  inner.call = &call;
-  llvm::SmallVector<std::string> outputs(function.output().begin(), function.output().end());
-  inner.body = &bodyOf(function.node(), outputs);
-  Location loc = NameLoc::get(builder.getStringAttr(scope->prefix + label));
+/// What the call gives to the function's inputs.
+Status Importer::bindOperands(Scope &inner, const onnxpb::Function &function, const onnxpb::Node &call, Location loc) {
   for (int i = 0; i < function.input_size(); ++i) {
     Binding &binding = inner.bindings[function.input(i)];
     binding.isEmpty = i >= call.input_size() || call.input(i).empty();
@@ -146,6 +63,35 @@ Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node
       return given.error();
     binding = std::move(*given);
   }
+  return Status::success();
+}
+
+/// Numbers of operands, and attributes that must be given.
+static Status checkCall(const onnxpb::Function &function, const onnxpb::Node &call, const std::string &where) {
+  if (call.input_size() > function.input_size() || call.output_size() > function.output_size())
+    return badFile(badNode,
+                   "function '" + function.name() + "' is called with " + std::to_string(call.input_size()) +
+                       " inputs and " + std::to_string(call.output_size()) + " outputs; it has " +
+                       std::to_string(function.input_size()) + " and " + std::to_string(function.output_size()),
+                   where);
+  for (const std::string &required : function.attribute())
+    if (llvm::none_of(call.attribute(), [&](const onnxpb::Attribute &a) { return a.name() == required; }))
+      return badFile(badAttribute, "function '" + function.name() + "' needs attribute '" + required + "'", where);
+  return Status::success();
+}
+
+Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node &call, int index) {
+  Scope *caller = scope;
+  std::string label = nodeLabel(call, index);
+  ZC_RETURN_IF_ERROR(checkCall(function, call, nodeWhere(call, index)));
+  Scope inner;
+  inner.opsets = &function.opset_import();
+  inner.function = &function;
+  inner.call = &call;
+  llvm::SmallVector<std::string> outputs(function.output().begin(), function.output().end());
+  inner.body = &bodyOf(function.node(), outputs);
+  Location loc = NameLoc::get(builder.getStringAttr(scope->prefix + label));
+  ZC_RETURN_IF_ERROR(bindOperands(inner, function, call, loc));
   ZC_RETURN_IF_ERROR(enter(inner, label));
   Status status = importNodes(function.node());
   for (int i = 0; i < call.output_size() && status.ok(); ++i) {

@@ -1,6 +1,9 @@
-//===- Importer.cpp - values, constants, building ops --------------------------===//
+//===- Importer.cpp - the program of a graph, node by node --------------===//
 #include "compiler/import/program/Importer.h"
-#include "compiler/import/fold/Fold.h"
+#include "compiler/import/base/Errors.h"
+#include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/program/Inputs.h"
+#include "compiler/import/program/Operators.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -9,11 +12,9 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
-constexpr int64_t shapeElements = 64; ///< as many as a shape may have dimensions
-
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
-    : options(options), file(file), builder(&context), context(context), origins(file.model),
-      diagnostics(&context, [this](Diagnostic &d) {
+    : NodeContext(options), context(context), file(file), builder(&context), parameters(file, options, builder),
+      constants(builder, options.limits), functions(file.model), diagnostics(&context, [this](Diagnostic &d) {
         if (d.getSeverity() != DiagnosticSeverity::Error)
           return failure(); // warnings are for the caller's handler
         diagnostic = d.str();
@@ -21,236 +22,123 @@ Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &o
       }) {
   context.loadDialect<graph::GraphDialect>();
 }
-Importer::~Importer() = default;
+
+Result<OwningOpRef<ModuleOp>> Importer::run() {
+  auto loss = parseLossOp(file, options.lossOp);
+  if (!loss.ok())
+    return loss.error();
+  appended = *loss;
+  ZC_RETURN_IF_ERROR(findLiveNodes());
+  ZC_RETURN_IF_ERROR(checkOperators(file, functions, *modelScope.body));
+  ZC_RETURN_IF_ERROR(parameters.resolveOptions());
+  ZC_RETURN_IF_ERROR(makeProgram());
+  ZC_RETURN_IF_ERROR(importNodes(file.graph().node()));
+  ZC_RETURN_IF_ERROR(finishProgram());
+  ZC_RETURN_IF_ERROR(finishModule());
+  return std::move(module);
+}
+
+/// Only what a used output needs is imported; exporters leave dangling nodes.
+Status Importer::findLiveNodes() {
+  const onnxpb::Graph &graph = file.graph();
+  llvm::SmallVector<std::string> declared = outputsOf(graph);
+  std::vector<std::string> outputs(declared.begin(), declared.end());
+  if (!options.loss.empty() && !llvm::is_contained(outputs, options.loss))
+    return makeError(Code::usage, noLoss, "there is no graph output '" + options.loss + "'", file.path,
+                     "outputs are " + listed(outputs));
+  for (const std::string &name : options.outputs)
+    if (!llvm::is_contained(outputs, name))
+      return makeError(Code::usage, noOutput, "there is no graph output '" + name + "'", file.path,
+                       "outputs are " + listed(outputs));
+  if (!options.loss.empty() && !options.forwardOnly)
+    outputs = {options.loss};
+  if (options.forwardOnly)
+    llvm::erase_if(outputs, [&](const std::string &name) { return !returns(name); });
+  if (appended.loss && options.forwardOnly)
+    outputs.insert(outputs.end(), {appended.out, appended.target});
+  else if (appended.loss)
+    outputs = {appended.out, appended.target};
+  modelScope.opsets = &file.model.opset_import();
+  modelScope.body = &bodyOf(graph.node(), outputs);
+  return Status::success();
+}
+
+/// An empty program, its inputs bound.
+Status Importer::makeProgram() {
+  auto inputs = readInputs(file, options, parameters);
+  if (!inputs.ok())
+    return inputs.error();
+  auto typeOfInput = [&](const GraphInput &input) {
+    return RankedTensorType::get(input.dims, typeOf(input.dtype, &context));
+  };
+  auto locOf = [&](const GraphInput &input) { return NameLoc::get(builder.getStringAttr(input.name)); };
+  std::vector<StringRef> names;
+  for (const GraphInput &input : *inputs)
+    if (!input.fixed)
+      names.push_back(input.name);
+  module = ModuleOp::create(NameLoc::get(builder.getStringAttr(file.name)));
+  builder.setInsertionPointToEnd(module->getBody());
+  OperationState state(module->getLoc(), graph::ProgramOp::getOperationName());
+  state.addAttribute("sym_name", builder.getStringAttr("micro"));
+  state.addAttribute("phase", graph::PhaseAttr::get(&context, graph::Phase::micro));
+  state.addAttribute("input_names", builder.getStrArrayAttr(names));
+  state.addRegion();
+  program = cast<graph::ProgramOp>(builder.create(state));
+  parameters.setProgram(program);
+  Block &block = program.getBody().emplaceBlock();
+  builder.setInsertionPointToEnd(&block);
+  for (const GraphInput &input : *inputs) {
+    if (!input.fixed) {
+      bind(input.name, {block.addArgument(typeOfInput(input), locOf(input)), {}, false});
+      continue;
+    }
+    HostTensor tensor = *shapedLike(typeOfInput(input));
+    tensor.allocate();
+    for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
+      tensor.decode(i, input.fixed->data() + i * sizeOf(tensor.dtype));
+    bind(input.name, {constants.make(std::move(tensor), locOf(input)), {}, false});
+  }
+  return Status::success();
+}
 
 //===-- values -----------------------------------------------------------------===//
 
 Result<Binding> Importer::lookup(const std::string &name, Location loc) {
+  auto bindingOf = [](Result<Value> value) {
+    return value.ok() ? Result<Binding>(Binding{*value, {}, false, false}) : value.error();
+  };
   for (const Scope *at = scope; at; at = at->outer) {
     if (auto bound = at->bindings.find(name); bound != at->bindings.end())
       return bound->second;
-    if (auto inner = at->initializers.find(name); inner != at->initializers.end()) {
-      auto value = makeTensor(*inner->second, at->prefix + name, loc);
-      return value.ok() ? Result<Binding>(Binding{*value, {}, false, false}) : value.error();
-    }
+    if (auto inner = at->initializers.find(name); inner != at->initializers.end())
+      return bindingOf(makeTensorIn(*at, *inner->second, name, loc));
   }
-  auto initializer = scope->seesModel() ? initializers.find(name) : initializers.end();
-  if (initializer == initializers.end())
+  const onnxpb::Tensor *tensor = scope->seesModel() ? parameters.find(name) : nullptr;
+  if (!tensor)
     return badFile(badStructure, "value '" + name + "' is not defined");
-  const onnxpb::Tensor &tensor = *initializer->second;
-  if (isConstantInitializer(tensor)) {
-    auto value = makeTensor(tensor, name, loc);
-    if (!value.ok())
-      return value.error();
-    Binding binding{*value, {}, false, false};
-    if (constantOf(*value)) // a stored one is read again at each use
-      modelScope.bindings[name] = binding;
-    return binding;
-  }
-  auto alias = tied.find(name);
-  auto value = alias == tied.end() ? readStored(name, loc) : readTied(alias->second, loc);
-  if (!value.ok())
-    return value.error();
-  return Binding{*value, {}, false, false};
+  if (!parameters.isConstant(*tensor))
+    return bindingOf(parameters.read(name, loc));
+  auto value = makeTensorIn(modelScope, *tensor, name, loc);
+  if (value.ok() && constants.of(*value)) // a stored one is read again at each use
+    modelScope.bindings[name] = {*value, {}, false, false};
+  return bindingOf(std::move(value));
 }
 
-Result<Value> Importer::readStored(const std::string &name, Location loc) {
-  auto info = inspectTensor(file, *initializers[name], options.limits, file.path + ": initializer \"" + name + "\"");
-  if (!info.ok())
-    return info.error();
-  auto apart = untied.find(name);
-  return makeStored(*info, apart == untied.end() ? name : name + "#" + std::to_string(++apart->second), loc);
-}
-
-Result<Value> Importer::readTied(const Tied &tie, Location loc) {
-  auto value = readStored(tie.to, loc);
-  if (!value.ok() || !tie.transposed)
-    return value;
-  NamedAttrList attributes;
-  attributes.set("permutation", builder.getDenseI64ArrayAttr({1, 0}));
-  auto results = makeOp(graph::TransposeOp::getOperationName(), *value, attributes, loc);
-  if (!results.ok())
-    return results.error();
-  return results->front();
-}
-
-/// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling; all other
-/// floats may turn out to be trained.
-bool Importer::isConstantInitializer(const onnxpb::Tensor &tensor) const {
-  auto dtype = dtypeOfOnnx(tensor.data_type());
-  if (!dtype)
-    return false;
-  HostTensor probe;
-  probe.dtype = *dtype;
-  if (!probe.isFloat())
-    return true;
-  const Origin &origin = origins.of(tensor.name());
-  if (origin.kind == OriginKind::buffer)
-    return true;
-  if (origin.kind == OriginKind::parameter || (origin.kind == OriginKind::named && !isNamedLikeBuffer(tensor.name())))
-    return false; // a scalar may be one: a learned temperature
-  return tensor.dims_size() == 0;
-}
-
-Result<Value> Importer::makeTensor(const onnxpb::Tensor &tensor, const std::string &name, Location loc) {
-  std::string where = file.path + ": tensor \"" + name + "\"";
-  auto info = inspectTensor(file, tensor, options.limits, where);
+Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &tensor, const std::string &name,
+                                     Location loc) {
+  std::string stored = scope.prefix + name, what = "tensor \"" + stored + "\"";
+  auto info = inspect(tensor, what);
   if (!info.ok())
     return info.error();
   if (info->elements > options.limits.foldedElements)
-    return makeStored(*info, name, loc);
-  auto values = readTensor(file, *info, where);
+    return parameters.store(*info, stored, loc);
+  auto values = read(*info, what);
   if (!values.ok())
     return values.error();
-  return makeConstant(std::move(*values), loc);
+  return constants.make(std::move(*values), loc);
 }
 
-Result<Value> Importer::makeStored(const TensorInfo &info, const std::string &name, Location loc) {
-  if (name == "micro" || name == "update")
-    return unsupportedError(unsupportedForm, "an initializer cannot be called '" + name + "'", file.path);
-  auto type = RankedTensorType::get(info.dims, typeOf(info.dtype, &context));
-  if (parameters.try_emplace(name, info).second) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(program);
-    OperationState state(NameLoc::get(builder.getStringAttr(name)), graph::ParameterOp::getOperationName());
-    state.addAttribute("sym_name", builder.getStringAttr(name));
-    state.addAttribute("type", TypeAttr::get(type));
-    state.addAttribute("role", graph::RoleAttr::get(&context, graph::Role::frozen));
-    if (!info.sourceFile.empty()) {
-      state.addAttribute("source", graph::SourceAttr::get(&context, info.sourceFile, info.sourceOffset, info.bytes,
-                                                          type.getElementType()));
-    } else {
-      auto values = readTensor(file, info, file.path + ": initializer \"" + name + "\"");
-      if (!values.ok())
-        return values.error();
-      state.addAttribute("value", toAttribute(*values, &context));
-    }
-    if (auto others = tiesTo(name); !others.empty())
-      state.addAttribute("tied", builder.getStrArrayAttr(others));
-    builder.create(state);
-  }
-  return builder.create<graph::ReadOp>(loc, type, FlatSymbolRefAttr::get(&context, name)).getResult();
-}
-
-llvm::SmallVector<StringRef> Importer::tiesTo(StringRef name) const {
-  llvm::SmallVector<StringRef> others;
-  for (const auto &tie : options.ties)
-    if (tie.first == name)
-      others.push_back(tie.second);
-  return others;
-}
-
-Result<Value> Importer::readState(const std::string &name, Location loc) {
-  auto info =
-      inspectTensor(file, *initializers.lookup(name), options.limits, file.path + ": initializer \"" + name + "\"");
-  if (!info.ok())
-    return info.error();
-  return makeStored(*info, name, loc);
-}
-
-void Importer::assignState(const std::string &name, Value value, Location loc) {
-  module->lookupSymbol<graph::ParameterOp>(name).setRole(graph::Role::buffer);
-  builder.create<graph::AssignOp>(loc, FlatSymbolRefAttr::get(&context, name), value);
-}
-
-//===-- constants --------------------------------------------------------------===//
-
-const HostTensor *Importer::constantOf(Value value) const {
-  auto found = constants.find(value);
-  return found == constants.end() ? nullptr : found->second.get();
-}
-
-Value Importer::makeConstant(HostTensor tensor, Location loc) {
-  auto value = builder.create<graph::ConstantOp>(
-      loc, RankedTensorType::get(tensor.dims, typeOf(tensor.dtype, &context)), toAttribute(tensor, &context));
-  constants[value] = std::make_unique<HostTensor>(std::move(tensor));
-  return value;
-}
-
-/// The constant that replaces an op of known operands, none if it stays.
-/// Shape arithmetic is always done: the number of nodes bounds it.
-bool Importer::spend(int64_t &work, int64_t elements) const {
-  if (elements <= shapeElements)
-    return true;
-  if (elements > options.limits.foldingWork - work)
-    return false;
-  work += elements;
-  return true;
-}
-
-llvm::SmallVector<Value> Importer::tryFold(Operation *op, Status &status) {
-  llvm::SmallVector<const HostTensor *> operands;
-  for (Value operand : op->getOperands()) {
-    operands.push_back(constantOf(operand));
-    if (!operands.back())
-      return {};
-  }
-  const Fold *fold = op->getNumResults() == 1 ? findFold(op->getName().getStringRef()) : nullptr;
-  auto out = fold ? shapedLike(op->getResult(0).getType()) : std::nullopt;
-  if (!out)
-    return foldByKernel(op, status);
-  bool allSplats = op->getNumOperands() > 0;
-  int64_t largest = out->numElements();
-  for (const HostTensor *operand : operands) {
-    allSplats &= operand->stored() == 1;
-    largest = std::max(largest, operand->numElements());
-  }
-  out->splat = allSplats && fold->keepsSplats && out->numElements() > 1;
-  if (!out->splat && largest > options.limits.foldedElements)
-    return {};
-  if (!spend(foldingWork, out->splat ? 1 : largest))
-    return {};
-  out->allocate();
-  std::string error;
-  if (!fold->evaluate(op, operands, *out, error)) {
-    if (error.empty())
-      return foldByKernel(op, status);
-    status = badFile(badNode, error);
-    return {};
-  }
-  Location loc = op->getLoc();
-  op->erase();
-  return {makeConstant(std::move(*out), loc)};
-}
-
-/// Ops without an evaluator of their own run on their reference kernel.
-llvm::SmallVector<Value> Importer::foldByKernel(Operation *op, Status &status) {
-  auto kernel = dyn_cast<graph::KernelOp>(op);
-  if (!kernel || op->getNumOperands() == 0 || isa<graph::DropoutOp>(op)) // dropout differs from step to step
-    return {};
-  double work = kernel.getFlops();
-  std::vector<HostTensor> results;
-  for (Value operand : op->getOperands())
-    if (constantOf(operand)->numElements() > options.limits.foldedElements)
-      return {};
-  for (Type type : op->getResultTypes()) {
-    auto result = shapedLike(type);
-    if (!result || result->numElements() > options.limits.foldedElements)
-      return {};
-    work += static_cast<double>(result->numElements());
-    results.push_back(std::move(*result));
-  }
-  if (!(work <= static_cast<double>(options.limits.foldingWork)) || !spend(foldingWork, static_cast<int64_t>(work)))
-    return {};
-  llvm::SmallVector<const HostTensor *> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(constantOf(operand));
-  bool done = false;
-  if (Status failure = evaluateByKernel(kernel, operands, results, done); !failure.ok()) {
-    status = badFile(badNode, failure.error().message);
-    return {};
-  }
-  if (!done)
-    return {};
-  Location loc = op->getLoc();
-  op->erase();
-  llvm::SmallVector<Value> values;
-  for (HostTensor &result : results)
-    values.push_back(makeConstant(std::move(result), loc));
-  return values;
-}
-
-//===-- building ---------------------------------------------------------------===//
+//===-- operations -------------------------------------------------------------===//
 
 /// Result types by the op's own inference; an error is its message.
 static LogicalResult inferTypes(OperationName name, ValueRange operands, DictionaryAttr attributes, Location loc,
@@ -285,9 +173,60 @@ Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueR
   Operation *op = builder.create(state);
   if (failed(verify(op)))
     return problem();
-  Status folding;
-  if (auto constants = tryFold(op, folding); !constants.empty())
-    return constants;
-  ZC_RETURN_IF_ERROR(std::move(folding));
+  auto folded = constants.fold(op);
+  if (!folded.ok() || !folded->empty())
+    return folded;
   return llvm::SmallVector<Value>(op->getResults());
+}
+
+//===-- nodes ------------------------------------------------------------------===//
+
+std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
+  return file.path + ": node \"" + scope->prefix + nodeLabel(node, index) + "\"";
+}
+
+/// onnxscript's optimizer writes which of its rules made a node.
+static bool hasFoldedBatchNorm(const onnxpb::Node &node) {
+  return llvm::any_of(node.metadata_props(), [](const onnxpb::StringStringEntry &entry) {
+    return entry.key() == "pkg.onnxscript.rewriter.rule_name" && StringRef(entry.value()).contains("FuseBatchNorm");
+  });
+}
+
+/// As many inputs as the row says; reads every tensor operand once, so that handlers can rely on them.
+static void readOperands(Node &node, const HandlerRow &row) {
+  int given = node.proto.input_size();
+  if (row.maxInputs >= 0 && given > row.maxInputs)
+    node.invalid("has " + std::to_string(given) + " inputs, at most " + std::to_string(row.maxInputs) + " are allowed");
+  for (int i = 0; i < row.minInputs; ++i)
+    if (!node.has(i))
+      node.invalid("input " + std::to_string(i) + " is missing");
+  if (!node.failed() && !row.takesSequences)
+    node.readInputs();
+  if (!node.failed())
+    node.checkKnown();
+}
+
+Status Importer::importNode(const onnxpb::Node &written, int index) {
+  ZC_RETURN_IF_ERROR(countNode());
+  const onnxpb::Node &proto = bindCall(written);
+  if (const onnxpb::Function *function = functions.of(proto))
+    return importCall(*function, proto, index);
+  int64_t opset = opsetOf(proto.domain(), *scope->opsets, file.model);
+  const HandlerRow &row = *allHandlers().find(proto.domain(), proto.op_type(), opset);
+  std::string label = nodeLabel(proto, index);
+  Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)), &row);
+  habits.foldedBatchNorms += hasFoldedBatchNorm(proto) && !options.forwardOnly;
+  readOperands(node, row);
+  if (!node.failed())
+    row.handler(node);
+  for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
+    if (node.wants(i) && !scope->bindings.count(proto.output(i)) && scope->body->used.count(proto.output(i)))
+      node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
+  if (!node.failed())
+    return Status::success();
+  Error error = node.status.error();
+  error.where =
+      nodeWhere(proto, index) +
+      (error.where.empty() || error.where == file.path ? "" : ", " + error.where.substr(error.where.find(": ") + 2));
+  return error;
 }

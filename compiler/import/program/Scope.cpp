@@ -95,3 +95,30 @@ onnxpb::Node zc::importer::bindAttributes(const onnxpb::Node &node, const onnxpb
   }
   return bound;
 }
+
+Functions::Functions(const onnxpb::Model &model) {
+  for (const onnxpb::Function &function : model.functions())
+    functions[functionKey(function.domain(), function.name(), function.overload())] = &function;
+}
+
+const onnxpb::Function *Functions::of(const onnxpb::Node &node) const {
+  if (functions.empty())
+    return nullptr;
+  return functions.lookup(functionKey(node.domain(), node.op_type(), node.overload()));
+}
+
+int64_t zc::importer::opsetOf(const std::string &domain, const OpsetList &opsets, const onnxpb::Model &model) {
+  std::string wanted = domain == "ai.onnx" ? "" : domain;
+  for (const OpsetList *list : {&opsets, &model.opset_import()})
+    for (const onnxpb::OpsetId &opset : *list)
+      if ((opset.domain() == "ai.onnx" ? "" : opset.domain()) == wanted)
+        return opset.version();
+  return 0;
+}
+
+llvm::SmallVector<std::string> zc::importer::outputsOf(const onnxpb::Graph &graph) {
+  llvm::SmallVector<std::string> names;
+  for (const onnxpb::ValueInfo &output : graph.output())
+    names.push_back(output.name());
+  return names;
+}

@@ -1,8 +1,7 @@
 //===- Scope.h - nodes with names of their own ----------------------------------===//
 #pragma once
 
-#include "compiler/import/file/ModelFile.h"
-#include "mlir/IR/Value.h"
+#include "compiler/import/node/NodeContext.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -12,15 +11,6 @@
 #include <vector>
 
 namespace zc::importer {
-
-/// What a name stands for: a tensor, a sequence of tensors, or nothing (an optional without a value; an input that a
-/// function's caller left out).
-struct Binding {
-  mlir::Value value;
-  llvm::SmallVector<mlir::Value> sequence;
-  bool isSequence = false;
-  bool isEmpty = false;
-};
 
 /// Which nodes of a list its outputs need, in order, and all names these nodes and their subgraphs read.
 struct Body {
@@ -56,5 +46,21 @@ struct Scope {
 /// gives them, also in subgraphs.
 bool namesAttributes(const onnxpb::Node &node);
 onnxpb::Node bindAttributes(const onnxpb::Node &node, const onnxpb::Function &function, const onnxpb::Node &call);
+
+/// The model's local functions.
+class Functions {
+public:
+  explicit Functions(const onnxpb::Model &model);
+  /// The one that a node calls, or null.
+  const onnxpb::Function *of(const onnxpb::Node &node) const;
+
+private:
+  llvm::StringMap<const onnxpb::Function *> functions; ///< by functionKey
+};
+
+/// The version of an operator set by a function's or the model's imports; a function may rely on the model's. 0: none.
+int64_t opsetOf(const std::string &domain, const OpsetList &opsets, const onnxpb::Model &model);
+
+llvm::SmallVector<std::string> outputsOf(const onnxpb::Graph &graph);
 
 } // namespace zc::importer

@@ -1,0 +1,56 @@
+//===- Parameters.h - initializers, as the program reads them -----------===//
+#pragma once
+
+#include "compiler/import/parameters/Origins.h"
+#include "compiler/import/parameters/Padding.h"
+#include "compiler/import/parameters/Ties.h"
+#include "dialects/graph/Graph.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace zc::importer {
+
+/// The model's initializers and other stored tensors: each that the program reads becomes a graph.parameter whose bytes
+/// stay in the file, before the program in the module.
+class Parameters {
+public:
+  Parameters(ModelFile &file, const ImportOptions &options, mlir::OpBuilder &builder);
+  /// --tie, --untie, --padding-idx. Errors: usage.
+  Status resolveOptions();
+  /// In front of which parameters stand.
+  void setProgram(graph::ProgramOp program) { this->program = program; }
+
+  /// The initializer of that name, or null.
+  const onnxpb::Tensor *find(llvm::StringRef name) const { return initializers.lookup(name); }
+  /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling; all other
+  /// floats may turn out to be trained.
+  bool isConstant(const onnxpb::Tensor &tensor) const;
+  /// The initializer's value, through its tie.
+  Result<mlir::Value> read(const std::string &name, mlir::Location loc);
+  /// The value of a tensor whose bytes stay in the file.
+  Result<mlir::Value> store(const TensorInfo &info, const std::string &name, mlir::Location loc);
+  /// The present value of an initializer that the step changes.
+  Result<mlir::Value> readState(const std::string &name, mlir::Location loc);
+  /// From here on the initializer `name`, which was read as state, is `value`. That makes it a buffer.
+  void assignState(llvm::StringRef name, mlir::Value value, mlir::Location loc);
+
+  Origins origins;
+  Padding padding;
+  /// Those that became parameters.
+  Contents contents() const { return {file, stored}; }
+
+private:
+  Result<mlir::Value> readAs(const std::string &initializer, const std::string &parameter, mlir::Location loc);
+  Status declare(const TensorInfo &info, const std::string &name, mlir::RankedTensorType type);
+
+  ModelFile &file;
+  const ImportOptions &options;
+  mlir::OpBuilder &builder;
+  graph::ProgramOp program;
+  InitializerMap initializers;
+  Ties ties;
+  llvm::StringMap<TensorInfo> stored; ///< what became a parameter
+  llvm::StringMap<graph::ParameterOp> declared;
+};
+
+} // namespace zc::importer
