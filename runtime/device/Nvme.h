@@ -13,6 +13,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/device/IoEngine.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,6 +55,9 @@ private:
 
 /// One user's way to the arena: a queue's thread has its own. Results are checked here: short transfers are resumed,
 /// interrupted ones repeated, a read that failed is tried once more, checksums compared.
+///
+/// Several transfers may be under way, so that a disk goes on with the next while the last pieces of one come back;
+/// they are taken away in the order in which they began.
 class NvmeChannel {
 public:
   /// `regions`: memory that transfers will lie in, pinned if the system lets us. `notes` as NvmeArena::create.
@@ -68,12 +72,37 @@ public:
     return transfer(true, offset, const_cast<void *>(memory), bytes);
   }
 
+  static constexpr size_t kMostTransfers = 8;
+  bool isIdle() const { return numTransfers == 0; }
+  /// May this one begin now? There is room, and none under way stores to what it stores to.
+  bool accepts(bool isWrite, uint64_t offset, const void *memory, uint64_t bytes) const;
+  /// Starts what was accepted.
+  void begin(bool isWrite, uint64_t offset, void *memory, uint64_t bytes);
+  /// Is the oldest through?
+  bool isOldestDone() const;
+  /// Waits until a piece of those under way has come back, and starts others. Errors: the engine's.
+  Status progress();
+  /// Waits for the oldest and takes it away. Errors as `read`; afterwards nothing is under way.
+  Status finish();
+
   /// Any bytes, through a buffer that is made when first needed.
   Status readBytes(uint64_t offset, void *memory, uint64_t bytes);
   Status writeBytes(uint64_t offset, const void *memory, uint64_t bytes);
 
 private:
+  /// Cut into pieces, of which [0, next) have been started.
+  struct Transfer {
+    bool isWrite = false;
+    uint64_t offset = 0;
+    char *memory = nullptr;
+    uint64_t bytes = 0, next = 0;
+    uint32_t piecesBusy = 0;
+    Status failure;
+    bool isThrough() const { return piecesBusy == 0 && (next >= bytes || !failure.ok()); }
+  };
+  /// A piece on its way.
   struct Slot {
+    Transfer *transfer = nullptr;
     IoRequest request;
     uint32_t size = 0, moved = 0; ///< of the piece
     uint32_t failures = 0, stalls = 0;
@@ -81,7 +110,12 @@ private:
   };
   NvmeChannel(NvmeArena &arena) : arena(arena) {}
   Status transfer(bool isWrite, uint64_t offset, void *memory, uint64_t bytes);
-  void start(Slot &slot, bool isWrite, uint64_t offset, char *memory, uint32_t bytes);
+  Transfer &transferAt(size_t index) { return transfers[(firstTransfer + index) % kMostTransfers]; }
+  const Transfer &transferAt(size_t index) const { return transfers[(firstTransfer + index) % kMostTransfers]; }
+  /// Starts the next piece of the oldest transfer that has one, if any has.
+  void fill(Slot &slot);
+  Status complete(const IoCompletion &completion);
+  void start(Slot &slot, Transfer &transfer, uint32_t bytes);
   /// Looks at a completion; `finished` when the piece is there.
   Status advance(Slot &slot, int64_t result, bool &finished);
   Status checkBlocks(const Slot &slot) const;
@@ -92,6 +126,8 @@ private:
 
   NvmeArena &arena;
   std::unique_ptr<IoEngine> engine;
+  std::array<Transfer, kMostTransfers> transfers; ///< a ring of those under way
+  size_t firstTransfer = 0, numTransfers = 0;
   std::vector<Slot> slots;
   std::vector<IoCompletion> completions;
   void *bounce = nullptr;

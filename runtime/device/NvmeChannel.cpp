@@ -78,15 +78,30 @@ Error NvmeChannel::failed(const Slot &slot, const std::string &why) const {
                        arena.folder + "\": " + why);
 }
 
-void NvmeChannel::start(Slot &slot, bool isWrite, uint64_t offset, char *memory, uint32_t bytes) {
-  if (isWrite && !arena.hashes.empty())
+void NvmeChannel::start(Slot &slot, Transfer &transfer, uint32_t bytes) {
+  uint64_t offset = transfer.offset + transfer.next;
+  char *memory = transfer.memory + transfer.next;
+  if (transfer.isWrite && !arena.hashes.empty())
     for (uint32_t at = 0; at < bytes; at += kBlockBytes)
       arena.hashes[(offset + at) / kBlockBytes] = hashOf(memory + at);
-  slot.request = {isWrite, memory, bytes, offset, static_cast<uint32_t>(&slot - slots.data())};
+  transfer.next += bytes;
+  ++transfer.piecesBusy;
+  slot.transfer = &transfer;
+  slot.request = {transfer.isWrite, memory, bytes, offset, static_cast<uint32_t>(&slot - slots.data())};
   slot.size = bytes;
   slot.moved = slot.failures = slot.stalls = 0;
   slot.isBusy = true;
   engine->push(slot.request);
+}
+
+void NvmeChannel::fill(Slot &slot) {
+  for (size_t i = 0; i < numTransfers; ++i) {
+    Transfer &transfer = transferAt(i);
+    if (transfer.next < transfer.bytes && transfer.failure.ok()) {
+      start(slot, transfer, static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, transfer.bytes - transfer.next)));
+      return;
+    }
+  }
 }
 
 Status NvmeChannel::checkBlocks(const Slot &slot) const {
@@ -140,50 +155,91 @@ Status NvmeChannel::breakOff(Error error) {
   engine->stop(); // or our caller's memory would change behind its back
   for (Slot &slot : slots)
     slot.isBusy = false;
+  numTransfers = 0;
   broken = error;
   return error;
 }
 
-Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64_t bytes) {
+bool NvmeChannel::accepts(bool isWrite, uint64_t offset, const void *memory, uint64_t bytes) const {
+  if (numTransfers == kMostTransfers)
+    return false;
+  // What a transfer stores to: the file, or memory.
+  auto begin = isWrite ? offset : reinterpret_cast<uintptr_t>(memory);
+  for (size_t i = 0; i < numTransfers; ++i) {
+    const Transfer &other = transferAt(i);
+    auto otherBegin = other.isWrite ? other.offset : reinterpret_cast<uintptr_t>(other.memory);
+    if (other.isWrite != isWrite || (begin < otherBegin + other.bytes && otherBegin < begin + bytes))
+      return false;
+  }
+  return true;
+}
+
+void NvmeChannel::begin(bool isWrite, uint64_t offset, void *memory, uint64_t bytes) {
+  if (broken)
+    return;
+  Transfer &transfer = transferAt(numTransfers++);
+  transfer = Transfer();
+  transfer.isWrite = isWrite;
+  transfer.offset = offset;
+  transfer.memory = static_cast<char *>(memory);
+  transfer.bytes = bytes;
+  for (Slot &slot : slots)
+    if (!slot.isBusy)
+      fill(slot);
+}
+
+bool NvmeChannel::isOldestDone() const { return numTransfers == 0 || transferAt(0).isThrough(); }
+
+Status NvmeChannel::complete(const IoCompletion &completion) {
+  if (completion.tag >= slots.size() || !slots[completion.tag].isBusy)
+    return breakOff(makeError(Code::internal, 681, "nvme tier: a completion of no request"));
+  Slot &slot = slots[completion.tag];
+  bool finished = false;
+  Status status = advance(slot, injectFault(slot.request, completion.result), finished);
+  if (!finished && status.ok())
+    return {};
+  if (!status.ok() && slot.transfer->failure.ok())
+    slot.transfer->failure = status;
+  slot.isBusy = false;
+  --slot.transfer->piecesBusy;
+  fill(slot); // at once, so that the disk has work while others are hashed
+  return {};
+}
+
+Status NvmeChannel::progress() {
+  std::optional<FaultAction> fault = failpoint("spill.engine");
+  int count = fault ? -fault->errnum : engine->reap(completions.data());
+  if (count < 0)
+    return breakOff(
+        makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + io::reasonOf(-count)));
+  for (int i = 0; i < count; ++i)
+    ZC_RETURN_IF_ERROR(complete(completions[static_cast<size_t>(i)]));
+  return {};
+}
+
+Status NvmeChannel::finish() {
+  while (!broken && !isOldestDone())
+    ZC_RETURN_IF_ERROR(progress());
   if (broken)
     return *broken;
-  uint64_t next = 0;
-  size_t busy = 0;
-  Status failure;
-  auto fill = [&](Slot &slot) {
-    if (next >= bytes || !failure.ok())
-      return;
-    auto piece = static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, bytes - next));
-    start(slot, isWrite, offset + next, static_cast<char *>(memory) + next, piece);
-    next += piece;
-    ++busy;
-  };
-  for (Slot &slot : slots)
-    fill(slot);
-  // After a failure what is under way must still come back: the kernel may be writing to our memory.
-  while (busy > 0) {
-    std::optional<FaultAction> fault = failpoint("spill.engine");
-    int count = fault ? -fault->errnum : engine->reap(completions.data());
-    if (count < 0)
-      return breakOff(
-          makeError(Code::io, 680, std::string("nvme tier: ") + engine->name() + ": " + io::reasonOf(-count)));
-    for (int i = 0; i < count; ++i) {
-      const IoCompletion &completion = completions[static_cast<size_t>(i)];
-      if (completion.tag >= slots.size() || !slots[completion.tag].isBusy)
-        return breakOff(makeError(Code::internal, 681, "nvme tier: a completion of no request"));
-      Slot &slot = slots[completion.tag];
-      bool finished = false;
-      Status status = advance(slot, injectFault(slot.request, completion.result), finished);
-      if (!status.ok() && failure.ok())
-        failure = status;
-      if (finished || !status.ok()) {
-        slot.isBusy = false;
-        --busy;
-        fill(slot); // at once, so that the disk has work while others are hashed
-      }
-    }
+  if (numTransfers == 0)
+    return {};
+  Status result = transferAt(0).failure;
+  // After a failure what is under way must still come back, the others' pieces as well: the kernel may be writing to
+  // our memory.
+  for (size_t i = 1; !result.ok() && i < numTransfers; ++i) {
+    transferAt(i).bytes = transferAt(i).next;
+    while (transferAt(i).piecesBusy > 0)
+      ZC_RETURN_IF_ERROR(progress());
   }
-  return failure;
+  numTransfers = result.ok() ? numTransfers - 1 : 0;
+  firstTransfer = (firstTransfer + 1) % kMostTransfers;
+  return result;
+}
+
+Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64_t bytes) {
+  begin(isWrite, offset, memory, bytes);
+  return finish();
 }
 
 char *NvmeChannel::bounceBuffer() {

@@ -25,7 +25,7 @@ void Timeline::fail() {
 }
 
 bool Timeline::waitFor(uint64_t target) {
-  auto isReached = [&] { return value.load() >= target; };
+  auto isReached = [&] { return hasReached(target); };
   if (!spinUntil(isReached)) {
     sleepers.fetch_add(1);
     for (;;) {

@@ -14,6 +14,8 @@ public:
   void advance();
   /// Nothing more will come.
   void fail();
+  /// Is the counter at least `target`, or has the timeline failed?
+  bool hasReached(uint64_t target) const { return value.load() >= target; }
   /// Until the counter is at least `target`: a short spin, then sleep. False if the timeline has failed.
   bool waitFor(uint64_t target);
   bool hasFailed() const { return (value.load(std::memory_order_acquire) & kFailed) != 0; }

@@ -41,11 +41,14 @@ private:
 };
 
 /// Libraries behind kernels may throw; nothing may leave a queue's thread.
+Error threw(const std::exception &exception) {
+  return makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
+}
 Status runKernel(const PreparedStep &step, const StepContext &context) {
   try {
     return step.kernel->run(step.operands, context);
   } catch (const std::exception &exception) {
-    return makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
+    return threw(exception);
   }
 }
 
@@ -100,13 +103,22 @@ public:
 
 protected:
   Status execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
-    TraceRing &ring = rings[step.queue];
-    int64_t begin = ring.isOn() ? now() : 0;
+    int64_t begin = tracedNow(step.queue);
     Status status = runKernel(step, context);
-    if (ring.isOn())
-      ring.add({begin, now(), context.step, static_cast<uint32_t>(context.micro), step.index,
-                static_cast<uint8_t>(section), step.queue});
+    trace(step, section, context, begin);
     return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
+  }
+
+  int64_t tracedNow(unsigned queue) const { return rings[queue].isOn() ? now() : 0; }
+  /// Notes that the step took from `begin` until now, which it gives.
+  int64_t trace(const PreparedStep &step, uint32_t section, const StepContext &context, int64_t begin) {
+    TraceRing &ring = rings[step.queue];
+    if (!ring.isOn())
+      return 0;
+    int64_t end = now();
+    ring.add({begin, end, context.step, static_cast<uint32_t>(context.micro), step.index, static_cast<uint8_t>(section),
+              step.queue});
+    return end;
   }
 
   /// The steps that publish, one after the other; while no queue is at work.
@@ -220,22 +232,29 @@ private:
     setFaultContext(communicator.rank(), now.step);
     int64_t micros = prepared.plan.accumulation(), executions = microExecutions(prepared.plan);
     int64_t update = static_cast<int64_t>(mine) - 1;
+    auto run = [&](uint32_t section, int64_t index) {
+      return queuesCopies(queue, section, now) ? runCopies(queue, section, index, now)
+                                               : runSection(queue, section, index, now);
+    };
     for (int64_t i = 0; i < executions; ++i) {
       now.micro = micros - executions + i;
-      if (!runSection(queue, 0, update * executions + i, now))
+      if (!run(0, update * executions + i))
         return;
     }
     now.micro = micros - 1;
-    runSection(queue, 1, update, now);
+    run(1, update);
+  }
+
+  bool queuesCopies(unsigned queue, uint32_t section, const StepContext &now) const {
+    const auto &steps = prepared.queues[section][queue];
+    return !prepared.publishesLast(now.step) &&
+           std::all_of(steps.begin(), steps.end(), [](const PreparedStep *step) { return step->copy; });
   }
 
   /// Execution `index` of a section on one queue; false after a failure anywhere on this rank.
   bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now) {
     for (const PreparedStep *step : prepared.queues[section][queue]) {
-      for (uint32_t i = 0; i < step->numWaits; ++i)
-        if (!done[step->waits[i].queue].waitFor(prepared.target(step->waits[i], section, index)))
-          return false;
-      if (done[queue].hasFailed())
+      if (!waitForTurn(*step, section, index) || done[queue].hasFailed())
         return false;
       if (step->publishes && prepared.publishesLast(now.step)) {
         done[queue].advance(); // others may wait for what this one waited for
@@ -243,6 +262,63 @@ private:
       }
       if (Status status = execute(*step, section, now); !status.ok()) {
         fail(status.error());
+        return false;
+      }
+      done[queue].advance();
+    }
+    return true;
+  }
+
+  bool waitForTurn(const PreparedStep &step, uint32_t section, int64_t index) {
+    for (uint32_t i = 0; i < step.numWaits; ++i)
+      if (!done[step.waits[i].queue].waitFor(prepared.target(step.waits[i], section, index)))
+        return false;
+    return true;
+  }
+  bool hasTurn(const PreparedStep &step, uint32_t section, int64_t index) const {
+    for (uint32_t i = 0; i < step.numWaits; ++i)
+      if (!done[step.waits[i].queue].hasReached(prepared.target(step.waits[i], section, index)))
+        return false;
+    return true;
+  }
+
+  /// As runSection, of steps that are copies: while the oldest is under way, the next ones begin as soon as their waits
+  /// are over, so that a disk is not idle between two steps.
+  bool runCopies(unsigned queue, uint32_t section, int64_t index, const StepContext &now) {
+    const std::vector<const PreparedStep *> &steps = prepared.queues[section][queue];
+    size_t begun = 0;
+    auto beginOthers = [&] {
+      for (; begun < steps.size() && hasTurn(*steps[begun], section, index); ++begun) {
+        if (!steps[begun]->copy->mayBegin(steps[begun]->operands))
+          return;
+        steps[begun]->copy->begin(steps[begun]->operands);
+      }
+    };
+    int64_t since = 0; // a copy's time counts from the end of the one before
+    for (size_t first = 0; first < steps.size(); ++first) {
+      const PreparedStep &step = *steps[first];
+      bool goesOn = (begun > first || waitForTurn(step, section, index)) && !done[queue].hasFailed();
+      if (begun == first)
+        since = tracedNow(queue);
+      Status status;
+      try {
+        if (goesOn)
+          beginOthers();
+        for (; goesOn && !step.copy->isOldestDone(); beginOthers())
+          step.copy->progress();
+        if (goesOn || begun > first)
+          status = step.copy->finish();
+      } catch (const std::exception &exception) {
+        status = threw(exception);
+      }
+      if (!goesOn) {
+        if (begun > first + 1)
+          continue; // nothing may be left under way
+        return false;
+      }
+      since = trace(step, section, now, since);
+      if (!status.ok()) {
+        fail(locate(status.error(), prepared.plan, section, step.index));
         return false;
       }
       done[queue].advance();

@@ -179,6 +179,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
       *kernel = std::make_unique<MicroStepKernel>(std::move(*kernel), micro);
     PreparedStep out;
     out.kernel = kernel->get();
+    out.copy = dynamic_cast<QueuedCopy *>(out.kernel);
     out.operands = operandPool[section].data() + operandPool[section].size();
     out.waits = waitPool[section].data() + waitPool[section].size();
     out.numWaits = static_cast<uint32_t>(step.waits_size());

@@ -18,6 +18,7 @@ struct PreparedWait {
 
 struct PreparedStep {
   Kernel *kernel = nullptr;
+  QueuedCopy *copy = nullptr; ///< the kernel, where it is one
   void *const *operands = nullptr;
   const PreparedWait *waits = nullptr;
   uint32_t numWaits = 0;

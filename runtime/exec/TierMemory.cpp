@@ -30,20 +30,32 @@ private:
 };
 
 /// Operands on NVMe are bytes of the file (TierMemory::operand).
-class NvmeCopy : public Kernel {
+class NvmeCopy : public QueuedCopy {
 public:
   NvmeCopy(NvmeChannel &channel, bool isWrite, uint64_t bytes, Throttle &throttle, uint64_t &moved)
       : channel(channel), isWrite(isWrite), bytes(bytes), throttle(throttle), moved(moved) {}
-  Status run(void *const *operands, const StepContext &) override {
+  bool mayBegin(void *const *operands) const override {
+    // A link that is slowed down takes them one by one.
+    return throttle.isSlow() ? channel.isIdle()
+                             : channel.accepts(isWrite, inFile(operands), inMemory(operands), toBlocks(bytes));
+  }
+  void begin(void *const *operands) override {
     throttle.begin();
-    ZC_RETURN_IF_ERROR(isWrite ? channel.write(reinterpret_cast<uintptr_t>(operands[1]), operands[0], toBlocks(bytes))
-                               : channel.read(reinterpret_cast<uintptr_t>(operands[0]), operands[1], toBlocks(bytes)));
+    channel.begin(isWrite, inFile(operands), inMemory(operands), toBlocks(bytes));
+  }
+  bool isOldestDone() const override { return channel.isOldestDone(); }
+  void progress() override { (void)channel.progress(); }
+  Status finish() override {
+    ZC_RETURN_IF_ERROR(channel.finish());
     throttle.finish(bytes);
     moved += bytes;
     return {};
   }
 
 private:
+  uint64_t inFile(void *const *operands) const { return reinterpret_cast<uintptr_t>(operands[isWrite]); }
+  void *inMemory(void *const *operands) const { return operands[!isWrite]; }
+
   NvmeChannel &channel;
   bool isWrite;
   uint64_t bytes;

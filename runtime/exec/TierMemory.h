@@ -11,6 +11,24 @@
 
 namespace zc {
 
+/// A copy that goes on by itself once it has begun. Those of a queue are finished in the order in which they began.
+class QueuedCopy : public Kernel {
+public:
+  /// Beside those of its queue that have begun and are not finished?
+  virtual bool mayBegin(void *const *operands) const = 0;
+  virtual void begin(void *const *operands) = 0;
+  /// Is the oldest of its queue through?
+  virtual bool isOldestDone() const = 0;
+  /// Waits for a part of those under way. Errors come back from `finish`.
+  virtual void progress() = 0;
+  /// Waits for this one, the oldest. After an error nothing of its queue is under way.
+  virtual Status finish() = 0;
+  Status run(void *const *operands, const StepContext &) override {
+    begin(operands);
+    return finish();
+  }
+};
+
 /// The arenas of a plan, and the steps that move bytes between them. Device and host are mapped memory, NVMe is a file.
 class TierMemory {
 public:

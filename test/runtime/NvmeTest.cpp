@@ -131,6 +131,63 @@ TEST(Nvme, AFailureInTheMiddleLeavesNothingUnderWay) {
   }
 }
 
+/// Transfers of these sizes, one behind the other in the file, as many under way as there may be.
+static Status moveAll(Tier &tier, bool isWrite, char *memory, const std::vector<uint64_t> &sizes) {
+  std::vector<uint64_t> starts;
+  uint64_t end = 0;
+  for (uint64_t bytes : sizes) {
+    starts.push_back(end);
+    end += bytes;
+  }
+  for (size_t first = 0, begun = 0; first < sizes.size(); ++first) {
+    for (; begun < sizes.size() && tier.channel->accepts(isWrite, starts[begun], memory + starts[begun], sizes[begun]);
+         ++begun)
+      tier.channel->begin(isWrite, starts[begun], memory + starts[begun], sizes[begun]);
+    EXPECT_GT(begun, first);
+    ZC_RETURN_IF_ERROR(tier.channel->finish());
+  }
+  return {};
+}
+
+TEST(Nvme, SeveralTransfersAreUnderWayAndEndInOrder) {
+  std::vector<uint64_t> sizes;
+  std::mt19937_64 random(5);
+  for (uint64_t left = kBytes; left > 0; left -= sizes.back())
+    sizes.push_back(std::min<uint64_t>(left, (1 + random() % (sizes.size() % 5 == 0 ? 900 : 40)) * 4096));
+  for (const char *engine : kEngines) {
+    Tier tier(engine);
+    expectOk(moveAll(tier, true, tier.from.data(), sizes));
+    uint64_t before = test::allocations();
+    expectOk(moveAll(tier, false, tier.to.data(), sizes));
+    EXPECT_LE(test::allocations() - before, 64u); // the test's own vectors
+    EXPECT_TRUE(tier.isSame(0, kBytes)) << engine;
+    EXPECT_TRUE(tier.channel->isIdle());
+    // Each failure is its transfer's, and ends what began behind it.
+    for (int n : {1, 5, 20}) {
+      expectOk(setFailpoints("spill.read@n=" + std::to_string(n) + ":flip"));
+      EXPECT_FALSE(moveAll(tier, false, tier.to.data(), sizes).ok());
+      EXPECT_TRUE(tier.channel->isIdle());
+      std::memset(tier.to.data(), 0, kBytes);
+      expectOk(moveAll(tier, false, tier.to.data(), sizes));
+      EXPECT_TRUE(tier.isSame(0, kBytes)) << engine << n;
+    }
+  }
+}
+
+TEST(Nvme, TransfersThatStoreToTheSamePlaceWaitForEachOther) {
+  Tier tier;
+  char *memory = tier.to.data();
+  tier.channel->begin(false, 0, memory, 8192);
+  EXPECT_FALSE(tier.channel->accepts(false, 65536, memory + 4096, 8192));
+  EXPECT_TRUE(tier.channel->accepts(false, 0, memory + 8192, 8192)); // reads one place twice
+  expectOk(tier.channel->finish());
+  EXPECT_TRUE(tier.channel->accepts(false, 65536, memory + 4096, 8192));
+  tier.channel->begin(true, 8192, tier.from.data(), 8192);
+  EXPECT_FALSE(tier.channel->accepts(true, 0, memory, 12288));
+  EXPECT_TRUE(tier.channel->accepts(true, 0, tier.from.data(), 8192));
+  expectOk(tier.channel->finish());
+}
+
 TEST(Nvme, MemoryIsLeftAloneOnceTheEngineHasFailed) {
   for (const char *engine : kEngines) {
     Tier tier(engine);

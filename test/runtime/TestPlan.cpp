@@ -337,7 +337,7 @@ Status failing(const KernelSpec &spec, void *const *, const StepContext &context
 }
 
 Status slow(const KernelSpec &, void *const *operands, const StepContext &) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   ++*static_cast<uint8_t *>(operands[0]);
   return {};
 }
