@@ -32,8 +32,8 @@ public:
       indices[&op] = operations.size();
       operations.push_back(&op);
     }
-    Operation *loss = program.getBlock().getTerminator()->getOperand(0).getDefiningOp();
-    numForward = loss ? indices[loss] + 1 : 0;
+    Operation *border = program.getBackward();
+    numForward = border ? indices[border] : operations.size();
   }
 
   /// Number of operations cloned into the backward.
@@ -75,7 +75,7 @@ private:
   std::string signature(size_t begin, size_t end) {
     std::string text;
     for (size_t i = begin; i < end; ++i)
-      if (!isFree(operations[i]) && !isView(operations[i]))
+      if (!isFreeToRecompute(operations[i]) && !isView(operations[i]))
         (text += operations[i]->getName().getStringRef()) += ' ';
     return text;
   }
@@ -86,7 +86,7 @@ private:
     SmallVector<OpOperand *> uses;
     Operation *first = nullptr;
     for (size_t i = segment.begin; i < segment.end; ++i) {
-      if (isFree(operations[i]))
+      if (isFreeToRecompute(operations[i]))
         continue;
       for (Value result : operations[i]->getResults()) {
         if (isKept(result, segment))
@@ -126,7 +126,7 @@ private:
         continue;
       for (Value operand : next->getOperands())
         if (Operation *maker = operand.getDefiningOp())
-          if (isFree(maker) || !isKept(operand, segment))
+          if (isFreeToRecompute(maker) || !isKept(operand, segment))
             work.push_back(maker);
     }
   }

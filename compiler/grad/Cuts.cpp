@@ -1,7 +1,7 @@
 //===- Cuts.cpp - where one block of a model ends and the next begins -------------------===//
 
 #include "compiler/grad/Cuts.h"
-#include "compiler/grad/Recompute.h"
+#include "dialects/graph/Graph.h"
 
 #include <map>
 
@@ -47,7 +47,7 @@ private:
   std::vector<int64_t> crossing() {
     std::vector<int64_t> change(end - begin + 2, 0);
     for (size_t i = begin; i < end; ++i) {
-      if (isFree(operations[i]) || graph::isView(operations[i]))
+      if (graph::isFreeToRecompute(operations[i]) || graph::isView(operations[i]))
         continue;
       for (Value result : operations[i]->getResults()) {
         auto type = dyn_cast<RankedTensorType>(result.getType());

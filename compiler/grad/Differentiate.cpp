@@ -160,6 +160,10 @@ LogicalResult Sweep::visit(Operation *op) {
 LogicalResult Sweep::run() {
   findPath();
   Value loss = exit.getResults().front();
+  OpBuilder border(exit);
+  if (Operation *last = loss.getDefiningOp())
+    border.setInsertionPointAfter(last);
+  border.create<BackwardOp>(loss.getLoc());
   if (!path.empty()) {
     auto type = cast<RankedTensorType>(loss.getType());
     auto one = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 1.0));

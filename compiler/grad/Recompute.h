@@ -5,9 +5,6 @@
 
 namespace zc {
 
-/// Made anew at no cost: parameters, constants.
-inline bool isFree(mlir::Operation *op) { return mlir::isa<graph::ReadOp, graph::ConstantOp, graph::IotaOp>(op); }
-
 /// Recomputes, of what lives where the most bytes live, what is made again cheapest per byte; over and over, until the
 /// most bytes that live at once are `save` fewer or nothing is left that lowers them. A negative `save` stands for: as
 /// long as a byte costs little (what is elementwise, norms, the core of attention; not large products). Number of

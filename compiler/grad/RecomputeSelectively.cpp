@@ -57,8 +57,8 @@ public:
       if (auto assign = dyn_cast<graph::AssignOp>(op))
         assigned.insert(assign.getParameterAttr());
     }
-    Operation *loss = block.getTerminator()->getOperand(0).getDefiningOp();
-    numForward = loss ? positions[loss] + 1 : 0;
+    Operation *border = program.getBackward();
+    numForward = border ? positions[border] : operations.size();
     findRoots();
   }
 
@@ -74,7 +74,7 @@ private:
   using Ranking = std::multimap<double, size_t>; ///< cost per byte -> root
 
   static int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
-  static bool hasBytes(Operation *op) { return !isFree(op) && !graph::isView(op); }
+  static bool hasBytes(Operation *op) { return !graph::isFreeToRecompute(op) && !graph::isView(op); }
 
   /// Is the result computed over an operand that dies?
   static bool overwrites(Operation *op, llvm::function_ref<bool(Value)> dies) {
@@ -168,7 +168,7 @@ private:
           cone.possible = false; // the forward has changed it
         auto found = rootOf.find(value);
         bool isDropped = found != rootOf.end() && roots[found->second].dropped;
-        if (isFree(maker) || (isDropped && roots[found->second].needed <= needed))
+        if (graph::isFreeToRecompute(maker) || (isDropped && roots[found->second].needed <= needed))
           continue; // there by then
         if (found != rootOf.end())
           (isDropped ? cone.pulled : cone.kept).insert(found->second);
@@ -296,7 +296,7 @@ private:
     clone->setOperands(operands);
     if (!graph::isView(maker)) {
       clones[maker] = {clone, position};
-      numClones += !isFree(maker);
+      numClones += !graph::isFreeToRecompute(maker);
     }
     return clone->getResult(number);
   }

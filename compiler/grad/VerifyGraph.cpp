@@ -12,9 +12,10 @@ namespace {
 struct VerifyGraph : impl::VerifyGraphBase<VerifyGraph> {
   void runOnOperation() override {
     getOperation()->walk([&](Operation *op) {
-      if (op == getOperation() || isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
+      bool isOfLevel = isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || isa<graph::KernelOp>(op);
+      if (op == getOperation() || isOfLevel)
         return;
-      op->emitOpError("is of another level: only graph operations belong here");
+      op->emitOpError("is of another level: only graph operations and kernels belong here");
       signalPassFailure();
     });
     markAllAnalysesPreserved();

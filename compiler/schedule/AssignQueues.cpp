@@ -5,8 +5,6 @@
 #include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 namespace zc {
 #define GEN_PASS_DEF_ASSIGNQUEUES
 #include "compiler/schedule/Passes.h.inc"
@@ -16,33 +14,26 @@ using namespace mlir;
 namespace {
 
 /// The link between two tiers has a queue per direction.
-plan::Queue queueOfCopy(Value from, Value to) {
-  zero::Tier source = zero::tierOf(from.getType()), target = zero::tierOf(to.getType());
-  if (source == zero::Tier::nvme)
+plan::Queue queueOfCopy(zero::Tier from, zero::Tier to) {
+  if (from == zero::Tier::nvme)
     return plan::Queue::nvme_read;
-  if (target == zero::Tier::nvme)
+  if (to == zero::Tier::nvme)
     return plan::Queue::nvme_write;
-  return source == zero::Tier::host ? plan::Queue::h2d : plan::Queue::d2h;
+  return from == zero::Tier::host ? plan::Queue::h2d : plan::Queue::d2h;
 }
 
-plan::Queue queueOf(Operation *op) {
-  auto where = [](Value value) {
-    return zero::tierOf(value.getType()) == zero::Tier::device ? plan::Queue::compute : plan::Queue::host_compute;
-  };
-  return llvm::TypeSwitch<Operation *, plan::Queue>(op)
-      .Case<zero::GatherOp, zero::ReduceScatterOp, zero::AllGatherOp, zero::AllReduceOp, zero::AllToAllOp,
-            zero::ReduceLossOp>([](auto) { return plan::Queue::comm; })
-      // What only prepares bytes for collectives, or takes them in, keeps to their queue: compute goes on beside it.
-      .Case<zero::QuantizeOp, zero::DequantizeOp, zero::DequantizeSumQuantizeOp, zero::DequantizeSumOp, zero::OwnPartOp,
-            zero::ReorderOp>([](auto) { return plan::Queue::comm; })
-      .Case<zero::FetchOp, zero::EvictOp>([](auto copy) { return queueOfCopy(copy.getSource(), copy.getTarget()); })
-      .Case([&](zero::FillOp fill) { return where(fill.getResult()); })
-      .Case([&](zero::UpdateOp update) { return where(update.getWeights()); })
-      .Case([&](zero::PublishOp publish) { return where(publish.getTarget()); })
-      .Case([&](zero::NormPartialOp norm) { return where(norm.getGradient()); })
-      .Case([&](zero::ClipFactorOp clip) { return where(clip.getSum()); })
-      .Case([&](zero::AccumulateOp add) { return where(add.getTarget()); })
-      .Default(plan::Queue::compute);
+plan::Queue queueOf(const zero::Work &work) {
+  switch (work.kind) {
+  case zero::Work::Kind::communication:
+    return plan::Queue::comm;
+  case zero::Work::Kind::copy:
+    return queueOfCopy(work.tier, work.target);
+  case zero::Work::Kind::address:
+  case zero::Work::Kind::none:
+  case zero::Work::Kind::compute:
+    return work.tier == zero::Tier::device ? plan::Queue::compute : plan::Queue::host_compute;
+  }
+  return plan::Queue::compute;
 }
 
 /// Storage is an address: it comes first, so that what uses it may run as early as it can.
@@ -64,9 +55,17 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
     MachineModel machine = machineOf(module);
     for (auto program : module.getOps<graph::ProgramOp>()) {
       hoistAddresses(program.getBlock());
+      if (Operation *border = program.getBackward()) // both halves are one schedule
+        border->erase();
       for (Operation &op : program.getBlock()) {
-        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(&op)));
-        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(&op, machine, mesh)));
+        auto scheduled = dyn_cast<zero::ScheduledOp>(op);
+        if (!scheduled) {
+          op.emitOpError("cannot be scheduled: it says neither by ScheduledOp nor by KernelOp what executes it");
+          return signalPassFailure();
+        }
+        zero::Work work = scheduled.getWork();
+        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(work)));
+        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(work, machine, mesh)));
       }
     }
   }

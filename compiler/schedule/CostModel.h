@@ -2,17 +2,16 @@
 #pragma once
 
 #include "compiler/schedule/MachineModel.h"
+#include "dialects/zero/Zero.h"
 #include "runtime/comm/Mesh.h"
-
-#include "mlir/IR/BuiltinOps.h"
 
 namespace zc {
 
 /// The module's `zc.machine`; what it does not say has its default.
 MachineModel machineOf(mlir::ModuleOp module);
 
-/// Seconds of one operation of the zero level: the larger of its arithmetic and its memory traffic (roofline), or of
-/// its bytes on the wire, of the slower link.
-double secondsOf(mlir::Operation *op, const MachineModel &machine, const Mesh &mesh);
+/// Seconds of an operation that takes `work`: the largest of its arithmetic, its memory traffic (roofline), and its
+/// bytes on the wire of the slower link.
+double secondsOf(const zero::Work &work, const MachineModel &machine, const Mesh &mesh);
 
 } // namespace zc

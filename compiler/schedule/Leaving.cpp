@@ -12,11 +12,9 @@ using namespace zc;
 
 /// Bytes of the device that are free when `op` has copied them to the host.
 static int64_t bytesLeaving(Operation &op) {
-  auto evict = dyn_cast<zero::EvictOp>(op);
-  if (!evict || zero::tierOf(evict.getSource().getType()) != zero::Tier::device ||
-      zero::viewedValue(evict.getSource()).getDefiningOp<zero::StorageOp>())
-    return 0;
-  return zero::bytesOf(evict.getSource().getType());
+  auto scheduled = dyn_cast<zero::ScheduledOp>(op);
+  Value evicted = scheduled ? scheduled.getEvicted() : Value();
+  return evicted ? zero::bytesOf(evicted.getType()) : 0;
 }
 
 void zc::boundLeaving(Block &block, llvm::function_ref<void(Operation *, Operation *)> waits) {

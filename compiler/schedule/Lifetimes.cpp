@@ -12,15 +12,13 @@ Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAtt
                      FlatSymbolRefAttr normSlice)
     : overlap(overlap), lossSlice(lossSlice), normSlice(normSlice),
       transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
-      worldSize(zero::worldSizeOf(program->getParentOfType<ModuleOp>())) {
+      context(program->getParentOfType<ModuleOp>()) {
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
     if (auto start = op.getAttrOfType<FloatAttr>("plan.start"))
       starts.push_back(start.getValueAsDouble());
   }
-  for (auto bucket : program->getParentOfType<ModuleOp>().getOps<zero::BucketOp>())
-    buckets[bucket.getSymName()] = bucket;
   computeLastUses();
   if (overlap == Overlap::slower)
     keepWhatLeaves(program.getBlock());
@@ -74,7 +72,7 @@ void Lifetimes::computeLastUses() {
 /// Until compute waits for the copy anyway.
 void Lifetimes::keepWhatLeaves(Block &block) {
   boundLeaving(block, [&](Operation *compute, Operation *evict) {
-    int64_t &until = lastUse[zero::viewedValue(evict->getOperand(0))].until;
+    int64_t &until = lastUse[zero::viewedValue(cast<zero::ScheduledOp>(evict).getEvicted())].until;
     until = std::max(until, positions.lookup(compute) - 1);
   });
 }
@@ -127,68 +125,48 @@ void Lifetimes::placeResults(Operation *op, int64_t position) {
       roots[addRoot(result, position, transientClass)].mayBeOverwritten = true;
 }
 
-/// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.
-static bool usesGradientStorage(zero::GradBufferOp op, zero::BucketOp bucket) {
-  return !bucket.getGradientsSharded() && bucket.getGradientsTier() == zero::Tier::device &&
-         zero::accumulationOf(op->getParentOfType<ModuleOp>()) == 1;
+FlatSymbolRefAttr Lifetimes::sliceOf(Operation *op, const zero::State &state) {
+  switch (state.kind) {
+  case zero::State::Kind::parameter:
+    return symbols.lookupNearestSymbolFrom(op, state.symbol)->getAttrOfType<FlatSymbolRefAttr>("plan.slice");
+  case zero::State::Kind::storage:
+    return placement::storageOf(context.bucketOf(state.symbol), state.what);
+  case zero::State::Kind::losses:
+    return lossSlice;
+  case zero::State::Kind::norm:
+    return normSlice;
+  case zero::State::Kind::none:
+    break;
+  }
+  return {};
 }
 
 /// Views, and values whose place follows from what they are.
 bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
-  Operation *op = result.getOwner();
-  auto known = [&](FlatSymbolRefAttr slice) {
-    roots[addRoot(result, position, plan::Class::buffers)].slice = slice;
-    return true;
-  };
-  if (auto view = dyn_cast<zero::ViewOp>(op)) {
-    Place place = places.at(view.getBuffer());
-    auto type = cast<RankedTensorType>(view.getResult().getType());
-    place.offset += static_cast<int64_t>(view.getOffset()) * graph::bytesOfElement(type.getElementType());
-    places[result] = place;
-    return true;
-  }
-  if (auto part = dyn_cast<zero::PartOp>(op)) {
-    Place place = places.at(part.getBuffer());
-    place.offset += static_cast<int64_t>(part.getOffset()) * graph::bytesOfElement(part.getType().getElementType());
-    places[result] = place;
-    return true;
-  }
-  if (auto kernel = dyn_cast<graph::KernelOp>(op); kernel && kernel.getViewOperand() >= 0) {
-    Place place = places.at(op->getOperand(kernel.getViewOperand())); // a copy: the map may grow
-    places[result] = place;
-    return true;
-  }
-  if (auto storage = dyn_cast<zero::StorageOp>(op)) {
-    zero::BucketOp bucket = buckets.lookup(storage.getBucket());
-    zero::BufferType type = storage.getType();
-    int64_t bytes = graph::bytesOfElement(type.getElementType());
-    known(placement::storageOf(bucket, storage.getWhat()));
-    places[result].offset = static_cast<int64_t>(storage.getOffset()) * bytes;
-    if (storage.getOwn())
-      places[result].rankStride = static_cast<int64_t>(bucket.getPadded()) / worldSize * bytes;
-    return true;
-  }
-  if (auto grad = dyn_cast<zero::GradBufferOp>(op); grad && usesGradientStorage(grad, buckets.lookup(grad.getBucket())))
-    return known(placement::storageOf(buckets.lookup(grad.getBucket()), zero::Storage::gradients));
-  if (auto read = dyn_cast<graph::ReadOp>(op))
-    return known(SymbolTable::lookupNearestSymbolFrom(op, read.getParameterAttr())
-                     ->getAttrOfType<FlatSymbolRefAttr>("plan.slice"));
-  if (isa<zero::ReduceLossOp>(op)) { // the second of the two sums
-    known(lossSlice);
-    places[result].offset = 8;
-    return true;
-  }
-  if (isa<zero::ClipFactorOp>(op) && result.getResultNumber() == 0)
-    return known(normSlice);
-  // The accumulator is updated in place.
-  auto partial = dyn_cast<zero::NormPartialOp>(op);
-  Value accumulator = partial ? Value(partial.getPrevious()) : isa<zero::AllReduceOp>(op) ? op->getOperand(0) : Value();
-  if (accumulator) {
+  auto op = dyn_cast<zero::ScheduledOp>(result.getOwner());
+  if (!op)
+    return false;
+  if (Value accumulator = op.getOverwritten(result.getResultNumber())) {
     share(result, places.at(accumulator));
     return true;
   }
-  if (auto alloc = dyn_cast<zero::AllocOp>(op)) {
-    plan::Class klass = alloc.getActivation() ? plan::Class::activations : plan::Class::buffers;
+  zero::ResultPlace known = op.getResultPlace(result.getResultNumber(), context);
+  if (known.within) {
+    Place place = places.at(known.within); // a copy: the map may grow
+    place.offset += known.offset;
+    places[result] = place;
+    return true;
+  }
+  if (known.state) {
+    roots[addRoot(result, position, plan::Class::buffers)].slice = sliceOf(op, known.state);
+    Place &place = places[result];
+    place.offset = known.offset;
+    if (known.ownShard)
+      place.rankStride = ownShardBytes(known.state);
+    return true;
+  }
+  if (known.fromFirstUse) {
+    plan::Class klass = known.activation ? plan::Class::activations : plan::Class::buffers;
     addRoot(result, firstUse.lookup(result), klass);
     return true;
   }
@@ -197,6 +175,12 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   return false;
+}
+
+int64_t Lifetimes::ownShardBytes(const zero::State &storage) const {
+  zero::BucketOp bucket = context.bucketOf(storage.symbol);
+  return static_cast<int64_t>(bucket.getPadded()) / context.worldSize *
+         graph::bytesOfElement(bucket.getStoredType(storage.what));
 }
 
 bool Lifetimes::placeInBucket(OpResult result) {

@@ -48,6 +48,9 @@ private:
   void findGradientPuts();
   void placeResults(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
+  mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
+  /// Of a storage that every rank keeps whole, the part that is this rank's.
+  int64_t ownShardBytes(const zero::State &storage) const;
   bool placeInBucket(mlir::OpResult result);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
   size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);
@@ -55,7 +58,6 @@ private:
 
   const Overlap overlap;
   std::vector<mlir::Operation *> operations;
-  llvm::StringMap<zero::BucketOp> buckets;
   llvm::DenseMap<mlir::Value, int64_t> firstUse; ///< by an operation that is no view
   struct Uses {
     int64_t last = 0, until = 0;
@@ -66,7 +68,8 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   mlir::FlatSymbolRefAttr lossSlice, normSlice;
   plan::Class transientClass;
-  int64_t worldSize;
+  zero::ScheduleContext context;
+  mlir::SymbolTableCollection symbols;
 };
 
 } // namespace zc

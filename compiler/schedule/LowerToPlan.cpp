@@ -17,7 +17,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     recordFlops();
-    StepBuilder builder(module, zero::worldSizeOf(module), intAttr("zc.zero_stage", 0));
+    StepBuilder builder(module);
     std::array<plan::SectionOp, 2> sections;
     SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
     for (graph::ProgramOp program : programs) {
@@ -25,7 +25,10 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       // The program keeps its name until it goes; the section takes it over.
       std::string name = micro ? "micro" : "update";
       program.setSymName(name + ".zero");
-      sections[micro ? 0 : 1] = builder.lowerProgram(program, name);
+      FailureOr<plan::SectionOp> section = builder.lowerProgram(program, name);
+      if (failed(section))
+        return signalPassFailure();
+      sections[micro ? 0 : 1] = *section;
     }
     if (!sections[0] || !sections[1]) {
       module.emitError("lower-to-plan needs a micro and an update program");
@@ -57,11 +60,6 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     assign(sections[0], message->micro());
     assign(sections[1], message->update());
     return success();
-  }
-
-  int64_t intAttr(StringRef name, int64_t fallback) {
-    auto attr = getOperation()->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : fallback;
   }
 
   void recordFlops() {

@@ -11,14 +11,11 @@ namespace zc {
 inline mlir::Value madeBy(mlir::Value value) {
   for (;;) {
     value = zero::viewedValue(value);
-    mlir::Operation *op = value.getDefiningOp();
-    auto partial = mlir::dyn_cast_or_null<zero::NormPartialOp>(op);
-    if (partial && partial.getPrevious())
-      value = partial.getPrevious();
-    else if (auto sum = mlir::dyn_cast_or_null<zero::AllReduceOp>(op))
-      value = sum.getInput();
-    else
+    auto op = mlir::dyn_cast_or_null<zero::ScheduledOp>(value.getDefiningOp());
+    mlir::Value before = op ? op.getOverwritten(mlir::cast<mlir::OpResult>(value).getResultNumber()) : mlir::Value();
+    if (!before)
       return value;
+    value = before;
   }
 }
 
@@ -29,6 +26,12 @@ inline MemoryObject objectOf(mlir::Value buffer) {
   if (auto storage = buffer.getDefiningOp<zero::StorageOp>())
     return {const_cast<void *>(storage.getBucketAttr().getAsOpaquePointer()), static_cast<int64_t>(storage.getWhat())};
   return {buffer.getAsOpaquePointer(), -1};
+}
+
+/// Says `op` only where bytes are?
+inline bool isAddress(mlir::Operation *op) {
+  auto scheduled = mlir::dyn_cast<zero::ScheduledOp>(op);
+  return scheduled && scheduled.getWork().kind == zero::Work::Kind::address;
 }
 
 /// Does `op` change or end the bytes of `operand`?

@@ -73,18 +73,14 @@ private:
   }
 
   unsigned queueOf(Operation *op) const {
-    if (overlap && isa<zero::StorageOp, zero::PartOp, zero::AllocOp>(op))
+    if (overlap && isAddress(op))
       return kAddresses;
     return static_cast<unsigned>(assignedQueue(op));
   }
 
-  /// Does `op` bring parameters or activations to the device, and so decide how long they take memory? What goes to
-  /// storage takes none.
   static bool fillsDevice(Operation *op) {
-    auto fetch = dyn_cast<zero::FetchOp>(op);
-    return isa<zero::GatherOp, zero::QuantizeOp>(op) ||
-           (fetch && zero::tierOf(fetch.getTarget().getType()) == zero::Tier::device &&
-            !zero::viewedValue(fetch.getTarget()).getDefiningOp<zero::StorageOp>());
+    auto scheduled = dyn_cast<zero::ScheduledOp>(op);
+    return scheduled && scheduled.fillsDevice();
   }
 
   /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.
@@ -108,10 +104,9 @@ private:
     for (Value operand : op->getOperands())
       if (auto read = zero::viewedValue(operand).getDefiningOp<graph::ReadOp>())
         touchState(read.getParameterAttr(), op, /*assigns=*/false, follow);
-    if (auto assign = dyn_cast<graph::AssignOp>(op))
-      touchState(assign.getParameterAttr(), op, /*assigns=*/true, follow);
-    if (isa<zero::RecordLossOp, zero::ReduceLossOp>(op)) // the loss's sums, which no value stands for
-      touchState(Attribute(), op, /*assigns=*/true, follow);
+    if (auto scheduled = dyn_cast<zero::ScheduledOp>(op))
+      if (zero::State assigned = scheduled.getAssignedState()) // losses have no symbol
+        touchState(assigned.symbol, op, /*assigns=*/true, follow);
   }
 
   /// Use of the elements [begin, end) of a buffer or storage.

@@ -21,7 +21,7 @@ llvm::DenseSet<Operation *> zc::publishingOperations(graph::ProgramOp program) {
     return storage ? storage.getWhat() == zero::Storage::parameters : wanted.contains(objectOf(value));
   };
   for (Operation &op : llvm::reverse(program.getBlock())) {
-    if (zero::isView(&op) || isa<zero::StorageOp, zero::AllocOp>(op))
+    if (zero::isView(&op) || isAddress(&op))
       continue;
     bool publishes = llvm::any_of(op.getResults(), isWanted) || llvm::any_of(op.getOperands(), [&](Value operand) {
                        return mutates(&op, operand) && isWanted(operand);

@@ -31,14 +31,13 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
         places[member.getParameter().getValue()] = {bucket, member.getOffset()};
     for (auto program : module.getOps<graph::ProgramOp>())
       if (program.getPhase() == graph::Phase::micro)
-        lowerReads(program.getBlock(), places);
+        lowerReads(program, places);
   }
 
-  void lowerReads(Block &block, llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
-    // Everything after the loss is backward: no forward operation that matters follows it. Without one all is forward.
-    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
-    Operation *boundary = loss ? loss.getDefiningOp() : nullptr;
-    auto isBackward = [&](Operation *op) { return boundary && boundary->isBeforeInBlock(op); };
+  void lowerReads(graph::ProgramOp program, llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
+    Block &block = program.getBlock();
+    Operation *border = program.getBackward();
+    auto isBackward = [&](Operation *op) { return border && border->isBeforeInBlock(op); };
     llvm::MapVector<Operation *, std::array<Demand, 2>> demands;
     std::vector<std::pair<zero::BucketOp, Demand>> tiles;
     SmallVector<graph::ReadOp> reads;

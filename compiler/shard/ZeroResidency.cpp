@@ -52,16 +52,16 @@ private:
     }
     for (auto program : module.getOps<graph::ProgramOp>())
       if (program.getPhase() == graph::Phase::micro)
-        countGathers(program.getBlock(), places, candidates);
+        countGathers(program, places, candidates);
     return candidates;
   }
 
   /// One for each half of the micro-step that uses a bucket; less the one after the update.
-  void countGathers(Block &block, const llvm::StringMap<size_t> &places, MutableArrayRef<Candidate> candidates) {
-    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
-    Operation *boundary = loss ? loss.getDefiningOp() : nullptr;
+  void countGathers(graph::ProgramOp program, const llvm::StringMap<size_t> &places,
+                    MutableArrayRef<Candidate> candidates) {
+    Operation *border = program.getBackward();
     std::vector<std::array<bool, 2>> used(candidates.size(), {false, false});
-    for (auto read : block.getOps<graph::ReadOp>()) {
+    for (auto read : program.getBlock().getOps<graph::ReadOp>()) {
       auto place = places.find(read.getParameter());
       if (place == places.end())
         continue;
@@ -71,7 +71,7 @@ private:
           if (graph::isView(user))
             aliases.push_back(user->getResult(0));
           else
-            used[place->second][boundary && boundary->isBeforeInBlock(user)] = true;
+            used[place->second][border && border->isBeforeInBlock(user)] = true;
     }
     for (auto [candidate, halves] : llvm::zip_equal(candidates, used))
       candidate.saved = (halves[0] + halves[1]) * accumulation - (candidate.bucket.getTrainable() ? 1 : 0);

@@ -1,7 +1,6 @@
 //===- ZeroVertical.cpp - all micro-steps of a block before the next block -----------------===//
 
 #include "compiler/grad/Cuts.h"
-#include "compiler/grad/Recompute.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/zero/Zero.h"
 
@@ -25,11 +24,19 @@ public:
   void run() {
     addInputs();
     std::vector<Operation *> operations;
+    Operation *border = program.getBackward();
+    size_t forward = 0; // operations of it
     for (Operation &op : program.getBlock().without_terminator())
-      operations.push_back(&op);
+      if (&op != border)
+        operations.push_back(&op);
+      else
+        forward = operations.size();
+    if (!border)
+      forward = operations.size();
     size_t begin = 0;
-    for (size_t end : endsOfSegments(operations)) {
-      OpBuilder builder(end < operations.size() ? operations[end] : exit.getOperation());
+    for (size_t end : endsOfSegments(operations, forward)) {
+      bool isBorder = border && end == forward;
+      OpBuilder builder(isBorder ? border : end < operations.size() ? operations[end] : exit.getOperation());
       for (size_t micro = 1; micro < maps.size(); ++micro)
         for (size_t i = begin; i < end; ++i)
           if (!isShared(operations[i]))
@@ -38,7 +45,6 @@ public:
         belongTo(0, operations[i]);
       begin = end;
     }
-    // What follows the last micro-step's loss is backward.
     for (OpOperand &operand : exit->getOpOperands())
       operand.set(maps.back().lookupOrDefault(operand.get()));
   }
@@ -57,11 +63,8 @@ private:
     program.setInputNamesAttr(ArrayAttr::get(program.getContext(), all));
   }
 
-  /// Cuts between blocks, of forward and of backward, the loss's operation, and the end.
-  std::vector<size_t> endsOfSegments(ArrayRef<Operation *> operations) {
-    Operation *loss = exit.getLoss() ? exit.getLoss().getDefiningOp() : nullptr;
-    auto found = llvm::find(operations, loss);
-    size_t forward = found == operations.end() ? operations.size() : size_t(found - operations.begin()) + 1;
+  /// Cuts between blocks, of forward and of backward, the border, and the end.
+  static std::vector<size_t> endsOfSegments(ArrayRef<Operation *> operations, size_t forward) {
     std::vector<size_t> ends = streamCuts(operations, 0, forward);
     ends.push_back(forward);
     for (size_t cut : streamCuts(operations, forward, operations.size()))
@@ -72,12 +75,12 @@ private:
   }
 
   /// Nothing in a micro-step changes it.
-  static bool isShared(Operation *op) { return isFree(op) && op->getNumOperands() == 0; }
+  static bool isShared(Operation *op) { return graph::isFreeToRecompute(op) && op->getNumOperands() == 0; }
 
   static void belongTo(size_t micro, Operation *op) {
     if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op))
       reduce.setAccumulate(micro > 0);
-    if (isa<graph::DropoutOp, graph::RandomOp, zero::RecordLossOp>(op))
+    if (auto scheduled = dyn_cast<zero::ScheduledOp>(op); scheduled && scheduled.dependsOnMicroStep())
       op->setAttr("zc.micro", Builder(op->getContext()).getI64IntegerAttr(static_cast<int64_t>(micro)));
   }
 

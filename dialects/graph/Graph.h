@@ -20,6 +20,15 @@ double defaultBytes(mlir::Operation *op);
 /// Whether the op is marked OverwritesOperands and operand `index` has result 0's type.
 bool mayOverwriteOperand(mlir::Operation *op, unsigned index);
 
+/// What an operand is to a layer. Import learns from it which stored tensors are trained.
+enum class OperandRole {
+  data,       ///< what is computed with; a constant here may as well be a table or a mask
+  weight,     ///< a matrix, kernel or table of the layer
+  vector,     ///< its scale or bias
+  picked,     ///< slices are picked from it by index: a weight if something else says so too, or a table
+  statistics, ///< what the layer has seen: stored beside its weights, but not trained
+};
+
 /// The value whose bytes `value` shows, behind views (KernelOp::getViewOperand); itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
 /// Is `op` a view: no kernel runs, its result shows the bytes of an operand?
@@ -33,6 +42,14 @@ inline int64_t bytesOf(mlir::RankedTensorType type) {
 /// Trait: result 0 may be written over any operand of its type.
 template <typename ConcreteType>
 class OverwritesOperands : public mlir::OpTrait::TraitBase<ConcreteType, OverwritesOperands> {};
+/// Trait: an element of the result depends on the operands' elements at its index, after broadcasting.
+template <typename ConcreteType> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+/// Trait: made anew at no cost worth memory: parameters, constants.
+template <typename ConcreteType>
+class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToRecompute> {};
+
+inline bool isElementwise(mlir::Operation *op) { return op->hasTrait<Elementwise>(); }
+inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToRecompute>(); }
 } // namespace zc::graph
 
 #include "dialects/graph/GraphDialect.h.inc"

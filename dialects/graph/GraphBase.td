@@ -26,15 +26,19 @@ class Graph_SameTypeOp<string mnemonic, list<Trait> traits = []>
 class Graph_DiffOp<string mnemonic, list<Trait> traits = []>
     : Graph_TensorOp<mnemonic, !listconcat([DeclareOpInterfaceMethods<Differentiable>], traits)>;
 
-/// Default execution: a kernel named like the op.
-def Graph_Kernel : DeclareOpInterfaceMethods<KernelOp>;
+/// Default execution: a kernel named like the op; `methods` are those of KernelOp that it answers itself.
+class Graph_KernelWith<list<string> methods> : DeclareOpInterfaceMethods<KernelOp, methods>;
+def Graph_Kernel : Graph_KernelWith<[]>;
 /// A view: the result has the operand's bytes.
-def Graph_ViewKernel : DeclareOpInterfaceMethods<KernelOp, ["getViewOperand"]>;
-/// Marks ops whose result 0 may be written over any operand of its type.
+def Graph_ViewKernel : Graph_KernelWith<["getViewOperand"]>;
+
+/// Result 0 may be written over any operand of its type.
 def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppNamespace = "::zc::graph"; }
-/// Elementwise: may overwrite an operand of the result's type.
-def Graph_ElementwiseKernel : TraitList<[DeclareOpInterfaceMethods<KernelOp>, Graph_OverwritesOperands]>;
-/// A kernel with a cost formula of its own.
-def Graph_CostedKernel : DeclareOpInterfaceMethods<KernelOp, ["getFlops"]>;
+/// An element of the result depends on the operands' elements at its index, after broadcasting.
+def Graph_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::zc::graph"; }
+/// Made anew at no cost worth memory.
+def Graph_FreeToRecompute : NativeOpTrait<"FreeToRecompute"> { let cppNamespace = "::zc::graph"; }
+def Graph_InPlaceKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands]>;
+def Graph_ElementwiseKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands, Graph_Elementwise]>;
 
 #endif // ZC_GRAPH_BASE

@@ -48,7 +48,7 @@ def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, 
 def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1">;
 def Graph_NotOp : Graph_UnaryOp<"not", Graph_BitsTensor, "not x (integers: of each bit)">;
 
-def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel]> {
+def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel, Graph_Elementwise]> {
   let summary = "y = x != x, elementwise";
   let description = "True for NaN.\n\n```mlir\n%y = graph.is_nan %x : (tensor<4xf32>) -> tensor<4xi1>\n```";
   let arguments = (ins Graph_FloatTensor:$input);
@@ -82,7 +82,7 @@ def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> 
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel]> {
+def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel, Graph_Elementwise]> {
   let summary = "converts the element type";
   let description = [{
     ONNX Cast: floats to integers truncate, anything to bool is x != 0. The result type is part of the op.
@@ -132,7 +132,7 @@ def Graph_XorOp : Graph_LogicOp<"xor", "a xor b (integers: of each bit)">;
 def Graph_ShiftLeftOp : Graph_LogicOp<"shift_left", "a shifted by b bits towards the high end, 0 from b = width on">;
 def Graph_ShiftRightOp : Graph_LogicOp<"shift_right", "a shifted by b bits towards the low end, 0 from b = width on">;
 
-def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel]> {
+def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel, Graph_Elementwise]> {
   let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";
   let description = "The three shapes broadcast (`broadcast_c1`); a and b have one element type (`element_c1`).\n\n```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);

@@ -19,7 +19,10 @@ def Differentiable : OpInterface<"Differentiable"> {
 
 def KernelOp : OpInterface<"KernelOp"> {
   let cppNamespace = "::zc::graph";
-  let description = "How an operation is executed, and what it costs.";
+  let description = [{
+    How an operation is executed, what it costs, and what its operands are to it. No pass knows operations by name: what one has
+    to know of all, it asks here or by a trait (`Elementwise`, `OverwritesOperands`, `FreeToRecompute`).
+  }];
   let methods = [
     InterfaceMethod<"Name of the kernel family in the registry.", "::llvm::StringRef", "getKernelName", (ins), [{}],
       [{ return $_op->getName().stripDialect(); }]>,
@@ -28,6 +31,12 @@ def KernelOp : OpInterface<"KernelOp"> {
     InterfaceMethod<"May result 0 be written over operand `index` (same bytes, element by element)?", "bool",
       "mayOverwrite", (ins "unsigned":$index), [{}],
       [{ return ::zc::graph::mayOverwriteOperand($_op, index); }]>,
+    InterfaceMethod<"What operand `index` is to a layer.", "::zc::graph::OperandRole", "getOperandRole",
+      (ins "unsigned":$index), [{}], [{ return ::zc::graph::OperandRole::data; }]>,
+    InterfaceMethod<[{
+      Does the same operation on the same operands do something else in another micro-step: does its kernel draw random numbers,
+      or read the number of the step or micro-step? It is then never folded, and says in which micro-step it stands.
+    }], "bool", "dependsOnMicroStep", (ins), [{}], [{ return false; }]>,
     InterfaceMethod<"Floating-point operations.", "double", "getFlops", (ins), [{}],
       [{ return ::zc::graph::defaultFlops($_op); }]>,
     InterfaceMethod<"Bytes read and written.", "double", "getBytes", (ins), [{}],

@@ -219,3 +219,6 @@ ZC_INFER(RandomOp) {
     return infer.error("[random_c1] " + toText(adaptor.getType()) + " is no tensor of floats");
   return infer.result(type);
 }
+
+bool DropoutOp::dependsOnMicroStep() { return true; }
+bool RandomOp::dependsOnMicroStep() { return true; }

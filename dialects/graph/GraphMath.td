@@ -4,7 +4,7 @@
 
 include "dialects/graph/GraphBase.td"
 
-def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_CostedKernel]> {
+def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
   let summary = "op(lhs) op(rhs) + bias, batched";
   let description = [{
     Ranks are 2 or more (`matmul_c1`). op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
@@ -19,7 +19,7 @@ def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_CostedKernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [DeclareOpInterfaceMethods<KernelOp, ["getFlops", "mayOverwrite"]>]> {
+def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [Graph_KernelWith<["getFlops", "mayOverwrite"]>]> {
   let summary = "part of a product that was cut: op(lhs) op(rhs) + addend";
   let description = [{
     Two matrices (`matmul_part_c1`), contracted dimensions equal (`matmul_part_c2`); `addend`, which has the result's type
@@ -47,7 +47,7 @@ class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemon
 def Graph_SoftmaxOp : Graph_SoftmaxLikeOp<"softmax", "e^x / sum e^x">;
 def Graph_LogSoftmaxOp : Graph_SoftmaxLikeOp<"log_softmax", "x - log sum e^x">;
 
-class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<mnemonic, [Graph_ElementwiseKernel]> {
+class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<mnemonic, [Graph_InPlaceKernel]> {
   let summary = formula # " along `axis`";
   let description = "`grad` has the output's type (`softmax_grad_c1`). Created by differentiate.\n\n```mlir\n%d = graph." # mnemonic
       # " %g, %y {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
@@ -57,7 +57,7 @@ class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<
 def Graph_SoftmaxGradOp : Graph_SoftmaxGradLikeOp<"softmax_grad", "y (g - sum g y)">;
 def Graph_LogSoftmaxGradOp : Graph_SoftmaxGradLikeOp<"log_softmax_grad", "g - e^y sum g">;
 
-def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_Kernel]> {
+def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "(x - mean) / sqrt(var + epsilon) * scale + bias over dimensions axis..";
   let description = [{
     ONNX LayerNormalization-17. `scale` has shape input[axis:] (`norm_c1`), `bias` its type (`norm_c2`). `mean` and `inv_std` have one fp32 element
@@ -86,7 +86,7 @@ def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
 }
 
-def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_Kernel]> {
+def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "x / sqrt(mean x^2 + epsilon) * scale over dimensions axis..";
   let description = [{
     ONNX RMSNormalization-23; scale (`norm_c1`) and statistics as in layer_norm.
@@ -113,7 +113,7 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
 }
 
-def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
@@ -132,7 +132,7 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_CostedKernel]> {
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
 }
 
-def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_CostedKernel]> {
+def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
   let description = [{
     Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). Created by
@@ -163,7 +163,7 @@ def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$lse);
 }
 
-def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [DeclareOpInterfaceMethods<KernelOp, ["mayOverwrite"]>]> {
+def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [Graph_KernelWith<["mayOverwrite"]>]> {
   let summary = "gradient of cross_entropy: (softmax(logits) - onehot(label)) * grad / count";
   let description = [{
     `grad` and `lse` have the types of cross_entropy's results (`cross_entropy_c3`, `cross_entropy_c4`). Ignored rows get
@@ -193,7 +193,7 @@ def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_ElementwiseKernel]
   let results = (outs Graph_IndexTensor:$result);
 }
 
-def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_Kernel]> {
+def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicroStep"]>]> {
   let summary = "zeroes elements with probability `ratio`, scales the rest by 1 / (1 - ratio)";
   let description = [{
     The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that
@@ -214,7 +214,7 @@ def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKerne
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_RandomOp : Graph_TensorOp<"random", [Graph_Kernel]> {
+def Graph_RandomOp : Graph_TensorOp<"random", [Graph_KernelWith<["dependsOnMicroStep"]>]> {
   let summary = "random numbers: uniform in [0, 1), or standard normal";
   let description = [{
     A pure function of (run seed, `id`, step, micro-step, rank, element index), as dropout's mask. `type` is a float tensor

@@ -65,6 +65,22 @@ static LogicalResult checkPhase(Operation *op, Phase phase) {
 
 LogicalResult ClipFactorOp::verify() { return checkPhase(*this, Phase::update); }
 
+LogicalResult BackwardOp::verify() {
+  if (failed(checkPhase(*this, Phase::micro)))
+    return failure();
+  if (Operation *first = (*this)->getParentOfType<ProgramOp>().getBackward(); first != *this) {
+    InFlightDiagnostic error = emitOpError("[backward_c1] stands behind another");
+    error.attachNote(first->getLoc()) << "which is here";
+    return error;
+  }
+  return success();
+}
+
+Operation *ProgramOp::getBackward() {
+  auto marks = getBlock().getOps<BackwardOp>();
+  return marks.empty() ? nullptr : (*marks.begin()).getOperation();
+}
+
 LogicalResult OutputOp::verify() { return checkPhase(*this, Phase::micro); }
 
 LogicalResult ReturnOp::verify() {

@@ -51,6 +51,8 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
+    /// The graph.backward; null where all is forward.
+    ::mlir::Operation *getBackward();
   }];
 }
 
@@ -76,6 +78,21 @@ def Graph_ReturnOp : Graph_Op<"return", [Terminator, Pure, HasParent<"ProgramOp"
   }];
 }
 
+def Graph_BackwardOp : Graph_Op<"backward", [HasParent<"ProgramOp">, MemoryEffects<[MemFree]>]> {
+  let summary = "the border: what stands above is forward, what stands below is backward";
+  let description = [{
+    At most one (`backward_c1`), in the micro-step (`phase_c1`); a program without one is all forward. Placed by differentiate
+    behind the operation that makes the loss; passes that treat the halves apart ask the program for it; removed by assign-queues.
+    It frees nothing: the effect keeps it in its place.
+
+    ```mlir
+    graph.backward
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+
 def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let summary = "hands a value to whoever runs the plan";
   let description = [{
@@ -92,7 +109,8 @@ def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Graph_ReadOp : Graph_Op<"read", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemRead]>]> {
+def Graph_ReadOp : Graph_Op<"read",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemRead]>, Graph_FreeToRecompute]> {
   let summary = "the current value of a parameter";
   let description = [{
     One per use site is fine: differentiate sums the gradients of all reads of a parameter. Lowered by
@@ -169,7 +187,7 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
   let assemblyFormat = "$parameter `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
 }
 
-def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel]> {
+def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel, Graph_FreeToRecompute]> {
   let summary = "a small constant or a splat of any size";
   let description = [{
     A ranked tensor (`constant_c1`), dense (`constant_c2`); at most 65,536 elements that differ (`constant_c3`): larger

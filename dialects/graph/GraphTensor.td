@@ -100,7 +100,7 @@ def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel]> {
+def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel, Graph_FreeToRecompute]> {
   let summary = "start + i * delta, one dimension";
   let description = "`type` has rank 1 (`iota_c1`).\n\n```mlir\n%y = graph.iota {type = tensor<4xi64>, start = 0.0 : f64, delta = 1.0 : f64} : () -> tensor<4xi64>\n```";
   let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, F64Attr:$start, F64Attr:$delta);
@@ -120,7 +120,7 @@ def Graph_LossScaleOp : Graph_TensorOp<"loss_scale", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Kernel]> {
+def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{
     Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error. The slice at
@@ -163,7 +163,7 @@ def Graph_GatherElementsGradOp : Graph_TensorOp<"gather_elements_grad", [Graph_K
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_Kernel]> {
+def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "picks slices by index tuples (ONNX GatherND)";
   let description = [{
     The last dimension of `indices` holds tuples into data[batch_dims:], of 1 index to one per dimension

@@ -7,7 +7,7 @@ include "dialects/graph/GraphBase.td"
 /// Attributes of everything that slides a window over the spatial dimensions; one entry per dimension each.
 defvar windowAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low);
 
-def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_CostedKernel]> {
+def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
   let summary = "convolution (cross-correlation) over the spatial dimensions, in groups of channels";
   let description = [{
     ONNX Conv-22 with explicit padding. input [N, C, d...] and weight [M, C / groups, k...] have one rank, at least 3
@@ -26,7 +26,7 @@ def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_CostedKernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_CostedKernel]> {
+def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
   let summary = "the adjoint of conv with respect to its input: spreads each element over its window";
   let description = [{
     ONNX ConvTranspose-22, and the gradient of conv. input [N, M, o...], weight [M, C / groups, k...], bias of C elements
@@ -42,7 +42,7 @@ def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_CostedKernel]>
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_CostedKernel]> {
+def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
     A conv of `input` with a weight of the result's shape, [M, C / groups, kernel...], has the shape of `grad`
@@ -57,7 +57,7 @@ def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_CostedKer
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_CostedKernel]> {
+def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "largest element of each window, and where it is";
   let description = [{
     input [N, C, d...] of rank 3 or more (`pool_c1`); `sizes` windows per spatial dimension, window i beginning at
@@ -88,7 +88,7 @@ def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_CostedKernel]> {
+def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "sum of each window; what lies outside the input counts as zero";
   let description = [{
     Windows and constraints as in max_pool. An average divides by the number of elements that should count.
@@ -102,7 +102,7 @@ def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_CostedKernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_CostedKernel]> {
+def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of sum_pool: zeros of `shape`, each gradient added to all elements of its window";
   let description = [{
     `grad` has the shape sum_pool gives for `shape` (`pool_grad_c1`). Created by differentiate.
@@ -116,7 +116,7 @@ def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_CostedKernel]> 
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_Kernel]> {
+def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, with the batch's own statistics";
   let description = [{
     ONNX BatchNormalization-15 in training mode. input [N, C, ...] of rank 2 or more (`batch_norm_c1`), scale and bias of
@@ -146,7 +146,7 @@ def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
 }
 
-def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_Kernel]> {
+def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "batch norm with given statistics (evaluation mode), which get no gradient";
   let description = [{
     Constraints `batch_norm_c1`, `batch_norm_c2` as in batch_norm; mean and variance have the scale's type

@@ -31,6 +31,7 @@ void ZeroDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/zero/ZeroOps.cpp.inc"
       >();
+  attachScheduleOfGraph(*getContext());
 }
 
 LogicalResult MeshOp::verify() {

@@ -12,6 +12,7 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/graph/GraphDialect.td"
 include "dialects/zero/ZeroEnums.td"
+include "dialects/zero/ZeroInterfaces.td"
 
 def Zero_Dialect : Dialect {
   let name = "zero";
@@ -55,9 +56,13 @@ def Zero_StorageAttr : EnumAttr<Zero_Dialect, Zero_Storage, "storage">;
 
 class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemonic, traits>;
 
+/// Stands in a program: says how it is executed, and by `methods` what is not as of most.
+class Zero_ScheduledOp<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+    : Zero_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<ScheduledOp, methods>])>;
+
 /// Names a bucket: there is one of that name (`bucket_c5`).
-class Zero_OpOnBucket<string mnemonic, list<Trait> traits = []>
-    : Zero_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
+class Zero_OpOnBucket<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+    : Zero_ScheduledOp<mnemonic, methods, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
 
 /// Bytes: a tensor, on the device, or a buffer.
 def Zero_Value : AnyTypeOf<[Graph_Tensor, Zero_BufferType], "a tensor or a buffer">;
@@ -118,7 +123,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
 
 //===-- bytes ---------------------------------------------------------------===//
 
-def Zero_StorageOp : Zero_OpOnBucket<"storage", [Pure]> {
+def Zero_StorageOp : Zero_OpOnBucket<"storage", ["getResultPlace"], [Pure]> {
   let summary = "what this rank keeps of a bucket over steps; no bytes move";
   let description = [{
     From element `offset` on, of all the rank keeps; or, with `own`, of this rank's shard of what every rank keeps whole.
@@ -134,7 +139,7 @@ def Zero_StorageOp : Zero_OpOnBucket<"storage", [Pure]> {
   let assemblyFormat = "$bucket `of` `` $what attr-dict `:` type($result)";
 }
 
-def Zero_AllocOp : Zero_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def Zero_AllocOp : Zero_ScheduledOp<"alloc", ["getResultPlace"], [MemoryEffects<[MemAlloc]>]> {
   let summary = "a temporary buffer; lives from its first to its last use";
   let description = [{
     `activation`: the report counts it as one.
@@ -148,7 +153,7 @@ def Zero_AllocOp : Zero_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Zero_PartOp : Zero_Op<"part", [Pure]> {
+def Zero_PartOp : Zero_ScheduledOp<"part", ["getResultPlace"], [Pure]> {
   let summary = "a run of a buffer's elements, from `offset` on; no bytes move";
   let description = [{
     It lies inside the buffer and has its element type and tier (`part_c1`).
@@ -163,7 +168,7 @@ def Zero_PartOp : Zero_Op<"part", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Zero_FillOp : Zero_Op<"fill"> {
+def Zero_FillOp : Zero_ScheduledOp<"fill"> {
   let summary = "a buffer of one value";
   let description = [{
     ```mlir
@@ -175,7 +180,7 @@ def Zero_FillOp : Zero_Op<"fill"> {
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
-def Zero_FetchOp : Zero_Op<"fetch"> {
+def Zero_FetchOp : Zero_ScheduledOp<"fetch", ["fillsDevice"]> {
   let summary = "copies bytes one tier up: from nvme to host, from host to device";
   let description = [{
     As many elements of the same type, the tier just above (`fetch_c1`).
@@ -190,7 +195,7 @@ def Zero_FetchOp : Zero_Op<"fetch"> {
   let hasVerifier = 1;
 }
 
-def Zero_EvictOp : Zero_Op<"evict"> {
+def Zero_EvictOp : Zero_ScheduledOp<"evict", ["getEvicted"]> {
   let summary = "copies bytes one tier down: from device to host, from host to nvme";
   let description = [{
     As many elements of the same type, the tier just below (`evict_c1`).
@@ -206,7 +211,7 @@ def Zero_EvictOp : Zero_Op<"evict"> {
 
 //===-- parameters in the micro-step ----------------------------------------===//
 
-def Zero_GatherOp : Zero_Op<"gather"> {
+def Zero_GatherOp : Zero_ScheduledOp<"gather", ["fillsDevice"]> {
   let summary = "all ranks' shards of a buffer, put together in a temporary one (all-gather)";
   let description = [{
     The result is a whole number of shards of the same type on the same tier (`gather_c1`). Ends with its `zero.release`. Created by
@@ -223,7 +228,7 @@ def Zero_GatherOp : Zero_Op<"gather"> {
   let hasVerifier = 1;
 }
 
-def Zero_ViewOp : Zero_Op<"view", [Pure]> {
+def Zero_ViewOp : Zero_ScheduledOp<"view", ["getResultPlace"], [Pure]> {
   let summary = "a parameter inside a bucket: the elements from `offset` on";
   let description = [{
     No bytes move. Its users must stand before the release of the buffer. It lies inside the buffer, which is on the device, and
@@ -239,7 +244,7 @@ def Zero_ViewOp : Zero_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReleaseOp : Zero_Op<"release"> {
+def Zero_ReleaseOp : Zero_ScheduledOp<"release"> {
   let summary = "ends the lifetime of a gathered or fetched buffer";
   let description = [{
     ```mlir
@@ -252,7 +257,7 @@ def Zero_ReleaseOp : Zero_Op<"release"> {
 
 //===-- gradients in the micro-step -----------------------------------------===//
 
-def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer"> {
+def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer", ["getResultPlace"]> {
   let summary = "opens a bucket's gradient for this micro-step; its padding is zero";
   let description = [{
     As the bucket: its element type and padded number of elements, on the device (`bucket_c6`). Created by zero-partition before
@@ -268,7 +273,7 @@ def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer"> {
   let assemblyFormat = "$bucket attr-dict `:` type($result)";
 }
 
-def Zero_PutOp : Zero_Op<"put"> {
+def Zero_PutOp : Zero_ScheduledOp<"put"> {
   let summary = "a parameter's gradient, in its place in the bucket";
   let description = [{
     plan-memory lets the producer of the tensor write there, so that normally nothing is copied. The place lies inside the
@@ -283,7 +288,7 @@ def Zero_PutOp : Zero_Op<"put"> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceScatterOp : Zero_Op<"reduce_scatter"> {
+def Zero_ReduceScatterOp : Zero_ScheduledOp<"reduce_scatter"> {
   let summary = "sums a buffer over ranks, each rank its shard";
   let description = [{
     The sum runs in rank order in fp32, times `scale` (1 / (ranks x micro-steps)), rounded to the element type; with `accumulate`
@@ -301,7 +306,7 @@ def Zero_ReduceScatterOp : Zero_Op<"reduce_scatter"> {
   let hasVerifier = 1;
 }
 
-def Zero_AccumulateOp : Zero_Op<"accumulate", [SameTypeOperands]> {
+def Zero_AccumulateOp : Zero_ScheduledOp<"accumulate", ["dependsOnMicroStep"], [SameTypeOperands]> {
   let summary = "adds a micro-step's reduced gradient to what earlier ones of the step left";
   let description = [{
     In the first micro-step of a step it is copied. Where gradients do not live on the
@@ -315,7 +320,7 @@ def Zero_AccumulateOp : Zero_Op<"accumulate", [SameTypeOperands]> {
   let assemblyFormat = "$source `into` $target attr-dict `:` type($source)";
 }
 
-def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
+def Zero_RecordLossOp : Zero_ScheduledOp<"record_loss", ["getAssignedState", "dependsOnMicroStep"], [MemoryEffects<[MemWrite]>]> {
   let summary = "adds the micro-step's loss, and its weight where it has one, to the step's sums";
   let description = [{
     ```mlir
@@ -328,7 +333,7 @@ def Zero_RecordLossOp : Zero_Op<"record_loss", [MemoryEffects<[MemWrite]>]> {
 
 //===-- the update ------------------------------------------------------------===//
 
-def Zero_AllGatherOp : Zero_Op<"all_gather"> {
+def Zero_AllGatherOp : Zero_ScheduledOp<"all_gather"> {
   let summary = "completes a buffer that every rank keeps whole from the ranks' own parts, in place";
   let description = [{
     Of parameters after the update (stages 1 and 2), of gradients before it (stage 0). `own` is this rank's part of
@@ -343,7 +348,7 @@ def Zero_AllGatherOp : Zero_Op<"all_gather"> {
   let hasVerifier = 1;
 }
 
-def Zero_PublishOp : Zero_Op<"publish"> {
+def Zero_PublishOp : Zero_ScheduledOp<"publish"> {
   let summary = "the weights that the update made become parameters: a copy on one tier, in the parameters' type";
   let description = [{
     As many elements on the same tier, from f32 to any float (`publish_c1`). Created by zero-delay-update, before the update that
@@ -359,7 +364,7 @@ def Zero_PublishOp : Zero_Op<"publish"> {
   let hasVerifier = 1;
 }
 
-def Zero_NormPartialOp : Zero_Op<"norm_partial"> {
+def Zero_NormPartialOp : Zero_ScheduledOp<"norm_partial", ["getOverwritten"]> {
   let summary = "the sum of squares of a buffer, exactly, added to `previous`";
   let description = [{
     The accumulator is 24 limbs of fixed point (kernels/README.md), so that the sum does not depend on cuts or order. It lies on the
@@ -376,7 +381,7 @@ def Zero_NormPartialOp : Zero_Op<"norm_partial"> {
   let hasVerifier = 1;
 }
 
-def Zero_AllReduceOp : Zero_Op<"all_reduce", [SameOperandsAndResultType]> {
+def Zero_AllReduceOp : Zero_ScheduledOp<"all_reduce", ["getOverwritten"], [SameOperandsAndResultType]> {
   let summary = "sum over ranks, in rank order, in place";
   let description = [{
     ```mlir
@@ -388,7 +393,7 @@ def Zero_AllReduceOp : Zero_Op<"all_reduce", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Zero_ClipFactorOp : Zero_Op<"clip_factor"> {
+def Zero_ClipFactorOp : Zero_ScheduledOp<"clip_factor", ["getResultPlace"]> {
   let summary = "norm and clipping factor from the summed accumulator; the norm is recorded as a metric";
   let description = [{
     As graph.clip_factor; `max_norm` absent means factor 1. Results of one f32 on the sum's tier (`clip_factor_c1`). `weight`
@@ -407,7 +412,7 @@ def Zero_ClipFactorOp : Zero_Op<"clip_factor"> {
   let hasVerifier = 1;
 }
 
-def Zero_UpdateOp : Zero_Op<"update", [AttrSizedOperandSegments]> {
+def Zero_UpdateOp : Zero_ScheduledOp<"update", [], [AttrSizedOperandSegments]> {
   let summary = "the optimizer, once, over a run of a bucket's elements";
   let description = [{
     Rules and attributes as graph.update. `weights` and the rule's `moments` (two for adam and adamw, one for momentum) are fp32 and
@@ -428,7 +433,7 @@ def Zero_UpdateOp : Zero_Op<"update", [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceLossOp : Zero_Op<"reduce_loss", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Zero_ReduceLossOp : Zero_ScheduledOp<"reduce_loss", ["getResultPlace", "getAssignedState"], [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "sums the step's loss over ranks, and the weight of the losses where they have one";
   let description = [{
     The result is that weight, one f64 on the device (`reduce_loss_c1`).

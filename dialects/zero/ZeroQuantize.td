@@ -7,11 +7,11 @@
 #define ZC_ZERO_QUANTIZE
 
 /// Pieces of equal size as bytes: values of `bits` bits and an fp32 scale per `block` elements (kernels/Quantized.h).
-class Zero_OpOnPieces<string mnemonic, list<Trait> traits = []> : Zero_Op<mnemonic, traits> {
+class Zero_OpOnPieces<string mnemonic, list<string> methods = []> : Zero_ScheduledOp<mnemonic, methods> {
   let hasVerifier = 1;
 }
 
-def Zero_QuantizeOp : Zero_OpOnPieces<"quantize"> {
+def Zero_QuantizeOp : Zero_OpOnPieces<"quantize", ["fillsDevice"]> {
   let summary = "a buffer as quantized pieces, reordered";
   let description = [{
     The buffer is cut into as many equal pieces as `order`, a permutation, has entries; piece k of the result is piece order[k].
@@ -80,7 +80,7 @@ def Zero_DequantizeSumOp : Zero_OpOnPieces<"dequantize_sum"> {
   let assemblyFormat = "$input `into` $shard `scale` `=` $scale attr-dict `:` type($input) `,` type($shard)";
 }
 
-def Zero_AllToAllOp : Zero_Op<"all_to_all", [SameOperandsAndResultType]> {
+def Zero_AllToAllOp : Zero_ScheduledOp<"all_to_all", [], [SameOperandsAndResultType]> {
   let summary = "part p of the buffer goes to member p of the axis; part p of the result comes from it";
   let description = [{
     ```mlir
@@ -93,7 +93,7 @@ def Zero_AllToAllOp : Zero_Op<"all_to_all", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Zero_OwnPartOp : Zero_Op<"own_part"> {
+def Zero_OwnPartOp : Zero_ScheduledOp<"own_part"> {
   let summary = "a copy of this rank's part of a buffer cut over an axis";
   let description = [{
     The secondary shard of zero-hierarchical. The buffer is a whole number of parts of the same type on the same tier
@@ -110,7 +110,7 @@ def Zero_OwnPartOp : Zero_Op<"own_part"> {
   let hasVerifier = 1;
 }
 
-def Zero_ReorderOp : Zero_Op<"reorder", [SameTypeOperands]> {
+def Zero_ReorderOp : Zero_ScheduledOp<"reorder", [], [SameTypeOperands]> {
   let summary = "rows x columns equal pieces become columns x rows";
   let description = [{
     Piece (c, r) of the target is piece (r, c) of the input; the buffers are a whole number of pieces (`reorder_c1`). Around

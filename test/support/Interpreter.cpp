@@ -65,6 +65,7 @@ Status Interpreter::runStructural(mlir::Operation *op) {
         gradients[accumulate.getParameter().str()] = values[accumulate.getGrad()];
         return {};
       })
+      .Case([](BackwardOp) -> Status { return {}; })
       .Case([&](ReturnOp exit) -> Status {
         results.clear();
         for (mlir::Value value : exit.getResults())

@@ -75,7 +75,7 @@ Result<Constants::Values> Constants::fold(Operation *op) {
 /// Ops without an evaluator of their own run on their reference kernel.
 Result<Constants::Values> Constants::foldByKernel(Operation *op, llvm::ArrayRef<const HostTensor *> operands) {
   auto kernel = dyn_cast<graph::KernelOp>(op);
-  if (!kernel || operands.empty() || isa<graph::DropoutOp>(op)) // dropout differs from step to step
+  if (!kernel || operands.empty() || kernel.dependsOnMicroStep())
     return Values();
   double work = kernel.getFlops();
   std::vector<HostTensor> results;

@@ -16,25 +16,10 @@ using namespace mlir;
 
 namespace {
 
-/// Operands that a layer's weight stands at; what is multiplied or added elementwise may as well be a table or a mask.
-struct WeightOperand {
-  StringLiteral op;
-  unsigned operand;
-};
-constexpr WeightOperand weightOperands[] = {
-    {"graph.matmul", 0},     {"graph.matmul", 1},           {"graph.matmul", 2},           {"graph.gather", 0},
-    {"graph.layer_norm", 1}, {"graph.layer_norm", 2},       {"graph.rms_norm", 1},         {"graph.conv", 1},
-    {"graph.conv", 2},       {"graph.conv_transpose", 1},   {"graph.conv_transpose", 2},   {"graph.batch_norm", 1},
-    {"graph.batch_norm", 2}, {"graph.batch_norm_apply", 1}, {"graph.batch_norm_apply", 2},
-};
-
-/// Operands without a derivative although they are floats.
-constexpr WeightOperand undifferentiated[] = {{"graph.batch_norm_apply", 3}, {"graph.batch_norm_apply", 4}};
-
-bool isListed(ArrayRef<WeightOperand> list, OpOperand &use) {
-  return llvm::any_of(list, [&](const WeightOperand &entry) {
-    return entry.op == use.getOwner()->getName().getStringRef() && entry.operand == use.getOperandNumber();
-  });
+/// What a use is to its operation.
+OperandRole roleOf(OpOperand &use) {
+  auto kernel = dyn_cast<KernelOp>(use.getOwner());
+  return kernel ? kernel.getOperandRole(use.getOperandNumber()) : OperandRole::data;
 }
 
 bool isFloatTensor(Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); }
@@ -51,21 +36,18 @@ llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
     if (!op || !isa<Differentiable>(op))
       continue;
     for (OpOperand &operand : op->getOpOperands())
-      if (!isListed(undifferentiated, operand))
+      if (roleOf(operand) != OperandRole::statistics)
         pending.push_back(operand.get());
   }
   return reached;
 }
 
-/// Weights of experts, if the exporter says that they are a parameter: tables are picked from in this way too.
-constexpr WeightOperand picked[] = {{"graph.gather_nd", 0}};
-
-/// A use as one of the listed operands, directly or under another shape.
-bool isUsedAs(ArrayRef<WeightOperand> list, Value value) {
+/// A use in one of `roles`, directly or under another shape.
+bool isUsedAs(ArrayRef<OperandRole> roles, Value value) {
   llvm::SmallVector<Value> pending{value};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
-      if (isListed(list, use))
+      if (llvm::is_contained(roles, roleOf(use)))
         return true;
       if (isa<ReshapeOp, TransposeOp, ExpandOp, CastOp>(use.getOwner()))
         pending.push_back(use.getOwner()->getResult(0));
@@ -210,9 +192,11 @@ public:
       return {Role::trainable, "exporter: parameter"};
     if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
       return {Role::frozen, "class weights of a loss"};
-    bool isWeight = llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(weightOperands, read.getResult()); });
-    bool isPicked = origins.isParameterOfProgram(origin.copyOf()) &&
-                    llvm::any_of(reads[name], [](ReadOp read) { return isUsedAs(picked, read.getResult()); });
+    auto isUsed = [&](ArrayRef<OperandRole> roles) {
+      return llvm::any_of(reads[name], [&](ReadOp read) { return isUsedAs(roles, read.getResult()); });
+    };
+    bool isWeight = isUsed({OperandRole::weight, OperandRole::vector});
+    bool isPicked = origins.isParameterOfProgram(origin.copyOf()) && isUsed({OperandRole::picked});
     if ((isWeight || isPicked) && !origin.copyOf().empty())
       return {Role::trainable, "used as a weight; exporter: rearranged '" + origin.copyOf() + "'"};
     if (std::string evidence = origins.weightEvidence(name); !evidence.empty())

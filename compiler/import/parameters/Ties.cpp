@@ -83,10 +83,11 @@ std::string Ties::nameOfNextUse(const std::string &name) {
 
 namespace {
 
+/// A layer's scale or bias, as its operand or combined with its result.
 bool isNormOrBias(OpOperand &use) {
-  Operation *op = use.getOwner();
-  return use.getOperandNumber() > 0 && !isa<ReshapeOp, ExpandOp>(op) &&
-         (isa<LayerNormOp, RmsNormOp, AddOp, MulOp>(op) || (isa<MatmulOp>(op) && use.getOperandNumber() == 2));
+  auto kernel = dyn_cast<KernelOp>(use.getOwner());
+  unsigned index = use.getOperandNumber();
+  return kernel && (kernel.getOperandRole(index) == OperandRole::vector || (index > 0 && isElementwise(kernel)));
 }
 
 /// Several layers' vectors that the exporter stored once because they start with the same value.

@@ -24,14 +24,13 @@ public:
 
   void run() {
     Block &block = context.micro.getBlock();
-    Value loss = cast<graph::ReturnOp>(block.getTerminator()).getLoss();
-    boundary = loss ? loss.getDefiningOp() : nullptr;
-    if (!boundary)
+    border = context.micro.getBackward();
+    if (!border)
       return;
     SmallVector<Value> candidates;
-    for (Operation &op : block) {
-      if (&op == boundary)
-        break;
+    for (Operation &op : llvm::make_range(block.begin(), border->getIterator())) {
+      if (op.getNextNode() == border)
+        break; // what the last operation makes is needed at once
       if (isa<graph::KernelOp>(op) && !zero::isView(&op))
         candidates.append(op.result_begin(), op.result_end());
     }
@@ -50,7 +49,7 @@ private:
         Operation *user = use.getOwner();
         if (zero::isView(user))
           aliases.push_back(user->getResult(0));
-        else if (boundary->isBeforeInBlock(user))
+        else if (border->isBeforeInBlock(user))
           uses.backward.push_back(&use);
         else if (uses.lastForward->isBeforeInBlock(user))
           uses.lastForward = user;
@@ -100,7 +99,7 @@ private:
 
   Context &context;
   zero::Tier tier;
-  Operation *boundary = nullptr; ///< makes the loss: what follows is backward
+  Operation *border = nullptr; ///< what follows is backward
 };
 
 } // namespace

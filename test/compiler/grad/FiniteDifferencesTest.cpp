@@ -179,6 +179,26 @@ TEST_P(FiniteDifferences, Agree) {
   }
 }
 
+/// Who forgets to say so would get one mask for all micro-steps.
+TEST_P(FiniteDifferences, OnlyOpsThatSaySoDependOnTheMicroStep) {
+  auto module = parse(moduleText(GetParam()));
+  ASSERT_TRUE(module);
+  bool depends = false;
+  module->walk([&](graph::KernelOp kernel) { depends |= kernel.dependsOnMicroStep(); });
+  auto forward = Interpreter::prepare(*module, kernels);
+  ASSERT_TRUE(forward.ok()) << forward.error().message;
+  forward->parameters = drawParameters(GetParam());
+  std::vector<Bytes> losses;
+  for (int64_t micro : {0, 1}) {
+    StepContext step;
+    step.micro = micro;
+    Status status = forward->run(step);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    losses.push_back(forward->results.at(0));
+  }
+  EXPECT_TRUE(depends || losses[0] == losses[1]);
+}
+
 std::string caseName(const testing::TestParamInfo<Case> &info) {
   return info.param.op + "_" + std::to_string(info.index);
 }

@@ -24,6 +24,7 @@ module {
     %s2 = graph.sin %e2 : (tensor<8xf32>) -> tensor<8xf32>
     %x3 = graph.add %x2, %s2 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %loss = graph.reduce_sum %x3 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+    graph.backward
     // CHECK: graph.reduce_sum
     // Of the second block the clone stands just before its use, reading the kept stream.
     // CHECK: %[[R1:.*]] = graph.exp %[[X1]]

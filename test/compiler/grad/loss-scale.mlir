@@ -19,6 +19,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   %y = graph.mul %x, %w : (tensor<4xf16>, tensor<4xf16>) -> tensor<4xf16>
   %wide = graph.cast %y {to = f32} : (tensor<4xf16>) -> tensor<4xf32>
   %loss = graph.reduce_sum %wide {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  // CHECK-NEXT: graph.backward
   // CHECK-NEXT: %[[SCALE:.*]] = graph.loss_scale {type = tensor<f32>} : () -> tensor<f32>
   // CHECK-NEXT: graph.reshape %[[SCALE]]
   // CHECK: graph.accumulate_grad @w, %{{.*}} : tensor<4xf16>

@@ -31,6 +31,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %d = graph.mul %c, %v : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   // CHECK-NEXT: graph.reduce_mean
   %loss = graph.reduce_mean %d {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
+  // CHECK-NEXT: graph.backward
+  graph.backward
   // CHECK-NEXT: graph.abs
   %e = graph.abs %d : (tensor<64xf32>) -> tensor<64xf32>
   // CHECK-NEXT: %[[P2:.*]] = zero.storage @bucket0 of parameters

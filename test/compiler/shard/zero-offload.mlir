@@ -38,6 +38,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   // HOST-NEXT: %[[KEPT:.*]] = zero.alloc {activation} : <5000 x f32, host>
   // HOST-NEXT: zero.evict %[[Z]] into %[[KEPT]]
   %loss = graph.reduce_mean %z {axes = array<i64: 0>} : (tensor<5000xf32>) -> tensor<f32>
+  graph.backward
   // HOST: %[[BACK:.*]] = zero.alloc {activation} : <5000 x f32, device>
   // HOST-NEXT: zero.fetch %[[KEPT]] into %[[BACK]]
   // HOST-NEXT: %[[ZB:.*]] = zero.view %[[BACK]] offset = 0

@@ -37,6 +37,7 @@ graph.program @micro phase = micro inputs = [] {
   %eb = graph.exp %b : (tensor<256xf32>) -> tensor<256xf32>
   %ec = graph.exp %c : (tensor<512xf32>) -> tensor<512xf32>
   %loss = graph.reduce_sum %ea {axes = array<i64: 0>} : (tensor<128xf32>) -> tensor<f32>
+  graph.backward
   %gb = graph.mul %b, %eb : (tensor<256xf32>, tensor<256xf32>) -> tensor<256xf32>
   %gc = graph.mul %c, %ec : (tensor<512xf32>, tensor<512xf32>) -> tensor<512xf32>
   graph.accumulate_grad @c, %gc : tensor<512xf32>

@@ -64,6 +64,7 @@ graph.program @micro phase = micro inputs = ["x", "i", "t"] {
   %4 = graph.read @tall : tensor<2050x1xf32>
   %q = graph.matmul %t, %4 {trans_rhs} : (tensor<4x1xf32>, tensor<2050x1xf32>) -> tensor<4x2050xf32>
   %loss = graph.reduce_sum %v {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  graph.backward
   // The weight gradient: rows apart, each accumulated at once.
   // CHECK: %[[G0:.*]] = graph.slice %{{.*}} {offsets = array<i64: 0, 0>, sizes = array<i64: 4, 6>
   // CHECK: %[[D0:.*]] = graph.matmul_part %[[G0]], %{{.*}} {trans_lhs, whole = 384 : i64}

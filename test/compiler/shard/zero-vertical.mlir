@@ -1,11 +1,11 @@
 // RUN: zero-opt %s --split-input-file --zero-vertical 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARN < %t
 // RUN: not zero-opt %s --split-input-file --zero-vertical=most=20 2>&1 | FileCheck %s --check-prefix=MOST
-// MOST: error: block by block, 2 micro-steps of 11 operations are more than 20: --micro-order rolled
+// MOST: error: block by block, 2 micro-steps of 12 operations are more than 20: --micro-order rolled
 
 // Both micro-steps of forward come before backward; parameters are read once; only the first micro-step's gradient overwrites the
-// sum; what depends on the micro-step says which one it is of. The program returns the last micro-step's loss, behind which all is
-// backward.
+// sum; what depends on the micro-step says which one it is of. Backward
+// begins once, behind the last micro-step's loss, which the program returns.
 // CHECK: module attributes {zc.accumulation = 2 : i64, zc.vertical}
 // CHECK: graph.program @micro phase = micro inputs = ["x", "x"]
 // CHECK-NEXT: ^bb0(%[[X0:.*]]: tensor<64xf32>, %[[X1:.*]]: tensor<64xf32>):
@@ -16,6 +16,7 @@
 // CHECK-NEXT: graph.dropout %[[X1]] {{.*}}zc.micro = 1
 // CHECK-NEXT: graph.mul %{{.*}}, %[[W]]
 // CHECK-NEXT: %[[L1:.*]] = graph.reduce_mean
+// CHECK-NEXT: graph.backward
 // CHECK-NEXT: %[[B0:.*]] = zero.grad_buffer
 // CHECK: zero.reduce_scatter %[[B0]] into %{{.*}} scale = 5.000000e-01 :
 // CHECK-NEXT: zero.record_loss %[[L0]] {zc.micro = 0
@@ -32,6 +33,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   %d, %m = graph.dropout %x {ratio = 0.5 : f64, id = 0 : i64} : (tensor<64xf32>) -> (tensor<64xf32>, tensor<64xi1>)
   %y = graph.mul %d, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   %loss = graph.reduce_mean %y {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
+  graph.backward
   %b = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
   %g = graph.neg %d : (tensor<64xf32>) -> tensor<64xf32>
   zero.put %g into %b offset = 0 : tensor<64xf32>, !zero.buffer<64 x f32, device>

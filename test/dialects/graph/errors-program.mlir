@@ -129,3 +129,13 @@ graph.program @micro phase = micro inputs = [] {
 
 // expected-error @below {{[parameter_c7] is no rows of 'tensor<4x8xf32>' from element 24 on: 'tensor<2x8xf32>'}}
 graph.parameter @p : tensor<2x8xf32> role = frozen {part = #graph.part<"w", 24, tensor<4x8xf32>>}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-note @below {{which is here}}
+  graph.backward
+  // expected-error @below {{[backward_c1] stands behind another}}
+  graph.backward
+  graph.return
+}

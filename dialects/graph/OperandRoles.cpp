@@ -1,0 +1,26 @@
+//===- OperandRoles.cpp - what operands are to a layer ----------------------------------===//
+#include "dialects/graph/Graph.h"
+
+using namespace zc::graph;
+
+/// Operand 0 is data, 1 the layer's weight, 2 its bias.
+static OperandRole roleInLayer(unsigned index) {
+  return index == 0 ? OperandRole::data : index == 1 ? OperandRole::weight : OperandRole::vector;
+}
+/// Operand 0 is data, 1 the scale, 2 the bias; statistics follow.
+static OperandRole roleInNorm(unsigned index) {
+  return index == 0 ? OperandRole::data : index < 3 ? OperandRole::vector : OperandRole::statistics;
+}
+
+/// Exporters write x W as well as W x.
+OperandRole MatmulOp::getOperandRole(unsigned index) { return index < 2 ? OperandRole::weight : OperandRole::vector; }
+OperandRole ConvOp::getOperandRole(unsigned index) { return roleInLayer(index); }
+OperandRole ConvTransposeOp::getOperandRole(unsigned index) { return roleInLayer(index); }
+OperandRole LayerNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
+OperandRole RmsNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
+OperandRole BatchNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
+OperandRole BatchNormApplyOp::getOperandRole(unsigned index) { return roleInNorm(index); }
+/// An embedding.
+OperandRole GatherOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::weight : OperandRole::data; }
+/// Weights of experts.
+OperandRole GatherNdOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::picked : OperandRole::data; }

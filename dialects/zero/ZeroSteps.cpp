@@ -1,0 +1,208 @@
+//===- ZeroSteps.cpp - the step that an operation becomes --------------------------------===//
+
+#include "dialects/zero/Zero.h"
+
+using namespace mlir;
+using namespace zc;
+using namespace zc::zero;
+
+using MaybeStep = std::optional<Step>;
+
+static Attribute integer(Operation *op, int64_t value) { return Builder(op->getContext()).getI64IntegerAttr(value); }
+static Attribute text(Operation *op, StringRef value) { return StringAttr::get(op->getContext(), value); }
+
+//===-- no step ---------------------------------------------------------------===//
+
+MaybeStep StorageOp::getStep(StepContext &) { return std::nullopt; }
+MaybeStep AllocOp::getStep(StepContext &) { return std::nullopt; }
+MaybeStep PartOp::getStep(StepContext &) { return std::nullopt; }
+MaybeStep ViewOp::getStep(StepContext &) { return std::nullopt; }
+MaybeStep ReleaseOp::getStep(StepContext &) { return std::nullopt; }
+
+//===-- collectives -----------------------------------------------------------===//
+
+/// What a collective along `axis` says: its axis, unless it is all ranks, and which counter counts its bytes. Of two
+/// hops the one between nodes has the smaller buffer: the bucket is counted by the other.
+static Step along(Operation *op, StringRef kernel, Axis axis, StringRef counter) {
+  Step step(kernel);
+  step.set("traffic", text(op, axis == Axis::node ? "hop" : counter));
+  if (axis != Axis::all)
+    step.set("axis", text(op, stringifyAxis(axis)));
+  return step;
+}
+
+/// Stage 0 counts both halves of its all-reduce as one.
+static StringRef gradientCounter(const ScheduleContext &context) {
+  return context.stage == 0 ? "all_reduce" : "reduce_scatter";
+}
+
+MaybeStep GatherOp::getStep(StepContext &) {
+  return along(*this, "all_gather", getAxis(), "gather").input(getShard()).output(getResult());
+}
+
+MaybeStep AllGatherOp::getStep(StepContext &) {
+  auto storage = getWhole().getDefiningOp<StorageOp>();
+  bool ofGradients = storage && storage.getWhat() == Storage::gradients;
+  return along(*this, "all_gather", Axis::all, ofGradients ? "all_reduce" : "gather")
+      .input(getOwn())
+      .output(getWhole());
+}
+
+MaybeStep ReduceScatterOp::getStep(StepContext &context) {
+  if (context.worldSize == 1 && context.samePlace({Access::read, getBuffer()}, {Access::read, getShard()}))
+    return std::nullopt; // one rank, one micro-step: the gradient is where it belongs
+  Step step = along(*this, "reduce_scatter", getAxis(), gradientCounter(context));
+  step.set("scale", getScaleAttr());
+  if (getAccumulate())
+    step.set("accumulate", integer(*this, 1));
+  return step.input(getBuffer()).output(getShard(), getAccumulate() ? Access::readWrite : Access::write);
+}
+
+MaybeStep AllToAllOp::getStep(StepContext &context) {
+  return along(*this, "all_to_all", getAxis(), gradientCounter(context)).input(getInput()).output(getResult());
+}
+
+MaybeStep AllReduceOp::getStep(StepContext &) {
+  return along(*this, "all_reduce", Axis::all, "none").output(getResult(), Access::readWrite);
+}
+
+//===-- around collectives ------------------------------------------------------===//
+
+/// A kernel of the operation's name and attributes; `residual` may be null.
+static Step onPieces(Operation *op, Value input, Value output, Access access = Access::write, Value residual = {}) {
+  Step step(op->getName().stripDialect());
+  step.input(input).output(output, access);
+  if (residual)
+    step.output(residual, Access::readWrite);
+  for (NamedAttribute attribute : op->getAttrs())
+    if (!isNote(attribute))
+      step.attributes.push_back(attribute);
+  return step;
+}
+
+MaybeStep QuantizeOp::getStep(StepContext &) {
+  return onPieces(*this, getInput(), getResult(), Access::write, getResidual());
+}
+MaybeStep DequantizeOp::getStep(StepContext &) { return onPieces(*this, getInput(), getResult()); }
+MaybeStep DequantizeSumQuantizeOp::getStep(StepContext &) {
+  return onPieces(*this, getInput(), getResult(), Access::write, getResidual());
+}
+MaybeStep DequantizeSumOp::getStep(StepContext &) {
+  return onPieces(*this, getInput(), getShard(), getAccumulate() ? Access::readWrite : Access::write);
+}
+
+MaybeStep OwnPartOp::getStep(StepContext &context) {
+  int64_t parts = getInput().getType().getNumElements() / getType().getNumElements();
+  // Ranks count through a node first.
+  int64_t divisor = getAxis() == Axis::node ? context.worldSize / parts : 1;
+  return Step("own_part")
+      .input(getInput())
+      .output(getResult())
+      .set("parts", integer(*this, parts))
+      .set("divisor", integer(*this, divisor));
+}
+
+MaybeStep ReorderOp::getStep(StepContext &) {
+  auto rows = static_cast<int64_t>(getRows()), columns = static_cast<int64_t>(getColumns());
+  BufferType type = getInput().getType();
+  auto seenAs = [&](int64_t first, int64_t second) {
+    return RankedTensorType::get({first, second, type.getNumElements() / (rows * columns)}, type.getElementType());
+  };
+  Step step("transpose");
+  step.numInputs = 1;
+  return step.operand({Access::read, getInput(), {}, seenAs(rows, columns)})
+      .operand({Access::write, getTarget(), {}, seenAs(columns, rows)})
+      .set("permutation", DenseI64ArrayAttr::get(getContext(), {1, 0, 2}));
+}
+
+//===-- bytes -----------------------------------------------------------------===//
+
+MaybeStep FetchOp::getStep(StepContext &) { return Step("").input(getSource()).output(getTarget()); }
+MaybeStep EvictOp::getStep(StepContext &) { return Step("").input(getSource()).output(getTarget()); }
+
+MaybeStep FillOp::getStep(StepContext &) { return Step("constant").output(getResult()).set("value", getValueAttr()); }
+
+MaybeStep GradBufferOp::getStep(StepContext &context) {
+  SmallVector<int64_t> gaps = context.bucketOf(getBucketAttr()).getGaps();
+  if (gaps.empty())
+    return std::nullopt;
+  return Step("fill_gaps").output(getResult()).set("gaps", DenseI64ArrayAttr::get(getContext(), gaps));
+}
+
+MaybeStep PutOp::getStep(StepContext &context) {
+  StepOperand target{
+      Access::write, getBuffer(), {}, cast<RankedTensorType>(getTensor().getType()), static_cast<int64_t>(getOffset())};
+  if (context.samePlace({Access::read, getTensor()}, target))
+    return std::nullopt; // computed in place
+  return Step("copy").input(getTensor()).operand(target);
+}
+
+MaybeStep AccumulateOp::getStep(StepContext &) {
+  return Step("accumulate_gradient")
+      .input(getSource())
+      .output(getTarget(), Access::readWrite)
+      .set("restart", integer(*this, 1));
+}
+
+//===-- the update ------------------------------------------------------------===//
+
+MaybeStep NormPartialOp::getStep(StepContext &) {
+  bool first = !getPrevious() || getReset();
+  Step step("norm_partial");
+  if (first)
+    step.set("first", integer(*this, 1));
+  return step.input(getGradient()).output(getResult(), first ? Access::write : Access::readWrite);
+}
+
+MaybeStep ClipFactorOp::getStep(StepContext &) {
+  Step step("norm_finish");
+  if (getMaxNormAttr())
+    step.set("max_norm", getMaxNormAttr());
+  step.input(getSum());
+  if (getWeight())
+    step.input(getWeight()).set("terms", getTermsAttr());
+  if (getScaled())
+    step.set("scaled", integer(*this, 1));
+  return step.output(getNorm()).output(getFactor());
+}
+
+MaybeStep UpdateOp::getStep(StepContext &context) {
+  Step step(graph::stringifyOptimizer(getRule()));
+  step.input(getGradient()).input(getFactor()).output(getWeights(), Access::readWrite);
+  for (Value moment : getMoments())
+    step.output(moment, Access::readWrite);
+  if (getCopy())
+    step.output(getCopy());
+  for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
+    step.set(name, (*this)->getAttr(name));
+  if (context.module->hasAttr("zc.eps_uncorrected"))
+    step.set("eps_uncorrected", integer(*this, 1));
+  return step;
+}
+
+MaybeStep PublishOp::getStep(StepContext &) {
+  bool isCopy = getTarget().getType().getElementType().isF32();
+  return Step(isCopy ? "copy" : "cast").input(getSource()).output(getTarget());
+}
+
+/// One f64, or two where losses have weights.
+static StepOperand lossSums(Operation *op, bool weighted) {
+  return {Access::readWrite,
+          {},
+          State::losses(),
+          RankedTensorType::get({weighted ? 2 : 1}, Float64Type::get(op->getContext()))};
+}
+
+MaybeStep RecordLossOp::getStep(StepContext &) {
+  Step step("accumulate_loss");
+  step.input(getLoss());
+  if (getWeight())
+    step.input(getWeight());
+  return step.operand(lossSums(*this, bool(getWeight())));
+}
+
+MaybeStep ReduceLossOp::getStep(StepContext &context) {
+  if (context.worldSize == 1)
+    return std::nullopt;
+  return along(*this, "all_reduce", Axis::all, "none").operand(lossSums(*this, bool(getWeight())));
+}
