@@ -1,4 +1,4 @@
-# Debian's MLIR 19, linked statically (one copy per tool). HandleLLVMOptions is included by each MLIR folder, not here:
+# Debian's MLIR 19 and what it uses of LLVM, linked statically (one copy per tool). HandleLLVMOptions is included by each MLIR folder, not here:
 # its flags (-fno-exceptions, warnings) are directory-scoped and must not reach runtime/ and kernels/.
 find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
@@ -10,6 +10,16 @@ include(AddLLVM)
 include(AddMLIR)
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 separate_arguments(ZC_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
+
+# Debian's packages would have us load the whole of LLVM, a library of 130 MB with ICU and Z3 behind it, for a few hundred KB of it.
+set(LLVM_LINK_LLVM_DYLIB OFF)
+foreach(library ${MLIR_EXPORTED_TARGETS})
+  get_target_property(needs ${library} INTERFACE_LINK_LIBRARIES)
+  if(needs)
+    list(TRANSFORM needs REPLACE "^LLVM$" "LLVMCore")
+    set_property(TARGET ${library} PROPERTY INTERFACE_LINK_LIBRARIES "${needs}")
+  endif()
+endforeach()
 
 # For the top of each folder whose code uses MLIR.
 macro(zc_mlir_folder)

@@ -10,8 +10,12 @@ class Case(Exception):
     """A case that failed, with what a person needs to see."""
 
 
+class Skip(Exception):
+    """A case that this machine cannot run, with the reason."""
+
+
 class Suite:
-    """Runs cases in parallel, prints one line each and `N passed, N failed` last."""
+    """Runs cases in parallel, prints one line each and `N passed, N failed[, N skipped]` last."""
 
     models = ROOT / "test/models"
 
@@ -25,7 +29,7 @@ class Suite:
         self.bin = pathlib.Path(self.args.bin).resolve()
         self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-")
         self.dir = pathlib.Path(self.temp.name)
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.skipped = 0
 
     def exports(self, model):
         """Exports that golden.json is valid for."""
@@ -42,6 +46,9 @@ class Suite:
                     self.passed += 1
                     if self.args.verbose:
                         print(f"ok    {name}  {remark}", flush=True)
+                except Skip as reason:
+                    self.skipped += 1
+                    print(f"skip  {name}  {reason}", flush=True)
                 except Exception as failure:  # a defect of a case is a failure of the case
                     self.failed += 1
                     text = str(failure) if isinstance(failure, Case) else repr(failure)
@@ -49,7 +56,7 @@ class Suite:
 
     def finish(self):
         self.temp.cleanup()
-        print(f"{self.passed} passed, {self.failed} failed")
+        print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
         sys.exit(0 if self.failed == 0 and self.passed > 0 else 1)
 
     def tool(self, name, *args, code=0):

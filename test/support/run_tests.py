@@ -4,7 +4,7 @@
   run_tests.py ctest BUILD [REGEX]    every program that CMake registered as a test (whose name matches), gtest cases counted
                                       one by one
   run_tests.py lit BUILD              every lit suite configured under BUILD/test
-  run_tests.py script FILE.py...      end-to-end scripts; each ends with a line `N passed, N failed`; exit code 77: skipped
+  run_tests.py script FILE.py...      end-to-end scripts; each ends with a line `N passed, N failed[, N skipped]`; exit code 77: skipped
   run_tests.py format                 clang-format over all C++ under version control, a file is a test
 
 Prints what failed, with its output, and as its last line `N passed, N failed, N skipped`. Exit code 1 if anything failed or
@@ -137,7 +137,9 @@ def run_scripts(files, count):
             result = (result[0] if result else 0, 1, 0)
         if result[1]:
             report(name, code, out)
-        print(f"{name}: {result[0]} passed, {result[1]} failed", flush=True)
+        reasons = [line for line in out.splitlines() if line.startswith("skip ")]
+        print("\n".join([f"{name}: {result[0]} passed, {result[1]} failed" + (f", {result[2]} skipped" if result[2] else "")] + reasons),
+              flush=True)
         count.add(*result)
 
 
