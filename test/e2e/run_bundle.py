@@ -2,7 +2,7 @@
 """Programs away from where they were built: `cmake --install`, moved elsewhere, and the archive of tools/bundle.sh in a root that has
 the C library and nothing else, where the example is compiled, trained by two ranks and exported. The bare root needs the right to
 change the root (root, or user namespaces); that case is skipped without."""
-import json, os, pathlib, shutil, subprocess, sys, tarfile
+import json, pathlib, shutil, subprocess, sys, tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite

@@ -13,7 +13,7 @@ import onnxruntime as ort
 import torch
 from onnx import numpy_helper
 
-from goldens import REL_TOL, relative
+from goldens import REL_TOL, aliases, relative
 from specs import EXPORTS, HALF, HALVES, STEPS, batch_norms, fresh, half_batch
 
 # Of the exporter's metadata of nodes: what an importer may go by. The rest, stack traces above all, is twice as large as the model.

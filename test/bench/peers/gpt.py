@@ -1,6 +1,6 @@
 """GPT-2 style model; one process: gpt.py MODEL eager|compile THREADS BATCH [fp32|amp]"""
 
-import os, sys, time
+import sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
 
 

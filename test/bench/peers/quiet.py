@@ -1,6 +1,6 @@
 """Runs a command when the machine is otherwise idle, and says how much CPU others took meanwhile (in cores)."""
 
-import os, subprocess, sys, time
+import os, subprocess, time
 
 HZ = os.sysconf("SC_CLK_TCK")
 
