@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Packs the programs of a build with the libraries they need into one archive, which runs on any x86-64 Linux with glibc 2.36 or
 # newer, without any package: unpack it anywhere and run bin/zero-compile, bin/zero-run.
-#   tools/bundle.sh [-o FILE] [-b BUILD] [EXTRA...]
+#   tools/bundle.sh [-o FILE] [-b BUILD] [-0..-9] [EXTRA...]
 #     -o FILE    the archive (default: build/zero-compile-VERSION-x86_64-linux.tar.xz)
 #     -b BUILD   a build folder (default: build/release, which is built first)
+#     -0..-9     how hard xz tries (9: two minutes; 3 is twice as fast and a tenth larger)
 #     EXTRA      files and folders that go along: those of this repository at their places below the top of the archive, others by name
 # The C library stays the machine's, and so do MPI and its launcher: ranks as processes need Open MPI 4 there (libmpi.so.40).
 # An archive of more than 30 MiB is an error.
@@ -11,7 +12,7 @@ set -euo pipefail
 root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
 glibc=2.36
 limit=$((30 << 20))
-build=$root/build/release output='' extra=()
+build=$root/build/release output='' preset=9 extra=()
 
 die() {
   echo "bundle: $*" >&2
@@ -23,6 +24,7 @@ while (($#)); do
   case $1 in
   -o) output=${2-} && shift 2 || die "-o needs a file" ;;
   -b) given=${2-} && shift 2 || die "-b needs a folder" ;;
+  -[0-9]) preset=${1#-} && shift ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
   -*) echo "bundle: unknown flag \"$1\"; see --help" >&2; exit 2 ;;
   *) extra+=("$1") && shift ;;
@@ -85,7 +87,7 @@ done
 
 mkdir -p "$(dirname "$output")"
 # One stream with a window over everything: the programs share much of their code.
-tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -cf - "$name" | xz -9 -T1 >"$work/archive"
+tar -C "$work" --owner=0 --group=0 --numeric-owner --sort=name -cf - "$name" | xz --lzma2="preset=$preset,dict=64MiB" >"$work/archive"
 bytes=$(stat -c %s "$work/archive")
 ((bytes <= limit)) || die "the archive takes $bytes bytes, more than $limit"
 mv "$work/archive" "$output"
