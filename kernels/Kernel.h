@@ -1,8 +1,9 @@
 //===- Kernel.h - what a plan's compute step calls ---------------------------===//
 //
 // A kernel is prepared once, from the types and attributes of a plan step, and then run many times on raw pointers.
-// Preparing may allocate (oneDNN primitives, small per-thread scratch); running may not. Names and operand orders are
-// those of the graph dialect's operations (dialects/graph/*.td: operands, then results) and of kernels/README.md.
+// Preparing may allocate what does not grow with shapes (oneDNN's primitives); running may not. What a kernel works in
+// besides its operands it is given (Workspace.h). Names and operand orders are those of the graph dialect's operations
+// (dialects/graph/*.td: operands, then results) and of kernels/README.md.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,14 +24,18 @@ namespace zc {
 /// Attribute of a step: an integer (also bools and unit attributes: 1), a real, a string or a list of integers.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 
+/// What the kernels of a plan run on.
+enum class Target : uint8_t { cpu };
+
 /// What a kernel is prepared from.
 struct KernelSpec {
   std::string name;
   std::vector<TensorType> operands; ///< inputs then outputs; an absent optional operand is simply not there
   size_t numInputs = 0;             ///< operands read only; the rest are written (or both, where the kernel says so)
   std::map<std::string, Attribute> attributes;
-  int threads = 1; ///< OpenMP threads the kernel may use
-  int rank = 0;    ///< data-parallel rank
+  int64_t workspace = 0; ///< bytes that runs are given at operands[operands.size()], 64-byte aligned
+  int threads = 1;       ///< OpenMP threads the kernel may use
+  int rank = 0;          ///< data-parallel rank
   int worldSize = 1;
   uint64_t seed = 0;
 
@@ -55,22 +60,26 @@ struct StepContext {
 class Kernel {
 public:
   virtual ~Kernel() = default;
-  /// `operands[i]` points at operand i's elements. Errors: label or index out of range (bad input).
+  /// `operands[i]` points at operand i's elements, and one past the last operand at the workspace, if there is one:
+  /// what it holds before and after means nothing. Errors: label or index out of range (bad input).
   virtual Status run(void *const *operands, const StepContext &context) = 0;
 };
 
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &)>;
 
-/// Kernels by name. One registry per device kind; filled by registerCpuKernels().
+/// Kernels by name. One registry per target; filled by registerCpuKernels().
 class KernelRegistry {
 public:
+  explicit KernelRegistry(Target target = Target::cpu) : target(target) {}
   void add(const std::string &name, KernelFactory factory) { factories[name] = std::move(factory); }
   bool contains(const std::string &name) const { return factories.count(name) != 0; }
-  /// Errors: unknown name, types or attributes the kernel does not take (internal or corrupt plan).
+  /// Errors: unknown name, types or attributes the kernel does not take, less workspace than workspaceBytes() (internal
+  /// or corrupt plan).
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
   std::vector<std::string> names() const;
 
 private:
+  Target target;
   std::map<std::string, KernelFactory> factories;
 };
 

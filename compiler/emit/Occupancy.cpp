@@ -1,6 +1,7 @@
 //===- Occupancy.cpp - adds up slices between their first and last use --------------------===//
 
 #include "compiler/emit/Occupancy.h"
+#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 #include <numeric>
@@ -19,11 +20,11 @@ int Occupancy::peak() const {
 static std::vector<Extent> extentsOf(const planpb::Plan &plan, const planpb::Section &section) {
   std::vector<Extent> extents(static_cast<size_t>(plan.slices_size()));
   for (int i = 0; i < section.steps_size(); ++i)
-    for (const planpb::Operand &operand : section.steps(i).operands()) {
+    forOperands(section.steps(i), [&](const planpb::Operand &operand) {
       Extent &extent = extents[operand.slice()];
       extent.first = extent.first < 0 ? i : extent.first;
       extent.last = i;
-    }
+    });
   return extents;
 }
 

@@ -36,6 +36,8 @@ public:
 
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Place> places;
+  /// What kernels work in besides their operands: roots that live while their operation runs.
+  std::vector<std::pair<mlir::Operation *, size_t>> workspaces;
 
   mlir::Operation *operationAt(int64_t position) const;
   /// Positions at which a root is in use; with overlap also while other work runs beside it.
@@ -47,6 +49,7 @@ private:
   int64_t endOf(int64_t position) const;
   void findGradientPuts();
   void placeResults(mlir::Operation *op, int64_t position);
+  void placeWorkspace(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
   mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
   /// Of a storage that every rank keeps whole, the part that is this rank's.

@@ -57,7 +57,8 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let summary = "static offsets from lifetimes";
   let description = [{
     In: the zero level in its final order. Out: with a `plan.arena` per tier and `plan.slice`s, and on every operation where its
-    results are (`plan.results`), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
+    results are (`plan.results`) and what its kernel or sum over ranks works in besides (`plan.workspace`: bytes that live while
+    it runs), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
     `overlap` bytes are free again when their last use is planned to have ended (the `plan.start` of order), so that no queue
     waits for another because of reuse, and, for links slower than expected, what leaves the device not before two more pieces

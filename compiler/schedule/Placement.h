@@ -2,6 +2,7 @@
 //
 // plan-memory leaves its result on the zero level as attributes, read by lower-to-plan:
 //   plan.results (operations), plan.inputs (programs): an array of #plan.operand, one per result or block argument;
+//   plan.workspace (operations): a #plan.operand of what their kernel works in;
 //   plan.parameters, plan.gradients, plan.master, plan.moment1, plan.moment2 (buckets), plan.slice (buffers): slices.
 //
 //===----------------------------------------------------------------------===//
@@ -16,6 +17,7 @@ namespace zc::placement {
 
 inline constexpr llvm::StringLiteral kResults = "plan.results";
 inline constexpr llvm::StringLiteral kInputs = "plan.inputs";
+inline constexpr llvm::StringLiteral kWorkspace = "plan.workspace";
 inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
 inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 

@@ -186,6 +186,12 @@ private:
     for (BlockArgument argument : program.getBlock().getArguments())
       inputs.push_back(operandOf(argument));
     program->setAttr(placement::kInputs, builder->getArrayAttr(inputs));
+    for (auto [op, index] : lifetimes.workspaces) {
+      const Lifetimes::Root &root = lifetimes.roots[index];
+      auto bytes = RankedTensorType::get({root.bytes}, builder->getIntegerType(8, /*isSigned=*/false));
+      op->setAttr(placement::kWorkspace, plan::OperandAttr::get(&getContext(), plan::Access::write, root.slice,
+                                                                /*offset=*/0, /*rankStride=*/0, bytes));
+    }
     for (Operation &op : program.getBlock()) {
       SmallVector<Attribute> results;
       for (Value result : op.getResults())

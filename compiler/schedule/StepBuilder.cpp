@@ -81,7 +81,8 @@ plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs
   return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
                                       builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
                                       builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
-                                      publishing.contains(op) ? builder.getUnitAttr() : UnitAttr());
+                                      publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
+                                      op->getAttrOfType<plan::OperandAttr>(placement::kWorkspace));
 }
 
 plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {

@@ -1,5 +1,6 @@
 #include "dialects/graph/KernelSpec.h"
 #include "dialects/graph/Infer.h"
+#include "kernels/Workspace.h"
 
 using namespace mlir;
 
@@ -86,7 +87,8 @@ static LogicalResult addAttributes(zc::KernelSpec &spec, Operation *op) {
   if (auto constant = dyn_cast<ConstantOp>(op))
     return addConstant(spec, constant);
   for (NamedAttribute attribute : op->getAttrs()) {
-    if (isa<TypeAttr>(attribute.getValue()))
+    // What passes note on an op, under a dialect's name, is not its kernel's.
+    if (isa<TypeAttr>(attribute.getValue()) || attribute.getName().getValue().contains('.'))
       continue;
     FailureOr<zc::Attribute> value = toKernelAttribute(attribute.getValue());
     if (failed(value))
@@ -112,6 +114,14 @@ FailureOr<zc::KernelSpec> toKernelSpec(Operation *op) {
   if (failed(addAttributes(spec, op)))
     return failure();
   return spec;
+}
+
+int64_t workspaceBytes(KernelOp op, zc::Target target) {
+  StringRef name = op.getKernelName();
+  if (op.getViewOperand() >= 0 || !zc::mayHaveWorkspace({name.data(), name.size()}))
+    return 0;
+  FailureOr<zc::KernelSpec> spec = toKernelSpec(op);
+  return failed(spec) ? 0 : zc::workspaceBytes(*spec, target);
 }
 
 } // namespace zc::graph

@@ -248,8 +248,7 @@ private:
   void readStep(const planpb::Step &step) {
     SmallVector<Attribute> operands;
     for (const planpb::Operand &operand : step.operands())
-      operands.push_back(OperandAttr::get(&context, static_cast<Access>(operand.access()), slice(operand.slice()),
-                                          operand.offset(), operand.rank_stride(), tensorType(operand.type())));
+      operands.push_back(operandOf(operand));
     NamedAttrList attributes;
     for (const planpb::Attribute &attribute : step.attributes())
       attributes.set(text(attribute.name()), attributeOf(attribute));
@@ -259,7 +258,12 @@ private:
         where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
         builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
         waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()),
-        flag(step.publishes()));
+        flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr());
+  }
+
+  OperandAttr operandOf(const planpb::Operand &operand) {
+    return OperandAttr::get(&context, static_cast<Access>(operand.access()), slice(operand.slice()), operand.offset(),
+                            operand.rank_stride(), tensorType(operand.type()));
   }
 
   Attribute attributeOf(const planpb::Attribute &attribute) {

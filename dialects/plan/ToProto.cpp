@@ -330,18 +330,12 @@ private:
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
     message.set_publishes(step.getPublishes());
-    for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>()) {
-      FailureOr<int32_t> slice = sliceOf(step, operand.getSlice());
-      FailureOr<uint32_t> type = typeOf(step, operand.getType());
-      if (failed(slice) || failed(type))
+    for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>())
+      if (failed(writeOperand(step, operand, *message.add_operands())))
         return failure();
-      auto *out = message.add_operands();
-      out->set_slice(static_cast<uint32_t>(*slice));
-      out->set_type(*type);
-      out->set_offset(operand.getOffset());
-      out->set_rank_stride(operand.getRankStride());
-      out->set_access(static_cast<planpb::Access>(operand.getAccess()));
-    }
+    if (OperandAttr workspace = step.getWorkspaceAttr())
+      if (failed(writeOperand(step, workspace, *message.mutable_workspace())))
+        return failure();
     for (NamedAttribute attribute : step.getAttrs())
       if (failed(writeAttribute(step, attribute, *message.add_attributes())))
         return failure();
@@ -352,6 +346,19 @@ private:
       out->set_ordinal(static_cast<uint32_t>(wait.getOrdinal()));
       out->set_distance(static_cast<uint32_t>(wait.getDistance()));
     }
+    return success();
+  }
+
+  LogicalResult writeOperand(StepOp step, OperandAttr operand, planpb::Operand &message) {
+    FailureOr<int32_t> slice = sliceOf(step, operand.getSlice());
+    FailureOr<uint32_t> type = typeOf(step, operand.getType());
+    if (failed(slice) || failed(type))
+      return failure();
+    message.set_slice(static_cast<uint32_t>(*slice));
+    message.set_type(*type);
+    message.set_offset(operand.getOffset());
+    message.set_rank_stride(operand.getRankStride());
+    message.set_access(static_cast<planpb::Access>(operand.getAccess()));
     return success();
   }
 

@@ -1,9 +1,7 @@
 //===- Chains.h - which sources add to each row, in index order ---------------===//
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
+#include "kernels/cpu/Support.h"
 
 namespace zc::cpu {
 
@@ -11,20 +9,32 @@ namespace zc::cpu {
 /// however rows are split over threads.
 class Chains {
 public:
-  Chains(int64_t rows, int64_t sources) : head(static_cast<size_t>(rows), -1), next(static_cast<size_t>(sources), -1) {}
+  /// Of no sources yet. `head` has an element per row, `next` one per source.
+  Chains(int64_t *head, int64_t rows, int64_t *next) : head(head), next(next) { std::fill(head, head + rows, -1); }
 
-  void clear() { std::fill(head.begin(), head.end(), -1); }
   /// Sources must be added from the last to the first.
   void add(int64_t row, int64_t source) {
-    next[static_cast<size_t>(source)] = head[static_cast<size_t>(row)];
-    head[static_cast<size_t>(row)] = source;
+    next[source] = head[row];
+    head[row] = source;
   }
   /// First source of a row, or -1; then the one after `source`.
-  int64_t first(int64_t row) const { return head[static_cast<size_t>(row)]; }
-  int64_t after(int64_t source) const { return next[static_cast<size_t>(source)]; }
+  int64_t first(int64_t row) const { return head[row]; }
+  int64_t after(int64_t source) const { return next[source]; }
 
 private:
-  std::vector<int64_t> head, next;
+  int64_t *head, *next;
+};
+
+/// The memory of such lists.
+struct ChainPieces {
+  ChainPieces(Workspace &workspace, int64_t rows, int64_t sources)
+      : head(workspace.take<int64_t>(rows)), next(workspace.take<int64_t>(sources)) {}
+  static int64_t bytes(int64_t rows, int64_t sources) {
+    return Workspace::sum(Workspace::bytesOf<int64_t>(rows), Workspace::bytesOf<int64_t>(sources));
+  }
+  Chains make(void *const *operands) const { return {head.of(operands), head.count, next.of(operands)}; }
+
+  Piece<int64_t> head, next;
 };
 
 } // namespace zc::cpu

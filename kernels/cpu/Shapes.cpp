@@ -67,6 +67,26 @@ Result<MatmulShape> readMatmul(const KernelSpec &spec) {
   return shape;
 }
 
+bool isRowMajorBatch(const Dims &strides, const Dims &batch, int64_t matrix) {
+  Dims whole = rowMajorStrides(batch);
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (batch[i] != 1 && strides[i] != whole[i] * matrix)
+      return false;
+  return true;
+}
+
+MatmulShape foldedBatch(MatmulShape s) {
+  bool shared = std::all_of(s.rhsStrides.begin(), s.rhsStrides.end(), [](int64_t stride) { return stride == 0; });
+  if (s.numBatches > 1 && shared && !s.transLhs && isRowMajorBatch(s.lhsStrides, s.batch, s.m * s.k)) {
+    s.m *= s.numBatches;
+    s.numBatches = 1;
+    s.batch.clear();
+    s.lhsStrides.clear();
+    s.rhsStrides.clear();
+  }
+  return s;
+}
+
 Result<MatmulPartShape> readMatmulPart(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec).counts(2, 3, 1, 1).done());
   MatmulPartShape part{};
@@ -298,6 +318,39 @@ Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part)
   auto at = static_cast<size_t>(axis);
   return GatherShape{spec.operands[full].dtype,          spec.operands[1].dtype,        product(dims, 0, at), dims[at],
                      product(dims, at + 1, dims.size()), spec.operands[1].numElements()};
+}
+
+Result<GatherNdShape> readGatherNd(const KernelSpec &spec, size_t full, size_t part) {
+  int64_t batchDims = spec.getInt("batch_dims", 0);
+  GatherNdShape shape;
+  auto matches = [&] {
+    const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+    if (indices.empty() || batchDims < 0 || batchDims >= static_cast<int64_t>(indices.size()))
+      return false;
+    auto b = static_cast<size_t>(batchDims);
+    if (indices.back() < 0 || indices.back() > static_cast<int64_t>(data.size()) - batchDims)
+      return false;
+    size_t end = b + static_cast<size_t>(indices.back());
+    for (size_t i = 0; i < b; ++i)
+      if (data[i] != indices[i])
+        return false;
+    Dims result(indices.begin(), indices.end() - 1);
+    result.insert(result.end(), data.begin() + static_cast<ptrdiff_t>(end), data.end());
+    shape.batch = product(data, 0, b);
+    shape.perBatch = product(indices, b, indices.size() - 1);
+    shape.bounds.assign(data.begin() + batchDims, data.begin() + static_cast<ptrdiff_t>(end));
+    shape.slices = product(data, b, end);
+    shape.inner = product(data, end, data.size());
+    return result == spec.operands[part].dims;
+  };
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 1)
+          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+                "i64 or i32 indices and one element type")
+          .that(matches, "index tuples into data[batch_dims:]")
+          .done());
+  return shape;
 }
 
 Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {

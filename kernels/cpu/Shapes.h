@@ -20,6 +20,10 @@ struct MatmulShape {
   int64_t numBatches;
 };
 Result<MatmulShape> readMatmul(const KernelSpec &spec);
+/// x [B, T, C] times one matrix is a single product of B * T rows: a batch whose rhs is shared is folded into m.
+MatmulShape foldedBatch(MatmulShape s);
+/// Do matrices of `matrix` elements at these strides lie one after the other?
+bool isRowMajorBatch(const Dims &strides, const Dims &batch, int64_t matrix);
 
 /// matmul_part: part of a product of `whole` multiplications, two matrices, added to an addend of the result's type.
 struct MatmulPartShape {
@@ -80,6 +84,14 @@ struct GatherShape {
 };
 /// gather: data, indices, result. gather_grad: grad, indices, result; `full` is the tensor of the larger shape.
 Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part);
+
+/// Data as [batch, bounds..., inner]; `perBatch` tuples of bounds.size() indices for each batch.
+struct GatherNdShape {
+  int64_t batch = 1, perBatch = 1, inner = 1, slices = 1; ///< slices = product of bounds
+  Dims bounds;
+};
+/// gather_nd: data, indices, result. gather_nd_grad: grad, indices, result; `full` is the tensor of the larger shape.
+Result<GatherNdShape> readGatherNd(const KernelSpec &spec, size_t full, size_t part);
 
 enum class Rule { adamw, adam, sgd, momentum };
 /// Operands: grad, factor, p, then the rule's moments, [out].

@@ -1,5 +1,6 @@
 #include "kernels/cpu/Support.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace zc::cpu {
@@ -38,6 +39,25 @@ Check &Check::counts(size_t minInputs, size_t maxInputs, size_t minOutputs, size
     if (type.dims.size() > kMaxRank)
       status = wrongSpec(spec, "ranks of at most " + std::to_string(kMaxRank));
   return *this;
+}
+
+constexpr int64_t kMostBytes = int64_t(1) << 60;
+
+int64_t Workspace::times(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? kMostBytes : std::min(result, kMostBytes);
+}
+
+int64_t Workspace::sum(int64_t a, int64_t b) { return std::min(a + b, kMostBytes); }
+
+int64_t Workspace::bytesOf(int64_t count, size_t size) {
+  return (times(count, static_cast<int64_t>(size)) + 63) / 64 * 64;
+}
+
+int tilesFor(int64_t tileBytes, int64_t tasks) {
+  constexpr int64_t room = int64_t(32) << 20;
+  int64_t fitting = std::clamp<int64_t>(room / std::max<int64_t>(tileBytes, 1), 2, 16);
+  return static_cast<int>(std::clamp<int64_t>(tasks, 1, fitting));
 }
 
 int64_t product(const Dims &dims, size_t begin, size_t end) {

@@ -57,6 +57,42 @@ template <typename Fn> Prepared makeKernel(Fn fn) {
 
 template <typename T> T *as(void *pointer) { return static_cast<T *>(pointer); }
 
+/// `count` elements of a kernel's workspace.
+template <typename T> struct Piece {
+  size_t operand = 0; ///< where runs find the workspace
+  int64_t offset = 0; ///< bytes from its start
+  int64_t count = 0;
+  T *of(void *const *operands) const { return count == 0 ? nullptr : as<T>(as<char>(operands[operand]) + offset); }
+};
+
+/// Cuts a workspace into pieces, each from a cache line on, while its kernel is prepared.
+class Workspace {
+public:
+  explicit Workspace(const KernelSpec &spec) : operand(spec.operands.size()), given(spec.workspace) {}
+  template <typename T> Piece<T> take(int64_t count) {
+    Piece<T> piece{operand, used, count};
+    used = sum(used, bytesOf(count, sizeof(T)));
+    return piece;
+  }
+  int64_t left() const { return given - used; }
+  bool fits() const { return used <= given; }
+
+  // How large a workspace must be. They saturate: a crafted plan's numbers may be anything.
+  /// What take() uses up.
+  static int64_t bytesOf(int64_t count, size_t size);
+  template <typename T> static int64_t bytesOf(int64_t count) { return bytesOf(count, sizeof(T)); }
+  static int64_t times(int64_t a, int64_t b);
+  static int64_t sum(int64_t a, int64_t b);
+
+private:
+  size_t operand;
+  int64_t given, used = 0;
+};
+
+/// Threads that get tiles of their own in a workspace, which was planned without knowing how many there are: as many of
+/// `tasks` as 32 MiB hold, but two to sixteen.
+int tilesFor(int64_t tileBytes, int64_t tasks);
+
 /// Product of dims[begin, end).
 int64_t product(const Dims &dims, size_t begin, size_t end);
 

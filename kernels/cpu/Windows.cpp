@@ -11,9 +11,7 @@ std::pair<int64_t, int64_t> Windows::inside(size_t d, int64_t o) const {
   return {std::min(begin, kernel[d]), std::max(std::min(end, kernel[d]), std::min(begin, kernel[d]))};
 }
 
-std::vector<int64_t> Windows::table() const {
-  std::vector<int64_t> positions;
-  positions.reserve(static_cast<size_t>(outPlane * taps));
+void Windows::fillTable(int64_t *positions) const {
   Dims window(out.size(), 0), tap(out.size(), 0);
   auto advance = [](Dims &index, const Dims &size) {
     for (size_t d = index.size(); d-- > 0 && ++index[d] == size[d];)
@@ -26,9 +24,8 @@ std::vector<int64_t> Windows::table() const {
         int64_t at = window[d] * strides[d] - low[d] + tap[d] * dilations[d];
         position = at >= 0 && at < in[d] ? position * in[d] + at : -1;
       }
-      positions.push_back(position);
+      *positions++ = position;
     }
-  return positions;
 }
 
 constexpr int64_t kMostWindow = int64_t(1) << 31;

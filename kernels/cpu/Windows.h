@@ -15,37 +15,43 @@ struct Windows {
   Dims in, out, kernel, strides, dilations, low;
   int64_t inPlane, outPlane, taps; ///< elements of a plane, windows, elements of a window
 
-  /// For each window, for each tap (both row-major): the element's position in its plane, or -1 outside.
-  std::vector<int64_t> table() const;
+  /// For each window, for each tap (both row-major): the element's position in its plane, or -1 outside. Fills
+  /// `positions`, outPlane * taps elements.
+  void fillTable(int64_t *positions) const;
   /// Taps [begin, end) of window `o` along dimension `d` that lie inside.
   std::pair<int64_t, int64_t> inside(size_t d, int64_t o) const;
 };
 
-/// The forward convolution [N, C, in...] -> [N, M, out...] with weight [M, C / groups, kernel...], whichever of the
-/// three tensors the kernel computes.
 /// A plane of sums in double to which the taps of all windows give: what runs a window operation backwards.
 class PlaneSums {
 public:
-  explicit PlaneSums(const Windows &w) : table(w.table()), taps(w.taps), sums(static_cast<size_t>(w.inPlane)) {}
-  void begin(double value = 0) { std::fill(sums.begin(), sums.end(), value); }
-  double &operator[](int64_t at) { return sums[static_cast<size_t>(at)]; }
+  /// `sums` and `table` are the pieces' memory; null table: add() is not called.
+  PlaneSums(const Windows &w, double *sums, int64_t *table = nullptr)
+      : sums(sums), table(table), plane(w.inPlane), taps(w.taps), entries(table ? w.outPlane * w.taps : 0) {
+    if (table)
+      w.fillTable(table);
+  }
+  void begin(double value = 0) { std::fill(sums, sums + plane, value); }
+  double &operator[](int64_t at) { return sums[at]; }
   /// Adds value(window, tap), windows in order and the taps of each.
   template <typename Fn> void add(Fn value) {
-    for (size_t i = 0; i < table.size(); ++i)
+    for (int64_t i = 0; i < entries; ++i)
       if (table[i] >= 0)
-        sums[static_cast<size_t>(table[i])] += value(static_cast<int64_t>(i) / taps, static_cast<int64_t>(i) % taps);
+        sums[table[i]] += value(i / taps, i % taps);
   }
-  template <typename T> void store(T *plane) const {
-    for (size_t i = 0; i < sums.size(); ++i)
-      plane[i] = storeSum<T>(sums[i]);
+  template <typename T> void store(T *out) const {
+    for (int64_t i = 0; i < plane; ++i)
+      out[i] = storeSum<T>(sums[i]);
   }
 
 private:
-  std::vector<int64_t> table;
-  int64_t taps;
-  std::vector<double> sums;
+  double *sums;
+  int64_t *table;
+  int64_t plane, taps, entries;
 };
 
+/// The forward convolution [N, C, in...] -> [N, M, out...] with weight [M, C / groups, kernel...], whichever of the
+/// three tensors the kernel computes.
 struct ConvShape {
   DType dtype;
   int64_t batch, inChannels, outChannels, groups;

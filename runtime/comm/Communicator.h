@@ -64,6 +64,7 @@ struct ReduceScatterOptions {
   bool accumulate = false;
   TrafficClass traffic = TrafficClass::none;
   Axis axis = Axis::all;
+  void *workspace = nullptr; ///< of reduceScatterStaging() bytes (Staging.h), where sums are staged
 };
 
 /// output[i] = (sum over members p, in order, of input_p[i]) * scale, the same bits on every member. Types and
@@ -76,6 +77,7 @@ struct AllReduceOptions {
   double scale = 1;
   TrafficClass traffic = TrafficClass::none;
   Axis axis = Axis::all;
+  void *workspace = nullptr; ///< of allReduceStaging() bytes (Staging.h), where sums are staged
 };
 
 /// On member q: output[p*bytes, (p+1)*bytes) = member p's input[q*bytes, (q+1)*bytes). Input and output do not overlap.
@@ -125,6 +127,9 @@ public:
   Status broadcast(const BroadcastOptions &options);
   Status sendToFirst(const SendOptions &options);
   Status barrier();
+
+  /// Do sums pass through the workspace of their options? Else it may be null.
+  virtual bool stagesSums() const = 0;
 
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
   virtual void abort(const Error &cause) = 0;

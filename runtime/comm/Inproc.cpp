@@ -165,6 +165,7 @@ public:
   InprocCommunicator(Group &group, int rank) : Communicator(group.mesh(), rank), group(group) {}
   ~InprocCommunicator() override { group.leave(rank()); }
   void abort(const Error &cause) override { group.fail(rank(), cause); }
+  bool stagesSums() const override { return false; }
 
 private:
   Status runAllGather(const Call &call, const AllGatherOptions &options) override;

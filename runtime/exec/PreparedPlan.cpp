@@ -137,6 +137,8 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions 
     spec.operands.push_back(typeOf(plan.types(static_cast<int>(operand.type()))));
   for (const planpb::Attribute &attribute : step.attributes())
     spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
+  if (step.has_workspace())
+    spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
   spec.threads = options.threads;
   spec.rank = communicator.rank();
   spec.worldSize = communicator.worldSize();
@@ -149,9 +151,11 @@ Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec,
                                                          InputLoader &loader) {
   if (std::unique_ptr<Kernel> copy = memory.makeCopy(spec))
     return copy;
-  if (std::unique_ptr<Kernel> special = makeSpecialKernel(spec, communicator, loader, options.outputs))
-    return spec.name == "load_input" || spec.name == "store_output" ? std::move(special)
-                                                                    : memory.slowDown(std::move(special), communicator);
+  Result<std::unique_ptr<Kernel>> special = makeSpecialKernel(spec, communicator, loader, options.outputs);
+  if (!special || (*special && (spec.name == "load_input" || spec.name == "store_output")))
+    return special;
+  if (*special)
+    return memory.slowDown(std::move(*special), communicator);
   if (!registry.contains(spec.name))
     return makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\"");
   return registry.prepare(spec);
@@ -162,7 +166,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
   const planpb::Section &source = sectionOf(plan, section);
   size_t numOperands = 0, numWaits = 0;
   for (const planpb::Step &step : source.steps()) {
-    numOperands += static_cast<size_t>(step.operands_size());
+    numOperands += static_cast<size_t>(step.operands_size()) + step.has_workspace();
     numWaits += static_cast<size_t>(step.waits_size());
   }
   // Reserved whole, so that pointers into them stay.
@@ -186,9 +190,10 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     out.index = static_cast<uint32_t>(i);
     out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
-    for (const planpb::Operand &operand : step.operands())
+    forOperands(step, [&](const planpb::Operand &operand) {
       operandPool[section].push_back(memory.operand(
           operand.slice(), operand.offset() + static_cast<uint64_t>(communicator.rank()) * operand.rank_stride()));
+    });
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(
           {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});

@@ -1,5 +1,7 @@
 #include "runtime/exec/SpecialKernels.h"
 
+#include "runtime/comm/Staging.h"
+
 namespace zc {
 
 namespace {
@@ -58,10 +60,14 @@ public:
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
     options.axis = axisOf(spec);
+    if (communicator.stagesSums())
+      needed = reduceScatterStaging(static_cast<uint64_t>(communicator.mesh().size(options.axis)), options.elements,
+                                    static_cast<uint64_t>(sizeOf(options.inputType)));
   }
   Status run(void *const *operands, const StepContext &context) override {
     options.input = operands[0];
     options.output = operands[1];
+    options.workspace = needed > 0 ? operands[2] : nullptr;
     options.accumulate = accumulates && context.micro > 0;
     return communicator.reduceScatter(options);
   }
@@ -70,6 +76,9 @@ private:
   Communicator &communicator;
   bool accumulates;
   ReduceScatterOptions options;
+
+public:
+  uint64_t needed = 0; ///< bytes of workspace
 };
 
 class AllReduceKernel : public Kernel {
@@ -81,10 +90,14 @@ public:
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
     options.axis = axisOf(spec);
+    if (communicator.stagesSums())
+      needed = allReduceStaging(static_cast<uint64_t>(communicator.mesh().size(options.axis)), options.elements,
+                                static_cast<uint64_t>(sizeOf(options.type)));
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
     options.output = operands[output];
+    options.workspace = needed > 0 ? operands[output + 1] : nullptr;
     return communicator.allReduce(options);
   }
 
@@ -92,6 +105,9 @@ private:
   Communicator &communicator;
   size_t output; ///< 0 when there is one operand, read and written
   AllReduceOptions options;
+
+public:
+  uint64_t needed = 0; ///< bytes of workspace
 };
 
 class LoadInputKernel : public Kernel {
@@ -126,21 +142,32 @@ private:
 
 } // namespace
 
-std::unique_ptr<Kernel> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator, InputLoader &loader,
-                                          OutputSink *outputs) {
+/// A sum, if the plan gives it room for what peers send.
+template <typename Sum> Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec &spec, Communicator &communicator) {
+  auto sum = std::make_unique<Sum>(spec, communicator);
+  if (static_cast<uint64_t>(spec.workspace) < sum->needed)
+    return makeError(Code::corrupt, 658,
+                     "plan gives \"" + spec.name + "\" a workspace of " + std::to_string(spec.workspace) +
+                         " bytes, it needs " + std::to_string(sum->needed),
+                     {}, "compile the model again with this version");
+  return std::unique_ptr<Kernel>(std::move(sum));
+}
+
+Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator,
+                                                  InputLoader &loader, OutputSink *outputs) {
   if (spec.name == "all_gather")
-    return std::make_unique<AllGatherKernel>(spec, communicator);
+    return std::unique_ptr<Kernel>(std::make_unique<AllGatherKernel>(spec, communicator));
   if (spec.name == "reduce_scatter")
-    return std::make_unique<ReduceScatterKernel>(spec, communicator);
+    return makeSum<ReduceScatterKernel>(spec, communicator);
   if (spec.name == "all_reduce")
-    return std::make_unique<AllReduceKernel>(spec, communicator);
+    return makeSum<AllReduceKernel>(spec, communicator);
   if (spec.name == "all_to_all")
-    return std::make_unique<AllToAllKernel>(spec, communicator);
+    return std::unique_ptr<Kernel>(std::make_unique<AllToAllKernel>(spec, communicator));
   if (spec.name == "load_input")
-    return std::make_unique<LoadInputKernel>(spec, loader);
+    return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(spec, loader));
   if (spec.name == "store_output")
-    return std::make_unique<StoreOutputKernel>(spec, outputs);
-  return nullptr;
+    return std::unique_ptr<Kernel>(std::make_unique<StoreOutputKernel>(spec, outputs));
+  return std::unique_ptr<Kernel>();
 }
 
 } // namespace zc

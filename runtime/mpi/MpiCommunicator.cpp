@@ -1,5 +1,6 @@
 #include "runtime/mpi/MpiCommunicator.h"
 
+#include "runtime/comm/Staging.h"
 #include "runtime/comm/Sums.h"
 #include "runtime/mpi/Wait.h"
 
@@ -11,12 +12,7 @@ namespace zc::mpi {
 static constexpr int kMeetTag = 1, kDataTag = 2, kGatherTag = 3;
 /// A message's bytes are an int.
 static constexpr uint64_t kMaxMessage = uint64_t(1) << 30;
-/// Pieces of a sum on their way at a time, and the bytes of all of them together: large enough that a link is never
-/// idle while the processor adds, small enough to stay in a cache.
-static constexpr size_t kDepth = 3;
-static constexpr uint64_t kStaging = uint64_t(6) << 20, kMinPiece = 32 << 10, kMaxPiece = 1 << 20;
-/// Below this an all-reduce is bound by the round trips, not by bytes.
-static constexpr uint64_t kSmall = 8192;
+static constexpr size_t kDepth = kStagedPieces;
 
 void Job::fail(const Error &cause) {
   std::lock_guard<std::mutex> lock(mutex);
@@ -30,12 +26,6 @@ MpiCommunicator::MpiCommunicator(Job &job)
       inputs(static_cast<size_t>(job.mesh.worldSize)) {
   requests.reserve(2 * calls.size() + 64);
   peers.reserve(requests.capacity());
-}
-
-char *MpiCommunicator::staging(size_t bytes) {
-  if (buffer.size() < bytes)
-    buffer.resize(bytes);
-  return buffer.data();
 }
 
 void MpiCommunicator::send(int rank, const void *data, uint64_t bytes, int tag) {
@@ -162,6 +152,12 @@ Status MpiCommunicator::runAllToAll(const Call &call, const AllToAllOptions &opt
   return wait();
 }
 
+/// Where `member`'s piece of this member's part arrives.
+char *MpiCommunicator::stagedAt(const Sum &sum, const Piece &piece, uint64_t pieceElements, int count, int member) {
+  uint64_t index = piece.slot * static_cast<uint64_t>(count) + static_cast<uint64_t>(member);
+  return sum.staging + index * pieceElements * static_cast<uint64_t>(sizeOf(sum.inputType));
+}
+
 void MpiCommunicator::postPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements) {
   const int count = members(axis), self = me(axis);
   const uint64_t size = static_cast<uint64_t>(sizeOf(sum.inputType));
@@ -170,11 +166,9 @@ void MpiCommunicator::postPiece(Axis axis, const Sum &sum, const Piece &piece, u
     uint64_t end = sum.startOf(static_cast<uint64_t>(member) + 1);
     return begin < end ? std::min(pieceElements, end - begin) : 0;
   };
-  char *slot = buffer.data() + piece.slot * static_cast<size_t>(count) * pieceElements * size;
   for (int i = 1; i < count; ++i) {
     int from = (self + count - i) % count;
-    receive(rankOf(axis, from), slot + static_cast<uint64_t>(from) * pieceElements * size, lengthFor(self) * size,
-            kDataTag);
+    receive(rankOf(axis, from), stagedAt(sum, piece, pieceElements, count, from), lengthFor(self) * size, kDataTag);
   }
   for (int i = 1; i < count; ++i) {
     int to = (self + i) % count;
@@ -190,10 +184,9 @@ void MpiCommunicator::addPiece(Axis axis, const Sum &sum, const Piece &piece, ui
   const uint64_t end = sum.startOf(static_cast<uint64_t>(self) + 1);
   if (first >= end)
     return;
-  const char *slot = buffer.data() + piece.slot * static_cast<size_t>(count) * pieceElements * size;
   for (int member = 0; member < count; ++member)
     inputs[static_cast<size_t>(member)] =
-        member == self ? sum.input + first * size : slot + static_cast<uint64_t>(member) * pieceElements * size;
+        member == self ? sum.input + first * size : stagedAt(sum, piece, pieceElements, count, member);
   OrderedSum ordered;
   ordered.inputs = inputs.data();
   ordered.ranks = count;
@@ -209,9 +202,7 @@ void MpiCommunicator::addPiece(Axis axis, const Sum &sum, const Piece &piece, ui
 Status MpiCommunicator::sumParts(Axis axis, const Sum &sum) {
   const uint64_t size = static_cast<uint64_t>(sizeOf(sum.inputType));
   const uint64_t count = static_cast<uint64_t>(members(axis));
-  uint64_t pieceBytes = std::clamp(kStaging / (kDepth * count), kMinPiece, kMaxPiece);
-  uint64_t pieceElements = std::max<uint64_t>(1, std::min(pieceBytes / size, sum.part));
-  staging(kDepth * count * pieceElements * size);
+  const uint64_t pieceElements = stagedElements(count, sum.part, size);
   const uint64_t pieces = (sum.part + pieceElements - 1) / pieceElements;
   // Each slot's requests have places of their own, so that the others stay where they are while one is waited for.
   const size_t perSlot = 2 * (static_cast<size_t>(count) - 1);
@@ -250,23 +241,25 @@ Status MpiCommunicator::runReduceScatter(const Call &call, const ReduceScatterOp
   sum.outputType = options.outputType;
   sum.scale = options.scale;
   sum.accumulate = options.accumulate;
+  sum.staging = static_cast<char *>(options.workspace);
   return sumParts(options.axis, sum);
 }
 
 Status MpiCommunicator::sumSmall(const AllReduceOptions &options, uint64_t bytes) {
   const Axis axis = options.axis;
   const int count = members(axis), self = me(axis);
-  // In place is safe: what is sent lies in the staging buffer too.
-  char *all = staging(static_cast<size_t>(count) * bytes);
-  copy(all + static_cast<uint64_t>(self) * bytes, options.input, bytes);
+  // In place is safe: nothing is written before all is sent.
+  inputs[static_cast<size_t>(self)] = options.input;
   for (int member = 0; member < count; ++member) {
-    inputs[static_cast<size_t>(member)] = all + static_cast<uint64_t>(member) * bytes;
-    if (member != self)
-      receive(rankOf(axis, member), all + static_cast<uint64_t>(member) * bytes, bytes, kDataTag);
+    if (member == self)
+      continue;
+    char *staged = at(options.workspace, static_cast<uint64_t>(member) * bytes);
+    inputs[static_cast<size_t>(member)] = staged;
+    receive(rankOf(axis, member), staged, bytes, kDataTag);
   }
   for (int member = 0; member < count; ++member)
     if (member != self)
-      send(rankOf(axis, member), all + static_cast<uint64_t>(self) * bytes, bytes, kDataTag);
+      send(rankOf(axis, member), options.input, bytes, kDataTag);
   ZC_RETURN_IF_ERROR(wait());
   OrderedSum sum;
   sum.inputs = inputs.data();
@@ -283,7 +276,7 @@ Status MpiCommunicator::runAllReduce(const Call &call, const AllReduceOptions &o
   ZC_RETURN_IF_ERROR(meet(call));
   const Axis axis = options.axis;
   const uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), count = static_cast<uint64_t>(members(axis));
-  if (options.elements * size <= kSmall)
+  if (options.elements * size <= kSmallSum)
     return sumSmall(options, options.elements * size);
   const uint64_t self = static_cast<uint64_t>(me(axis));
   Sum sum;
@@ -293,6 +286,7 @@ Status MpiCommunicator::runAllReduce(const Call &call, const AllReduceOptions &o
   sum.output = at(options.output, sum.startOf(self) * size);
   sum.inputType = sum.outputType = options.type;
   sum.scale = options.scale;
+  sum.staging = static_cast<char *>(options.workspace);
   // In place this is safe: of the whole, only this member's part is written, and nobody is sent that.
   ZC_RETURN_IF_ERROR(sumParts(axis, sum));
   auto bytesOf = [&](uint64_t member) { return (sum.startOf(member + 1) - sum.startOf(member)) * size; };

@@ -34,6 +34,7 @@ class MpiCommunicator : public Communicator {
 public:
   explicit MpiCommunicator(Job &job);
   void abort(const Error &cause) override { job.fail(cause); }
+  bool stagesSums() const override { return true; }
 
 private:
   Status runAllGather(const Call &call, const AllGatherOptions &options) override;
@@ -53,14 +54,16 @@ private:
     DType inputType = DType::f32, outputType = DType::f32;
     double scale = 1;
     bool accumulate = false;
+    char *staging = nullptr;
     uint64_t startOf(uint64_t member) const { return std::min(member * part, elements); }
   };
   /// One piece of each member's part on its way.
   struct Piece {
     uint64_t offset = 0; ///< elements from the part's start
-    size_t slot = 0;     ///< of the staging buffer
+    size_t slot = 0;     ///< of the staging
   };
   Status sumParts(Axis axis, const Sum &sum);
+  static char *stagedAt(const Sum &sum, const Piece &piece, uint64_t pieceElements, int count, int member);
   void postPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
   void addPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
   /// A sum small enough that everybody gets all inputs.
@@ -79,14 +82,12 @@ private:
   int members(Axis axis) const { return mesh().size(axis); }
   int me(Axis axis) const { return mesh().indexOf(axis, job.rank); }
   int rankOf(Axis axis, int member) const { return mesh().rankOf(axis, mesh().groupOf(axis, job.rank), member); }
-  char *staging(size_t bytes);
 
   Job &job;
   std::vector<MPI_Request> requests, pieceRequests;
   std::vector<int> peers, piecePeers; ///< whose word each request waits for
   std::vector<Call> calls;            ///< of the members
   std::vector<const void *> inputs;
-  std::vector<char> buffer; ///< grows to what was needed most
   int postError = MPI_SUCCESS;
 };
 

@@ -58,6 +58,8 @@ public:
       if (special != kSpecial.end())
         ZC_RETURN_IF_ERROR((this->*special->second)(step));
       ZC_RETURN_IF_ERROR(verifyAliases(step));
+      if (step.has_workspace())
+        ZC_RETURN_IF_ERROR(verifyWorkspace(step));
       ++queueCounts[static_cast<size_t>(step.queue())];
     }
     return {};
@@ -85,6 +87,7 @@ private:
   Status verifyOperands(const planpb::Step &step);
   Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
   Status verifyAliases(const planpb::Step &step);
+  Status verifyWorkspace(const planpb::Step &step);
   Status verifyWaits(const planpb::Step &step);
   Status verifyTiers(const planpb::Step &step);
   Status verifyTierCopy(const planpb::Step &step);
@@ -262,6 +265,27 @@ Status StepVerifier::verifyAliases(const planpb::Step &step) {
   return fail(510, "operand_c4",
               "writes operand " + std::to_string(found.alias->written) + " over a part of operand " +
                   std::to_string(found.alias->other) + " on rank " + std::to_string(found.alias->rank));
+}
+
+Status StepVerifier::verifyWorkspace(const planpb::Step &step) {
+  const planpb::Operand &workspace = step.workspace();
+  ZC_RETURN_IF_ERROR(verifyOperand(workspace, step.operands_size(), /*isInput=*/false));
+  // workspace_c1
+  const planpb::Slice &slice = plan.slices(static_cast<int>(workspace.slice()));
+  if (workspace.access() != planpb::WRITE || typeOf(workspace).type() != planpb::U8 || slice.persistent() ||
+      (kReach[step.queue()] >> tierOf(plan, workspace.slice()) & 1) == 0)
+    return fail(566, "workspace_c1",
+                "works in slice \"" + slice.name() + "\", which is no transient memory that its queue may write");
+  // workspace_c2
+  for (const planpb::Operand &operand : step.operands()) {
+    const planpb::Slice &other = plan.slices(static_cast<int>(operand.slice()));
+    if (slice.arena() == other.arena() && slice.offset() < other.offset() + other.bytes() &&
+        other.offset() < slice.offset() + slice.bytes())
+      return fail(567, "workspace_c2",
+                  "works in slice \"" + slice.name() + "\", which shares bytes with slice \"" + other.name() +
+                      "\" of an operand");
+  }
+  return {};
 }
 
 Status StepVerifier::verifyWaits(const planpb::Step &step) {

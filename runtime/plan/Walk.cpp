@@ -59,9 +59,7 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
         tracker.drain();
       tracker.begin(step.queue());
       applyWaits(tracker, step, part);
-      for (const planpb::Operand &operand : step.operands()) {
-        if (!isDue)
-          break;
+      auto touch = [&](const planpb::Operand &operand) {
         const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
         uint64_t begin = slice.offset() + operand.offset(), end = begin + typeBytes[operand.type()];
         if (rank != kAnyRank)
@@ -72,7 +70,9 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
         // What stands in the rest of the last block does not matter, but it is moved as well.
         if (movesBlocks(step.queue()))
           tracker.touch({slice.arena(), end, toBlocks(end), operand.slice(), reads, writes, false});
-      }
+      };
+      if (isDue)
+        forOperands(step, touch);
       ZC_RETURN_IF_ERROR(visit({part.section, part.execution, static_cast<uint32_t>(i)}, tracker.finish()));
       if (tracker.work() > workLimit)
         return makeError(Code::corrupt, 450, "plan is too entangled to be checked");
@@ -87,8 +87,7 @@ std::vector<uint32_t> PlanWalk::ranksOf(const planpb::Plan &plan) {
   bool dependsOnRank = false;
   for (const planpb::Section *section : {&plan.micro(), &plan.update()})
     for (const planpb::Step &step : section->steps())
-      for (const planpb::Operand &operand : step.operands())
-        dependsOnRank |= operand.rank_stride() != 0;
+      forOperands(step, [&](const planpb::Operand &operand) { dependsOnRank |= operand.rank_stride() != 0; });
   if (!dependsOnRank || plan.world_size() == 1)
     return {0};
   if (plan.world_size() == 2)

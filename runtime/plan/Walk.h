@@ -24,6 +24,14 @@ struct WalkStep {
   uint32_t index = 0;     ///< in plan order within the section
 };
 
+/// Calls fn(operand) for what a step touches: its operands, then its workspace if it has one.
+template <typename Fn> void forOperands(const planpb::Step &step, Fn fn) {
+  for (const planpb::Operand &operand : step.operands())
+    fn(operand);
+  if (step.has_workspace())
+    fn(step.workspace());
+}
+
 /// Bytes of a tensor whose size is known not to overflow (verifyPlan).
 uint64_t bytesOf(const planpb::TensorType &type);
 const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/Inproc.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/exec/Job.h"
 #include "runtime/mpi/Mpi.h"
 
@@ -28,6 +29,7 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 struct Buffers {
   std::vector<float> in, out;
+  std::vector<char> staging;
 };
 
 using Collective = std::function<Status(Communicator &, Buffers &, uint64_t part)>;
@@ -47,6 +49,7 @@ const std::pair<const char *, Collective> kCollectives[] = {
        options.input = b.in.data();
        options.output = b.out.data();
        options.elements = part;
+       options.workspace = b.staging.data();
        return comm.reduceScatter(options);
      }},
 };
@@ -55,7 +58,8 @@ Status measure(Communicator &comm, const char *how) {
   const auto world = static_cast<uint64_t>(comm.worldSize());
   for (uint64_t bytes : {uint64_t(1) << 20, uint64_t(16) << 20, uint64_t(64) << 20}) {
     uint64_t part = bytes / 4 / world;
-    Buffers buffers{std::vector<float>(part * world, 1.0F), std::vector<float>(part * world)};
+    Buffers buffers{std::vector<float>(part * world, 1.0F), std::vector<float>(part * world),
+                    std::vector<char>(reduceScatterStaging(world, part, sizeof(float)))};
     for (const auto &[name, run] : kCollectives) {
       std::vector<double> seconds;
       for (int round = 0; round < kRounds + 2; ++round) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/Inproc.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/exec/Job.h"
 #include "runtime/mpi/Mpi.h"
 
@@ -72,6 +73,8 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.scale = c.type == DType::i64 ? 1 : 0.3;
     options.accumulate = !c.inPlace;
     options.axis = c.axis;
+    std::vector<char> staging(reduceScatterStaging(members, c.elements, static_cast<uint64_t>(sizeOf(c.type))));
+    options.workspace = staging.data();
     status = comm.reduceScatter(options);
     if (c.inPlace)
       return status.ok() ? Result<std::vector<char>>({in.begin() + static_cast<ptrdiff_t>(me * part),
@@ -87,6 +90,8 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.type = c.type;
     options.scale = c.type == DType::i64 ? 1 : 0.3;
     options.axis = c.axis;
+    std::vector<char> staging(allReduceStaging(members, options.elements, static_cast<uint64_t>(sizeOf(c.type))));
+    options.workspace = staging.data();
     status = comm.allReduce(options);
     if (c.inPlace)
       out = in;

@@ -1,6 +1,6 @@
 // Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens: ms, and GF/s or GB/s beside the limits of the same run
 // (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
-#include "kernels/Kernel.h"
+#include "kernels/Workspace.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>
@@ -123,10 +123,13 @@ void measure(benchmark::State &state, const Case &c, const KernelRegistry &regis
   spec.numInputs = c.inputs.size();
   spec.attributes = c.attributes;
   spec.threads = threads;
+  spec.workspace = workspaceBytes(spec, Target::cpu);
   auto kernel = registry.prepare(spec);
   if (!kernel.ok())
     return state.SkipWithError(kernel.error().message.c_str());
-  Operands operands(spec.operands);
+  std::vector<TensorType> memory = spec.operands;
+  memory.push_back({DType::u8, {spec.workspace}});
+  Operands operands(memory);
   StepContext context{1, 0, 1e-3};
   if (auto status = (*kernel)->run(operands.pointers.data(), context); !status.ok())
     return state.SkipWithError(status.error().message.c_str());

@@ -1,11 +1,13 @@
 //===- KernelTest.h - tensors and kernel calls for tests ----------------------===//
 #pragma once
 
-#include "kernels/Kernel.h"
+#include "kernels/Workspace.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -174,21 +176,58 @@ struct Call {
     result.threads = threads;
     result.seed = seed;
     result.rank = rank;
+    result.workspace = workspaceBytes(result, Target::cpu);
     return result;
   }
 };
 
-/// Runs a copy of the call; its outputs, or the error.
+/// What a plan would give a kernel to work in: full of NaN, between bytes that nobody may touch.
+class WorkspaceOf {
+public:
+  explicit WorkspaceOf(const KernelSpec &spec) : bytes(static_cast<size_t>(spec.workspace)) {
+    memory.reset(static_cast<unsigned char *>(std::aligned_alloc(64, (bytes + 2 * kMargin + 63) / 64 * 64)));
+    std::memset(memory.get(), kUntouched, kMargin);
+    std::memset(memory.get() + kMargin, 0xff, bytes);
+    std::memset(memory.get() + kMargin + bytes, kUntouched, kMargin);
+  }
+  void *data() const { return memory.get() + kMargin; }
+  bool isIntactAround() const {
+    auto isUntouched = [](unsigned char byte) { return byte == kUntouched; };
+    const unsigned char *end = memory.get() + kMargin + bytes;
+    return std::all_of(memory.get(), memory.get() + kMargin, isUntouched) &&
+           std::all_of(end, end + kMargin, isUntouched);
+  }
+
+private:
+  static constexpr size_t kMargin = 4096;
+  static constexpr unsigned char kUntouched = 0x5a;
+  struct Free {
+    void operator()(unsigned char *p) const { std::free(p); }
+  };
+  size_t bytes;
+  std::unique_ptr<unsigned char, Free> memory;
+};
+
+/// Runs a copy of the call; its outputs, or the error. A kernel that has a workspace must refuse a smaller one.
 inline Result<std::vector<Value>> run(Call call, bool referenceOnly = true) {
-  Result<std::unique_ptr<Kernel>> kernel = registry(referenceOnly).prepare(call.spec());
+  KernelSpec spec = call.spec();
+  Result<std::unique_ptr<Kernel>> kernel = registry(referenceOnly).prepare(spec);
   if (!kernel.ok())
     return kernel.error();
+  if (--spec.workspace >= 0) {
+    auto refused = registry(referenceOnly).prepare(spec);
+    EXPECT_FALSE(refused.ok()) << call.name << " takes " << spec.workspace << " bytes";
+    EXPECT_TRUE(refused.ok() || refused.error().number == 706);
+  }
   std::vector<void *> operands;
   for (Value &value : call.inputs)
     operands.push_back(value.data());
   for (Value &value : call.outputs)
     operands.push_back(value.data());
+  WorkspaceOf workspace(call.spec());
+  operands.push_back(workspace.data());
   ZC_RETURN_IF_ERROR((*kernel)->run(operands.data(), call.context));
+  EXPECT_TRUE(workspace.isIntactAround()) << call.name << " wrote beside its workspace";
   return call.outputs;
 }
 

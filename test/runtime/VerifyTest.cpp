@@ -68,6 +68,16 @@ void scaleLoss(Plan &plan, double initial = 65536, double minimum = 1, uint64_t 
   plan.mutable_loss_scale()->set_hysteresis(hysteresis);
 }
 
+/// A micro-step's step 1 works in a slice added for it.
+planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent = false) {
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t slice = b.slice("workspace", 256, persistent, -1, tier);
+  *micro(b.plan, 1)->mutable_workspace() = b.operand(slice, b.type(planpb::U8, {256}), planpb::WRITE);
+  b.plan.Swap(&plan);
+  return micro(plan, 1)->mutable_workspace();
+}
+
 uint32_t addString(Plan &plan, const char *text) {
   plan.add_strings(text);
   return static_cast<uint32_t>(plan.strings_size() - 1);
@@ -315,6 +325,16 @@ const Negative kNegatives[] = {
      }},
     {"operand_c4_outputs_meet", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_slice(4); }},
     {"operand_c4_not_the_own_part", [](Plan &p) { update(p, 1)->mutable_operands(0)->set_rank_stride(0); }},
+    {"workspace_c1_persistent", [](Plan &p) { worksIn(p, planpb::DEVICE, /*persistent=*/true); }},
+    {"workspace_c1_tier", [](Plan &p) { worksIn(p, planpb::HOST); }},
+    {"workspace_c1_access", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_access(planpb::READ_WRITE); }},
+    {"workspace_c1_elements",
+     [](Plan &p) {
+       planpb::Operand *workspace = worksIn(p, planpb::DEVICE);
+       p.mutable_types(static_cast<int>(workspace->type()))->set_type(planpb::I8);
+     }},
+    {"workspace_c2_over_an_operand", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_slice(3); }},
+    {"operand_c2_workspace", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_offset(1); }},
     {"wait_c1_section", [](Plan &p) { micro(p, 1)->add_waits()->set_section(2); }},
     {"wait_c1_queue", [](Plan &p) { micro(p, 1)->add_waits()->set_queue(static_cast<planpb::Queue>(9)); }},
     {"wait_c1_ordinal", [](Plan &p) { micro(p, 1)->add_waits()->set_ordinal(2); }},

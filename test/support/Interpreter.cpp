@@ -1,5 +1,6 @@
 #include "test/support/Interpreter.h"
 #include "dialects/graph/KernelSpec.h"
+#include "kernels/Workspace.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace zc::graph;
@@ -21,12 +22,14 @@ Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegi
   if (!self.program)
     return failed("no program of phase micro");
   for (mlir::Operation &op : self.program.getBlock()) {
-    Step step{&op, nullptr};
+    Step step{&op, nullptr, nullptr};
     auto kernel = mlir::dyn_cast<KernelOp>(op);
     if (kernel && kernel.getViewOperand() < 0) {
       mlir::FailureOr<KernelSpec> spec = toKernelSpec(&op);
       if (mlir::failed(spec))
         return failed("no kernel spec for " + op.getName().getStringRef().str());
+      spec->workspace = zc::workspaceBytes(*spec, Target::cpu);
+      step.workspace = std::make_unique<Block[]>(size_t(spec->workspace + 63) / 64);
       auto prepared = registry.prepare(*spec);
       if (!prepared)
         return prepared.error();
@@ -45,6 +48,7 @@ Status Interpreter::runKernel(const Step &step, const StepContext &context) {
     operands.push_back(values[operand].data());
   for (mlir::Value result : step.op->getResults())
     operands.push_back(values[result].data());
+  operands.push_back(step.workspace.get());
   return step.kernel->run(operands.data(), context);
 }
 

@@ -31,9 +31,13 @@ public:
   std::vector<Bytes> results;              ///< what the program returned
 
 private:
+  struct alignas(64) Block {
+    char bytes[64];
+  };
   struct Step {
     mlir::Operation *op;
     std::unique_ptr<Kernel> kernel; ///< null for ops that only move buffers
+    std::unique_ptr<Block[]> workspace;
   };
 
   Status runKernel(const Step &step, const StepContext &context);

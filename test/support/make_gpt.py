@@ -23,6 +23,7 @@ PRESETS = {
     "g124m": (12, 768, 12, 50257, 256, 4),
     "g124m-b2": (12, 768, 12, 50257, 256, 2),
     "g350m": (24, 1024, 16, 50257, 128, 4),
+    "bert": (12, 768, 12, 30522, 128, 8),  # BERT-base's sizes, with --bidirectional
     "7.5b": (23, 5120, 40, 50400, 1024, 1),
     "1t": (128, 25600, 160, 50257, 1024, 1),
 }
@@ -60,18 +61,19 @@ def causal_mask(g, q, k, scope):
     return g.op("Where", [above, g.constant([float("-inf")], scope, FLOAT, []), zero], scope)
 
 
-def attention(g, x, scope, hidden, heads, seq):
-    """scaled_dot_product_attention(is_causal=True) in its exported form: q and k each scaled by the root of the scale."""
+def attention(g, x, scope, hidden, heads, seq, causal):
+    """scaled_dot_product_attention(is_causal=causal) in its exported form: q and k each scaled by the root of the scale."""
     qkv = linear(g, x, f"{scope}/qkv", 3 * hidden, hidden, 0.02)
     parts = g.op("Split", [qkv, g.constant([hidden] * 3, scope)], scope, count=3, axis=2)
     split = [g.op("Reshape", [p, g.constant([-1, seq, heads, hidden // heads], scope)], scope) for p in parts]
     q, v = (g.op("Transpose", [split[i]], scope, perm=[0, 2, 1, 3]) for i in (0, 2))
     k = g.op("Transpose", [split[1]], scope, perm=[0, 2, 1, 3])
-    scale, mask = head_scale(g, q, scope), causal_mask(g, q, k, scope)
+    scale, mask = head_scale(g, q, scope), causal_mask(g, q, k, scope) if causal else None
     transposed = g.op("Transpose", [split[1]], scope, perm=[0, 2, 3, 1])
     q = g.op("Mul", [q, g.op("Sqrt", [scale], scope)], scope)
     transposed = g.op("Mul", [transposed, g.op("Sqrt", [scale], scope)], scope)
-    scores = g.op("Add", [g.op("MatMul", [q, transposed], scope), mask], scope)
+    scores = g.op("MatMul", [q, transposed], scope)
+    scores = g.op("Add", [scores, mask], scope) if causal else scores
     y = g.op("MatMul", [g.op("Softmax", [scores], scope, axis=-1), v], scope)
     y = g.op("Transpose", [y], scope, perm=[0, 2, 1, 3])
     return g.op("Reshape", [y, g.constant([-1, seq, hidden], scope)], scope)
@@ -104,7 +106,7 @@ def build(a):
     gelu = gelu_erf if a.gelu == "erf" else gelu_tanh
     for i in range(a.layers):
         scope = f"/blocks.{i}"
-        y = attention(g, layer_norm(g, x, f"{scope}/norm1", hidden), scope, hidden, a.heads, a.seq)
+        y = attention(g, layer_norm(g, x, f"{scope}/norm1", hidden), scope, hidden, a.heads, a.seq, not a.bidirectional)
         x = g.op("Add", [x, linear(g, y, f"{scope}/out", hidden, hidden, 0.02)], scope)
         y = linear(g, layer_norm(g, x, f"{scope}/norm2", hidden), f"{scope}/up", 4 * hidden, hidden, 0.02)
         x = g.op("Add", [x, linear(g, gelu(g, y, scope), f"{scope}/down", hidden, 4 * hidden, 0.02)], scope)
@@ -133,6 +135,7 @@ def arguments(argv):
         a.add_argument(f"--{name}", type=int, help=f"default of the preset, else {PRESETS['g5m'][i]}")
     a.add_argument("--batch", help="a number, or a name for a symbolic dimension")
     a.add_argument("--gelu", choices=("erf", "tanh"), default="tanh")
+    a.add_argument("--bidirectional", action="store_true", help="every token sees every other, as in BERT")
     a.add_argument("--untied", action="store_true", help="the head has its own weight")
     a.add_argument("--seed", type=int, help="write real weights (normal deviates); without it the file is sparse")
     a.add_argument("--inputs", metavar="FILE", help="also write random input_ids and labels as safetensors")

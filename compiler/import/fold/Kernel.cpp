@@ -1,6 +1,7 @@
 //===- Kernel.cpp - constants on reference kernels --------------------------===//
 #include "compiler/import/fold/Fold.h"
 #include "dialects/graph/KernelSpec.h"
+#include "kernels/Workspace.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -17,6 +18,10 @@ static const KernelRegistry &referenceKernels() {
 /// At least one byte, so that an empty tensor has an address.
 static std::vector<char> allocate(const HostTensor &tensor) {
   return std::vector<char>(std::max<int64_t>(1, tensor.numElements() * sizeOf(tensor.dtype)));
+}
+
+static void *alignedTo64(void *pointer) {
+  return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(pointer) + 63) / 64 * 64);
 }
 
 static std::vector<char> bytesOf(const HostTensor &tensor) {
@@ -39,12 +44,15 @@ Status zc::importer::evaluateByKernel(graph::KernelOp op, Operands operands, llv
     auto spec = graph::toKernelSpec(op);
     if (mlir::failed(spec))
       return Status::success();
+    spec->workspace = workspaceBytes(*spec, Target::cpu);
+    buffers.emplace_back(spec->workspace + 64);
     auto kernel = referenceKernels().prepare(*spec);
     if (!kernel.ok())
       return Status::success();
     std::vector<void *> pointers;
     for (std::vector<char> &buffer : buffers)
       pointers.push_back(buffer.data());
+    pointers.back() = alignedTo64(pointers.back());
     ZC_RETURN_IF_ERROR((*kernel)->run(pointers.data(), StepContext()));
   }
   for (size_t k = 0; k < results.size(); ++k) {

@@ -66,7 +66,7 @@ float dotRow(const float *a, const float *b, int64_t n) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
@@ -81,20 +81,7 @@ HWY_EXPORT(dotRow);
 
 namespace {
 
-constexpr int64_t kQueryBlock = 128;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-/// Scratch of one thread: consecutive pieces of one allocation, made when the kernel is prepared.
-class Scratch {
-public:
-  Scratch(int64_t floats, int threads)
-      : stride((floats + 63) / 64 * 64), bytes(static_cast<size_t>(stride * threads)) {}
-  float *of(int part) { return bytes.data() + stride * part; }
-
-private:
-  int64_t stride;
-  std::vector<float> bytes;
-};
 
 /// `n` elements as fp32: the operand itself, or a widened copy in `scratch`, which then advances.
 const float *asF32(const void *base, int64_t offset, int64_t n, DType dtype, float *&scratch) {
@@ -177,11 +164,10 @@ Prepared prepareAttention(const KernelSpec &spec) {
   const AttentionShape &shape = *read;
   if (!isFast(shape.dtype) || shape.stat != DType::f32 || shape.keyHeads == 0)
     return decline();
-  bool isWide = shape.dtype == DType::f32;
-  int64_t rows = std::min(kQueryBlock, shape.queries);
-  int64_t wide = shape.queries * (shape.depth + shape.valueDepth) + shape.keys * (shape.depth + shape.valueDepth);
-  Scratch scratch(rows * (shape.keys + 1) + (isWide ? 0 : wide), spec.threads);
-  return makeKernel([s = shape, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
+  int threads = std::min(spec.threads, attentionTiles(shape));
+  int64_t tile = attentionTile(shape);
+  Piece<float> tiles = Workspace(spec).take<float>(tile * threads);
+  return makeKernel([s = shape, threads, tile, tiles](void *const *operands, const StepContext &) {
     void *const *outputs = operands + (s.hasMask ? 4 : 3);
     // A task is a head of the batch: tasks write apart from each other.
     parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
@@ -189,7 +175,7 @@ Prepared prepareAttention(const KernelSpec &spec) {
         int64_t b = task / s.heads, h = task % s.heads, key = b * s.keyHeads + h / (s.heads / s.keyHeads);
         int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
         int64_t ySize = s.queries * s.valueDepth;
-        float *free = scratch.of(part);
+        float *free = tiles.of(operands) + tile * part;
         const float *q = asF32(operands[0], task * qSize, qSize, s.dtype, free);
         const float *k = asF32(operands[1], key * kSize, kSize, s.dtype, free);
         const float *v = asF32(operands[2], key * vSize, vSize, s.dtype, free);
@@ -237,19 +223,17 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
   const AttentionShape &shape = *read;
   if (!isFast(shape.dtype) || shape.stat != DType::f32 || shape.keyHeads == 0)
     return decline();
-  bool isWide = shape.dtype == DType::f32;
-  int64_t rows = std::min(kQueryBlock, shape.queries);
-  int64_t wide =
-      shape.queries * (2 * shape.depth + 2 * shape.valueDepth) + 2 * shape.keys * (shape.depth + shape.valueDepth);
-  Scratch scratch(2 * rows * shape.keys + (isWide ? 0 : wide), spec.threads);
-  return makeKernel([s = shape, scratch, threads = spec.threads](void *const *operands, const StepContext &) mutable {
+  int threads = std::min(spec.threads, attentionGradTiles(shape));
+  int64_t tile = attentionGradTile(shape);
+  Piece<float> tiles = Workspace(spec).take<float>(tile * threads);
+  return makeKernel([s = shape, threads, tile, tiles](void *const *operands, const StepContext &) {
     void *const *outputs = operands + (s.hasMask ? 7 : 6);
     int64_t qSize = s.queries * s.depth, kSize = s.keys * s.depth, vSize = s.keys * s.valueDepth;
     int64_t ySize = s.queries * s.valueDepth, group = s.heads / s.keyHeads;
     // A task is a key head: the query heads that share it add to one dk and dv, in order.
     parallelParts(threads, s.batch * s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
       for (int64_t key = begin; key < end; ++key) {
-        float *shared = scratch.of(part);
+        float *shared = tiles.of(operands) + tile * part;
         BackwardHead t{};
         t.k = asF32(operands[2], key * kSize, kSize, s.dtype, shared);
         t.v = asF32(operands[3], key * vSize, vSize, s.dtype, shared);

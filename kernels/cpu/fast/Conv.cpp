@@ -1,7 +1,8 @@
 // conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16; f16 as fp32 copies. oneDNN is fast on layouts
-// of its own, with channels in blocks of a vector's length; tensors are rearranged into scratch memory and back around
-// each call. That costs a pass over each tensor and leaves every other kernel, and every view, with the plain layout.
-#include "kernels/cpu/Windows.h"
+// of its own, with channels in blocks of a vector's length; tensors are rearranged into the step's workspace and back
+// around each call. That costs a pass over each tensor and leaves every other kernel, and every view, with the plain
+// layout.
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Fast.h"
@@ -11,51 +12,73 @@ namespace {
 
 using dnnl::memory;
 
-/// A primitive between tensors in plain layouts, in the order of the kernel's operands.
+/// A primitive between tensors in plain layouts: the step's first operands to its last.
 class Rearranged {
 public:
-  Rearranged(int threads, DType dtype) : threads(threads), dtype(dtype), stream(cpuEngine()) {}
+  Rearranged(const KernelSpec &spec, int threads, DType dtype)
+      : threads(threads), dtype(dtype), last(spec.operands.size() - 1), workspace(spec), stream(cpuEngine()) {}
 
   /// Operands, in order; `wanted` is the primitive's layout.
   void input(int argument, const memory::desc &plain, const memory::desc &wanted) {
-    Tensor tensor = plainOf(plain);
-    if (plain != wanted)
-      rearrange(tensor, tensor.plain, tensor.blocked = memory(wanted, cpuEngine()));
+    Tensor tensor = describe(plain, wanted);
+    if (tensor.isBlocked())
+      rearrange(tensor, tensor.plain, tensor.blocked);
     arguments[argument] = tensor.isBlocked() ? tensor.blocked : tensor.plain;
     inputs.push_back(std::move(tensor));
   }
   void output(int argument, const memory::desc &plain, const memory::desc &wanted) {
-    result = plainOf(plain);
-    if (plain != wanted) {
-      result.blocked = memory(wanted, cpuEngine());
+    result = describe(plain, wanted);
+    if (result.isBlocked())
       rearrange(result, result.blocked, result.plain);
-    }
     arguments[argument] = result.isBlocked() ? result.blocked : result.plain;
   }
-  template <typename PrimitiveDesc> void primitiveOf(const PrimitiveDesc &desc, dnnl::primitive made) {
-    arguments[DNNL_ARG_SCRATCHPAD] = memory(desc.scratchpad_desc(), cpuEngine());
+  /// Last. False if all this does not fit into the workspace.
+  template <typename PrimitiveDesc> bool primitiveOf(const PrimitiveDesc &desc, dnnl::primitive made) {
     primitive = std::move(made);
+    if (wideElements > 0) {
+      Piece<float> shared = workspace.take<float>(wideElements);
+      for (Tensor &tensor : inputs)
+        tensor.wide = tensor.isBlocked() ? shared : tensor.wide;
+      result.wide = result.isBlocked() ? shared : result.wide;
+    }
+    // One primitive runs after the other: their scratchpads share bytes.
+    int64_t bytes = static_cast<int64_t>(desc.scratchpad_desc().get_size());
+    for (const Scratchpad &pad : pads)
+      bytes = std::max(bytes, static_cast<int64_t>(pad.memory.get_desc().get_size()));
+    scratchpad = workspace.take<char>(bytes);
+    pads.push_back({memory(desc.scratchpad_desc(), cpuEngine(), nullptr)});
+    arguments[DNNL_ARG_SCRATCHPAD] = pads.back().memory;
+    return workspace.fits();
   }
 
   Status run(void *const *operands) {
     // oneDNN reports failure by exceptions; none may leave a kernel.
     try {
       TeamOf team(threads);
+      for (Scratchpad &pad : pads)
+        setHandle(pad.memory, scratchpad.of(operands));
       for (size_t i = 0; i < inputs.size(); ++i) {
         Tensor &input = inputs[i];
-        if (!input.wide.empty())
-          convertAll(dtype, operands[i], DType::f32, input.wide.data(), input);
-        input.plain.set_data_handle(input.wide.empty() ? operands[i] : input.wide.data());
-        if (inputs[i].isBlocked())
-          inputs[i].reorder.execute(stream, inputs[i].arguments);
+        float *wide = input.wide.of(operands);
+        if (wide)
+          convertAll(dtype, operands[i], DType::f32, wide, input.elements);
+        setHandle(input.plain, wide ? wide : operands[i]);
+        if (input.isBlocked()) {
+          setHandle(input.blocked, input.piece.of(operands));
+          input.reorder.execute(stream, input.arguments);
+          stream.wait(); // the next input may be widened over this one
+        }
       }
-      result.plain.set_data_handle(result.wide.empty() ? operands[inputs.size()] : result.wide.data());
+      float *wide = result.wide.of(operands);
+      setHandle(result.plain, wide ? wide : operands[last]);
+      if (result.isBlocked())
+        setHandle(result.blocked, result.piece.of(operands));
       primitive.execute(stream, arguments);
       if (result.isBlocked())
         result.reorder.execute(stream, result.arguments);
       stream.wait();
-      if (!result.wide.empty())
-        convertAll(DType::f32, result.wide.data(), dtype, operands[inputs.size()], result);
+      if (wide)
+        convertAll(DType::f32, wide, dtype, operands[last], result.elements);
     } catch (const std::exception &failure) {
       return makeError(Code::internal, 705, std::string("convolution failed in oneDNN: ") + failure.what());
     }
@@ -65,42 +88,64 @@ public:
 private:
   using Arguments = std::unordered_map<int, memory>;
   struct Tensor {
-    memory plain, blocked;   ///< memories are handles: copies share the data
-    std::vector<float> wide; ///< what `plain` points to, of f16
+    memory plain, blocked; ///< memories are handles: copies share the data
+    Piece<char> piece;     ///< where `blocked` lies
+    Piece<float> wide;     ///< what `plain` points to, of f16
+    int64_t elements = 0;
     dnnl::reorder reorder;
     Arguments arguments;
     bool isBlocked() const { return static_cast<bool>(blocked); }
   };
+  struct Scratchpad {
+    dnnl::memory memory;
+  };
 
-  Tensor plainOf(const memory::desc &plain) const {
-    return {memory(plain, cpuEngine(), nullptr),
-            {},
-            std::vector<float>(dtype == DType::f16 ? plain.get_size() / sizeof(float) : 0),
-            {},
-            {}};
+  Tensor describe(const memory::desc &plain, const memory::desc &wanted) {
+    Tensor tensor;
+    tensor.plain = memory(plain, cpuEngine(), nullptr);
+    tensor.elements = product(plain.dims(), 0, plain.dims().size());
+    if (plain != wanted) {
+      tensor.blocked = memory(wanted, cpuEngine(), nullptr);
+      tensor.piece = workspace.take<char>(static_cast<int64_t>(wanted.get_size()));
+      // Widened tensors that are rearranged next are needed one after the other.
+      if (dtype == DType::f16)
+        wideElements = std::max(wideElements, tensor.elements);
+    } else if (dtype == DType::f16) {
+      tensor.wide = workspace.take<float>(tensor.elements);
+    }
+    return tensor;
   }
-  void convertAll(DType from, const void *x, DType to, void *y, const Tensor &tensor) const {
-    auto n = static_cast<int64_t>(tensor.wide.size());
+  /// Where a primitive's memory is changes seldom, and saying so has a price: padding is zeroed.
+  static void setHandle(memory &of, void *data) {
+    if (of.get_data_handle() != data)
+      of.set_data_handle(data);
+  }
+  void convertAll(DType from, const void *x, DType to, void *y, int64_t n) const {
     parallelParts(threadsFor(threads, n), n, 64, [&](int64_t begin, int64_t end, int) {
       convertFast(from, static_cast<const char *>(x) + begin * sizeOf(from), to,
                   static_cast<char *>(y) + begin * sizeOf(to), end - begin);
     });
   }
 
-  static void rearrange(Tensor &tensor, const memory &from, const memory &to) {
+  void rearrange(Tensor &tensor, const memory &from, const memory &to) {
     dnnl::reorder::primitive_desc desc(from, to, ownScratchpad());
     tensor.reorder = dnnl::reorder(desc);
-    tensor.arguments = {
-        {DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, memory(desc.scratchpad_desc(), cpuEngine())}};
+    pads.push_back({memory(desc.scratchpad_desc(), cpuEngine(), nullptr)});
+    tensor.arguments = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, pads.back().memory}};
   }
 
   int threads;
   DType dtype;
+  size_t last; ///< the result's operand
+  Workspace workspace;
   dnnl::stream stream;
   dnnl::primitive primitive;
   std::vector<Tensor> inputs;
   Tensor result;
   Arguments arguments;
+  std::vector<Scratchpad> pads;
+  Piece<char> scratchpad;
+  int64_t wideElements = 0; ///< of the largest tensor that is widened and rearranged
 };
 
 /// The convolution in oneDNN's words, layouts plain or left to it.
@@ -149,71 +194,86 @@ template <typename PrimitiveDesc> bool isOptimised(const PrimitiveDesc &desc) {
 
 using Made = std::unique_ptr<Rearranged>;
 
-Made makeForward(const ConvShape &s, int threads) {
-  Described d(s);
-  auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
-  if (!isOptimised(desc))
-    return nullptr;
-  auto made = std::make_unique<Rearranged>(threads, s.dtype);
-  made->input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
-  made->input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
-  if (s.hasBias)
-    made->input(DNNL_ARG_BIAS, d.plain({s.outChannels}), desc.bias_desc());
-  made->output(DNNL_ARG_DST, d.plain(d.output()), desc.dst_desc());
-  made->primitiveOf(desc, dnnl::convolution_forward(desc));
-  return made;
+/// `pick(desc, made)` connects a primitive's tensors and says whether they fit: oneDNN's implementations in its order
+/// of preference, none that is plain loops.
+template <typename PrimitiveDesc, typename Pick>
+Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &s, int threads, Pick pick) {
+  do {
+    if (!isOptimised(desc))
+      return nullptr;
+    auto made = std::make_unique<Rearranged>(spec, threads, s.dtype);
+    if (pick(desc, *made))
+      return made;
+  } while (threads == 1 && desc.next_impl()); // another one is slower than fewer threads
+  return nullptr;
 }
 
-Made makeBackwardData(const ConvShape &s, int threads) {
+Made makeForward(const KernelSpec &spec, const ConvShape &s, int threads) {
+  Described d(s);
+  auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
+  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+    made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
+    made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
+    if (s.hasBias)
+      made.input(DNNL_ARG_BIAS, d.plain({s.outChannels}), desc.bias_desc());
+    made.output(DNNL_ARG_DST, d.plain(d.output()), desc.dst_desc());
+    return made.primitiveOf(desc, dnnl::convolution_forward(desc));
+  });
+}
+
+Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, int threads) {
   Described d(s);
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
                                             d.any(d.output()), d.strides, d.dilates, d.low, d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
-  if (!isOptimised(desc))
-    return nullptr;
-  auto made = std::make_unique<Rearranged>(threads, s.dtype);
-  made->input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
-  made->input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
-  made->output(DNNL_ARG_DIFF_SRC, d.plain(d.input()), desc.diff_src_desc());
-  made->primitiveOf(desc, dnnl::convolution_backward_data(desc));
-  return made;
+  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+    made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
+    made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
+    made.output(DNNL_ARG_DIFF_SRC, d.plain(d.input()), desc.diff_src_desc());
+    return made.primitiveOf(desc, dnnl::convolution_backward_data(desc));
+  });
 }
 
-Made makeBackwardWeights(const ConvShape &s, int threads) {
+Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, int threads) {
   Described d(s);
   dnnl::convolution_backward_weights::primitive_desc desc(
       dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
                                                d.any(d.output()), d.strides, d.dilates, d.low, d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
-  if (!isOptimised(desc))
-    return nullptr;
-  auto made = std::make_unique<Rearranged>(threads, s.dtype);
-  made->input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
-  made->input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
-  made->output(DNNL_ARG_DIFF_WEIGHTS, d.plain(d.weight()), desc.diff_weights_desc());
-  made->primitiveOf(desc, dnnl::convolution_backward_weights(desc));
-  return made;
+  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+    made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
+    made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
+    made.output(DNNL_ARG_DIFF_WEIGHTS, d.plain(d.weight()), desc.diff_weights_desc());
+    return made.primitiveOf(desc, dnnl::convolution_backward_weights(desc));
+  });
 }
 
-/// Null where oneDNN has nothing better than plain loops: the caller has those too.
-Made tryMake(Made (*make)(const ConvShape &, int), const ConvShape &s, int threads) {
+using Make = Made (*)(const KernelSpec &, const ConvShape &, int);
+
+/// Null where oneDNN has nothing better than plain loops, or nothing that fits into the workspace: the caller has those
+/// too. Its scratchpads grow with threads, so that fewer of them may do.
+Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s) {
   auto negative = [](int64_t amount) { return amount < 0; };
   const Windows &w = s.windows;
   if (!isFast(s.dtype) || s.batch * s.inChannels * s.outChannels * w.inPlane * w.outPlane == 0 || w.in.size() > 3 ||
       std::any_of(w.low.begin(), w.low.end(), negative) || std::any_of(s.high.begin(), s.high.end(), negative))
     return nullptr;
   try {
-    TeamOf team(threads);
-    return make(s, threads);
+    Made made;
+    for (int threads = spec.threads; threads > 0 && !made; threads /= 2) {
+      TeamOf team(threads);
+      made = make(spec, s, threads);
+    }
+    return made;
   } catch (const std::exception &) {
     return nullptr; // no implementation for this CPU or shape
   }
 }
 
-Prepared prepareConv(const KernelSpec &spec, Result<ConvShape> read, Made (*make)(const ConvShape &, int)) {
+Prepared prepareConv(const KernelSpec &spec, Result<ConvShape> read, Make make) {
   ZC_RETURN_IF_ERROR(read.status());
-  std::shared_ptr<Rearranged> made = tryMake(make, *read, spec.threads);
+  std::shared_ptr<Rearranged> made = tryMake(make, spec, *read);
   if (!made)
     return decline();
   return makeKernel([made](void *const *operands, const StepContext &) { return made->run(operands); });
@@ -223,7 +283,7 @@ Prepared prepareConv(const KernelSpec &spec, Result<ConvShape> read, Made (*make
 Prepared prepareConvTranspose(const KernelSpec &spec) {
   Result<ConvShape> read = readConvTranspose(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  std::shared_ptr<Rearranged> made = tryMake(makeBackwardData, *read, spec.threads);
+  std::shared_ptr<Rearranged> made = tryMake(makeBackwardData, spec, *read);
   if (!made)
     return decline();
   if (!read->hasBias)
@@ -233,8 +293,7 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
     return makeKernel([made, s = *read,
                        threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.inPlane)](
                           void *const *operands, const StepContext &) -> Status {
-      void *const spread[] = {operands[0], operands[1], operands[3]};
-      ZC_RETURN_IF_ERROR(made->run(spread));
+      ZC_RETURN_IF_ERROR(made->run(operands));
       parallelParts(threads, s.batch * s.inChannels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t p = begin; p < end; ++p)
           for (int64_t i = p * s.windows.inPlane; i < (p + 1) * s.windows.inPlane; ++i)

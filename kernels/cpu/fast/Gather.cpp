@@ -25,7 +25,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Chains.h"
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 
@@ -87,23 +87,25 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   if (!isFast(read->dtype))
     return decline();
-  int threads = threadsFor(spec.threads, read->outer * read->n * read->inner);
+  int threads = std::min(threadsFor(spec.threads, read->outer * read->n * read->inner), gatherGradTiles(*read));
   return withIndex(read->index, [&](auto indexTag) {
     return withFast(read->dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
       using T = TypeOf<decltype(tag)>;
-      return makeKernel([spec, s = *read, threads, chains = Chains(read->n, read->count),
-                         scratch = std::vector<float>(static_cast<size_t>(read->inner * threads))](
-                            void *const *operands, const StepContext &) mutable -> Status {
+      Workspace workspace(spec);
+      ChainPieces pieces(workspace, read->n, read->count);
+      auto sums = workspace.take<float>(std::is_same_v<T, float> ? 0 : read->inner * threads);
+      return makeKernel([spec, s = *read, threads, pieces, sums](void *const *operands, const StepContext &) -> Status {
         const I *indices = as<I>(operands[1]);
         ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
-        chains.clear();
+        Chains chains = pieces.make(operands);
+        float *scratch = sums.of(operands);
         for (int64_t i = s.count; i-- > 0;)
           chains.add(indices[i] < 0 ? indices[i] + s.n : indices[i], i);
         parallelParts(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int part) {
           for (int64_t t = begin; t < end; ++t)
             sumRow(chains, t % s.n, as<T>(operands[0]) + t / s.n * s.count * s.inner, as<T>(operands[2]) + t * s.inner,
-                   s.inner, scratch.data() + s.inner * part);
+                   s.inner, scratch ? scratch + s.inner * part : nullptr);
         });
         return Status::success();
       });

@@ -2,7 +2,6 @@
 // bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32; where it has no kernel for
 // the CPU (without AVX-512), and for f16, blocks widened to fp32 and multiplied as above. Small products:
 // MatmulOrdered.h.
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
@@ -13,27 +12,6 @@
 
 namespace zc::cpu {
 namespace {
-
-bool isRowMajorBatch(const Dims &strides, const Dims &batch, int64_t matrix) {
-  Dims whole = rowMajorStrides(batch);
-  for (size_t i = 0; i < batch.size(); ++i)
-    if (batch[i] != 1 && strides[i] != whole[i] * matrix)
-      return false;
-  return true;
-}
-
-/// x [B, T, C] times one matrix is a single product of B * T rows: a batch whose rhs is shared is folded into m.
-MatmulShape folded(MatmulShape s) {
-  bool shared = std::all_of(s.rhsStrides.begin(), s.rhsStrides.end(), [](int64_t stride) { return stride == 0; });
-  if (s.numBatches > 1 && shared && !s.transLhs && isRowMajorBatch(s.lhsStrides, s.batch, s.m * s.k)) {
-    s.m *= s.numBatches;
-    s.numBatches = 1;
-    s.batch.clear();
-    s.lhsStrides.clear();
-    s.rhsStrides.clear();
-  }
-  return s;
-}
 
 /// Rows [i0, i1) and columns [j0, j1) of one product, times 1 added to `beta` times what `out` holds.
 void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, const float *bias, float beta, float *out,
@@ -49,7 +27,6 @@ void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, con
 
 /// Products below this many multiplications stay on one thread.
 constexpr int64_t kParallelProducts = 1 << 16;
-constexpr int64_t kPanel = 64;
 
 /// fn(i0, i1, j0, j1) for a panel of the longer side per thread.
 template <typename Fn> void forPanels(const MatmulShape &s, int threads, Fn fn) {
@@ -110,7 +87,7 @@ public:
     Bf16 *out = as<Bf16>(operands[hasBias ? 3 : 2]);
     for (const auto &at : offsets) {
       ZC_RETURN_IF_ERROR(product->run(as<Bf16>(operands[0]) + at[0], as<Bf16>(operands[1]) + at[1],
-                                      hasBias ? operands[2] : nullptr, out));
+                                      hasBias ? operands[2] : nullptr, out, operands));
       out += matrix;
     }
     return Status::success();
@@ -128,9 +105,10 @@ private:
 template <typename T> class MatmulWidened : public Kernel {
 public:
   /// With `wide` the result is f32, added to an addend if there is one.
-  MatmulWidened(const MatmulShape &shape, int threads, bool wide = false, bool hasAddend = false)
-      : s(shape), wide(wide), hasAddend(hasAddend), threads(s.m * s.n * s.k < kParallelProducts ? 1 : threads),
-        scratch(static_cast<size_t>(this->threads) * 3 * kBlock * kBlock) {
+  MatmulWidened(const KernelSpec &spec, const MatmulShape &shape, bool wide = false, bool hasAddend = false)
+      : s(shape), tile(shape), wide(wide), hasAddend(hasAddend),
+        threads(s.m * s.n * s.k < kParallelProducts ? 1 : std::min(spec.threads, ProductTile::tiles(shape))),
+        tiles(Workspace(spec).take<float>(tile.floats() * threads)) {
     Walk<2>(s.batch, {s.lhsStrides, s.rhsStrides}).forEach([&](const Walk<2>::Offsets &at) { offsets.push_back(at); });
   }
 
@@ -147,7 +125,7 @@ public:
       const T *lhs = as<T>(operands[0]) + at[0], *rhs = as<T>(operands[1]) + at[1];
       bool byRows = s.m >= s.n;
       parallelParts(threads, byRows ? s.m : s.n, kPanel, [&](int64_t begin, int64_t end, int part) {
-        float *own = scratch.data() + part * 3 * kBlock * kBlock;
+        float *own = tiles.of(operands) + part * tile.floats();
         for (int64_t i = byRows ? begin : 0; i < (byRows ? end : s.m); i += kBlock)
           for (int64_t j = byRows ? 0 : begin; j < (byRows ? s.n : end); j += kBlock)
             block(lhs, rhs, ends, i, std::min(i + kBlock, byRows ? end : s.m), j,
@@ -160,7 +138,7 @@ public:
   }
 
 private:
-  static constexpr int64_t kBlock = 384;
+  static constexpr int64_t kBlock = ProductTile::kBlock;
 
   /// What a product is added to, and where it goes.
   struct Ends {
@@ -178,7 +156,7 @@ private:
 
   void block(const T *lhs, const T *rhs, const Ends &ends, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
              float *own) const {
-    float *a = own, *b = own + kBlock * kBlock, *c = b + kBlock * kBlock;
+    float *a = own, *b = a + tile.lhs, *c = b + tile.rhs;
     int64_t rows = i1 - i0, columns = j1 - j0;
     for (int64_t i = 0; ends.addend && i < rows; ++i)
       std::copy_n(ends.addend + (i0 + i) * s.n + j0, columns, c + i * columns);
@@ -200,9 +178,10 @@ private:
   }
 
   MatmulShape s;
+  ProductTile tile;
   bool wide, hasAddend;
   int threads;
-  std::vector<float> scratch;
+  Piece<float> tiles;
   std::vector<Walk<2>::Offsets> offsets;
 };
 
@@ -241,7 +220,7 @@ public:
     void *out = operands[hasAddend ? 3 : 2];
     if (hasAddend && operands[2] != out)
       std::memcpy(out, operands[2], static_cast<size_t>(bytes));
-    return product->run(operands[0], operands[1], nullptr, out);
+    return product->run(operands[0], operands[1], nullptr, out, operands);
   }
 
 private:
@@ -250,10 +229,11 @@ private:
   std::unique_ptr<MatmulDnnl> product;
 };
 
-std::unique_ptr<Kernel> makeWidened(const MatmulShape &shape, int threads, bool wide = false, bool hasAddend = false) {
+std::unique_ptr<Kernel> makeWidened(const KernelSpec &spec, const MatmulShape &shape, bool wide = false,
+                                    bool hasAddend = false) {
   if (shape.dtype == DType::f16)
-    return std::make_unique<MatmulWidened<F16>>(shape, threads, wide, hasAddend);
-  return std::make_unique<MatmulWidened<Bf16>>(shape, threads, wide, hasAddend);
+    return std::make_unique<MatmulWidened<F16>>(spec, shape, wide, hasAddend);
+  return std::make_unique<MatmulWidened<Bf16>>(spec, shape, wide, hasAddend);
 }
 
 /// The libraries index with 32 bits.
@@ -270,32 +250,32 @@ Prepared prepareMatmulPart(const KernelSpec &spec) {
   if (!fitsLibrary(shape) || shape.m * shape.n * shape.k == 0 || (read->hasAddend && read->out != DType::f32))
     return decline();
   if (isOrdered(read->whole) && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
-    return makeMatmulOrdered(*read, spec.threads);
+    return makeMatmulOrdered(spec, *read);
   if (shape.dtype == DType::f32)
     return std::unique_ptr<Kernel>(std::make_unique<MatmulPartF32>(*read, spec.threads));
-  auto product = prepareDnnl(shape, 1, spec.threads, read->out, read->hasAddend);
+  auto product = prepareDnnl(spec, shape, 1, read->out, read->hasAddend);
   if (!product)
-    return makeWidened(shape, spec.threads, read->out == DType::f32, read->hasAddend);
+    return makeWidened(spec, shape, read->out == DType::f32, read->hasAddend);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(product)));
 }
 
 Prepared prepareMatmul(const KernelSpec &spec) {
   Result<MatmulShape> read = readMatmul(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  MatmulShape shape = folded(*read);
+  MatmulShape shape = foldedBatch(*read);
   if (!fitsLibrary(shape))
     return decline();
   if (shape.numBatches == 1 && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
-    return makeMatmulOrdered({shape, false, shape.dtype, 0}, spec.threads);
+    return makeMatmulOrdered(spec, {shape, false, shape.dtype, 0});
   if (shape.dtype == DType::f32)
     return std::unique_ptr<Kernel>(std::make_unique<MatmulF32>(shape, spec.threads));
   if (shape.numBatches * shape.m * shape.n * shape.k == 0)
     return decline();
   bool isWhole = isRowMajorBatch(shape.lhsStrides, shape.batch, shape.m * shape.k) &&
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
-  auto product = prepareDnnl(shape, isWhole ? shape.numBatches : 1, spec.threads);
+  auto product = prepareDnnl(spec, shape, isWhole ? shape.numBatches : 1);
   if (!product)
-    return makeWidened(shape, spec.threads);
+    return makeWidened(spec, shape);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(product), isWhole));
 }
 

@@ -22,7 +22,7 @@ memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool trans
 
 class Product : public MatmulDnnl {
 public:
-  Product(const MatmulShape &s, int64_t batches, int threads, DType result, bool accumulates)
+  Product(const KernelSpec &spec, const MatmulShape &s, int64_t batches, int threads, DType result, bool accumulates)
       : threads(threads), stream(cpuEngine()) {
     TeamOf team(threads);
     memory::desc lhs = describe(batches, s.m, s.k, s.transLhs), rhs = describe(batches, s.k, s.n, s.transRhs);
@@ -45,18 +45,24 @@ public:
     arguments = {{DNNL_ARG_SRC, unset(lhs)}, {DNNL_ARG_WEIGHTS, unset(rhs)}, {DNNL_ARG_DST, unset(out)}};
     if (s.hasBias)
       arguments.emplace(DNNL_ARG_BIAS, unset(bias));
-    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(primitiveDesc.scratchpad_desc(), cpuEngine()));
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, unset(primitiveDesc.scratchpad_desc()));
+    Workspace workspace(spec);
+    scratchpad = workspace.take<char>(static_cast<int64_t>(primitiveDesc.scratchpad_desc().get_size()));
+    doesFit = workspace.fits();
   }
+
+  bool fits() const { return doesFit; }
 
   bool isOptimised() const { return implementation.rfind("ref", 0) != 0; }
 
-  Status run(const void *lhs, const void *rhs, const void *bias, void *out) override {
+  Status run(const void *lhs, const void *rhs, const void *bias, void *out, void *const *operands) override {
     // oneDNN reports failure by exceptions; none may leave a kernel.
     try {
       TeamOf team(threads);
       arguments[DNNL_ARG_SRC].set_data_handle(const_cast<void *>(lhs));
       arguments[DNNL_ARG_WEIGHTS].set_data_handle(const_cast<void *>(rhs));
       arguments[DNNL_ARG_DST].set_data_handle(out);
+      arguments[DNNL_ARG_SCRATCHPAD].set_data_handle(scratchpad.of(operands));
       if (auto it = arguments.find(DNNL_ARG_BIAS); it != arguments.end())
         it->second.set_data_handle(const_cast<void *>(bias));
       primitive.execute(stream, arguments);
@@ -73,18 +79,24 @@ private:
   dnnl::matmul primitive;
   std::string implementation;
   std::unordered_map<int, memory> arguments;
+  Piece<char> scratchpad;
+  bool doesFit = false;
 };
 
 } // namespace
 
-std::unique_ptr<MatmulDnnl> prepareDnnl(const MatmulShape &shape, int64_t batches, int threads, DType result,
+std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches, DType result,
                                         bool accumulates) {
   if (shape.dtype != DType::bf16)
     return nullptr;
   try {
-    auto product = std::make_unique<Product>(shape, batches, threads, result, accumulates);
-    if (product->isOptimised())
-      return product;
+    for (int threads = spec.threads; threads > 0; threads /= 2) {
+      auto product = std::make_unique<Product>(spec, shape, batches, threads, result, accumulates);
+      if (!product->isOptimised())
+        return nullptr;
+      if (product->fits())
+        return product;
+    }
   } catch (const std::exception &) {
     // No implementation for this CPU or shape: the caller has another way.
   }

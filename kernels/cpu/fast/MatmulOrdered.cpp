@@ -79,22 +79,27 @@ HWY_EXPORT(multiplyRows);
 
 class MatmulOrdered : public Kernel {
 public:
-  MatmulOrdered(const MatmulPartShape &shape, int threads)
+  MatmulOrdered(const KernelSpec &spec, const MatmulPartShape &shape)
       : s(shape.product), hasAddend(shape.hasAddend), out(shape.out),
-        threads(s.m * s.n * s.k < (1 << 16) ? 1 : threads), lhs(size_t(s.dtype == DType::f32 ? 0 : s.m * s.k)),
-        rhs(size_t(packs() ? s.k * s.n : 0)), sums(size_t(out == DType::f32 ? 0 : s.m * s.n)) {}
+        threads(s.m * s.n * s.k < (1 << 16) ? 1 : spec.threads) {
+    Workspace workspace(spec);
+    OrderedPieces sizes(shape);
+    lhs = workspace.take<float>(sizes.lhs);
+    rhs = workspace.take<float>(sizes.rhs);
+    sums = workspace.take<float>(sizes.sums);
+  }
 
   Status run(void *const *operands, const StepContext &) override {
     const void *third = s.hasBias || hasAddend ? operands[2] : nullptr;
     void *result = operands[third ? 3 : 2];
     OrderedFactors f{};
-    f.lhs = widened(operands[0], lhs, s.m * s.k);
+    f.lhs = widened(operands[0], lhs.of(operands));
     f.row = s.transLhs ? 1 : s.k;
     f.step = s.transLhs ? s.m : 1;
     f.n = s.n;
     f.k = s.k;
-    f.rhs = packed(operands[1]);
-    f.sums = out == DType::f32 ? as<float>(result) : sums.data();
+    f.rhs = packed(operands[1], rhs.of(operands));
+    f.sums = out == DType::f32 ? as<float>(result) : sums.of(operands);
     const int64_t elements = s.m * s.n;
     if (!hasAddend)
       std::fill(f.sums, f.sums + elements, 0.0f);
@@ -112,26 +117,24 @@ public:
   }
 
 private:
-  bool packs() const { return s.dtype != DType::f32 || s.transRhs; }
-
-  const float *widened(const void *from, std::vector<float> &scratch, int64_t elements) const {
-    if (s.dtype == DType::f32)
+  const float *widened(const void *from, float *scratch) const {
+    if (!scratch)
       return static_cast<const float *>(from);
-    convertFast(s.dtype, from, DType::f32, scratch.data(), elements);
-    return scratch.data();
+    convertFast(s.dtype, from, DType::f32, scratch, s.m * s.k);
+    return scratch;
   }
 
-  template <typename T> const float *pack(const T *from) {
-    for (int64_t p = 0; p < s.k; ++p)
-      for (int64_t j = 0; j < s.n; ++j)
-        rhs[size_t(p * s.n + j)] = load(from[s.transRhs ? j * s.k + p : p * s.n + j]);
-    return rhs.data();
-  }
   /// op(rhs), k x n.
-  const float *packed(const void *from) {
-    if (!packs())
+  const float *packed(const void *from, float *scratch) const {
+    if (!scratch)
       return static_cast<const float *>(from);
-    return withFast(s.dtype, [&](auto tag) { return pack(static_cast<const TypeOf<decltype(tag)> *>(from)); });
+    withFast(s.dtype, [&](auto tag) {
+      const auto *x = static_cast<const TypeOf<decltype(tag)> *>(from);
+      for (int64_t p = 0; p < s.k; ++p)
+        for (int64_t j = 0; j < s.n; ++j)
+          scratch[p * s.n + j] = load(x[s.transRhs ? j * s.k + p : p * s.n + j]);
+    });
+    return scratch;
   }
 
   template <typename T> void addRow(float *to, const T *bias) const {
@@ -144,13 +147,13 @@ private:
   bool hasAddend;
   DType out;
   int threads;
-  std::vector<float> lhs, rhs, sums; ///< scratch
+  Piece<float> lhs, rhs, sums;
 };
 
 } // namespace
 
-std::unique_ptr<Kernel> makeMatmulOrdered(const MatmulPartShape &shape, int threads) {
-  return std::make_unique<MatmulOrdered>(shape, threads);
+std::unique_ptr<Kernel> makeMatmulOrdered(const KernelSpec &spec, const MatmulPartShape &shape) {
+  return std::make_unique<MatmulOrdered>(spec, shape);
 }
 
 } // namespace zc::cpu

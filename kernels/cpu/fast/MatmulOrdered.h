@@ -8,16 +8,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/Kernel.h"
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 
 namespace zc::cpu {
 
-/// Multiplications of the largest product that is summed in order.
-constexpr double kOrderedProducts = 1 << 20;
-inline bool isOrdered(double multiplications) { return multiplications >= 1 && multiplications <= kOrderedProducts; }
-
-/// One product (no batch) of f32, bf16 or f16, with bias or addend; sums in f32.
-std::unique_ptr<Kernel> makeMatmulOrdered(const MatmulPartShape &shape, int threads);
+/// One product (no batch) of f32, bf16 or f16, with bias or addend; sums in f32. Of products that isOrdered()
+/// (Tiles.h).
+std::unique_ptr<Kernel> makeMatmulOrdered(const KernelSpec &spec, const MatmulPartShape &shape);
 
 } // namespace zc::cpu

@@ -83,7 +83,7 @@ void normGradTyped(DType type, bool centred, const void *g, const void *x, const
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
@@ -120,18 +120,20 @@ Prepared prepareNormGrad(const KernelSpec &spec, Result<NormShape> read, bool ce
   ZC_RETURN_IF_ERROR(read.status());
   if (!isFast(read->dtype) || read->n == 0)
     return decline();
-  int threads = threadsFor(spec.threads, read->rows * read->n);
-  // Of each thread: its part of dScale, then of dBias, each padded to a cache line.
-  auto width = static_cast<size_t>((read->n + 15) / 16 * 16);
+  int threads = std::min(threadsFor(spec.threads, read->rows * read->n), normGradTiles(*read));
+  // Of each thread: its part of dScale, then of dBias.
+  auto width = static_cast<size_t>(normGradTile(*read));
+  Workspace workspace(spec);
+  auto parts = workspace.take<float>(static_cast<int64_t>(width) * 2 * threads);
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([=, s = *read, partial = std::vector<float>(width * 2 * static_cast<size_t>(threads))](
-                          void *const *operands, const StepContext &) mutable {
+    return makeKernel([=, s = *read](void *const *operands, const StepContext &) {
       const float *mean = centred ? as<float>(operands[3]) : nullptr, *inverse = as<float>(operands[centred ? 4 : 3]);
       void *const *outputs = operands + (centred ? 5 : 4);
-      std::fill(partial.begin(), partial.end(), 0.0f);
+      float *partial = parts.of(operands);
+      std::fill(partial, partial + parts.count, 0.0f);
       parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int part) {
-        float *dScale = partial.data() + width * 2 * static_cast<size_t>(part);
+        float *dScale = partial + width * 2 * static_cast<size_t>(part);
         for (int64_t r = begin; r < end; ++r)
           HWY_DYNAMIC_DISPATCH(normGradTyped)
         (s.dtype, centred, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), operands[2], mean ? mean[r] : 0,

@@ -1,7 +1,7 @@
 // max_pool, sum_pool and their gradients: planes on threads. A plane is three loops over windows and three over taps,
 // whose bounds are cut to the input once per dimension, so that nothing is tested inside; fewer spatial dimensions have
 // loops of one turn. Sums in fp32, in the order of windows and taps.
-#include "kernels/cpu/Windows.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
@@ -128,14 +128,14 @@ Prepared prepareSumPool(const KernelSpec &spec) {
 /// Per thread a plane of sums in fp32; for f32 tensors the result itself.
 template <typename T> class Planes {
 public:
-  Planes(int64_t plane, int threads)
-      : plane(plane), sums(std::is_same_v<T, float> ? 0 : static_cast<size_t>(plane) * static_cast<size_t>(threads)) {}
-  float *of(T *result, int part) {
+  Planes(const KernelSpec &spec, int64_t plane, int threads)
+      : plane(plane), sums(Workspace(spec).take<float>(std::is_same_v<T, float> ? 0 : plane * threads)) {}
+  float *of([[maybe_unused]] void *const *operands, T *result, [[maybe_unused]] int part) const {
     float *own = nullptr;
     if constexpr (std::is_same_v<T, float>)
       own = result;
     else
-      own = sums.data() + static_cast<size_t>(part) * static_cast<size_t>(plane);
+      own = sums.of(operands) + part * plane;
     std::fill(own, own + plane, 0.0f);
     return own;
   }
@@ -147,8 +147,13 @@ public:
 
 private:
   int64_t plane;
-  std::vector<float> sums;
+  Piece<float> sums;
 };
+
+int threadsOf(const KernelSpec &spec, const PoolShape &s) {
+  int threads = threadsFor(spec.threads, s.planes * s.windows.inPlane);
+  return s.dtype == DType::f32 ? threads : std::min(threads, planeTiles(s));
+}
 
 Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPoolGrad(spec);
@@ -157,9 +162,9 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    int threads = threadsFor(spec.threads, read->planes * read->windows.inPlane);
-    return makeKernel([spec, s = *read, threads, planes = Planes<T>(read->windows.inPlane, threads)](
-                          void *const *operands, const StepContext &) mutable -> Status {
+    int threads = threadsOf(spec, *read);
+    return makeKernel([spec, s = *read, threads, planes = Planes<T>(spec, read->windows.inPlane, threads)](
+                          void *const *operands, const StepContext &) -> Status {
       const int64_t in = s.windows.inPlane, out = s.windows.outPlane, count = s.planes * out;
       const int32_t *indices = as<int32_t>(operands[1]);
       int32_t largest = -1;
@@ -168,7 +173,7 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
       if (largest >= in)
         return outOfRange(spec, "index", largest, 0, in);
       forPlanes(s, threads, [&](int64_t p, int part) {
-        float *sums = planes.of(as<T>(operands[2]) + p * in, part);
+        float *sums = planes.of(operands, as<T>(operands[2]) + p * in, part);
         for (int64_t o = p * out; o < (p + 1) * out; ++o)
           if (indices[o] >= 0)
             sums[indices[o]] += load(as<T>(operands[0])[o]);
@@ -186,14 +191,14 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    int threads = threadsFor(spec.threads, read->planes * read->windows.inPlane);
+    int threads = threadsOf(spec, *read);
     return makeKernel(
         [s = *read, loops = Loops(read->windows), threads,
-         planes = Planes<T>(read->windows.inPlane, threads)](void *const *operands, const StepContext &) mutable {
+         planes = Planes<T>(spec, read->windows.inPlane, threads)](void *const *operands, const StepContext &) {
           forPlanes(s, threads, [&](int64_t p, int part) {
             const T *g = as<T>(operands[0]) + p * s.windows.outPlane;
             T *dx = as<T>(operands[1]) + p * s.windows.inPlane;
-            float *sums = planes.of(dx, part), grad = 0;
+            float *sums = planes.of(operands, dx, part), grad = 0;
             loops.run([&](int64_t o) { grad = load(g[o]); }, [&](int64_t, int64_t at) { sums[at] += grad; },
                       [](int64_t) {});
             planes.finish(sums, dx);

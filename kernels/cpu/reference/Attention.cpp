@@ -32,12 +32,12 @@ template <typename Fn> Prepared withTypes(const AttentionShape &s, Fn fn) {
                    [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
 }
 
-/// Calls fn(b, h, key head, row number) over [B, H, S].
-template <typename Fn> void forRows(const AttentionShape &s, Fn fn) {
-  for (int64_t b = 0; b < s.batch; ++b)
-    for (int64_t h = 0; h < s.heads; ++h)
-      for (int64_t i = 0; i < s.queries; ++i)
-        fn(b, h, b * s.keyHeads + h / (s.heads / s.keyHeads), i, (b * s.heads + h) * s.queries + i);
+/// Calls fn(b, h, query, row number) for the rows of [B, H, S] that share key head `key` of [B, K], in order.
+template <typename Fn> void forRowsOf(const AttentionShape &s, int64_t key, Fn fn) {
+  int64_t b = key / s.keyHeads, group = s.heads / s.keyHeads, first = key % s.keyHeads * group;
+  for (int64_t h = first; h < first + group; ++h)
+    for (int64_t i = 0; i < s.queries; ++i)
+      fn(b, h, i, (b * s.heads + h) * s.queries + i);
 }
 
 Prepared prepareAttention(const KernelSpec &spec) {
@@ -46,31 +46,32 @@ Prepared prepareAttention(const KernelSpec &spec) {
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    return makeKernel([s = *read, scores = std::vector<double>(static_cast<size_t>(read->keys)),
-                       sums = std::vector<double>(static_cast<size_t>(read->valueDepth))](void *const *operands,
-                                                                                          const StepContext &) mutable {
+    Workspace workspace(spec);
+    auto scoreRow = workspace.take<double>(read->keys), weighted = workspace.take<double>(read->valueDepth);
+    return makeKernel([s = *read, scoreRow, weighted](void *const *operands, const StepContext &) {
+      double *scores = scoreRow.of(operands), *sums = weighted.of(operands);
       const T *q = as<T>(operands[0]), *k = as<T>(operands[1]), *v = as<T>(operands[2]);
       void *const *outputs = operands + (s.hasMask ? 4 : 3);
-      forRows(s, [&](int64_t b, int64_t h, int64_t keyHead, int64_t i, int64_t row) {
-        double top = kMinusInfinity, total = 0;
-        for (int64_t j = 0; j < s.keys; ++j) {
-          double &score = scores[static_cast<size_t>(j)];
-          score = s.scale * dot(q + row * s.depth, k + (keyHead * s.keys + j) * s.depth, s.depth) +
-                  maskAt<T>(s, operands[3], b, h, i, j);
-          top = score > top || std::isnan(score) ? score : top;
-        }
-        std::fill(sums.begin(), sums.end(), 0);
-        for (int64_t j = 0; j < s.keys; ++j) {
-          double p = top == kMinusInfinity ? 0 : std::exp(scores[static_cast<size_t>(j)] - top);
-          total += p;
-          for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-            sums[static_cast<size_t>(d)] += p * load(v[(keyHead * s.keys + j) * s.valueDepth + d]);
-        }
-        for (int64_t d = 0; d < s.valueDepth; ++d)
-          as<T>(outputs[0])[row * s.valueDepth + d] =
-              storeSum<T>(total == 0 ? 0 : sums[static_cast<size_t>(d)] / total);
-        as<S>(outputs[1])[row] = static_cast<S>(total == 0 ? kMinusInfinity : top + std::log(total));
-      });
+      for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead)
+        forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
+          double top = kMinusInfinity, total = 0;
+          for (int64_t j = 0; j < s.keys; ++j) {
+            double &score = scores[j];
+            score = s.scale * dot(q + row * s.depth, k + (keyHead * s.keys + j) * s.depth, s.depth) +
+                    maskAt<T>(s, operands[3], b, h, i, j);
+            top = score > top || std::isnan(score) ? score : top;
+          }
+          std::fill(sums, sums + s.valueDepth, 0);
+          for (int64_t j = 0; j < s.keys; ++j) {
+            double p = top == kMinusInfinity ? 0 : std::exp(scores[j] - top);
+            total += p;
+            for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
+              sums[d] += p * load(v[(keyHead * s.keys + j) * s.valueDepth + d]);
+          }
+          for (int64_t d = 0; d < s.valueDepth; ++d)
+            as<T>(outputs[0])[row * s.valueDepth + d] = storeSum<T>(total == 0 ? 0 : sums[d] / total);
+          as<S>(outputs[1])[row] = static_cast<S>(total == 0 ? kMinusInfinity : top + std::log(total));
+        });
     });
   });
 }
@@ -83,39 +84,41 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    const AttentionShape &shape = *read;
-    auto rows = static_cast<size_t>(shape.batch * shape.keyHeads * shape.keys);
-    return makeKernel([s = shape, dq = std::vector<double>(static_cast<size_t>(shape.depth)),
-                       dk = std::vector<double>(rows * static_cast<size_t>(shape.depth)),
-                       dv = std::vector<double>(rows * static_cast<size_t>(shape.valueDepth))](
-                          void *const *operands, const StepContext &) mutable {
-      const T *q = as<T>(operands[1]), *k = as<T>(operands[2]), *v = as<T>(operands[3]);
+    Workspace workspace(spec);
+    auto query = workspace.take<double>(read->depth), keys = workspace.take<double>(read->keys * read->depth),
+         values = workspace.take<double>(read->keys * read->valueDepth);
+    return makeKernel([s = *read, query, keys, values](void *const *operands, const StepContext &) {
+      const T *q = as<T>(operands[1]);
       void *const *outputs = operands + (s.hasMask ? 7 : 6);
-      std::fill(dk.begin(), dk.end(), 0);
-      std::fill(dv.begin(), dv.end(), 0);
-      forRows(s, [&](int64_t b, int64_t h, int64_t keyHead, int64_t i, int64_t row) {
-        const T *g = as<T>(operands[0]) + row * s.valueDepth, *out = as<T>(operands[4]) + row * s.valueDepth;
-        double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
-        std::fill(dq.begin(), dq.end(), 0);
-        for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
-          int64_t key = keyHead * s.keys + j;
-          double p = std::exp(s.scale * dot(q + row * s.depth, k + key * s.depth, s.depth) +
-                              maskAt<T>(s, operands[6], b, h, i, j) - lse);
-          double ds = p * (dot(g, v + key * s.valueDepth, s.valueDepth) - delta) * s.scale;
-          for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-            dv[static_cast<size_t>(key * s.valueDepth + d)] += p * load(g[d]);
-          for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
-            dq[static_cast<size_t>(d)] += ds * load(k[key * s.depth + d]);
-            dk[static_cast<size_t>(key * s.depth + d)] += ds * load(q[row * s.depth + d]);
+      double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
+      for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
+        const T *k = as<T>(operands[2]) + keyHead * s.keys * s.depth;
+        const T *v = as<T>(operands[3]) + keyHead * s.keys * s.valueDepth;
+        std::fill(dk, dk + keys.count, 0);
+        std::fill(dv, dv + values.count, 0);
+        forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
+          const T *g = as<T>(operands[0]) + row * s.valueDepth, *out = as<T>(operands[4]) + row * s.valueDepth;
+          double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
+          std::fill(dq, dq + s.depth, 0);
+          for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
+            double p = std::exp(s.scale * dot(q + row * s.depth, k + j * s.depth, s.depth) +
+                                maskAt<T>(s, operands[6], b, h, i, j) - lse);
+            double ds = p * (dot(g, v + j * s.valueDepth, s.valueDepth) - delta) * s.scale;
+            for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
+              dv[j * s.valueDepth + d] += p * load(g[d]);
+            for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
+              dq[d] += ds * load(k[j * s.depth + d]);
+              dk[j * s.depth + d] += ds * load(q[row * s.depth + d]);
+            }
           }
-        }
-        for (int64_t d = 0; d < s.depth; ++d)
-          as<T>(outputs[0])[row * s.depth + d] = storeSum<T>(dq[static_cast<size_t>(d)]);
-      });
-      for (size_t i = 0; i < dk.size(); ++i)
-        as<T>(outputs[1])[i] = storeSum<T>(dk[i]);
-      for (size_t i = 0; i < dv.size(); ++i)
-        as<T>(outputs[2])[i] = storeSum<T>(dv[i]);
+          for (int64_t d = 0; d < s.depth; ++d)
+            as<T>(outputs[0])[row * s.depth + d] = storeSum<T>(dq[d]);
+        });
+        for (int64_t i = 0; i < keys.count; ++i)
+          as<T>(outputs[1])[keyHead * keys.count + i] = storeSum<T>(dk[i]);
+        for (int64_t i = 0; i < values.count; ++i)
+          as<T>(outputs[2])[keyHead * values.count + i] = storeSum<T>(dv[i]);
+      }
     });
   });
 }

@@ -13,12 +13,19 @@ struct Planes {
   int64_t weight(int64_t m, int64_t c) const { return (m * s.inPerGroup() + c) * s.windows.taps; }
 };
 
+Piece<int64_t> takeTable(Workspace &workspace, const ConvShape &s) {
+  return workspace.take<int64_t>(s.windows.outPlane * s.windows.taps);
+}
+
 Prepared prepareConv(const KernelSpec &spec) {
   Result<ConvShape> read = readConv(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+    Workspace workspace(spec);
+    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+      int64_t *table = positions.of(operands);
+      s.windows.fillTable(table);
       const T *x = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
       T *y = as<T>(operands[s.hasBias ? 3 : 2]);
       Planes at{s};
@@ -26,7 +33,7 @@ Prepared prepareConv(const KernelSpec &spec) {
         for (int64_t m = 0; m < s.outChannels; ++m)
           for (int64_t o = 0; o < s.windows.outPlane; ++o) {
             double sum = bias ? load(bias[m]) : 0;
-            const int64_t *taps = table.data() + o * s.windows.taps;
+            const int64_t *taps = table + o * s.windows.taps;
             for (int64_t c = 0; c < s.inPerGroup(); ++c)
               for (int64_t t = 0; t < s.windows.taps; ++t)
                 if (taps[t] >= 0)
@@ -43,22 +50,25 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel(
-        [s = *read, plane = PlaneSums(read->windows)](void *const *operands, const StepContext &) mutable {
-          const T *y = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
-          T *x = as<T>(operands[s.hasBias ? 3 : 2]);
-          Planes at{s};
-          for (int64_t n = 0; n < s.batch; ++n)
-            for (int64_t c = 0; c < s.inChannels; ++c) {
-              plane.begin(bias ? load(bias[c]) : 0);
-              int64_t group = c / s.inPerGroup();
-              for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
-                plane.add([&](int64_t o, int64_t t) {
-                  return static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
-                });
-              plane.store(x + at.in(n, c));
-            }
-        });
+    Workspace workspace(spec);
+    auto positions = takeTable(workspace, *read);
+    return makeKernel([s = *read, positions, sums = workspace.take<double>(read->windows.inPlane)](
+                          void *const *operands, const StepContext &) {
+      PlaneSums plane(s.windows, sums.of(operands), positions.of(operands));
+      const T *y = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
+      T *x = as<T>(operands[s.hasBias ? 3 : 2]);
+      Planes at{s};
+      for (int64_t n = 0; n < s.batch; ++n)
+        for (int64_t c = 0; c < s.inChannels; ++c) {
+          plane.begin(bias ? load(bias[c]) : 0);
+          int64_t group = c / s.inPerGroup();
+          for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
+            plane.add([&](int64_t o, int64_t t) {
+              return static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
+            });
+          plane.store(x + at.in(n, c));
+        }
+    });
   });
 }
 
@@ -67,7 +77,10 @@ Prepared prepareConvWeightGrad(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+    Workspace workspace(spec);
+    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+      int64_t *table = positions.of(operands);
+      s.windows.fillTable(table);
       const T *x = as<T>(operands[0]), *g = as<T>(operands[1]);
       Planes at{s};
       for (int64_t m = 0; m < s.outChannels; ++m)
@@ -76,7 +89,7 @@ Prepared prepareConvWeightGrad(const KernelSpec &spec) {
             double sum = 0;
             for (int64_t n = 0; n < s.batch; ++n)
               for (int64_t o = 0; o < s.windows.outPlane; ++o)
-                if (int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)]; from >= 0)
+                if (int64_t from = table[o * s.windows.taps + t]; from >= 0)
                   sum += static_cast<double>(load(g[at.out(n, m) + o])) *
                          load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c) + from]);
             as<T>(operands[2])[at.weight(m, c) + t] = storeSum<T>(sum);

@@ -58,9 +58,10 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
     return withElement(read->dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
       using T = TypeOf<decltype(tag)>;
-      return makeKernel([spec, s = *read, chains = Chains(read->n, read->count)](
-                            void *const *operands, const StepContext &) mutable -> Status {
-        chains.clear();
+      Workspace workspace(spec);
+      return makeKernel([spec, s = *read, pieces = ChainPieces(workspace, read->n, read->count)](
+                            void *const *operands, const StepContext &) -> Status {
+        Chains chains = pieces.make(operands);
         for (int64_t i = s.count; i-- > 0;) {
           int64_t at = wrap(as<I>(operands[1])[i], s.n);
           if (at < 0)
@@ -164,48 +165,9 @@ Prepared prepareGatherElementsGrad(const KernelSpec &spec) {
 
 //===-- gather_nd ----------------------------------------------------------===//
 
-/// Data as [batch, bounds..., inner]; `perBatch` tuples of bounds.size() indices for each batch.
-struct NdShape {
-  int64_t batch = 1, perBatch = 1, inner = 1, slices = 1; ///< slices = product of bounds
-  Dims bounds;
-};
-
-Result<NdShape> readNd(const KernelSpec &spec, size_t full, size_t part) {
-  int64_t batchDims = spec.getInt("batch_dims", 0);
-  NdShape shape;
-  auto matches = [&] {
-    const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
-    if (indices.empty() || batchDims < 0 || batchDims >= static_cast<int64_t>(indices.size()))
-      return false;
-    auto b = static_cast<size_t>(batchDims);
-    if (indices.back() < 0 || indices.back() > static_cast<int64_t>(data.size()) - batchDims)
-      return false;
-    size_t end = b + static_cast<size_t>(indices.back());
-    for (size_t i = 0; i < b; ++i)
-      if (data[i] != indices[i])
-        return false;
-    Dims result(indices.begin(), indices.end() - 1);
-    result.insert(result.end(), data.begin() + static_cast<ptrdiff_t>(end), data.end());
-    shape.batch = product(data, 0, b);
-    shape.perBatch = product(indices, b, indices.size() - 1);
-    shape.bounds.assign(data.begin() + batchDims, data.begin() + static_cast<ptrdiff_t>(end));
-    shape.slices = product(data, b, end);
-    shape.inner = product(data, end, data.size());
-    return result == spec.operands[part].dims;
-  };
-  ZC_RETURN_IF_ERROR(
-      Check(spec)
-          .counts(2, 1)
-          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
-                "i64 or i32 indices and one element type")
-          .that(matches, "index tuples into data[batch_dims:]")
-          .done());
-  return shape;
-}
-
 /// Number of the slice that tuple `t` names, counted over all batches; sets status if an index is out of range.
 template <typename I>
-int64_t sliceOf(const KernelSpec &spec, const NdShape &s, const I *indices, int64_t t, Status &status) {
+int64_t sliceOf(const KernelSpec &spec, const GatherNdShape &s, const I *indices, int64_t t, Status &status) {
   int64_t slice = 0;
   for (size_t j = 0; j < s.bounds.size(); ++j) {
     I index = indices[t * static_cast<int64_t>(s.bounds.size()) + static_cast<int64_t>(j)];
@@ -220,7 +182,7 @@ int64_t sliceOf(const KernelSpec &spec, const NdShape &s, const I *indices, int6
 }
 
 Prepared prepareGatherNd(const KernelSpec &spec) {
-  Result<NdShape> read = readNd(spec, 0, 2);
+  Result<GatherNdShape> read = readGatherNd(spec, 0, 2);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(spec.operands[1].dtype, [&](auto tag) {
     using I = TypeOf<decltype(tag)>;
@@ -238,17 +200,18 @@ Prepared prepareGatherNd(const KernelSpec &spec) {
 }
 
 Prepared prepareGatherNdGrad(const KernelSpec &spec) {
-  Result<NdShape> read = readNd(spec, 2, 0);
+  Result<GatherNdShape> read = readGatherNd(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
   int64_t rows = read->batch * read->slices, count = read->batch * read->perBatch;
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
     return withElement(spec.operands[0].dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
       using T = TypeOf<decltype(tag)>;
-      return makeKernel([spec, s = *read, rows, count, chains = Chains(rows, count)](void *const *operands,
-                                                                                     const StepContext &) mutable {
+      Workspace workspace(spec);
+      return makeKernel([spec, s = *read, rows, count,
+                         pieces = ChainPieces(workspace, rows, count)](void *const *operands, const StepContext &) {
         Status status;
-        chains.clear();
+        Chains chains = pieces.make(operands);
         for (int64_t t = count; t-- > 0 && status.ok();) {
           int64_t slice = sliceOf(spec, s, as<I>(operands[1]), t, status);
           if (status.ok())

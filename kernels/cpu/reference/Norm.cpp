@@ -46,11 +46,12 @@ Prepared prepareLayerNormGrad(const KernelSpec &spec) {
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    size_t n = static_cast<size_t>(read->n);
-    return makeKernel([s = *read, dScale = std::vector<double>(n),
-                       dBias = std::vector<double>(n)](void *const *operands, const StepContext &) mutable {
-      std::fill(dScale.begin(), dScale.end(), 0);
-      std::fill(dBias.begin(), dBias.end(), 0);
+    Workspace workspace(spec);
+    auto scaleSums = workspace.take<double>(read->n), biasSums = workspace.take<double>(read->n);
+    return makeKernel([s = *read, scaleSums, biasSums](void *const *operands, const StepContext &) {
+      double *dScale = scaleSums.of(operands), *dBias = biasSums.of(operands);
+      std::fill(dScale, dScale + s.n, 0);
+      std::fill(dBias, dBias + s.n, 0);
       const T *scale = as<T>(operands[2]);
       for (int64_t r = 0; r < s.rows; ++r) {
         const T *g = as<T>(operands[0]) + r * s.n, *x = as<T>(operands[1]) + r * s.n;
@@ -59,8 +60,8 @@ Prepared prepareLayerNormGrad(const KernelSpec &spec) {
           double xhat = (load(x[i]) - mean) * invStd, u = static_cast<double>(load(g[i])) * load(scale[i]);
           sumU += u;
           sumUx += u * xhat;
-          dScale[static_cast<size_t>(i)] += load(g[i]) * xhat;
-          dBias[static_cast<size_t>(i)] += load(g[i]);
+          dScale[i] += load(g[i]) * xhat;
+          dBias[i] += load(g[i]);
         }
         T *dx = as<T>(operands[5]) + r * s.n;
         for (int64_t i = 0; i < s.n; ++i) {
@@ -68,7 +69,7 @@ Prepared prepareLayerNormGrad(const KernelSpec &spec) {
           dx[i] = storeSum<T>(invStd * (u - (sumU + xhat * sumUx) / static_cast<double>(s.n)));
         }
       }
-      for (size_t i = 0; i < dScale.size(); ++i) {
+      for (int64_t i = 0; i < s.n; ++i) {
         as<T>(operands[6])[i] = storeSum<T>(dScale[i]);
         as<T>(operands[7])[i] = storeSum<T>(dBias[i]);
       }
@@ -104,25 +105,27 @@ Prepared prepareRmsNormGrad(const KernelSpec &spec) {
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    return makeKernel([s = *read, dScale = std::vector<double>(static_cast<size_t>(read->n))](
-                          void *const *operands, const StepContext &) mutable {
-      std::fill(dScale.begin(), dScale.end(), 0);
-      const T *scale = as<T>(operands[2]);
-      for (int64_t r = 0; r < s.rows; ++r) {
-        const T *g = as<T>(operands[0]) + r * s.n, *x = as<T>(operands[1]) + r * s.n;
-        double invRms = as<S>(operands[3])[r], sumUx = 0;
-        for (int64_t i = 0; i < s.n; ++i) {
-          sumUx += static_cast<double>(load(g[i])) * load(scale[i]) * load(x[i]);
-          dScale[static_cast<size_t>(i)] += load(g[i]) * (load(x[i]) * invRms);
-        }
-        double slope = invRms * invRms * sumUx / static_cast<double>(s.n);
-        for (int64_t i = 0; i < s.n; ++i)
-          as<T>(operands[4])[r * s.n + i] =
-              storeSum<T>(invRms * (static_cast<double>(load(g[i])) * load(scale[i]) - load(x[i]) * slope));
-      }
-      for (size_t i = 0; i < dScale.size(); ++i)
-        as<T>(operands[5])[i] = storeSum<T>(dScale[i]);
-    });
+    Workspace workspace(spec);
+    return makeKernel(
+        [s = *read, scaleSums = workspace.take<double>(read->n)](void *const *operands, const StepContext &) {
+          double *dScale = scaleSums.of(operands);
+          std::fill(dScale, dScale + s.n, 0);
+          const T *scale = as<T>(operands[2]);
+          for (int64_t r = 0; r < s.rows; ++r) {
+            const T *g = as<T>(operands[0]) + r * s.n, *x = as<T>(operands[1]) + r * s.n;
+            double invRms = as<S>(operands[3])[r], sumUx = 0;
+            for (int64_t i = 0; i < s.n; ++i) {
+              sumUx += static_cast<double>(load(g[i])) * load(scale[i]) * load(x[i]);
+              dScale[i] += load(g[i]) * (load(x[i]) * invRms);
+            }
+            double slope = invRms * invRms * sumUx / static_cast<double>(s.n);
+            for (int64_t i = 0; i < s.n; ++i)
+              as<T>(operands[4])[r * s.n + i] =
+                  storeSum<T>(invRms * (static_cast<double>(load(g[i])) * load(scale[i]) - load(x[i]) * slope));
+          }
+          for (int64_t i = 0; i < s.n; ++i)
+            as<T>(operands[5])[i] = storeSum<T>(dScale[i]);
+        });
   });
 }
 

@@ -1,6 +1,8 @@
 // What runs along one axis: top_k, arg_max, cumsum, cumprod.
 #include "kernels/cpu/Support.h"
 
+#include <numeric>
+
 namespace zc::cpu {
 namespace {
 
@@ -48,21 +50,21 @@ Prepared prepareTopK(const KernelSpec &spec) {
   Lines lines(spec.operands[0].dims, axis);
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
+    Workspace workspace(spec);
     return makeKernel([lines, k, smallest = spec.getInt("smallest", 0) != 0,
-                       order = std::vector<int64_t>(static_cast<size_t>(lines.n))](void *const *operands,
-                                                                                   const StepContext &) mutable {
+                       places = workspace.take<int64_t>(lines.n)](void *const *operands, const StepContext &) {
+      int64_t *order = places.of(operands);
       lines.forEach(k, [&](int64_t from, int64_t to) {
         const T *x = as<T>(operands[0]) + from;
-        for (size_t i = 0; i < order.size(); ++i)
-          order[i] = static_cast<int64_t>(i);
-        std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
+        std::iota(order, order + lines.n, 0);
+        std::partial_sort(order, order + k, order + lines.n, [&](int64_t a, int64_t b) {
           auto left = load(x[a * lines.inner]), right = load(x[b * lines.inner]);
           bool before = isBefore(left, right, smallest);
           return before || (!isBefore(right, left, smallest) && a < b);
         });
         for (int64_t i = 0; i < k; ++i) {
-          as<T>(operands[1])[to + i * lines.inner] = x[order[static_cast<size_t>(i)] * lines.inner];
-          as<int64_t>(operands[2])[to + i * lines.inner] = order[static_cast<size_t>(i)];
+          as<T>(operands[1])[to + i * lines.inner] = x[order[i] * lines.inner];
+          as<int64_t>(operands[2])[to + i * lines.inner] = order[i];
         }
       });
     });

@@ -4,6 +4,10 @@
 namespace zc::cpu {
 namespace {
 
+Piece<int64_t> takeTable(Workspace &workspace, const PoolShape &s) {
+  return workspace.take<int64_t>(s.windows.outPlane * s.windows.taps);
+}
+
 Prepared prepareMaxPool(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -11,27 +15,31 @@ Prepared prepareMaxPool(const KernelSpec &spec) {
     using T = TypeOf<decltype(tag)>;
     return withIndex(read->index, [&](auto indexTag) {
       using I = TypeOf<decltype(indexTag)>;
-      return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
-        for (int64_t p = 0; p < s.planes; ++p) {
-          const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
-          for (int64_t o = 0; o < s.windows.outPlane; ++o) {
-            Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
-            int64_t where = -1;
-            for (int64_t t = 0; t < s.windows.taps; ++t) {
-              int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)];
-              if (from < 0)
-                continue;
-              Compute<T> value = load(x[from]);
-              if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-                best = value;
-                where = from;
+      Workspace workspace(spec);
+      return makeKernel(
+          [s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+            int64_t *table = positions.of(operands);
+            s.windows.fillTable(table);
+            for (int64_t p = 0; p < s.planes; ++p) {
+              const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+              for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+                Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
+                int64_t where = -1;
+                for (int64_t t = 0; t < s.windows.taps; ++t) {
+                  int64_t from = table[o * s.windows.taps + t];
+                  if (from < 0)
+                    continue;
+                  Compute<T> value = load(x[from]);
+                  if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+                    best = value;
+                    where = from;
+                  }
+                }
+                as<T>(operands[1])[p * s.windows.outPlane + o] = store<T>(best);
+                as<I>(operands[2])[p * s.windows.outPlane + o] = static_cast<I>(where);
               }
             }
-            as<T>(operands[1])[p * s.windows.outPlane + o] = store<T>(best);
-            as<I>(operands[2])[p * s.windows.outPlane + o] = static_cast<I>(where);
-          }
-        }
-      });
+          });
     });
   });
 }
@@ -43,8 +51,10 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
     using T = TypeOf<decltype(tag)>;
     return withIndex(read->index, [&](auto indexTag) {
       using I = TypeOf<decltype(indexTag)>;
-      return makeKernel([spec, s = *read, plane = PlaneSums(read->windows)](void *const *operands,
-                                                                            const StepContext &) mutable -> Status {
+      Workspace workspace(spec);
+      return makeKernel([spec, s = *read, sums = workspace.take<double>(read->windows.inPlane)](
+                            void *const *operands, const StepContext &) -> Status {
+        PlaneSums plane(s.windows, sums.of(operands));
         for (int64_t p = 0; p < s.planes; ++p) {
           plane.begin();
           for (int64_t o = p * s.windows.outPlane; o < (p + 1) * s.windows.outPlane; ++o) {
@@ -67,12 +77,15 @@ Prepared prepareSumPool(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, table = read->windows.table()](void *const *operands, const StepContext &) {
+    Workspace workspace(spec);
+    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+      int64_t *table = positions.of(operands);
+      s.windows.fillTable(table);
       for (int64_t p = 0; p < s.planes; ++p)
         for (int64_t o = 0; o < s.windows.outPlane; ++o) {
           double sum = 0;
           for (int64_t t = 0; t < s.windows.taps; ++t)
-            if (int64_t from = table[static_cast<size_t>(o * s.windows.taps + t)]; from >= 0)
+            if (int64_t from = table[o * s.windows.taps + t]; from >= 0)
               sum += load(as<T>(operands[0])[p * s.windows.inPlane + from]);
           as<T>(operands[1])[p * s.windows.outPlane + o] = storeSum<T>(sum);
         }
@@ -85,14 +98,17 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel(
-        [s = *read, plane = PlaneSums(read->windows)](void *const *operands, const StepContext &) mutable {
-          for (int64_t p = 0; p < s.planes; ++p) {
-            plane.begin();
-            plane.add([&](int64_t o, int64_t) { return load(as<T>(operands[0])[p * s.windows.outPlane + o]); });
-            plane.store(as<T>(operands[1]) + p * s.windows.inPlane);
-          }
-        });
+    Workspace workspace(spec);
+    auto positions = takeTable(workspace, *read);
+    return makeKernel([s = *read, positions, sums = workspace.take<double>(read->windows.inPlane)](
+                          void *const *operands, const StepContext &) {
+      PlaneSums plane(s.windows, sums.of(operands), positions.of(operands));
+      for (int64_t p = 0; p < s.planes; ++p) {
+        plane.begin();
+        plane.add([&](int64_t o, int64_t) { return load(as<T>(operands[0])[p * s.windows.outPlane + o]); });
+        plane.store(as<T>(operands[1]) + p * s.windows.inPlane);
+      }
+    });
   });
 }
 

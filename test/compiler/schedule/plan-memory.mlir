@@ -1,5 +1,5 @@
 // RUN: zero-opt %s --split-input-file --plan-memory | FileCheck %s
-// RUN: zero-opt %s --split-input-file --plan-memory="device-mem=5888" | FileCheck %s --check-prefix=FITS
+// RUN: zero-opt %s --split-input-file --plan-memory="device-mem=11520" | FileCheck %s --check-prefix=FITS
 // RUN: not zero-opt %s --split-input-file --plan-memory="device-mem=767" 2>&1 | FileCheck %s --check-prefix=SHORT
 // RUN: not zero-opt %s --split-input-file --plan-memory="host-mem=12287" 2>&1 | FileCheck %s --check-prefix=TIERS
 // FITS: plan.arena

@@ -1,0 +1,231 @@
+#include "kernels/Workspace.h"
+#include "kernels/cpu/Chains.h"
+#include "kernels/cpu/Tiles.h"
+
+#include <algorithm>
+#include <array>
+
+namespace zc {
+namespace cpu {
+
+//===-- tiles --------------------------------------------------------------===//
+
+ProductTile::ProductTile(const MatmulShape &s) {
+  int64_t m = std::min(s.m, kBlock), n = std::min(s.n, kBlock), k = std::min(s.k, kBlock);
+  lhs = m * k;
+  rhs = k * n;
+  sums = m * n;
+}
+
+int ProductTile::tiles(const MatmulShape &s) {
+  int64_t panels = (std::max(s.m, s.n) + kPanel - 1) / kPanel;
+  return tilesFor(ProductTile(s).bytes(), Workspace::times(panels, s.numBatches));
+}
+
+OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
+  const MatmulShape &s = part.product;
+  bool isWide = s.dtype == DType::f32;
+  lhs = isWide ? 0 : s.m * s.k;
+  rhs = isWide && !s.transRhs ? 0 : s.k * s.n;
+  sums = part.out == DType::f32 ? 0 : s.m * s.n;
+}
+
+static int64_t aligned(int64_t floats) { return (floats + 63) / 64 * 64; }
+
+int64_t attentionTile(const AttentionShape &s) {
+  int64_t scores = std::min(kQueryBlock, s.queries) * (s.keys + 1);
+  return aligned(s.dtype == DType::f32 ? scores : scores + (s.queries + s.keys) * (s.depth + s.valueDepth));
+}
+
+int64_t attentionGradTile(const AttentionShape &s) {
+  int64_t scores = 2 * std::min(kQueryBlock, s.queries) * s.keys;
+  return aligned(s.dtype == DType::f32 ? scores : scores + 2 * (s.queries + s.keys) * (s.depth + s.valueDepth));
+}
+
+namespace {
+
+//===-- of each kernel: the larger of what the plain and the fast version need -------===//
+
+template <typename T> int64_t bytes(int64_t count) { return Workspace::bytesOf<T>(count); }
+
+int64_t ofProduct(const MatmulPartShape &part, bool isSummedInOrder) {
+  const MatmulShape &s = part.product;
+  if (!isFast(s.dtype))
+    return 0;
+  if (isSummedInOrder) {
+    OrderedPieces pieces(part);
+    return bytes<float>(pieces.lhs) + bytes<float>(pieces.rhs) + bytes<float>(pieces.sums);
+  }
+  return s.dtype == DType::f32 ? 0 : ProductTile(s).bytes() * ProductTile::tiles(s);
+}
+
+int64_t ofMatmul(const KernelSpec &spec) {
+  Result<MatmulShape> read = readMatmul(spec);
+  if (!read)
+    return 0;
+  MatmulShape s = foldedBatch(*read);
+  return ofProduct({s, false, s.dtype, 0},
+                   s.numBatches == 1 &&
+                       isOrdered(static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k)));
+}
+
+int64_t ofMatmulPart(const KernelSpec &spec) {
+  Result<MatmulPartShape> read = readMatmulPart(spec);
+  if (!read)
+    return 0;
+  const MatmulShape &s = read->product;
+  return ofProduct(*read, isOrdered(read->whole) && isOrdered(static_cast<double>(s.m) * static_cast<double>(s.n) *
+                                                              static_cast<double>(s.k)));
+}
+
+int64_t ofAttention(const KernelSpec &spec) {
+  Result<AttentionShape> read = readAttention(spec);
+  if (!read)
+    return 0;
+  int64_t plain = bytes<double>(read->keys) + bytes<double>(read->valueDepth);
+  return std::max(plain, isFast(read->dtype) ? bytes<float>(attentionTile(*read) * attentionTiles(*read)) : 0);
+}
+
+int64_t ofAttentionGrad(const KernelSpec &spec) {
+  Result<AttentionShape> read = readAttentionGrad(spec);
+  if (!read)
+    return 0;
+  int64_t plain = bytes<double>(read->depth) + bytes<double>(read->keys * read->depth) +
+                  bytes<double>(read->keys * read->valueDepth);
+  return std::max(plain, isFast(read->dtype) ? bytes<float>(attentionGradTile(*read) * attentionGradTiles(*read)) : 0);
+}
+
+int64_t ofNormGrad(const Result<NormShape> &read, int64_t sums) {
+  if (!read)
+    return 0;
+  return std::max(sums * bytes<double>(read->n),
+                  isFast(read->dtype) ? bytes<float>(2 * normGradTile(*read) * normGradTiles(*read)) : 0);
+}
+
+int64_t ofGatherGrad(const KernelSpec &spec) {
+  Result<GatherShape> read = readGather(spec, 2, 0);
+  if (!read)
+    return 0;
+  bool isNarrow = isFast(read->dtype) && read->dtype != DType::f32;
+  return ChainPieces::bytes(read->n, read->count) + (isNarrow ? bytes<float>(read->inner * gatherGradTiles(*read)) : 0);
+}
+
+int64_t ofGatherNdGrad(const KernelSpec &spec) {
+  Result<GatherNdShape> read = readGatherNd(spec, 2, 0);
+  return read ? ChainPieces::bytes(read->batch * read->slices, read->batch * read->perBatch) : 0;
+}
+
+int64_t ofTopK(const KernelSpec &spec) {
+  int64_t axis = spec.getInt("axis", -1);
+  const Dims &dims = spec.operands[0].dims;
+  return axis < 0 || axis >= static_cast<int64_t>(dims.size()) ? 0 : bytes<int64_t>(dims[static_cast<size_t>(axis)]);
+}
+
+int64_t tableBytes(const Windows &w) { return bytes<int64_t>(Workspace::times(w.outPlane, w.taps)); }
+
+int64_t ofPool(const Result<PoolShape> &read) { return read ? tableBytes(read->windows) : 0; }
+
+int64_t ofPoolGrad(const Result<PoolShape> &read, bool hasTable) {
+  if (!read)
+    return 0;
+  int64_t plain = Workspace::sum(bytes<double>(read->windows.inPlane), hasTable ? tableBytes(read->windows) : 0);
+  bool isNarrow = isFast(read->dtype) && read->dtype != DType::f32;
+  return std::max(plain, isNarrow ? bytes<float>(read->windows.inPlane * planeTiles(*read)) : 0);
+}
+
+/// Does oneDNN compute it on blocked layouts with AVX2 and later, and not as a product of matrices?
+bool isDirect(const ConvShape &s) {
+  auto isOne = [](int64_t amount) { return amount == 1; };
+  auto isSmall = [](int64_t size) { return size <= 7; };
+  const Windows &w = s.windows;
+  return (s.groups == 1 || (s.inPerGroup() == 1 && s.outPerGroup() == 1)) &&
+         std::all_of(w.dilations.begin(), w.dilations.end(), isOne) &&
+         std::all_of(w.kernel.begin(), w.kernel.end(), isSmall);
+}
+
+/// What oneDNN works in, by what its kernels of 2.6 were seen to ask for: per thread, with 16-bit types, sums of an
+/// image in fp32 and a copy of it, of 1x1 windows with strides an image without what they skip, and the columns of one
+/// where it multiplies matrices; once, sums of the weights in fp32 per group of threads, few where the weights are
+/// large.
+int64_t convScratch(const ConvShape &s, int64_t paddedIn, int64_t paddedOut, int64_t weights) {
+  const Windows &w = s.windows;
+  int64_t image = 4 * std::max(paddedIn * w.inPlane, paddedOut * w.outPlane);
+  int64_t copies = 2 * (paddedIn * w.inPlane + paddedOut * w.outPlane);
+  bool skips = w.taps == 1 && w.inPlane > w.outPlane;
+  int64_t strided = skips ? 4 * (paddedIn + paddedOut) * w.outPlane : 0;
+  int64_t columns = std::min(Workspace::times(4 * s.inPerGroup() * w.outPlane, w.taps), int64_t(4) << 20);
+  int64_t tile = (s.dtype == DType::bf16 ? image + copies : strided) + (isDirect(s) ? 0 : columns);
+  int64_t sums = std::min(8 * 4 * weights, 4 * weights + (int64_t(8) << 20));
+  return (int64_t(256) << 10) + columns + sums + Workspace::times(tile, tilesFor(tile, 16));
+}
+
+/// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32.
+int64_t ofConv(const Result<ConvShape> &read) {
+  if (!read)
+    return 0;
+  const ConvShape &s = *read;
+  int64_t plain = Workspace::sum(tableBytes(s.windows), bytes<double>(s.windows.inPlane));
+  if (!isFast(s.dtype))
+    return plain;
+  auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
+  int64_t in = padded(s.inChannels), out = padded(s.outChannels);
+  bool isDepthwise = s.inPerGroup() == 1 && s.groups > 1;
+  int64_t filters = isDepthwise
+                        ? padded(s.groups) * s.outPerGroup()
+                        : Workspace::times(s.groups, Workspace::times(padded(s.inPerGroup()), padded(s.outPerGroup())));
+  int64_t weights = Workspace::times(filters, s.windows.taps), size = s.dtype == DType::bf16 ? 2 : 4;
+  int64_t input = Workspace::times(s.batch * in, s.windows.inPlane);
+  int64_t output = Workspace::times(s.batch * out, s.windows.outPlane);
+  int64_t total = convScratch(s, in, out, weights);
+  for (int64_t elements : {input, output, weights, out + in})
+    total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(size)));
+  if (s.dtype == DType::f16)
+    total = Workspace::sum(total, bytes<float>(std::max({input, output, weights})));
+  return std::max(plain, total);
+}
+
+struct Entry {
+  std::string_view kernel;
+  int64_t (*bytes)(const KernelSpec &);
+};
+
+const std::array<Entry, 16> kEntries = {{
+    {"matmul", ofMatmul},
+    {"matmul_part", ofMatmulPart},
+    {"attention", ofAttention},
+    {"attention_grad", ofAttentionGrad},
+    {"layer_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readLayerNormGrad(spec), 2); }},
+    {"rms_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readRmsNormGrad(spec), 1); }},
+    {"gather_grad", ofGatherGrad},
+    {"gather_nd_grad", ofGatherNdGrad},
+    {"top_k", ofTopK},
+    {"max_pool", [](const KernelSpec &spec) { return ofPool(readMaxPool(spec)); }},
+    {"sum_pool", [](const KernelSpec &spec) { return ofPool(readSumPool(spec)); }},
+    {"max_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readMaxPoolGrad(spec), false); }},
+    {"sum_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readSumPoolGrad(spec), true); }},
+    {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
+    {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},
+    {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec)); }},
+}};
+
+const Entry *find(std::string_view kernel) {
+  auto found =
+      std::find_if(kEntries.begin(), kEntries.end(), [&](const Entry &entry) { return entry.kernel == kernel; });
+  return found == kEntries.end() ? nullptr : found;
+}
+
+} // namespace
+} // namespace cpu
+
+int64_t workspaceBytes(const KernelSpec &spec, Target target) {
+  switch (target) {
+  case Target::cpu:
+    if (const cpu::Entry *entry = cpu::find(spec.name); entry && !spec.operands.empty())
+      return entry->bytes(spec);
+  }
+  return 0;
+}
+
+bool mayHaveWorkspace(std::string_view kernel) { return cpu::find(kernel) != nullptr; }
+
+} // namespace zc

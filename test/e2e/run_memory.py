@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The planned peak is the peak: what a run has resident, beyond what a one-layer model of its kind has, is at most what its
+arenas have, times 1.01 and 32 MiB, for threads and for processes as ranks. A steady step asks for no memory that grows with
+the model."""
+import pathlib, shutil, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import ROOT, Case, Suite
+import json
+
+suite = Suite(__doc__)
+SUPPORT = ROOT / "test/support"
+# Maker, flags of the model, flags of the small one.
+MODELS = {
+    "resnet": ("make_resnet.py", "--depth 18 --image 64 --batch 24 --classes 10 --rows 96", "--stages 1 --image 32 --batch 2"),
+    "gpt": ("make_gpt.py", "--layers 6 --hidden 256 --heads 4 --vocab 4096 --seq 256 --batch 8 --rows 32",
+            "--layers 1 --hidden 64 --seq 16 --batch 2"),
+    "bert": ("make_gpt.py", "--bidirectional --layers 4 --hidden 256 --heads 4 --vocab 4096 --seq 256 --batch 8 --rows 32",
+             "--layers 1 --hidden 64 --seq 16 --batch 2"),
+}
+SLACK = 32 << 20
+
+
+def model(name, small):
+    return suite.dir / f"{name}-{'small' if small else 'large'}.onnx"
+
+
+def make_models():
+    for name, (maker, flags, less) in MODELS.items():
+        for small in (False, True):
+            path = model(name, small)
+            subprocess.run([sys.executable, SUPPORT / maker, path, "--seed", "0", "--inputs", path.with_suffix(".safetensors"),
+                            *flags.split(), *(less.split() if small else [])], check=True, capture_output=True)
+
+
+def resident(name, small, ranks, mpi, *flags):
+    """Bytes of the largest process, and those of its ranks' arenas in memory."""
+    path, out = model(name, small), suite.dir / f"{name}-{small}-{ranks}-{mpi}-{len(flags)}"
+    out.mkdir()
+    suite.tool("zero-compile", path, "--world-size", ranks, *flags, "-o", out / "plan")
+    planned = json.loads(suite.tool("zero-compile", path, "--world-size", ranks, *flags, "--dry-run", "--json"))["tiers"]
+    start = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", ranks] if mpi else []
+    command = [*start, sys.executable, SUPPORT / "resident.py", out, suite.bin / "zero-run", out / "plan", "--threads", 1, "--steps", 2,
+               "--data", path.with_suffix(".safetensors"), "--quiet", "--out", out / "run", *([] if mpi else ["-n", ranks])]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
+    processes = [int(file.read_text()) for file in out.iterdir() if file.name.isdigit()]
+    arenas = sum(tier["peak_bytes"] for kind, tier in planned.items() if kind != "nvme")
+    return max(processes), arenas * (1 if mpi else ranks)
+
+
+def bounded(name, ranks, mpi, *flags):
+    large, planned = resident(name, False, ranks, mpi, *flags)
+    small, _ = resident(name, True, ranks, mpi, *flags)
+    most = planned * 1.01 + SLACK
+    if large - small > most:
+        raise Case(f"{large - small} bytes more than a small model's are resident, {planned} are planned")
+    return f"{(large - small) / 1e6:.0f} MB of {planned / 1e6:.0f} planned"
+
+
+def steady_step():
+    """Requests of 4 KiB and more in four steps, by the difference of runs of two lengths; smaller ones oneDNN makes per call."""
+    counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
+    if counter is None:
+        raise Case("libcount_malloc.so is not built")
+    path = model("resnet", True)
+    plan, counts = suite.compile(path, suite.dir / "steady.plan"), []
+    for steps in (3, 7):
+        environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / "mallocs")}
+        command = [suite.bin / "zero-run", plan, "--threads", 1, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
+                   "--out", suite.dir / f"steady-{steps}"]
+        subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
+        counts.append([int(n) for n in (suite.dir / "mallocs").read_text().split()])
+    small, large = (b - a for a, b in zip(*counts))
+    if large > 0:
+        raise Case(f"four steps ask {large} times for 4 KiB or more")
+    return f"{small} smaller requests in four steps"
+
+
+make_models()
+cases = []
+for name in MODELS:
+    for ranks in (1, 2):
+        cases.append((f"{name} W={ranks}", lambda name=name, ranks=ranks: bounded(name, ranks, False)))
+cases.append(("resnet bf16", lambda: bounded("resnet", 1, False, "--precision", "bf16")))
+if shutil.which("mpirun") and (suite.bin / "libzc_mpi.so").exists():
+    cases += [(f"{name} W=2 mpi", lambda name=name: bounded(name, 2, True)) for name in ("resnet", "gpt")]
+cases.append(("a steady step", steady_step))
+suite.run(cases)
+suite.finish()
