@@ -1,6 +1,7 @@
 #include "runtime/base/Limits.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sched.h>
@@ -62,6 +63,38 @@ MemoryLimit memoryLimit(const std::string &root) {
       root, "memory", [&](const std::string &folder) { lowerTo(numberIn(folder + "memory.limit_in_bytes")); },
       [&](const std::string &folder) { lowerTo(numberIn(folder + "memory.max")); });
   return limit;
+}
+
+/// The number after `key` in a file of lines "key number".
+static int64_t numberOf(const std::string &path, const std::string &key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.compare(0, key.size(), key) == 0)
+      return std::strtoll(line.c_str() + key.size(), nullptr, 10);
+  return 0;
+}
+
+MemoryLimit memoryAvailable(const std::string &root) {
+  MemoryLimit available = memoryLimit(root);
+  available.isOfGroup = false;
+  if (int64_t free = numberOf(root + "/proc/meminfo", "MemAvailable:"); free > 0)
+    available.bytes = std::min(available.bytes, static_cast<uint64_t>(free) * 1024);
+  auto lowerTo = [&](int64_t allowed, int64_t used, int64_t cached) {
+    uint64_t left = static_cast<uint64_t>(std::max<int64_t>(0, allowed - std::max<int64_t>(0, used - cached)));
+    if (allowed > 0 && left < available.bytes)
+      available = {left, true};
+  };
+  forGroups(
+      root, "memory",
+      [&](const std::string &folder) {
+        lowerTo(numberIn(folder + "memory.limit_in_bytes"), numberIn(folder + "memory.usage_in_bytes"),
+                numberOf(folder + "memory.stat", "total_inactive_file "));
+      },
+      [&](const std::string &folder) {
+        lowerTo(numberIn(folder + "memory.max"), numberIn(folder + "memory.current"),
+                numberOf(folder + "memory.stat", "inactive_file "));
+      });
+  return available;
 }
 
 CpuLimit cpuLimit(const std::string &root) {

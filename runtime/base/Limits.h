@@ -17,6 +17,9 @@ struct MemoryLimit {
   bool isOfGroup = false; ///< a control group's, which is less than the machine has
 };
 MemoryLimit memoryLimit(const std::string &root = "");
+/// What of it can be had now: MemAvailable, or what a group allows less what it uses (files that are only cached count
+/// as free).
+MemoryLimit memoryAvailable(const std::string &root = "");
 
 struct CpuLimit {
   int cores = 1;        ///< that the affinity mask lets this process run on

@@ -37,6 +37,15 @@ Status Arena::check(uint64_t bytes) {
   return {};
 }
 
+Status Arena::checkFree(uint64_t bytes) {
+  ZC_RETURN_IF_ERROR(check(bytes));
+  MemoryLimit free = memoryAvailable();
+  if (bytes > free.bytes)
+    return refused(bytes, std::string(free.isOfGroup ? "of what the control group allows " : "of the machine's ") +
+                              std::to_string(free.bytes) + " are free");
+  return {};
+}
+
 Result<Arena> Arena::map(uint64_t bytes) {
   ZC_RETURN_IF_ERROR(check(bytes));
   Arena arena;

@@ -19,6 +19,8 @@ public:
   /// Whether arenas of together `bytes` may be mapped on this machine. Errors: more than its memory, or
   /// than a control group allows (budget).
   static Status check(uint64_t bytes);
+  /// Whether they find their memory now, before any of them is touched. Errors: those of check; less is free (budget).
+  static Status checkFree(uint64_t bytes);
   /// Errors: those of check; refused by the system (budget).
   static Result<Arena> map(uint64_t bytes);
 

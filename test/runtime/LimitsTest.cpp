@@ -55,6 +55,22 @@ TEST_F(Limits, MemoryOfGroupsOfVersion1) {
   EXPECT_EQ(limit().bytes, 1048576u);
 }
 
+/// What is used already cannot be had; cached files can.
+TEST_F(Limits, MemoryThatIsFreeIsNotUsed) {
+  EXPECT_EQ(memoryAvailable(root).bytes, physical);
+  write("proc/meminfo", "MemTotal:       16000 kB\nMemFree:         100 kB\nMemAvailable:    4000 kB\n");
+  EXPECT_EQ(memoryAvailable(root).bytes, 4096000u);
+  EXPECT_FALSE(memoryAvailable(root).isOfGroup);
+  write("proc/self/cgroup", "0::/job\n");
+  write("sys/fs/cgroup/job/memory.max", "3000000\n");
+  write("sys/fs/cgroup/job/memory.current", "2500000\n");
+  write("sys/fs/cgroup/job/memory.stat", "anon 1\ninactive_file 500000\n");
+  EXPECT_EQ(memoryAvailable(root).bytes, 1000000u);
+  EXPECT_TRUE(memoryAvailable(root).isOfGroup);
+  write("sys/fs/cgroup/job/memory.current", "9500000\n");
+  EXPECT_EQ(memoryAvailable(root).bytes, 0u);
+}
+
 /// Inside a container the path is one of the host's; what is mounted is the container's group.
 TEST_F(Limits, MemoryOfTheMountWhereThePathIsNotThere) {
   write("proc/self/cgroup", "0::/host/path/of/the/container\n");
