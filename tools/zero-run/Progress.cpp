@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <poll.h>
 #include <thread>
 #include <unistd.h>
 
@@ -25,6 +27,17 @@ void print(int fd, std::string_view text) {
   }
 }
 
+bool tell(int fd, std::string_view text, int milliseconds) {
+  // Writable means room for PIPE_BUF bytes at least.
+  for (size_t at = 0; at < text.size(); at += PIPE_BUF) {
+    pollfd ready = {fd, POLLOUT, 0};
+    if (::poll(&ready, 1, milliseconds) <= 0)
+      return false;
+    print(fd, text.substr(at, PIPE_BUF));
+  }
+  return true;
+}
+
 static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -37,11 +50,13 @@ void Progress::starting(const train::RunSummary &what) {
   begin = now();
   if (flags.quiet)
     return;
+  if (what.firstStep > what.steps)
+    return;
   std::string text = (what.evaluates ? "evaluating " : "training ") + std::to_string(what.steps - what.firstStep + 1) +
                      " steps of " + std::to_string(what.samplesPerStep) + " samples on " +
                      std::to_string(what.worldSize) + " ranks x " + std::to_string(what.threads) + " threads" +
                      (what.out.empty() ? "" : " into " + escapeName(what.out)) + "\n";
-  print(2, text);
+  tell(2, text);
 }
 
 namespace {
@@ -62,7 +77,7 @@ void Progress::step(const train::StepRecord &record) {
     std::array<char, 512> buffer;
     std::string_view json = toJson(record, buffer);
     buffer[json.size()] = '\n';
-    print(1, {buffer.data(), json.size() + 1});
+    tell(1, {buffer.data(), json.size() + 1});
     return;
   }
   double time = now();
@@ -95,23 +110,25 @@ void Progress::step(const train::StepRecord &record) {
   double done = double(record.step - summary.firstStep + 1);
   line.add("  %.0fs left%s", (time - begin) / done * double(summary.steps - record.step), terminal ? "" : "\n");
   open = terminal;
-  print(2, {line.text, size_t(line.length)});
+  tell(2, {line.text, size_t(line.length)});
 }
 
 void Progress::close() {
   if (open)
-    print(2, "\n");
+    tell(2, "\n");
   open = false;
 }
 
 void Progress::note(const std::string &text) {
-  if (!flags.quiet)
-    warning(text);
+  if (flags.quiet)
+    return;
+  close();
+  tell(2, prefix + escapeName(text) + "\n");
 }
 
 void Progress::warning(const std::string &text) {
   close();
-  print(2, prefix + escapeName(text) + "\n");
+  tell(2, prefix + escapeName(text) + "\n", 200);
 }
 
 void announceEnd(Code code) {

@@ -29,6 +29,9 @@ private:
   double begin = 0, drawn = 0;
 };
 
+/// Writes `text` if that is possible without waiting, or within `milliseconds`: nobody who has stopped reading a pipe
+/// or a terminal holds up a step. Whether it was written.
+bool tell(int fd, std::string_view text, int milliseconds = 0);
 /// Writes all of `text`; a reader that has gone is nobody's error.
 void print(int fd, std::string_view text);
 /// For a launcher that listens: this process ends with `code` because the job has failed.
