@@ -53,6 +53,8 @@ void FlightLog::end() {
 
 void FlightLog::beat() { alive.store(nanoseconds(CLOCK_REALTIME), std::memory_order_relaxed); }
 
+void FlightLog::getOn() { progress.store(nanoseconds(CLOCK_REALTIME), std::memory_order_relaxed); }
+
 std::vector<FlightEntry> FlightLog::entries() const {
   std::vector<FlightEntry> found;
   uint64_t last = begun();
@@ -99,6 +101,14 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &
 }
 
 FlightRecorder::~FlightRecorder() { ::munmap(memory, bytes); }
+
+bool FlightRecorder::getsOn(int64_t ns) {
+  int64_t since = nanoseconds(CLOCK_REALTIME) - ns;
+  for (int rank = 0; rank < world; ++rank)
+    if (log(rank).lastProgress() > since)
+      return true;
+  return false;
+}
 
 bool FlightRecorder::claim() { return static_cast<Header *>(memory)->claimed.exchange(1) == 0; }
 

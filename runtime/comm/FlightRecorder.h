@@ -40,6 +40,11 @@ public:
   /// Ns of CLOCK_REALTIME when the last sign was given; 0: never.
   int64_t lastBeat() const { return alive.load(std::memory_order_relaxed); }
 
+  /// The rank gets on with something long that the others wait for (saving): who waits for it is not stuck.
+  void getOn();
+  /// CLOCK_REALTIME ns of the last time; 0: never.
+  int64_t lastProgress() const { return progress.load(std::memory_order_relaxed); }
+
   uint64_t begun() const { return begunCount.load(std::memory_order_acquire); }
   bool isInside() const { return since.load(std::memory_order_relaxed) != 0; }
   /// CLOCK_MONOTONIC ns (of this rank's machine) when the collective it is in began; 0: it is in none.
@@ -55,6 +60,7 @@ private:
   std::atomic<uint64_t> begunCount;
   std::atomic<int64_t> since;
   std::atomic<int64_t> alive;
+  std::atomic<int64_t> progress;
   std::atomic<int32_t> missing;
   Words words[kEntries];
 };
@@ -74,6 +80,8 @@ public:
   int worldSize() const { return world; }
   /// True for the first caller of the job, who is to tell what happened.
   bool claim();
+  /// Whether some rank got on within the last `ns`.
+  bool getsOn(int64_t ns);
   /// One JSON object: per rank how many collectives it began, what it waits for, the last entries.
   std::string toJson();
   /// Why `waiting` does not get on, in words: who has not come and where that rank was last. A rank whose process has

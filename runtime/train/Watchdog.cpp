@@ -43,7 +43,8 @@ void Watchdog::watch() {
     for (int rank = first; rank < first + count; ++rank) {
       recorder->log(rank).beat();
       int64_t since = recorder->log(rank).insideSince();
-      if (since != 0 && double(now.tv_sec * int64_t(1000000000) + now.tv_nsec - since) / 1e9 > seconds)
+      if (since != 0 && double(now.tv_sec * int64_t(1000000000) + now.tv_nsec - since) / 1e9 > seconds &&
+          !recorder->getsOn(int64_t(std::min(seconds, 1e9) * 1e9)))
         return fire(rank);
     }
   }

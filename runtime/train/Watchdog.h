@@ -11,7 +11,8 @@
 namespace zc::train {
 
 /// A thread that looks at this process's ranks: when one has been inside a collective for longer than it may, the
-/// flight recorder is written to a file and `end` is called, once.
+/// flight recorder is written to a file and `end` is called, once. While some rank says that it gets on
+/// (FlightLog::getOn: it is saving) waiting for it is no reason.
 class Watchdog {
 public:
   using End = std::function<void(const Error &)>;
