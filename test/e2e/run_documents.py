@@ -137,9 +137,25 @@ def cited_pages():
         raise Case("no such page: " + "; ".join(broken))
 
 
+def named_tests():
+    """Each test that docs/safety.md names for a case: its file, and in it the name."""
+    rows = re.findall(r"^\| (F\d\S*(?:, F\d+)*) \| (.*) \|$", section((DOCS / "safety.md").read_text(), "### Which test shows it"), re.M)
+    covered, broken = set(), []
+    for case, text in rows:
+        for first, last in re.findall(r"F(\d+)(?:-F(\d+))?", case):
+            covered |= set(range(int(first), int(last or first) + 1))
+        for file, names in re.findall(r"`(test/[^`]+)`(?:: ((?:`\w+`(?:, |; )?)+))?", text):
+            body = (ROOT / file).read_text() if (ROOT / file).exists() else ""
+            broken += [f"{case}: {file} {name}" for name in ["", *re.findall(r"`(\w+)`", names)] if not body or name not in body]
+    broken += [f"F{number} has no row" for number in range(1, 59) if number not in covered]
+    if broken:
+        raise Case("; ".join(broken))
+    return f"{len(rows)} rows"
+
+
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
 cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("exit codes", exit_codes),
-          ("operators", operators), ("links", links), ("cited pages", cited_pages)]
+          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited pages", cited_pages)]
 suite.run(cases)
 suite.finish()
