@@ -59,9 +59,9 @@ mapfile -t texts < <(find /usr/share/common-licenses -type f | LC_ALL=C sort)
 ((${#texts[@]})) || { echo "quickstart: no texts in /usr/share/common-licenses" >&2; exit 1; }
 warmup=$((steps < 40 ? steps / 2 : 20))
 echo "$ zero-run $run/gpt.plan -n 4 --threads 1 --tokens /usr/share/common-licenses/* --byte-level --shift-labels --shuffle --seed 0 \\"
-echo "    --steps $steps --lr 3e-3 --lr-schedule cosine --warmup $warmup --out $run"
+echo "    --steps $steps --lr 3e-3 --lr-schedule cosine --warmup $warmup --out $run --overwrite"
 zero-run "$run/gpt.plan" -n 4 --threads 1 --tokens "${texts[@]}" --byte-level --shift-labels --shuffle --seed 0 \
-  --steps "$steps" --lr 3e-3 --lr-schedule cosine --warmup "$warmup" --log-every 25 --out "$run"
+  --steps "$steps" --lr 3e-3 --lr-schedule cosine --warmup "$warmup" --log-every 25 --out "$run" --overwrite
 
 bold "5. the trained weights, as ONNX and as safetensors"
 show zero-run export "$run/final" --onnx "$run/gpt-trained.onnx"

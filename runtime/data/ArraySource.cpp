@@ -1,6 +1,7 @@
 //===- ArraySource.cpp - samples from safetensors and .npy arrays ---------------===//
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
+#include "runtime/io/Hash.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
 
@@ -114,13 +115,13 @@ Status checkType(const InputSpec &input, const Array &array, const std::string &
 
 class ArraySource : public InputSource {
 public:
-  ArraySource(SampleOrder order, const BatchSpec &batch) : order(order), batch(batch) {}
+  ArraySource(SampleOrder order, const BatchSpec &batch) : InputSource(batch), order(order) {}
 
   Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const override {
     const Array &array = arrays[input];
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
     int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;
-    int64_t first = ((step * batch.accumulation + micro) * batch.worldSize + rank) * rows;
+    int64_t first = positionOf(input, step, micro, rank);
     for (int64_t row = 0; row < rows;) {
       int64_t sample = order.at(first + row), run = 1;
       while (row + run < rows && order.at(first + row + run) == sample + run)
@@ -133,11 +134,24 @@ public:
   }
   int64_t samples() const override { return order.samples(); }
 
+  Result<uint64_t> fingerprint() const override {
+    io::Hasher hash;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      if (!arrays[i].file)
+        continue;
+      hash.add(batch.inputs[i].name.data(), int64_t(batch.inputs[i].name.size()));
+      auto bytes = io::fingerprintOf(*arrays[i].file, arrays[i].offset, arrays[i].type.numBytes());
+      if (!bytes)
+        return bytes;
+      hash.add(&*bytes, sizeof *bytes);
+    }
+    return hash.value();
+  }
+
   std::vector<Array> arrays; ///< by graph input
 
 private:
   SampleOrder order;
-  BatchSpec batch;
 };
 
 } // namespace

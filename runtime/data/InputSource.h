@@ -46,14 +46,35 @@ struct DataOptions {
 /// Fills graph inputs. `load` is called from several ranks' threads at once and allocates only when it fails.
 class InputSource {
 public:
+  explicit InputSource(const BatchSpec &batch)
+      : batch(batch), perStep(batch.samplesPerStep()), rowsPerStep(batch.rows()) {}
   virtual ~InputSource() = default;
   /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0. Errors: badInput (token out
   /// of range), io.
   virtual Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const = 0;
   /// Samples of one epoch.
   virtual int64_t samples() const = 0;
+  /// From step `step` (from 0) on positions go on after the first `position` samples, as in a run that took others per
+  /// step before. Before any `load`.
+  void startAt(int64_t step, int64_t position) { offset = position - step * perStep; }
+  /// Tells changed data; of long files a hash of parts. Errors: io.
+  virtual Result<uint64_t> fingerprint() const = 0;
   /// Tokens of one sample; 0 when samples are not made of tokens.
   virtual int64_t tokensPerSample() const { return 0; }
+
+protected:
+  /// Position of row 0 of graph input `input`, counted in rows of that input since the run began.
+  int64_t positionOf(size_t input, int64_t step, int64_t micro, int64_t rank) const {
+    int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
+    return ((step * batch.accumulation + micro) * batch.worldSize + rank) * rows + offset / rowsPerStep * rows +
+           offset % rowsPerStep * rows / rowsPerStep;
+  }
+
+  const BatchSpec batch;
+
+private:
+  const int64_t perStep, rowsPerStep;
+  int64_t offset = 0; ///< samples
 };
 
 /// Checks every input against the plan before anything runs. Errors: usage (no data, or both kinds), badInput (missing

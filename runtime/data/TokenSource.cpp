@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
+#include "runtime/io/Hash.h"
 #include "runtime/io/Npy.h"
 
 #include <cstring>
@@ -101,12 +102,13 @@ constexpr KnownInput kInputs[] = {{"input_ids", Content::tokens},
 
 class TokenSource : public InputSource {
 public:
-  explicit TokenSource(const BatchSpec &batch) : batch(batch) {}
+  explicit TokenSource(const BatchSpec &batch) : InputSource(batch) {}
 
   Status prepare(const DataOptions &options);
   Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const override;
   int64_t samples() const override { return order.samples(); }
   int64_t tokensPerSample() const override { return length; }
+  Result<uint64_t> fingerprint() const override;
 
 private:
   Status classify(const DataOptions &options);
@@ -115,7 +117,6 @@ private:
   Status readRaw(char *raw, int64_t first) const;
   Error tokenError(int64_t position, int64_t token) const;
 
-  BatchSpec batch;
   std::vector<Content> contents; ///< by graph input
   std::vector<TokenFile> files;
   int64_t length = 0; ///< T
@@ -237,10 +238,23 @@ Status TokenSource::readRow(int64_t *row, int64_t first) const {
   return Status::success();
 }
 
+Result<uint64_t> TokenSource::fingerprint() const {
+  io::Hasher hash;
+  for (const TokenFile &file : files) {
+    int64_t width = file.width;
+    auto bytes = io::fingerprintOf(file.file, file.offset, file.count * width);
+    if (!bytes)
+      return bytes;
+    hash.add(&width, sizeof width);
+    hash.add(&*bytes, sizeof *bytes);
+  }
+  return hash.value();
+}
+
 Status TokenSource::load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const {
   auto *out = static_cast<int64_t *>(destination);
   int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
-  int64_t position = ((step * batch.accumulation + micro) * batch.worldSize + rank) * rows;
+  int64_t position = positionOf(input, step, micro, rank);
   Content content = contents[input];
   for (int64_t b = 0; b < rows; ++b, out += length) {
     if (content == Content::tokens || content == Content::labels) {

@@ -1,6 +1,7 @@
 #include "runtime/io/File.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/io/Hash.h"
 
 #include <cerrno>
 #include <cstring>
@@ -10,8 +11,6 @@
 #include <system_error>
 #include <unistd.h>
 #include <vector>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace zc::io {
 
@@ -78,6 +77,8 @@ Result<File> File::adopt(int fd, const std::string &path) {
 Result<File> File::open(const std::string &path) {
   if (path.find('\0') != std::string::npos)
     return makeError(Code::badInput, 803, "a file name contains a zero byte", path);
+  if (int errnum = injected("file.open"))
+    return errnoError(Code::badInput, 804, "cannot open", path, errnum);
   // Non-blocking, or opening a pipe would wait for its writer.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
@@ -90,6 +91,8 @@ Status File::readAt(void *destination, int64_t count, int64_t offset) const {
     return makeError(Code::badInput, 805,
                      "\"" + name + "\" has " + std::to_string(bytes) + " bytes, but " + std::to_string(count) +
                          " at offset " + std::to_string(offset) + " are needed");
+  if (int errnum = injected("file.read"))
+    return errnoError(Code::io, 806, "cannot read", name, errnum);
   auto *cursor = static_cast<char *>(destination);
   while (count > 0) {
     ssize_t got = ::pread(fd, cursor, size_t(count), offset);
@@ -106,32 +109,37 @@ Status File::readAt(void *destination, int64_t count, int64_t offset) const {
   return Status::success();
 }
 
-Result<uint64_t> hashOf(const File &file) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  std::vector<char> buffer(size_t(std::min(file.size(), kChunk)));
-  for (int64_t at = 0; at < file.size(); at += kChunk) {
-    int64_t count = std::min(kChunk, file.size() - at);
-    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), count, at));
-    XXH3_64bits_update(&state, buffer.data(), size_t(count));
+Result<uint64_t> hashOf(const File &file) { return hashOf(file, 0, file.size()); }
+
+Result<uint64_t> hashOf(const File &file, int64_t offset, int64_t count) {
+  Hasher hash;
+  std::vector<char> buffer(size_t(std::min(count, kChunk)));
+  for (int64_t done = 0; done < count; done += kChunk) {
+    int64_t now = std::min(kChunk, count - done);
+    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), now, offset + done));
+    hash.add(buffer.data(), now);
   }
-  return uint64_t(XXH3_64bits_digest(&state));
+  return hash.value();
+}
+
+static Result<uint64_t> hashOfParts(const File &file, int64_t offset, int64_t size, int64_t blocks) {
+  constexpr int64_t blockBytes = 65536;
+  Hasher hash;
+  hash.add(&size, sizeof size);
+  std::vector<char> buffer(blockBytes);
+  for (int64_t k = 0; k < blocks; ++k) { // the first block begins the file, the last one ends it
+    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), blockBytes, offset + (size - blockBytes) / (blocks - 1) * k));
+    hash.add(buffer.data(), blockBytes);
+  }
+  return hash.value();
 }
 
 Result<uint64_t> fingerprintOf(const File &file) {
-  constexpr int64_t wholeLimit = int64_t(4) << 30, blocks = 4096, blockBytes = 65536;
-  int64_t size = file.size();
-  if (size <= wholeLimit)
-    return hashOf(file);
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, &size, sizeof size);
-  std::vector<char> buffer(blockBytes);
-  for (int64_t k = 0; k < blocks; ++k) { // the first block begins the file, the last one ends it
-    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), blockBytes, (size - blockBytes) / (blocks - 1) * k));
-    XXH3_64bits_update(&state, buffer.data(), buffer.size());
-  }
-  return uint64_t(XXH3_64bits_digest(&state));
+  return file.size() <= int64_t(4) << 30 ? hashOf(file) : hashOfParts(file, 0, file.size(), 4096);
+}
+
+Result<uint64_t> fingerprintOf(const File &file, int64_t offset, int64_t count) {
+  return count <= int64_t(64) << 20 ? hashOf(file, offset, count) : hashOfParts(file, offset, count, 512);
 }
 
 //===- OutputFile ------------------------------------------------------------===//
@@ -182,16 +190,29 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
   return file;
 }
 
+Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
+  OutputFile file;
+  file.temporary = path;
+  int errnum = injected("file.create");
+  if (errnum == 0) {
+    file.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    errnum = errno;
+  }
+  if (file.fd < 0)
+    return errnoError(Code::io, 812, "cannot create", path, errnum);
+  return file;
+}
+
 Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
   if (int errnum = injected("file.write"))
-    return errnoError(Code::io, 813, "cannot write", target, errnum);
+    return errnoError(Code::io, 813, "cannot write", name(), errnum);
   while (count > 0) {
     ssize_t put = ::pwrite(fd, cursor, size_t(count), offset);
     if (put < 0 && errno == EINTR)
       continue;
     if (put <= 0)
-      return errnoError(Code::io, 813, "cannot write", target, put == 0 ? ENOSPC : errno);
+      return errnoError(Code::io, 813, "cannot write", name(), put == 0 ? ENOSPC : errno);
     cursor += put;
     offset += put;
     count -= put;
@@ -212,7 +233,7 @@ Status OutputFile::reserve(int64_t count) {
   if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
     errnum = ::ftruncate(fd, count) == 0 ? 0 : errno;
   if (errnum != 0)
-    return errnoError(Code::io, 813, "cannot write", target, errnum);
+    return errnoError(Code::io, 813, "cannot write", name(), errnum);
   position = count;
   return Status::success();
 }
@@ -231,15 +252,18 @@ Status OutputFile::flush() {
   if (errnum == 0 && ::fsync(fd) != 0)
     errnum = errno;
   if (errnum != 0)
-    return errnoError(Code::io, 814, "cannot bring to disk", target.empty() ? temporary : target, errnum);
+    return errnoError(Code::io, 814, "cannot bring to disk", name(), errnum);
   return Status::success();
 }
 
 Status OutputFile::commit() {
   // After a failure nothing is known of what is on disk; a second try that succeeds would prove nothing.
   ZC_RETURN_IF_ERROR(flush());
-  if (::rename(temporary.c_str(), target.c_str()) != 0)
-    return errnoError(Code::io, 815, "cannot put in place", target, errno);
+  int errnum = injected("file.rename");
+  if (errnum == 0 && ::rename(temporary.c_str(), target.c_str()) != 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 815, "cannot put in place", target, errnum);
   int closing = fd;
   fd = -1;
   if (::close(closing) != 0)
@@ -276,7 +300,18 @@ Status checkWritable(const std::string &folder) {
   return probe->write("x", 1);
 }
 
+Status renameInto(const std::string &from, const std::string &to) {
+  int errnum = injected("folder.rename");
+  if (errnum == 0 && ::rename(from.c_str(), to.c_str()) != 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 815, "cannot put in place", to, errnum);
+  return syncFolder(folderOf(to));
+}
+
 Status syncFolder(const std::string &folder) {
+  if (int errnum = injected("folder.fsync"))
+    return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
     return errnoError(Code::io, 819, "cannot open folder", folder, errno);

@@ -48,11 +48,15 @@ private:
   std::string name;
 };
 
-/// XXH3-64 of the whole file, streamed.
+/// XXH3-64 of the whole file or of bytes [offset, offset + count), streamed.
 Result<uint64_t> hashOf(const File &file);
+Result<uint64_t> hashOf(const File &file, int64_t offset, int64_t count);
 
 /// Tells a changed file: its XXH3-64, or, beyond 4 GiB, that of its size and of 4096 blocks of 64 KiB spread over it.
 Result<uint64_t> fingerprintOf(const File &file);
+
+/// The same of bytes [offset, offset + count), in parts beyond 64 MiB already: quick enough for every start.
+Result<uint64_t> fingerprintOf(const File &file, int64_t offset, int64_t count);
 
 /// A file that appears under its name complete or not at all.
 class OutputFile {
@@ -65,6 +69,9 @@ public:
 
   /// Creates `path`.tmp-<pid>-<n> beside it. Errors: io.
   static Result<OutputFile> create(const std::string &path);
+  /// Creates `path` itself, which must not be there yet and stays whatever happens: for a folder that is put in place
+  /// as a whole. It needs no commit. Errors: io.
+  static Result<OutputFile> createInPlace(const std::string &path);
   /// Appends. Errors: io (disk full, ...).
   Status write(const void *data, int64_t count);
   /// Overwrites bytes already written, or fills reserved ones; several threads may.
@@ -83,6 +90,7 @@ public:
 
 private:
   void abandon();
+  const std::string &name() const { return target.empty() ? temporary : target; }
   int fd = -1;
   int64_t position = 0;
   std::string target, temporary; ///< `target` is empty where the file is another process's
@@ -94,6 +102,8 @@ Status copyInto(OutputFile &to, const File &from);
 Status makeFolder(const std::string &path);
 /// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.
 Status checkWritable(const std::string &folder);
+/// Puts `from`, on disk already, in the place of `to`, and brings the folder to disk. Errors: io.
+Status renameInto(const std::string &from, const std::string &to);
 /// fsync of a folder, so that renames in it are on disk.
 Status syncFolder(const std::string &folder);
 /// Folder of `path`, "." when it has none; and the name within it.

@@ -67,13 +67,21 @@ private:
 class SafetensorsTable {
 public:
   using Tensor = SafetensorsWriter::Tensor;
+  using Notes = std::map<std::string, std::string>; ///< the file's metadata
   /// Takes all bytes of the file at once. Errors: io; internal for a name given twice.
   static Result<SafetensorsTable> create(const std::string &path, std::vector<Tensor> tensors);
-  /// Another process's table; `tensors` are the same. Errors: io.
-  static Result<SafetensorsTable> join(const std::string &temporaryName, std::vector<Tensor> tensors);
+  /// The same without a temporary: for a folder that is put in place as a whole (OutputFile::createInPlace).
+  static Result<SafetensorsTable> createInPlace(const std::string &path, const std::vector<Tensor> &tensors,
+                                                const Notes &notes);
+  /// Another process's table; `tensors` and `notes` are the same. Errors: io.
+  static Result<SafetensorsTable> join(const std::string &temporaryName, const std::vector<Tensor> &tensors,
+                                       const Notes &notes = {});
   /// What the others join.
   const std::string &temporaryName() const { return out.temporaryName(); }
 
+  /// What stands before the tensors, and where a tensor's bytes begin; index `tensors`: the file's size.
+  const std::string &head() const { return header; }
+  int64_t positionOf(size_t tensor) const { return positions[tensor]; }
   /// Bytes [offset, offset + count) of a tensor, inside it. Errors: io; internal beyond its end.
   Status place(size_t tensor, int64_t offset, const void *data, int64_t count);
   /// What this process has placed is on disk.
@@ -82,7 +90,9 @@ public:
   Status commit() { return out.commit(); }
 
 private:
-  static Result<SafetensorsTable> layOut(const std::vector<Tensor> &tensors, const std::string &path);
+  static Result<SafetensorsTable> layOut(const std::vector<Tensor> &tensors, const Notes &notes,
+                                         const std::string &path);
+  Status begin();
   OutputFile out;
   std::string header;             ///< with its length
   std::vector<int64_t> positions; ///< of tensors in the file, and its end

@@ -101,8 +101,9 @@ Status SafetensorsWriter::commit() {
   return out.commit();
 }
 
-Result<SafetensorsTable> SafetensorsTable::layOut(const std::vector<Tensor> &tensors, const std::string &path) {
-  auto header = SafetensorsWriter::headerOf(tensors, {}, path);
+Result<SafetensorsTable> SafetensorsTable::layOut(const std::vector<Tensor> &tensors, const Notes &notes,
+                                                  const std::string &path) {
+  auto header = SafetensorsWriter::headerOf(tensors, notes, path);
   if (!header)
     return header.error();
   SafetensorsTable table;
@@ -114,20 +115,38 @@ Result<SafetensorsTable> SafetensorsTable::layOut(const std::vector<Tensor> &ten
 }
 
 Result<SafetensorsTable> SafetensorsTable::create(const std::string &path, std::vector<Tensor> tensors) {
-  auto table = layOut(tensors, path);
+  auto table = layOut(tensors, {}, path);
   if (!table)
     return table;
   auto out = OutputFile::create(path);
   if (!out)
     return out.error();
   table->out = std::move(*out);
-  ZC_RETURN_IF_ERROR(table->out.reserve(table->positions.back()));
-  ZC_RETURN_IF_ERROR(table->out.writeAt(table->header.data(), int64_t(table->header.size()), 0));
+  ZC_RETURN_IF_ERROR(table->begin());
   return table;
 }
 
-Result<SafetensorsTable> SafetensorsTable::join(const std::string &temporaryName, std::vector<Tensor> tensors) {
-  auto table = layOut(tensors, temporaryName);
+Result<SafetensorsTable> SafetensorsTable::createInPlace(const std::string &path, const std::vector<Tensor> &tensors,
+                                                         const Notes &notes) {
+  auto table = layOut(tensors, notes, path);
+  if (!table)
+    return table;
+  auto out = OutputFile::createInPlace(path);
+  if (!out)
+    return out.error();
+  table->out = std::move(*out);
+  ZC_RETURN_IF_ERROR(table->begin());
+  return table;
+}
+
+Status SafetensorsTable::begin() {
+  ZC_RETURN_IF_ERROR(out.reserve(positions.back()));
+  return out.writeAt(header.data(), int64_t(header.size()), 0);
+}
+
+Result<SafetensorsTable> SafetensorsTable::join(const std::string &temporaryName, const std::vector<Tensor> &tensors,
+                                                const Notes &notes) {
+  auto table = layOut(tensors, notes, temporaryName);
   if (!table)
     return table;
   auto out = OutputFile::join(temporaryName);

@@ -14,10 +14,20 @@ static Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
   return io::SafetensorsFile::open(manifest.folder + "/weights.safetensors");
 }
 
+static Status checkTarget(const std::string &source, const std::string &target) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(source, target, ignored))
+    return makeError(Code::usage, 923, "the export would overwrite \"" + source + "\"", target,
+                     "write it into another folder");
+  return Status::success();
+}
+
 Status exportSafetensors(const Manifest &manifest, const std::string &path) {
   auto weights = openWeights(manifest);
   if (!weights)
     return weights.error();
+  for (const auto &[name, file] : manifest.files)
+    ZC_RETURN_IF_ERROR(checkTarget(manifest.folder + "/" + name, path));
   auto out = io::OutputFile::create(path);
   if (!out)
     return out.error();
@@ -84,14 +94,6 @@ static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, 
       names.push_back(parameter.file);
   }
   return names;
-}
-
-static Status checkTarget(const std::string &source, const std::string &target) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(source, target, ignored))
-    return makeError(Code::usage, 923, "the export would overwrite \"" + source + "\"", target,
-                     "write it into another folder");
-  return Status::success();
 }
 
 Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model) {

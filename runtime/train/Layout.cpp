@@ -47,6 +47,36 @@ Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, cons
   return {begin - offset, end - begin, begin - rank * shard};
 }
 
+const char *nameOf(State state) {
+  static constexpr const char *kNames[] = {"weights", "moment1", "moment2", "published"};
+  return kNames[size_t(state)];
+}
+
+std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &parameter, State state) {
+  if (state == State::weights)
+    return exactStore(plan, parameter);
+  if (parameter.bucket() < 0 || !plan.buckets(parameter.bucket()).trainable())
+    return std::nullopt;
+  const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
+  if (state == State::published && !plan.has_delay())
+    return std::nullopt;
+  if (state == State::published)
+    return Store{uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()), bucket.parameters_sharded()};
+  int32_t slice = state == State::moment1 ? bucket.moment1_slice() : bucket.moment2_slice();
+  return slice < 0 ? std::nullopt : std::make_optional(Store{uint32_t(slice), DType::f32, bucket.optimizer_sharded()});
+}
+
+Piece writtenPieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank) {
+  if (parameter.bucket() < 0)
+    return rank == 0 ? pieceOf(plan, parameter, store, rank) : Piece();
+  Store cut = store;
+  cut.sharded = true;
+  Piece piece = pieceOf(plan, parameter, cut, rank);
+  if (!store.sharded)
+    piece.at = int64_t(parameter.offset()) + piece.first;
+  return piece;
+}
+
 const std::string &wholeNameOf(const planpb::Parameter &parameter) {
   return parameter.has_part() ? parameter.part().whole() : parameter.name();
 }

@@ -5,6 +5,7 @@
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,23 @@ std::vector<Store> storesOf(const planpb::Plan &plan, const planpb::Parameter &p
 /// The most exact of them: the master copy, else the parameter itself.
 Store exactStore(const planpb::Plan &plan, const planpb::Parameter &parameter);
 
+/// What a checkpoint keeps of each parameter as a whole tensor. `published`: of a delayed update the parameters as they
+/// are computed with, which are older than the weights.
+enum class State : uint8_t { weights, moment1, moment2, published };
+constexpr State kStates[] = {State::weights, State::moment1, State::moment2, State::published};
+const char *nameOf(State state);
+/// Where that stands of a parameter; nothing where the plan has none.
+std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &parameter, State state);
+
 /// Elements [first, first + count) of a parameter, which stand at element `at` of a store on one rank.
 struct Piece {
   int64_t first = 0, count = 0, at = 0;
 };
 /// What rank `rank` holds; count 0 when nothing.
 Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
+
+/// What rank `rank` writes of it: ranks share what all of them hold, so that each element is one rank's.
+Piece writtenPieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
 
 /// A tensor as the model, weight files and checkpoints have it: a parameter, or all parts of one that was cut.
 struct Whole {

@@ -1,17 +1,20 @@
-#include "runtime/base/File.h"
-#include "runtime/io/File.h"
-#include "runtime/train/Checkpoint.h"
-#include "runtime/train/Layout.h"
+#include "runtime/train/Manifest.h"
 
+#include "runtime/io/File.h"
+#include "runtime/io/Hash.h"
+
+#include <cerrno>
 #include <cinttypes>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 namespace zc::train {
 
 using Json = nlohmann::json;
 
-static constexpr int64_t kFormat = 1;
-static constexpr uint64_t kMaxManifest = 64 << 20;
+static constexpr int64_t kFormat = 2;
+static constexpr int64_t kMaxManifest = 256 << 20;
 
 static std::string hex(uint64_t value) {
   char text[20];
@@ -19,40 +22,105 @@ static std::string hex(uint64_t value) {
   return text;
 }
 
+//===- Writing -----------------------------------------------------------------===//
+
+static Json toJson(const Manifest::Parameter &parameter) {
+  Json entry = {{"name", parameter.name}, {"trainable", parameter.trainable}};
+  if (!parameter.file.empty())
+    entry["source"] = {{"file", parameter.file},
+                       {"offset", parameter.offset},
+                       {"bytes", parameter.bytes},
+                       {"type", std::string(nameOf(parameter.type))}};
+  if (!parameter.tied.empty())
+    entry["tied"] = parameter.tied;
+  return entry;
+}
+
+static Json toJson(const Manifest::Tensor &tensor) {
+  Json pieces = Json::array();
+  for (const Manifest::Piece &piece : tensor.pieces)
+    pieces.push_back({piece.first, piece.count, piece.offset, hex(piece.hash)});
+  return {{"name", tensor.name},
+          {"file", tensor.file},
+          {"type", std::string(nameOf(tensor.type.dtype))},
+          {"shape", tensor.type.dims},
+          {"pieces", std::move(pieces)}};
+}
+
+static Json toJson(const Manifest::Strategy &plan) {
+  return {{"hash", hex(plan.hash)},
+          {"world_size", plan.worldSize},
+          {"ranks_per_node", plan.ranksPerNode},
+          {"stage", plan.stage},
+          {"precision", plan.precision},
+          {"accumulation", plan.accumulation},
+          {"samples_per_step", plan.samplesPerStep},
+          {"delayed", plan.delayed},
+          {"residuals", plan.hasResiduals}};
+}
+
+static Json toJson(const Manifest::Optimizer &optimizer) {
+  return {{"rule", optimizer.rule},         {"schedule", optimizer.schedule},
+          {"warmup", optimizer.warmup},     {"lr", optimizer.lr},
+          {"beta1", optimizer.beta1},       {"beta2", optimizer.beta2},
+          {"eps", optimizer.eps},           {"weight_decay", optimizer.weightDecay},
+          {"momentum", optimizer.momentum}, {"max_norm", optimizer.maxNorm}};
+}
+
+static Json toJson(const LossScaleState &scale) {
+  return {{"scale", scale.scale},
+          {"hysteresis", scale.hysteresis},
+          {"last_overflow", scale.lastOverflow},
+          {"skipped", scale.skipped},
+          {"in_a_row", scale.inARow}};
+}
+
+static Json toJson(const StepRecord &last) {
+  auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
+  return {{"loss", number(last.loss)},
+          {"grad_norm", number(last.gradNorm.value_or(NAN))},
+          {"lr", last.lr},
+          {"skipped", last.skipped}};
+}
+
+/// The text's last member, which is no part of what it hashes.
+static std::string seal(std::string_view text) { return ",\n \"xxh3\": \"" + hex(io::hashOf(text)) + "\"\n}\n"; }
+
 std::string toJson(const Manifest &manifest) {
-  Json files = Json::object(), parameters = Json::array();
+  Json files = Json::object(), tensors = Json::array(), parameters = Json::array();
   for (const auto &[name, file] : manifest.files)
-    files[name] = {{"bytes", file.bytes}, {"xxh3", hex(file.hash)}};
-  for (const Manifest::Parameter &parameter : manifest.parameters) {
-    Json entry = {{"name", parameter.name}, {"trainable", parameter.trainable}};
-    if (!parameter.file.empty())
-      entry["source"] = {{"file", parameter.file},
-                         {"offset", parameter.offset},
-                         {"bytes", parameter.bytes},
-                         {"type", std::string(nameOf(parameter.type))}};
-    if (!parameter.tied.empty())
-      entry["tied"] = parameter.tied;
-    parameters.push_back(std::move(entry));
-  }
+    files[name] = {{"bytes", file.bytes}, {"head", file.head}, {"xxh3", hex(file.hash)}};
+  for (const Manifest::Tensor &tensor : manifest.tensors)
+    tensors.push_back(toJson(tensor));
+  for (const Manifest::Parameter &parameter : manifest.parameters)
+    parameters.push_back(toJson(parameter));
+  const Manifest::Data &data = manifest.data;
   Json all = {
       {"format", kFormat},
       {"producer", "zero-run 0.1.0"},
       {"step", manifest.step},
-      {"world_size", manifest.worldSize},
-      {"plan_hash", hex(manifest.planHash)},
       {"seed", manifest.seed},
-      {"data", {{"samples", manifest.samples}, {"shuffle", manifest.shuffle}}},
+      {"plan", toJson(manifest.plan)},
+      {"optimizer", toJson(manifest.optimizer)},
+      {"data",
+       {{"fingerprint", hex(data.fingerprint)},
+        {"samples", data.samples},
+        {"shuffle", data.shuffle},
+        {"shift_labels", data.shiftLabels},
+        {"position", data.position}}},
+      {"last", toJson(manifest.last)},
       {"model", {{"path", manifest.modelPath}, {"bytes", manifest.modelBytes}, {"xxh3", hex(manifest.modelHash)}}},
       {"files", std::move(files)},
+      {"tensors", std::move(tensors)},
       {"parameters", std::move(parameters)}};
   if (const auto &scale = manifest.lossScale)
-    all["loss_scale"] = {{"scale", scale->scale},
-                         {"hysteresis", scale->hysteresis},
-                         {"last_overflow", scale->lastOverflow},
-                         {"skipped", scale->skipped},
-                         {"in_a_row", scale->inARow}};
-  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    all["loss_scale"] = toJson(*scale);
+  std::string text = all.dump(1, ' ', false, Json::error_handler_t::replace);
+  text.resize(text.size() - 2); // "\n}"
+  return text + seal(text);
 }
+
+//===- Reading -----------------------------------------------------------------===//
 
 namespace {
 
@@ -81,6 +149,10 @@ public:
   double real(const Json &object, const char *key) {
     const Json &value = at(object, key);
     return value.is_number() ? value.get<double>() : (wrong(key), 0);
+  }
+  /// A number, or what JSON has not: not finite.
+  double realOrNan(const Json &object, const char *key) {
+    return at(object, key).is_null() && problem.empty() ? NAN : real(object, key);
   }
   bool truth(const Json &object, const char *key) {
     const Json &value = at(object, key);
@@ -123,14 +195,101 @@ Manifest::Parameter readParameter(Reader &reader, const Json &json) {
   return parameter;
 }
 
+Manifest::Piece readPiece(Reader &reader, const Json &json) {
+  Manifest::Piece piece;
+  if (!json.is_array() || json.size() != 4)
+    return reader.wrong("pieces"), piece;
+  uint64_t *numbers[] = {&piece.first, &piece.count, &piece.offset};
+  for (size_t i = 0; i < 3; ++i)
+    if (json[i].is_number_unsigned() && json[i].get<uint64_t>() < uint64_t(1) << 60)
+      *numbers[i] = json[i].get<uint64_t>();
+    else
+      reader.wrong("pieces");
+  piece.hash = reader.hash({{"pieces", json[3]}}, "pieces");
+  return piece;
+}
+
+Manifest::Tensor readTensor(Reader &reader, const Json &json) {
+  Manifest::Tensor tensor;
+  tensor.name = reader.text(json, "name");
+  tensor.file = reader.text(json, "file");
+  if (auto type = dtypeFromName(reader.text(json, "type")))
+    tensor.type.dtype = *type;
+  else
+    reader.wrong("type");
+  const Json &shape = reader.at(json, "shape"), &pieces = reader.at(json, "pieces");
+  if (!shape.is_array() || !pieces.is_array())
+    return reader.wrong("shape"), tensor;
+  for (const Json &dim : shape)
+    tensor.type.dims.push_back(dim.is_number_unsigned() ? dim.get<int64_t>() : (reader.wrong("shape"), 0));
+  for (const Json &piece : pieces)
+    tensor.pieces.push_back(readPiece(reader, piece));
+  return tensor;
+}
+
+Manifest::Strategy readStrategy(Reader &reader, const Json &json) {
+  Manifest::Strategy plan;
+  plan.hash = reader.hash(json, "hash");
+  plan.worldSize = reader.count(json, "world_size");
+  plan.ranksPerNode = reader.count(json, "ranks_per_node");
+  plan.stage = reader.count(json, "stage");
+  plan.precision = reader.text(json, "precision");
+  plan.accumulation = reader.count(json, "accumulation");
+  plan.samplesPerStep = reader.count(json, "samples_per_step");
+  plan.delayed = reader.truth(json, "delayed");
+  plan.hasResiduals = reader.truth(json, "residuals");
+  if (plan.worldSize < 1 || plan.worldSize > 1 << 20)
+    reader.wrong("world_size");
+  return plan;
+}
+
+Manifest::Optimizer readOptimizer(Reader &reader, const Json &json) {
+  Manifest::Optimizer optimizer;
+  optimizer.rule = reader.text(json, "rule");
+  optimizer.schedule = reader.text(json, "schedule");
+  optimizer.warmup = reader.count(json, "warmup");
+  optimizer.lr = reader.real(json, "lr");
+  optimizer.beta1 = reader.real(json, "beta1");
+  optimizer.beta2 = reader.real(json, "beta2");
+  optimizer.eps = reader.real(json, "eps");
+  optimizer.weightDecay = reader.real(json, "weight_decay");
+  optimizer.momentum = reader.real(json, "momentum");
+  optimizer.maxNorm = reader.real(json, "max_norm");
+  return optimizer;
+}
+
+void readData(Reader &reader, const Json &json, Manifest::Data &data) {
+  data.fingerprint = reader.hash(json, "fingerprint");
+  data.samples = reader.count(json, "samples");
+  data.shuffle = reader.truth(json, "shuffle");
+  data.shiftLabels = reader.truth(json, "shift_labels");
+  data.position = reader.count(json, "position");
+}
+
+void readLast(Reader &reader, const Json &json, StepRecord &last) {
+  last.loss = reader.realOrNan(json, "loss");
+  if (double norm = reader.realOrNan(json, "grad_norm"); !std::isnan(norm))
+    last.gradNorm = norm;
+  last.lr = reader.real(json, "lr");
+  last.skipped = reader.truth(json, "skipped");
+}
+
+void readFiles(Reader &reader, const Json &files, Manifest &manifest) {
+  if (!files.is_object())
+    return reader.wrong("files");
+  for (const auto &item : files.items())
+    manifest.files[item.key()] = {reader.number(item.value(), "bytes"), reader.number(item.value(), "head"),
+                                  reader.hash(item.value(), "xxh3")};
+}
+
 void readAll(Reader &reader, const Json &json, Manifest &manifest) {
   manifest.step = reader.count(json, "step");
-  manifest.worldSize = reader.count(json, "world_size");
-  manifest.planHash = reader.hash(json, "plan_hash");
   manifest.seed = reader.number(json, "seed");
-  const Json &data = reader.at(json, "data");
-  manifest.samples = reader.count(data, "samples");
-  manifest.shuffle = reader.truth(data, "shuffle");
+  manifest.plan = readStrategy(reader, reader.at(json, "plan"));
+  manifest.optimizer = readOptimizer(reader, reader.at(json, "optimizer"));
+  readData(reader, reader.at(json, "data"), manifest.data);
+  readLast(reader, reader.at(json, "last"), manifest.last);
+  manifest.last.step = manifest.step;
   if (json.contains("loss_scale")) {
     const Json &scale = json["loss_scale"];
     manifest.lossScale = {reader.real(scale, "scale"), reader.count(scale, "hysteresis"),
@@ -141,29 +300,68 @@ void readAll(Reader &reader, const Json &json, Manifest &manifest) {
   manifest.modelPath = reader.text(model, "path");
   manifest.modelBytes = reader.number(model, "bytes");
   manifest.modelHash = reader.hash(model, "xxh3");
-  const Json &files = reader.at(json, "files");
-  if (!files.is_object())
-    reader.wrong("files");
-  else
-    for (const auto &item : files.items())
-      manifest.files[item.key()] = {reader.number(item.value(), "bytes"), reader.hash(item.value(), "xxh3")};
-  const Json &parameters = reader.at(json, "parameters");
-  if (!parameters.is_array())
-    reader.wrong("parameters");
-  else
-    for (const Json &parameter : parameters)
-      manifest.parameters.push_back(readParameter(reader, parameter));
+  readFiles(reader, reader.at(json, "files"), manifest);
+  const Json &tensors = reader.at(json, "tensors"), &parameters = reader.at(json, "parameters");
+  if (!tensors.is_array() || !parameters.is_array())
+    return reader.wrong("tensors");
+  for (const Json &tensor : tensors)
+    manifest.tensors.push_back(readTensor(reader, tensor));
+  for (const Json &parameter : parameters)
+    manifest.parameters.push_back(readParameter(reader, parameter));
 }
 
 Error broken(const std::string &path, const std::string &why) {
   return makeError(Code::corrupt, 911, "not a whole checkpoint: " + why, path);
 }
 
+/// The file's text. What is not there is a checkpoint that never was whole; what cannot be read may be one.
+Result<std::string> readText(const std::string &folder, const std::string &path) {
+  struct stat info = {};
+  if (::stat(folder.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+    return io::errnoError(Code::badInput, 927, "cannot open", folder, errno);
+  if (::lstat(path.c_str(), &info) != 0)
+    return errno == ENOENT || errno == ENOTDIR ? broken(path, "it has no manifest")
+                                               : io::errnoError(Code::io, 928, "cannot read", path, errno);
+  if (!S_ISREG(info.st_mode))
+    return broken(path, "the manifest is no regular file");
+  auto file = io::File::open(path);
+  if (!file) {
+    Error error = file.error();
+    error.code = Code::io;
+    return error;
+  }
+  if (file->size() > kMaxManifest)
+    return broken(path, "the manifest has " + std::to_string(file->size()) + " bytes");
+  std::string text(size_t(file->size()), char(0));
+  ZC_RETURN_IF_ERROR(file->readAt(text.data(), file->size(), 0));
+  return text;
+}
+
+bool isSealed(const std::string &text) {
+  size_t length = seal("").size();
+  return text.size() > length &&
+         text.compare(text.size() - length, length, seal(std::string_view(text).substr(0, text.size() - length))) == 0;
+}
+
+/// "step-12", "step-12.abandoned": 12; nothing of other names, which may be anybody's.
+std::optional<int64_t> stepInName(const std::string &folder) {
+  std::string name = io::fileNameOf(folder);
+  if (name.compare(0, 5, "step-") != 0)
+    return std::nullopt;
+  size_t end = name.find_first_not_of("0123456789", 5);
+  std::string digits = name.substr(5, end == std::string::npos ? end : end - 5);
+  bool ours = end == std::string::npos || name[end] == '.';
+  return ours && !digits.empty() && digits.size() < 18 ? std::optional<int64_t>(std::stoll(digits)) : std::nullopt;
+}
+
 } // namespace
 
-Result<Manifest> readManifest(const std::string &folder) {
-  std::string path = folder + "/manifest.json";
-  auto text = readFile(path, kMaxManifest);
+Result<Manifest> readManifest(const std::string &given) {
+  std::string folder = given;
+  while (folder.size() > 1 && folder.back() == '/')
+    folder.pop_back();
+  std::string path = folder + "/" + kManifestFile;
+  auto text = readText(folder, path);
   if (!text)
     return text.error();
   // A callback that discards what nests deeper than we ever write.
@@ -174,47 +372,44 @@ Result<Manifest> readManifest(const std::string &folder) {
     return broken(path, "the manifest is not valid JSON");
   Reader reader;
   uint64_t format = reader.number(json, "format");
-  if (reader.problem.empty() && format != kFormat)
+  bool sealed = isSealed(*text);
+  if (sealed ? format != kFormat : format == 1 && !json.contains("xxh3"))
     return makeError(Code::mismatch, 912,
                      "checkpoint format " + std::to_string(format) + " is not known; this is format " +
                          std::to_string(kFormat),
-                     path);
+                     path,
+                     format < kFormat ? "end the run with the zero-run that began it, or start another one from its "
+                                        "weights with --weights " +
+                                            folder + "/weights.safetensors"
+                                      : "continue with the newer zero-run that wrote it");
+  if (!sealed)
+    return broken(path, "the manifest is not what was written there");
   Manifest manifest;
   manifest.folder = folder;
   readAll(reader, json, manifest);
   if (!reader.problem.empty())
     return broken(path, "\"" + reader.problem + "\" in the manifest is missing or wrong");
+  if (auto step = stepInName(folder); step && *step != manifest.step)
+    return broken(path, "the manifest is of step " + std::to_string(manifest.step));
   return manifest;
 }
 
-Status verifyFiles(const Manifest &manifest) {
-  for (int64_t rank = -1; rank < manifest.worldSize; ++rank) {
-    std::string name = rank < 0 ? "weights.safetensors" : "rank-" + std::to_string(rank) + ".safetensors";
-    if (!manifest.files.count(name))
-      return broken(manifest.folder, "\"" + name + "\" is not listed");
-  }
-  for (const auto &[name, expected] : manifest.files) {
-    auto file = io::File::openBeneath(manifest.folder, name);
-    if (!file)
-      return broken(manifest.folder, file.error().message);
-    if (uint64_t(file->size()) != expected.bytes)
-      return broken(file->path(),
-                    "it has " + std::to_string(file->size()) + " bytes instead of " + std::to_string(expected.bytes));
-    auto hash = io::hashOf(*file);
-    if (!hash)
-      return hash.error();
-    if (*hash != expected.hash)
-      return broken(file->path(), "its hash is " + hex(*hash) + " instead of " + hex(expected.hash));
-  }
-  return Status::success();
-}
-
-Manifest describeRun(const planpb::Plan &plan, uint64_t seed, int64_t samples, bool shuffle) {
+Manifest describeRun(const planpb::Plan &plan) {
   Manifest manifest;
-  manifest.worldSize = plan.world_size();
-  manifest.seed = seed;
-  manifest.samples = samples;
-  manifest.shuffle = shuffle;
+  manifest.plan.worldSize = plan.world_size();
+  manifest.plan.ranksPerNode = plan.ranks_per_node();
+  manifest.plan.stage = plan.zero_stage();
+  manifest.plan.precision = plan.precision();
+  manifest.plan.accumulation = plan.accumulation();
+  manifest.plan.delayed = plan.has_delay();
+  for (const planpb::Bucket &bucket : plan.buckets())
+    manifest.plan.hasResiduals |= bucket.residual_slices_size() > 0;
+  const planpb::Optimizer &optimizer = plan.optimizer();
+  manifest.optimizer = {optimizer.rule(),         "constant",
+                        optimizer.lr(),           optimizer.beta1(),
+                        optimizer.beta2(),        optimizer.eps(),
+                        optimizer.weight_decay(), optimizer.momentum(),
+                        optimizer.max_norm(),     0};
   manifest.modelPath = plan.model().path();
   manifest.modelBytes = plan.model().bytes();
   manifest.modelHash = plan.model().hash();

@@ -18,7 +18,7 @@ struct JobOptions {
   int64_t steps = 0;            ///< 0: see RunOptions, EvalOptions
   std::optional<uint64_t> seed; ///< of shuffling and of the plan's random numbers; absent: the plan's
   std::string out;              ///< folder
-  std::string weights;          ///< safetensors or a checkpoint's folder; empty: the model's
+  std::string weights;          ///< safetensors, or a checkpoint's or a run's folder; empty: the model's
   std::string device = "cpu";
   int threads = 0;       ///< per rank; 0: cores / world size
   NvmeOptions nvme;      ///< where the NVMe tier goes
@@ -36,7 +36,9 @@ struct RunOptions : JobOptions {
   int64_t saveEvery = 0;           ///< steps; 0: only at the end
   int64_t keep = 0;                ///< newest checkpoints kept; 0: all
   bool outlivesFailedSave = false; ///< a checkpoint of saveEvery that cannot be written is a warning
-  std::string resume;              ///< empty: no; "auto"; or a checkpoint's folder
+  std::string resume;              ///< empty: no; "auto"; or a checkpoint's or a run's folder
+  bool overwrite = false;          ///< an earlier run in `out` is removed
+  bool dataChanged = false;        ///< a run that goes on may do so on other data, or in another order
   int64_t traceFrom = 0;           ///< steps from 1, inclusive; 0: no trace
   int64_t traceTo = 0;
 };

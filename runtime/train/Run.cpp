@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 namespace zc::train {
 
@@ -21,12 +22,22 @@ Status Run::prepareAll() {
   return options.resume.empty() ? prepareWeights() : Status::success();
 }
 
-/// What follows from the data: how many steps, which learning rates.
-Status Run::prepareSteps() {
+int64_t Run::positionAfter(int64_t step) const {
+  int64_t from = resumed ? resumed->step : 0, position = resumed ? resumed->data.position : 0;
+  return position + (step - from) * summary.samplesPerStep;
+}
+
+bool Run::isOver() const {
+  return resumed && resumed->step >= summary.steps && resumed->folder == summary.out + "/final";
+}
+
+/// How many steps, which learning rates.
+Status Run::makeSchedule() {
   double epochs = options.epochs > 0 ? options.epochs : 1;
-  summary.steps = options.steps > 0
-                      ? options.steps
-                      : int64_t(std::ceil(epochs * double(source->samples()) / double(summary.samplesPerStep)));
+  int64_t done = resumed ? resumed->step : 0;
+  double left = epochs * double(source->samples()) - double(positionAfter(done));
+  summary.steps = options.steps > 0 ? options.steps
+                                    : done + int64_t(std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep)));
   if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
     return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
   auto made =
@@ -34,8 +45,27 @@ Status Run::prepareSteps() {
   if (!made)
     return made.error();
   schedule = *made;
-  manifest = describeRun(plan, seed, source->samples(), options.data.shuffle);
-  manifest.planHash = planHash(plan);
+  return Status::success();
+}
+
+/// What follows from the data, and what checkpoints say of it.
+Status Run::prepareSteps() {
+  if (options.overwrite && !options.resume.empty())
+    return makeError(Code::usage, 925, "\"--overwrite\" removes what \"--resume\" would go on from", "--overwrite");
+  ZC_RETURN_IF_ERROR(makeSchedule());
+  manifest = describeRun(plan);
+  manifest.seed = seed;
+  manifest.plan.hash = planHash(plan);
+  manifest.plan.samplesPerStep = summary.samplesPerStep;
+  manifest.optimizer.lr = options.lr.value_or(plan.optimizer().lr());
+  manifest.optimizer.schedule = options.schedule;
+  manifest.optimizer.warmup = options.warmup;
+  if (ranks.firstRank() == 0) { // the others see samples of it (identify)
+    auto fingerprint = source->fingerprint();
+    if (!fingerprint)
+      return fingerprint.error();
+    manifest.data = {*fingerprint, source->samples(), options.data.shuffle, options.data.shiftLabels, 0};
+  }
   return identify(optionsOf(options, seed, summary.steps));
 }
 
@@ -45,21 +75,52 @@ Status Run::open() {
     return locked.error();
   folder = std::move(*locked);
   summary.out = folder.name();
-  std::vector<std::string> skipped;
-  auto found = findCheckpoint(folder.name(), options.resume, manifest, skipped);
-  if (!found)
-    return found.error();
-  for (const std::string &each : skipped)
-    observer.note("not usable, passed over: " + each);
-  resumed = std::move(*found);
-  if (resumed) {
-    summary.firstStep = resumed->step + 1;
-    observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder + "\"");
-  }
+  checkpoints = CheckpointFolder(folder.name());
+  ZC_RETURN_IF_ERROR(checkpoints.recover([this](const std::string &text) { observer.warning(text); }));
+  ZC_RETURN_IF_ERROR(resume());
   if (!values && !resumed)
     ZC_RETURN_IF_ERROR(prepareWeights());
   ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
   return record(true);
+}
+
+Status Run::resume() {
+  if (options.overwrite)
+    ZC_RETURN_IF_ERROR(checkpoints.clear());
+  else if (options.resume.empty())
+    return checkFresh(summary.out);
+  if (options.resume.empty())
+    return Status::success();
+  auto tell = [this](const std::string &text) { observer.warning(text); };
+  auto found = findCheckpoint(summary.out, options.resume, tell);
+  if (!found)
+    return found.error();
+  if (!*found)
+    return Status::success();
+  ZC_RETURN_IF_ERROR(checkResumes(plan, **found, manifest, options));
+  resumed = std::move(*found);
+  std::error_code ignored;
+  bool isOurs = std::filesystem::equivalent(io::folderOf(resumed->folder), summary.out, ignored);
+  if (!isOurs)
+    ZC_RETURN_IF_ERROR(checkFresh(summary.out));
+  else if (options.resume != "auto")
+    ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step, tell));
+  if (isOurs)
+    checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
+  observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder + "\"");
+  for (const std::string &line : changesOf(*resumed, manifest))
+    observer.note(line);
+  ZC_RETURN_IF_ERROR(goOn());
+  if (resumed->step >= summary.steps)
+    tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
+         std::to_string(summary.steps) + " is left to do");
+  return Status::success();
+}
+
+Status Run::goOn() {
+  source->startAt(resumed->step, resumed->data.position);
+  summary.firstStep = resumed->step + 1;
+  return makeSchedule();
 }
 
 Status Run::share(Communicator &communicator) {
@@ -81,6 +142,7 @@ Status Run::share(Communicator &communicator) {
   if (communicator.rank() == 0 || !isFirst(communicator))
     return Status::success();
   summary.out = found.out;
+  checkpoints = CheckpointFolder(summary.out);
   if (found.step >= 0) {
     auto manifest = readManifest(found.resume); // rank 0 has verified the files
     if (!manifest)
@@ -91,7 +153,7 @@ Status Run::share(Communicator &communicator) {
                            std::to_string(found.step) + " on rank 0",
                        found.resume, "the run's folder must be the same for all ranks");
     resumed = std::move(*manifest);
-    summary.firstStep = found.step + 1;
+    ZC_RETURN_IF_ERROR(goOn());
   } else if (!values) {
     ZC_RETURN_IF_ERROR(prepareWeights());
   }

@@ -1,6 +1,7 @@
 //===- Run.h - what the ranks of one process share in a training run --------------------------===//
 #pragma once
 
+#include "runtime/train/Resume.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/Schedule.h"
 #include "runtime/train/Session.h"
@@ -15,11 +16,19 @@ struct Run : Session {
   /// What needs no other rank: the device, the data, the weights of a fresh start, the identity. Kept in `prepared`.
   void prepare();
 
+  /// Whether it was this very plan that is resumed.
+  bool samePlan() const { return resumed && resumed->plan.hash == manifest.plan.hash; }
+  /// Samples of the data consumed after `step`.
+  int64_t positionAfter(int64_t step) const;
+  /// Whether there is nothing left to do, not even to save.
+  bool isOver() const;
+
   const RunOptions &options;
   std::optional<Manifest> resumed;
   Manifest manifest; ///< what checkpoints of this run say
   Schedule schedule;
   RunFolder folder; ///< rank 0's process
+  CheckpointFolder checkpoints;
   MetricsFile metrics;
   RunReport report; ///< rank 0's
   TraceFile trace;  ///< has its own lock
@@ -34,6 +43,11 @@ protected:
 private:
   Status prepareAll();
   Status prepareSteps();
+  Status makeSchedule();
+  /// The checkpoint to go on from, if there is one, is fit for it. Rank 0.
+  Status resume();
+  /// On every process, once `resumed` is known.
+  Status goOn();
 };
 
 } // namespace zc::train

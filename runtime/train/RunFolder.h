@@ -1,10 +1,8 @@
 //===- RunFolder.h - the folder a run writes into ----------------------------------------------===//
 #pragma once
 
-#include "runtime/train/Checkpoint.h"
+#include "runtime/plan/plan.pb.h"
 #include "runtime/train/Options.h"
-
-#include <optional>
 
 namespace zc::train {
 
@@ -16,8 +14,7 @@ public:
   RunFolder &operator=(RunFolder &&other) noexcept;
   ~RunFolder();
 
-  /// Makes the folder, locks it, tries that files can be written, and sweeps what a killed run left half-written.
-  /// Errors: usage (another run has it), io.
+  /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it), io.
   static Result<RunFolder> open(const std::string &path);
   const std::string &name() const { return path; }
 
@@ -29,10 +26,8 @@ private:
 /// `options.out`, or runs/<name of the model>.
 std::string outputFolder(const RunOptions &options, const planpb::Plan &plan);
 
-/// The checkpoint to continue from, verified; none for a fresh start. `expected` is what this run would write.
-/// `resume` "auto" takes the newest that is whole, "final" included; each broken one that it passes over is added to
-/// `skipped`. Errors: usage (a fresh start where checkpoints lie), corrupt, mismatch (other plan, ranks or data).
-Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume,
-                                               const Manifest &expected, std::vector<std::string> &skipped);
+/// Whether a run lies in `out` that a new one would overwrite: checkpoints, or steps in metrics.jsonl. Errors: usage,
+/// with the three ways on; io.
+Status checkFresh(const std::string &out);
 
 } // namespace zc::train

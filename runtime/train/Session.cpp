@@ -59,7 +59,7 @@ static Status checkTiers(const planpb::Plan &plan, const NvmeOptions &nvme, uint
       memory += arena.bytes();
     else if (arena.bytes() > 0)
       ZC_RETURN_IF_ERROR(NvmeArena::check(nvme, arena.bytes(), ranks));
-  return Arena::check(memory > UINT64_MAX / ranks ? UINT64_MAX : memory * ranks);
+  return Arena::checkFree(memory > UINT64_MAX / ranks ? UINT64_MAX : memory * ranks);
 }
 
 Status Session::prepareData() {
@@ -87,7 +87,11 @@ Status Session::prepareData() {
 Status Session::prepareWeights() {
   // One process reads the whole model to see that it is the one compiled; the others read only their parts.
   bool whole = ranks.firstRank() == 0;
-  auto initial = job.weights.empty() ? InitialValues::fromModel(plan, whole) : InitialValues::from(plan, job.weights);
+  auto initial = job.weights.empty() ? InitialValues::fromModel(plan, whole)
+                                     : InitialValues::from(plan, job.weights, [&](const std::string &text) {
+                                         if (whole)
+                                           observer.warning(text);
+                                       });
   if (!initial)
     return initial.error();
   values = std::move(*initial);

@@ -25,6 +25,8 @@ public:
 
 private:
   bool leads() const { return communicator.rank() == 0; }
+  /// The state before the first step.
+  Status begin();
   Status loop();
   Status step(int64_t step);
   /// Whether the step's numbers are finite, and what is done where they are not.
@@ -76,17 +78,30 @@ Status Rank::main() {
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
-  ZC_RETURN_IF_ERROR(run.resumed ? restoreCheckpoint(*executor, *run.resumed) : loadWeights(*executor, *run.values));
-  if (run.plan.has_loss_scale())
-    lossScale = LossScale(run.plan.loss_scale());
-  if (run.plan.has_loss_scale() && run.resumed)
-    ZC_RETURN_IF_ERROR(lossScale.restore(run.resumed->lossScale.value_or(LossScaleState{0}), run.resumed->step));
+  ZC_RETURN_IF_ERROR(begin());
   ZC_RETURN_IF_ERROR(communicator.barrier());
   forget();
   if (leads())
     run.observer.starting(run.summary);
   ZC_RETURN_IF_ERROR(loop());
   return numeric ? Status::success() : finish();
+}
+
+Status Rank::begin() {
+  if (run.plan.has_loss_scale())
+    lossScale = LossScale(run.plan.loss_scale());
+  if (!run.resumed)
+    return loadWeights(*executor, *run.values);
+  const Manifest &resumed = *run.resumed;
+  ZC_RETURN_IF_ERROR(restoreCheckpoint(*executor, resumed, run.samePlan()));
+  record = resumed.last;
+  if (leads())
+    run.report.last = record;
+  if (!run.plan.has_loss_scale() || (!resumed.lossScale && !run.samePlan()))
+    return Status::success();
+  // A rule that was changed may not know the scale; then it begins as it says.
+  Status restored = lossScale.restore(resumed.lossScale.value_or(LossScaleState{0}), resumed.step);
+  return run.samePlan() ? restored : Status::success();
 }
 
 Status Rank::step(int64_t step) {
@@ -225,9 +240,12 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
   Manifest manifest = run.manifest;
   manifest.step = step;
+  manifest.data.position = run.positionAfter(step);
+  manifest.last = record;
   if (run.plan.has_loss_scale())
     manifest.lossScale = lossScale.state();
-  auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.summary.out, name, run.options.keep);
+  auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.checkpoints, name, run.options.keep,
+                                [this] { run.recorder->log(communicator.rank()).getOn(); });
   if (!outcome)
     return outcome.error();
   if (leads() && outcome->saved)
@@ -256,8 +274,9 @@ Status Rank::finish() {
   }
   // A stopped run has saved its state already.
   bool early = record.step < run.summary.steps && record.step != 0;
-  return early ? Status::success()
-               : save("final", std::max(run.summary.steps, run.summary.firstStep - 1), /*goesOn=*/false);
+  return early || run.isOver()
+             ? Status::success()
+             : save("final", std::max(run.summary.steps, run.summary.firstStep - 1), /*goesOn=*/false);
 }
 
 } // namespace

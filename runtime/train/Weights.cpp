@@ -1,8 +1,8 @@
 #include "runtime/train/Weights.h"
 
 #include "runtime/io/Safetensors.h"
-#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
+#include "runtime/train/Resume.h"
 
 #include <algorithm>
 #include <cstring>
@@ -176,15 +176,13 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   return values;
 }
 
-Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::string &path) {
+Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::string &path,
+                                          const std::function<void(const std::string &)> &passed) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored))
     return fromSafetensors(plan, path);
-  auto manifest = readManifest(path);
-  if (!manifest)
-    return manifest.error();
-  ZC_RETURN_IF_ERROR(verifyFiles(*manifest));
-  return fromSafetensors(plan, path + "/weights.safetensors");
+  auto manifest = openCheckpoint(path, passed);
+  return manifest ? fromSafetensors(plan, manifest->folder + "/" + fileOf(State::weights)) : manifest.error();
 }
 
 Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as, void *to) const {

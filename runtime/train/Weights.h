@@ -5,6 +5,7 @@
 #include "runtime/io/File.h"
 #include "runtime/train/Layout.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -22,8 +23,10 @@ public:
   /// Errors: mismatch (missing or of another shape; the first are listed), badInput.
   static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
 
-  /// From a safetensors file, or from a checkpoint's folder, whose files are verified. Errors: also corrupt.
-  static Result<InitialValues> from(const planpb::Plan &plan, const std::string &path);
+  /// From a safetensors file, or from a checkpoint's folder or a run's newest one, verified; `passed` is told of
+  /// damaged ones on the way. Errors: also corrupt.
+  static Result<InitialValues> from(const planpb::Plan &plan, const std::string &path,
+                                    const std::function<void(const std::string &)> &passed);
 
   /// Elements [first, first + count) of a parameter, converted.
   Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;

@@ -112,7 +112,7 @@ def steps(path, preset, ranks, threads, count=WARM_UP + TIMED, mpi=False):
     out = os.path.join(folder, "run")
     start = [*MPIRUN, str(ranks), os.path.join(BIN, "zero-run")] if mpi else [os.path.join(BIN, "zero-run"), "-n", str(ranks)]
     _, foreign = execute([*start, path, "--threads", str(threads), "--data", os.path.join(folder, preset + ".safetensors"),
-                          "--steps", str(count), "--quiet", "--out", out],
+                          "--steps", str(count), "--quiet", "--overwrite", "--out", out],
                          {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-count:]
     return [r["step_seconds"] for r in rows[WARM_UP:]], rows[-1]["loss"], foreign
@@ -361,7 +361,7 @@ def zeropp_link(rate="400mbit"):
         tool("zero-compile", onnx, "-o", path, "--world-size", 4, "--ranks-per-node", 2, "--zero-stage", 3, *flags)
 
         def run():
-            command = [os.path.join(BIN, "zero-run"), path, "--threads", "1", "--data", inputs, "--steps", "4", "--quiet", "--out", out]
+            command = [os.path.join(BIN, "zero-run"), path, "--threads", "1", "--data", inputs, "--steps", "4", "--quiet", "--overwrite", "--out", out]
             _, foreign = execute(cluster.mpirun(2, 2, command), cluster.environment(ZERO_FAULT=""))
             rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-4:]
             return [r["step_seconds"] for r in rows[1:]], rows[-1]["loss"], foreign

@@ -64,7 +64,7 @@ def own_phases(bench, threads):
 
     def measured(plan):
         bench.tool("zero-run", plan, "-n", 1, "--threads", threads, "--device", "sync" if threads == 1 else "cpu", "--data", data,
-                   "--steps", 6, "--trace", "3:6", "--quiet", "--out", out)
+                   "--steps", 6, "--trace", "3:6", "--quiet", "--overwrite", "--out", out)
         events = bench.trace_events(os.path.join(out, "trace.json"))
         phases = []
         for step in range(3, 7):

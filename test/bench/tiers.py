@@ -8,7 +8,7 @@ import sys
 
 def run(bench, plan, data, out, *flags, **env):
     """-> (rows of metrics, the run's last line, foreign cores)."""
-    text, foreign = bench.tool("zero-run", plan, "-n", flags[0], "--data", data, "--quiet", "--out", out, *flags[1:], **env)
+    text, foreign = bench.tool("zero-run", plan, "-n", flags[0], "--data", data, "--quiet", "--overwrite", "--out", out, *flags[1:], **env)
     rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))]
     return rows, json.loads(text.splitlines()[-1]), foreign
 

@@ -57,7 +57,7 @@ def traffic(stage, ranks, flags=(), volume=None):
 
 
 def checkpoint():
-    """What a rank has of the weights goes to the rank that writes, once, and not to the third one."""
+    """A rank writes what it has of the weights by itself: over the links go hashes, and no weights."""
     plan = suite.compile(model, suite.dir / "three.plan", "--world-size", 3, "--ranks-per-node", 1, "--zero-stage", 3, "--optimizer", "sgd")
     sent = []
     with Hosts(3) as hosts:
@@ -71,7 +71,7 @@ def checkpoint():
     saved = len(list((suite.dir / "save-2").glob("step-*")))
     planned = json.loads(suite.tool("zero-compile", model, "--world-size", 3, "--zero-stage", 3, "--dry-run", "--json"))
     each, share = (sent[1] - sent[0]) / saved, planned["parameters"] * 4 / 3
-    if saved < 2 or abs(each / share - 1) > 0.1:
+    if saved < 2 or each > 0.05 * share:
         raise Case(f"{saved} checkpoints: a rank sent {each:.0f} bytes for each, its share is {share:.0f}")
     return f"{each / 1e6:.1f} MB of a share of {share / 1e6:.1f}"
 

@@ -114,7 +114,7 @@ def checkpoint():
         for step in out.glob("step-*"):
             shutil.rmtree(step)
         subprocess.run(["mount", "-o", f"remount,size={size * 3 // 2 + 65536}", out], check=True)
-        text = run("saved", "--save-every", 1, code=6)
+        text = run("saved", "--save-every", 1, "--overwrite", code=6)
         if "no space left" not in text or [p.name for p in out.glob("step-*")] != ["step-1"]:
             raise Case(f"{sorted(p.name for p in out.iterdir())}: {text}")
         subprocess.run(["mount", "-o", "remount,size=8m", out], check=True)

@@ -57,7 +57,7 @@ class ZeroRun(unittest.TestCase):
         code, out, err = self.train("--quiet")
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(len(out.splitlines()), 1)
-        code, out, err = self.train("--log-format", "json", "--log-every", 2)
+        code, out, err = self.train("--log-format", "json", "--log-every", 2, out="json")
         self.assertEqual([json.loads(line)["step"] for line in out.splitlines()[:-1]], [2, 4])
 
     def test_schedule_and_epochs(self):
@@ -78,7 +78,9 @@ class ZeroRun(unittest.TestCase):
         self.assertEqual((old[:4], old[-4:], len(old)), (new[:4], new[-4:], len(new)))
         self.assertEqual(new[4:-4], (self.dir / "new.safetensors").read_bytes()[-400:])
         self.expect(2, "either --onnx", run("export", final))
-        self.expect(3, "manifest.json", run("export", self.dir, "--onnx", self.dir / "x.onnx"))
+        self.assertEqual(run("export", self.dir / "out", "--safetensors", self.dir / "run.safetensors")[0], 0)  # its newest
+        self.assertEqual((self.dir / "run.safetensors").read_bytes(), (self.dir / "new.safetensors").read_bytes())
+        self.expect(3, "holds no checkpoint", run("export", self.dir, "--onnx", self.dir / "x.onnx"))
         self.assertFalse((self.dir / "x.onnx").exists())
 
     def test_help(self):
@@ -190,10 +192,13 @@ class ZeroRun(unittest.TestCase):
         flags = ("--lr-schedule", "constant", "--resume", "auto")
         self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
         self.assertEqual(self.train("--lr-schedule", "constant", steps=2)[0], 0)
-        code, _, err = self.train(*flags, steps=2)
+        code, out, err = self.train(*flags, steps=2)
         self.assertEqual(code, 0, err)
         self.assertRegex(err, "continuing after step 2 of .*final")
+        self.assertRegex(err, "the run is at step 2 already")
         self.assertEqual([m["step"] for m in self.lines()], [1, 2])
+        final = json.loads(out.splitlines()[-1])  # what a sweep would look at
+        self.assertEqual((final["step"], final["steps"], final["loss"]), (2, 0, self.lines()[-1]["loss"]))
         crash = {"ZERO_FAULT": "ckpt.write@rank=0,n=2:crash"}  # the save at the end
         self.assertEqual(self.train(*flags, "--save-every", 3, steps=4, env=crash)[0], -9)
         code, _, err = self.train(*flags, steps=6)
@@ -248,15 +253,55 @@ class ZeroRun(unittest.TestCase):
 
     def test_closed_streams_do_not_kill(self):
         for fd in (0, 1, 2):
-            code, out, err = self.train(preexec_fn=lambda: os.close(fd))
+            code, out, err = self.train("--overwrite", preexec_fn=lambda: os.close(fd))
             self.assertEqual(code, 0, (fd, err))
             self.assertEqual(len(self.lines()), 4)
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "4",
-                               "--out", self.dir / "out", "--log-format", "json"], stdout=writer, timeout=120)
+                               "--out", self.dir / "out", "--overwrite", "--log-format", "json"], stdout=writer, timeout=120)
         os.close(writer)
         self.assertEqual(done.returncode, 0)
+
+    def test_a_full_pipe_does_not_stop_training(self):
+        """A pager, Ctrl-S: lines may be lost, steps and their metrics not."""
+        reader, writer = os.pipe()
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "1200",
+                                    "--out", self.dir / "out"], stderr=writer, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        self.assertEqual(process.wait(timeout=100), 0)
+        self.assertEqual(len(self.lines()), 1200)
+        os.close(reader)
+
+    def test_a_save_that_is_slow_is_not_stuck(self):
+        """The others wait for longer than the watchdog allows, but the rank that writes gets on."""
+        slow = {"ZERO_FAULT": "file.write@rank=1:delay=600ms"}
+        code, _, err = self.train("--quiet", "--watchdog", 1, steps=1, env=slow)
+        self.assertEqual(code, 0, err)
+
+    def test_checkpoint_verify(self):
+        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        code, out, err = run("checkpoint", "verify", self.dir / "out")
+        self.assertEqual((code, err, len(out.splitlines())), (0, "", 3))
+        self.assertIn("step-2: whole, step 2", out)
+        file = self.dir / "out/step-4/moment1.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+        code, out, err = run("checkpoint", "verify", self.dir / "out")
+        self.assertEqual((code, len(out.splitlines())), (9, 2))
+        self.assertRegex(err, 'moment1.safetensors(.|\n)*|tensor "w"')
+        self.expect(9, 'of tensor "w"', run("checkpoint", "verify", self.dir / "out/step-4"))
+        self.expect(3, "holds no checkpoint|cannot open", run("checkpoint", "verify", self.dir / "none"))
+        self.expect(2, "checkpoint", run("checkpoint"))
+
+    def test_an_output_is_no_input(self):
+        self.assertEqual(self.train()[0], 0)
+        weights = self.dir / "out/final/weights.safetensors"
+        before = weights.read_bytes()
+        self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", weights))
+        os.link(weights, self.dir / "linked")
+        self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", self.dir / "linked"))
+        self.assertEqual(weights.read_bytes(), before)
 
     def test_signals(self):
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",

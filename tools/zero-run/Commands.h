@@ -9,6 +9,7 @@ Status trainCommand(const Flags &flags);
 Status evalCommand(const Flags &flags);
 Status inspectCommand(const Flags &flags);
 Status exportCommand(const Flags &flags);
+Status verifyCheckpointCommand(const Flags &flags);
 Status doctorCommand();
 Status benchIoCommand(const Flags &flags);
 Status slurmCommand();

@@ -19,12 +19,13 @@ static const char *const kHelp = R"(zero-run: trains what zero-compile planned
 usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [--out DIR]
        zero-run eval PLAN -n RANKS (--data ... | --tokens ...) [--weights CHECKPOINT] [--outputs FILE]
        zero-run inspect PLAN [--text]
-       zero-run export CHECKPOINT (--onnx OUT | --safetensors OUT)
+       zero-run export CHECKPOINT|RUN (--onnx OUT | --safetensors OUT)
+       zero-run checkpoint verify CHECKPOINT|RUN
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
        zero-run doctor | bench-io DIR [-o MACHINE] | slurm-template
 
   -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
-  --data, --tokens   what to train on                      --save-every K, --resume auto|DIR
+  --data, --tokens   what to train on                      --save-every K, --resume auto|DIR, --overwrite
   --steps, --epochs  how long                              --weights FILE, --device cpu|sync, --threads T
   --help-all         every flag
 )";
@@ -36,8 +37,8 @@ struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *eval = nullptr, *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr,
-           *slurm = nullptr;
-  std::string logFormat = "text", trace, benchSize = "512MiB";
+           *slurm = nullptr, *checkpoint = nullptr;
+  std::string logFormat = "text", trace, verb, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
@@ -77,7 +78,7 @@ void Parser::addJob(CLI::App &app) {
   app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
       ->group(group);
   app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")->group(group);
-  app.add_option("--weights", run.weights, "safetensors or a checkpoint's folder, instead of the model's weights")
+  app.add_option("--weights", run.weights, "safetensors, a checkpoint or a run's folder, instead of the model's")
       ->group(group);
   group = "Output";
   app.add_option("--log-every", flags.logEvery, "steps between lines")->check(positive())->group(group);
@@ -134,7 +135,12 @@ void Parser::addTraining() {
       ->check(CLI::IsMember({"stop", "warn"}))
       ->group(group);
   app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
-  app.add_option("--resume", run.resume, "auto (newest whole checkpoint of OUT) or a checkpoint")->group(group);
+  app.add_option("--resume", run.resume,
+                 "auto (newest whole checkpoint of OUT), a checkpoint, or a run's folder; of this or another plan")
+      ->group(group);
+  app.add_flag("--overwrite", run.overwrite, "remove an earlier run from OUT")->group(group);
+  app.add_flag("--data-changed", run.dataChanged, "go on though data or their order are others than the checkpoint's")
+      ->group("Data");
   app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
 }
 
@@ -157,10 +163,15 @@ void Parser::addCommands() {
   inspect->add_option("plan", flags.run.plan, "plan file")->required();
   inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
   exporting = app.add_subcommand("export", "a checkpoint's weights as a file");
-  exporting->add_option("checkpoint", flags.checkpoint, "OUT/step-K or OUT/final")->required();
+  exporting->add_option("checkpoint", flags.checkpoint, "OUT/step-K, OUT/final, or OUT for its newest")->required();
   exporting->add_option("--onnx", flags.onnx, "the model with the trained weights");
   exporting->add_option("--safetensors", flags.safetensors, "the weights alone");
   exporting->add_option("--model", flags.model, "where the original model is now");
+  checkpoint = app.add_subcommand("checkpoint", "verify DIR: whether a checkpoint, or all of a run, are whole");
+  checkpoint->add_option("what", verb, "verify: reads every byte and compares all hashes")
+      ->required()
+      ->check(CLI::IsMember({"verify"}));
+  checkpoint->add_option("folder", flags.checkpoint, "a checkpoint's or a run's folder")->required();
   doctor = app.add_subcommand("doctor", "what this machine has");
   slurm = app.add_subcommand("slurm-template", "a batch script for Slurm");
   bench = app.add_subcommand("bench-io", "measures this machine, for zero-compile --machine");
@@ -168,7 +179,7 @@ void Parser::addCommands() {
   bench->add_option("--size", benchSize, "bytes written and read there (512MiB)");
   bench->add_option("-o", flags.machine, "file to write (default: stdout)");
   bench->add_option("--threads", flags.run.threads, "threads of a rank's kernels (1)")->check(positive(4096));
-  for (CLI::App *command : {eval, inspect, exporting, doctor, bench, slurm}) {
+  for (CLI::App *command : {eval, inspect, exporting, doctor, bench, slurm, checkpoint}) {
     command->set_help_flag();
     command->add_flag("-h,--help", help, "the short help");
     command->allow_extras();
@@ -211,6 +222,10 @@ Status complete(Parser &parser) {
     flags.command = Flags::Command::exportWeights;
     if (flags.onnx.empty() == flags.safetensors.empty())
       return usage("give either --onnx OUT or --safetensors OUT", "export");
+    return Status::success();
+  }
+  if (parser.checkpoint->parsed()) {
+    flags.command = Flags::Command::verifyCheckpoint;
     return Status::success();
   }
   if (parser.bench->parsed()) {
@@ -276,7 +291,7 @@ Result<Flags> parseFlags(int argc, char **argv) {
   }
   const CLI::App *command = &parser.app;
   for (const CLI::App *each :
-       {parser.eval, parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm})
+       {parser.eval, parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm, parser.checkpoint})
     if (each->parsed())
       command = each;
   std::vector<std::string> extras = parser.app.remaining(true);

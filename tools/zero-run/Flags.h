@@ -10,7 +10,7 @@ namespace zc::run {
 
 /// Everything the command line says.
 struct Flags {
-  enum class Command { train, eval, inspect, exportWeights, doctor, benchIo, slurmTemplate, text };
+  enum class Command { train, eval, inspect, exportWeights, doctor, benchIo, slurmTemplate, verifyCheckpoint, text };
   Command command = Command::train;
   train::RunOptions run;
   // What people see.
@@ -26,7 +26,7 @@ struct Flags {
   std::string outputs;
   // inspect
   bool wholeText = false;
-  // export
+  // export, checkpoint verify
   std::string checkpoint, onnx, safetensors, model;
   // bench-io
   std::string benchFolder, machine;

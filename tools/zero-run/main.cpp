@@ -27,6 +27,8 @@ static Status dispatch(const Flags &flags) {
     return inspectCommand(flags);
   case Flags::Command::exportWeights:
     return exportCommand(flags);
+  case Flags::Command::verifyCheckpoint:
+    return verifyCheckpointCommand(flags);
   case Flags::Command::doctor:
     return doctorCommand();
   case Flags::Command::benchIo:

@@ -1,0 +1,270 @@
+#include "runtime/train/CheckpointFolder.h"
+
+#include "runtime/base/Failpoint.h"
+#include "runtime/io/File.h"
+#include "runtime/train/Checkpoint.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace zc::train {
+
+namespace fs = std::filesystem;
+
+/// Failpoints between the steps of a save, in their order: ckpt.write (a rank's own part), ckpt.manifest, ckpt.rename,
+/// ckpt.replaced (the old one is still there, by another name), ckpt.remove, ckpt.removed (half of it).
+static Status passFault(const char *site, const std::string &path) {
+  if (auto fault = failpoint(site); fault && fault->kind == FaultAction::Kind::error)
+    return io::errnoError(Code::io, 935, "cannot save into", path, fault->errnum);
+  return Status::success();
+}
+
+static bool exists(const std::string &path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+//===- What there is -----------------------------------------------------------===//
+
+static Result<std::vector<std::string>> namesIn(const std::string &out) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  if (auto fault = failpoint("folder.list"); fault && fault->kind == FaultAction::Kind::error)
+    failure = std::error_code(fault->errnum, std::generic_category());
+  fs::directory_iterator entries, end;
+  if (!failure)
+    entries = fs::directory_iterator(out, failure);
+  for (; !failure && entries != end; entries.increment(failure))
+    names.push_back(entries->path().filename().string());
+  if (failure && failure != std::errc::no_such_file_or_directory)
+    return io::errnoError(Code::io, 907, "cannot list folder", out, failure.value());
+  return names;
+}
+
+/// K of "step-K".
+static std::optional<int64_t> stepOf(const std::string &name) {
+  std::string digits = name.substr(std::min<size_t>(5, name.size()));
+  bool isOne = name.compare(0, 5, "step-") == 0 && !digits.empty() && digits.size() < 18 &&
+               digits.find_first_not_of("0123456789") == std::string::npos;
+  return isOne ? std::optional<int64_t>(std::stoll(digits)) : std::nullopt;
+}
+
+/// "step-K" or "final".
+static bool isCheckpointName(const std::string &name) { return name == "final" || stepOf(name).has_value(); }
+
+/// NAME of "NAME`suffix`", if that is a checkpoint's.
+static std::optional<std::string> nameBefore(const std::string &file, const std::string &suffix) {
+  if (file.size() <= suffix.size() || file.compare(file.size() - suffix.size(), suffix.size(), suffix) != 0)
+    return std::nullopt;
+  std::string name = file.substr(0, file.size() - suffix.size());
+  return isCheckpointName(name) ? std::optional<std::string>(name) : std::nullopt;
+}
+
+Result<std::vector<std::string>> listSteps(const std::string &out) {
+  auto names = namesIn(out);
+  if (!names)
+    return names;
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const std::string &name : *names)
+    if (auto step = stepOf(name))
+      found.emplace_back(*step, out + "/" + name);
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> folders;
+  for (auto &[step, folder] : found)
+    folders.push_back(std::move(folder));
+  return folders;
+}
+
+Result<std::vector<std::string>> listCheckpoints(const std::string &out) {
+  auto checkpoints = listSteps(out);
+  std::string final = out + "/final";
+  if (!checkpoints || !exists(final))
+    return checkpoints;
+  auto manifest = readManifest(final); // a broken one comes first, and is told about
+  auto isOlder = [&](const std::string &folder) {
+    return !manifest || *stepOf(io::fileNameOf(folder)) <= manifest->step;
+  };
+  checkpoints->insert(std::find_if(checkpoints->begin(), checkpoints->end(), isOlder), final);
+  return checkpoints;
+}
+
+//===- Into place and out of it ---------------------------------------------------===//
+
+static Status removeAll(const std::string &folder) {
+  std::error_code failure;
+  if (auto fault = failpoint("ckpt.removed"); fault && fault->kind == FaultAction::Kind::error)
+    failure = std::error_code(fault->errnum, std::generic_category());
+  else
+    fs::remove_all(folder, failure);
+  return failure ? Status(io::errnoError(Code::io, 913, "cannot remove", folder, failure.value())) : Status::success();
+}
+
+Status CheckpointFolder::remove(const std::string &name) {
+  std::string leaving = at(name) + ".removed";
+  ZC_RETURN_IF_ERROR(passFault("ckpt.remove", at(name)));
+  ZC_RETURN_IF_ERROR(removeAll(leaving)); // of an earlier time
+  if (std::rename(at(name).c_str(), leaving.c_str()) != 0)
+    return io::errnoError(Code::io, 913, "cannot remove", at(name), errno);
+  trusted.erase(at(name));
+  return removeAll(leaving);
+}
+
+Status CheckpointFolder::begin(const std::string &name) {
+  ZC_RETURN_IF_ERROR(removeAll(at(name) + ".tmp"));
+  return io::makeFolder(at(name) + ".tmp");
+}
+
+void CheckpointFolder::discard(const std::string &name) { (void)removeAll(at(name) + ".tmp"); }
+
+/// Both names change what they stand for at once. errno, 0: done.
+static int swapNames(const std::string &a, const std::string &b) {
+  if (auto fault = failpoint("ckpt.exchange"); fault && fault->kind == FaultAction::Kind::error)
+    return fault->errnum;
+  // glibc's wrapper came with 2.28; the system call is older.
+  return ::syscall(SYS_renameat2, AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+}
+
+/// By two renames, where the file system cannot exchange. In between, recover() knows what to do.
+static Status replace(const std::string &from, const std::string &to) {
+  std::string old = to + ".old";
+  ZC_RETURN_IF_ERROR(removeAll(old));
+  if (std::rename(to.c_str(), old.c_str()) != 0)
+    return io::errnoError(Code::io, 914, "cannot put in place", to, errno);
+  ZC_RETURN_IF_ERROR(passFault("ckpt.replaced", to));
+  Status put = io::renameInto(from, to);
+  if (!put.ok() && !exists(to))
+    std::rename(old.c_str(), to.c_str()); // as it was
+  return put;
+}
+
+Status CheckpointFolder::putInPlace(const std::string &name) {
+  std::string temporary = at(name) + ".tmp";
+  ZC_RETURN_IF_ERROR(passFault("ckpt.rename", temporary));
+  if (!exists(at(name)))
+    return io::renameInto(temporary, at(name));
+  int errnum = swapNames(temporary, at(name));
+  bool exchanges = errnum != EINVAL && errnum != ENOSYS && errnum != EOPNOTSUPP;
+  if (exchanges && errnum != 0)
+    return io::errnoError(Code::io, 914, "cannot put in place", at(name), errnum);
+  ZC_RETURN_IF_ERROR(exchanges ? io::syncFolder(out) : replace(temporary, at(name)));
+  ZC_RETURN_IF_ERROR(exchanges ? passFault("ckpt.replaced", at(name)) : Status::success());
+  // Where the old one cannot go it is in nobody's way: the next save or the next start removes it.
+  (void)removeAll(at(name) + (exchanges ? ".tmp" : ".old"));
+  return Status::success();
+}
+
+Status CheckpointFolder::prune(int64_t keep) {
+  auto steps = listSteps(out);
+  if (!steps)
+    return steps.error();
+  int64_t whole = 0;
+  for (const std::string &folder : *steps) {
+    if (whole >= keep) {
+      ZC_RETURN_IF_ERROR(remove(io::fileNameOf(folder)));
+      continue;
+    }
+    if (!trusted.count(folder)) {
+      auto manifest = readManifest(folder);
+      Status status = manifest ? verifyFiles(*manifest) : Status(manifest.error());
+      if (!status.ok() && status.error().code != Code::corrupt)
+        return status; // perhaps it is whole, and perhaps not: then none may go
+      if (!status.ok())
+        continue;
+      trust(folder);
+    }
+    ++whole;
+  }
+  return Status::success();
+}
+
+Status CheckpointFolder::abandonAfter(int64_t step, const std::function<void(const std::string &)> &note) {
+  auto checkpoints = listSteps(out);
+  if (!checkpoints)
+    return checkpoints.error();
+  std::vector<std::string> later;
+  for (const std::string &folder : *checkpoints)
+    if (*stepOf(io::fileNameOf(folder)) > step)
+      later.push_back(folder);
+  if (exists(at("final")))
+    if (auto final = readManifest(at("final")); !final || final->step > step)
+      later.push_back(at("final"));
+  for (const std::string &folder : later) {
+    std::string aside = folder + ".abandoned";
+    for (int i = 2; exists(aside); ++i)
+      aside = folder + ".abandoned-" + std::to_string(i);
+    ZC_RETURN_IF_ERROR(io::renameInto(folder, aside));
+    note("set aside \"" + aside + "\": the run goes on after step " + std::to_string(step));
+  }
+  return Status::success();
+}
+
+//===- After a kill ----------------------------------------------------------------===//
+
+/// The step of a whole checkpoint, -1 of none. Errors: those that leave open whether it is one.
+static Result<int64_t> wholeStep(const std::string &folder) {
+  if (!exists(folder))
+    return int64_t(-1);
+  auto manifest = readManifest(folder);
+  Status status = manifest ? verifyFiles(*manifest) : Status(manifest.error());
+  if (!status.ok() && status.error().code != Code::corrupt)
+    return status;
+  return status.ok() ? manifest->step : int64_t(-1);
+}
+
+/// Whether a killed save or replacement has left the newest state under another name.
+Status CheckpointFolder::finish(const std::string &name, const std::function<void(const std::string &)> &note) {
+  std::string temporary = at(name) + ".tmp", old = at(name) + ".old";
+  auto mine = wholeStep(temporary), there = wholeStep(at(name));
+  if (!mine || !there)
+    return mine ? there.error() : mine.error();
+  if (*mine > *there) {
+    ZC_RETURN_IF_ERROR(putInPlace(name));
+    note("\"" + at(name) + "\" was whole but not in place; it is now");
+    trust(at(name));
+  } else if (!exists(at(name)) && exists(old)) {
+    ZC_RETURN_IF_ERROR(io::renameInto(old, at(name)));
+  }
+  ZC_RETURN_IF_ERROR(removeAll(temporary));
+  ZC_RETURN_IF_ERROR(removeAll(old));
+  return removeAll(at(name) + ".removed");
+}
+
+Status CheckpointFolder::recover(const std::function<void(const std::string &)> &note) {
+  auto names = namesIn(out);
+  if (!names)
+    return names.error();
+  std::set<std::string> touched;
+  for (const std::string &file : *names)
+    for (const char *suffix : {".tmp", ".old", ".removed"})
+      if (auto name = nameBefore(file, suffix))
+        touched.insert(*name);
+  for (const std::string &name : touched)
+    ZC_RETURN_IF_ERROR(finish(name, note));
+  return Status::success();
+}
+
+Status CheckpointFolder::clear() {
+  auto names = namesIn(out);
+  if (!names)
+    return names.error();
+  for (const std::string &name : *names) {
+    bool beside = false;
+    for (const char *suffix : {".tmp", ".old", ".removed"})
+      beside |= nameBefore(name, suffix).has_value();
+    size_t aside = name.find(".abandoned");
+    if (isCheckpointName(name))
+      ZC_RETURN_IF_ERROR(remove(name));
+    else if (beside || (aside != std::string::npos && isCheckpointName(name.substr(0, aside))))
+      ZC_RETURN_IF_ERROR(removeAll(at(name)));
+  }
+  return Status::success();
+}
+
+} // namespace zc::train

@@ -1,0 +1,63 @@
+//===- CheckpointFolder.h - the checkpoints that lie in a run's folder --------------------------===//
+//
+// step-K and "final" are whole: they come into their place by one rename, or by one exchange with the one that was
+// there, and leave it by a rename as well. What stands beside them by other names is being made or on its way out:
+//   NAME.tmp        being written; or, for a moment, the one that NAME has replaced
+//   NAME.old        the one that NAME replaces, where the file system cannot exchange
+//   NAME.removed    being removed
+//   NAME.abandoned  set aside, because the run went back to an earlier one; nobody removes it
+// A run that was killed between any two steps is put in order by the next one: what is whole and newer is put in place,
+// what was replaced is removed.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/train/Manifest.h"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace zc::train {
+
+/// The folders step-K in `out`, newest first, whole or not. A folder that is not there has none. Errors: io.
+Result<std::vector<std::string>> listSteps(const std::string &out);
+/// The same with "final" where its manifest puts it; first, where that cannot be read. Errors: io.
+Result<std::vector<std::string>> listCheckpoints(const std::string &out);
+
+/// The checkpoints of a run that may write there.
+class CheckpointFolder {
+public:
+  explicit CheckpointFolder(std::string out = {}) : out(std::move(out)) {}
+  const std::string &name() const { return out; }
+
+  /// Puts in order what a killed run left; `note` is told what was found. Errors: io.
+  Status recover(const std::function<void(const std::string &)> &note);
+  /// An empty `name`.tmp. Errors: io.
+  Status begin(const std::string &name);
+  /// Takes `name`.tmp away again, if it can.
+  void discard(const std::string &name);
+  /// `name`.tmp, whole and on disk, becomes `name`; what was there is removed, if it can be. Errors: io; then `name` is
+  /// what it was, or the new one.
+  Status putInPlace(const std::string &name);
+  /// Removes step-K folders that are older than the newest `keep` which verify. Errors: io, corrupt (a whole one could
+  /// not be told from a damaged one).
+  Status prune(int64_t keep);
+  /// Sets aside every checkpoint after `step`. Errors: io.
+  Status abandonAfter(int64_t step, const std::function<void(const std::string &)> &note);
+  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io.
+  Status clear();
+  /// A checkpoint is known to be whole: found so, or written just now.
+  void trust(const std::string &folder) { trusted.insert(folder); }
+
+private:
+  Status finish(const std::string &name, const std::function<void(const std::string &)> &note);
+  Status remove(const std::string &name);
+  std::string at(const std::string &name) const { return out + "/" + name; }
+
+  std::string out;
+  std::set<std::string> trusted;
+};
+
+} // namespace zc::train

@@ -1,0 +1,90 @@
+//===- Manifest.h - what a checkpoint says of itself -------------------------------------------===//
+//
+// manifest.json: which step of which run, where the data stood, where each tensor's elements lie, and the XXH3-64 of
+// every byte of the checkpoint's files: of their heads here, of the rest piece by piece with the tensors. Its own last
+// member is the XXH3-64 of all the text before it, so that no flipped bit is taken for what somebody wrote.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/train/Layout.h"
+#include "runtime/train/LossScale.h"
+#include "runtime/train/Metrics.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace zc::train {
+
+struct Manifest {
+  struct File {
+    uint64_t bytes = 0;
+    uint64_t head = 0; ///< bytes before its tensors' elements; all where no tensor names the file
+    uint64_t hash = 0; ///< of the head
+  };
+  /// Elements [first, first + count) of a tensor, from byte `offset` of its file.
+  struct Piece {
+    uint64_t first = 0, count = 0, offset = 0, hash = 0;
+  };
+  struct Tensor {
+    std::string name, file;
+    TensorType type;
+    std::vector<Piece> pieces; ///< in order, all of the tensor
+  };
+  /// Of the model, for exporting.
+  struct Parameter {
+    std::string name;
+    bool trainable = false;
+    std::string file; ///< of its initial bytes, relative to the model's folder; empty: not in a file
+    uint64_t offset = 0, bytes = 0;
+    DType type = DType::f32; ///< of those bytes
+    std::vector<std::string> tied;
+  };
+  /// Of the plan: none of it must be alike when a run goes on, but what differs is said.
+  struct Strategy {
+    uint64_t hash = 0; ///< planHash: alike, and so is everything else
+    int64_t worldSize = 1, ranksPerNode = 1, stage = 0, accumulation = 1, samplesPerStep = 1;
+    std::string precision;
+    bool delayed = false, hasResiduals = false;
+  };
+  /// What decides how weights move; `rule` and `lr` must be alike.
+  struct Optimizer {
+    std::string rule, schedule;
+    double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, momentum = 0, maxNorm = 0;
+    int64_t warmup = 0;
+  };
+  /// Which sample comes when.
+  struct Data {
+    uint64_t fingerprint = 0;
+    int64_t samples = 0; ///< of an epoch
+    bool shuffle = false, shiftLabels = false;
+    int64_t position = 0; ///< samples consumed
+  };
+
+  std::string folder; ///< where it was read
+  int64_t step = 0;
+  uint64_t seed = 0;
+  Strategy plan;
+  Optimizer optimizer;
+  Data data;
+  StepRecord last;                         ///< of `step`
+  std::optional<LossScaleState> lossScale; ///< of a plan that has one
+  std::string modelPath;
+  uint64_t modelBytes = 0, modelHash = 0;
+  std::map<std::string, File> files;
+  std::vector<Tensor> tensors;
+  std::vector<Parameter> parameters;
+};
+
+constexpr const char *kManifestFile = "manifest.json";
+
+std::string toJson(const Manifest &manifest);
+/// Reads `folder`/manifest.json. Errors: corrupt (not there or damaged, or the step of another folder), mismatch
+/// (another format), badInput (no such folder), io.
+Result<Manifest> readManifest(const std::string &folder);
+
+/// What a checkpoint of this run says, besides the step and the files.
+Manifest describeRun(const planpb::Plan &plan);
+
+} // namespace zc::train

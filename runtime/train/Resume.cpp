@@ -1,0 +1,179 @@
+#include "runtime/train/Resume.h"
+
+#include "runtime/io/File.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <sys/stat.h>
+
+namespace zc::train {
+
+using Told = std::function<void(const std::string &)>;
+
+//===- Finding ------------------------------------------------------------------===//
+
+static Result<Manifest> verified(const std::string &folder) {
+  auto manifest = readManifest(folder);
+  if (!manifest)
+    return manifest;
+  ZC_RETURN_IF_ERROR(verifyFiles(*manifest));
+  return manifest;
+}
+
+/// The newest of `folders` that is whole.
+static Result<Manifest> newestOf(const std::vector<std::string> &folders, const std::string &out, const Told &passed) {
+  for (const std::string &folder : folders) {
+    auto manifest = verified(folder);
+    if (manifest || manifest.error().code != Code::corrupt)
+      return manifest;
+    passed("not usable, passed over: " + render(manifest.error()));
+  }
+  return makeError(Code::corrupt, 917,
+                   "none of the " + std::to_string(folders.size()) + " checkpoints in \"" + out + "\" can be used",
+                   folders[0], "zero-run checkpoint verify says what is wrong; --overwrite starts afresh");
+}
+
+Result<Manifest> openCheckpoint(const std::string &path, const Told &passed) {
+  struct stat info = {};
+  if (::lstat((path + "/" + kManifestFile).c_str(), &info) == 0)
+    return verified(path);
+  auto checkpoints = listCheckpoints(path);
+  if (!checkpoints)
+    return checkpoints.error();
+  if (!checkpoints->empty())
+    return newestOf(*checkpoints, path, passed);
+  if (::lstat((path + "/" + fileOf(State::weights)).c_str(), &info) != 0 && ::lstat(path.c_str(), &info) == 0)
+    return makeError(Code::badInput, 926, "\"" + path + "\" holds no checkpoint");
+  return verified(path); // the rest of one, or nothing
+}
+
+Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume, const Told &passed) {
+  if (resume == "auto") {
+    auto checkpoints = listCheckpoints(out);
+    if (!checkpoints)
+      return checkpoints.error();
+    if (checkpoints->empty())
+      return std::optional<Manifest>();
+  }
+  auto manifest = openCheckpoint(resume == "auto" ? out : resume, passed);
+  if (!manifest)
+    return manifest.error();
+  return std::optional<Manifest>(std::move(*manifest));
+}
+
+//===- Comparing ----------------------------------------------------------------===//
+
+static std::string text(double value) {
+  char digits[40];
+  std::snprintf(digits, sizeof digits, "%.9g", value);
+  return digits;
+}
+static std::string text(int64_t value) { return std::to_string(value); }
+static std::string text(bool value) { return value ? "on" : "off"; }
+static std::string text(const std::string &value) { return value; }
+
+template <typename T>
+static Error differs(const Manifest &manifest, const std::string &what, const T &has, const T &here,
+                     const std::string &help) {
+  return makeError(Code::mismatch, 932, "the checkpoint has " + what + " " + text(has) + ", here it is " + text(here),
+                   manifest.folder, help);
+}
+
+static Status checkTensors(const planpb::Plan &plan, const Manifest &manifest) {
+  std::map<std::string, const Manifest::Tensor *> known;
+  for (const Manifest::Tensor &tensor : manifest.tensors)
+    if (tensor.file == fileOf(State::weights))
+      known[tensor.name] = &tensor;
+  std::vector<std::string> problems;
+  std::vector<Whole> wholes = wholesOf(plan);
+  for (const Whole &whole : wholes) {
+    auto found = known.find(whole.name);
+    if (found == known.end())
+      problems.push_back("\"" + whole.name + "\" is missing");
+    else if (found->second->type.dims != whole.type.dims)
+      problems.push_back("\"" + whole.name + "\" has another shape");
+  }
+  if (problems.empty() && known.size() == wholes.size())
+    return Status::success();
+  Error error =
+      makeError(Code::mismatch, 918,
+                "the checkpoint is of another model: " + std::to_string(problems.size()) + " of " +
+                    std::to_string(wholes.size()) + " tensors do not fit; it has " + std::to_string(known.size()),
+                manifest.folder);
+  for (size_t i = 0; i < problems.size() && i < 5; ++i)
+    error.note += (i ? ", " : "") + problems[i];
+  if (problems.size() > 5)
+    error.note += ", ...";
+  return error;
+}
+
+static Status checkData(const Manifest &manifest, const Manifest &expected) {
+  const char *help = "give the same data and flags, or say with --data-changed that it is meant";
+  const Manifest::Data &has = manifest.data, &here = expected.data;
+  if (has.samples != here.samples)
+    return differs(manifest, "samples of data", has.samples, here.samples, help);
+  if (has.shuffle != here.shuffle)
+    return differs(manifest, "--shuffle", has.shuffle, here.shuffle, help);
+  if (has.shiftLabels != here.shiftLabels)
+    return differs(manifest, "--shift-labels", has.shiftLabels, here.shiftLabels, help);
+  if (has.fingerprint != here.fingerprint)
+    return makeError(Code::mismatch, 919, "the data are not those that the checkpoint was trained on", manifest.folder,
+                     help);
+  return Status::success();
+}
+
+Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Manifest &expected,
+                    const RunOptions &options) {
+  ZC_RETURN_IF_ERROR(checkTensors(plan, manifest));
+  const Manifest::Optimizer &has = manifest.optimizer, &here = expected.optimizer;
+  if (has.rule != here.rule)
+    return differs(manifest, "optimizer", has.rule, here.rule,
+                   "compile with --optimizer " + has.rule + ", or start another run from its weights with --weights");
+  if (has.lr != here.lr && !options.lr)
+    return differs(manifest, "learning rate", has.lr, here.lr,
+                   "--lr " + text(has.lr) + " goes on as before, --lr " + text(here.lr) + " changes it");
+  if (manifest.seed != expected.seed)
+    return differs(manifest, "seed", int64_t(manifest.seed), int64_t(expected.seed),
+                   "give --seed " + std::to_string(manifest.seed));
+  return options.dataChanged ? Status::success() : checkData(manifest, expected);
+}
+
+std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
+  std::vector<std::string> lines;
+  std::string list;
+  auto compare = [&list](const char *what, const auto &was, const auto &is) {
+    if (was != is)
+      list += (list.empty() ? "" : ", ") + std::string(what) + " " + text(is) + " instead of " + text(was);
+  };
+  const Manifest::Strategy &was = manifest.plan, &is = expected.plan;
+  compare("world size", was.worldSize, is.worldSize);
+  compare("ranks per node", was.ranksPerNode, is.ranksPerNode);
+  compare("ZeRO stage", was.stage, is.stage);
+  compare("precision", was.precision, is.precision);
+  compare("accumulation", was.accumulation, is.accumulation);
+  compare("samples per step", was.samplesPerStep, is.samplesPerStep);
+  if (was.hash != is.hash)
+    lines.push_back("another plan goes on: " + (list.empty() ? "the same mesh and stage" : list));
+  list.clear();
+  const Manifest::Optimizer &before = manifest.optimizer, &now = expected.optimizer;
+  compare("learning rate", before.lr, now.lr);
+  compare("schedule", before.schedule, now.schedule);
+  compare("warm-up", before.warmup, now.warmup);
+  compare("beta1", before.beta1, now.beta1);
+  compare("beta2", before.beta2, now.beta2);
+  compare("eps", before.eps, now.eps);
+  compare("weight decay", before.weightDecay, now.weightDecay);
+  compare("momentum", before.momentum, now.momentum);
+  compare("clipping at", before.maxNorm, now.maxNorm);
+  if (!list.empty())
+    lines.push_back("from here on: " + list);
+  if (was.hash != is.hash && was.hasResiduals)
+    lines.push_back("what quantized gradients had lost is not carried over: it starts at zero");
+  if (was.delayed && !is.delayed)
+    lines.push_back("the update was delayed and is not any more: parameters are the weights at once");
+  if (!was.delayed && is.delayed)
+    lines.push_back("the update is delayed from here on: parameters begin as the weights");
+  return lines;
+}
+
+} // namespace zc::train

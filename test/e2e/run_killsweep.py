@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Kill sweep: a run that is killed at any moment, in any rank, while it trains, saves, replaces `final`, removes old checkpoints or
+loads another plan's, goes on with --resume auto and ends with the bits of a run that nobody disturbed, and with nothing in its
+folder that does not belong there. Ranks as threads and as processes under mpirun. `--kills N` (30), `--seed S` (the day's)."""
+import os, pathlib, random, shutil, signal, subprocess, sys, time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite
+
+
+def option(name, default):
+    if name not in sys.argv:
+        return default
+    at = sys.argv.index(name)
+    value = int(sys.argv[at + 1])
+    del sys.argv[at:at + 2]
+    return value
+
+
+KILLS, SEED = option("--kills", 30), option("--seed", int(time.time() // 86400))
+suite = Suite(__doc__)
+folder = suite.models / "gpt2"
+WORLD, STEPS = 2, 6
+# Plans of one world size: what one saved another goes on with, and the bits are the same.
+PLANS = [suite.compile(folder / "ts17.onnx", suite.dir / f"{stage}-{tier}.plan", "--world-size", WORLD, "--zero-stage", stage, "--bucket-size", size,
+                       "--lr", "1e-3", *(("--offload-optimizer", tier) if tier != "none" else ()))
+         for stage, tier, size in ((0, "none", "1MiB"), (2, "host", "64KiB"), (3, "nvme", "16KiB"))]
+COMMON = ("--threads", 1, "--data", folder / "inputs.safetensors", "--quiet", "--lr-schedule", "constant", "--save-every", 1, "--keep", 2,
+          "--nvme-dir", suite.dir)
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(WORLD)]
+HAS_MPI = shutil.which("mpirun") is not None and (suite.bin / "libzc_mpi.so").exists()
+STATE = ("weights", "moment1", "moment2")
+
+
+def command(plan, out, steps, mpi):
+    words = [suite.bin / "zero-run", plan, *COMMON, "--resume", "auto", "--steps", steps, "--out", out]
+    return [str(word) for word in ([*MPIRUN, *words] if mpi else words)]
+
+
+def ranks_of(process):
+    """Its processes but mpirun itself, which may not have any yet."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        return [int(pid) for pid in children.read_text().split()]
+    except OSError:
+        return []
+
+
+def state(out):
+    return {name: (out / "final" / f"{name}.safetensors").read_bytes() for name in STATE}
+
+
+def run(plan, out, steps, mpi=False, after=None, fault="", dice=None):
+    """`after`: seconds until a rank is killed. -> exit code, stderr."""
+    process = subprocess.Popen(command(plan, out, steps, mpi), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                               env={**os.environ, "ZERO_FAULT": fault})
+    if after is not None:
+        time.sleep(after)
+        ranks = ranks_of(process) if mpi else [process.pid]
+        if ranks and process.poll() is None:
+            try:
+                os.kill(dice.choice(ranks), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    return_code = process.wait(timeout=300)
+    return return_code, process.stderr.read()
+
+
+began = time.time()
+code, error = run(PLANS[0], suite.dir / "whole", STEPS)
+assert code == 0, error
+LONG = max(0.3, time.time() - began)
+EXPECTED = state(suite.dir / "whole")
+SITES = ("ckpt.write", "ckpt.manifest", "ckpt.rename", "ckpt.replaced", "ckpt.remove", "ckpt.removed", "file.write", "file.fsync", "file.rename",
+         "folder.fsync", "folder.rename", "file.read", "file.open", "step.begin", "ckpt.exchange")
+
+
+def sweep(number):
+    dice = random.Random(SEED * 1000 + number)
+    out, mpi = suite.dir / f"run-{number}", HAS_MPI and number % 3 == 2
+    story = []
+    # First to the middle, so that `final` is there to be replaced; then to the end, interrupted twice.
+    for steps, disturbed in ((STEPS // 2, dice.random() < 0.5), (STEPS, True), (STEPS, True), (STEPS, False)):
+        plan, how = dice.choice(PLANS), {}
+        if disturbed and dice.random() < 0.5:
+            how = {"after": dice.uniform(0, LONG), "dice": dice}
+        elif disturbed:
+            how = {"fault": f"{dice.choice(SITES)}@n={dice.randint(1, 12)}:SIGKILL"}
+        code, error = run(plan, out, steps, mpi, **how)
+        story.append(f"{plan.stem}{' mpi' if mpi else ''} {how.get('fault', how.get('after', '-'))}: {code}")
+        if not disturbed and code != 0:
+            raise Case(f"{story}: {error}")
+    if state(out) != EXPECTED:
+        raise Case(f"{story}: other bits")
+    names = sorted(path.name for path in out.iterdir() if path.name != ".lock")
+    if names != ["final", "metrics.jsonl", f"step-{STEPS - 1}", f"step-{STEPS}"]:
+        raise Case(f"{story}: {names}")
+    if sorted(p.name for p in (out / "final").iterdir()) != ["manifest.json", *sorted(f"{name}.safetensors" for name in STATE)]:
+        raise Case(f"{story}: {sorted(p.name for p in (out / 'final').iterdir())}")
+    steps = [line.split(",")[0] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    if steps != [f'{{"step":{i}' for i in range(1, STEPS + 1)]:
+        raise Case(f"{story}: metrics of {steps}")
+    shutil.rmtree(out)
+
+
+suite.run([(f"kill {number} of day {SEED}", lambda number=number: sweep(number)) for number in range(KILLS)])
+suite.finish()

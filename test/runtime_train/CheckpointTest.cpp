@@ -1,0 +1,377 @@
+//===- CheckpointTest.cpp - nothing is lost -------------------------------------------------------===//
+#include "test/runtime_train/TrainPlan.h"
+
+#include "runtime/base/Failpoint.h"
+#include "runtime/train/Checkpoint.h"
+#include "runtime/train/Train.h"
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace zc;
+using namespace zc::test;
+using namespace zc::train;
+
+namespace {
+
+/// What a run says besides its result.
+struct Notes : RunObserver {
+  void note(const std::string &text) override { all += text + "\n"; }
+  bool has(const std::string &text) const { return all.find(text) != std::string::npos; }
+  std::string all;
+};
+
+/// Runs in one folder, of plans with any world size: the data are the same but for zeros in the padding.
+struct Fixture {
+  Fixture() { ::unsetenv("ZERO_FAULT"); }
+  ~Fixture() { EXPECT_TRUE(setFailpoints("").ok()); }
+
+  Result<RunReport> run(int64_t steps, uint32_t world = 2, Placement placement = Placement::sharded,
+                        uint32_t accumulation = 2) {
+    planpb::Plan plan = trainPlan(folder.write("model.onnx", modelBytes()), world, accumulation, placement);
+    change(plan);
+    options.data.data = dataFile(folder, world, samples);
+    options.steps = steps;
+    options.threads = 1;
+    options.device = "sync";
+    options.nvme.folder = folder.path;
+    notes.all.clear();
+    return train::train(plan, options, {}, notes);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto &entry : std::filesystem::directory_iterator(options.out))
+      if (std::string name = entry.path().filename().string(); name[0] != '.' && name != "metrics.jsonl")
+        found.push_back(name);
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  std::string read(const std::string &name) const { return folder.read("out/" + name); }
+  void flip(const std::string &name, size_t byte, int bit) {
+    std::string bytes = read(name);
+    bytes[byte % bytes.size()] = char(bytes[byte % bytes.size()] ^ (1 << bit));
+    folder.write("out/" + name, bytes);
+  }
+  bool exists(const std::string &name) const { return std::filesystem::exists(options.out + "/" + name); }
+
+  TempFolder folder;
+  int64_t samples = 13;
+  std::function<void(planpb::Plan &)> change = [](planpb::Plan &) {};
+  RunOptions options = [this] {
+    RunOptions made;
+    made.out = folder.path + "/out";
+    return made;
+  }();
+  Notes notes;
+};
+
+using Names = std::vector<std::string>;
+
+std::string undisturbed(int64_t steps, const char *file = "final/weights.safetensors") {
+  Fixture whole;
+  EXPECT_TRUE(whole.run(steps).ok());
+  return whole.read(file);
+}
+
+} // namespace
+
+//===- Replacing, removing, finding -----------------------------------------------===//
+
+/// A process that dies at `site`; the fixture's own goes on.
+static void dieAt(Fixture &fixture, const std::string &site, int64_t steps) {
+  EXPECT_EXIT(
+      {
+        (void)setFailpoints(site + ":exit=9");
+        (void)fixture.run(steps);
+        ::_exit(0);
+      },
+      testing::ExitedWithCode(9), "")
+      << site;
+}
+
+TEST(Checkpoint, FinalIsReplacedOrStays) {
+  std::string expected = undisturbed(6);
+  for (const char *site : {"ckpt.write@n=2", "ckpt.manifest", "ckpt.rename", "ckpt.replaced", "ckpt.removed@n=2",
+                           "ckpt.exchange", "file.fsync", "folder.fsync"}) {
+    Fixture fixture;
+    ASSERT_OK(fixture.run(3));
+    fixture.options.resume = "auto";
+    dieAt(fixture, site, 6);
+    auto rest = fixture.run(6);
+    ASSERT_OK(rest);
+    EXPECT_LE(rest->steps, 3) << site << ": began afresh";
+    EXPECT_EQ(rest->last.step, 6);
+    EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << site;
+    EXPECT_EQ(fixture.names(), Names{"final"}) << site;
+  }
+}
+
+TEST(Checkpoint, FinalIsReplacedWhereNothingCanBeExchanged) {
+  std::string expected = undisturbed(6);
+  for (const char *dies : {"", "ckpt.replaced", "folder.rename"}) {
+    Fixture fixture;
+    ASSERT_OK(fixture.run(3));
+    fixture.options.resume = "auto";
+    if (dies[0])
+      dieAt(fixture, std::string("ckpt.exchange:EINVAL;") + dies, 6);
+    else
+      ASSERT_TRUE(setFailpoints("ckpt.exchange:EINVAL").ok());
+    ASSERT_OK(fixture.run(6));
+    EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << dies;
+    EXPECT_EQ(fixture.names(), Names{"final"}) << dies;
+  }
+}
+
+TEST(Checkpoint, AnErrorWhileReplacingLosesNothing) {
+  for (const char *site : {"ckpt.exchange:EIO", "ckpt.exchange:EINVAL; ckpt.replaced:EIO", "ckpt.removed@n=2:EIO",
+                           "folder.rename:EIO", "ckpt.rename:EIO", "folder.fsync@n=2:EIO"}) {
+    Fixture fixture;
+    ASSERT_OK(fixture.run(3));
+    fixture.options.resume = "auto";
+    ASSERT_TRUE(setFailpoints(site).ok());
+    (void)fixture.run(5);
+    ASSERT_TRUE(setFailpoints("").ok());
+    auto rest = fixture.run(6);
+    ASSERT_OK(rest);
+    EXPECT_LE(rest->steps, 3) << site;
+    EXPECT_EQ(fixture.names(), Names{"final"}) << site;
+  }
+}
+
+TEST(Checkpoint, AFinishedRunIsNotOverwritten) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3));
+  std::string weights = fixture.read("final/weights.safetensors"), metrics = fixture.read("metrics.jsonl");
+  auto again = fixture.run(3);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().code, Code::usage);
+  for (const char *way : {"--resume auto", "--out", "--overwrite"})
+    EXPECT_NE(again.error().help.find(way), std::string::npos) << way;
+  std::filesystem::remove_all(fixture.options.out + "/final");
+  EXPECT_EQ(fixture.run(3).error().code, Code::usage) << "its metrics alone";
+  EXPECT_EQ(fixture.read("metrics.jsonl"), metrics);
+  fixture.options.overwrite = true;
+  auto fresh = fixture.run(2);
+  ASSERT_OK(fresh);
+  EXPECT_EQ(fresh->steps, 2);
+  EXPECT_NE(fixture.read("final/weights.safetensors"), weights);
+  fixture.options.resume = "auto";
+  EXPECT_EQ(fixture.run(2).error().code, Code::usage) << "both at once";
+}
+
+TEST(Checkpoint, WhatCannotBeReadIsNotPassedOver) {
+  Fixture fixture;
+  fixture.options.saveEvery = 2;
+  ASSERT_OK(fixture.run(6));
+  fixture.options.resume = "auto";
+  for (const char *site : {"folder.list:EIO", "file.open@n=2+:ESTALE", "file.read@n=6+:EIO", "file.open@n=2+:EACCES"}) {
+    ASSERT_TRUE(setFailpoints(site).ok());
+    auto report = fixture.run(8);
+    ASSERT_FALSE(report.ok()) << site;
+    EXPECT_EQ(report.error().code, Code::io) << site << ": " << render(report.error());
+  }
+  ASSERT_TRUE(setFailpoints("").ok());
+  // Damaged ones are passed over with a line; when none is left the run does not begin afresh.
+  for (const char *name : {"final", "step-6", "step-4", "step-2"})
+    fixture.flip(std::string(name) + "/weights.safetensors", 200, 3);
+  auto none = fixture.run(8);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Code::corrupt);
+  EXPECT_TRUE(fixture.notes.has("step-4")) << fixture.notes.all;
+  EXPECT_EQ(fixture.names().size(), 4u);
+}
+
+TEST(Checkpoint, AnOlderFormatSaysWhatToDo) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(2));
+  fixture.folder.write("out/final/manifest.json", R"({"format": 1, "step": 2, "world_size": 2})");
+  fixture.options.resume = "auto";
+  auto report = fixture.run(4);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::mismatch);
+  EXPECT_NE(report.error().help.find("--weights"), std::string::npos);
+}
+
+TEST(Checkpoint, TheOneWrittenIsKept) {
+  Fixture fixture;
+  fixture.options.saveEvery = 2;
+  ASSERT_OK(fixture.run(4));
+  std::filesystem::remove_all(fixture.options.out + "/final");
+  // A damaged one of a later step counts for nothing.
+  std::filesystem::copy(fixture.options.out + "/step-4", fixture.options.out + "/step-1000",
+                        std::filesystem::copy_options::recursive);
+  fixture.options.keep = 1;
+  fixture.options.resume = "auto";
+  ASSERT_OK(fixture.run(6));
+  EXPECT_EQ(fixture.names(), (Names{"final", "step-1000", "step-6"}));
+}
+
+TEST(Checkpoint, WhatComesAfterARewindIsSetAside) {
+  Fixture fixture;
+  fixture.options.saveEvery = 2;
+  ASSERT_OK(fixture.run(6));
+  fixture.options.saveEvery = 0;
+  fixture.options.resume = fixture.options.out + "/step-2";
+  ASSERT_OK(fixture.run(3));
+  EXPECT_EQ(fixture.names(), (Names{"final", "final.abandoned", "step-2", "step-4.abandoned", "step-6.abandoned"}));
+  fixture.options.resume = "auto";
+  auto rest = fixture.run(4);
+  ASSERT_OK(rest);
+  EXPECT_EQ(rest->steps, 1) << "after step 3, not after step 6";
+}
+
+//===- What differs ---------------------------------------------------------------===//
+
+TEST(Checkpoint, OtherDataAreRefusedByName) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(2));
+  fixture.options.resume = "auto";
+  auto refuses = [&](const char *what) {
+    auto report = fixture.run(4);
+    ASSERT_FALSE(report.ok()) << what;
+    EXPECT_EQ(report.error().code, Code::mismatch) << what;
+    EXPECT_NE(render(report.error()).find(what), std::string::npos) << render(report.error());
+  };
+  fixture.samples = 14;
+  refuses("samples of data 13, here it is 14");
+  fixture.samples = 13;
+  fixture.options.data.shuffle = true;
+  refuses("--shuffle off, here it is on");
+  fixture.options.data.shuffle = false;
+  fixture.options.data.shiftLabels = true;
+  refuses("--shift-labels off, here it is on");
+  fixture.options.data.shiftLabels = false;
+  fixture.options.seed = 99;
+  refuses("seed 0, here it is 99");
+  fixture.options.seed.reset();
+  fixture.change = [](planpb::Plan &plan) { plan.mutable_optimizer()->set_lr(0.5); };
+  refuses("learning rate 0.01, here it is 0.5");
+  fixture.options.lr = 0.5;
+  EXPECT_TRUE(fixture.run(3).ok()) << "said again, it is meant";
+  fixture.change = [](planpb::Plan &plan) { plan.mutable_optimizer()->set_rule("sgd"); };
+  refuses("optimizer adamw, here it is sgd");
+  fixture.change = [](planpb::Plan &) {};
+  fixture.samples = 14;
+  refuses("--data-changed");
+  fixture.options.dataChanged = true;
+  EXPECT_TRUE(fixture.run(4).ok());
+}
+
+TEST(Checkpoint, AnotherPlanGoesOnWithTheSameSamples) {
+  // 16 samples a step: 1 x 16, 2 x 8, 4 x 4, 8 x 2 of ranks and micro-steps, whose sums are exact.
+  auto loss = [](Fixture &fixture) {
+    std::istringstream in(fixture.read("metrics.jsonl"));
+    std::vector<double> losses;
+    for (std::string line; std::getline(in, line);)
+      losses.push_back(nlohmann::json::parse(line)["loss"].get<double>());
+    return losses;
+  };
+  Fixture whole;
+  whole.samples = 40;
+  ASSERT_OK(whole.run(6, 1, Placement::replicated, 16));
+  std::vector<double> expected = loss(whole);
+  for (Placement from : {Placement::replicated, Placement::sharded, Placement::tiered})
+    for (Placement to : {Placement::replicated, Placement::sharded, Placement::tiered})
+      for (auto [first, second] : {std::pair(1u, 8u), std::pair(8u, 2u), std::pair(2u, 2u), std::pair(4u, 1u)}) {
+        Fixture fixture;
+        fixture.samples = 40;
+        ASSERT_OK(fixture.run(3, first, from, 16 / first));
+        fixture.options.resume = "auto";
+        fixture.options.dataChanged = first != second; // more zeros
+        ASSERT_OK(fixture.run(6, second, to, 16 / second));
+        std::vector<double> losses = loss(fixture);
+        ASSERT_EQ(losses.size(), 6u);
+        for (size_t i = 0; i < losses.size(); ++i)
+          EXPECT_EQ(losses[i], expected[i]) << first << " to " << second << ", step " << i + 1;
+      }
+}
+
+TEST(Checkpoint, OtherBatchesGoOnWhereTheDataStood) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3, 2, Placement::sharded, 2)); // 12 samples
+  fixture.options.resume = "auto";
+  ASSERT_OK(fixture.run(5, 2, Placement::sharded, 1)); // and 4 more
+  EXPECT_TRUE(fixture.notes.has("samples per step 2 instead of 4")) << fixture.notes.all;
+  auto manifest = readManifest(fixture.options.out + "/final");
+  ASSERT_OK(manifest);
+  EXPECT_EQ(manifest->data.position, 16);
+}
+
+//===- Damage ---------------------------------------------------------------------===//
+
+TEST(Checkpoint, EveryFlipAndEveryCutIsFound) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3, 2, Placement::tiered));
+  std::mt19937 random(7);
+  Names files;
+  for (const auto &entry : std::filesystem::directory_iterator(fixture.options.out + "/final"))
+    files.push_back("final/" + entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  EXPECT_EQ(files.size(), 4u);
+  auto damaged = [&] {
+    auto manifest = readManifest(fixture.options.out + "/final");
+    Status status = manifest ? verifyFiles(*manifest) : Status(manifest.error());
+    return !status.ok() && status.error().code == Code::corrupt;
+  };
+  ASSERT_FALSE(damaged());
+  for (int i = 0; i < 400; ++i) {
+    const std::string &file = files[random() % files.size()];
+    std::string whole = fixture.read(file);
+    if (i < 300)
+      fixture.flip(file, random(), int(random() % 8));
+    else
+      fixture.folder.write("out/" + file, whole.substr(0, random() % whole.size()));
+    EXPECT_TRUE(damaged()) << file << ", attempt " << i;
+    fixture.folder.write("out/" + file, whole);
+  }
+  ASSERT_FALSE(damaged());
+  std::filesystem::rename(fixture.options.out + "/final", fixture.options.out + "/step-4");
+  EXPECT_EQ(readManifest(fixture.options.out + "/step-4").error().code, Code::corrupt) << "it is step 3's";
+}
+
+/// Every place where saving or loading can fail, one after the other: what was committed loads.
+TEST(Checkpoint, EveryFailureOfASaveLeavesOneThatLoads) {
+  int failures = 0;
+  for (const char *site : {"file.create", "file.write", "file.fsync", "file.rename", "folder.rename", "folder.fsync",
+                           "ckpt.exchange", "ckpt.removed", "ckpt.write", "ckpt.manifest", "ckpt.rename"})
+    for (int n = 1; n < 60; ++n) {
+      Fixture fixture;
+      fixture.options.keep = 1;
+      fixture.options.saveEvery = 2;
+      ASSERT_OK(fixture.run(2));
+      fixture.options.resume = "auto";
+      ASSERT_TRUE(setFailpoints(std::string(site) + "@n=" + std::to_string(n) + ":EIO").ok());
+      auto report = fixture.run(4);
+      ASSERT_TRUE(setFailpoints("").ok());
+      auto rest = fixture.run(4);
+      ASSERT_OK(rest);
+      EXPECT_LE(rest->steps, 2) << site << " " << n;
+      EXPECT_EQ(fixture.names(), (Names{"final", "step-4"})) << site << " " << n;
+      if (report.ok())
+        break; // there are no more
+      ++failures;
+    }
+  EXPECT_GE(failures, 40);
+}
+
+TEST(Checkpoint, EveryFailureOfALoadIsAnError) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(2, 2, Placement::tiered));
+  fixture.options.resume = "auto";
+  int failures = 0;
+  for (const char *site : {"file.open", "file.read", "folder.list"})
+    for (int n = 1, fine = 0; n < 200 && fine < 4; ++n) { // a few are tolerated: what is read twice
+      ASSERT_TRUE(setFailpoints(std::string(site) + "@n=" + std::to_string(n) + ":EIO").ok());
+      auto report = fixture.run(2, 2, Placement::tiered);
+      ASSERT_TRUE(setFailpoints("").ok());
+      fine = report.ok() ? fine + 1 : 0;
+      if (report.ok())
+        continue;
+      ++failures;
+      EXPECT_TRUE(report.error().code == Code::io || report.error().code == Code::badInput) << render(report.error());
+      EXPECT_EQ(fixture.names(), Names{"final"});
+    }
+  EXPECT_GE(failures, 20);
+}
