@@ -146,13 +146,20 @@ static Status replace(const std::string &from, const std::string &to) {
 
 Status CheckpointFolder::putInPlace(const std::string &name) {
   std::string temporary = at(name) + ".tmp";
-  ZC_RETURN_IF_ERROR(passFault("ckpt.rename", temporary));
-  if (!exists(at(name)))
-    return io::renameInto(temporary, at(name));
+  Status ready = passFault("ckpt.rename", temporary);
+  bool isNew = !exists(at(name));
+  if (ready.ok() && isNew)
+    ready = io::renameInto(temporary, at(name));
+  if (!ready.ok())
+    discard(name); // nothing was there, or stays as it was
+  if (!ready.ok() || isNew)
+    return ready;
   int errnum = swapNames(temporary, at(name));
   bool exchanges = errnum != EINVAL && errnum != ENOSYS && errnum != EOPNOTSUPP;
-  if (exchanges && errnum != 0)
+  if (exchanges && errnum != 0) {
+    discard(name);
     return io::errnoError(Code::io, 914, "cannot put in place", at(name), errnum);
+  }
   ZC_RETURN_IF_ERROR(exchanges ? io::syncFolder(out) : replace(temporary, at(name)));
   ZC_RETURN_IF_ERROR(exchanges ? passFault("ckpt.replaced", at(name)) : Status::success());
   // Where the old one cannot go it is in nobody's way: the next save or the next start removes it.

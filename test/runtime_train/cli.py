@@ -292,7 +292,7 @@ class ZeroRun(unittest.TestCase):
         self.assertRegex(err, 'moment1.safetensors(.|\n)*|tensor "w"')
         self.expect(9, 'of tensor "w"', run("checkpoint", "verify", self.dir / "out/step-4"))
         self.expect(3, "holds no checkpoint|cannot open", run("checkpoint", "verify", self.dir / "none"))
-        self.expect(2, "checkpoint", run("checkpoint"))
+        self.expect(2, "required", run("checkpoint"))
 
     def test_an_output_is_no_input(self):
         self.assertEqual(self.train()[0], 0)
