@@ -96,6 +96,19 @@ static Status writeToSpecialFile(const std::string &path, std::string_view bytes
   return {};
 }
 
+bool isLeftover(std::string_view name) {
+  constexpr std::string_view mark = ".tmp.";
+  size_t at = name.rfind(mark);
+  if (at == std::string_view::npos || at == 0)
+    return false;
+  std::string_view numbers = name.substr(at + mark.size());
+  size_t dot = numbers.find('.');
+  auto isNumber = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return dot != std::string_view::npos && isNumber(numbers.substr(0, dot)) && isNumber(numbers.substr(dot + 1));
+}
+
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))

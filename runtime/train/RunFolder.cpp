@@ -1,5 +1,6 @@
 #include "runtime/train/RunFolder.h"
 
+#include "runtime/base/File.h"
 #include "runtime/io/File.h"
 #include "runtime/train/CheckpointFolder.h"
 
@@ -37,6 +38,13 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                                             "give another --out")
                                 : io::errnoError(Code::io, 930, "cannot lock", path, errno);
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
+  // Under the lock: who wrote them was killed.
+  std::error_code failed;
+  for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::error_code ignored;
+    if (isLeftover(entry->path().filename().string()) && entry->is_regular_file(ignored))
+      fs::remove(entry->path(), ignored);
+  }
   return folder;
 }
 

@@ -240,6 +240,19 @@ TEST(Train, OneRunPerFolder) {
   EXPECT_EQ(fixture.run().error().code, Code::usage);
 }
 
+/// What a kill in the middle of writing a file leaves is taken away by the next run; other files are not touched.
+TEST(Train, LeftoversOfAKilledRunGo) {
+  Fixture fixture;
+  std::string out = fixture.options.out;
+  std::filesystem::create_directories(out);
+  for (const char *name : {"metrics.jsonl.tmp.123.0", "notes.tmp.txt", "a.tmp.12", ".tmp.1.2"})
+    std::ofstream(out + "/" + name) << "x";
+  ASSERT_OK(RunFolder::open(out));
+  EXPECT_FALSE(std::filesystem::exists(out + "/metrics.jsonl.tmp.123.0"));
+  for (const char *name : {"notes.tmp.txt", "a.tmp.12", ".tmp.1.2"})
+    EXPECT_TRUE(std::filesystem::exists(out + "/" + name)) << name;
+}
+
 TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
   Fixture fixture;
   ASSERT_OK(fixture.run());
