@@ -55,9 +55,9 @@
 //   operand_c1   slice, type in range; known access
 //   operand_c2   inside its slice on every rank
 //   operand_c3   offset and stride are multiples of the element's bytes
-//   operand_c4   on no rank a written operand shares bytes with another, unless that is the same range, read (in place;
-//                kernels that do not work so refuse it when they are prepared), or of a gather or a sum that keeps the
-//                type the rank's own part; all_to_all is never in place
+//   operand_c4   on no rank a written operand shares bytes with another, unless that is the same range, read (in place:
+//                that the kernel works so is the compiler's word), or of a gather or a sum that keeps the type the
+//                rank's own part; all_to_all is never in place
 //   workspace_c1 a step's workspace is written bytes (U8) of a transient slice on a tier that its queue reaches
 //   workspace_c2 its slice shares no byte with the slice of an operand of the step
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20
