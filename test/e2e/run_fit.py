@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Budgets: a plan that does not fit names flags that do, and these then do; where none do, the smallest memory it names is
 enough with the flags it names. What a budget leaves over keeps parameters gathered: fewer bytes on the links, the same bits."""
-import json, pathlib, re, subprocess, sys
+import json, pathlib, re, subprocess, sys, tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, same
@@ -88,7 +88,7 @@ def staging():
 def run(model, world, flags, name):
     folder = suite.models / model
     plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, *flags)
-    out = suite.dir / name
+    out = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=suite.dir))  # several cases compare with the same run
     last = suite.tool("zero-run", plan, "--out", out, "--quiet", "-n", world, "--data", folder / "inputs.safetensors",
                       "--steps", 4, "--nvme-dir", suite.dir)
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")

@@ -46,9 +46,10 @@ def model(name, *nodes, inputs=(), outputs=None, initializers=()):
 def run(name, path, *flags, labels=LABELS, code=0):
     plan = suite.compile(path, suite.dir / f"{name}.plan", "--optimizer", "sgd", "--lr", "0.5", *flags)
     if code:
-        suite.tool("zero-run", plan, "--data", FILES[tuple(labels)], "--steps", 1, "--quiet", "--out", suite.dir / name, code=code)
+        suite.tool("zero-run", plan, "--data", FILES[tuple(labels)], "--steps", 1, "--quiet", "--overwrite", "--out", suite.dir / name,
+                   code=code)
         return None
-    return suite.train(plan, suite.dir / name, "--data", FILES[tuple(labels)], "--steps", 1)[0]["loss"]
+    return suite.train(plan, suite.dir / name, "--data", FILES[tuple(labels)], "--steps", 1, "--overwrite")[0]["loss"]
 
 
 def log_softmax(row):

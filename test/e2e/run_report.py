@@ -89,7 +89,10 @@ def run_agrees(world, stage, accumulation):
         if not peak - others - page <= measured <= peak:
             raise Case(f"measured peak: {measured} instead of {peak - others} to {peak}")
     else:
-        expect("measured peak", measured, -(-peak // page) * page)
+        # A step's workspace is an allowance, of which a machine's kernels may need less.
+        whole = -(-peak // page) * page
+        if not 0.97 * whole <= measured <= whole:
+            raise Case(f"measured peak: {measured} instead of {whole}")
     expect("steady allocations", final["steady_allocations"], 0)
 
 
