@@ -1,7 +1,7 @@
 //===- Report.h - what a plan costs, before it runs -------------------------------===//
 #pragma once
 
-#include "compiler/emit/Budgets.h"
+#include "compiler/options/Budgets.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <string>

@@ -11,12 +11,12 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 namespace {
-struct AppendOptimizer : impl::AppendOptimizerBase<AppendOptimizer> {
-  using AppendOptimizerBase::AppendOptimizerBase;
+struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, GradOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (failed(checkOptions()) || failed(parseGlobs()))
+    if (failed(parseGlobs()))
       return signalPassFailure();
     for (auto program : module.getOps<ProgramOp>())
       if (program.getPhase() == Phase::update) {
@@ -24,7 +24,7 @@ struct AppendOptimizer : impl::AppendOptimizerBase<AppendOptimizer> {
         return signalPassFailure();
       }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    module->setAttr("zc.lr", builder.getF64FloatAttr(lr));
+    module->setAttr("zc.lr", builder.getF64FloatAttr(options.lr));
     auto program = builder.create<ProgramOp>(module.getLoc(), "update", Phase::update, builder.getStrArrayAttr({}));
     builder.createBlock(&program.getBody());
     appendUpdates(builder, module);
@@ -34,25 +34,8 @@ struct AppendOptimizer : impl::AppendOptimizerBase<AppendOptimizer> {
 private:
   SmallVector<llvm::GlobPattern> globs;
 
-  LogicalResult checkOptions() {
-    auto check = [&](bool ok, StringRef name, double value, StringRef range) -> LogicalResult {
-      if (ok)
-        return success();
-      return getOperation().emitError("optimizer option '") << name << "' is " << value << ", outside " << range;
-    };
-    return success(succeeded(check(beta1 >= 0 && beta1 < 1, "beta1", beta1, "[0, 1)")) &&
-                   succeeded(check(beta2 >= 0 && beta2 < 1, "beta2", beta2, "[0, 1)")) &&
-                   succeeded(check(eps >= 0, "eps", eps, "[0, inf)")) &&
-                   succeeded(check(momentum >= 0, "momentum", momentum, "[0, inf)")) &&
-                   succeeded(check(maxNorm >= 0, "max-norm", maxNorm, "[0, inf)")) &&
-                   succeeded(check(lossScale >= 0, "loss-scale", lossScale, "[0, inf)")) &&
-                   succeeded(check(minLossScale > 0, "min-loss-scale", minLossScale, "(0, inf)")) &&
-                   succeeded(check(lossScale > 0 || initialLossScale >= minLossScale, "initial-loss-scale",
-                                   initialLossScale, "[min-loss-scale, inf)")));
-  }
-
   LogicalResult parseGlobs() {
-    for (const std::string &text : noDecay) {
+    for (const std::string &text : options.noDecay) {
       llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(text);
       if (!glob)
         return getOperation().emitError("no-decay glob '") << text << "': " << llvm::toString(glob.takeError());
@@ -78,35 +61,42 @@ private:
       return builder.getF64FloatAttr(static_cast<float>(value));
     }; // as kernels take it
     NamedAttrList rule;
-    rule.set("initial", number(lossScale > 0 ? lossScale : initialLossScale));
-    rule.set("minimum", number(lossScale > 0 ? lossScale : minLossScale));
-    rule.set("window", builder.getI64IntegerAttr(lossScale > 0 ? 0 : lossScaleWindow));
-    rule.set("hysteresis", builder.getI64IntegerAttr(lossScaleHysteresis));
-    if (consecutiveHysteresis)
+    const bool isFixed = options.lossScale > 0;
+    rule.set("initial", number(isFixed ? options.lossScale : options.initialLossScale));
+    rule.set("minimum", number(isFixed ? options.lossScale : options.minLossScale));
+    rule.set("window", builder.getI64IntegerAttr(isFixed ? 0 : options.lossScaleWindow));
+    rule.set("hysteresis", builder.getI64IntegerAttr(options.lossScaleHysteresis));
+    if (options.consecutiveHysteresis)
       rule.set("consecutive", builder.getUnitAttr());
     return rule.getDictionary(builder.getContext());
   }
 
   void appendUpdates(OpBuilder &builder, ModuleOp module) {
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    FloatAttr limit = maxNorm > 0 ? builder.getF64FloatAttr(maxNorm) : FloatAttr();
+    FloatAttr limit = options.clipGradNorm > 0 ? builder.getF64FloatAttr(options.clipGradNorm) : FloatAttr();
     bool scaled = isScaled(module);
     auto clip = builder.create<ClipFactorOp>(module.getLoc(), scalar, scalar, limit,
                                              scaled ? builder.getUnitAttr() : UnitAttr());
     if (scaled)
       module->setAttr("zc.loss_scale", lossScaleRule(builder));
-    double decay = weightDecay >= 0 ? weightDecay : rule == Optimizer::adamw ? 0.01 : 0.0;
+    double decay = options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
+    Optimizer rule = *symbolizeOptimizer(nameOf(options.rule));
     for (auto parameter : module.getOps<ParameterOp>()) {
       if (parameter.getRole() != Role::trainable)
         continue;
       bool decayed = isDecayed(parameter);
-      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), rule, APFloat(beta1),
-                               APFloat(beta2), APFloat(eps), APFloat(momentum), APFloat(decayed ? decay : 0.0));
+      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), rule,
+                               APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
+                               APFloat(options.momentum), APFloat(decayed ? decay : 0.0));
       ++updates;
       undecayed += !decayed;
     }
   }
 };
 } // namespace
+
+std::unique_ptr<Pass> createAppendOptimizer(const GradOptions &options) {
+  return std::make_unique<AppendOptimizer>(options);
+}
 
 } // namespace zc

@@ -136,18 +136,23 @@ private:
   size_t numForward = 0;
 };
 
-struct CheckpointActivationsPass : impl::CheckpointActivationsBase<CheckpointActivationsPass> {
-  using CheckpointActivationsBase::CheckpointActivationsBase;
+struct CheckpointActivationsPass : StagePass<impl::CheckpointActivationsBase<CheckpointActivationsPass>, GradOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (policy == CheckpointPolicy::none)
+    if (options.checkpoint == CheckpointPolicy::none)
       return;
     for (auto program : getOperation().getOps<ProgramOp>())
       if (program.getPhase() == Phase::micro)
-        recomputed +=
-            policy == CheckpointPolicy::block ? Checkpointer(program).run() : recomputeSelectively(program, save);
+        recomputed += options.checkpoint == CheckpointPolicy::block ? Checkpointer(program).run()
+                                                                    : recomputeSelectively(program, options.save);
   }
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createCheckpointActivations(const GradOptions &options) {
+  return std::make_unique<CheckpointActivationsPass>(options);
+}
+
 } // namespace zc

@@ -163,14 +163,14 @@ LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
   return success();
 }
 
-struct ConvertPrecision : impl::ConvertPrecisionBase<ConvertPrecision> {
-  using ConvertPrecisionBase::ConvertPrecisionBase;
+struct ConvertPrecision : StagePass<impl::ConvertPrecisionBase<ConvertPrecision>, GradOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (to == Precision::fp32)
+    if (options.precision == Precision::fp32)
       return markAllAnalysesPreserved();
-    FloatType narrowType = to == Precision::fp16 ? FloatType(Float16Type::get(&getContext()))
-                                                 : FloatType(BFloat16Type::get(&getContext()));
+    FloatType narrowType = options.precision == Precision::fp16 ? FloatType(Float16Type::get(&getContext()))
+                                                                : FloatType(BFloat16Type::get(&getContext()));
     DenseSet<StringAttr> narrowed;
     for (auto parameter : getOperation().getOps<ParameterOp>()) {
       auto type = cast<RankedTensorType>(parameter.getType());
@@ -192,5 +192,9 @@ struct ConvertPrecision : impl::ConvertPrecisionBase<ConvertPrecision> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createConvertPrecision(const GradOptions &options) {
+  return std::make_unique<ConvertPrecision>(options);
+}
 
 } // namespace zc

@@ -182,8 +182,8 @@ LogicalResult Sweep::run() {
   return success();
 }
 
-struct Differentiate : impl::DifferentiateBase<Differentiate> {
-  using DifferentiateBase::DifferentiateBase;
+struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
@@ -205,7 +205,7 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 
     auto count = [&] { return program.getBlock().getOperations().size(); };
     size_t before = count();
-    Sweep sweep(program, exit, scaleLoss);
+    Sweep sweep(program, exit, /*scaleLoss=*/options.precision == Precision::fp16);
     if (failed(sweep.run()))
       return failure();
     forward += sweep.numForward;
@@ -222,5 +222,9 @@ struct Differentiate : impl::DifferentiateBase<Differentiate> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createDifferentiate(const GradOptions &options) {
+  return std::make_unique<Differentiate>(options);
+}
 
 } // namespace zc

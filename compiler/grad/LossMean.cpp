@@ -166,11 +166,11 @@ private:
   ProgramOp program;
 };
 
-struct LossMeanPass : impl::LossMeanBase<LossMeanPass> {
-  using LossMeanBase::LossMeanBase;
+struct LossMeanPass : StagePass<impl::LossMeanBase<LossMeanPass>, GradOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (mode == LossMean::rank)
+    if (options.lossMean == LossMean::rank)
       return;
     ModuleOp module = getOperation();
     if (module->hasAttr("zc.sums_gradients")) {
@@ -218,4 +218,7 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createLossMean(const GradOptions &options) { return std::make_unique<LossMeanPass>(options); }
+
 } // namespace zc

@@ -24,10 +24,7 @@ def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
     %w = graph.read @w : tensor<8x8xf32>     ->   %w = graph.read @w : tensor<8x8xbf16>
     ```
   }];
-  let options = [Option<"to", "to", "::zc::Precision", "::zc::Precision::fp32", "type of parameters and gradients",
-      [{::llvm::cl::values(clEnumValN(::zc::Precision::fp32, "fp32", "as imported"),
-                           clEnumValN(::zc::Precision::bf16, "bf16", "bf16, fp32 master weights"),
-                           clEnumValN(::zc::Precision::fp16, "fp16", "f16, fp32 master weights"))}]>];
+  let constructor = "::zc::createConvertPrecision()";
   let statistics = [Statistic<"parameters", "parameters", "parameters converted">,
                     Statistic<"casts", "casts", "casts at the borders">];
 }
@@ -40,7 +37,7 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     returned. Only what lies between a trainable parameter and the loss is differentiated. Contributions to a value are
     added in the order in which the reverse sweep meets them; all reads of a parameter are summed once. A trainable
     parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's, fused
-    under the label "gradient". With `scale-loss` the gradient of the loss is `graph.loss_scale` instead of 1, and so every
+    under the label "gradient". With `precision=fp16` the gradient of the loss is `graph.loss_scale` instead of 1, and so every
     gradient is multiplied by it.
 
     ```mlir
@@ -56,7 +53,7 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
-  let options = [Option<"scaleLoss", "scale-loss", "bool", "false", "multiply gradients by the run's loss scale">];
+  let constructor = "::zc::createDifferentiate()";
   let statistics = [Statistic<"forward", "forward ops", "forward operations differentiated">,
                     Statistic<"backward", "backward ops", "operations of the backward">,
                     Statistic<"frozen", "frozen parameters", "trainable parameters without a gradient">];
@@ -65,10 +62,10 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
 def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let summary = "the loss as numerator and weight of a mean over all ranks and micro-steps";
   let description = [{
-    In: the `micro` program before differentiate. Out, under `mode=global`: where the loss is a mean over labels that count, S
+    In: the `micro` program before differentiate. Out, under `loss-mean=global`: where the loss is a mean over labels that count, S
     / c, it returns S / n and c / n, n the number of all labels, marked `weighted`, and the module has the attribute
     `zc.weighted_loss`; a program to be evaluated returns c / n as one more output, `zc.weight_output`. A mean over what is
-    equally much on every rank stays. Fails where the loss is something else, as the sum of two means. With `mode=rank`
+    equally much on every rank stays. Fails where the loss is something else, as the sum of two means. With `loss-mean=rank`
     nothing changes: each rank and micro-step has its mean, and these are averaged, as in torch's DDP.
 
     ```mlir
@@ -81,9 +78,7 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
-  let options = [Option<"mode", "mode", "::zc::LossMean", "::zc::LossMean::rank", "over what the loss is a mean",
-      [{::llvm::cl::values(clEnumValN(::zc::LossMean::rank, "rank", "each rank's micro-step, then these"),
-                           clEnumValN(::zc::LossMean::global, "global", "all labels of all ranks and micro-steps"))}]>];
+  let constructor = "::zc::createLossMean()";
   let statistics = [Statistic<"weighted", "weighted losses", "losses that are a mean over a varying weight">];
 }
 
@@ -109,15 +104,15 @@ def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
 def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
   let summary = "keep block inputs, recompute the rest in the backward";
   let description = [{
-    In: a `micro` program after differentiate. Out, under `policy=block`: the backward reads clones, made just before it
-    needs them, of what the forward of a block computes; only what crosses the border of a block is kept. Blocks are found
-    where the fewest bytes cross. The clones are the same operations on the same values: results are bit-identical, dropout
-    masks included. About one more forward of arithmetic. Source: ZeRO-R (arXiv 1910.02054, section 6.1), Chen et al.
+    In: a `micro` program after differentiate. Out, under `checkpoint-activations=block`: the backward reads clones, made just
+    before it needs them, of what the forward of a block computes; only what crosses the border of a block is kept. Blocks are
+    found where the fewest bytes cross. The clones are the same operations on the same values: results are bit-identical,
+    dropout masks included. About one more forward of arithmetic. Source: ZeRO-R (arXiv 1910.02054, section 6.1), Chen et al.
     (arXiv 1604.06174).
 
-    Under `policy=selective` values are recomputed one by one, from what is kept: each time the one that costs the fewest
-    floating-point operations per byte, of those that live where most bytes do. With `save` that ends when this many bytes
-    fewer live at the peak, else where bytes become dear: results of large products and convolutions stay, what is
+    Under `checkpoint-activations=selective` values are recomputed one by one, from what is kept: each time the one that costs
+    the fewest floating-point operations per byte, of those that live where most bytes do. With `save` that ends when this
+    many bytes fewer live at the peak, else where bytes become dear: results of large products and convolutions stay, what is
     elementwise, norms and the scores of attention go. Source: Korthikanti et al. (arXiv 2205.05198, section 5).
 
     ```mlir
@@ -128,11 +123,7 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
     %d = graph.mul %g, %r : ...
     ```
   }];
-  let options = [Option<"policy", "policy", "::zc::CheckpointPolicy", "::zc::CheckpointPolicy::none", "what is recomputed",
-      [{::llvm::cl::values(clEnumValN(::zc::CheckpointPolicy::none, "none", "nothing"),
-                           clEnumValN(::zc::CheckpointPolicy::block, "block", "all but what crosses block borders"),
-                           clEnumValN(::zc::CheckpointPolicy::selective, "selective", "what costs little per byte"))}]>,
-    Option<"save", "save", "int64_t", "-1", "selective: bytes at the peak that are wanted back; -1: all that cost little">];
+  let constructor = "::zc::createCheckpointActivations()";
   let statistics = [Statistic<"recomputed", "recomputed ops", "operations cloned into the backward">];
 }
 
@@ -141,7 +132,7 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let description = [{
     In: a module after differentiate. Out: with `graph.program @update` and the default learning rate as module attribute
     `zc.lr`. Parameters that match a `no-decay` glob (or carry `no_decay`) get weight decay 0. A negative weight decay
-    stands for torch's default of the rule: 0.01 for adamw, else 0. `max-norm` 0 does not clip; the norm is still computed.
+    stands for torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is still computed.
     Where differentiate scaled the loss, the factor undoes that, and `zc.loss_scale` says how the run chooses the scale:
     DeepSpeed's rules and defaults (runtime/train/LossScale.h).
 
@@ -154,26 +145,7 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
-  let options = [
-    Option<"rule", "rule", "::zc::graph::Optimizer", "::zc::graph::Optimizer::adamw", "update rule",
-      [{::llvm::cl::values(clEnumValN(::zc::graph::Optimizer::adamw, "adamw", "torch.optim.AdamW"),
-                           clEnumValN(::zc::graph::Optimizer::adam, "adam", "torch.optim.Adam"),
-                           clEnumValN(::zc::graph::Optimizer::sgd, "sgd", "torch.optim.SGD"),
-                           clEnumValN(::zc::graph::Optimizer::momentum, "momentum", "torch.optim.SGD with momentum"))}]>,
-    Option<"lr", "lr", "double", "1e-3", "default learning rate">,
-    Option<"beta1", "beta1", "double", "0.9", "decay of the first moment">,
-    Option<"beta2", "beta2", "double", "0.999", "decay of the second moment">,
-    Option<"eps", "eps", "double", "1e-8", "added to the root of the second moment">,
-    Option<"momentum", "momentum", "double", "0.9", "momentum of the rule of that name">,
-    Option<"weightDecay", "weight-decay", "double", "-1.0", "weight decay; negative: torch's default">,
-    Option<"maxNorm", "max-norm", "double", "0.0", "global gradient norm to clip to; 0: do not clip">,
-    Option<"lossScale", "loss-scale", "double", "0.0", "a fixed scale of the loss; 0: chosen by the run">,
-    Option<"initialLossScale", "initial-loss-scale", "double", "65536.0", "the scale of the first step">,
-    Option<"minLossScale", "min-loss-scale", "double", "1.0", "below which it does not fall">,
-    Option<"lossScaleWindow", "loss-scale-window", "int64_t", "1000", "steps without overflow before it doubles">,
-    Option<"lossScaleHysteresis", "loss-scale-hysteresis", "int64_t", "2", "overflows before it halves">,
-    Option<"consecutiveHysteresis", "consecutive-hysteresis", "bool", "false", "each good step restores the hysteresis">,
-    ListOption<"noDecay", "no-decay", "std::string", "globs of parameters without weight decay">];
+  let constructor = "::zc::createAppendOptimizer()";
   let statistics = [Statistic<"updates", "updates", "parameters updated">,
                     Statistic<"undecayed", "undecayed", "parameters without weight decay">];
 }

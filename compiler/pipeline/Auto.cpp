@@ -5,7 +5,6 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
-#include <chrono>
 #include <cstdio>
 #include <optional>
 
@@ -13,41 +12,57 @@ using namespace zc;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience(60);
+/// Operations compiled by all plans together: about a minute.
+constexpr size_t kPatience = 2000000;
 
 /// Where activations, optimizer and parameters are, from what moves least to what moves most over the slowest link.
 struct Placement {
-  const char *activation, *optimizer, *param;
+  Offload activation, optimizer, param;
 };
-constexpr Placement kPlacements[] = {{"none", "none", "none"}, {"none", "host", "none"}, {"host", "none", "none"},
-                                     {"none", "host", "host"}, {"host", "host", "none"}, {"host", "host", "host"},
-                                     {"none", "nvme", "none"}, {"none", "nvme", "host"}, {"host", "nvme", "host"},
-                                     {"none", "nvme", "nvme"}, {"host", "nvme", "nvme"}, {"nvme", "nvme", "nvme"}};
+constexpr Offload kNone = Offload::none, kHost = Offload::host, kNvme = Offload::nvme;
+constexpr Placement kPlacements[] = {{kNone, kNone, kNone}, {kNone, kHost, kNone}, {kHost, kNone, kNone},
+                                     {kNone, kHost, kHost}, {kHost, kHost, kNone}, {kHost, kHost, kHost},
+                                     {kNone, kNvme, kNone}, {kNone, kNvme, kHost}, {kHost, kNvme, kHost},
+                                     {kNone, kNvme, kNvme}, {kHost, kNvme, kNvme}, {kNvme, kNvme, kNvme}};
+
+/// What may be chosen: that which no option says.
+struct Freedom {
+  bool stage, recomputation, offloadOptimizer, offloadParam, offloadActivation, bucketSize;
+
+  explicit Freedom(const CompileOptions &options)
+      : stage(!options.isGiven("zero-stage")), recomputation(!options.isGiven("checkpoint-activations")),
+        offloadOptimizer(!options.isGiven("offload-optimizer") && !options.import.forwardOnly),
+        offloadParam(!options.isGiven("offload-param")),
+        offloadActivation(!options.isGiven("offload-activation") && !options.import.forwardOnly),
+        bucketSize(!options.isGiven("bucket-size")) {}
+};
 
 class Choosing {
 public:
-  Choosing(const CompileOptions &given, const Freedom &freedom) : options(given), freedom(freedom) {
-    options = predicting(options);
-    options.microOrder = "rolled";
+  Choosing(const CompileOptions &given, const Freedom &freedom) : options(predicting(given)), freedom(freedom) {
+    options.strategy.shard.microOrder = MicroOrder::rolled;
   }
 
   /// Errors: those of a compilation that no choice makes better.
   Status run() {
+    Result<CompileResult> model = listParameters(options);
+    if (!model)
+      return model.error();
+    most = std::max<size_t>(kLeast, kPatience / std::max<size_t>(1, model->operations));
     // Smaller buckets come last: they are more steps in every placement.
     ZC_RETURN_IF_ERROR(tryPlacements());
     for (int64_t kibibytes : {1024, 128, 16}) {
-      if (best || !freedom.bucketSize || kibibytes * 1024 >= options.bucketSize)
+      if (best || !freedom.bucketSize || kibibytes * 1024 >= options.strategy.shard.bucketSize)
         continue;
-      options.bucketSize = kibibytes * 1024;
+      options.strategy.shard.bucketSize = kibibytes * 1024;
       ZC_RETURN_IF_ERROR(tryPlacements());
     }
     return Status::success();
   }
 
-  std::optional<CompileOptions> best;
+  std::optional<Strategy> best;
   double seconds = 0; ///< of the best
-  int tried = 0, fitting = 0;
+  size_t tried = 0, fitting = 0;
 
 private:
   Status tryPlacements() {
@@ -55,15 +70,16 @@ private:
       if (!isFree(placement))
         continue;
       for (int64_t stage : stages())
-        for (const std::string &recomputation : recomputations()) {
-          CompileOptions tried = options;
-          tried.stage = stage;
-          tried.checkpointActivations = recomputation;
-          tried.offloadActivation = placement.activation;
-          tried.offloadOptimizer = placement.optimizer;
-          tried.offloadParam = placement.param;
-          if (tried.placementIsValid() && Clock::now() - start < kPatience)
-            ZC_RETURN_IF_ERROR(attempt(tried));
+        for (CheckpointPolicy recomputation : recomputations()) {
+          CompileOptions candidate = options;
+          candidate.strategy.grad.checkpoint = recomputation;
+          ShardOptions &shard = candidate.strategy.shard;
+          shard.stage = stage;
+          shard.offloadActivation = placement.activation;
+          shard.offloadOptimizer = placement.optimizer;
+          shard.offloadParam = placement.param;
+          if (validate(shard).ok() && tried < most)
+            ZC_RETURN_IF_ERROR(attempt(candidate));
         }
       if (best)
         break;
@@ -72,21 +88,22 @@ private:
   }
 
   bool isFree(const Placement &placement) const {
-    return (freedom.offloadActivation || options.offloadActivation == placement.activation) &&
-           (freedom.offloadOptimizer || options.offloadOptimizer == placement.optimizer) &&
-           (freedom.offloadParam || options.offloadParam == placement.param);
+    const ShardOptions &shard = options.strategy.shard;
+    return (freedom.offloadActivation || shard.offloadActivation == placement.activation) &&
+           (freedom.offloadOptimizer || shard.offloadOptimizer == placement.optimizer) &&
+           (freedom.offloadParam || shard.offloadParam == placement.param);
   }
 
   std::vector<int64_t> stages() const {
-    if (!freedom.stage || options.worldSize == 1)
-      return {options.stage};
+    if (!freedom.stage || options.strategy.shard.worldSize == 1)
+      return {options.strategy.shard.stage};
     return {0, 1, 2, 3};
   }
 
-  std::vector<std::string> recomputations() const {
-    if (!freedom.recomputation || options.forwardOnly)
-      return {options.checkpointActivations};
-    return {"none", "selective", "block"};
+  std::vector<CheckpointPolicy> recomputations() const {
+    if (!freedom.recomputation || options.import.forwardOnly)
+      return {options.strategy.grad.checkpoint};
+    return {CheckpointPolicy::none, CheckpointPolicy::selective, CheckpointPolicy::block};
   }
 
   Status attempt(const CompileOptions &candidate) {
@@ -98,20 +115,24 @@ private:
                  : Status(compiled.error());
     ++fitting;
     if (!best || compiled->predictedSeconds < seconds) {
-      best = candidate;
+      best = candidate.strategy;
       seconds = compiled->predictedSeconds;
     }
     return Status::success();
   }
 
-  const Clock::time_point start = Clock::now();
+  /// Plans that are tried of a model of any size.
+  static constexpr size_t kLeast = 16;
+
+  size_t most = kLeast;
   CompileOptions options;
   Freedom freedom;
 };
 
 } // namespace
 
-Result<AutoChoice> zc::chooseFastest(const CompileOptions &options, const Freedom &freedom) {
+Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
+  const Freedom freedom(options);
   Choosing choosing(options, freedom);
   ZC_RETURN_IF_ERROR(choosing.run());
   if (!choosing.best) // its message says how much is missing
@@ -121,23 +142,24 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options, const Freedo
     if (!isFree)
       return;
     field = value;
-    choice.text += std::string(" ") + flag + " " + text;
+    choice.text += std::string(" --") + flag + " " + text;
   };
-  const CompileOptions &best = *choosing.best;
-  take(freedom.stage && options.worldSize > 1, "--zero-stage", choice.options.stage, best.stage,
-       std::to_string(best.stage));
-  take(freedom.recomputation && !options.forwardOnly, "--checkpoint-activations", choice.options.checkpointActivations,
-       best.checkpointActivations, best.checkpointActivations);
-  take(freedom.offloadOptimizer, "--offload-optimizer", choice.options.offloadOptimizer, best.offloadOptimizer,
-       best.offloadOptimizer);
-  take(freedom.offloadParam, "--offload-param", choice.options.offloadParam, best.offloadParam, best.offloadParam);
-  take(freedom.offloadActivation, "--offload-activation", choice.options.offloadActivation, best.offloadActivation,
-       best.offloadActivation);
+  const ShardOptions &best = choosing.best->shard;
+  ShardOptions &shard = choice.options.strategy.shard;
+  take(freedom.stage && shard.worldSize > 1, "zero-stage", shard.stage, best.stage, std::to_string(best.stage));
+  CheckpointPolicy recomputation = choosing.best->grad.checkpoint;
+  take(freedom.recomputation && !options.import.forwardOnly, "checkpoint-activations",
+       choice.options.strategy.grad.checkpoint, recomputation, nameOf(recomputation));
+  auto place = [&](bool isFree, const char *flag, Offload ShardOptions::*field) {
+    take(isFree, flag, shard.*field, best.*field, nameOf(best.*field));
+  };
+  place(freedom.offloadOptimizer, "offload-optimizer", &ShardOptions::offloadOptimizer);
+  place(freedom.offloadParam, "offload-param", &ShardOptions::offloadParam);
+  place(freedom.offloadActivation, "offload-activation", &ShardOptions::offloadActivation);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g", choosing.seconds);
-  if (best.bucketSize != options.bucketSize)
-    take(true, "--bucket-size", choice.options.bucketSize, best.bucketSize,
-         std::to_string(best.bucketSize / 1024) + "KiB");
+  take(best.bucketSize != shard.bucketSize, "bucket-size", shard.bucketSize, best.bucketSize,
+       std::to_string(best.bucketSize / 1024) + "KiB");
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
   return choice;

@@ -20,6 +20,7 @@
 #include "runtime/plan/Verify.h"
 
 #include "mlir/IR/AsmState.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -58,7 +59,7 @@ struct Context {
 class Compilation {
 public:
   Compilation(MLIRContext &context, const CompileOptions &given)
-      : options(given), context(context), collector(context, options.model) {}
+      : options(given), strategy(given.strategy), context(context), collector(context, options.model) {}
 
   Result<CompileResult> run() {
     ZC_RETURN_IF_ERROR(import());
@@ -90,10 +91,10 @@ private:
 
   //===-- trials ----------------------------------------------------------------===//
 
-  /// A trial of `given` on a copy of what was imported.
-  Compilation(MLIRContext &context, const CompileOptions &given, const Tuning &tuning, ModuleOp imported)
-      : options(given), tuning(tuning), isTrial(true), context(context), collector(context, options.model),
-        module(imported.clone()) {}
+  /// A trial of `strategy` on a copy of what was imported.
+  Compilation(MLIRContext &context, const CompileOptions &given, Strategy strategy, ModuleOp imported)
+      : options(given), strategy(std::move(strategy)), isTrial(true), context(context),
+        collector(context, options.model), module(imported.clone()) {}
 
   /// Plans the memory and says what it takes, over budget or not.
   Result<Budgets> needs() {
@@ -104,72 +105,44 @@ private:
         return status.error();
     }
     Budgets needs;
-    for (auto arena : module->getOps<plan::ArenaOp>()) {
-      auto bytes = static_cast<uint64_t>(arena.getBytes());
+    for (auto arena : module->getOps<plan::ArenaOp>())
       (arena.getTier() == plan::Tier::device ? needs.device
        : arena.getTier() == plan::Tier::host ? needs.host
-                                             : needs.nvme) = bytes;
-    }
+                                             : needs.nvme) = static_cast<int64_t>(arena.getBytes());
     return needs;
   }
 
   Trial trial() {
-    return [this](const CompileOptions &changed, const Tuning &sizes) {
-      return Compilation(context, changed, sizes, *imported).needs();
-    };
+    return [this](const Strategy &tried) { return Compilation(context, options, tried, *imported).needs(); };
   }
 
   Status tuneToBudgets() {
-    if (options.budgets == Budgets() && !options.findSmallest)
-      return tuned(tune(options, {}, {}));
+    if (strategy.schedule.budgets == Budgets() && !options.findSmallest)
+      return tuned(tune(strategy, {}, {}));
     imported = module->clone();
-    imported->walk([&](Operation *) { ++size.operations; });
     for (auto parameter : imported->getOps<graph::ParameterOp>())
       size.parameters += cast<RankedTensorType>(parameter.getType()).getNumElements();
-    return tuned(tune(options, size, trial()));
+    return tuned(tune(strategy, size, trial()));
   }
-  Status tuned(const Result<Tuned> &found) {
+  Status tuned(Result<Tuned> found) {
     if (found)
-      tuning = found->tuning;
+      strategy = std::move(found->strategy);
     return found.status();
   }
 
   Status import() {
-    importer::ImportOptions import;
-    import.dims = options.dims;
-    import.loss = options.loss;
-    import.lossOp = options.lossOp;
-    import.forwardOnly = options.forwardOnly;
-    import.outputs = options.outputs;
-    if (!options.ortCheckpoint.empty())
-      import.ortCheckpoint = options.ortCheckpoint;
-    if (!options.ortOptimizer.empty())
-      import.ortOptimizer = options.ortOptimizer;
-    for (const std::string &limit : options.limits)
-      ZC_RETURN_IF_ERROR(importer::setLimit(import.limits, limit));
-    import.trainable = options.trainable;
-    import.frozen = options.frozen;
-    import.ties = options.ties;
-    import.untied = options.untied;
-    import.paddingIndices = options.paddingIndices;
-    import.dropout = options.dropout == "off"     ? importer::DropoutPolicy::off
-                     : options.dropout == "force" ? importer::DropoutPolicy::force
-                                                  : importer::DropoutPolicy::asExported;
-    import.batchNorm = options.batchNorm == "train"  ? importer::BatchNormPolicy::train
-                       : options.batchNorm == "eval" ? importer::BatchNormPolicy::eval
-                                                     : importer::BatchNormPolicy::asExported;
-    import.batchNormVariance = options.batchNormVariance == "onnx" ? importer::BatchNormVariance::population
-                                                                   : importer::BatchNormVariance::sample;
-    Result<OwningOpRef<ModuleOp>> imported = importer::importOnnx(context, options.model, import);
+    Result<OwningOpRef<ModuleOp>> imported = importer::importOnnx(context, options.model, options.import);
     if (!imported)
       return imported.error();
     module = std::move(*imported);
+    module->walk([&](Operation *) { ++result.operations; });
+    size.operations = result.operations;
     adoptOptimizer();
     OpBuilder builder(&context);
     (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
-    (*module)->setAttr("zc.precision", builder.getStringAttr(options.precision));
-    if (!options.machine.empty()) {
-      Result<MachineModel> machine = readMachine(options.machine);
+    (*module)->setAttr("zc.precision", builder.getStringAttr(nameOf(strategy.grad.precision)));
+    if (!strategy.schedule.machine.empty()) {
+      Result<MachineModel> machine = readMachine(strategy.schedule.machine);
       if (!machine)
         return machine.error();
       NamedAttrList rates;
@@ -185,19 +158,23 @@ private:
   void adoptOptimizer() {
     auto own = (*module)->getAttrOfType<DictionaryAttr>("zc.own_optimizer");
     (*module)->removeAttr("zc.own_optimizer");
-    if (!own || options.optimizerGiven)
+    if (!own || options.isGiven("optimizer"))
       return;
     auto number = [&](StringRef name) { return own.getAs<FloatAttr>(name).getValueAsDouble(); };
-    options.rule = own.getAs<StringAttr>("rule").str();
-    options.beta1 = number("beta1");
-    options.beta2 = number("beta2");
-    options.eps = number("eps");
-    options.momentum = number("momentum");
-    options.weightDecay = number("weight_decay");
+    GradOptions &grad = strategy.grad;
+    std::string rule = own.getAs<StringAttr>("rule").str();
+    for (size_t i = 0; i < namesOf(UpdateRule()).size(); ++i)
+      if (rule == namesOf(UpdateRule())[i])
+        grad.rule = static_cast<UpdateRule>(i);
+    grad.beta1 = number("beta1");
+    grad.beta2 = number("beta2");
+    grad.eps = number("eps");
+    grad.momentum = number("momentum");
+    grad.weightDecay = number("weight_decay");
     if (number("max_norm") > 0)
-      options.clipGradNorm = number("max_norm");
-    if (own.get("lr") && !options.lrGiven)
-      options.lr = number("lr");
+      grad.clipGradNorm = number("max_norm");
+    if (own.get("lr") && !options.isGiven("lr"))
+      grad.lr = number("lr");
     for (StringRef flag : {"eps_uncorrected", "sums_gradients"})
       if (own.get(flag))
         (*module)->setAttr(("zc." + flag).str(), UnitAttr::get(&context));
@@ -207,14 +184,14 @@ private:
     if (phase.phase == Phase::import)
       return Status::success();
     PassManager manager(&context);
-    manager.enableVerifier(!isTrial); // what is kept is compiled once more
+    manager.enableVerifier(false); // a stage is verified at its end; of trials, what is kept is compiled once more
     if (!isTrial) {
       if (failed(applyPassManagerCLOptions(manager)))
         return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
       applyDefaultTimingPassManagerCLOptions(manager);
     }
     build(manager, phase.phase);
-    if (succeeded(manager.run(*module)))
+    if (succeeded(manager.run(*module)) && (isTrial || succeeded(verify(*module))))
       return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
     if (auto tier = (*module)->getAttrOfType<StringAttr>("zc.short_tier"))
       return shortfall(tier.str());
@@ -223,88 +200,33 @@ private:
 
   void build(PassManager &manager, Phase phase) {
     if (phase == Phase::grad)
-      buildGradPipeline(manager, gradOptions());
+      buildGradPipeline(manager, strategy.grad);
     if (phase == Phase::shard) {
-      ShardOptions shard;
-      shard.worldSize = options.worldSize;
-      shard.ranksPerNode = options.ranksPerNode;
-      shard.bucketSize = options.bucketSize;
-      shard.tileLinear = options.tileLinear;
-      shard.stage = options.stage;
-      shard.accumulation = options.accumulation;
-      shard.quantizeWeights = options.quantizeWeights;
-      shard.quantizeGradients = options.quantizeGradients;
-      shard.quantizeBlock = options.quantizeBlock;
-      shard.errorFeedback = options.errorFeedback;
-      shard.hierarchical = options.hierarchical;
-      shard.hierarchicalCollectives = options.hierarchicalCollectives;
-      if (options.stage < 3 && (options.quantizeWeights != "none" || options.hierarchical))
-        emitWarning(module->getLoc(),
-                    "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
-      if (options.delayAfter >= 0 && options.offloadParam == "nvme")
-        emitWarning(module->getLoc(),
-                    "reading parameters from the file waits for what the update before reads: --delay-update hides "
-                    "little with --offload-param nvme");
-      if (options.microOrder == "vertical" && options.accumulation < 2)
-        module->emitWarning("with one micro-step --micro-order changes nothing");
-      shard.offloadOptimizer = options.offloadOptimizer;
-      shard.offloadParam = options.offloadParam;
-      shard.offloadActivation = options.offloadActivation;
-      shard.offloadRatio = options.offloadRatio;
-      shard.delayAfter = options.delayAfter;
-      shard.vertical = options.microOrder == "vertical";
-      shard.verticalMost = options.verticalMost;
-      shard.resident = tuning.resident;
-      shard.residentOnHost = tuning.residentOnHost;
-      shard.chunk = tuning.chunk;
-      buildShardPipeline(manager, shard);
+      warnOfNoEffect(strategy.shard);
+      buildShardPipeline(manager, strategy.shard);
     }
-    if (phase == Phase::schedule) {
-      ScheduleOptions schedule;
-      schedule.prefetch = options.prefetch;
-      schedule.overlap = tuning.overlap;
-      schedule.deviceMemory = static_cast<int64_t>(options.budgets.device);
-      schedule.hostMemory = static_cast<int64_t>(options.budgets.host);
-      schedule.nvmeMemory = static_cast<int64_t>(options.budgets.nvme);
-      buildSchedulePipeline(manager, schedule);
-    }
+    if (phase == Phase::schedule)
+      buildSchedulePipeline(manager, strategy.schedule);
     if (phase == Phase::plan)
       buildPlanPipeline(manager);
   }
 
-  GradOptions gradOptions() {
-    GradOptions grad;
-    grad.forwardOnly = options.forwardOnly;
-    grad.precision.to = options.precision == "bf16"   ? Precision::bf16
-                        : options.precision == "fp16" ? Precision::fp16
-                                                      : Precision::fp32;
-    grad.differentiate.scaleLoss = options.precision == "fp16";
-    grad.lossMean.mode = options.lossMean == "global" ? LossMean::global : LossMean::rank;
-    grad.checkpoint.policy = options.checkpointActivations == "block"       ? CheckpointPolicy::block
-                             : options.checkpointActivations == "selective" ? CheckpointPolicy::selective
-                                                                            : CheckpointPolicy::none;
-    grad.checkpoint.save = tuning.save;
-    grad.optimizer.rule = graph::symbolizeOptimizer(options.rule).value_or(graph::Optimizer::adamw);
-    grad.optimizer.lr = options.lr;
-    grad.optimizer.beta1 = options.beta1;
-    grad.optimizer.beta2 = options.beta2;
-    grad.optimizer.eps = options.eps;
-    grad.optimizer.momentum = options.momentum;
-    grad.optimizer.weightDecay = options.weightDecay;
-    grad.optimizer.maxNorm = options.clipGradNorm;
-    grad.optimizer.noDecay = options.noDecay;
-    grad.optimizer.lossScale = options.lossScale;
-    grad.optimizer.initialLossScale = options.initialLossScale;
-    grad.optimizer.minLossScale = options.minLossScale;
-    grad.optimizer.lossScaleWindow = options.lossScaleWindow;
-    grad.optimizer.lossScaleHysteresis = options.lossScaleHysteresis;
-    grad.optimizer.consecutiveHysteresis = options.consecutiveHysteresis;
-    return grad;
+  void warnOfNoEffect(const ShardOptions &shard) {
+    if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
+      module->emitWarning(
+          "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+    if (shard.delayUpdate && shard.offloadParam == Offload::nvme)
+      module->emitWarning(
+          "reading parameters from the file waits for what the update before reads: --delay-update hides "
+          "little with --offload-param nvme");
+    if (shard.isVertical() && shard.accumulation < 2)
+      module->emitWarning("with one micro-step --micro-order changes nothing");
   }
 
   /// The plan's summary of the rule; the decay of parameters that decay.
   Status recordOptimizer() {
-    if (options.forwardOnly)
+    const GradOptions &grad = strategy.grad;
+    if (grad.forwardOnly)
       return Status::success();
     double decay = 0;
     bool updates = false;
@@ -317,15 +239,14 @@ private:
                        "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
     OpBuilder builder(&context);
     NamedAttrList attrs;
-    attrs.set("rule", builder.getStringAttr(options.rule));
-    for (auto [name, value] :
-         std::initializer_list<std::pair<const char *, double>>{{"lr", options.lr},
-                                                                {"beta1", options.beta1},
-                                                                {"beta2", options.beta2},
-                                                                {"eps", options.eps},
-                                                                {"momentum", options.momentum},
-                                                                {"weight_decay", decay},
-                                                                {"max_norm", options.clipGradNorm}})
+    attrs.set("rule", builder.getStringAttr(nameOf(grad.rule)));
+    for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"lr", grad.lr},
+                                                                                     {"beta1", grad.beta1},
+                                                                                     {"beta2", grad.beta2},
+                                                                                     {"eps", grad.eps},
+                                                                                     {"momentum", grad.momentum},
+                                                                                     {"weight_decay", decay},
+                                                                                     {"max_norm", grad.clipGradNorm}})
       attrs.set(name, builder.getF64FloatAttr(value));
     (*module)->setAttr("zc.optimizer", attrs.getDictionary(&context));
     return Status::success();
@@ -334,7 +255,7 @@ private:
   Error shortfall(StringRef tier) {
     Error error = collector.error(Code::budget, 312);
     if (!isTrial && options.proposesFit)
-      error.help = cheapestFit(options, size, trial());
+      error.help = cheapestFit(strategy, size, trial());
     return error;
   }
 
@@ -360,7 +281,7 @@ private:
       return collector.error(Code::internal, 441);
     if (!options.output.empty())
       ZC_RETURN_IF_ERROR(recordExternalFiles(*plan));
-    fillReport(*plan, options.budgets);
+    fillReport(*plan, strategy.schedule.budgets);
     if (Status status = verifyPlan(*plan); !status.ok()) {
       Error error = status.error();
       error.code = Code::internal;
@@ -372,7 +293,7 @@ private:
     result.reportTable = reportAsTable(*plan);
     constexpr size_t kLarge = 4000; // three more plans of a larger model take longer than people wait for a report
     if (options.findSmallest && size.operations < kLarge)
-      result.reportTable += smallestBudget(options, size, trial());
+      result.reportTable += smallestBudget(strategy, size, trial());
     if (!options.memoryHtml.empty())
       ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(*plan)));
     if (!options.emitTrace.empty())
@@ -380,8 +301,8 @@ private:
     return options.output.empty() ? Status::success() : writePlan(options.output, *plan);
   }
 
-  CompileOptions options; ///< as given, completed by what the model brings along
-  Tuning tuning;
+  CompileOptions options;
+  Strategy strategy; ///< as given, completed by what the model brings along and tuned to the budgets
   bool isTrial = false;
   MLIRContext &context;
   DiagnosticCollector collector;
@@ -395,8 +316,9 @@ private:
 
 Result<CompileResult> zc::compile(const CompileOptions &options) {
   CompileOptions chosen = options;
-  if (options.microOrder == "auto")
-    chosen.microOrder = fasterMicroOrder(options, [](const CompileOptions &tried) -> Result<double> {
+  ZC_RETURN_IF_ERROR(complete(chosen));
+  if (MicroOrder &order = chosen.strategy.shard.microOrder; order == MicroOrder::automatic)
+    order = fasterMicroOrder(chosen, [](const CompileOptions &tried) -> Result<double> {
       Result<CompileResult> compiled = compile(tried);
       return compiled ? Result<double>(compiled->predictedSeconds) : Result<double>(compiled.error());
     });
@@ -405,8 +327,10 @@ Result<CompileResult> zc::compile(const CompileOptions &options) {
 }
 
 Result<CompileResult> zc::listParameters(const CompileOptions &options) {
+  CompileOptions completed = options;
+  ZC_RETURN_IF_ERROR(complete(completed));
   Context context;
-  return Compilation(context.context, options).parameters();
+  return Compilation(context.context, completed).parameters();
 }
 
 Status zc::setMlirFlags(const std::vector<std::string> &flags) {

@@ -18,6 +18,7 @@ struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
   double predictedSeconds = 0;       ///< of a step
+  size_t operations = 0;             ///< of the imported model: what a compilation costs grows with them
   std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };

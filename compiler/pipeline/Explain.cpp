@@ -15,7 +15,7 @@ using namespace zc;
 
 namespace {
 
-constexpr const char *kTiers[] = {"none", "host", "nvme"};
+constexpr Offload kTiers[] = {Offload::none, Offload::host, Offload::nvme};
 
 double numberOf(const llvm::json::Object &object, llvm::StringRef key) {
   return static_cast<double>(object.getInteger(key).value_or(0));
@@ -31,11 +31,12 @@ std::string human(double bytes) {
 }
 
 /// One line: peaks of the tiers; bytes of the links, and how many they are per parameter of this rank's share; seconds.
-std::string row(const CompileOptions &placement, bool chosen, const llvm::json::Object &report) {
+std::string row(const ShardOptions &placement, bool chosen, const llvm::json::Object &report) {
   std::string text;
   llvm::raw_string_ostream out(text);
   const llvm::json::Object &traffic = *report.getObject("traffic");
-  out << llvm::formatv("{0} {1,9} {2,6}", chosen ? ">" : " ", placement.offloadOptimizer, placement.offloadParam);
+  out << llvm::formatv("{0} {1,9} {2,6}", chosen ? ">" : " ", nameOf(placement.offloadOptimizer),
+                       nameOf(placement.offloadParam));
   for (const char *tier : {"device", "host", "nvme"})
     out << llvm::formatv("{0,10}", human(numberOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
   for (const char *link : {"d2h", "h2d", "nvme_read", "nvme_write"})
@@ -54,15 +55,15 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
   std::string text =
       llvm::formatv("  {0,9} {1,6}{2,10}{3,10}{4,10}{5,10}{6,10}{7,10}{8,10}{9,9}{10,10}\n", "optimizer", "param",
                     "device", "host", "nvme", "d2h", "h2d", "read", "write", "B/param", "seconds");
-  for (const char *optimizer : kTiers)
-    for (const char *param : kTiers) {
+  const ShardOptions &given = options.strategy.shard;
+  for (Offload optimizer : kTiers)
+    for (Offload param : kTiers) {
       CompileOptions placement = predicting(options);
-      placement.budgets = {}; // what each needs is the question
-      placement.offloadOptimizer = optimizer;
-      placement.offloadParam = param;
-      if (options.forwardOnly && placement.offloadOptimizer != "none")
-        continue;
-      if (!placement.placementIsValid())
+      placement.strategy.schedule.budgets = {}; // what each needs is the question
+      ShardOptions &shard = placement.strategy.shard;
+      shard.offloadOptimizer = optimizer;
+      shard.offloadParam = param;
+      if ((options.import.forwardOnly && optimizer != Offload::none) || !validate(shard).ok())
         continue;
       Result<CompileResult> compiled = compile(placement);
       if (!compiled)
@@ -70,13 +71,13 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
       llvm::Expected<llvm::json::Value> report = llvm::json::parse(compiled->reportJson);
       if (!report)
         return makeError(Code::internal, 442, llvm::toString(report.takeError()));
-      bool chosen = options.offloadOptimizer == optimizer && options.offloadParam == param;
-      text += row(placement, chosen, *report->getAsObject());
+      bool chosen = given.offloadOptimizer == optimizer && given.offloadParam == param;
+      text += row(shard, chosen, *report->getAsObject());
     }
-  if (options.delayAfter >= 0)
+  if (given.delayUpdate)
     text += llvm::formatv("After step {0} the update on the host runs beside the next step, with parameters one update "
                           "old; seconds are those of such steps.\n",
-                          options.delayAfter);
+                          given.delayAfter);
   return text + "> is the placement asked for. Peaks of memory; then what a step moves over the links, per rank, and "
                 "d2h + h2d for each parameter of its share: gradients down and parameters up, once each, are the least "
                 "that an optimizer on the host can do with. Seconds are those of the cost model (--machine).\n";

@@ -2,8 +2,8 @@
 //
 // Changes of one flag are tried first, in order of what they cost in time. Where none fits, the change of everything
 // says whether anything can; if so, changes of several flags follow, the cheapest first, without those of which the
-// single changes say that they are not enough. What is left when the time is up is found from the other end: the change
-// of everything, less what it does not need.
+// single changes say that they are not enough. Where that takes too many trials, the answer is found from the other
+// end: the change of everything, less what it does not need.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
 
@@ -21,15 +20,15 @@ using namespace zc;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience(10);
+/// Operations compiled by all trials together: about ten seconds.
+constexpr size_t kPatience = 400000;
 
 /// One flag at another value.
 struct Change {
   const char *flag;
   std::string value;
   double cost; ///< in time of a step, compared with other changes
-  std::function<void(CompileOptions &)> apply;
+  std::function<void(Strategy &)> apply;
   bool isUp = false; ///< to a higher tier, for the sake of a lower one
 };
 
@@ -39,18 +38,20 @@ struct Proposal {
   double cost = 0;
 };
 
-constexpr const char *kTiers[] = {"none", "host", "nvme"};
 struct TierField {
   const char *name;
-  uint64_t Budgets::*bytes;
+  int64_t Budgets::*bytes;
 };
 constexpr TierField kBudgets[] = {{"device", &Budgets::device}, {"host", &Budgets::host}, {"nvme", &Budgets::nvme}};
 
 class Search {
 public:
-  Search(const CompileOptions &given, const ModelSize &size, const Trial &trial)
-      : options(given), size(size), trial(trial) {
-    options.residency = 0; // comes back by itself where there is room
+  Search(const Strategy &given, const ModelSize &size, const Trial &trial)
+      : strategy(given), size(size), trial([this, &trial](const Strategy &tried) {
+          spent += this->size.operations;
+          return trial(tried);
+        }) {
+    strategy.shard.residency = 0; // comes back by itself where there is room
     collectChanges();
   }
 
@@ -62,19 +63,19 @@ public:
         singles.push_back({{&change}, change.cost});
     sortByCost(singles);
     for (const Proposal &single : singles) {
-      if (elapsed() > kPatience / 2)
+      if (spent > kPatience / 2)
         break;
       if (attempt(single))
         return describe(single);
     }
     std::optional<Proposal> everything = fittingExtreme();
     // Buffers for files take host memory: more may then be too much, and less enough.
-    if (!everything && options.budgets.host == 0 && options.budgets.nvme == 0)
+    if (!everything && strategy.schedule.budgets.host == 0 && strategy.schedule.budgets.nvme == 0)
       return describeSmallest();
     std::vector<Proposal> several =
         combinations(everything ? everything->cost : std::numeric_limits<double>::infinity());
     for (const Proposal &proposal : several) {
-      if (elapsed() > kPatience)
+      if (spent > kPatience)
         break;
       if (attempt(proposal))
         return describe(proposal);
@@ -83,7 +84,7 @@ public:
   }
 
   std::string smallestBudget() {
-    options.budgets = {1, 0, 0}; // so that all is done that these flags allow
+    strategy.schedule.budgets = {1, 0, 0}; // so that all is done that these flags allow
     base = needsOf({});
     if (!base)
       return {};
@@ -108,54 +109,54 @@ private:
   void collectChanges() {
     std::vector<Change> stages;
     constexpr double stageCost[] = {0, 0.5, 1, 4};
-    for (int64_t stage = options.stage + 1; stage <= 3 && options.worldSize > 1; ++stage)
-      stages.push_back({"--zero-stage", std::to_string(stage), stageCost[stage] - stageCost[options.stage],
-                        [stage](CompileOptions &o) { o.stage = stage; }});
+    for (int64_t stage = strategy.shard.stage + 1; stage <= 3 && strategy.shard.worldSize > 1; ++stage)
+      stages.push_back({"--zero-stage", std::to_string(stage), stageCost[stage] - stageCost[strategy.shard.stage],
+                        [stage](Strategy &s) { s.shard.stage = stage; }});
     add(std::move(stages));
-    if (options.prefetch != 0)
-      add({{"--prefetch", "none", 1.5, [](CompileOptions &o) { o.prefetch = 0; }}});
+    if (strategy.schedule.prefetch != 0)
+      add({{"--prefetch", "none", 1.5, [](Strategy &s) { s.schedule.prefetch = 0; }}});
     std::vector<Change> buckets;
     for (int64_t kibibytes : {1024, 128, 16})
-      if (2048 * kibibytes <= options.bucketSize)
+      if (2048 * kibibytes <= strategy.shard.bucketSize)
         buckets.push_back({"--bucket-size", std::to_string(kibibytes) + "KiB",
                            2 + 0.4 * static_cast<double>(buckets.size()),
-                           [kibibytes](CompileOptions &o) { o.bucketSize = 1024 * kibibytes; }});
+                           [kibibytes](Strategy &s) { s.shard.bucketSize = 1024 * kibibytes; }});
     add(std::move(buckets));
-    if (!options.forwardOnly)
+    if (!strategy.grad.forwardOnly)
       addTraining();
-    addOffload("--offload-param", &CompileOptions::offloadParam, 10);
+    addOffload("--offload-param", &ShardOptions::offloadParam, 10);
   }
 
   void addTraining() {
     std::vector<Change> recomputation;
-    if (options.checkpointActivations == "none")
-      recomputation.push_back({"--checkpoint-activations", "selective", 3,
-                               [](CompileOptions &o) { o.checkpointActivations = "selective"; }});
-    if (options.checkpointActivations != "block")
+    auto recompute = [&](CheckpointPolicy policy, double cost) {
       recomputation.push_back(
-          {"--checkpoint-activations", "block", 5, [](CompileOptions &o) { o.checkpointActivations = "block"; }});
+          {"--checkpoint-activations", nameOf(policy), cost, [policy](Strategy &s) { s.grad.checkpoint = policy; }});
+    };
+    if (strategy.grad.checkpoint == CheckpointPolicy::none)
+      recompute(CheckpointPolicy::selective, 3);
+    if (strategy.grad.checkpoint != CheckpointPolicy::block)
+      recompute(CheckpointPolicy::block, 5);
     add(std::move(recomputation));
-    addOffload("--offload-activation", &CompileOptions::offloadActivation, 8);
-    addOffload("--offload-optimizer", &CompileOptions::offloadOptimizer, 9);
+    addOffload("--offload-activation", &ShardOptions::offloadActivation, 8);
+    addOffload("--offload-optimizer", &ShardOptions::offloadOptimizer, 9);
   }
 
   /// To a lower tier; to a higher one where a lower one may be what is short.
-  void addOffload(const char *flag, std::string CompileOptions::*where, double cost) {
+  void addOffload(const char *flag, Offload ShardOptions::*where, double cost) {
     std::vector<Change> changes;
-    auto present = static_cast<int>(llvm::find(kTiers, options.*where) - std::begin(kTiers));
-    for (int tier = 0; tier < 3; ++tier) {
-      std::string name = kTiers[tier];
-      if (tier == present || (tier < present && options.budgets.host == 0 && options.budgets.nvme == 0))
+    const Offload present = strategy.shard.*where;
+    for (Offload tier : {Offload::none, Offload::host, Offload::nvme}) {
+      bool isUp = tier < present;
+      if (tier == present || (isUp && strategy.schedule.budgets.host == 0 && strategy.schedule.budgets.nvme == 0))
         continue;
-      double step = tier < present ? 1 : cost * ((tier == 2 ? 3 : 1) - (present == 1 ? 1 : 0));
-      changes.push_back({flag, name, step, [where, name](CompileOptions &o) { o.*where = name; }, tier < present});
+      double step = isUp ? 1 : cost * ((tier == Offload::nvme ? 3 : 1) - (present == Offload::host ? 1 : 0));
+      changes.push_back({flag, nameOf(tier), step, [where, tier](Strategy &s) { s.shard.*where = tier; }, isUp});
     }
     add(std::move(changes));
   }
 
   //===-- trying --------------------------------------------------------------===//
-
-  Clock::duration elapsed() const { return Clock::now() - start; }
 
   static void sortByCost(std::vector<Proposal> &proposals) {
     std::stable_sort(proposals.begin(), proposals.end(),
@@ -163,17 +164,17 @@ private:
   }
 
   std::optional<Budgets> needsOf(const Proposal &proposal) {
-    CompileOptions changed = options;
+    Strategy changed = strategy;
     for (const Change *change : proposal.changes)
       change->apply(changed);
-    if (!changed.placementIsValid())
+    if (!validate(changed.shard).ok())
       return std::nullopt;
     Result<Tuned> tuned = tune(changed, size, trial, /*leastMemory=*/true);
     if (!tuned)
       return std::nullopt; // a combination that some pass refuses
     if (tuned->needs.device != 0)
       return tuned->needs;
-    Result<Budgets> needs = trial(changed, tuned->tuning);
+    Result<Budgets> needs = trial(tuned->strategy);
     return needs ? std::optional(*needs) : std::nullopt;
   }
 
@@ -184,11 +185,11 @@ private:
       return false;
     if (proposal.changes.size() == 1)
       alone[proposal.changes.front()] = *last;
-    Budgets others = options.budgets;
+    Budgets others = strategy.schedule.budgets;
     others.device = 0;
     if (fits(*last, others) && (!smallest || last->device < smallest->second.device))
       smallest = {proposal, *last};
-    return fits(*last, options.budgets);
+    return fits(*last, strategy.schedule.budgets);
   }
 
   /// The strongest change of every flag, with tiers down to the host, then to files. Of recomputation either may be the
@@ -197,7 +198,7 @@ private:
     for (const char *lowest : {"host", "nvme"})
       for (const char *recomputation : {"block", "selective"}) {
         Proposal proposal = extreme(lowest, recomputation);
-        if (elapsed() < 2 * kPatience && attempt(proposal))
+        if (spent < 2 * kPatience && attempt(proposal))
           return proposal;
       }
     return std::nullopt;
@@ -244,7 +245,7 @@ private:
     if (!base || llvm::count_if(proposal.changes, [](const Change *change) { return change->isUp; }) > 1)
       return true;
     for (const TierField &tier : kBudgets) {
-      double budget = static_cast<double>(options.budgets.*tier.bytes);
+      double budget = static_cast<double>(strategy.schedule.budgets.*tier.bytes);
       double need = static_cast<double>((*base).*tier.bytes), saved = 0;
       for (const Change *change : proposal.changes)
         if (auto found = alone.find(change); found != alone.end())
@@ -264,7 +265,7 @@ private:
                      [](const Change *a, const Change *b) { return a->cost > b->cost; });
     std::optional<Budgets> needs = last;
     for (const Change *change : dearest) {
-      if (elapsed() > 2 * kPatience)
+      if (spent > 2 * kPatience)
         break;
       Proposal less = proposal;
       llvm::erase(less.changes, change);
@@ -286,15 +287,15 @@ private:
     return text;
   }
 
-  static std::string megabytes(uint64_t bytes) {
+  static std::string megabytes(int64_t bytes) {
     return llvm::formatv("{0:f1} MB", static_cast<double>(bytes) / 1e6).str();
   }
 
   std::string describe(const Proposal &proposal) {
     std::string needs;
     for (const TierField &tier : kBudgets)
-      if (uint64_t need = (*last).*tier.bytes; need != 0) {
-        uint64_t budget = options.budgets.*tier.bytes;
+      if (int64_t need = (*last).*tier.bytes; need != 0) {
+        int64_t budget = strategy.schedule.budgets.*tier.bytes;
         needs += (needs.empty() ? "" : ", ") + std::string(tier.name) + " " + megabytes(need) +
                  (budget ? " of " + megabytes(budget) : "");
       }
@@ -309,10 +310,10 @@ private:
     return text + "; a smaller batch or more ranks need less";
   }
 
-  const Clock::time_point start = Clock::now();
-  CompileOptions options;
+  Strategy strategy;
   ModelSize size;
-  const Trial &trial;
+  size_t spent = 0; ///< of kPatience
+  Trial trial;
   std::vector<std::vector<Change>> flags; ///< of one flag each, the strongest last
   std::optional<Budgets> base, last;      ///< of the flags as given; of the last attempt
   std::map<const Change *, Budgets> alone;
@@ -321,10 +322,10 @@ private:
 
 } // namespace
 
-std::string zc::cheapestFit(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
-  return Search(options, size, trial).run();
+std::string zc::cheapestFit(const Strategy &given, const ModelSize &size, const Trial &trial) {
+  return Search(given, size, trial).run();
 }
 
-std::string zc::smallestBudget(const CompileOptions &options, const ModelSize &size, const Trial &trial) {
-  return Search(options, size, trial).smallestBudget();
+std::string zc::smallestBudget(const Strategy &given, const ModelSize &size, const Trial &trial) {
+  return Search(given, size, trial).smallestBudget();
 }

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "compiler/pipeline/CompileOptions.h"
-#include "compiler/schedule/Overlap.h"
 #include "runtime/base/Status.h"
 
 #include <functional>
@@ -16,29 +15,20 @@
 
 namespace zc {
 
-/// Sizes in bytes that follow from the budgets.
-struct Tuning {
-  int64_t save = -1;          ///< wanted back at the peak by selective recomputation; -1: all that costs little
-  int64_t resident = 0;       ///< for parameters that every rank keeps whole
-  int64_t residentOnHost = 0; ///< for parameters that stay on the host instead of in a file
-  int64_t chunk = 4 << 20;    ///< of fp32, through host buffers at once
-  Overlap overlap = Overlap::slower;
-};
-
 /// What bounds the number of trials, and how finely they may cut.
 struct ModelSize {
   size_t operations = 0;
   int64_t parameters = 0; ///< elements
 };
 
-/// Bytes per rank that a plan of these options takes on each tier, whatever the budgets say.
-using Trial = std::function<Result<Budgets>(const CompileOptions &, const Tuning &)>;
+/// Bytes per rank that a plan takes on each tier, whatever the budgets say.
+using Trial = std::function<Result<Budgets>(const Strategy &)>;
 
 /// Does every tier with a budget keep it?
 bool fits(const Budgets &needs, const Budgets &budgets);
 
 struct Tuned {
-  Tuning tuning;
+  Strategy strategy;
   Budgets needs; ///< zero where nothing had to be tried
 };
 
@@ -46,14 +36,14 @@ struct Tuned {
 /// then as many resident parameters as still fit, on the device and, instead of in a file, on the host. Queues that
 /// wait for each other to take less memory come last, unless `leastMemory` is asked for. Errors: those of the
 /// trials.
-Result<Tuned> tune(const CompileOptions &options, const ModelSize &size, const Trial &trial, bool leastMemory = false);
+Result<Tuned> tune(const Strategy &given, const ModelSize &size, const Trial &trial, bool leastMemory = false);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying
-/// changes in order of what they cost in time; or the smallest memory that was found. Gives up after some ten to twenty
-/// seconds.
-std::string cheapestFit(const CompileOptions &options, const ModelSize &size, const Trial &trial);
+/// changes in order of what they cost in time; or the smallest memory that was found. The number of trials is bounded
+/// by the operations that they compile.
+std::string cheapestFit(const Strategy &given, const ModelSize &size, const Trial &trial);
 
 /// One line: the smallest budget of the device's memory for these flags, and for those that need the least.
-std::string smallestBudget(const CompileOptions &options, const ModelSize &size, const Trial &trial);
+std::string smallestBudget(const Strategy &given, const ModelSize &size, const Trial &trial);
 
 } // namespace zc

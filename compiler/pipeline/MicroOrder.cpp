@@ -4,19 +4,21 @@
 
 using namespace zc;
 
-std::string zc::fasterMicroOrder(const CompileOptions &options, const Prediction &predict) {
+MicroOrder zc::fasterMicroOrder(const CompileOptions &options, const Prediction &predict) {
   constexpr int64_t kMost = 10000; // operations: placing more takes longer than people wait unasked
   constexpr double kGain = 0.95;   // activations of all micro-steps are kept for it
-  if (options.accumulation < 2 || options.forwardOnly || options.offloadParam == "none" ||
+  const ShardOptions &given = options.strategy.shard;
+  if (given.accumulation < 2 || options.import.forwardOnly || given.offloadParam == Offload::none ||
       options.stopAfter < Phase::shard)
-    return "rolled";
+    return MicroOrder::rolled;
   CompileOptions tried = predicting(options);
-  tried.microOrder = "rolled";
+  ShardOptions &shard = tried.strategy.shard;
+  shard.microOrder = MicroOrder::rolled;
   Result<double> rolled = predict(tried);
   if (!rolled && rolled.error().code != Code::budget)
-    return "rolled";
-  tried.microOrder = "vertical";
-  tried.verticalMost = kMost;
+    return MicroOrder::rolled;
+  shard.microOrder = MicroOrder::vertical;
+  shard.verticalMost = kMost;
   Result<double> vertical = predict(tried);
-  return vertical && (!rolled || *vertical < kGain * *rolled) ? "vertical" : "rolled";
+  return vertical && (!rolled || *vertical < kGain * *rolled) ? MicroOrder::vertical : MicroOrder::rolled;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/schedule/MemoryProblem.h"
-#include "compiler/schedule/Overlap.h"
+#include "compiler/schedule/Options.h"
 #include "compiler/schedule/Placement.h"
 
 #include <vector>

@@ -165,8 +165,8 @@ private:
   std::array<Operation *, kQueues> lastPublishing{};
 };
 
-struct OrderPass : impl::OrderBase<OrderPass> {
-  using OrderBase::OrderBase;
+struct OrderPass : StagePass<impl::OrderBase<OrderPass>, ScheduleOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>())
@@ -175,7 +175,7 @@ struct OrderPass : impl::OrderBase<OrderPass> {
   }
 
   LogicalResult orderProgram(graph::ProgramOp program) {
-    ProgramProblem instance(program, overlap != Overlap::none);
+    ProgramProblem instance(program, options.overlap != Overlap::none);
     ScheduleProblem &problem = instance.problem;
     problem.numQueues = kQueues;
     std::string error;
@@ -199,4 +199,7 @@ struct OrderPass : impl::OrderBase<OrderPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createOrder(const ScheduleOptions &options) { return std::make_unique<OrderPass>(options); }
+
 } // namespace zc

@@ -1,36 +1,13 @@
 //===- Passes.h - from the zero level to a plan --------------------------------===//
 #pragma once
 
-#include "compiler/schedule/Overlap.h"
+#include "compiler/options/PassOptions.h"
+#include "compiler/schedule/Options.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassOptions.h"
-
-#include <memory>
-
-namespace mlir {
-class OpPassManager;
-} // namespace mlir
 
 namespace zc {
-
-/// The names of `Overlap` as a pass option.
-inline llvm::cl::ValuesClass overlapValues() {
-  return llvm::cl::values(clEnumValN(Overlap::none, "none", "the least memory"),
-                          clEnumValN(Overlap::planned, "planned", "so that queues do not wait if all goes as expected"),
-                          clEnumValN(Overlap::slower, "slower", "nor where links are slower"));
-}
-
-/// Options of zero-schedule-pipeline.
-struct ScheduleOptions : mlir::PassPipelineOptions<ScheduleOptions> {
-  Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("bytes gathered ahead; -1: auto"), llvm::cl::init(-1)};
-  Option<int64_t> deviceMemory{*this, "device-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
-  Option<int64_t> hostMemory{*this, "host-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
-  Option<int64_t> nvmeMemory{*this, "nvme-mem", llvm::cl::desc("bytes per rank; 0: no budget"), llvm::cl::init(0)};
-  Option<Overlap> overlap{*this, "overlap", llvm::cl::desc("memory for work beside work"),
-                          llvm::cl::init(Overlap::slower), overlapValues()};
-};
 
 /// What --compile-to schedule shows: the zero level, ordered and placed.
 void buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options);
@@ -38,8 +15,12 @@ void buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &
 void buildPlanPipeline(mlir::OpPassManager &manager);
 void registerSchedulePipelines();
 
+// The passes that are told something; Passes.td describes them.
+std::unique_ptr<mlir::Pass> createPrefetch(const ScheduleOptions &options = {});
+std::unique_ptr<mlir::Pass> createOrder(const ScheduleOptions &options = {});
+std::unique_ptr<mlir::Pass> createPlanMemory(const ScheduleOptions &options = {});
+
 #define GEN_PASS_DECL
-#include "compiler/schedule/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "compiler/schedule/Passes.h.inc"
 

@@ -4,9 +4,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-def OverlapOption : Option<"overlap", "overlap", "::zc::Overlap", "::zc::Overlap::slower", "memory for work beside work",
-    "::zc::overlapValues()">;
-
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
@@ -31,13 +28,12 @@ def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let summary = "gather and fetch ahead of use";
   let description = [{
     In: output of assign-queues. Out: each `zero.gather`, with the fetches that feed it, and each fetch of what stays whole have
-    moved up, until the compute they pass takes as long as their slowest link or `bytes` wait on the device. -1 (auto): the
+    moved up, until the compute they pass takes as long as their slowest link or `prefetch` bytes wait on the device. auto: the
     two largest loads. 0: load just before use. For links between tiers slower than expected a fetch passes the first use of
     another load at least. Loads keep their order. How far reading a file runs ahead follows from the slots of the staging.
     Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
   }];
-  let options = [Option<"bytes", "bytes", "int64_t", "-1", "bytes loaded ahead; -1: auto">,
-                 OverlapOption];
+  let constructor = "::zc::createPrefetch()";
   let statistics = [Statistic<"numMoved", "moved", "loads moved">];
 }
 
@@ -50,7 +46,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
     largest pieces would wait to leave the device), verifies the solution and reorders the block; `plan.start` says when each is to
     begin. Without `overlap` compute also waits for slots of the staging.
   }];
-  let options = [OverlapOption];
+  let constructor = "::zc::createOrder()";
 }
 
 def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
@@ -67,11 +63,7 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     each other. Solves and verifies a
     MemoryProblem. Source: ZeRO-R MD (arXiv 1910.02054, section 6.3).
   }];
-  let options = [
-    Option<"deviceMemory", "device-mem", "int64_t", "0", "budget of the device tier in bytes per rank; 0: none">,
-    Option<"hostMemory", "host-mem", "int64_t", "0", "budget of the host tier in bytes per rank; 0: none">,
-    Option<"nvmeMemory", "nvme-mem", "int64_t", "0", "budget of the nvme tier in bytes per rank; 0: none">,
-    OverlapOption];
+  let constructor = "::zc::createPlanMemory()";
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 

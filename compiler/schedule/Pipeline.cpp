@@ -12,11 +12,10 @@ void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptio
   if (options.overlap != Overlap::none)
     manager.addPass(createJoinUpdate());
   // Before order, which lets no gather run ahead of the place it is given here.
-  manager.addPass(createPrefetch(PrefetchOptions{options.prefetch, options.overlap}));
-  manager.addPass(createOrder(OrderOptions{options.overlap}));
+  manager.addPass(createPrefetch(options));
+  manager.addPass(createOrder(options));
   // After order: lifetimes are positions in the final order.
-  manager.addPass(createPlanMemory(
-      PlanMemoryOptions{options.deviceMemory, options.hostMemory, options.nvmeMemory, options.overlap}));
+  manager.addPass(createPlanMemory(options));
 }
 
 void zc::buildPlanPipeline(mlir::OpPassManager &manager) {
@@ -27,7 +26,6 @@ void zc::buildPlanPipeline(mlir::OpPassManager &manager) {
 
 void zc::registerSchedulePipelines() {
   registerZcSchedulePasses();
-  mlir::PassPipelineRegistration<ScheduleOptions>("zero-schedule-pipeline", "zero level: queues, order, memory",
-                                                  buildSchedulePipeline);
+  registerStage("zero-schedule-pipeline", "zero level: queues, order, memory", buildSchedulePipeline);
   mlir::PassPipelineRegistration<>("zero-plan-pipeline", "zero level, placed, to plan", buildPlanPipeline);
 }

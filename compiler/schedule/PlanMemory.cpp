@@ -29,14 +29,14 @@ struct TierPlan {
   Operation *peakOperation = nullptr;
 };
 
-struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
-  using PlanMemoryBase::PlanMemoryBase;
+struct PlanMemoryPass : StagePass<impl::PlanMemoryBase<PlanMemoryPass>, ScheduleOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     builder.emplace(&getContext());
     builder->setInsertionPointToStart(module.getBody());
-    const int64_t budgets[] = {deviceMemory, hostMemory, nvmeMemory};
+    const int64_t budgets[] = {options.budgets.device, options.budgets.host, options.budgets.nvme};
     for (size_t i = 0; i < kNumTiers; ++i) {
       tiers[i].tier = static_cast<zero::Tier>(i);
       tiers[i].budget = budgets[i];
@@ -133,13 +133,13 @@ private:
   //===-- what lives inside a program ---------------------------------------===//
 
   LogicalResult placeProgram(graph::ProgramOp program) {
-    Lifetimes lifetimes(program, overlap, lossSlice, normSlice);
+    Lifetimes lifetimes(program, options.overlap, lossSlice, normSlice);
     for (TierPlan &tier : tiers)
       if (failed(placeOnTier(program, lifetimes, tier)))
         return failure();
     annotate(program, lifetimes);
     // A delayed update runs on beside the next micro-step: over the same bytes one would wait for the other.
-    if (overlap != Overlap::none && getOperation()->hasAttr("zc.delay_after"))
+    if (options.overlap != Overlap::none && getOperation()->hasAttr("zc.delay_after"))
       for (TierPlan &tier : tiers)
         if (tier.tier != zero::Tier::device)
           tier.end = tier.peak;
@@ -251,4 +251,9 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createPlanMemory(const ScheduleOptions &options) {
+  return std::make_unique<PlanMemoryPass>(options);
+}
+
 } // namespace zc

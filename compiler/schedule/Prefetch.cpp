@@ -99,16 +99,17 @@ private:
   static bool servesAlone(Operation *op) { return op && isa<zero::QuantizeOp, zero::GatherOp>(op) && op->hasOneUse(); }
 };
 
-struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
-  using PrefetchBase::PrefetchBase;
+struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>()) {
       if (program.getPhase() != graph::Phase::micro)
         continue;
       std::vector<Load> loads = loadsOf(program.getBlock());
-      int64_t window =
-          bytes < 0 ? twoLargest(llvm::map_range(loads, [](const Load &load) { return load.bytes; })) : bytes;
+      int64_t window = options.prefetch < 0 ? twoLargest(llvm::map_range(
+                                                  loads, [](const Load &load) { return load.bytes; }))
+                                            : options.prefetch;
       if (window == 0)
         continue;
       buffers.clear();
@@ -145,7 +146,7 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
     int64_t ahead = load.bytes;
     llvm::SmallDenseSet<Value, 4> counted;
     Operation *place = nullptr;
-    const size_t uses = overlap == Overlap::slower && load.isFetched() ? 1 : 0; // passed whatever the link
+    const size_t uses = options.overlap == Overlap::slower && load.isFetched() ? 1 : 0; // passed whatever the link
     for (Operation *op = load.front()->getPrevNode();
          op && op != previous && !load.follows(op) && (hidden < load.seconds || counted.size() < uses);
          op = op->getPrevNode()) {
@@ -170,4 +171,7 @@ struct PrefetchPass : impl::PrefetchBase<PrefetchPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createPrefetch(const ScheduleOptions &options) { return std::make_unique<PrefetchPass>(options); }
+
 } // namespace zc

@@ -7,10 +7,10 @@ include "mlir/Pass/PassBase.td"
 def ZeroTileLinear : Pass<"zero-tile-linear", "::mlir::ModuleOp"> {
   let summary = "memory-centric tiling: a weight larger than the limit is gathered, used and released in tiles of rows";
   let description = [{
-    In: graph dialect, after append-optimizer. Out: each two-dimensional weight of more than `limit` bytes that only linears use
-    has become tiles, parameters of their own that say what they are part of; the products of the linear (forward, recomputed,
-    both gradients) have become one `graph.matmul_part` per tile. At most 1024 tiles of a weight (`tile_c2`), of more than no
-    bytes (`tile_c1`). Weights that something else uses (a tied embedding) stay whole, with a remark.
+    In: graph dialect, after append-optimizer. Out: each two-dimensional weight of more than `tile-linear` bytes
+    (`bucket-size` unless given) that only linears use has become tiles, parameters of their own that say what they are part
+    of; the products of the linear (forward, recomputed, both gradients) have become one `graph.matmul_part` per tile. At most
+    1024 tiles of a weight (`tile_c2`). Weights that something else uses (a tied embedding) stay whole, with a remark.
 
     Tiles are rows of the weight as stored. Of a weight [out, in] the forward is out-split (parts joined) and the input
     gradient in-split (parts summed, each going on where the one before stopped), of [in, out] the other way round. Bits are
@@ -18,7 +18,7 @@ def ZeroTileLinear : Pass<"zero-tile-linear", "::mlir::ModuleOp"> {
     libraries whose rounding depends on the shape of each call, and agree to rounding.
     Source: ZeRO-Infinity (arXiv 2104.07857, section 5.1.3).
   }];
-  let options = [Option<"limit", "limit", "int64_t", "26214400", "bytes of the largest weight that stays whole">];
+  let constructor = "::zc::createZeroTileLinear()";
   let statistics = [Statistic<"numLinears", "linears", "weights tiled">, Statistic<"numTiles", "tiles", "tiles made">];
   let dependentDialects = ["::zc::graph::GraphDialect"];
 }
@@ -33,10 +33,7 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
     tile of one.
     Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
   }];
-  let options = [
-    Option<"worldSize", "world-size", "int64_t", "1", "ranks">,
-    Option<"ranksPerNode", "ranks-per-node", "int64_t", "0", "ranks of one node; 0: all">,
-    Option<"bucketSize", "bucket-size", "int64_t", "26214400", "bytes of parameters at which a bucket is full">];
+  let constructor = "::zc::createZeroBucket()";
   let statistics = [Statistic<"numBuckets", "buckets", "buckets made">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -44,15 +41,13 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
 def ZeroResidency : Pass<"zero-residency", "::mlir::ModuleOp"> {
   let summary = "choose buckets whose parameters every rank keeps whole, on the device";
   let description = [{
-    In: output of zero-bucket. Out: buckets marked `resident`, as many as fit in `bytes`
+    In: output of zero-bucket. Out: buckets marked `resident`, as many as fit in `resident`
     more of the device. Their parameters are neither cut at stage 3 nor offloaded: completed once after the update, not gathered
     and fetched by forward and backward of every micro-step. Those that save the most of that per byte come first; of equal ones the
     smaller, since each gather has a latency, then those used first. Bits do not change. Source: DeepCompile's selective
     unsharding (arXiv 2504.09983).
   }];
-  let options = [
-    Option<"bytes", "bytes", "int64_t", "0", "of the device, beside what the plan without takes">,
-    Option<"accumulation", "accumulation", "int64_t", "1", "micro-steps per step">];
+  let constructor = "::zc::createZeroResidency()";
   let statistics = [Statistic<"numResident", "resident", "buckets chosen">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -65,8 +60,7 @@ def ZeroPartition : Pass<"zero-partition", "::mlir::ModuleOp"> {
     clip factor and one update per bucket. Every stage reduces in every micro-step, in the same order, which makes the
     stages bit-identical. Source: ZeRO (arXiv 1910.02054, sections 5.1 to 5.3).
   }];
-  let options = [Option<"stage", "stage", "int64_t", "0", "0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters">,
-    Option<"accumulation", "accumulation", "int64_t", "1", "micro-steps per step">];
+  let constructor = "::zc::createZeroPartition()";
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 
@@ -76,12 +70,12 @@ def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
     In: output of zero-partition. Out: buckets are `delayed`: the update works on fp32 weights of their own, and begins with
     `zero.publish`, which makes the weights of the step before the parameters, and with the gathers of parameters. So nothing waits
     for an update but the next one, and it may run beside a whole step. Both go through the buckets backward: so
-    backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `after` are
+    backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `delay-after` are
     ordinary: the plan says so (`zc.delay_after`), the runtime publishes at their end.
     All trainable parameters are delayed, wherever they are updated, so that placement changes no bits.
     Source: ZeRO-Offload (arXiv 2101.06840, section 5.2).
   }];
-  let options = [Option<"after", "after", "int64_t", "40", "steps that are not delayed">];
+  let constructor = "::zc::createZeroDelayUpdate()";
   let statistics = [Statistic<"numDelayed", "delayed", "updates delayed">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -96,7 +90,7 @@ def ZeroVertical : Pass<"zero-vertical", "::mlir::ModuleOp"> {
     (zero-tile-linear) are gathered for each micro-step all the same.
     Source: GreedySnake (arXiv 2512.17570).
   }];
-  let options = [Option<"most", "most", "int64_t", "100000", "operations of all micro-steps; more are an error">];
+  let constructor = "::zc::createZeroVertical()";
 }
 
 def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::ModuleOp"> {
@@ -118,8 +112,7 @@ def ZeroQuantizeWeights : Pass<"zero-quantize-weights", "::mlir::ModuleOp"> {
     run), dequantize. Forward and backward quantize the same shard, and compute with the same weights. Nothing changes where
     parameters are not sharded. Source: ZeRO++ (arXiv 2306.10209, section 3.1).
   }];
-  let options = [Option<"bits", "bits", "int64_t", "8", "8 or 4">,
-    Option<"block", "block", "int64_t", "512", "elements per scale, even">];
+  let constructor = "::zc::createZeroQuantizeWeights()";
   let statistics = [Statistic<"numGathers", "gathers", "gathers quantized">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -133,9 +126,7 @@ def ZeroQuantizeGradients : Pass<"zero-quantize-gradients", "::mlir::ModuleOp"> 
     error-feedback what quantization loses is kept in a persistent buffer and added the next time.
     Source: ZeRO++ (arXiv 2306.10209, section 3.3), LoCo (arXiv 2407.04480).
   }];
-  let options = [Option<"bits", "bits", "int64_t", "4", "4 or 8">,
-    Option<"block", "block", "int64_t", "128", "elements per scale, even">,
-    Option<"errorFeedback", "error-feedback", "bool", "false", "keep what quantization loses">];
+  let constructor = "::zc::createZeroQuantizeGradients()";
   let statistics = [Statistic<"numReductions", "reductions", "reduce-scatters quantized">];
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
@@ -169,20 +160,14 @@ def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
   let summary = "keep optimizer state, parameters or activations on the host or in a file";
   let description = [{
     In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move
-    what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on the
-    host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, each rank its shard over its
-    own link. Activations that backward needs are evicted after their last use in forward. What passes through the host on its way
-    to or from a file goes through rings of constant size. Under `param=nvme` parameters of the first buckets stay on the host, as
-    far as `host-bytes` go: each micro-step reads the others twice.
-    Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).
+    what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on
+    the host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, each rank its shard
+    over its own link. Activations that backward needs are evicted after their last use in forward. What passes through the
+    host on its way to or from a file goes through rings of constant size. Under `offload-param=nvme` parameters of the first
+    buckets stay on the host, as far as `resident-on-host` goes: each micro-step reads the others twice. Source: ZeRO-Offload
+    (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).
   }];
-  let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"none\"", "none, host or nvme">,
-    Option<"param", "param", "std::string", "\"none\"", "none, host or nvme">,
-    Option<"activation", "activation", "std::string", "\"none\"", "none, host or nvme">,
-    Option<"ratio", "ratio", "double", "1.0", "share of the elements whose update the host does">,
-    Option<"chunkBytes", "chunk", "int64_t", "4194304", "bytes of fp32 moved at once">,
-    Option<"hostBytes", "host-bytes", "int64_t", "0", "of the host, for parameters that need not go to a file">];
+  let constructor = "::zc::createZeroOffload()";
   let dependentDialects = ["::zc::zero::ZeroDialect"];
 }
 

@@ -42,12 +42,4 @@ inline mlir::LogicalResult checkQuantizable(mlir::Operation *op, zero::BufferTyp
                          << " cannot be quantized, only f32, bf16 and f16";
 }
 
-/// Bits and block of pieces; errors are emitted at `module`.
-inline mlir::LogicalResult checkForm(mlir::ModuleOp module, int64_t bits, int64_t block) {
-  if ((bits == 8 || bits == 4) && block > 0 && block % 2 == 0 && block <= int64_t(1) << 40)
-    return mlir::success();
-  return module.emitError() << "cannot quantize to " << bits << " bits in blocks of " << block
-                            << " elements: bits are 8 or 4, blocks even and at most 2^40";
-}
-
 } // namespace zc

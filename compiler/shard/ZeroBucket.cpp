@@ -31,19 +31,14 @@ struct OpenBucket {
   int64_t end = 0; ///< elements, aligned
 };
 
-struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
-  using ZeroBucketBase::ZeroBucketBase;
+struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (worldSize < 1 || (ranksPerNode != 0 && (ranksPerNode < 1 || worldSize % ranksPerNode != 0))) {
-      getOperation().emitError("[mesh_c1] ")
-          << ranksPerNode.getValue() << " ranks per node do not divide a world of " << worldSize.getValue();
-      return signalPassFailure();
-    }
     OpBuilder builder(getOperation().getBodyRegion());
     builder.setInsertionPointToEnd(getOperation().getBody());
-    int64_t local = ranksPerNode == 0 ? worldSize.getValue() : ranksPerNode.getValue();
-    builder.create<zero::MeshOp>(getOperation().getLoc(), "mesh", worldSize / local, local);
+    int64_t local = options.ranksPerNode == 0 ? options.worldSize : options.ranksPerNode;
+    builder.create<zero::MeshOp>(getOperation().getLoc(), "mesh", options.worldSize / local, local);
     for (graph::ParameterOp parameter : parametersInOrderOfUse())
       add(builder, parameter);
     for (OpenBucket &bucket : open)
@@ -79,7 +74,8 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
       return close(builder, own);
     }
     auto found = llvm::find_if(open, [&](OpenBucket &bucket) { return bucket.group == group; });
-    if (found != open.end() && found->end > 0 && (found->end + type.getNumElements()) * bytesPerElement > bucketSize) {
+    if (found != open.end() && found->end > 0 &&
+        (found->end + type.getNumElements()) * bytesPerElement > options.bucketSize) {
       close(builder, *found);
       found->members.clear();
       found->end = 0;
@@ -98,9 +94,10 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
   }
 
   void close(OpBuilder &builder, OpenBucket &bucket) {
-    builder.create<zero::BucketOp>(getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
-                                   static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * worldSize)),
-                                   builder.getArrayAttr(bucket.members), bucket.group.trainable);
+    builder.create<zero::BucketOp>(
+        getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
+        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * options.worldSize)),
+        builder.getArrayAttr(bucket.members), bucket.group.trainable);
     ++numBuckets;
   }
 
@@ -110,4 +107,9 @@ struct ZeroBucketPass : impl::ZeroBucketBase<ZeroBucketPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroBucket(const ShardOptions &options) {
+  return std::make_unique<ZeroBucketPass>(options);
+}
+
 } // namespace zc

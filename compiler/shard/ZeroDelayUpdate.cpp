@@ -11,21 +11,21 @@ using namespace mlir;
 
 namespace {
 
-struct ZeroDelayUpdatePass : impl::ZeroDelayUpdateBase<ZeroDelayUpdatePass> {
-  using ZeroDelayUpdateBase::ZeroDelayUpdateBase;
+struct ZeroDelayUpdatePass : StagePass<impl::ZeroDelayUpdateBase<ZeroDelayUpdatePass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     worldSize = zero::worldSizeOf(module);
     SmallVector<zero::UpdateOp> updates;
     module.walk([&](zero::UpdateOp update) { updates.push_back(update); });
-    if (updates.empty() || after < 0 || module->hasAttr("zc.delay_after")) {
-      module.emitError("zero-delay-update needs the updates that zero-partition leaves, once, and no negative step");
+    if (updates.empty() || module->hasAttr("zc.delay_after")) {
+      module.emitError("zero-delay-update needs the updates that zero-partition leaves, once");
       return signalPassFailure();
     }
     Block &block = *updates.front()->getBlock();
     OpBuilder builder(&block, block.begin());
-    module->setAttr("zc.delay_after", builder.getI64IntegerAttr(after));
+    module->setAttr("zc.delay_after", builder.getI64IntegerAttr(options.delayAfter));
     SymbolTable symbols(module);
     // Backward is through with the last bucket's parameters first, and takes the buffers of its gradients back first.
     std::reverse(updates.begin(), updates.end());
@@ -72,4 +72,9 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroDelayUpdate(const ShardOptions &options) {
+  return std::make_unique<ZeroDelayUpdatePass>(options);
+}
+
 } // namespace zc

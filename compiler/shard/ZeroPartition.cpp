@@ -17,14 +17,14 @@ struct BucketGradients {
   SmallVector<std::pair<graph::AccumulateGradOp, int64_t>> writes; ///< in program order, with element offsets
 };
 
-struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
-  using ZeroPartitionBase::ZeroPartitionBase;
+struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto meshes = module.getOps<zero::MeshOp>();
-    if (stage < 0 || stage > 3 || accumulation < 1 || meshes.empty()) {
-      module.emitError("zero-partition needs a zero.mesh, a stage of 0 to 3 and at least one micro-step");
+    if (meshes.empty()) {
+      module.emitError("zero-partition needs a zero.mesh");
       return signalPassFailure();
     }
     worldSize = zero::worldSizeOf(module);
@@ -36,9 +36,10 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     }
     OpBuilder builder(module.getContext());
     // Gradients of ranks and micro-steps are averaged, unless the model's own algorithm sums them.
-    gradientScale = module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(worldSize * accumulation);
-    module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(stage));
-    module->setAttr("zc.accumulation", builder.getI64IntegerAttr(accumulation));
+    gradientScale =
+        module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(worldSize * options.accumulation);
+    module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(options.stage));
+    module->setAttr("zc.accumulation", builder.getI64IntegerAttr(options.accumulation));
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() == graph::Phase::micro)
         partitionGradients(program);
@@ -49,9 +50,9 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
 
   /// One rank holds everything: nothing is cut, whatever the stage.
   void markCuts(zero::BucketOp bucket) {
-    bucket.setOptimizerSharded(bucket.getTrainable() && worldSize > 1 && stage >= 1);
-    bucket.setGradientsSharded(bucket.getTrainable() && worldSize > 1 && stage >= 2);
-    bucket.setParametersSharded(worldSize > 1 && stage >= 3 && !bucket.getResident());
+    bucket.setOptimizerSharded(bucket.getTrainable() && worldSize > 1 && options.stage >= 1);
+    bucket.setGradientsSharded(bucket.getTrainable() && worldSize > 1 && options.stage >= 2);
+    bucket.setParametersSharded(worldSize > 1 && options.stage >= 3 && !bucket.getResident());
   }
 
   zero::BufferType bufferOf(zero::BucketOp bucket) {
@@ -91,14 +92,15 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
     builder.setInsertionPointAfter(last);
     Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, worldSize,
                                       /*own=*/true);
-    builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, shard, APFloat(gradientScale), accumulation > 1);
+    builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, shard, APFloat(gradientScale),
+                                          options.accumulation > 1);
   }
 
   void partitionUpdate(graph::ProgramOp program) {
     Block &block = program.getBlock();
     OpBuilder builder(&block, block.begin());
     Location loc = program.getLoc();
-    bool replicated = worldSize > 1 && stage == 0;
+    bool replicated = worldSize > 1 && options.stage == 0;
     if (replicated) // the second half of the all-reduce
       forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::gradients); });
     // Where the losses have weights, their sum is what gradients are divided by.
@@ -146,9 +148,10 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
       sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
     auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
     factor = builder
-                 .create<zero::ClipFactorOp>(
-                     loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
-                     weight ? builder.getI64IntegerAttr(worldSize * accumulation) : IntegerAttr(), clip.getScaledAttr())
+                 .create<zero::ClipFactorOp>(loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
+                                             weight ? builder.getI64IntegerAttr(worldSize * options.accumulation)
+                                                    : IntegerAttr(),
+                                             clip.getScaledAttr())
                  .getFactor();
   }
 
@@ -192,4 +195,9 @@ struct ZeroPartitionPass : impl::ZeroPartitionBase<ZeroPartitionPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroPartition(const ShardOptions &options) {
+  return std::make_unique<ZeroPartitionPass>(options);
+}
+
 } // namespace zc

@@ -14,13 +14,16 @@ namespace {
 /// Of the moving average of errors, what remains of the old one (LoCo, arXiv 2407.04480, as DeepSpeed sets it).
 constexpr double kResidualDecay = 0.8;
 
-struct ZeroQuantizeGradientsPass : impl::ZeroQuantizeGradientsBase<ZeroQuantizeGradientsPass> {
-  using ZeroQuantizeGradientsBase::ZeroQuantizeGradientsBase;
+struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<ZeroQuantizeGradientsPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     FailureOr<zero::MeshOp> mesh = meshOf(getOperation(), "zero-quantize-gradients");
-    if (failed(mesh) || failed(checkForm(getOperation(), bits, block)))
+    if (failed(mesh))
       return signalPassFailure();
+    bits = options.quantizeGradients == GradientFormat::int8 ? 8 : 4;
+    if (options.quantizeBlock > 0)
+      block = options.quantizeBlock;
     nodes = mesh->getNode();
     local = mesh->getLocal();
     if (nodes * local == 1)
@@ -79,14 +82,21 @@ struct ZeroQuantizeGradientsPass : impl::ZeroQuantizeGradientsBase<ZeroQuantizeG
 
   Value residual(OpBuilder &builder, Location loc, zero::GradBufferOp gradient, zero::Storage what,
                  zero::BufferType type) {
-    return errorFeedback ? builder.create<zero::StorageOp>(loc, type, gradient.getBucket(), what, false).getResult()
-                         : Value();
+    return options.errorFeedback
+               ? builder.create<zero::StorageOp>(loc, type, gradient.getBucket(), what, false).getResult()
+               : Value();
   }
-  APFloat beta() { return APFloat(errorFeedback ? kResidualDecay : 0.0); }
+  APFloat beta() { return APFloat(options.errorFeedback ? kResidualDecay : 0.0); }
 
+  int64_t bits = 4, block = kGradientBlock; ///< of an element; elements per scale
   int64_t nodes = 1, local = 1;
   QuantizedPiece piece; ///< what one rank will own of the bucket at hand
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroQuantizeGradients(const ShardOptions &options) {
+  return std::make_unique<ZeroQuantizeGradientsPass>(options);
+}
+
 } // namespace zc

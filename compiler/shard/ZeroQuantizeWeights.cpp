@@ -11,12 +11,12 @@ using namespace mlir;
 
 namespace {
 
-struct ZeroQuantizeWeightsPass : impl::ZeroQuantizeWeightsBase<ZeroQuantizeWeightsPass> {
-  using ZeroQuantizeWeightsBase::ZeroQuantizeWeightsBase;
+struct ZeroQuantizeWeightsPass : StagePass<impl::ZeroQuantizeWeightsBase<ZeroQuantizeWeightsPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (failed(checkForm(getOperation(), bits, block)))
-      return signalPassFailure();
+    if (options.quantizeBlock > 0)
+      block = options.quantizeBlock;
     for (auto program : getOperation().getOps<graph::ProgramOp>())
       for (auto gather : llvm::make_early_inc_range(program.getBlock().getOps<zero::GatherOp>()))
         if (isa<FloatType>(gather.getType().getElementType()) && failed(lower(gather)))
@@ -42,7 +42,15 @@ struct ZeroQuantizeWeightsPass : impl::ZeroQuantizeWeightsBase<ZeroQuantizeWeigh
     ++numGathers;
     return success();
   }
+
+  static constexpr int64_t bits = 8;
+  int64_t block = kWeightBlock; ///< elements per scale
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroQuantizeWeights(const ShardOptions &options) {
+  return std::make_unique<ZeroQuantizeWeightsPass>(options);
+}
+
 } // namespace zc

@@ -18,8 +18,8 @@ struct Candidate {
   int64_t saved = 0; ///< gathers of it that a step is spared
 };
 
-struct ZeroResidencyPass : impl::ZeroResidencyBase<ZeroResidencyPass> {
-  using ZeroResidencyBase::ZeroResidencyBase;
+struct ZeroResidencyPass : StagePass<impl::ZeroResidencyBase<ZeroResidencyPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     SmallVector<Candidate> candidates = candidatesOf(getOperation());
@@ -29,7 +29,7 @@ struct ZeroResidencyPass : impl::ZeroResidencyBase<ZeroResidencyPass> {
       auto right = static_cast<double>(b.saved * b.whole) * static_cast<double>(a.extra);
       return left != right ? left > right : a.whole < b.whole;
     });
-    int64_t left = bytes;
+    int64_t left = options.resident;
     for (Candidate &candidate : candidates)
       if (candidate.saved > 0 && candidate.extra <= left) {
         candidate.bucket.setResident(true);
@@ -60,6 +60,8 @@ private:
   void countGathers(graph::ProgramOp program, const llvm::StringMap<size_t> &places,
                     MutableArrayRef<Candidate> candidates) {
     Operation *border = program.getBackward();
+    // Block by block, micro-steps gather once for all.
+    const int64_t times = options.isVertical() ? 1 : options.accumulation;
     std::vector<std::array<bool, 2>> used(candidates.size(), {false, false});
     for (auto read : program.getBlock().getOps<graph::ReadOp>()) {
       auto place = places.find(read.getParameter());
@@ -74,9 +76,14 @@ private:
             used[place->second][border && border->isBeforeInBlock(user)] = true;
     }
     for (auto [candidate, halves] : llvm::zip_equal(candidates, used))
-      candidate.saved = (halves[0] + halves[1]) * accumulation - (candidate.bucket.getTrainable() ? 1 : 0);
+      candidate.saved = (halves[0] + halves[1]) * times - (candidate.bucket.getTrainable() ? 1 : 0);
   }
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroResidency(const ShardOptions &options) {
+  return std::make_unique<ZeroResidencyPass>(options);
+}
+
 } // namespace zc

@@ -158,25 +158,21 @@ private:
   OpBuilder builder;
 };
 
-struct ZeroTileLinearPass : impl::ZeroTileLinearBase<ZeroTileLinearPass> {
-  using ZeroTileLinearBase::ZeroTileLinearBase;
+struct ZeroTileLinearPass : StagePass<impl::ZeroTileLinearBase<ZeroTileLinearPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (limit <= 0) {
-      getOperation().emitError("[tile_c1] a tile of ") << limit.getValue() << " bytes holds nothing";
-      return signalPassFailure();
-    }
     SymbolTable symbols(getOperation());
     llvm::MapVector<Operation *, Linear> linears;
     for (auto parameter : getOperation().getOps<graph::ParameterOp>())
       if (parameter.getRole() != graph::Role::buffer &&
-          graph::bytesOf(llvm::cast<RankedTensorType>(parameter.getType())) > limit)
+          graph::bytesOf(llvm::cast<RankedTensorType>(parameter.getType())) > options.tileBytes())
         linears[parameter].weight = parameter;
     collectUses(symbols, linears);
     for (auto &[op, linear] : linears) {
       if (linear.obstacle) {
         linear.weight.emitRemark("parameter '") << linear.weight.getSymName() << "' is larger than a tile of "
-                                                << limit.getValue() << " bytes but stays whole: " << linear.obstacle;
+                                                << options.tileBytes() << " bytes but stays whole: " << linear.obstacle;
         continue;
       }
       SmallVector<Tile> tiles;
@@ -244,7 +240,7 @@ private:
   LogicalResult cut(SymbolTable &symbols, graph::ParameterOp weight, SmallVectorImpl<Tile> &tiles) {
     auto type = llvm::cast<RankedTensorType>(weight.getType());
     int64_t rows = type.getDimSize(0), row = graph::bytesOf(type) / rows;
-    int64_t fit = std::max<int64_t>(1, limit / row);
+    int64_t fit = std::max<int64_t>(1, options.tileBytes() / row);
     int64_t granule = fit >= kGranule ? kGranule : 1;
     fit = fit / granule * granule;
     // As equal as the granule allows.
@@ -252,7 +248,7 @@ private:
     int64_t count = static_cast<int64_t>(llvm::divideCeil(rows, size));
     if (count > kMaxTiles)
       return weight.emitError("[tile_c2] tiles of ")
-             << limit.getValue() << " bytes would cut parameter '" << weight.getSymName() << "' of "
+             << options.tileBytes() << " bytes would cut parameter '" << weight.getSymName() << "' of "
              << graph::bytesOf(type) << " bytes into " << count << " tiles, more than " << kMaxTiles;
     for (int64_t begin = 0; begin < rows; begin += size)
       tiles.push_back(makeTile(symbols, weight, begin, std::min(size, rows - begin)));
@@ -298,4 +294,9 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroTileLinear(const ShardOptions &options) {
+  return std::make_unique<ZeroTileLinearPass>(options);
+}
+
 } // namespace zc

@@ -89,8 +89,8 @@ private:
   std::vector<IRMapping> maps; ///< of each micro-step; the first's is empty
 };
 
-struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
-  using ZeroVerticalBase::ZeroVerticalBase;
+struct ZeroVerticalPass : StagePass<impl::ZeroVerticalBase<ZeroVerticalPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -106,9 +106,9 @@ struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
         return;
       }
       if (auto operations = static_cast<int64_t>(program.getBlock().getOperations().size());
-          operations > most / accumulation) {
+          operations > options.verticalMost / accumulation) {
         module.emitError("block by block, ")
-            << accumulation << " micro-steps of " << operations << " operations are more than " << most.getValue()
+            << accumulation << " micro-steps of " << operations << " operations are more than " << options.verticalMost
             << ": --micro-order rolled";
         return signalPassFailure();
       }
@@ -119,4 +119,9 @@ struct ZeroVerticalPass : impl::ZeroVerticalBase<ZeroVerticalPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroVertical(const ShardOptions &options) {
+  return std::make_unique<ZeroVerticalPass>(options);
+}
+
 } // namespace zc

@@ -87,7 +87,7 @@ Result<planpb::Plan> compileStep(mlir::ModuleOp module) {
   TrainingStep(module).build();
   mlir::PassManager manager(context);
   GradOptions grad;
-  grad.optimizer.rule = graph::Optimizer::sgd;
+  grad.rule = UpdateRule::sgd;
   buildGradPipeline(manager, grad);
   ShardOptions shard;
   shard.worldSize = worldSize;

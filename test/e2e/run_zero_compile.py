@@ -151,9 +151,9 @@ def names():
 SETTINGS = ("--world-size", 3, "--zero-stage", 3, "--bucket-size", "16KiB", "--precision", "bf16", "--grad-accumulation", 2,
             "--clip-grad-norm", 1, "--prefetch", "64KiB")
 ALONE = {  # one pass after the other from the dump before to the dump named
-    "shard": ["--zero-bucket=world-size=3 bucket-size=16384", "--zero-partition=stage=3 accumulation=2",
+    "shard": ["--zero-bucket=world-size=3 bucket-size=16384", "--zero-partition=zero-stage=3 grad-accumulation=2",
               "--zero-insert-gather-release", "--verify-zero"],
-    "schedule": ["--assign-queues", "--prefetch=bytes=65536", "--order", "--plan-memory"],
+    "schedule": ["--assign-queues", "--prefetch=prefetch=65536", "--order", "--plan-memory"],
     "plan": ["--lower-to-plan", "--verify-plan"],
 }
 
@@ -198,7 +198,7 @@ def alone(phase):
 
 
 def grad_alone():
-    text = opt(dump_of("import"), '--zero-grad-pipeline=precision="to=bf16" optimizer="max-norm=1"')
+    text = opt(dump_of("import"), "--zero-grad-pipeline=precision=bf16 clip-grad-norm=1")
     if "graph.update" not in text or "bf16" not in text:
         raise Case("no update")
 

@@ -1,7 +1,7 @@
 //===- Flags.h - the command line of zero-compile -----------------------------------===//
 #pragma once
 
-#include "compiler/pipeline/Auto.h"
+#include "compiler/pipeline/CompileOptions.h"
 
 namespace zc::tool {
 
@@ -10,8 +10,7 @@ struct Flags {
   Command command = Command::compile;
   CompileOptions compile;
   bool explainOffload = false;
-  bool automatic = false; ///< choose what `freedom` leaves open
-  Freedom freedom;
+  bool automatic = false; ///< choose what is not given
   bool dryRun = false, json = false;
   std::vector<std::string> mlir;  ///< --mlir-... flags, for MLIR
   std::vector<std::string> notes; ///< for people, on stderr

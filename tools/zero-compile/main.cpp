@@ -1,5 +1,6 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
+#include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
 #include "runtime/base/File.h"
@@ -48,7 +49,7 @@ static Status run(const Flags &flags) {
   }
   CompileOptions options = flags.compile;
   if (flags.automatic) {
-    Result<AutoChoice> choice = chooseFastest(options, flags.freedom);
+    Result<AutoChoice> choice = chooseFastest(options);
     if (!choice)
       return choice.error();
     print(stderr, "note: --auto " + choice->text + "\n");

@@ -59,7 +59,7 @@ Result<std::string> mlirToPlan(const std::string &path) {
     return status.error();
   auto budget = [&](StringRef name) {
     auto attr = (*module)->getAttrOfType<IntegerAttr>(name);
-    return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
+    return attr ? attr.getInt() : 0;
   };
   fillReport(*plan, {budget("zc.device_budget"), budget("zc.host_budget"), budget("zc.nvme_budget")});
   if (Status status = verifyPlan(*plan); !status.ok()) {

@@ -11,35 +11,34 @@ using namespace mlir;
 
 namespace {
 
-struct ZeroOffloadPass : impl::ZeroOffloadBase<ZeroOffloadPass> {
-  using ZeroOffloadBase::ZeroOffloadBase;
+struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, ShardOptions> {
+  using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     graph::ProgramOp micro, update;
     for (auto program : module.getOps<graph::ProgramOp>())
       (program.getPhase() == graph::Phase::micro ? micro : update) = program;
-    std::optional<zero::Tier> tiers[] = {tierOf(optimizer), tierOf(param), tierOf(activation)};
-    if (!micro || !update || !tiers[0] || !tiers[1] || !tiers[2]) {
-      module.emitError("zero-offload needs a micro and an update program, and tiers none, host or nvme");
+    if (!micro || !update) {
+      module.emitError("zero-offload needs a micro and an update program");
       return signalPassFailure();
     }
     offload::Context context{module,
                              zero::worldSizeOf(module),
-                             std::max<int64_t>(1, chunkBytes / kUnit) * kUnit / 4,
+                             std::max<int64_t>(1, options.chunk / kUnit) * kUnit / 4,
                              micro,
                              update,
                              offload::Staging(micro),
                              offload::Staging(update)};
-    if (failed(placeBuckets(context.worldSize, *tiers[0], *tiers[1])))
+    if (failed(placeBuckets(context.worldSize)))
       return signalPassFailure();
     // The update's copies go to where parameters live, so both are known before either is rewritten.
     if (!moved.empty())
       offload::offloadOptimizer(context, moved);
-    if (*tiers[1] != zero::Tier::device)
+    if (options.offloadParam != Offload::none)
       offload::offloadParameters(context);
-    if (*tiers[2] != zero::Tier::device)
-      offload::offloadActivations(context, *tiers[2]);
+    if (options.offloadActivation != Offload::none)
+      offload::offloadActivations(context, tierOf(options.offloadActivation));
     context.microStaging.finish();
     context.updateStaging.finish();
   }
@@ -48,12 +47,13 @@ private:
   /// Bytes of which chunks are multiples in fp32, so that they are whole blocks of a file in 16 bits too.
   static constexpr int64_t kUnit = 8192;
 
-  static std::optional<zero::Tier> tierOf(StringRef name) {
-    return name == "none" ? zero::Tier::device : zero::symbolizeTier(name);
+  static zero::Tier tierOf(Offload place) {
+    return place == Offload::none ? zero::Tier::device : *zero::symbolizeTier(nameOf(place));
   }
 
-  LogicalResult placeBuckets(int64_t worldSize, zero::Tier optimizerTier, zero::Tier paramTier) {
-    int64_t trainable = 0, placed = 0, hostLeft = hostBytes;
+  LogicalResult placeBuckets(int64_t worldSize) {
+    const zero::Tier optimizerTier = tierOf(options.offloadOptimizer), paramTier = tierOf(options.offloadParam);
+    int64_t trainable = 0, placed = 0, hostLeft = options.residentOnHost;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
     for (zero::BucketOp bucket : buckets) {
       zero::Tier tier = bucket.getResident() ? zero::Tier::device : paramTier;
@@ -74,7 +74,8 @@ private:
       bool paramsMoved = bucket.getParametersTier() != zero::Tier::device;
       if (paramsMoved)
         moved.push_back(bucket);
-      if (optimizerTier == zero::Tier::device || static_cast<double>(placed) >= ratio * static_cast<double>(trainable))
+      if (optimizerTier == zero::Tier::device ||
+          static_cast<double>(placed) >= options.offloadRatio * static_cast<double>(trainable))
         continue;
       if (worldSize > 1 && !bucket.getOptimizerSharded())
         return bucket.emitError("optimizer state that is not cut (stages 1 to 3) cannot be offloaded");
@@ -92,4 +93,9 @@ private:
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createZeroOffload(const ShardOptions &options) {
+  return std::make_unique<ZeroOffloadPass>(options);
+}
+
 } // namespace zc

@@ -1,14 +1,14 @@
-// RUN: zero-opt %s --append-optimizer="rule=adamw lr=6e-4 beta2=0.75 max-norm=1 no-decay=*.bias,ln_?.*" | FileCheck %s
-// RUN: zero-opt %s --append-optimizer="rule=sgd weight-decay=0.5" | FileCheck %s --check-prefix=SGD
-// RUN: not zero-opt %s --append-optimizer="beta1=1.5" 2>&1 | FileCheck %s --check-prefix=BETA
+// RUN: zero-opt %s --append-optimizer="optimizer=adamw lr=6e-4 betas=0.9,0.75 clip-grad-norm=1 no-decay=*.bias,ln_?.*" | FileCheck %s
+// RUN: zero-opt %s --append-optimizer="optimizer=sgd weight-decay=0.5" | FileCheck %s --check-prefix=SGD
+// RUN: not zero-opt %s --append-optimizer="betas=1.5,0.9" 2>&1 | FileCheck %s --check-prefix=BETA
 // RUN: not zero-opt %s --append-optimizer='no-decay=a\' 2>&1 | FileCheck %s --check-prefix=GLOB
 // RUN: not zero-opt %s --append-optimizer --append-optimizer 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not zero-opt %s --append-optimizer="rule=lion" 2>&1 | FileCheck %s --check-prefix=RULE
+// RUN: not zero-opt %s --append-optimizer="optimizer=lion" 2>&1 | FileCheck %s --check-prefix=RULE
 
-// BETA: error: optimizer option 'beta1' is 1.500000e+00, outside [0, 1)
+// BETA: betas: "1.5,0.9" is not B1,B2 with both in [0, 1)
 // GLOB: error: no-decay glob 'a\':
 // TWICE: error: 'graph.program' op is there already: append-optimizer runs once
-// RULE: Cannot find option named 'lion'
+// RULE: optimizer: "lion" is not one of adamw, adam, sgd, momentum
 
 // CHECK: module attributes {zc.lr = 6.000000e-04 : f64}
 graph.parameter @w : tensor<4xf32> role = trainable

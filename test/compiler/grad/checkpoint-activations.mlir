@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --checkpoint-activations=policy=block | FileCheck %s
-// RUN: zero-opt %s --checkpoint-activations=policy=none | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --checkpoint-activations=checkpoint-activations=block | FileCheck %s
+// RUN: zero-opt %s --checkpoint-activations=checkpoint-activations=none | FileCheck %s --check-prefix=NONE
 
 // Two blocks x + sin(exp(x)) after a first operation. The backward of each needs the exp inside it; only the stream x
 // crosses the borders.

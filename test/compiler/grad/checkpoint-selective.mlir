@@ -1,7 +1,7 @@
-// RUN: zero-opt %s --checkpoint-activations=policy=selective | FileCheck %s --check-prefix=CHEAP
-// RUN: zero-opt %s --checkpoint-activations="policy=selective save=1" | FileCheck %s --check-prefix=CHEAP
-// RUN: zero-opt %s --checkpoint-activations="policy=selective save=0" | FileCheck %s --check-prefix=NOTHING
-// RUN: zero-opt %s --checkpoint-activations="policy=selective save=100000000" | FileCheck %s --check-prefix=DEAR
+// RUN: zero-opt %s --checkpoint-activations=checkpoint-activations=selective | FileCheck %s --check-prefix=CHEAP
+// RUN: zero-opt %s --checkpoint-activations="checkpoint-activations=selective save=1" | FileCheck %s --check-prefix=CHEAP
+// RUN: zero-opt %s --checkpoint-activations="checkpoint-activations=selective save=0" | FileCheck %s --check-prefix=NOTHING
+// RUN: zero-opt %s --checkpoint-activations="checkpoint-activations=selective save=100000000" | FileCheck %s --check-prefix=DEAR
 
 // Most bytes live at the expansion. The backward reads a product, which costs 2048 operations per byte, its exponential,
 // and what was computed from a buffer that the forward changes later.

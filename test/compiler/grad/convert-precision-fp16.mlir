@@ -1,4 +1,4 @@
-// RUN: zero-opt %s --convert-precision=to=fp16 | FileCheck %s
+// RUN: zero-opt %s --convert-precision=precision=fp16 | FileCheck %s
 // As in bf16, but that what is beyond f16 becomes its largest number before it is cast: a mask has no infinities.
 
 // CHECK: graph.parameter @w : tensor<4xf16> role = trainable

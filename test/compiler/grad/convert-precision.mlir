@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --convert-precision=to=bf16 --split-input-file | FileCheck %s
-// RUN: zero-opt %s --convert-precision=to=fp32 --split-input-file | FileCheck %s --check-prefix=SAME
+// RUN: zero-opt %s --convert-precision=precision=bf16 --split-input-file | FileCheck %s
+// RUN: zero-opt %s --convert-precision=precision=fp32 --split-input-file | FileCheck %s --check-prefix=SAME
 // SAME-NOT: bf16
 
 // CHECK: graph.parameter @w : tensor<4x4xbf16> role = trainable {source = #graph.source<"m.onnx", 0, 64, f32>}

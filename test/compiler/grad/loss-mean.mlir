@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --split-input-file --loss-mean="mode=global" --verify-diagnostics | FileCheck %s
-// RUN: zero-opt %s --split-input-file --loss-mean="mode=rank" | FileCheck %s --check-prefix=RANK
+// RUN: zero-opt %s --split-input-file --loss-mean="loss-mean=global" --verify-diagnostics | FileCheck %s
+// RUN: zero-opt %s --split-input-file --loss-mean="loss-mean=rank" | FileCheck %s --check-prefix=RANK
 
 // A sum over all labels, ignored ones weigh nothing; the constant behind it stays.
 // CHECK: module attributes {zc.weighted_loss}

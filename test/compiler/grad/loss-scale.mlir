@@ -1,12 +1,12 @@
-// RUN: zero-opt %s --differentiate=scale-loss=true --append-optimizer="rule=sgd max-norm=2" | FileCheck %s
-// RUN: zero-opt %s --differentiate=scale-loss=true --append-optimizer="loss-scale=100.1" | FileCheck %s --check-prefix=FIXED
-// RUN: zero-opt %s --differentiate=scale-loss=true --append-optimizer="initial-loss-scale=8 min-loss-scale=2 loss-scale-window=3 loss-scale-hysteresis=4 consecutive-hysteresis=true" | FileCheck %s --check-prefix=RULE
-// RUN: not zero-opt %s --differentiate=scale-loss=true --append-optimizer="initial-loss-scale=0.5" 2>&1 | FileCheck %s --check-prefix=INITIAL
+// RUN: zero-opt %s --differentiate=precision=fp16 --append-optimizer="optimizer=sgd clip-grad-norm=2" | FileCheck %s
+// RUN: zero-opt %s --differentiate=precision=fp16 --append-optimizer="loss-scale=100.1" | FileCheck %s --check-prefix=FIXED
+// RUN: zero-opt %s --differentiate=precision=fp16 --append-optimizer="initial-loss-scale=8 min-loss-scale=2 loss-scale-window=3 loss-scale-hysteresis=4 consecutive-hysteresis=true" | FileCheck %s --check-prefix=RULE
+// RUN: not zero-opt %s --differentiate=precision=fp16 --append-optimizer="initial-loss-scale=0.5" 2>&1 | FileCheck %s --check-prefix=INITIAL
 // RUN: not zero-opt %s --append-optimizer="min-loss-scale=0" 2>&1 | FileCheck %s --check-prefix=MINIMUM
 // The gradient of the loss is the run's scale; clip_factor undoes it, and the module says how the run finds it.
 
-// INITIAL: error: optimizer option 'initial-loss-scale' is 5.000000e-01, outside [min-loss-scale, inf)
-// MINIMUM: error: optimizer option 'min-loss-scale' is 0.000000e+00, outside (0, inf)
+// INITIAL: initial-loss-scale: it is below --min-loss-scale
+// MINIMUM: min-loss-scale: 0 is not in [
 // CHECK: zc.loss_scale = {hysteresis = 2 : i64, initial = 6.553600e+04 : f64, minimum = 1.000000e+00 : f64, window = 1000 : i64}
 // FIXED: zc.loss_scale = {hysteresis = 2 : i64, initial = 100.099{{[0-9]*}} : f64, minimum = 100.099{{[0-9]*}} : f64, window = 0 : i64}
 // RULE: zc.loss_scale = {consecutive, hysteresis = 4 : i64, initial = 8.000000e+00 : f64, minimum = 2.000000e+00 : f64, window = 3 : i64}

@@ -1,8 +1,8 @@
-// RUN: zero-opt %s --zero-grad-pipeline='precision="to=bf16" optimizer="rule=momentum max-norm=0.5"' | FileCheck %s
+// RUN: zero-opt %s --zero-grad-pipeline="precision=bf16 optimizer=momentum clip-grad-norm=0.5" | FileCheck %s
 // RUN: zero-opt %s --zero-grad-pipeline | FileCheck %s --check-prefix=DEFAULT
-// RUN: not zero-opt %s --zero-grad-pipeline='optimizer="rule=lion"' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not zero-opt %s --zero-grad-pipeline="optimizer=lion" 2>&1 | FileCheck %s --check-prefix=BAD
 
-// BAD: Cannot find option named 'lion'
+// BAD: optimizer: "lion" is not one of adamw, adam, sgd, momentum
 
 // The whole stage: bf16 parameters and gradients, an f32 loss, the forward of dropped outputs gone.
 // CHECK: graph.parameter @w : tensor<4x4xbf16> role = trainable

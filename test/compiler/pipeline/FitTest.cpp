@@ -17,24 +17,24 @@ struct Model {
   int trials = 0;
 
   Trial trial() {
-    return [this](const CompileOptions &o, const Tuning &t) -> Result<Budgets> {
+    return [this](const Strategy &s) -> Result<Budgets> {
       ++trials;
       Budgets needs{1000, 0, 0};
-      if (o.checkpointActivations == "selective")
-        needs.device -= static_cast<uint64_t>(t.save < 0 ? 100 : std::min<int64_t>(t.save, 400));
-      if (o.checkpointActivations == "block")
+      if (s.grad.checkpoint == CheckpointPolicy::selective)
+        needs.device -= s.grad.save < 0 ? 100 : std::min<int64_t>(s.grad.save, 400);
+      if (s.grad.checkpoint == CheckpointPolicy::block)
         needs.device -= 120;
-      if (o.offloadActivation == "host")
+      if (s.shard.offloadActivation == Offload::host)
         move(needs, 150);
-      if (o.offloadOptimizer == "host")
+      if (s.shard.offloadOptimizer == Offload::host)
         move(needs, 300);
-      if (o.offloadParam == "host")
+      if (s.shard.offloadParam == Offload::host)
         move(needs, 100);
-      needs.device += static_cast<uint64_t>(std::min<int64_t>(t.resident, 50));
+      needs.device += std::min<int64_t>(s.shard.resident, 50);
       return needs;
     };
   }
-  static void move(Budgets &needs, uint64_t bytes) {
+  static void move(Budgets &needs, int64_t bytes) {
     needs.device -= bytes;
     needs.host += bytes;
   }
@@ -44,24 +44,24 @@ struct Model {
 
 TEST(Tune, triesNothingWithoutABudget) {
   Model model;
-  CompileOptions options;
-  options.stage = 3;
-  options.worldSize = 2;
-  options.checkpointActivations = "selective";
-  Result<Tuned> tuned = tune(options, kSmall, model.trial());
+  Strategy strategy;
+  strategy.shard.stage = 3;
+  strategy.shard.worldSize = 2;
+  strategy.grad.checkpoint = CheckpointPolicy::selective;
+  Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
   ASSERT_TRUE(tuned);
   EXPECT_EQ(model.trials, 0);
-  EXPECT_EQ(tuned->tuning.save, -1);
-  EXPECT_EQ(tuned->tuning.resident, 0);
+  EXPECT_EQ(tuned->strategy.grad.save, -1);
+  EXPECT_EQ(tuned->strategy.shard.resident, 0);
 }
 
 TEST(Tune, recomputesNoMoreThanFits) {
   Model model;
-  CompileOptions options;
-  options.checkpointActivations = "selective";
-  for (uint64_t budget : {1000, 900, 777, 600}) {
-    options.budgets.device = budget;
-    Result<Tuned> tuned = tune(options, kSmall, model.trial());
+  Strategy strategy;
+  strategy.grad.checkpoint = CheckpointPolicy::selective;
+  for (int64_t budget : {1000, 900, 777, 600}) {
+    strategy.schedule.budgets.device = budget;
+    Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
     ASSERT_TRUE(tuned);
     EXPECT_LE(tuned->needs.device, budget);
     EXPECT_GE(tuned->needs.device + 10, budget); // a hundredth of what is needed
@@ -70,31 +70,29 @@ TEST(Tune, recomputesNoMoreThanFits) {
 
 TEST(Tune, keepsAsManyParametersAsFit) {
   Model model;
-  CompileOptions options;
-  options.stage = 3;
-  options.worldSize = 2;
-  for (uint64_t budget : {1000, 1025, 1050, 5000}) {
-    options.budgets.device = budget;
-    Result<Tuned> tuned = tune(options, kSmall, model.trial());
+  Strategy strategy;
+  strategy.shard.stage = 3;
+  strategy.shard.worldSize = 2;
+  for (int64_t budget : {1000, 1025, 1050, 5000}) {
+    strategy.schedule.budgets.device = budget;
+    Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
     ASSERT_TRUE(tuned);
-    EXPECT_EQ(tuned->needs.device, std::min<uint64_t>(budget, 1050));
+    EXPECT_EQ(tuned->needs.device, std::min<int64_t>(budget, 1050));
   }
-  options.quantizeWeights = "int8"; // other weights would be computed with
-  EXPECT_EQ(tune(options, kSmall, model.trial())->tuning.resident, 0);
+  strategy.shard.quantizeWeights = WeightFormat::int8; // other weights would be computed with
+  EXPECT_EQ(tune(strategy, kSmall, model.trial())->strategy.shard.resident, 0);
 }
 
 TEST(Tune, passesErrorsOn) {
-  CompileOptions options;
-  options.checkpointActivations = "selective";
-  options.budgets.device = 1;
-  Trial fails = [](const CompileOptions &, const Tuning &) -> Result<Budgets> {
-    return makeError(Code::internal, 1, "no");
-  };
-  EXPECT_FALSE(tune(options, kSmall, fails));
+  Strategy strategy;
+  strategy.grad.checkpoint = CheckpointPolicy::selective;
+  strategy.schedule.budgets.device = 1;
+  Trial fails = [](const Strategy &) -> Result<Budgets> { return makeError(Code::internal, 1, "no"); };
+  EXPECT_FALSE(tune(strategy, kSmall, fails));
 }
 
 TEST(CheapestFit, namesTheCheapestThatIsEnough) {
-  const std::pair<uint64_t, const char *> cases[] = {
+  const std::pair<int64_t, const char *> cases[] = {
       {900, "--checkpoint-activations selective fits"}, // with a budget it saves up to 400, and as much as is wanted
       {650, "--checkpoint-activations selective fits"},
       {599, "--checkpoint-activations selective --offload-activation host fits"},
@@ -102,30 +100,45 @@ TEST(CheapestFit, namesTheCheapestThatIsEnough) {
       {200, "--checkpoint-activations selective --offload-activation host --offload-optimizer host fits"}};
   for (auto [budget, expected] : cases) {
     Model model;
-    CompileOptions options;
-    options.budgets.device = budget;
-    std::string text = cheapestFit(options, kSmall, model.trial());
+    Strategy strategy;
+    strategy.schedule.budgets.device = budget;
+    std::string text = cheapestFit(strategy, kSmall, model.trial());
     EXPECT_EQ(text.substr(0, std::string(expected).size()), expected) << budget;
   }
 }
 
 TEST(CheapestFit, keepsOtherBudgets) {
   Model model;
-  CompileOptions options;
-  options.checkpointActivations = "block";
-  options.budgets = {600, 250, 0};
+  Strategy strategy;
+  strategy.grad.checkpoint = CheckpointPolicy::block;
+  strategy.schedule.budgets = {600, 250, 0};
   // The optimizer would be enough, but is more than the host takes.
-  EXPECT_EQ(cheapestFit(options, kSmall, model.trial()).rfind("--offload-activation host --offload-param host fits", 0),
-            std::string::npos);
-  options.budgets = {630, 250, 0};
-  EXPECT_EQ(cheapestFit(options, kSmall, model.trial()).rfind("--offload-activation host --offload-param host fits", 0),
-            size_t{0});
+  EXPECT_EQ(
+      cheapestFit(strategy, kSmall, model.trial()).rfind("--offload-activation host --offload-param host fits", 0),
+      std::string::npos);
+  strategy.schedule.budgets = {630, 250, 0};
+  EXPECT_EQ(
+      cheapestFit(strategy, kSmall, model.trial()).rfind("--offload-activation host --offload-param host fits", 0),
+      size_t{0});
 }
 
 TEST(CheapestFit, saysWhatWouldBeEnough) {
   Model model;
-  CompileOptions options;
-  options.budgets.device = 10;
-  EXPECT_NE(cheapestFit(options, kSmall, model.trial()).find("the smallest device memory found is 50 bytes, with"),
+  Strategy strategy;
+  strategy.schedule.budgets.device = 10;
+  EXPECT_NE(cheapestFit(strategy, kSmall, model.trial()).find("the smallest device memory found is 50 bytes, with"),
             std::string::npos);
+}
+
+// The answer does not depend on how fast the machine is: what bounds the search is what it compiles.
+TEST(CheapestFit, isBoundedByWhatItCompiles) {
+  for (size_t operations : {100, 100000, 10000000}) {
+    Model model;
+    Strategy strategy;
+    strategy.shard.worldSize = 4;
+    strategy.schedule.budgets.device = 10;
+    std::string text = cheapestFit(strategy, {operations, 1000}, model.trial());
+    EXPECT_LE(static_cast<size_t>(model.trials) * operations, std::max<size_t>(1000000, 20 * operations)) << operations;
+    EXPECT_NE(text.find("no flags were found that fit"), std::string::npos);
+  }
 }

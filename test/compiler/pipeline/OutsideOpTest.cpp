@@ -99,7 +99,7 @@ protected:
 } // namespace
 
 TEST_F(OutsideOp, becomesAStepOfItsKernel) {
-  FailureOr<planpb::Plan> plan = compile("world-size=2 stage=3");
+  FailureOr<planpb::Plan> plan = compile("world-size=2 zero-stage=3");
   ASSERT_TRUE(succeeded(plan));
   std::vector<const planpb::Step *> steps = stepsOf(*plan);
   ASSERT_EQ(steps.size(), 1u);
@@ -110,7 +110,7 @@ TEST_F(OutsideOp, becomesAStepOfItsKernel) {
 }
 
 TEST_F(OutsideOp, passesGradientsOn) {
-  FailureOr<planpb::Plan> plan = compile("world-size=2 stage=2");
+  FailureOr<planpb::Plan> plan = compile("world-size=2 zero-stage=2");
   ASSERT_TRUE(succeeded(plan));
   bool reduced = false;
   for (const planpb::Step &step : plan->micro().steps())
@@ -119,7 +119,7 @@ TEST_F(OutsideOp, passesGradientsOn) {
 }
 
 TEST_F(OutsideOp, drawsAnewInEachMicroStep) {
-  FailureOr<planpb::Plan> plan = compile("accumulation=2 vertical");
+  FailureOr<planpb::Plan> plan = compile("grad-accumulation=2 micro-order=vertical");
   ASSERT_TRUE(succeeded(plan));
   std::vector<const planpb::Step *> steps = stepsOf(*plan);
   ASSERT_EQ(steps.size(), 2u);

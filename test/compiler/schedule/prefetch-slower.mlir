@@ -1,6 +1,6 @@
 // RUN: zero-opt %s --prefetch | FileCheck %s
 // RUN: zero-opt %s --prefetch=overlap=planned | FileCheck %s --check-prefix=PLANNED
-// RUN: zero-opt %s --prefetch="bytes=4096" | FileCheck %s --check-prefix=ONE
+// RUN: zero-opt %s --prefetch="prefetch=4096" | FileCheck %s --check-prefix=ONE
 
 // Two fetches of a tenth of a second, hidden behind a second of compute each. The link may be slower: the second load also passes
 // the first use of the other, unless only one may wait.

@@ -1,6 +1,6 @@
-// RUN: zero-opt %s --prefetch="bytes=0" | FileCheck %s --check-prefixes=CHECK,NONE
-// RUN: zero-opt %s --prefetch="bytes=4096" | FileCheck %s --check-prefixes=CHECK,ONE
-// RUN: zero-opt %s --prefetch="bytes=8192" | FileCheck %s --check-prefixes=CHECK,BOTH
+// RUN: zero-opt %s --prefetch="prefetch=0" | FileCheck %s --check-prefixes=CHECK,NONE
+// RUN: zero-opt %s --prefetch="prefetch=4096" | FileCheck %s --check-prefixes=CHECK,ONE
+// RUN: zero-opt %s --prefetch="prefetch=8192" | FileCheck %s --check-prefixes=CHECK,BOTH
 // RUN: zero-opt %s --prefetch | FileCheck %s --check-prefixes=CHECK,BOTH
 
 // Two gathers of 4096 bytes that take three seconds each; computing takes two seconds a step. The first is hidden behind two

@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --zero-partition="stage=3" | FileCheck %s
-// RUN: zero-opt %s --zero-partition="stage=3" --zero-insert-gather-release --zero-offload="optimizer=host" | FileCheck %s --check-prefix=HOST
+// RUN: zero-opt %s --zero-partition="zero-stage=3" | FileCheck %s
+// RUN: zero-opt %s --zero-partition="zero-stage=3" --zero-insert-gather-release --zero-offload="offload-optimizer=host" | FileCheck %s --check-prefix=HOST
 // The factor that undoes a loss scale is known when the norm is: an update on the host waits for it as a clipped one does, and
 // does not begin with a factor of 1.
 

@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --zero-partition="stage=3 accumulation=3" | FileCheck %s
-// RUN: zero-opt %s --zero-partition="stage=3 accumulation=3" --zero-insert-gather-release --zero-offload="optimizer=host" | FileCheck %s --check-prefix=HOST
+// RUN: zero-opt %s --zero-partition="zero-stage=3 grad-accumulation=3" | FileCheck %s
+// RUN: zero-opt %s --zero-partition="zero-stage=3 grad-accumulation=3" --zero-insert-gather-release --zero-offload="offload-optimizer=host" | FileCheck %s --check-prefix=HOST
 // Where losses have weights their sum is reduced before anything is clipped or updated, and goes to where the factor is computed.
 
 module attributes {zc.weighted_loss} {

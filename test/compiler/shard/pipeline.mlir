@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --zero-shard-pipeline="world-size=2 stage=3 accumulation=2" | FileCheck %s
-// RUN: zero-opt %s --zero-shard-pipeline="world-size=2 stage=3" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
+// RUN: zero-opt %s --zero-shard-pipeline="world-size=2 zero-stage=3 grad-accumulation=2" | FileCheck %s
+// RUN: zero-opt %s --zero-shard-pipeline="world-size=2 zero-stage=3" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
 
 // The whole stage; and with the next ones, a plan.
 // CHECK: module attributes {zc.accumulation = 2 : i64, zc.zero_stage = 3 : i64}

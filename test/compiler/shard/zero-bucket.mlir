@@ -3,8 +3,8 @@
 // RUN: not zero-opt %s --zero-bucket="world-size=4 ranks-per-node=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // RUN: not zero-opt %s --zero-bucket="world-size=0" 2>&1 | FileCheck %s --check-prefix=WORLD
 
-// DIVIDE: error: [mesh_c1] 3 ranks per node do not divide a world of 4
-// WORLD: error: [mesh_c1]
+// DIVIDE: ranks-per-node: 3 ranks per node do not divide a world of 4
+// WORLD: world-size: 0 is not in [1, 65536]
 // NODES: zero.mesh @mesh node = 2 local = 2
 
 graph.parameter @late : tensor<10xf32> role = trainable

@@ -1,12 +1,13 @@
-// RUN: zero-opt %s --zero-delay-update="after=3" | FileCheck %s --check-prefixes=CHECK,DEVICE
-// RUN: zero-opt %s --zero-delay-update="after=3" --zero-offload="optimizer=host" | FileCheck %s --check-prefixes=CHECK,HOST
-// RUN: zero-opt %s --zero-delay-update --zero-offload="optimizer=nvme" | FileCheck %s --check-prefix=NVME
-// RUN: zero-opt %s --zero-delay-update="after=3" --zero-offload="optimizer=host" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
-// RUN: zero-opt %s --zero-delay-update --zero-offload="optimizer=nvme" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=FIRST
+// RUN: zero-opt %s --zero-delay-update="delay-after=3" | FileCheck %s --check-prefixes=CHECK,DEVICE
+// RUN: zero-opt %s --zero-delay-update="delay-after=3" --zero-offload="offload-optimizer=host" | FileCheck %s --check-prefixes=CHECK,HOST
+// RUN: zero-opt %s --zero-delay-update --zero-offload="offload-optimizer=nvme" | FileCheck %s --check-prefix=NVME
+// RUN: zero-opt %s --zero-delay-update="delay-after=3" --zero-offload="offload-optimizer=host" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
+// RUN: zero-opt %s --zero-delay-update --zero-offload="offload-optimizer=nvme" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=FIRST
 // RUN: not zero-opt %s --zero-delay-update --zero-delay-update 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not zero-opt %s --zero-delay-update="after=-1" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not zero-opt %s --zero-delay-update="delay-after=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
-// TWICE: error: zero-delay-update needs the updates that zero-partition leaves, once, and no negative step
+// TWICE: error: zero-delay-update needs the updates that zero-partition leaves, once
+// NEGATIVE: delay-after: -1 is not in [0, 
 // CHECK: zc.delay_after = 3
 // NVME: zc.delay_after = 40
 // CHECK: zero.bucket @exact {{.*}} {delayed,

@@ -1,10 +1,10 @@
-// RUN: zero-opt %s --zero-offload="optimizer=host activation=host" | FileCheck %s --check-prefixes=CHECK,HOST
-// RUN: zero-opt %s --zero-offload="optimizer=nvme param=nvme chunk=8192" | FileCheck %s --check-prefixes=CHECK,NVME
-// RUN: zero-opt %s --zero-offload="optimizer=nvme param=nvme chunk=8192 host-bytes=10239" | FileCheck %s --check-prefixes=CHECK,NVME
-// RUN: zero-opt %s --zero-offload="optimizer=nvme param=nvme chunk=8192 host-bytes=10240" | FileCheck %s --check-prefix=ROOM
-// RUN: not zero-opt %s --zero-offload="optimizer=disk" 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: zero-opt %s --zero-offload="offload-optimizer=host offload-activation=host" | FileCheck %s --check-prefixes=CHECK,HOST
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192" | FileCheck %s --check-prefixes=CHECK,NVME
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 resident-on-host=10239" | FileCheck %s --check-prefixes=CHECK,NVME
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 resident-on-host=10240" | FileCheck %s --check-prefix=ROOM
+// RUN: not zero-opt %s --zero-offload="offload-optimizer=disk" 2>&1 | FileCheck %s --check-prefix=BAD
 
-// BAD: error: zero-offload needs a micro and an update program, and tiers none, host or nvme
+// BAD: offload-optimizer: "disk" is not one of none, host, nvme
 // HOST: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier host>, optimizer_sharded, optimizer_tier = #zero<tier host>, parameters_sharded
 // ROOM: zero.bucket @bucket0 {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier host>
 // NVME: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier nvme>, {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier nvme>

@@ -1,4 +1,4 @@
-// RUN: zero-opt %s --zero-partition="stage=3" | FileCheck %s
+// RUN: zero-opt %s --zero-partition="zero-stage=3" | FileCheck %s
 // One rank has everything: nothing is cut, gathered or summed.
 
 // CHECK: zero.bucket @bucket0 {{.*}} {trainable}

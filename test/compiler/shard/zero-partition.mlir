@@ -1,11 +1,12 @@
-// RUN: zero-opt %s --zero-partition="stage=0" | FileCheck %s --check-prefixes=CHECK,HALF,S0
-// RUN: zero-opt %s --zero-partition="stage=1" | FileCheck %s --check-prefixes=CHECK,HALF,S1,S12
-// RUN: zero-opt %s --zero-partition="stage=2" | FileCheck %s --check-prefixes=CHECK,HALF,S2,S12
-// RUN: zero-opt %s --zero-partition="stage=3 accumulation=4" | FileCheck %s --check-prefixes=CHECK,S3
-// RUN: not zero-opt %s --zero-partition="stage=4" 2>&1 | FileCheck %s --check-prefix=BAD
-// RUN: not zero-opt %s --zero-partition="accumulation=0" 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: zero-opt %s --zero-partition="zero-stage=0" | FileCheck %s --check-prefixes=CHECK,HALF,S0
+// RUN: zero-opt %s --zero-partition="zero-stage=1" | FileCheck %s --check-prefixes=CHECK,HALF,S1,S12
+// RUN: zero-opt %s --zero-partition="zero-stage=2" | FileCheck %s --check-prefixes=CHECK,HALF,S2,S12
+// RUN: zero-opt %s --zero-partition="zero-stage=3 grad-accumulation=4" | FileCheck %s --check-prefixes=CHECK,S3
+// RUN: not zero-opt %s --zero-partition="zero-stage=4" 2>&1 | FileCheck %s --check-prefix=STAGE
+// RUN: not zero-opt %s --zero-partition="grad-accumulation=0" 2>&1 | FileCheck %s --check-prefix=STEPS
 
-// BAD: error: zero-partition needs a zero.mesh, a stage of 0 to 3 and at least one micro-step
+// STAGE: zero-stage: 4 is not in [0, 3]
+// STEPS: grad-accumulation: 0 is not in [1, 1048576]
 // S3: module attributes {zc.accumulation = 4 : i64, zc.zero_stage = 3 : i64}
 
 zero.mesh @mesh node = 1 local = 2

@@ -1,5 +1,5 @@
 // RUN: zero-opt %s --split-input-file --zero-quantize-gradients | FileCheck %s
-// RUN: zero-opt %s --split-input-file --zero-quantize-gradients="bits=8 block=64 error-feedback" | FileCheck %s --check-prefix=EF
+// RUN: zero-opt %s --split-input-file --zero-quantize-gradients="quantize-gradients=int8 quantize-block=64 quantize-error-feedback" | FileCheck %s --check-prefix=EF
 
 // Two nodes of four: what one rank and its peers on the other node will own leaves together. 64 elements of a slice take 32
 // bytes and a scale; after the first hop a rank has the sums of its node for two of them.

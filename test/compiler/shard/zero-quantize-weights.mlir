@@ -1,8 +1,8 @@
 // RUN: zero-opt %s --split-input-file --zero-quantize-weights | FileCheck %s
-// RUN: not zero-opt %s --split-input-file --zero-quantize-weights="block=3" 2>&1 | FileCheck %s --check-prefix=BLOCK
-// RUN: not zero-opt %s --split-input-file --zero-quantize-weights="bits=5" 2>&1 | FileCheck %s --check-prefix=BITS
-// BLOCK: cannot quantize to 8 bits in blocks of 3 elements
-// BITS: cannot quantize to 5 bits
+// RUN: not zero-opt %s --split-input-file --zero-quantize-weights="quantize-block=3" 2>&1 | FileCheck %s --check-prefix=BLOCK
+// RUN: not zero-opt %s --split-input-file --zero-quantize-weights="quantize-weights=int5" 2>&1 | FileCheck %s --check-prefix=BITS
+// BLOCK: quantize-block: 3 elements per scale: an even number is wanted
+// BITS: quantize-weights: "int5" is not one of none, int8
 
 // Values and scales of a shard travel as one run of bytes: 320 of int8, and the scale of one block.
 // CHECK-LABEL: graph.program @micro

@@ -1,6 +1,6 @@
-// RUN: zero-opt %s --zero-residency="bytes=1000" | FileCheck %s --check-prefix=SOME
-// RUN: zero-opt %s --zero-residency="bytes=1000 accumulation=2" | FileCheck %s --check-prefix=AGAIN
-// RUN: zero-opt %s --zero-residency="bytes=10000" --zero-partition="stage=3" --zero-insert-gather-release | FileCheck %s --check-prefix=ALL
+// RUN: zero-opt %s --zero-residency="resident=1000" | FileCheck %s --check-prefix=SOME
+// RUN: zero-opt %s --zero-residency="resident=1000 grad-accumulation=2" | FileCheck %s --check-prefix=AGAIN
+// RUN: zero-opt %s --zero-residency="resident=10000" --zero-partition="zero-stage=3" --zero-insert-gather-release | FileCheck %s --check-prefix=ALL
 
 // Of two ranks residency takes half of a bucket's bytes more: 256, 512 and 1024. The first bucket is used by the forward
 // alone, so that residency saves nothing: one gather, after the update instead.

@@ -1,10 +1,10 @@
-// RUN: zero-opt %s --zero-tile-linear="limit=256" 2>%t | FileCheck %s
+// RUN: zero-opt %s --zero-tile-linear="tile-linear=256" 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK < %t
-// RUN: zero-opt %s --zero-tile-linear="limit=256" --zero-bucket="world-size=2" --zero-partition="stage=3" --zero-insert-gather-release | FileCheck %s --check-prefix=GATHER
-// RUN: not zero-opt %s --zero-tile-linear="limit=0" 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not zero-opt %s --zero-tile-linear="limit=1" 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: zero-opt %s --zero-tile-linear="tile-linear=256" --zero-bucket="world-size=2" --zero-partition="zero-stage=3" --zero-insert-gather-release | FileCheck %s --check-prefix=GATHER
+// RUN: not zero-opt %s --zero-tile-linear="tile-linear=0" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not zero-opt %s --zero-tile-linear="tile-linear=1" 2>&1 | FileCheck %s --check-prefix=MANY
 
-// NONE: error: [tile_c1] a tile of 0 bytes holds nothing
+// NONE: tile-linear: "0" is not a size
 // MANY: error: [tile_c2] tiles of 1 bytes would cut parameter 'tall' of 8200 bytes into 2050 tiles, more than 1024
 // REMARK: remark: parameter 'both' is larger than a tile of 256 bytes but stays whole: it is used by something else than a linear
 

@@ -1,13 +1,13 @@
-//===- DeepSpeedConfig.cpp - a DeepSpeed configuration as flags ---------------------===//
+//===- DeepSpeedConfig.cpp - a DeepSpeed configuration as options ---------------------===//
 
-#include "tools/zero-compile/DeepSpeedConfig.h"
+#include "compiler/config/DeepSpeedConfig.h"
 #include "runtime/base/File.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 
-namespace zc::tool {
+namespace zc {
 
 namespace {
 
@@ -111,7 +111,7 @@ private:
     return value->is_null() || *value == "auto" ? nullptr : value;
   }
 
-  void give(const std::string &flag, const std::string &value) { result.flags.emplace_back(flag, value); }
+  void give(const std::string &name, const std::string &value) { result.options.emplace_back(name, value); }
 
   Status number(const std::string &key, const std::string &flag, double scale = 1, bool integral = false) {
     const Json *value = find(key);
@@ -160,24 +160,24 @@ private:
       half |= on;
     }
     double width = half ? 2 : 4; // DeepSpeed counts elements
-    ZC_RETURN_IF_ERROR(integer("/zero_optimization/stage", "--zero-stage"));
-    ZC_RETURN_IF_ERROR(integer("/zero_optimization/reduce_bucket_size", "--bucket-size", width));
-    return integer("/zero_optimization/stage3_prefetch_bucket_size", "--prefetch", width);
+    ZC_RETURN_IF_ERROR(integer("/zero_optimization/stage", "zero-stage"));
+    ZC_RETURN_IF_ERROR(integer("/zero_optimization/reduce_bucket_size", "bucket-size", width));
+    return integer("/zero_optimization/stage3_prefetch_bucket_size", "prefetch", width);
   }
 
   Status offload() {
     const std::string optimizer = "/zero_optimization/offload_optimizer",
                       parameters = "/zero_optimization/offload_param";
-    ZC_RETURN_IF_ERROR(place(optimizer + "/device", "--offload-optimizer"));
-    ZC_RETURN_IF_ERROR(number(optimizer + "/ratio", "--offload-ratio"));
-    ZC_RETURN_IF_ERROR(place(parameters + "/device", "--offload-param"));
+    ZC_RETURN_IF_ERROR(place(optimizer + "/device", "offload-optimizer"));
+    ZC_RETURN_IF_ERROR(number(optimizer + "/ratio", "offload-ratio"));
+    ZC_RETURN_IF_ERROR(place(parameters + "/device", "offload-param"));
     bool on = false; // the old spelling, for both
     ZC_RETURN_IF_ERROR(isOn("/zero_optimization/cpu_offload", on));
     if (on)
-      give("--offload-optimizer", "host");
+      give("offload-optimizer", "host");
     ZC_RETURN_IF_ERROR(isOn("/activation_checkpointing/cpu_checkpointing", on));
     if (on)
-      give("--offload-activation", "host");
+      give("offload-activation", "host");
     for (const std::string &tier : {optimizer, parameters})
       if (const Json *folder = find(tier + "/nvme_path"); folder && folder->is_string())
         note("zero-run --nvme-dir " + folder->get<std::string>());
@@ -188,14 +188,14 @@ private:
     bool on = false;
     ZC_RETURN_IF_ERROR(isOn("/zero_optimization/zero_quantized_weights", on));
     if (on)
-      give("--quantize-weights", "int8");
+      give("quantize-weights", "int8");
     ZC_RETURN_IF_ERROR(isOn("/zero_optimization/zero_quantized_gradients", on));
     if (on)
-      give("--quantize-gradients", "int4");
+      give("quantize-gradients", "int4");
     const std::string key = "/zero_optimization/zero_hpz_partition_size";
     if (const Json *size = find(key); size && *size != 1) {
-      ZC_RETURN_IF_ERROR(integer(key, "--ranks-per-node"));
-      give("--hierarchical", "");
+      ZC_RETURN_IF_ERROR(integer(key, "ranks-per-node"));
+      give("hierarchical", "true");
     }
     return Status::success();
   }
@@ -206,13 +206,13 @@ private:
       bool on = false;
       ZC_RETURN_IF_ERROR(isOn(key, on));
       if (on)
-        give("--precision", name);
+        give("precision", name);
       if (on && name == std::string("fp16"))
         ZC_RETURN_IF_ERROR(lossScale());
     }
     if (const Json *clip = find("/gradient_clipping"); clip && *clip != 0)
-      ZC_RETURN_IF_ERROR(number("/gradient_clipping", "--clip-grad-norm"));
-    ZC_RETURN_IF_ERROR(integer("/gradient_accumulation_steps", "--grad-accumulation"));
+      ZC_RETURN_IF_ERROR(number("/gradient_clipping", "clip-grad-norm"));
+    ZC_RETURN_IF_ERROR(integer("/gradient_accumulation_steps", "grad-accumulation"));
     if (const Json *rows = find("/train_micro_batch_size_per_gpu"))
       note("--dim NAME=" + rows->dump() + " where the graph's batch is symbolic");
     if (const Json *rows = find("/train_batch_size"))
@@ -223,19 +223,19 @@ private:
   /// "loss_scale" 0 is a dynamic one, as when it is absent.
   Status lossScale() {
     if (const Json *fixed = find("/fp16/loss_scale"); fixed && *fixed != 0)
-      return number("/fp16/loss_scale", "--loss-scale");
+      return number("/fp16/loss_scale", "loss-scale");
     if (const Json *power = find("/fp16/initial_scale_power")) {
       if (!power->is_number() || std::abs(power->get<double>()) > 126)
         return wrong("/fp16/initial_scale_power", "a power of two between -126 and 126");
-      give("--initial-loss-scale", Json(std::exp2(power->get<double>())).dump());
+      give("initial-loss-scale", Json(std::exp2(power->get<double>())).dump());
     }
-    ZC_RETURN_IF_ERROR(integer("/fp16/loss_scale_window", "--loss-scale-window"));
-    ZC_RETURN_IF_ERROR(integer("/fp16/hysteresis", "--loss-scale-hysteresis"));
+    ZC_RETURN_IF_ERROR(integer("/fp16/loss_scale_window", "loss-scale-window"));
+    ZC_RETURN_IF_ERROR(integer("/fp16/hysteresis", "loss-scale-hysteresis"));
     bool on = false;
     ZC_RETURN_IF_ERROR(isOn("/fp16/consecutive_hysteresis", on));
     if (on)
-      give("--consecutive-hysteresis", "");
-    return number("/fp16/min_loss_scale", "--min-loss-scale");
+      give("consecutive-hysteresis", "true");
+    return number("/fp16/min_loss_scale", "min-loss-scale");
   }
 
   Status optimizer() {
@@ -245,22 +245,22 @@ private:
       const Json *momentum = find("/optimizer/params/momentum"), *decoupled = find("/optimizer/params/adam_w_mode");
       // DeepSpeed's Adam decays as AdamW does unless told otherwise, and by 0 unless told otherwise.
       if (name == "AdamW" || name == "Adam")
-        give("--optimizer", name == "Adam" && decoupled && *decoupled == false ? "adam" : "adamw");
+        give("optimizer", name == "Adam" && decoupled && *decoupled == false ? "adam" : "adamw");
       else if (name == "SGD")
-        give("--optimizer", momentum && *momentum != 0 ? "momentum" : "sgd");
+        give("optimizer", momentum && *momentum != 0 ? "momentum" : "sgd");
       else
         return makeError(Code::unsupported, 127, "optimizer " + type->dump() + " is not in this version", path,
                          "--optimizer adamw, adam, sgd or momentum");
       if (!find("/optimizer/params/weight_decay"))
-        give("--weight-decay", "0");
+        give("weight-decay", "0");
     }
-    for (auto [key, flag] : {std::pair("lr", "--lr"), std::pair("eps", "--eps"),
-                             std::pair("weight_decay", "--weight-decay"), std::pair("momentum", "--momentum")})
+    for (auto [key, flag] : {std::pair("lr", "lr"), std::pair("eps", "eps"), std::pair("weight_decay", "weight-decay"),
+                             std::pair("momentum", "momentum")})
       ZC_RETURN_IF_ERROR(number(std::string("/optimizer/params/") + key, flag));
     if (const Json *betas = find("/optimizer/params/betas")) {
       if (!betas->is_array() || betas->size() != 2 || !(*betas)[0].is_number() || !(*betas)[1].is_number())
         return wrong("/optimizer/params/betas", "a list of two numbers");
-      give("--betas", (*betas)[0].dump() + "," + (*betas)[1].dump());
+      give("betas", (*betas)[0].dump() + "," + (*betas)[1].dump());
     }
     return Status::success();
   }
@@ -337,4 +337,27 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path) {
   return Translation(path, config).run();
 }
 
-} // namespace zc::tool
+Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
+                                                      std::set<std::string> &given) {
+  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path);
+  if (!config)
+    return config.error();
+  std::string taken;
+  for (const auto &[name, value] : config->options) {
+    const Option *option = list.find(name);
+    if (!option)
+      return makeError(Code::internal, 128, "there is no option \"" + name + "\"", path,
+                       "this is a defect of zero-compile; please report it");
+    if (!given.insert(name).second)
+      continue;
+    ZC_RETURN_IF_ERROR(option->read(value));
+    taken += " --" + name + (option->kind == Option::Kind::flag ? "" : " " + value);
+  }
+  std::vector<std::string> notes{escapeName(path) + " means" +
+                                 (taken.empty() ? " nothing beyond the flags given" : taken)};
+  for (const std::string &note : config->notes)
+    notes.push_back(escapeName(path) + ": " + note);
+  return notes;
+}
+
+} // namespace zc

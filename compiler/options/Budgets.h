@@ -5,9 +5,9 @@
 
 namespace zc {
 
-/// Hard limits in bytes per rank; 0: none.
+/// Bytes per rank. As limits 0 is none.
 struct Budgets {
-  uint64_t device = 0, host = 0, nvme = 0;
+  int64_t device = 0, host = 0, nvme = 0;
 
   bool operator==(const Budgets &other) const {
     return device == other.device && host == other.host && nvme == other.nvme;

@@ -1,0 +1,27 @@
+//===- DeepSpeedConfig.h - a DeepSpeed configuration as options -----------------------===//
+#pragma once
+
+#include "compiler/options/OptionList.h"
+
+#include <set>
+
+namespace zc {
+
+/// What a DeepSpeed configuration (deepspeed.ai/docs/config-json) says.
+struct DeepSpeedConfig {
+  std::vector<std::pair<std::string, std::string>> options; ///< name (listOptions) and value
+  std::vector<std::string> notes; ///< what zero-run has to be told, what depends on the model, what is not known
+};
+
+/// Translates the file. "auto" leaves a key to what else is given and to defaults. An option may stand twice; the first
+/// counts. Keys that only tune DeepSpeed's run time (overlap_comm, pin_memory, aio, ...) say nothing here. Errors: the
+/// file cannot be read; it is no JSON object, or a value is not of its key's type (usage); a feature that changes what
+/// is trained and is not there (unsupported).
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path);
+
+/// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Returns notes for
+/// people: what the file means, and those of DeepSpeedConfig. Errors: those above, and those of reading an option.
+Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
+                                                      std::set<std::string> &given);
+
+} // namespace zc

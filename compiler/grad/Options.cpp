@@ -1,0 +1,64 @@
+//===- Options.cpp - what the grad stage can be told ------------------------------------===//
+
+#include "compiler/grad/Options.h"
+
+#include <cstdio>
+
+using namespace zc;
+
+static Status readBetas(const std::string &text, GradOptions &options) {
+  double first = 0, second = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%lf,%lf%n", &first, &second, &end) != 2 || static_cast<size_t>(end) != text.size() ||
+      !(first >= 0 && first < 1) || !(second >= 0 && second < 1))
+    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" is not B1,B2 with both in [0, 1)", "betas");
+  options.beta1 = first;
+  options.beta2 = second;
+  return Status::success();
+}
+
+void zc::listOptions(GradOptions &o, OptionList &list) {
+  constexpr Range<double> kNotNegative{0}, kScale{0x1p-126, 0x1p126};
+  constexpr Range<int64_t> kCount{1, int64_t(1) << 62};
+  list.group("Model");
+  list.add("forward-only", o.forwardOnly,
+           "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
+           "evaluation mode unless --dropout, --batch-norm say otherwise");
+  list.group("Training (torch's definitions and defaults)");
+  list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
+  list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");
+  list.add(
+      "betas", Option::Kind::value, "B1,B2", [&o](const std::string &text) { return readBetas(text, o); },
+      "B1,B2 (0.9,0.999)");
+  list.add("eps", o.eps, kNotNegative, "(1e-8)");
+  list.add("weight-decay", o.weightDecay, kNotNegative, "(adamw 0.01, else 0)");
+  list.add("momentum", o.momentum, kNotNegative, "(0.9)");
+  list.add("no-decay", o.noDecay, "globs of parameters without weight decay");
+  list.add("clip-grad-norm", o.clipGradNorm, {0x1p-1022}, "global L2 norm over all ranks");
+  list.add("loss-mean", o.lossMean,
+           "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
+           "those of all ranks and micro-steps");
+  list.add("checkpoint-activations", o.checkpoint,
+           "none; block: recompute inside blocks; selective: what costs little per byte, or, with --device-mem, as "
+           "little as fits");
+  list.add(
+      "precision", o.precision,
+      "fp32; bf16 or fp16: parameters and gradients in it, fp32 master weights and state; fp16 scales the loss, by "
+      "DeepSpeed's rules and defaults");
+  list.add("loss-scale", o.lossScale, {0, 0x1p126}, "fp16: a fixed scale, or 0: dynamic (0)");
+  list.add("initial-loss-scale", o.initialLossScale, kScale, "of the first step (65536)");
+  list.add("min-loss-scale", o.minLossScale, kScale, "an overflow at this scale ends the run (1)");
+  list.add("loss-scale-window", o.lossScaleWindow, kCount, "steps without overflow until it doubles (1000)");
+  list.add("loss-scale-hysteresis", o.lossScaleHysteresis, kCount, "overflows until it halves (2)");
+  list.add("consecutive-hysteresis", o.consecutiveHysteresis,
+           "each step without overflow restores the hysteresis, not only one that doubles the scale");
+  list.chosen();
+  list.add("save", o.save, Range<int64_t>{-1},
+           "bytes at the peak that selective recomputation gives back; -1: all that cost little");
+}
+
+Status zc::validate(const GradOptions &o) {
+  if (o.lossScale == 0 && o.initialLossScale < o.minLossScale)
+    return optionError("it is below --min-loss-scale", "initial-loss-scale");
+  return Status::success();
+}

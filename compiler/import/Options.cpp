@@ -1,0 +1,73 @@
+//===- Options.cpp - options of the import stage by name ----------------------------------===//
+
+#include "compiler/import/Options.h"
+
+#include <charconv>
+
+using namespace zc;
+using namespace zc::importer;
+
+static std::string quoted(const std::string &text) { return "\"" + escapeName(text.substr(0, 200)) + "\""; }
+
+static Status readDim(const std::string &text, ImportOptions &options) {
+  size_t equals = text.rfind('=');
+  int64_t value = 0;
+  if (equals != std::string::npos) {
+    auto [end, problem] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), value);
+    value = problem == std::errc() && end == text.data() + text.size() ? value : 0;
+  }
+  if (equals == 0 || value < 1)
+    return optionError(quoted(text) + " is not NAME=N with N of at least 1", "dim");
+  auto [entry, isNew] = options.dims.emplace(text.substr(0, equals), value);
+  if (!isNew && entry->second != value)
+    return optionError("dimension " + quoted(entry->first) + " is bound to " + std::to_string(entry->second) +
+                           " and to " + std::to_string(value),
+                       "dim");
+  return Status::success();
+}
+
+static Status readTie(const std::string &text, ImportOptions &options) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return optionError(quoted(text) + " is not A=B with the names of two initializers", "tie");
+  options.ties.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  return Status::success();
+}
+
+static Status readPadding(const std::string &text, ImportOptions &options) {
+  size_t equals = text.rfind('=');
+  std::string row = equals == std::string::npos ? "" : text.substr(equals + 1);
+  bool isNone = row == "none";
+  if (equals == 0 || row.empty() || row.size() > 18 ||
+      (!isNone && row.find_first_not_of("0123456789") != std::string::npos))
+    return optionError(quoted(text) + " is not GLOB=K with names of initializers and a row, or none", "padding-idx");
+  options.paddingIndices.push_back({text.substr(0, equals), isNone ? std::nullopt : std::optional(std::stoll(row))});
+  return Status::success();
+}
+
+void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
+  list.group("Model");
+  auto form = [&](const char *name, const char *values, auto read, const char *help) {
+    list.add(name, Option::Kind::several, values, [&o, read](const std::string &text) { return read(text, o); }, help);
+  };
+  form("dim", "NAME=N", readDim, "NAME=N: bind a symbolic dimension");
+  list.add("loss", o.loss, "the output to differentiate (default: the only floating scalar)");
+  list.add("loss-op", o.lossOp, "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended");
+  list.add("outputs", o.outputs, "graph outputs to hand over (default: all), with --forward-only");
+  list.add("ort-checkpoint", o.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)");
+  list.add("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)");
+  form(
+      "limit", "NAME=N", [](const std::string &text, ImportOptions &options) { return setLimit(options.limits, text); },
+      "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, ...");
+  list.add("trainable", o.trainable, "globs of initializers that train");
+  list.add("frozen", o.frozen, "globs of initializers that do not");
+  form("tie", "A=B", readTie, "A=B: initializer B is A, transposed where it fits so");
+  form("padding-idx", "GLOB=K", readPadding,
+       "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row is zeros)");
+  list.add("untie", o.untied, "initializers of which every use is a parameter of its own");
+  list.add("dropout", o.dropout, "as-exported, off or force");
+  list.add("batch-norm", o.batchNorm,
+           "as-exported, train (each batch's statistics; running ones are kept, rank 0's are saved) or eval");
+  list.add("batch-norm-variance", o.batchNormVariance,
+           "of the running statistics: torch (divided by N - 1) or onnx (by N)");
+}

@@ -1,0 +1,94 @@
+//===- OptionList.h - options by name ----------------------------------------------===//
+//
+// A stage has one struct of options, and one function that lists its fields: name, range, what it is. From the list
+// come the flags of zero-compile ("--NAME VALUE"), what a configuration file sets, and the options that zero-opt gives
+// to passes and pipelines in text ("NAME=VALUE"). So reading and its errors are the same everywhere.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zc {
+
+/// A usage error about an option.
+Error optionError(const std::string &message, const std::string &name);
+
+/// One option.
+struct Option {
+  enum class Kind {
+    value,
+    several, ///< may be given more than once: each value is read
+    flag,    ///< without a value: read as true
+  };
+  std::string name; ///< without dashes
+  Kind kind = Kind::value;
+  std::string values; ///< what may be said, for help: "INT", "none|host|nvme"
+  std::string help;
+  std::string group;
+  bool isFlag = true; ///< else the compiler chooses it: known to zero-opt's text alone
+  std::function<Status(const std::string &)> read;
+};
+
+/// Values from `least` to `most`, both included.
+template <typename T> struct Range {
+  T least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();
+};
+
+/// A size in bytes, as parseSize reads it, and words that stand for one.
+struct ByteCount {
+  int64_t least = 0;
+  std::vector<std::pair<const char *, int64_t>> words;
+};
+
+/// Enumerations that are options have their values' names, in order, as `namesOf(E)`.
+template <typename E> const char *nameOf(E value) { return namesOf(E())[static_cast<size_t>(value)]; }
+
+/// The options of one struct, or of several. It must not outlive them.
+class OptionList {
+public:
+  std::vector<Option> options;
+
+  /// Of what follows.
+  void group(const char *name) { current = name; }
+  /// Is what follows chosen by the compiler? Up to the end of the struct.
+  void chosen(bool isChosen = true) { isFlag = !isChosen; }
+
+  void add(const char *name, std::string &value, const char *help);
+  void add(const char *name, std::vector<std::string> &values, const char *help);
+  void add(const char *name, bool &value, const char *help);
+  void add(const char *name, int64_t &value, Range<int64_t> range, const char *help);
+  void add(const char *name, uint64_t &value, const char *help);
+  void add(const char *name, double &value, Range<double> range, const char *help);
+  void add(const char *name, int64_t &value, ByteCount bytes, const char *help);
+  /// Of a form of its own.
+  void add(const char *name, Option::Kind kind, const char *values, std::function<Status(const std::string &)> read,
+           const char *help);
+  template <typename E, size_t Count = std::tuple_size<decltype(namesOf(E()))>::value>
+  void add(const char *name, E &value, const char *help) {
+    const auto names = namesOf(E());
+    addChoice(name, {names.begin(), names.end()}, [&value](size_t index) { value = static_cast<E>(index); }, help);
+  }
+
+  /// Null if there is none.
+  const Option *find(const std::string &name) const;
+  /// Reads "NAME=VALUE NAME ...", separated by spaces; values of several are separated by commas. Errors: usage.
+  Status readText(const std::string &text) const;
+
+private:
+  void addChoice(const char *name, std::vector<std::string> names, std::function<void(size_t)> choose,
+                 const char *help);
+
+  std::string current;
+  bool isFlag = true;
+};
+
+} // namespace zc

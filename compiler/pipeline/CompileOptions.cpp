@@ -1,0 +1,97 @@
+//===- CompileOptions.cpp - options by name, and what goes with what --------------------===//
+
+#include "compiler/pipeline/CompileOptions.h"
+
+using namespace zc;
+
+/// What only a plan that trains can be told.
+static constexpr const char *kTrainingOnly[] = {"optimizer",
+                                                "lr",
+                                                "betas",
+                                                "eps",
+                                                "weight-decay",
+                                                "momentum",
+                                                "no-decay",
+                                                "clip-grad-norm",
+                                                "grad-accumulation",
+                                                "micro-order",
+                                                "checkpoint-activations",
+                                                "offload-optimizer",
+                                                "offload-activation",
+                                                "offload-ratio",
+                                                "delay-update",
+                                                "delay-after",
+                                                "quantize-gradients",
+                                                "quantize-error-feedback",
+                                                "hierarchical",
+                                                "trainable",
+                                                "frozen",
+                                                "ort-optimizer",
+                                                "batch-norm-variance"};
+
+static constexpr const char *kLossScale[] = {"loss-scale",        "initial-loss-scale",    "min-loss-scale",
+                                             "loss-scale-window", "loss-scale-hysteresis", "consecutive-hysteresis"};
+
+OptionList zc::listOptions(CompileOptions &options) {
+  OptionList list;
+  listOptions(options.import, list);
+  list.add("seed", options.seed, "of dropout and data order");
+  listOptions(options.strategy.grad, list);
+  list.chosen(false);
+  listOptions(options.strategy.shard, list);
+  list.chosen(false);
+  listOptions(options.strategy.schedule, list);
+  return list;
+}
+
+/// A forward-only plan is told nothing about training, and evaluates unless it is told otherwise.
+static Status completeForwardOnly(CompileOptions &c) {
+  c.import.forwardOnly = c.strategy.grad.forwardOnly;
+  if (!c.import.forwardOnly)
+    return c.import.outputs.empty()
+               ? Status::success()
+               : optionError("a plan that trains hands over no outputs; add --forward-only", "outputs");
+  for (const char *name : kTrainingOnly)
+    if (c.isGiven(name))
+      return optionError("a plan that is --forward-only trains nothing", name);
+  for (const char *name : kLossScale)
+    if (c.isGiven(name))
+      return optionError("a plan that is --forward-only trains nothing", name);
+  if (!c.isGiven("dropout"))
+    c.import.dropout = importer::DropoutPolicy::off;
+  if (!c.isGiven("batch-norm"))
+    c.import.batchNorm = importer::BatchNormPolicy::eval;
+  return Status::success();
+}
+
+/// Options of the loss scale are of fp16, and a fixed one has no rule.
+static Status checkLossScale(const CompileOptions &c) {
+  const GradOptions &grad = c.strategy.grad;
+  for (const char *name : kLossScale) {
+    if (!c.isGiven(name))
+      continue;
+    if (grad.precision != Precision::fp16)
+      return optionError("only --precision fp16 scales the loss", name);
+    if (grad.lossScale > 0 && name != kLossScale[0])
+      return optionError("a fixed --loss-scale does not change", name);
+  }
+  // What is kept is of another scale than what it is added to, and stays infinite after an overflow.
+  if (grad.precision == Precision::fp16 && c.strategy.shard.errorFeedback)
+    return makeError(Code::unsupported, 122,
+                     "feedback to gradients that a loss scale multiplies is not in this version",
+                     "--quantize-error-feedback", "leave it out, or use --precision bf16");
+  return Status::success();
+}
+
+Status zc::complete(CompileOptions &c) {
+  if (c.model.empty())
+    return optionError("no model is given", "");
+  ZC_RETURN_IF_ERROR(completeForwardOnly(c));
+  ZC_RETURN_IF_ERROR(checkLossScale(c));
+  ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
+  ShardOptions shard = c.strategy.shard;
+  if (!shard.delayUpdate && c.isGiven("delay-after"))
+    return optionError("it says when --delay-update begins", "delay-after");
+  shard.delayUpdate &= !c.offloadIsOpen;
+  return validate(shard);
+}

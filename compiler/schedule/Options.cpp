@@ -1,0 +1,17 @@
+//===- Options.cpp - what the schedule stage can be told --------------------------------===//
+
+#include "compiler/schedule/Options.h"
+
+using namespace zc;
+
+void zc::listOptions(ScheduleOptions &o, OptionList &list) {
+  list.group("Partitioning");
+  list.add("prefetch", o.prefetch, ByteCount{0, {{"auto", -1}, {"none", 0}}},
+           "bytes gathered ahead, auto or none (auto)");
+  list.add("machine", o.machine, "rates measured by zero-run bench-io");
+  list.add("device-mem", o.budgets.device, ByteCount{1, {}}, "hard budget per rank, as 6GiB or 800MB");
+  list.add("host-mem", o.budgets.host, ByteCount{1, {}}, "the same of the host tier");
+  list.add("nvme-mem", o.budgets.nvme, ByteCount{1, {}}, "the same of the NVMe tier");
+  list.chosen();
+  list.add("overlap", o.overlap, "memory for work beside work");
+}

@@ -1,0 +1,28 @@
+//===- Options.h - what the schedule stage can be told ------------------------------===//
+#pragma once
+
+#include "compiler/options/Budgets.h"
+#include "compiler/options/OptionList.h"
+
+namespace zc {
+
+/// Which waits of one queue for another, for memory's sake, a plan spares.
+enum class Overlap {
+  none,    ///< none: the least memory
+  planned, ///< those where all takes as long as expected
+  slower,  ///< also those where links are slower than expected
+};
+constexpr std::array<const char *, 3> namesOf(Overlap) { return {"none", "planned", "slower"}; }
+
+struct ScheduleOptions {
+  int64_t prefetch = -1; ///< bytes gathered ahead; -1: auto
+  std::string machine;   ///< machine file; empty: default rates
+  Budgets budgets;
+  Overlap overlap = Overlap::slower;
+};
+
+void listOptions(ScheduleOptions &options, OptionList &list);
+/// They always go together.
+inline Status validate(const ScheduleOptions &) { return Status::success(); }
+
+} // namespace zc
