@@ -8,13 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/grad/LiveBytes.h"
 #include "compiler/grad/Recompute.h"
+#include "compiler/grad/StabbingRank.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
-
-#include <algorithm>
-#include <map>
 
 using namespace mlir;
 using namespace zc;
@@ -63,16 +62,14 @@ public:
   }
 
   size_t run(int64_t save) {
-    int64_t goal = save < 0 ? 0 : most() - save;
-    while (most() > goal)
+    int64_t goal = save < 0 ? 0 : live.most() - save;
+    while (live.most() > goal)
       if (!dropOne(save < 0 ? kCheap : std::numeric_limits<double>::infinity()))
         break;
     return rewrite();
   }
 
 private:
-  using Ranking = std::multimap<double, size_t>; ///< cost per byte -> root
-
   static int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
   static bool hasBytes(Operation *op) { return !graph::isFreeToRecompute(op) && !graph::isView(op); }
 
@@ -106,7 +103,7 @@ private:
           use.firstBackward = std::min(use.firstBackward, position);
       }
     }
-    live.assign(operations.size() + 1, 0);
+    live = LiveBytes(operations.size() + 1);
     Operation *exit = block.getTerminator();
     for (auto [position, op] : llvm::enumerate(operations)) {
       if (!hasBytes(op))
@@ -118,7 +115,7 @@ private:
           return bytes.getDefiningOp() && hasBytes(bytes.getDefiningOp()) && uses.lookup(bytes).last == position;
         };
         bool inPlace = overwrites(op, diesHere);
-        change(position + inPlace, std::max(use.last, position) + 1, bytesOf(result));
+        live.add(position + inPlace, std::max(use.last, position) + 1, bytesOf(result));
         if (position >= numForward || use.firstBackward == SIZE_MAX || llvm::is_contained(exit->getOperands(), result))
           continue;
         rootOf[result] = roots.size();
@@ -126,17 +123,14 @@ private:
             {result, bytesOf(result), std::max(use.lastForward, position), use.last, use.firstBackward, false});
       }
     }
+    ranking = StabbingRank(operations.size() + 1, roots.size());
     for (size_t index = 0; index < roots.size(); ++index)
       if (Cone cone = coneOf(index); cone.possible)
-        ranking.emplace(costPerByte(index, cone), index);
+        rank(index, costPerByte(index, cone));
   }
 
-  /// Adds `bytes` to what lives at [begin, end).
-  void change(size_t begin, size_t end, int64_t bytes) {
-    for (size_t position = begin; position < end; ++position)
-      live[position] += bytes;
-  }
-  int64_t most() const { return *std::max_element(live.begin(), live.end()); }
+  /// A root is worth dropping where it takes bytes for nothing but a later use.
+  void rank(size_t index, double cost) { ranking.set(index, cost, roots[index].lastForward + 1, roots[index].needed); }
 
   double costPerByte(size_t index, const Cone &cone) const {
     return cone.cost / static_cast<double>(std::max<int64_t>(1, roots[index].bytes));
@@ -183,32 +177,22 @@ private:
 
   /// Drops the cheapest root that lives at the peak, of those below `limit` per byte; false if there is none.
   bool dropOne(double limit) {
-    auto highest = std::max_element(live.begin(), live.end());
-    auto peak = static_cast<size_t>(highest - live.begin());
-    for (auto it = ranking.begin(); it != ranking.end() && it->first <= limit;) {
-      auto [rank, index] = *it;
-      if (!livesOnlyKept(roots[index], peak)) {
-        ++it;
-        continue;
-      }
-      it = ranking.erase(it);
+    const int64_t peak = live.most();
+    const size_t position = live.firstOf(peak);
+    while (std::optional<StabbingRank::Entry> cheapest = ranking.lowestAt(position)) {
+      if (cheapest->cost > limit)
+        return false;
+      const size_t index = cheapest->item;
+      ranking.erase(index);
       Cone cone = coneOf(index);
       if (!cone.possible)
         continue;
-      if (double cost = costPerByte(index, cone); cost > rank) { // dearer since something below it was dropped
-        auto place = ranking.emplace(cost, index);
-        it = it == ranking.end() || cost < it->first ? place : it;
-        continue;
-      }
-      if (drop(index, cone, *highest))
+      if (double cost = costPerByte(index, cone); cost > cheapest->cost) // dearer since something below it was dropped
+        rank(index, cost);
+      else if (drop(index, cone, peak))
         return true;
     }
     return false;
-  }
-
-  /// Does `root` take bytes at `position` for nothing but a later use?
-  static bool livesOnlyKept(const Root &root, size_t position) {
-    return root.lastForward < position && position < root.needed;
   }
 
   /// False, and nothing is changed, where as many bytes as now live at the peak would live elsewhere.
@@ -226,24 +210,25 @@ private:
     for (size_t pulled : cone.pulled)
       ranges.push_back({at, roots[pulled].needed, roots[pulled].bytes});
     for (const Range &range : ranges)
-      change(range.begin, range.end, range.bytes);
-    change(root.lastForward + 1, at, -root.bytes);
+      live.add(range.begin, range.end, range.bytes);
+    live.add(root.lastForward + 1, at, -root.bytes);
     bool lower = llvm::all_of(ranges, [&](const Range &range) {
-      return std::all_of(live.begin() + static_cast<ptrdiff_t>(range.begin),
-                         live.begin() + static_cast<ptrdiff_t>(std::max(range.begin, range.end)),
-                         [&](int64_t bytes) { return bytes < peak; });
+      return range.begin >= range.end || live.most(range.begin, range.end) < peak;
     });
     if (!lower) {
       for (const Range &range : ranges)
-        change(range.begin, range.end, -range.bytes);
-      change(root.lastForward + 1, at, root.bytes);
+        live.add(range.begin, range.end, -range.bytes);
+      live.add(root.lastForward + 1, at, root.bytes);
       return false;
     }
     root.dropped = true;
     for (const auto *others : {&cone.kept, &cone.pulled})
       for (size_t other : *others) {
-        roots[other].needed = std::min(roots[other].needed, at);
         roots[other].last = std::max(roots[other].last, at);
+        if (at >= roots[other].needed)
+          continue;
+        roots[other].needed = at;
+        ranking.end(other, at);
       }
     return true;
   }
@@ -308,8 +293,8 @@ private:
   size_t numForward = 0;
   std::vector<Root> roots;
   llvm::DenseMap<Value, size_t> rootOf;
-  std::vector<int64_t> live;                                          ///< bytes at each position
-  Ranking ranking;                                                    ///< of roots not looked at for good
+  LiveBytes live;
+  StabbingRank ranking; ///< cost per byte of roots that are not looked at for good
   llvm::DenseMap<Operation *, std::pair<Operation *, size_t>> clones; ///< and the positions they were made for
   size_t numClones = 0;
 };

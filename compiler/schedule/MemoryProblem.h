@@ -46,7 +46,8 @@ public:
   int64_t lowerBound(int64_t *position = nullptr) const;
 };
 
-/// Places the largest buffers first, each in the smallest gap left by those it lives together with. O(n^2) at worst.
+/// Places the largest buffers first, each in the smallest gap left by those it lives together with. O(n log n) spans of
+/// occupied bytes are looked at where buffers lie side by side, as they mostly do.
 void placeBySize(MemoryProblem &problem);
 
 } // namespace zc

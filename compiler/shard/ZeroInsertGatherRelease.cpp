@@ -29,6 +29,9 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     for (auto bucket : module.getOps<zero::BucketOp>())
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
         places[member.getParameter().getValue()] = {bucket, member.getOffset()};
+    for (auto parameter : module.getOps<graph::ParameterOp>())
+      if (parameter.getPart())
+        tileNames.insert(parameter.getSymNameAttr());
     for (auto program : module.getOps<graph::ProgramOp>())
       if (program.getPhase() == graph::Phase::micro)
         lowerReads(program, places);
@@ -75,10 +78,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
       eraseViews(op);
   }
 
-  static bool isTile(graph::ReadOp read) {
-    auto parameter = SymbolTable::lookupNearestSymbolFrom<graph::ParameterOp>(read, read.getParameterAttr());
-    return parameter && parameter.getPart();
-  }
+  bool isTile(graph::ReadOp read) const { return tileNames.contains(read.getParameterAttr().getAttr()); }
 
   /// Uses of `value` and of views of it by operations that compute.
   static void collectUses(Value value, SmallVector<OpOperand *> &uses) {
@@ -127,6 +127,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
   }
 
   int64_t worldSize = 1;
+  llvm::DenseSet<StringAttr> tileNames; ///< of parameters that are parts of others
 };
 
 } // namespace

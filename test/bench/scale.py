@@ -1,0 +1,36 @@
+"""How compiling grows: CPU seconds of the process (not the clock: other work beside it counts little) and the memory it takes."""
+import os, subprocess, sys
+
+CASES = (  # name, model, flags, limit in CPU seconds, limit in MB
+    ("chain of a million nodes", ("chain", "--nodes", "1000000"), (), 5, 1500),
+    ("100,000 operations, selective recomputation and a budget", ("chain", "--nodes", "25000", "--op", "Tanh", "--blocks", "100"),
+     ("--checkpoint-activations", "selective", "--device-mem", "6MB"), 10, None),
+    ("1T on 512 ranks", ("gpt", "--preset", "1t"), ("--world-size", "512", "--zero-stage", "3", "--precision", "bf16"), 2, 120),
+    ("1T on 512 ranks, all on nvme", ("gpt", "--preset", "1t"),
+     ("--world-size", "512", "--zero-stage", "3", "--precision", "bf16", "--offload-optimizer", "nvme", "--offload-param", "nvme"), 4, None),
+    ("1T on 4096 ranks, all of ZeRO++", ("gpt", "--preset", "1t"),
+     ("--world-size", "4096", "--ranks-per-node", "8", "--zero-stage", "3", "--precision", "bf16", "--quantize-weights", "int8",
+      "--quantize-gradients", "int4", "--hierarchical", "--hierarchical-collectives"), None, None),
+)
+MOST_PLAN_MB = 4
+
+
+def scale(bench):
+    made = {}
+    for name, (script, *arguments), flags, most_seconds, most_mb in CASES:
+        key = (script, *arguments)
+        if key not in made:
+            made[key] = os.path.join(bench.folder, f"scale{len(made)}.onnx")
+            subprocess.run([sys.executable, os.path.join(bench.ROOT, f"test/support/make_{script}.py"), made[key], *arguments],
+                           check=True, capture_output=True)
+        plan = os.path.join(bench.folder, "scale.plan")
+        child = subprocess.Popen([os.path.join(bench.BIN, "zero-compile"), made[key], "-o", plan, *flags], stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise RuntimeError(f"{name}: exit code {child.returncode}")
+        bench.emit(f"scale: {name}", round(used.ru_utime, 2), "CPU s", limit=most_seconds)
+        bench.emit(f"scale: {name}", round(used.ru_maxrss * 1024 / 1e6), "MB", limit=most_mb)
+        bench.emit(f"scale: {name}", round(os.path.getsize(plan) / 1e6, 2), "MB of plan",
+                   limit=MOST_PLAN_MB if "4096" in name else None)
+        os.unlink(plan)
