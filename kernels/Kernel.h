@@ -25,7 +25,7 @@ namespace zc {
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 
 /// What the kernels of a plan run on.
-enum class Target : uint8_t { cpu };
+enum class Target : uint8_t { cpu, cuda };
 
 /// What a kernel is prepared from.
 struct KernelSpec {
@@ -70,7 +70,8 @@ using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const Kernel
 /// Kernels by name. One registry per target; filled by registerCpuKernels().
 class KernelRegistry {
 public:
-  explicit KernelRegistry(Target target = Target::cpu) : target(target) {}
+  explicit KernelRegistry(Target target = Target::cpu) : runsOn(target) {}
+  Target target() const { return runsOn; }
   void add(const std::string &name, KernelFactory factory) { factories[name] = std::move(factory); }
   bool contains(const std::string &name) const { return factories.count(name) != 0; }
   /// Errors: unknown name, types or attributes the kernel does not take, less workspace than workspaceBytes() (internal
@@ -79,7 +80,7 @@ public:
   std::vector<std::string> names() const;
 
 private:
-  Target target;
+  Target runsOn;
   std::map<std::string, KernelFactory> factories;
 };
 

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) 
   if (spec.threads < 1)
     return makeError(Code::internal, 702,
                      "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
-  if (int64_t needed = workspaceBytes(spec, target); spec.workspace < needed)
+  if (int64_t needed = workspaceBytes(spec, runsOn); spec.workspace < needed)
     return makeError(Code::corrupt, 706,
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
                          " bytes, it needs " + std::to_string(needed),

@@ -295,6 +295,17 @@ Result<CrossEntropyShape> readCrossEntropyGrad(const KernelSpec &spec) {
   return readLoss(spec, check, 1, 0, 3);
 }
 
+Result<LabelIndexShape> readLabelIndex(const KernelSpec &spec) {
+  int64_t classes = spec.getInt("classes", 0), ignored = spec.getInt("ignore_index", -100);
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(1, 1)
+                         .that([&] { return isIndex(spec.operands[0].dtype) && spec.operands[0] == spec.operands[1]; },
+                               "i64 or i32 labels and a result of their type")
+                         .that([&] { return classes >= 1; }, "at least one class")
+                         .done());
+  return LabelIndexShape{spec.operands[0].numElements(), classes, ignored};
+}
+
 Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part) {
   int64_t axis = spec.getInt("axis", 0);
   ZC_RETURN_IF_ERROR(
@@ -353,6 +364,34 @@ Result<GatherNdShape> readGatherNd(const KernelSpec &spec, size_t full, size_t p
   return shape;
 }
 
+Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t part) {
+  int64_t axis = spec.getInt("axis", 0);
+  ZC_RETURN_IF_ERROR(
+      Check(spec)
+          .counts(2, 1)
+          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+                "i64 or i32 indices and one element type")
+          .that([&] { return spec.operands[1].dims == spec.operands[part].dims; }, "one element for each index")
+          .that(
+              [&] {
+                const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+                if (axis < 0 || axis >= static_cast<int64_t>(data.size()) || indices.size() != data.size())
+                  return false;
+                for (size_t i = 0; i < data.size(); ++i)
+                  if (static_cast<int64_t>(i) != axis && indices[i] > data[i])
+                    return false;
+                return true;
+              },
+              "indices no larger than the data outside the axis")
+          .done());
+  const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
+  auto at = static_cast<size_t>(axis);
+  Dims strides = rowMajorStrides(data);
+  int64_t axisStride = strides[at];
+  strides[at] = 0;
+  return ElementsShape{Walk<2>(indices, {rowMajorStrides(indices), strides}), data[at], axisStride};
+}
+
 Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
   size_t moments = rule == Rule::sgd ? 0 : rule == Rule::momentum ? 1 : 2;
   auto isParameter = [](DType type) { return type == DType::f32 || type == DType::f64; };
@@ -381,19 +420,19 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
           .that([&] { return isComputeFloat(spec.operands.back().dtype); }, "an output of f32, bf16, f16 or f64")
           .done());
   OptimizerShape shape{};
-  shape.rule = rule;
+  shape.rule = {rule,
+                spec.getReal("beta1", 0.9),
+                spec.getReal("beta2", 0.999),
+                spec.getReal("eps", 1e-8),
+                spec.getReal("weight_decay", 0),
+                spec.getReal("momentum", 0),
+                spec.getInt("eps_uncorrected", 0) != 0};
   shape.grad = spec.operands[0].dtype;
   shape.param = spec.operands[2].dtype;
   shape.n = spec.operands[0].numElements();
   shape.moments = moments;
   if (spec.operands.size() == 4 + moments)
     shape.out = spec.operands.back().dtype;
-  shape.beta1 = spec.getReal("beta1", 0.9);
-  shape.beta2 = spec.getReal("beta2", 0.999);
-  shape.eps = spec.getReal("eps", 1e-8);
-  shape.epsUncorrected = spec.getInt("eps_uncorrected", 0) != 0;
-  shape.weightDecay = spec.getReal("weight_decay", 0);
-  shape.momentum = spec.getReal("momentum", 0);
   return shape;
 }
 

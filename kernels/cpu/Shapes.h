@@ -7,6 +7,7 @@
 
 #include "kernels/Quantized.h"
 #include "kernels/cpu/Support.h"
+#include "kernels/formula/Optimizer.h"
 
 namespace zc::cpu {
 
@@ -77,6 +78,12 @@ Result<CrossEntropyShape> readCrossEntropy(const KernelSpec &spec);
 /// Operands: grad, logits, labels, lse, d_logits.
 Result<CrossEntropyShape> readCrossEntropyGrad(const KernelSpec &spec);
 
+/// label_index: `n` labels of `classes` classes.
+struct LabelIndexShape {
+  int64_t n, classes, ignoreIndex;
+};
+Result<LabelIndexShape> readLabelIndex(const KernelSpec &spec);
+
 /// Tensors seen as [outer, n, inner] with indices along n.
 struct GatherShape {
   DType dtype, index;
@@ -93,16 +100,21 @@ struct GatherNdShape {
 /// gather_nd: data, indices, result. gather_nd_grad: grad, indices, result; `full` is the tensor of the larger shape.
 Result<GatherNdShape> readGatherNd(const KernelSpec &spec, size_t full, size_t part);
 
-enum class Rule { adamw, adam, sgd, momentum };
+/// Over the indices' shape: offset of each index, and of data's element with 0 for the coordinate along the axis.
+struct ElementsShape {
+  Walk<2> walk;
+  int64_t n, axisStride;
+};
+
+Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t part);
+
 /// Operands: grad, factor, p, then the rule's moments, [out].
 struct OptimizerShape {
-  Rule rule;
+  OptimizerRule rule;
   DType grad, param;
   int64_t n;
   size_t moments;
   std::optional<DType> out;
-  double beta1, beta2, eps, weightDecay, momentum;
-  bool epsUncorrected; ///< eps is added to sqrt(v) instead of sqrt(v / (1 - beta2^t))
 };
 Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
 

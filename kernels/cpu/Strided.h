@@ -68,6 +68,11 @@ public:
   /// Stride of tensor t along a run.
   int64_t runStride(size_t t) const { return step[t][rank - 1]; }
 
+  /// Dimensions after merging, outermost first, and tensor t's stride along dimension i.
+  size_t numDims() const { return rank; }
+  int64_t dim(size_t i) const { return size[i]; }
+  int64_t stride(size_t t, size_t i) const { return step[t][i]; }
+
   /// Calls fn(offsets of the run's first elements) for runs [begin, end) in row-major order.
   template <typename Fn> void forRuns(int64_t begin, int64_t end, Fn fn) const {
     if (begin >= end)

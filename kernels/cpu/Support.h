@@ -2,10 +2,11 @@
 #pragma once
 
 #include "kernels/Kernel.h"
-#include "kernels/cpu/Elements.h"
 #include "kernels/cpu/Strided.h"
+#include "kernels/formula/Elements.h"
 
 namespace zc::cpu {
+using namespace formula;
 
 using Prepared = Result<std::unique_ptr<Kernel>>;
 

@@ -1,12 +1,11 @@
-#include "kernels/Workspace.h"
+#include "kernels/cpu/Workspace.h"
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
 #include <array>
 
-namespace zc {
-namespace cpu {
+namespace zc::cpu {
 
 //===-- tiles --------------------------------------------------------------===//
 
@@ -215,17 +214,12 @@ const Entry *find(std::string_view kernel) {
 }
 
 } // namespace
-} // namespace cpu
 
-int64_t workspaceBytes(const KernelSpec &spec, Target target) {
-  switch (target) {
-  case Target::cpu:
-    if (const cpu::Entry *entry = cpu::find(spec.name); entry && !spec.operands.empty())
-      return entry->bytes(spec);
-  }
-  return 0;
+int64_t workspaceBytes(const KernelSpec &spec) {
+  const Entry *entry = find(spec.name);
+  return entry && !spec.operands.empty() ? entry->bytes(spec) : 0;
 }
 
-bool mayHaveWorkspace(std::string_view kernel) { return cpu::find(kernel) != nullptr; }
+bool mayHaveWorkspace(std::string_view kernel) { return find(kernel) != nullptr; }
 
-} // namespace zc
+} // namespace zc::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/Workspace.h"
+#include "kernels/cuda/Kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 
 namespace zc::test {
 
@@ -154,6 +156,16 @@ inline const KernelRegistry &registry(bool referenceOnly) {
   return referenceOnly ? plain : fast;
 }
 
+/// The GPU's kernels on a host's blocks (kernels/cuda).
+inline const KernelRegistry &blockRegistry() {
+  static const KernelRegistry blocks = [] {
+    KernelRegistry filled(Target::cuda);
+    cuda::registerHostBlockKernels(filled);
+    return filled;
+  }();
+  return blocks;
+}
+
 /// A kernel call. Outputs start as `outputs` says (types, or values where the kernel reads them too).
 struct Call {
   std::string name;
@@ -164,7 +176,7 @@ struct Call {
   uint64_t seed = 0;
   int rank = 0;
 
-  KernelSpec spec() const {
+  KernelSpec spec(Target target = Target::cpu) const {
     KernelSpec result;
     result.name = name;
     for (const Value &value : inputs)
@@ -176,7 +188,7 @@ struct Call {
     result.threads = threads;
     result.seed = seed;
     result.rank = rank;
-    result.workspace = workspaceBytes(result, Target::cpu);
+    result.workspace = workspaceBytes(result, target);
     return result;
   }
 };
@@ -209,13 +221,14 @@ private:
 };
 
 /// Runs a copy of the call; its outputs, or the error. A kernel that has a workspace must refuse a smaller one.
-inline Result<std::vector<Value>> run(Call call, bool referenceOnly = true) {
-  KernelSpec spec = call.spec();
-  Result<std::unique_ptr<Kernel>> kernel = registry(referenceOnly).prepare(spec);
+inline Result<std::vector<Value>> runOn(const KernelRegistry &kernels, Call call) {
+  KernelSpec spec = call.spec(kernels.target());
+  Result<std::unique_ptr<Kernel>> kernel = kernels.prepare(spec);
   if (!kernel.ok())
     return kernel.error();
+  WorkspaceOf workspace(spec);
   if (--spec.workspace >= 0) {
-    auto refused = registry(referenceOnly).prepare(spec);
+    auto refused = kernels.prepare(spec);
     EXPECT_FALSE(refused.ok()) << call.name << " takes " << spec.workspace << " bytes";
     EXPECT_TRUE(refused.ok() || refused.error().number == 706);
   }
@@ -224,7 +237,6 @@ inline Result<std::vector<Value>> run(Call call, bool referenceOnly = true) {
     operands.push_back(value.data());
   for (Value &value : call.outputs)
     operands.push_back(value.data());
-  WorkspaceOf workspace(call.spec());
   operands.push_back(workspace.data());
   ZC_RETURN_IF_ERROR((*kernel)->run(operands.data(), call.context));
   EXPECT_TRUE(workspace.isIntactAround()) << call.name << " wrote beside its workspace";
@@ -240,6 +252,63 @@ inline void expectNear(const Value &actual, const std::vector<double> &expected,
     else
       ASSERT_NEAR(x, y, tolerance * (1 + std::fabs(y))) << "element " << i;
   }
+}
+
+/// Rounding of one of the 16-bit types; none of others.
+inline double roundingOf(DType type) { return type == DType::bf16 ? 0x1p-7 : type == DType::f16 ? 0x1p-10 : 0; }
+
+/// May the host do what the device does? Then both have the same bits.
+inline bool isShared(const std::string &name) {
+  static const std::set<std::string> names = {"adamw",
+                                              "adam",
+                                              "sgd",
+                                              "momentum",
+                                              "accumulate_gradient",
+                                              "accumulate_loss",
+                                              "norm_partial",
+                                              "norm_finish",
+                                              "cast",
+                                              "quantize",
+                                              "dequantize",
+                                              "dequantize_sum_quantize",
+                                              "copy",
+                                              "fill_gaps",
+                                              "own_part",
+                                              "transpose",
+                                              "constant",
+                                              "dequantize_sum",
+                                              "select",
+                                              "dropout",
+                                              "dropout_grad",
+                                              "gather",
+                                              "slice",
+                                              "concat"};
+  return names.count(name) != 0;
+}
+
+/// The GPU's kernel of `call`, on a host's blocks, gives what the plain one gave: so every test of a plain kernel is
+/// one of both.
+inline void expectBlocksAgree(const Call &call, const Result<std::vector<Value>> &plain) {
+  if (!blockRegistry().contains(call.name))
+    return;
+  SCOPED_TRACE(call.name + " over blocks");
+  auto blocks = runOn(blockRegistry(), call);
+  ASSERT_EQ(blocks.ok(), plain.ok()) << (blocks.ok() ? plain : blocks).error().message;
+  for (size_t i = 0; plain.ok() && i < plain->size(); ++i) {
+    const Value &actual = (*blocks)[i], &expected = (*plain)[i];
+    double tolerance = actual.type.dtype == DType::f64 ? 1e-12 : 1e-5 + roundingOf(actual.type.dtype);
+    if (isShared(call.name))
+      EXPECT_TRUE(actual == expected) << "output " << i;
+    else
+      expectNear(actual, elements(expected), tolerance);
+  }
+}
+
+inline Result<std::vector<Value>> run(const Call &call, bool referenceOnly = true) {
+  Result<std::vector<Value>> result = runOn(registry(referenceOnly), call);
+  if (referenceOnly)
+    expectBlocksAgree(call, result);
+  return result;
 }
 
 /// Every output of `call` on the plain kernels.

@@ -1,5 +1,5 @@
 // Norm accumulators: right, and the same whatever was summed first.
-#include "kernels/cpu/NormSum.h"
+#include "kernels/formula/NormSum.h"
 #include "test/kernels/KernelTest.h"
 
 namespace zc::test {
@@ -31,7 +31,7 @@ TEST(Norm, sumEqualsLongDouble) {
     for (size_t i = 0; i < x.size(); ++i)
       sum += static_cast<long double>(x.get(i)) * x.get(i);
     Value acc = accumulate(x, {{0, 64 * 500}}, true, 1);
-    double value = cpu::normValue(static_cast<const int64_t *>(acc.data()));
+    double value = formula::normValue(static_cast<const int64_t *>(acc.data()));
     EXPECT_NEAR(value / static_cast<double>(sum), 1, 1e-14);
   }
 }

@@ -1,9 +1,10 @@
 //===- Convert.h - ranges of bf16 and f16 to fp32 and back --------------------===//
 #pragma once
 
-#include "kernels/cpu/Elements.h"
+#include "kernels/formula/Elements.h"
 
 namespace zc::cpu {
+using namespace formula;
 
 /// `n` elements from one fast type to another; rounds to nearest even, NaN stays NaN.
 void convertFast(DType from, const void *x, DType to, void *y, int64_t n);

@@ -4,8 +4,8 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Metrics.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/NormSum.h"
 #include "kernels/cpu/fast/Simd-inl.h"
+#include "kernels/formula/NormSum.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {

@@ -1,6 +1,6 @@
 // One pass over gradient, parameter and moments: 28 bytes per fp32 parameter with AdamW, as fast as memory. A large
-// copy of the parameters is streamed past the caches, which would read it first only to overwrite it. torch's formulas,
-// as in reference/Optimizer.cpp. Each element's result depends on that element alone.
+// copy of the parameters is streamed past the caches, which would read it first only to overwrite it. The arithmetic of
+// formula/Optimizer.h, bit for bit. Each element's result depends on that element alone.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Optimizer.cpp"
 #include <hwy/foreach_target.h>
@@ -9,12 +9,12 @@
 
 #include "kernels/cpu/fast/Simd-inl.h"
 
+#include "kernels/formula/Optimizer.h"
+
 #ifndef ZC_FAST_OPTIMIZER_STEP
 #define ZC_FAST_OPTIMIZER_STEP
 namespace zc::cpu {
-/// A step's numbers, the same for all elements.
-struct OptimizerStep {
-  float factor, shrink, decay, beta2, oneMinusBeta1, oneMinusBeta2, invCorrection2, eps, stepSize, lr, momentum;
+struct FastStep : formula::OptimizerStep<float> {
   bool streams; ///< the copy of the parameters; it is aligned
 };
 } // namespace zc::cpu
@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-template <typename O> HWY_INLINE void storeCopy(const OptimizerStep &s, V param, O *out, size_t count) {
+template <typename O> HWY_INLINE void storeCopy(const FastStep &s, V param, O *out, size_t count) {
   if (!s.streams || count < lanes())
     return storePart(param, out, count);
   streamVector(param, out);
@@ -32,8 +32,7 @@ template <typename O> HWY_INLINE void storeCopy(const OptimizerStep &s, V param,
 
 /// adamw: `decoupled`; adam: decay joins the gradient.
 template <bool decoupled, typename G, typename O>
-void adamRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad, float *p, float *m, float *v,
-               O *out) {
+void adamRange(const FastStep &s, int64_t begin, int64_t end, const G *grad, float *p, float *m, float *v, O *out) {
   const V factor = hn::Set(kF, s.factor), shrink = hn::Set(kF, s.shrink), decay = hn::Set(kF, s.decay);
   const V beta2 = hn::Set(kF, s.beta2), oneMinusBeta1 = hn::Set(kF, s.oneMinusBeta1);
   const V oneMinusBeta2 = hn::Set(kF, s.oneMinusBeta2), invCorrection2 = hn::Set(kF, s.invCorrection2);
@@ -58,7 +57,7 @@ void adamRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad
 }
 
 template <typename G, typename O>
-void sgdRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad, float *p, float *m, O *out) {
+void sgdRange(const FastStep &s, int64_t begin, int64_t end, const G *grad, float *p, float *m, O *out) {
   const V factor = hn::Set(kF, s.factor), decay = hn::Set(kF, s.decay);
   const V lr = hn::Set(kF, s.lr), momentum = hn::Set(kF, s.momentum);
   forVectors(begin, end, [&](int64_t i, size_t count) HWY_ATTR {
@@ -76,8 +75,8 @@ void sgdRange(const OptimizerStep &s, int64_t begin, int64_t end, const G *grad,
 }
 
 template <typename G, typename O>
-void ruleRange(int rule, const OptimizerStep &s, int64_t begin, int64_t end, const void *grad, float *p, float *m,
-               float *v, void *out) {
+void ruleRange(int rule, const FastStep &s, int64_t begin, int64_t end, const void *grad, float *p, float *m, float *v,
+               void *out) {
   const G *g = static_cast<const G *>(grad);
   O *o = static_cast<O *>(out);
   if (rule == 0)
@@ -88,7 +87,7 @@ void ruleRange(int rule, const OptimizerStep &s, int64_t begin, int64_t end, con
     sgdRange(s, begin, end, g, p, m, o);
 }
 
-void updateRange(int rule, DType grad, DType copy, const OptimizerStep &s, int64_t begin, int64_t end, const void *g,
+void updateRange(int rule, DType grad, DType copy, const FastStep &s, int64_t begin, int64_t end, const void *g,
                  float *p, float *m, float *v, void *out) {
   withFast(grad, [&](auto gradTag) {
     withFast(copy, [&](auto copyTag) {
@@ -113,24 +112,6 @@ HWY_EXPORT(updateRange);
 
 namespace {
 
-OptimizerStep stepOf(const OptimizerShape &s, const StepContext &context, float factor) {
-  double step = static_cast<double>(context.step - context.skipped), lr = context.learningRate;
-  double correction1 = 1 - std::pow(s.beta1, step), correction2 = std::sqrt(1 - std::pow(s.beta2, step));
-  OptimizerStep result{};
-  result.factor = factor;
-  result.shrink = static_cast<float>(1 - lr * s.weightDecay);
-  result.decay = static_cast<float>(s.weightDecay);
-  result.beta2 = static_cast<float>(s.beta2);
-  result.oneMinusBeta1 = static_cast<float>(1 - s.beta1);
-  result.oneMinusBeta2 = static_cast<float>(1 - s.beta2);
-  result.invCorrection2 = static_cast<float>(1 / correction2);
-  result.eps = static_cast<float>(s.epsUncorrected ? s.eps / correction2 : s.eps);
-  result.stepSize = static_cast<float>(lr / correction1);
-  result.lr = static_cast<float>(lr);
-  result.momentum = static_cast<float>(s.momentum);
-  return result;
-}
-
 /// A copy of as many elements would push everything else out of the caches.
 constexpr int64_t kStreamedElements = 1 << 18;
 
@@ -141,7 +122,7 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
     return decline();
   return makeKernel([s = *read, threads = threadsFor(spec.threads, read->n)](void *const *operands,
                                                                              const StepContext &context) {
-    OptimizerStep step = stepOf(s, context, *as<float>(operands[1]));
+    FastStep step{stepOf<float>(s.rule, context, *as<float>(operands[1])), false};
     float *m = s.moments > 0 ? as<float>(operands[3]) : nullptr, *v = s.moments > 1 ? as<float>(operands[4]) : nullptr;
     void *out = s.out ? operands[3 + s.moments] : nullptr;
     if (std::isnan(step.factor)) { // a step to be skipped; who takes the copy still does
@@ -155,7 +136,7 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
     step.streams = out && s.n >= kStreamedElements && reinterpret_cast<uintptr_t>(out) % 64 == 0;
     parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
       HWY_DYNAMIC_DISPATCH(updateRange)
-      (static_cast<int>(s.rule), s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0],
+      (static_cast<int>(s.rule.rule), s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0],
        as<float>(operands[2]), m, v, out);
     });
   });

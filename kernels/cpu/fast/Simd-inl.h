@@ -10,7 +10,7 @@
 #define ZC_SIMD_INL_H
 #endif
 
-#include "kernels/cpu/Elements.h"
+#include "kernels/formula/Elements.h"
 
 #include <cstring>
 #include <hwy/highway.h>
@@ -18,6 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
+using namespace formula;
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;

@@ -76,21 +76,16 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
 }
 
 Prepared prepareLabelIndex(const KernelSpec &spec) {
-  int64_t classes = spec.getInt("classes", 0), ignored = spec.getInt("ignore_index", -100);
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 1)
-                         .that([&] { return isIndex(spec.operands[0].dtype) && spec.operands[0] == spec.operands[1]; },
-                               "i64 or i32 labels and a result of their type")
-                         .that([&] { return classes >= 1; }, "at least one class")
-                         .done());
+  Result<LabelIndexShape> read = readLabelIndex(spec);
+  ZC_RETURN_IF_ERROR(read.status());
   return withIndex(spec.operands[0].dtype, [&](auto labelTag) {
     using L = TypeOf<decltype(labelTag)>;
-    return makeKernel([=, n = spec.operands[0].numElements()](void *const *operands, const StepContext &) -> Status {
-      for (int64_t i = 0; i < n; ++i) {
+    return makeKernel([spec, s = *read](void *const *operands, const StepContext &) -> Status {
+      for (int64_t i = 0; i < s.n; ++i) {
         int64_t label = as<L>(operands[0])[i];
-        if (label != ignored && (label < 0 || label >= classes))
-          return outOfRange(spec, "label", label, 0, classes);
-        as<L>(operands[1])[i] = static_cast<L>(label == ignored ? 0 : label);
+        if (label != s.ignoreIndex && (label < 0 || label >= s.classes))
+          return outOfRange(spec, "label", label, 0, s.classes);
+        as<L>(operands[1])[i] = static_cast<L>(label == s.ignoreIndex ? 0 : label);
       }
       return Status::success();
     });

@@ -77,40 +77,6 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
 
 //===-- gather_elements ----------------------------------------------------===//
 
-/// Over the indices' shape: offset of each index, and of data's element with 0 for the coordinate along the axis.
-struct ElementsShape {
-  Walk<2> walk;
-  int64_t n, axisStride;
-};
-
-Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t part) {
-  int64_t axis = spec.getInt("axis", 0);
-  ZC_RETURN_IF_ERROR(
-      Check(spec)
-          .counts(2, 1)
-          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
-                "i64 or i32 indices and one element type")
-          .that([&] { return spec.operands[1].dims == spec.operands[part].dims; }, "one element for each index")
-          .that(
-              [&] {
-                const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
-                if (axis < 0 || axis >= static_cast<int64_t>(data.size()) || indices.size() != data.size())
-                  return false;
-                for (size_t i = 0; i < data.size(); ++i)
-                  if (static_cast<int64_t>(i) != axis && indices[i] > data[i])
-                    return false;
-                return true;
-              },
-              "indices no larger than the data outside the axis")
-          .done());
-  const Dims &data = spec.operands[full].dims, &indices = spec.operands[1].dims;
-  auto at = static_cast<size_t>(axis);
-  Dims strides = rowMajorStrides(data);
-  int64_t axisStride = strides[at];
-  strides[at] = 0;
-  return ElementsShape{Walk<2>(indices, {rowMajorStrides(indices), strides}), data[at], axisStride};
-}
-
 Prepared prepareGatherElements(const KernelSpec &spec) {
   Result<ElementsShape> read = readElements(spec, 0, 2);
   ZC_RETURN_IF_ERROR(read.status());

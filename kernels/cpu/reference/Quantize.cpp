@@ -1,35 +1,12 @@
 // ZeRO++'s kernels on block-quantized pieces (kernels/Quantized.h; arXiv 2306.10209, sections 3.1 and 3.3), and the
 // error feedback of LoCo (arXiv 2407.04480, section 3).
-//
-// Arithmetic, the same in the fast kernels, bit for bit: scale = largest / most (127 or 7), value = nearest integer
-// (ties to even) of x * (most / largest), all in fp32; a block whose largest is 0 or too small for most / largest to be
-// finite has scale 0; one that holds an infinity or a NaN has scale NaN, so that it cannot go unnoticed. Sums run over
-// sources in order, in fp32.
+#include "kernels/formula/Quantize.h"
 #include "kernels/cpu/Shapes.h"
 
 #include <cstring>
 
 namespace zc::cpu {
 namespace {
-
-struct BlockScale {
-  float scale, inverse; ///< inverse 0: all values are 0
-};
-
-BlockScale scaleOf(float largest, int64_t bits) {
-  float most = bits == 8 ? 127 : 7;
-  if (!std::isfinite(largest))
-    return {std::numeric_limits<float>::quiet_NaN(), 0};
-  float inverse = most / largest;
-  return std::isfinite(inverse) ? BlockScale{largest / most, inverse} : BlockScale{0, 0};
-}
-
-int valueAt(const uint8_t *piece, int64_t bits, int64_t i) {
-  if (bits == 8)
-    return static_cast<int8_t>(piece[i]);
-  int half = i % 2 ? piece[i / 2] >> 4 : piece[i / 2] & 15;
-  return half < 8 ? half : half - 16;
-}
 
 void setValue(uint8_t *piece, int64_t bits, int64_t i, int value) {
   if (bits == 8)
@@ -38,25 +15,6 @@ void setValue(uint8_t *piece, int64_t bits, int64_t i, int value) {
     piece[i / 2] = static_cast<uint8_t>(value & 15);
   else
     piece[i / 2] = static_cast<uint8_t>(piece[i / 2] | (value & 15) << 4);
-}
-
-float scaleAt(const uint8_t *piece, const QuantizedPiece &q, int64_t i) {
-  float scale;
-  std::memcpy(&scale, piece + q.scalesAt() + 4 * (i / q.block), sizeof(scale));
-  return scale;
-}
-
-/// Element i of a quantized piece.
-float elementAt(const uint8_t *piece, const QuantizedPiece &q, int64_t i) {
-  return static_cast<float>(valueAt(piece, q.bits, i)) * scaleAt(piece, q, i);
-}
-
-/// The sum over sources of element i; `stride` bytes from one to the next.
-float sumAt(const uint8_t *first, int64_t stride, int64_t sources, const QuantizedPiece &q, int64_t i) {
-  float sum = elementAt(first, q, i);
-  for (int64_t s = 1; s < sources; ++s)
-    sum += elementAt(first + s * stride, q, i);
-  return sum;
 }
 
 /// Quantizes plain(i), i in [0, elements). With `residual`, what it holds is added first, and it becomes
@@ -75,7 +33,7 @@ void quantizePiece(const QuantizeShape &s, uint8_t *out, T *residual, Plain plai
     BlockScale block = scaleOf(largest, q.bits);
     for (int64_t i = begin; i < end; ++i) {
       float x = given(i);
-      int value = block.inverse == 0 ? 0 : static_cast<int>(std::nearbyint(x * block.inverse));
+      int value = quantizedValue(x, block);
       setValue(out, q.bits, i, value);
       if (residual) {
         float error = x - static_cast<float>(value) * block.scale;

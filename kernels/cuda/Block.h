@@ -1,0 +1,127 @@
+//===- Block.h - what a kernel's body is written over: a block of threads, on a GPU or on a host ---===//
+//
+// A body is a template over Block and is called once per block. On a GPU the block is real. On a host HostBlock goes
+// through the same elements in loops and sums them in the same order: thread t of T takes packs t, t+T, ...; a warp
+// adds by halves; warps are added in order. So a test on a machine without a GPU sees the bits that a GPU gives, where
+// the functions that a body calls have the same bits on both (products, sums, quotients, roots; not e^x), both are
+// compiled without contraction (--fmad=false, -ffp-contract=off) and `fma` stands where one is meant.
+//
+// No barrier, shuffle or shared memory is used outside this file. Between phases of a body in which threads read what
+// others wrote stands `sync()`; reductions are phases of their own.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/formula/Elements.h"
+
+namespace zc::cuda {
+
+/// V elements that are loaded and stored at once: up to 16 bytes.
+template <typename T, int V> struct alignas(sizeof(T) * V) Pack {
+  T element[V];
+};
+
+/// Sums of doubles, and of floats: what a block's reductions work in.
+struct AddOf {
+  template <typename S> static ZC_HD S apply(S a, S b) { return a + b; }
+};
+/// NaN wins.
+struct MaxOf {
+  template <typename S> static ZC_HD S apply(S a, S b) { return b > a || b != b ? b : a; }
+};
+struct MinOf {
+  template <typename S> static ZC_HD S apply(S a, S b) { return b < a || b != b ? b : a; }
+};
+struct MulOf {
+  template <typename S> static ZC_HD S apply(S a, S b) { return a * b; }
+};
+
+template <int T> class HostBlock {
+public:
+  static constexpr int kThreads = T;
+
+  /// f(i) for i = 0, V, 2V, ... < n; n is a multiple of V.
+  template <int V = 1, typename F> void forEach(int64_t n, F f) {
+    for (int64_t i = 0; i < n; i += V)
+      f(i);
+  }
+  /// Op over start and f(0), f(V), ...; every thread has the result. Each thread's part begins with `start`.
+  template <typename Op, int V = 1, typename S, typename F> S reduce(int64_t n, S start, F f) {
+    S partial[T];
+    for (int t = 0; t < T; ++t) {
+      partial[t] = start;
+      for (int64_t i = static_cast<int64_t>(t) * V; i < n; i += static_cast<int64_t>(T) * V)
+        partial[t] = Op::template apply<S>(partial[t], f(i));
+    }
+    S result = start;
+    for (int warp = 0; warp < T; warp += 32) {
+      for (int half = 16; half; half /= 2)
+        for (int lane = 0; lane < half; ++lane)
+          partial[warp + lane] = Op::template apply<S>(partial[warp + lane], partial[warp + lane + half]);
+      result = warp ? Op::template apply<S>(result, partial[warp]) : partial[0];
+    }
+    return result;
+  }
+  /// out[k] += what f(i, acc) adds to acc[k], over i in [0, n). Integers: in any order.
+  template <int N, typename F> void addIntegers(int64_t n, int64_t *out, F f) {
+    for (int64_t i = 0; i < n; ++i)
+      f(i, out);
+  }
+  /// By one thread.
+  template <typename F> void once(F f) { f(); }
+  void sync() {}
+};
+
+#ifdef __CUDACC__
+template <int T> class DeviceBlock {
+public:
+  static constexpr int kThreads = T;
+
+  template <int V = 1, typename F> __device__ void forEach(int64_t n, F f) {
+    for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
+      f(i);
+  }
+  template <typename Op, int V = 1, typename S, typename F> __device__ S reduce(int64_t n, S start, F f) {
+    S mine = start;
+    for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
+      mine = Op::template apply<S>(mine, f(i));
+    for (int half = 16; half; half /= 2)
+      mine = Op::template apply<S>(mine, __shfl_down_sync(0xffffffffu, mine, half));
+    if constexpr (T == 32)
+      return __shfl_sync(0xffffffffu, mine, 0);
+    __shared__ S warps[T / 32];
+    __syncthreads(); // whoever still reads the last reduction's
+    if (threadIdx.x % 32 == 0)
+      warps[threadIdx.x / 32] = mine;
+    __syncthreads();
+    S result = warps[0];
+    for (int warp = 1; warp < T / 32; ++warp)
+      result = Op::template apply<S>(result, warps[warp]);
+    return result;
+  }
+  template <int N, typename F> __device__ void addIntegers(int64_t n, int64_t *out, F f) {
+    int64_t mine[N] = {};
+    for (int64_t i = threadIdx.x; i < n; i += T)
+      f(i, mine);
+    for (int k = 0; k < N; ++k) {
+      auto value = static_cast<unsigned long long>(mine[k]);
+      for (int half = 16; half; half /= 2)
+        value += __shfl_down_sync(0xffffffffu, value, half);
+      if (threadIdx.x % 32 == 0 && value)
+        atomicAdd(reinterpret_cast<unsigned long long *>(out + k), value);
+    }
+  }
+  template <typename F> __device__ void once(F f) {
+    if (threadIdx.x == 0)
+      f();
+  }
+  __device__ void sync() {
+    if constexpr (T == 32)
+      __syncwarp();
+    else
+      __syncthreads();
+  }
+};
+#endif
+
+} // namespace zc::cuda

@@ -1,0 +1,424 @@
+//===- Elementwise.h - one output element per index --------------------------===//
+//
+// Functions of one, two and three tensors, casts, activations and dropout. Tensors that are whole or scalars go in
+// packs of 16 bytes; others through StridedIndex, an element at a time. Each element is read before it is written, by
+// the same thread: a result may lie over any operand of its type and shape. Limit: memory; goal 0.85 of a device copy.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/ElementShapes.h"
+#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/StridedIndex.h"
+#include "kernels/formula/Activation.h"
+#include "kernels/formula/Cast.h"
+#include "kernels/formula/Elementwise.h"
+#include "kernels/formula/Philox.h"
+
+namespace zc::cuda {
+
+using namespace formula;
+
+constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Elements [first, first + count) of n: what block `index` of overElements does.
+struct Part {
+  int64_t first, count;
+  ZC_HD Part(int64_t index, int64_t n)
+      : first(index * kElementsPerBlock), count(n - first < kElementsPerBlock ? n - first : kElementsPerBlock) {}
+};
+
+/// Elements per pack of the types of one body.
+template <typename... Ts> constexpr int packOf() {
+  size_t largest = 1;
+  ((largest = sizeof(Ts) > largest ? sizeof(Ts) : largest), ...);
+  return static_cast<int>(16 / largest);
+}
+/// May all be taken in packs of V: addresses are aligned. (Slices are, parts of them may not be.)
+template <int V, typename... Ts> bool isAligned(const Ts *...pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(Ts) * V) == 0) && ...);
+}
+
+//===-- one tensor -----------------------------------------------------------===//
+
+/// y[i] = f(x[i]), packs of V.
+template <typename From, typename To, typename F, int V> struct MapBody {
+  const From *x;
+  To *y;
+  int64_t n;
+  F f;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    Part part(index, n);
+    int64_t whole = part.count / V * V;
+    block.template forEach<V>(whole, [&](int64_t i) {
+      auto in = *reinterpret_cast<const Pack<From, V> *>(x + part.first + i);
+      Pack<To, V> out;
+      for (int k = 0; k < V; ++k)
+        out.element[k] = f(in.element[k]);
+      *reinterpret_cast<Pack<To, V> *>(y + part.first + i) = out;
+    });
+    block.forEach(part.count - whole, [&](int64_t i) { y[part.first + whole + i] = f(x[part.first + whole + i]); });
+  }
+};
+
+template <typename Target, typename From, typename To, typename F>
+Prepared<Target> mapping(const KernelSpec &spec, F f) {
+  return launching<Target>(spec, [n = spec.operands[0].numElements(), f](void *const *operands, const auto &launch) {
+    constexpr int V = packOf<From, To>();
+    auto *x = static_cast<const From *>(operands[0]);
+    auto *y = static_cast<To *>(operands[1]);
+    if (isAligned<V>(x, y))
+      overElements(launch, n, MapBody<From, To, F, V>{x, y, n, f});
+    else
+      overElements(launch, n, MapBody<From, To, F, 1>{x, y, n, f});
+  });
+}
+
+/// A function of formula/Elementwise.h on stored elements.
+template <typename Op, typename T, typename R = T> struct Applied {
+  ZC_HD R operator()(T x) const { return store<R>(Op::apply(load(x))); }
+  ZC_HD R operator()(T a, T b) const { return store<R>(Op::apply(load(a), load(b))); }
+};
+template <typename T> struct GeluOf {
+  bool tanh;
+  ZC_HD T operator()(T x) const { return store<T>(gelu(load(x), tanh)); }
+};
+template <typename To, typename From> struct ConvertTo {
+  ZC_HD To operator()(From x) const { return convert<To>(x); }
+};
+template <typename T> struct IsNanOf {
+  ZC_HD Bool operator()(T x) const { return store<Bool>(std::isnan(load(x))); }
+};
+
+//===-- two tensors ----------------------------------------------------------===//
+
+/// y = f(a, b) where a and b are whole or scalars (step 0 or 1).
+template <typename T, typename R, typename F, int V> struct ZipBody {
+  const T *a, *b;
+  R *y;
+  int64_t n;
+  bool aIsScalar, bIsScalar;
+  F f;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    Part part(index, n);
+    int64_t whole = part.count / V * V;
+    block.template forEach<V>(whole, [&](int64_t i) {
+      Pack<T, V> left, right;
+      Pack<R, V> out;
+      fill(left, a, aIsScalar, part.first + i);
+      fill(right, b, bIsScalar, part.first + i);
+      for (int k = 0; k < V; ++k)
+        out.element[k] = f(left.element[k], right.element[k]);
+      *reinterpret_cast<Pack<R, V> *>(y + part.first + i) = out;
+    });
+    block.forEach(part.count - whole, [&](int64_t i) {
+      int64_t at = part.first + whole + i;
+      y[at] = f(a[aIsScalar ? 0 : at], b[bIsScalar ? 0 : at]);
+    });
+  }
+  static ZC_HD void fill(Pack<T, V> &pack, const T *x, bool isScalar, int64_t at) {
+    if (!isScalar)
+      pack = *reinterpret_cast<const Pack<T, V> *>(x + at);
+    else
+      for (int k = 0; k < V; ++k)
+        pack.element[k] = x[0];
+  }
+};
+
+/// y = f(a, b), broadcast.
+template <typename T, typename R, typename F> struct BroadcastBody {
+  const T *a, *b;
+  R *y;
+  int64_t n;
+  StridedIndex<3> places; ///< of y, a, b
+  F f;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    Part part(index, n);
+    block.forEach(part.count, [&](int64_t i) {
+      int64_t at[3];
+      places.offsets(part.first + i, at);
+      y[at[0]] = f(a[at[1]], b[at[2]]);
+    });
+  }
+};
+
+/// Operands a, b, y; a and b broadcast to y.
+template <typename Target, typename T, typename R, typename F> Prepared<Target> zipping(const KernelSpec &spec, F f) {
+  const cpu::Dims &result = spec.operands[2].dims;
+  StridedIndex<3> places(
+      cpu::Walk<3>(result, {cpu::rowMajorStrides(result), cpu::broadcastStrides(spec.operands[0].dims, result),
+                            cpu::broadcastStrides(spec.operands[1].dims, result)}));
+  return launching<Target>(
+      spec, [n = spec.operands[2].numElements(), places, f](void *const *operands, const auto &launch) {
+        constexpr int V = packOf<T, R>();
+        auto *a = static_cast<const T *>(operands[0]), *b = static_cast<const T *>(operands[1]);
+        auto *y = static_cast<R *>(operands[2]);
+        bool flat = (places.dense[1] || places.scalar[1]) && (places.dense[2] || places.scalar[2]);
+        if (!flat)
+          overElements(launch, n, BroadcastBody<T, R, F>{a, b, y, n, places, f});
+        else if (isAligned<V>(places.dense[1] ? a : nullptr, places.dense[2] ? b : nullptr) && isAligned<V>(y))
+          overElements(launch, n, ZipBody<T, R, F, V>{a, b, y, n, !places.dense[1], !places.dense[2], f});
+        else
+          overElements(launch, n, ZipBody<T, R, F, 1>{a, b, y, n, !places.dense[1], !places.dense[2], f});
+      });
+}
+
+template <typename T> struct GeluGradOf {
+  bool tanh;
+  ZC_HD T operator()(T grad, T x) const { return store<T>(load(grad) * geluSlope(load(x), tanh)); }
+};
+template <typename T> struct SiluGradOf {
+  ZC_HD T operator()(T grad, T x) const { return store<T>(load(grad) * siluSlope(load(x))); }
+};
+
+//===-- three tensors ----------------------------------------------------------===//
+
+/// y = condition ? a : b, broadcast; T is as wide as the elements.
+template <typename T> struct SelectBody {
+  const uint8_t *condition;
+  const T *a, *b;
+  T *y;
+  int64_t n;
+  bool flat;
+  StridedIndex<4> places; ///< of y, condition, a, b
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    Part part(index, n);
+    block.forEach(part.count, [&](int64_t i) {
+      int64_t number = part.first + i, at[4];
+      if (flat)
+        for (int t = 0; t < 4; ++t)
+          at[t] = places.dense[t] ? number : 0;
+      else
+        places.offsets(number, at);
+      y[at[0]] = condition[at[1]] ? a[at[2]] : b[at[3]];
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareSelect(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkSelect(spec));
+  const cpu::Dims &result = spec.operands[3].dims;
+  auto along = [&](size_t i) { return cpu::broadcastStrides(spec.operands[i].dims, result); };
+  StridedIndex<4> places(cpu::Walk<4>(result, {cpu::rowMajorStrides(result), along(0), along(1), along(2)}));
+  bool flat = true;
+  for (size_t t = 1; t < 4; ++t)
+    flat = flat && (places.dense[t] || places.scalar[t]);
+  return withBytes(spec.operands[3].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [n = spec.operands[3].numElements(), flat, places](void *const *operands,
+                                                                                      const auto &launch) {
+      overElements(launch, n,
+                   SelectBody<T>{static_cast<const uint8_t *>(operands[0]), static_cast<const T *>(operands[1]),
+                                 static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), n, flat, places});
+    });
+  });
+}
+
+//===-- dropout and random numbers ------------------------------------------------===//
+
+/// Four elements a block of the generator, so four a pack.
+template <typename T> struct DropoutBody {
+  const T *x;
+  T *y;
+  Bool *mask;
+  int64_t n, id;
+  uint64_t threshold, seed; ///< dropped where word < threshold
+  Compute<T> scale;
+  int rank;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    Part part(index, n);
+    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
+    block.forEach((part.count + 3) / 4, [&](int64_t quad) {
+      int64_t first = part.first + quad * 4;
+      Words words = randomBlock(key, first / 4);
+      for (int64_t i = 0; i < 4 && first + i < n; ++i) {
+        bool kept = words[i] >= threshold;
+        mask[first + i] = store<Bool>(kept);
+        y[first + i] = store<T>(kept ? load(x[first + i]) * scale : 0);
+      }
+    });
+  }
+};
+template <typename T> struct DropoutGradBody {
+  const T *grad;
+  const Bool *mask;
+  T *d;
+  int64_t n;
+  Compute<T> scale;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    Part part(index, n);
+    block.forEach(part.count, [&](int64_t i) {
+      int64_t at = part.first + i;
+      d[at] = store<T>(load(mask[at]) ? load(grad[at]) * scale : 0);
+    });
+  }
+};
+template <typename T> struct RandomBody {
+  T *y;
+  int64_t n, id;
+  uint64_t seed;
+  int rank;
+  bool normal;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    Part part(index, n);
+    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
+    block.forEach(part.count, [&](int64_t i) { y[part.first + i] = randomNumber<T>(key, part.first + i, normal); });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spec) {
+  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      overElements(launch, s.n,
+                   DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
+                                  static_cast<Bool *>(operands[2]), s.n, s.id,
+                                  static_cast<uint64_t>(s.ratio * 4294967296.0), s.seed,
+                                  static_cast<Compute<T>>(1 / (1 - s.ratio)), s.rank});
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec &spec) {
+  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 1);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      overElements(launch, s.n,
+                   DropoutGradBody<T>{static_cast<const T *>(operands[0]), static_cast<const Bool *>(operands[1]),
+                                      static_cast<T *>(operands[2]), s.n, static_cast<Compute<T>>(1 / (1 - s.ratio))});
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkRandom(spec));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    RandomBody<T> body{nullptr,   spec.operands[0].numElements(), spec.getInt("id", 0), spec.seed,
+                       spec.rank, spec.getInt("normal", 0) != 0};
+    return launching<Target>(spec, [body](void *const *operands, const auto &launch) {
+      RandomBody<T> own = body;
+      own.y = static_cast<T *>(operands[0]);
+      overElements(launch, own.n, own);
+    });
+  });
+}
+
+//===-- the registry's names ----------------------------------------------------===//
+
+template <typename Target> Prepared<Target> prepareNot(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isBits, "bool or integers"));
+  if (cpu::isBool(spec.operands[0].dtype))
+    return mapping<Target, Bool, Bool>(spec, Applied<BoolNot, Bool>());
+  return withInteger(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, T>(spec, Applied<Not, T>());
+  });
+}
+
+template <typename Target> Prepared<Target> prepareIsNan(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkIsNan(spec));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, Bool>(spec, IsNanOf<T>());
+  });
+}
+
+template <typename Target> Prepared<Target> prepareCast(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkCast(spec));
+  return withStorage(spec.operands[0].dtype, [&](auto fromTag) {
+    return withStorage(spec.operands[1].dtype, [&](auto toTag) {
+      using From = TypeOf<decltype(fromTag)>;
+      using To = TypeOf<decltype(toTag)>;
+      return mapping<Target, From, To>(spec, ConvertTo<To, From>());
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareGelu(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 1));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, T>(spec, GeluOf<T>{spec.getInt("tanh", 0) != 0});
+  });
+}
+template <typename Target> Prepared<Target> prepareGeluGrad(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 2));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return zipping<Target, T, T>(spec, GeluGradOf<T>{spec.getInt("tanh", 0) != 0});
+  });
+}
+template <typename Target> Prepared<Target> prepareSiluGrad(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 2));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return zipping<Target, T, T>(spec, SiluGradOf<T>());
+  });
+}
+
+template <typename Target, typename Op> Prepared<Target> prepareFloatFunction(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, T>(spec, Applied<Op, T>());
+  });
+}
+template <typename Target, typename Op> Prepared<Target> prepareAnyFunction(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isAny, "any type"));
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, T>(spec, Applied<Op, T>());
+  });
+}
+template <typename Target, typename Op> Prepared<Target> prepareArithmetic(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, false));
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return zipping<Target, T, T>(spec, Applied<Op, T>());
+  });
+}
+template <typename Target, typename Op> Prepared<Target> prepareComparison(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, true));
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return zipping<Target, T, Bool>(spec, Applied<Op, T, Bool>());
+  });
+}
+template <typename Target, typename Op> Prepared<Target> prepareBitFunction(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isBits, false));
+  return withInteger(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return zipping<Target, T, T>(spec, Applied<Op, T>());
+  });
+}
+
+template <typename Target, typename Registry> void addFunctions(Registry &registry) {
+  forFloatFunctions([&](const char *name, auto op) { registry.add(name, prepareFloatFunction<Target, decltype(op)>); });
+  forAnyFunctions([&](const char *name, auto op) { registry.add(name, prepareAnyFunction<Target, decltype(op)>); });
+  registry.add("not", prepareNot<Target>);
+  registry.add("is_nan", prepareIsNan<Target>);
+  registry.add("gelu", prepareGelu<Target>);
+}
+template <typename Target, typename Registry> void addArithmetic(Registry &registry) {
+  forArithmetic([&](const char *name, auto op) { registry.add(name, prepareArithmetic<Target, decltype(op)>); });
+  forComparisons([&](const char *name, auto op) { registry.add(name, prepareComparison<Target, decltype(op)>); });
+  forBitFunctions([&](const char *name, auto op) { registry.add(name, prepareBitFunction<Target, decltype(op)>); });
+  registry.add("gelu_grad", prepareGeluGrad<Target>);
+  registry.add("silu_grad", prepareSiluGrad<Target>);
+  registry.add("select", prepareSelect<Target>);
+}
+template <typename Target, typename Registry> void addCasts(Registry &registry) {
+  registry.add("cast", prepareCast<Target>);
+}
+template <typename Target, typename Registry> void addRandom(Registry &registry) {
+  registry.add("dropout", prepareDropout<Target>);
+  registry.add("dropout_grad", prepareDropoutGrad<Target>);
+  registry.add("random", prepareRandom<Target>);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,172 @@
+//===- Gather.h - rows by index, and the sum of gradients by index ------------------===//
+//
+// Gradients: pairs (row, source) are sorted by row, stably; a block per run of equal rows adds its sources in order. No
+// float atomics: the same bits every time, and those of the CPU's order of sums.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/StridedIndex.h"
+
+namespace zc::cuda {
+
+using namespace formula;
+
+/// Index in [-n, n) to [0, n); -1 if outside.
+template <typename I> ZC_HD int64_t wrapIndex(I index, int64_t n) {
+  int64_t i = index;
+  return i < -n || i >= n ? -1 : i < 0 ? i + n : i;
+}
+
+/// Row (o, i) of the result is row (o, indices[i]) of the data; T as wide as `inner` allows.
+template <typename T, typename I> struct GatherBody {
+  const T *data;
+  const I *indices;
+  T *y;
+  int64_t n, count, inner;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t at = wrapIndex(indices[index % count], n);
+    if (at < 0) {
+      block.once([&] { frame.fail(indices[index % count]); });
+      return;
+    }
+    const T *from = data + (index / count * n + at) * inner;
+    block.forEach(inner, [&](int64_t j) { y[index * inner + j] = from[j]; });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareGather(const KernelSpec &spec) {
+  Result<cpu::GatherShape> read = cpu::readGather(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(read->index, [&](auto tag) {
+    using I = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      auto typed = [&](auto unit, int64_t inner) {
+        using T = decltype(unit);
+        overRows(launch, s.outer * s.count, inner,
+                 GatherBody<T, I>{static_cast<const T *>(operands[0]), static_cast<const I *>(operands[1]),
+                                  static_cast<T *>(operands[2]), s.n, s.count, inner});
+      };
+      int64_t bytes = s.inner * sizeOf(s.dtype);
+      bool aligned = (reinterpret_cast<uintptr_t>(operands[0]) | reinterpret_cast<uintptr_t>(operands[2])) % 8 == 0;
+      if (bytes % 8 == 0 && aligned)
+        typed(uint64_t(), bytes / 8);
+      else
+        typed(uint8_t(), bytes);
+    });
+  });
+}
+
+/// Pairs for sorting: the row of each source; a bad index fails and goes to row 0.
+template <typename I> struct PairsBody {
+  const I *indices;
+  int32_t *rows, *sources;
+  int64_t n, count;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t first = index * kElementsPerBlock, rest = count - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t at = wrapIndex(indices[first + i], n);
+      if (at < 0)
+        frame.fail(indices[first + i]);
+      rows[first + i] = static_cast<int32_t>(at < 0 ? 0 : at);
+      sources[first + i] = static_cast<int32_t>(first + i);
+    });
+  }
+};
+
+/// Block (o, p): where sorted pair p is the first of its row, the row's sum.
+template <typename T> struct SegmentSumBody {
+  const T *grad;
+  const int32_t *rows, *sources; ///< sorted
+  T *d;
+  int64_t n, count, inner;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t outer = index / count, p = index % count;
+    int32_t row = rows[p];
+    if (p > 0 && rows[p - 1] == row)
+      return;
+    int64_t end = p + 1;
+    while (end < count && rows[end] == row)
+      ++end;
+    block.forEach(inner, [&](int64_t j) {
+      Sum<T> sum = 0;
+      for (int64_t k = p; k < end; ++k)
+        sum += load(grad[(outer * count + sources[k]) * inner + j]);
+      d[(outer * n + row) * inner + j] = storeSum<T>(sum);
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &spec) {
+  Result<cpu::GatherShape> read = cpu::readGather(spec, 2, 0);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (read->n > INT32_MAX || read->count > INT32_MAX)
+    return cpu::wrongSpec(spec, "fewer than 2^31 rows and indices");
+  return withIndex(read->index, [&](auto indexTag) {
+    return withElement(read->dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return launching<Target>(spec, [s = *read, bytes = spec.operands[2].numBytes()](void *const *operands,
+                                                                                      const auto &launch) {
+        launch.zero(operands[2], bytes);
+        if (s.count == 0)
+          return;
+        auto *rows = static_cast<int32_t *>(launch.workspace()), *sources = rows + 2 * s.count;
+        overElements(launch, s.count, PairsBody<I>{static_cast<const I *>(operands[1]), rows, sources, s.n, s.count});
+        launch.sortPairs(rows, sources, s.count, sources + 2 * s.count);
+        overRows(launch, s.outer * s.count, s.inner,
+                 SegmentSumBody<T>{static_cast<const T *>(operands[0]), rows + s.count, sources + s.count,
+                                   static_cast<T *>(operands[2]), s.n, s.count, s.inner});
+      });
+    });
+  });
+}
+
+/// Over the indices' shape: y[i] = data[i with indices[i] along the axis].
+template <typename T, typename I> struct GatherElementsBody {
+  const T *data;
+  const I *indices;
+  T *y;
+  int64_t count, n, axisStride;
+  StridedIndex<2> places; ///< of the indices; of data, 0 along the axis
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t first = index * kElementsPerBlock, rest = count - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t at[2];
+      places.offsets(first + i, at);
+      int64_t k = wrapIndex(indices[at[0]], n);
+      if (k < 0)
+        frame.fail(indices[at[0]]);
+      else
+        y[at[0]] = data[at[1] + k * axisStride];
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareGatherElements(const KernelSpec &spec) {
+  Result<cpu::ElementsShape> read = cpu::readElements(spec, 0, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
+    return withBytes(spec.operands[0].dtype, [&](auto tag) {
+      using I = TypeOf<decltype(indexTag)>;
+      using T = TypeOf<decltype(tag)>;
+      return launching<Target>(spec, [count = spec.operands[1].numElements(), n = read->n,
+                                      axisStride = read->axisStride,
+                                      places = StridedIndex<2>(read->walk)](void *const *operands, const auto &launch) {
+        overElements(launch, count,
+                     GatherElementsBody<T, I>{static_cast<const T *>(operands[0]), static_cast<const I *>(operands[1]),
+                                              static_cast<T *>(operands[2]), count, n, axisStride, places});
+      });
+    });
+  });
+}
+
+template <typename Target, typename Registry> void addGathers(Registry &registry) {
+  registry.add("gather", prepareGather<Target>);
+  registry.add("gather_grad", prepareGatherGrad<Target>);
+  registry.add("gather_elements", prepareGatherElements<Target>);
+}
+
+} // namespace zc::cuda

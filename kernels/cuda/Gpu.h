@@ -1,0 +1,112 @@
+//===- Gpu.h - launching bodies on a stream ---------------------------------------===//
+//
+// For .cu files only. A kernel enqueues and returns; nothing is allocated and nothing waits.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cuda/Launch.h"
+
+#include <cub/device/device_radix_sort.cuh>
+#include <cuda_runtime.h>
+
+namespace zc::cuda {
+
+/// A prepared kernel of a GPU. `enqueue` is called from one thread at a time.
+class GpuKernel {
+public:
+  virtual ~GpuKernel() = default;
+  /// `operands[i]` points at operand i's elements, and one past the last at the workspace, if there is one. Errors: the
+  /// launch was refused.
+  virtual Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) = 0;
+};
+
+using GpuKernelFactory = std::function<Result<std::unique_ptr<GpuKernel>>(const KernelSpec &)>;
+
+/// Kernels by name.
+class GpuKernelRegistry {
+public:
+  void add(const std::string &name, GpuKernelFactory factory) { factories[name] = std::move(factory); }
+  const GpuKernelFactory *find(const std::string &name) const {
+    auto found = factories.find(name);
+    return found == factories.end() ? nullptr : &found->second;
+  }
+  const std::map<std::string, GpuKernelFactory> &all() const { return factories; }
+
+private:
+  std::map<std::string, GpuKernelFactory> factories;
+};
+
+template <int T, typename Body> __global__ void __launch_bounds__(T) runBody(Body body, Frame frame) {
+  DeviceBlock<T> block;
+  body(block, static_cast<int64_t>(blockIdx.x), frame);
+}
+
+struct Gpu {
+  using KernelType = GpuKernel;
+
+  class Launcher {
+  public:
+    Launcher(const Frame &frame, void *workspace, cudaStream_t stream)
+        : frame(frame), space(workspace), stream(stream) {}
+    void *workspace() const { return space; }
+
+    template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+      runBody<T><<<static_cast<unsigned>(count), T, 0, stream>>>(body, frame);
+      keep(cudaGetLastError());
+    }
+    void zero(void *bytes, int64_t count) const {
+      if (count)
+        keep(cudaMemsetAsync(bytes, 0, static_cast<size_t>(count), stream));
+    }
+    void copy(void *to, const void *from, int64_t count) const {
+      if (count && to != from)
+        keep(cudaMemcpyAsync(to, from, static_cast<size_t>(count), cudaMemcpyDeviceToDevice, stream));
+    }
+    void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *space) const {
+      size_t bytes = 0;
+      auto number = static_cast<int>(n);
+      keep(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, keys + n, values, values + n, number, 0, 32, stream));
+      if (bytes > static_cast<size_t>(sortBytes(n)))
+        return keep(cudaErrorInvalidValue);
+      keep(cub::DeviceRadixSort::SortPairs(space, bytes, keys, keys + n, values, values + n, number, 0, 32, stream));
+    }
+    cudaError_t status() const { return first; }
+
+  private:
+    void keep(cudaError_t status) const {
+      if (first == cudaSuccess)
+        first = status;
+    }
+    Frame frame;
+    void *space;
+    cudaStream_t stream;
+    mutable cudaError_t first = cudaSuccess;
+  };
+
+  template <typename Fn> class Launched : public GpuKernel {
+  public:
+    Launched(const KernelSpec &spec, Fn fn)
+        : name(spec.name), fn(std::move(fn)), workspaceAt(spec.workspace ? spec.operands.size() : 0) {}
+    Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
+      Launcher launch(frame, workspaceAt ? operands[workspaceAt] : nullptr, stream);
+      fn(operands, launch);
+      if (launch.status() != cudaSuccess)
+        return makeError(Code::internal, 708,
+                         "kernel '" + name + "' was not launched: " + cudaGetErrorString(launch.status()));
+      return Status::success();
+    }
+
+  private:
+    std::string name;
+    Fn fn;
+    size_t workspaceAt; ///< 0: none
+  };
+};
+
+void addGpuElementwise(GpuKernelRegistry &registry);
+void addGpuMove(GpuKernelRegistry &registry);
+void addGpuRows(GpuKernelRegistry &registry);
+void addGpuUpdate(GpuKernelRegistry &registry);
+
+} // namespace zc::cuda

@@ -1,0 +1,13 @@
+#include "kernels/cuda/Elementwise.h"
+#include "kernels/cuda/Kernels.h"
+
+namespace zc::cuda {
+
+void addHostElementwise(KernelRegistry &registry) {
+  addFunctions<Host>(registry);
+  addArithmetic<Host>(registry);
+  addCasts<Host>(registry);
+  addRandom<Host>(registry);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,140 @@
+//===- Launch.h - kernels from bodies, for a GPU and for a host ---------------===//
+//
+// A family's header has bodies (callables over a block and its number) and factories that are templates over a target:
+// they read a KernelSpec and say which body runs on how many blocks. Gpu.h launches them on a stream; Host, here, calls
+// them in a loop: so every kernel runs, and is tested, on machines without a GPU.
+//
+// Shapes decide grids and block sizes, never the number of multiprocessors: results do not depend on the size of a GPU.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cuda/Block.h"
+#include "kernels/cuda/Workspace.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace zc::cuda {
+
+/// The first index or label that was out of range; the step is not to be trusted after it. In memory of the device.
+struct FirstError {
+  int32_t set;
+  int32_t kernel; ///< of KernelFrame
+  int64_t value;
+};
+
+/// What bodies see beside their operands.
+struct Frame {
+  const StepContext *context; ///< in memory of the device
+  FirstError *error;
+  int32_t kernel; ///< which one asks
+
+  ZC_HD void fail(int64_t value) const {
+#ifdef __CUDA_ARCH__
+    if (atomicCAS(&error->set, 0, 1) == 0) {
+      error->kernel = kernel;
+      error->value = value;
+    }
+#else
+    if (!error->set)
+      *error = {1, kernel, value};
+#endif
+  }
+};
+
+/// Runs bodies at once, block after block.
+struct Host {
+  using KernelType = Kernel;
+
+  class Launcher {
+  public:
+    Launcher(const StepContext &context, FirstError &error, void *workspace)
+        : frame{&context, &error, 0}, space(workspace) {}
+    /// As many bytes as Workspace.h says the kernel needs.
+    void *workspace() const { return space; }
+    template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+      for (int64_t b = 0; b < count; ++b) {
+        HostBlock<T> block;
+        body(block, b, frame);
+      }
+    }
+    /// Zeroes.
+    void zero(void *bytes, int64_t count) const {
+      if (count)
+        std::memset(bytes, 0, static_cast<size_t>(count));
+    }
+    /// Copies; the two may be one.
+    void copy(void *to, const void *from, int64_t count) const {
+      if (count && to != from)
+        std::memcpy(to, from, static_cast<size_t>(count));
+    }
+
+    /// Sorts pairs by key, stably, into the second halves of both; keys and values are arrays of 2 n, `space` has
+    /// sortBytes(n) bytes.
+    void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *) const {
+      std::vector<int32_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+      for (int64_t i = 0; i < n; ++i) {
+        keys[n + i] = keys[order[static_cast<size_t>(i)]];
+        values[n + i] = values[order[static_cast<size_t>(i)]];
+      }
+    }
+
+  private:
+    Frame frame;
+    void *space;
+  };
+
+  /// A kernel from a callable (void *const *operands, const Launcher &).
+  template <typename Fn> class Launched : public Kernel {
+  public:
+    Launched(const KernelSpec &spec, Fn fn) : spec(spec), fn(std::move(fn)) {}
+    Status run(void *const *operands, const StepContext &context) override {
+      FirstError error{};
+      fn(operands, Launcher(context, error, spec.workspace ? operands[spec.operands.size()] : nullptr));
+      if (error.set)
+        return cpu::outOfRange(spec, "index or label", error.value, 0, 0);
+      return Status::success();
+    }
+
+  private:
+    KernelSpec spec;
+    Fn fn;
+  };
+};
+
+template <typename Target> using Prepared = Result<std::unique_ptr<typename Target::KernelType>>;
+
+template <typename Target, typename Fn> Prepared<Target> launching(const KernelSpec &spec, Fn fn) {
+  return std::unique_ptr<typename Target::KernelType>(
+      std::make_unique<typename Target::template Launched<Fn>>(spec, std::move(fn)));
+}
+
+/// Threads of a block that works on independent elements, and elements that one such block takes.
+constexpr int kElementThreads = 256;
+constexpr int64_t kElementsPerBlock = 2048;
+constexpr int64_t blocksFor(int64_t elements) { return (elements + kElementsPerBlock - 1) / kElementsPerBlock; }
+
+/// f(first, count) of this block's part of n elements.
+template <typename Launcher, typename Body> void overElements(const Launcher &launch, int64_t n, const Body &body) {
+  if (n > 0)
+    launch.template blocks<kElementThreads>(blocksFor(n), body);
+}
+
+/// A block per row; as many threads as rows of n elements keep busy.
+template <typename Launcher, typename Body>
+void overRows(const Launcher &launch, int64_t rows, int64_t n, const Body &body) {
+  if (rows <= 0)
+    return;
+  if (n <= 256)
+    launch.template blocks<32>(rows, body);
+  else if (n <= 8192)
+    launch.template blocks<256>(rows, body);
+  else
+    launch.template blocks<1024>(rows, body);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,12 @@
+#include "kernels/cuda/Gpu.h"
+#include "kernels/cuda/Rows.h"
+
+namespace zc::cuda {
+
+void addGpuRows(GpuKernelRegistry &registry) {
+  addRows<Gpu>(registry);
+  addCrossEntropy<Gpu>(registry);
+  addNorms<Gpu>(registry);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,549 @@
+//===- Rows.h - softmax, cross-entropy and norms: a block per row ----------------===//
+//
+// A row is read in packs of 16 bytes where it is contiguous and aligned. Sums over rows (the gradient of a norm's
+// scale, the loss) go in two passes over partial sums in the workspace, cut by shape, so that they have the same bits
+// every time. Limit: memory; goal 0.85 of a device copy. A row that is read again comes from a cache.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cuda/Launch.h"
+
+#include <algorithm>
+
+namespace zc::cuda {
+
+using namespace formula;
+
+/// What rows are computed in: doubles stay what they are.
+template <typename T> using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <int V, typename T> ZC_HD void loadPack(const T *x, Real<T> (&out)[V]) {
+  auto pack = *reinterpret_cast<const Pack<T, V> *>(x);
+  for (int k = 0; k < V; ++k)
+    out[k] = static_cast<Real<T>>(load(pack.element[k]));
+}
+template <int V, typename T> ZC_HD void storePack(T *y, const Real<T> (&in)[V]) {
+  Pack<T, V> pack;
+  for (int k = 0; k < V; ++k)
+    pack.element[k] = store<T>(static_cast<Compute<T>>(in[k]));
+  *reinterpret_cast<Pack<T, V> *>(y) = pack;
+}
+
+/// fn(Tag of a pack's length): whole packs of 16 bytes where rows of n elements at these addresses have them.
+template <typename T, typename Fn, typename... Pointers> void withPack(int64_t n, Fn fn, Pointers... rows) {
+  constexpr int V = static_cast<int>(16 / sizeof(T));
+  if (n % V == 0 && ((reinterpret_cast<uintptr_t>(rows) % 16 == 0) && ...))
+    fn(std::integral_constant<int, V>());
+  else
+    fn(std::integral_constant<int, 1>());
+}
+
+//===-- softmax ------------------------------------------------------------------===//
+
+/// Line `index` of [outer, n, inner] along n, `inner` elements apart (1 with packs longer than 1).
+template <typename T> ZC_HD int64_t lineStart(int64_t index, int64_t n, int64_t inner) {
+  return index / inner * n * inner + index % inner;
+}
+
+template <typename T, int V, bool logarithm> struct SoftmaxBody {
+  const T *x;
+  T *y;
+  int64_t n, inner;
+  bool zeroMasked; ///< a row of which all is -infinity gives zeros
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    using A = Real<T>;
+    const A lowest = -std::numeric_limits<A>::infinity();
+    int64_t start = lineStart<T>(index, n, inner);
+    A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
+      A in[V], best = lowest;
+      loadPack<V>(x + start + i * inner, in);
+      for (int k = 0; k < V; ++k)
+        best = MaxOf::apply(best, in[k]);
+      return best;
+    });
+    bool masked = zeroMasked && top == lowest;
+    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+      A in[V], part = 0;
+      loadPack<V>(x + start + i * inner, in);
+      for (int k = 0; k < V; ++k)
+        part += std::exp(in[k] - top);
+      return part;
+    });
+    A scale = logarithm ? std::log(sum) : 1 / sum;
+    block.template forEach<V>(n, [&](int64_t i) {
+      A in[V];
+      loadPack<V>(x + start + i * inner, in);
+      for (int k = 0; k < V; ++k)
+        in[k] = masked ? A(0) : logarithm ? in[k] - top - scale : std::exp(in[k] - top) * scale;
+      storePack<V>(y + start + i * inner, in);
+    });
+  }
+};
+
+template <typename T, int V, bool logarithm> struct SoftmaxGradBody {
+  const T *grad, *y;
+  T *d;
+  int64_t n, inner;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    using A = Real<T>;
+    int64_t start = lineStart<T>(index, n, inner);
+    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+      A g[V], out[V], part = 0;
+      loadPack<V>(grad + start + i * inner, g);
+      loadPack<V>(y + start + i * inner, out);
+      for (int k = 0; k < V; ++k)
+        part += logarithm ? g[k] : g[k] * out[k];
+      return part;
+    });
+    block.template forEach<V>(n, [&](int64_t i) {
+      A g[V], out[V];
+      loadPack<V>(grad + start + i * inner, g);
+      loadPack<V>(y + start + i * inner, out);
+      for (int k = 0; k < V; ++k)
+        g[k] = logarithm ? g[k] - std::exp(out[k]) * sum : out[k] * (g[k] - sum);
+      storePack<V>(d + start + i * inner, g);
+    });
+  }
+};
+
+template <typename Target, bool logarithm> Prepared<Target> prepareSoftmax(const KernelSpec &spec) {
+  Result<cpu::AxisShape> read = cpu::readAxis(spec, 1);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    bool zeroMasked = spec.getInt("zero_masked", 0) != 0;
+    return launching<Target>(spec, [s = *read, zeroMasked](void *const *operands, const auto &launch) {
+      auto *x = static_cast<const T *>(operands[0]);
+      auto *y = static_cast<T *>(operands[1]);
+      withPack<T>(
+          s.inner == 1 ? s.n : 1,
+          [&](auto v) {
+            overRows(launch, s.outer * s.inner, s.n, SoftmaxBody<T, v(), logarithm>{x, y, s.n, s.inner, zeroMasked});
+          },
+          x, y);
+    });
+  });
+}
+
+template <typename Target, bool logarithm> Prepared<Target> prepareSoftmaxGrad(const KernelSpec &spec) {
+  Result<cpu::AxisShape> read = cpu::readAxis(spec, 2);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      auto *grad = static_cast<const T *>(operands[0]), *y = static_cast<const T *>(operands[1]);
+      auto *d = static_cast<T *>(operands[2]);
+      withPack<T>(
+          s.inner == 1 ? s.n : 1,
+          [&](auto v) {
+            overRows(launch, s.outer * s.inner, s.n, SoftmaxGradBody<T, v(), logarithm>{grad, y, d, s.n, s.inner});
+          },
+          grad, y, d);
+    });
+  });
+}
+
+//===-- cross-entropy --------------------------------------------------------------===//
+
+/// lse of each row, and in `losses` what it adds to the loss, 0 for ignored labels.
+template <typename T, typename S, typename L, int V> struct CrossEntropyBody {
+  const T *logits;
+  const L *labels;
+  S *lse;
+  double *losses;
+  int64_t n, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &frame) const {
+    using A = Real<T>;
+    const A lowest = -std::numeric_limits<A>::infinity();
+    const T *x = logits + row * n;
+    A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
+      A in[V], best = lowest;
+      loadPack<V>(x + i, in);
+      for (int k = 0; k < V; ++k)
+        best = MaxOf::apply(best, in[k]);
+      return best;
+    });
+    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+      A in[V], part = 0;
+      loadPack<V>(x + i, in);
+      for (int k = 0; k < V; ++k)
+        part += std::exp(in[k] - top);
+      return part;
+    });
+    block.once([&] {
+      A whole = top + std::log(sum);
+      lse[row] = static_cast<S>(whole);
+      int64_t label = labels[row];
+      bool counts = label != ignored;
+      if (counts && (label < 0 || label >= n)) {
+        frame.fail(label);
+        counts = false;
+      }
+      losses[row] = counts ? static_cast<double>(whole) - static_cast<double>(load(x[label])) : 0;
+    });
+  }
+};
+
+/// The sum of `losses`, divided by how many labels count.
+template <typename S, typename L> struct MeanLossBody {
+  const L *labels;
+  const double *losses;
+  S *loss;
+  int64_t rows, ignored;
+  bool sums;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &) const {
+    double sum = block.template reduce<AddOf>(rows, 0.0, [&](int64_t r) { return losses[r]; });
+    auto count =
+        block.template reduce<AddOf>(rows, int64_t{0}, [&](int64_t r) -> int64_t { return labels[r] != ignored; });
+    block.once([&] { *loss = static_cast<S>(sums ? sum : sum / static_cast<double>(count)); });
+  }
+};
+
+/// What each row's gradient is multiplied by; a label out of range fails.
+template <typename S, typename L> struct LossFactorBody {
+  const S *grad;
+  const L *labels;
+  double *factor;
+  int64_t rows, n, ignored;
+  bool sums;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &frame) const {
+    auto count = block.template reduce<AddOf>(rows, int64_t{0}, [&](int64_t r) -> int64_t {
+      int64_t label = labels[r];
+      if (label == ignored)
+        return 0;
+      if (label < 0 || label >= n)
+        frame.fail(label);
+      return 1;
+    });
+    block.once([&] { *factor = static_cast<double>(*grad) / (sums ? 1.0 : static_cast<double>(count)); });
+  }
+};
+
+template <typename T, typename S, typename L, int V> struct CrossEntropyGradBody {
+  const T *logits;
+  const L *labels;
+  const S *lse;
+  const double *factor;
+  T *d;
+  int64_t n, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &) const {
+    using A = Real<T>;
+    int64_t label = labels[row];
+    A whole = static_cast<A>(lse[row]), scale = static_cast<A>(*factor);
+    block.template forEach<V>(n, [&](int64_t i) {
+      A in[V];
+      loadPack<V>(logits + row * n + i, in);
+      for (int k = 0; k < V; ++k)
+        in[k] = label == ignored ? A(0) : (std::exp(in[k] - whole) - (i + k == label ? A(1) : A(0))) * scale;
+      storePack<V>(d + row * n + i, in);
+    });
+  }
+};
+
+/// fn(Tag<storage>, Tag<statistics>, Tag<label>).
+template <typename Fn> auto withLossTypes(const cpu::CrossEntropyShape &s, Fn fn) {
+  return withFloat(s.dtype, [&](auto tag) {
+    return withIndex(s.label, [&](auto label) {
+      return s.stat == DType::f64 ? fn(tag, Tag<double>(), label) : fn(tag, Tag<float>(), label);
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec &spec) {
+  Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropy(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withLossTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    using L = TypeOf<decltype(labelTag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      auto *x = static_cast<const T *>(operands[0]);
+      auto *labels = static_cast<const L *>(operands[1]);
+      auto *lse = static_cast<S *>(operands[3]);
+      auto *losses = static_cast<double *>(launch.workspace());
+      withPack<T>(
+          s.classes,
+          [&](auto v) {
+            overRows(launch, s.rows, s.classes,
+                     CrossEntropyBody<T, S, L, v()>{x, labels, lse, losses, s.classes, s.ignoreIndex});
+          },
+          x);
+      launch.template blocks<1024>(
+          1, MeanLossBody<S, L>{labels, losses, static_cast<S *>(operands[2]), s.rows, s.ignoreIndex, s.sum});
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareCrossEntropyGrad(const KernelSpec &spec) {
+  Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropyGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withLossTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    using L = TypeOf<decltype(labelTag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      auto *x = static_cast<const T *>(operands[1]);
+      auto *labels = static_cast<const L *>(operands[2]);
+      auto *d = static_cast<T *>(operands[4]);
+      auto *factor = static_cast<double *>(launch.workspace());
+      launch.template blocks<1024>(1, LossFactorBody<S, L>{static_cast<const S *>(operands[0]), labels, factor, s.rows,
+                                                           s.classes, s.ignoreIndex, s.sum});
+      withPack<T>(
+          s.classes,
+          [&](auto v) {
+            overRows(launch, s.rows, s.classes,
+                     CrossEntropyGradBody<T, S, L, v()>{x, labels, static_cast<const S *>(operands[3]), factor, d,
+                                                        s.classes, s.ignoreIndex});
+          },
+          x, d);
+    });
+  });
+}
+
+/// Labels to indices: ignored ones become 0, others outside [0, classes) fail.
+template <typename L> struct LabelIndexBody {
+  const L *labels;
+  L *result;
+  int64_t n, classes, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t label = labels[first + i];
+      if (label != ignored && (label < 0 || label >= classes))
+        frame.fail(label);
+      result[first + i] = static_cast<L>(label == ignored ? 0 : label);
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareLabelIndex(const KernelSpec &spec) {
+  Result<cpu::LabelIndexShape> read = cpu::readLabelIndex(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withIndex(spec.operands[0].dtype, [&](auto tag) {
+    using L = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      overElements(launch, s.n,
+                   LabelIndexBody<L>{static_cast<const L *>(operands[0]), static_cast<L *>(operands[1]), s.n, s.classes,
+                                     s.ignoreIndex});
+    });
+  });
+}
+
+//===-- norms ------------------------------------------------------------------------===//
+
+/// y = (x - mean) / std * scale + bias; `centred` false: mean is 0 (RMS norm), and has no place in memory.
+template <typename T, typename S, int V, bool centred> struct NormBody {
+  const T *x, *scale, *bias;
+  T *y;
+  S *mean, *invStd;
+  int64_t n;
+  double epsilon;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &) const {
+    using A = Real<T>;
+    const T *in = x + row * n;
+    A m = 0;
+    if (centred)
+      m = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+        A v[V], part = 0;
+        loadPack<V>(in + i, v);
+        for (int k = 0; k < V; ++k)
+          part += v[k];
+        return part;
+      }) / static_cast<A>(n);
+    A squares = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+      A v[V], part = 0;
+      loadPack<V>(in + i, v);
+      for (int k = 0; k < V; ++k)
+        part += (v[k] - m) * (v[k] - m);
+      return part;
+    });
+    A r = 1 / std::sqrt(squares / static_cast<A>(n) + static_cast<A>(epsilon));
+    block.template forEach<V>(n, [&](int64_t i) {
+      A v[V], w[V], b[V] = {};
+      loadPack<V>(in + i, v);
+      loadPack<V>(scale + i, w);
+      if (bias)
+        loadPack<V>(bias + i, b);
+      for (int k = 0; k < V; ++k)
+        v[k] = (v[k] - m) * r * w[k] + b[k];
+      storePack<V>(y + row * n + i, v);
+    });
+    block.once([&] {
+      if (centred)
+        mean[row] = static_cast<S>(m);
+      invStd[row] = static_cast<S>(r);
+    });
+  }
+};
+
+/// With xhat the normalised input and u = g * scale: dx = (u - mean(u) - xhat mean(u xhat)) / std; mean(u) is 0 for RMS
+/// norm.
+template <typename T, typename S, int V, bool centred> struct NormGradBody {
+  const T *grad, *x, *scale;
+  const S *mean, *invStd;
+  T *dx;
+  int64_t n;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &) const {
+    using A = Real<T>;
+    const T *g = grad + row * n, *in = x + row * n;
+    A m = centred ? static_cast<A>(mean[row]) : A(0), r = static_cast<A>(invStd[row]);
+    A sumU = 0;
+    if (centred)
+      sumU = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+        A gv[V], w[V], part = 0;
+        loadPack<V>(g + i, gv);
+        loadPack<V>(scale + i, w);
+        for (int k = 0; k < V; ++k)
+          part += gv[k] * w[k];
+        return part;
+      });
+    A sumUx = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+      A gv[V], v[V], w[V], part = 0;
+      loadPack<V>(g + i, gv);
+      loadPack<V>(in + i, v);
+      loadPack<V>(scale + i, w);
+      for (int k = 0; k < V; ++k)
+        part += gv[k] * w[k] * ((v[k] - m) * r);
+      return part;
+    });
+    A meanU = sumU / static_cast<A>(n), meanUx = sumUx / static_cast<A>(n);
+    block.template forEach<V>(n, [&](int64_t i) {
+      A gv[V], v[V], w[V];
+      loadPack<V>(g + i, gv);
+      loadPack<V>(in + i, v);
+      loadPack<V>(scale + i, w);
+      for (int k = 0; k < V; ++k)
+        v[k] = r * (gv[k] * w[k] - meanU - (v[k] - m) * r * meanUx);
+      storePack<V>(dx + row * n + i, v);
+    });
+  }
+};
+
+/// Columns that one block of a column sum takes, a thread each.
+constexpr int kColumnThreads = 128;
+/// Part p of rows: dscale and dbias of each column, into partial[p] and partial[parts + p].
+template <typename T, typename S, bool centred> struct NormColumnsBody {
+  const T *grad, *x;
+  const S *mean, *invStd;
+  double *partial;
+  int64_t rows, n, parts;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t tiles = (n + kColumnThreads - 1) / kColumnThreads, part = index / tiles;
+    int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+    block.forEach(kColumnThreads, [&](int64_t t) {
+      int64_t column = index % tiles * kColumnThreads + t;
+      if (column >= n)
+        return;
+      double dScale = 0, dBias = 0;
+      for (int64_t row = begin; row < end; ++row) {
+        double g = load(grad[row * n + column]), v = load(x[row * n + column]);
+        dScale += g * ((v - (centred ? static_cast<double>(mean[row]) : 0)) * static_cast<double>(invStd[row]));
+        dBias += g;
+      }
+      partial[part * n + column] = dScale;
+      if (centred)
+        partial[(parts + part) * n + column] = dBias;
+    });
+  }
+};
+
+/// Adds up the parts: out[column] = sum of partial[p][column] in order.
+template <typename T> struct AddPartsBody {
+  const double *partial;
+  T *out;
+  int64_t n, parts;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      double sum = 0;
+      for (int64_t p = 0; p < parts; ++p)
+        sum += partial[p * n + first + i];
+      out[first + i] = storeSum<T>(sum);
+    });
+  }
+};
+
+/// fn(Tag<storage>, Tag<statistics>).
+template <typename Fn> auto withNormTypes(const cpu::NormShape &s, Fn fn) {
+  return withFloat(s.dtype,
+                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
+}
+
+template <typename Target, bool centred> Prepared<Target> prepareNorm(const KernelSpec &spec) {
+  Result<cpu::NormShape> read = centred ? cpu::readLayerNorm(spec) : cpu::readRmsNorm(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withNormTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      auto *x = static_cast<const T *>(operands[0]), *scale = static_cast<const T *>(operands[1]);
+      const T *bias = centred && s.hasBias ? static_cast<const T *>(operands[2]) : nullptr;
+      void *const *outputs = operands + (bias ? 3 : 2);
+      auto *y = static_cast<T *>(outputs[0]);
+      S *mean = centred ? static_cast<S *>(outputs[1]) : nullptr;
+      auto *invStd = static_cast<S *>(outputs[centred ? 2 : 1]);
+      withPack<T>(
+          s.n,
+          [&](auto v) {
+            overRows(launch, s.rows, s.n,
+                     NormBody<T, S, v(), centred>{x, scale, bias, y, mean, invStd, s.n, s.epsilon});
+          },
+          x, scale, bias, y);
+    });
+  });
+}
+
+template <typename Target, bool centred> Prepared<Target> prepareNormGrad(const KernelSpec &spec) {
+  Result<cpu::NormShape> read = centred ? cpu::readLayerNormGrad(spec) : cpu::readRmsNormGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withNormTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    int64_t parts = rowParts(read->rows);
+    return launching<Target>(spec, [s = *read, parts](void *const *operands, const auto &launch) {
+      auto *grad = static_cast<const T *>(operands[0]), *x = static_cast<const T *>(operands[1]);
+      auto *scale = static_cast<const T *>(operands[2]);
+      const S *mean = centred ? static_cast<const S *>(operands[3]) : nullptr;
+      auto *invStd = static_cast<const S *>(operands[centred ? 4 : 3]);
+      void *const *outputs = operands + (centred ? 5 : 4);
+      auto *partial = static_cast<double *>(launch.workspace());
+      // Before dx, which may lie over the gradient or the input.
+      if (s.n > 0)
+        launch.template blocks<kColumnThreads>(
+            parts * ((s.n + kColumnThreads - 1) / kColumnThreads),
+            NormColumnsBody<T, S, centred>{grad, x, mean, invStd, partial, s.rows, s.n, parts});
+      overElements(launch, s.n, AddPartsBody<T>{partial, static_cast<T *>(outputs[1]), s.n, parts});
+      if (centred)
+        overElements(launch, s.n, AddPartsBody<T>{partial + parts * s.n, static_cast<T *>(outputs[2]), s.n, parts});
+      auto *dx = static_cast<T *>(outputs[0]);
+      withPack<T>(
+          s.n,
+          [&](auto v) {
+            overRows(launch, s.rows, s.n, NormGradBody<T, S, v(), centred>{grad, x, scale, mean, invStd, dx, s.n});
+          },
+          grad, x, scale, dx);
+    });
+  });
+}
+
+template <typename Target, typename Registry> void addRows(Registry &registry) {
+  registry.add("softmax", prepareSoftmax<Target, false>);
+  registry.add("log_softmax", prepareSoftmax<Target, true>);
+  registry.add("softmax_grad", prepareSoftmaxGrad<Target, false>);
+  registry.add("log_softmax_grad", prepareSoftmaxGrad<Target, true>);
+  registry.add("label_index", prepareLabelIndex<Target>);
+}
+template <typename Target, typename Registry> void addCrossEntropy(Registry &registry) {
+  registry.add("cross_entropy", prepareCrossEntropy<Target>);
+  registry.add("cross_entropy_grad", prepareCrossEntropyGrad<Target>);
+}
+template <typename Target, typename Registry> void addNorms(Registry &registry) {
+  registry.add("layer_norm", prepareNorm<Target, true>);
+  registry.add("layer_norm_grad", prepareNormGrad<Target, true>);
+  registry.add("rms_norm", prepareNorm<Target, false>);
+  registry.add("rms_norm_grad", prepareNormGrad<Target, false>);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,76 @@
+//===- StridedIndex.h - from an element's number to its places in N tensors --------===//
+#pragma once
+
+#include "kernels/cpu/Strided.h"
+#include "runtime/base/HostDevice.h"
+
+#include <cstdint>
+
+namespace zc::cuda {
+
+/// n / d and n % d for n < 2^31 by one product: Granlund and Montgomery, "Division by invariant integers using
+/// multiplication", PLDI 1994, section 4.
+class Divider {
+public:
+  Divider() = default;
+  /// 0 < d < 2^31.
+  explicit Divider(uint32_t d) : d(d) {
+    while (shift < 32 && (uint64_t{1} << shift) < d)
+      ++shift;
+    factor = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - d)) / d + 1);
+  }
+  ZC_HD uint32_t quotient(uint32_t n) const {
+    auto high = static_cast<uint32_t>(static_cast<uint64_t>(n) * factor >> 32);
+    return static_cast<uint32_t>((static_cast<uint64_t>(high) + n) >> shift);
+  }
+  ZC_HD uint32_t divisor() const { return d; }
+
+private:
+  uint32_t d = 1, factor = 1, shift = 0;
+};
+
+/// Offsets of N tensors along a common index space, in elements; dimensions that all walk alike are merged. Passed to
+/// kernels by value.
+template <size_t N> struct StridedIndex {
+  int rank;
+  bool small; ///< fewer than 2^31 elements
+  Divider divider[cpu::kMaxRank];
+  int64_t size[cpu::kMaxRank];
+  int64_t stride[N][cpu::kMaxRank];
+  bool dense[N];  ///< element i is the tensor's i-th
+  bool scalar[N]; ///< all are the tensor's first
+
+  explicit StridedIndex(const cpu::Walk<N> &walk) : rank(static_cast<int>(walk.numDims())) {
+    int64_t n = 1;
+    for (size_t t = 0; t < N; ++t)
+      dense[t] = scalar[t] = true;
+    for (size_t i = walk.numDims(); i-- > 0;) {
+      size[i] = walk.dim(i);
+      divider[i] = size[i] > 0 && size[i] < INT32_MAX ? Divider(static_cast<uint32_t>(size[i])) : Divider();
+      for (size_t t = 0; t < N; ++t) {
+        stride[t][i] = walk.stride(t, i);
+        dense[t] = dense[t] && (size[i] == 1 || stride[t][i] == n);
+        scalar[t] = scalar[t] && (size[i] == 1 || stride[t][i] == 0);
+      }
+      n *= size[i];
+    }
+    small = n < INT32_MAX;
+  }
+
+  /// Sets at[t] for element `index` of the space.
+  ZC_HD void offsets(int64_t index, int64_t (&at)[N]) const {
+    for (size_t t = 0; t < N; ++t)
+      at[t] = 0;
+    for (int i = rank - 1; i >= 0; --i) {
+      int64_t quotient = i == 0  ? 0
+                         : small ? static_cast<int64_t>(divider[i].quotient(static_cast<uint32_t>(index)))
+                                 : index / size[i];
+      int64_t rest = index - quotient * size[i];
+      for (size_t t = 0; t < N; ++t)
+        at[t] += rest * stride[t][i];
+      index = quotient;
+    }
+  }
+};
+
+} // namespace zc::cuda

@@ -1,0 +1,206 @@
+//===- Update.h - optimizers; sums of losses, gradients and norms ----------------------===//
+//
+// What the host may do as well (a tier may hold optimizer state): the same bits as the CPU's kernels, by one source in
+// formula/. Limit: memory, 28 bytes per fp32 parameter of Adam; goal 0.85 of a device copy.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/MetricShapes.h"
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cuda/Launch.h"
+
+namespace zc::cuda {
+
+using namespace formula;
+
+//===-- optimizers -------------------------------------------------------------------===//
+
+template <typename G, typename P, typename O> struct OptimizerBody {
+  OptimizerRule rule;
+  const G *grad;
+  const float *factor;
+  P *p, *m, *v;
+  O *out; ///< a copy of the parameters in its own type, or null
+  int64_t n;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    auto step = stepOf<P>(rule, *frame.context, static_cast<P>(*factor));
+    bool skips = step.factor != step.factor; // who takes the copy still does
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t at = first + i;
+      P own = p[at];
+      if (!skips) {
+        P first1 = m ? m[at] : P(0), second = v ? v[at] : P(0);
+        updateOne<P>(rule.rule, step, static_cast<P>(load(grad[at])), own, &first1, &second);
+        p[at] = own;
+        if (m)
+          m[at] = first1;
+        if (v)
+          v[at] = second;
+      }
+      if (out)
+        out[at] = store<O>(static_cast<Compute<O>>(own));
+    });
+  }
+};
+
+template <typename Target, Rule rule> Prepared<Target> prepareOptimizer(const KernelSpec &spec) {
+  Result<cpu::OptimizerShape> read = cpu::readOptimizer(spec, rule);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->grad, [&](auto gradTag) {
+    return withFloat(read->out.value_or(DType::f32), [&](auto outTag) {
+      auto typed = [&](auto paramTag) {
+        using G = TypeOf<decltype(gradTag)>;
+        using O = TypeOf<decltype(outTag)>;
+        using P = TypeOf<decltype(paramTag)>;
+        return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+          auto moment = [&](size_t i) { return s.moments > i ? static_cast<P *>(operands[3 + i]) : nullptr; };
+          overElements(launch, s.n,
+                       OptimizerBody<G, P, O>{s.rule, static_cast<const G *>(operands[0]),
+                                              static_cast<const float *>(operands[1]), static_cast<P *>(operands[2]),
+                                              moment(0), moment(1),
+                                              s.out ? static_cast<O *>(operands[3 + s.moments]) : nullptr, s.n});
+        });
+      };
+      return read->param == DType::f64 ? typed(Tag<double>()) : typed(Tag<float>());
+    });
+  });
+}
+
+//===-- sums ---------------------------------------------------------------------------===//
+
+template <typename T> struct AccumulateGradientBody {
+  const T *part;
+  T *sum;
+  int64_t n;
+  bool restart;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    bool copies = restart && frame.context->micro == 0;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t at = first + i;
+      sum[at] = copies ? part[at] : store<T>(load(sum[at]) + load(part[at]));
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareAccumulateGradient(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkAccumulateGradient(spec));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [n = spec.operands[0].numElements(), restart = spec.getInt("restart", 0) != 0](
+                                       void *const *operands, const auto &launch) {
+      overElements(
+          launch, n,
+          AccumulateGradientBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, restart});
+    });
+  });
+}
+
+template <typename T> struct AccumulateLossBody {
+  const T *loss, *weight;
+  double *sums;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &frame) const {
+    block.once([&] {
+      bool starts = frame.context->micro == 0;
+      sums[0] = starts ? static_cast<double>(load(*loss)) : sums[0] + static_cast<double>(load(*loss));
+      if (weight)
+        sums[1] = starts ? static_cast<double>(load(*weight)) : sums[1] + static_cast<double>(load(*weight));
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareAccumulateLoss(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkAccumulateLoss(spec));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [n = spec.numInputs](void *const *operands, const auto &launch) {
+      launch.template blocks<32>(1, AccumulateLossBody<T>{static_cast<const T *>(operands[0]),
+                                                          n == 2 ? static_cast<const T *>(operands[1]) : nullptr,
+                                                          static_cast<double *>(operands[n])});
+    });
+  });
+}
+
+/// Adds the sums of blocks of 64 elements to the limbs; 4096 blocks each.
+template <typename T> struct NormPartialBody {
+  static constexpr int64_t kNormBlocks = 4096;
+  const T *x;
+  int64_t *limbs;
+  int64_t blocks;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t first = index * kNormBlocks, rest = blocks - first;
+    block.template addIntegers<kNormLimbs>(
+        rest < kNormBlocks ? rest : kNormBlocks, limbs,
+        [&](int64_t i, int64_t *acc) { addToNorm(acc, blockSum(x + (first + i) * kNormBlock)); });
+  }
+};
+struct NormalizeBody {
+  int64_t *limbs;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &) const {
+    block.once([&] { normalizeNorm(limbs); });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareNormPartial(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkNormPartial(spec));
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [blocks = spec.operands[0].numElements() / kNormBlock,
+                                    first = spec.getInt("first", 0) != 0](void *const *operands, const auto &launch) {
+      auto *limbs = static_cast<int64_t *>(operands[1]);
+      if (first)
+        launch.zero(limbs, kNormLimbs * static_cast<int64_t>(sizeof(int64_t)));
+      constexpr int64_t each = NormPartialBody<T>::kNormBlocks;
+      if (blocks > 0)
+        launch.template blocks<256>((blocks + each - 1) / each,
+                                    NormPartialBody<T>{static_cast<const T *>(operands[0]), limbs, blocks});
+      launch.template blocks<32>(1, NormalizeBody{limbs});
+    });
+  });
+}
+
+struct NormFinishBody {
+  ClipRule rule;
+  const int64_t *limbs;
+  const double *weight;
+  float *norm, *factor;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &frame) const {
+    block.once([&] {
+      int64_t own[kNormLimbs];
+      for (int i = 0; i < kNormLimbs; ++i)
+        own[i] = limbs[i];
+      normalizeNorm(own);
+      Clipped clipped = clip(rule, normValue(own), rule.weighted ? *weight : 0, frame.context->lossScale);
+      *norm = clipped.norm;
+      *factor = clipped.factor;
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareNormFinish(const KernelSpec &spec) {
+  Result<ClipRule> rule = cpu::readNormFinish(spec);
+  ZC_RETURN_IF_ERROR(rule.status());
+  return launching<Target>(spec, [rule = *rule, n = spec.numInputs](void *const *operands, const auto &launch) {
+    launch.template blocks<32>(1, NormFinishBody{rule, static_cast<const int64_t *>(operands[0]),
+                                                 rule.weighted ? static_cast<const double *>(operands[1]) : nullptr,
+                                                 static_cast<float *>(operands[n]),
+                                                 static_cast<float *>(operands[n + 1])});
+  });
+}
+
+template <typename Target, typename Registry> void addOptimizers(Registry &registry) {
+  registry.add("adamw", prepareOptimizer<Target, Rule::adamw>);
+  registry.add("adam", prepareOptimizer<Target, Rule::adam>);
+  registry.add("sgd", prepareOptimizer<Target, Rule::sgd>);
+  registry.add("momentum", prepareOptimizer<Target, Rule::momentum>);
+}
+template <typename Target, typename Registry> void addMetrics(Registry &registry) {
+  registry.add("accumulate_loss", prepareAccumulateLoss<Target>);
+  registry.add("accumulate_gradient", prepareAccumulateGradient<Target>);
+  registry.add("norm_partial", prepareNormPartial<Target>);
+  registry.add("norm_finish", prepareNormFinish<Target>);
+}
+
+} // namespace zc::cuda
