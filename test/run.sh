@@ -9,6 +9,7 @@
 #   lit      dialects, passes and tools
 #   conformance  ONNX's 1,765 node tests, and the page of operators
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
+#   product  the Python package against torch, where tools/setup.sh --torch has installed it (build/torch)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
@@ -19,7 +20,7 @@
 # What the machine cannot do is skipped, and says why. Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-all=(format unit lit conformance e2e cluster asan asanlit tsan fuzz clang)
+all=(format unit lit conformance e2e product cluster asan asanlit tsan fuzz clang)
 
 suites=()
 for a in "$@"; do
@@ -62,6 +63,12 @@ suite_e2e() {
   local scripts=(test/e2e/*.py)
   release && ZC_BUILD=$PWD/build/release ZC_BIN=$PWD/build/release/bin PATH=$PWD/build/release/bin:$PATH \
     "${runner[@]}" script "${scripts[@]}"
+}
+
+suite_product() {
+  local scripts=(test/product/run_*.py) python=python3
+  [[ -x build/torch/bin/python ]] && python=build/torch/bin/python
+  release && ZC_BIN=$PWD/build/release/bin "$python" test/support/run_tests.py script "${scripts[@]}"
 }
 
 suite_cluster() {

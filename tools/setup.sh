@@ -2,6 +2,7 @@
 # Installs what a bare Debian 12 lacks to build and test this project. Quick and without network when nothing is missing.
 #   tools/setup.sh           install what is missing (through sudo when not root)
 #   tools/setup.sh --check   only say what is missing; exit code 1 if anything is
+#   tools/setup.sh --torch   a Python with torch (CPU), transformers and what else python/ uses, in build/torch: about 1.5 GB
 set -euo pipefail
 
 packages=(
@@ -26,6 +27,22 @@ die() {
   echo "setup: $*" >&2
   exit 1
 }
+
+# torch and what python/ needs: in an environment of its own, which test/run.sh product finds.
+install_torch() {
+  local folder
+  folder=$(dirname "${BASH_SOURCE[0]}")/../build/torch
+  python3 -m venv "$folder" || die "python3 -m venv failed: Debian has it in python3-venv"
+  "$folder/bin/pip" install -q --extra-index-url https://download.pytorch.org/whl/cpu torch || die "torch could not be installed: see above"
+  "$folder/bin/pip" install -q numpy onnx onnxscript transformers tokenizers safetensors pyarrow peft || die "a package could not be installed: see above"
+  "$folder/bin/pip" install -q --no-build-isolation --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" ||
+    "$folder/bin/pip" install -q --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" || die "python/ could not be installed: see above"
+  echo "setup: $folder/bin has zero, and a Python with torch" >&2
+}
+if [[ ${1-} == --torch ]]; then
+  install_torch
+  exit
+fi
 
 command -v dpkg-query >/dev/null || die "no dpkg here: this script knows Debian 12; elsewhere install the equivalents of: ${packages[*]}"
 

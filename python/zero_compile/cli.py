@@ -1,0 +1,176 @@
+"""The `zero` command: export, tokens, import, train. stdout is for machines (one JSON object), stderr for people; exit codes are those of
+docs/cli.md."""
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import sys
+
+from .errors import BAD_INPUT, IO, USAGE, ZeroError
+
+EXAMPLES = """examples:
+  zero export hf ./gpt2 --task causal-lm --seq 1024 -o model.onnx
+  zero export my_module:make_model -o model.onnx
+  zero tokens --tokenizer ./gpt2 books/*.txt -o data.bin --val 0.01
+  zero-compile model.onnx --dim batch=8 -o model.plan && zero-run model.plan --tokens data.bin --out runs/gpt2
+  zero import runs/gpt2 --hf ./gpt2 -o ./trained
+  zero train ./gpt2 --data books/*.txt --seq 1024 --steps 1000 -o ./trained     all of it"""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise ZeroError(USAGE, message, help=f"{self.prog} --help")
+
+
+def parser():
+    top = Parser(prog="zero", description="Own models into zero-compile, own text into zero-run, own weights out again.",
+                 epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
+
+    export = commands.add_parser("export", help="a model as an ONNX training graph")
+    export.add_argument("source", nargs="+", metavar="hf FOLDER|config.json  or  MODULE:FUNCTION",
+                        help="a local Hugging Face model (a config.json alone: initialised), or a function that returns (model, batch) "
+                             "or (model, batch, loss)")
+    export.add_argument("-o", "--output", default="model.onnx")
+    export.add_argument("--task", help="causal-lm, masked-lm, seq2seq, image-classification, ... (what the configuration says)")
+    export.add_argument("--seq", type=positive, default=128, metavar="N", help="tokens (or samples of sound) per row (128)")
+    export.add_argument("--image-size", type=positive, metavar="N", help="pixels (what the configuration says, else 224)")
+    export.add_argument("--exporter", choices=["torchscript", "dynamo"], help="only this one (the first that works)")
+    export.add_argument("--no-dropout", action="store_true", help="all probabilities of dropout 0 (as the configuration says)")
+    export.add_argument("--no-check", action="store_true", help="do not compare a step with torch's")
+    common(export)
+
+    words = commands.add_parser("tokens", help="text to a file of tokens")
+    words.add_argument("text", nargs="+", metavar="FILE", help=".txt (a document each), .jsonl (a line each), .parquet (a row each)")
+    words.add_argument("--tokenizer", required=True, help="tokenizer.json, or the folder that holds it")
+    words.add_argument("-o", "--output", default="data.bin")
+    words.add_argument("--val", type=float, metavar="SHARE", help="the last share of the tokens goes into OUTPUT.val.bin")
+    words.add_argument("--end", metavar="TOKEN", help='behind each document (the tokenizer\'s own; "": none)')
+    words.add_argument("--text-field", default="text", metavar="NAME", help="field or column that holds the text (text)")
+    words.add_argument("--vocabulary", type=positive, metavar="N", help="the model's: a tokenizer with more tokens is refused")
+    words.add_argument("--workers", type=positive, metavar="N", help="processes (one per core, at most 8)")
+
+    home = commands.add_parser("import", help="a run's weights under the model's own names")
+    home.add_argument("run", help="a run's folder (its newest checkpoint), or a checkpoint")
+    home.add_argument("--hf", metavar="FOLDER", help="the Hugging Face model that was exported; without it OUTPUT is a .safetensors file")
+    home.add_argument("-o", "--output", required=True)
+    home.add_argument("--model", metavar="FILE", help="where the exported model is now")
+    home.add_argument("--trust-remote-code", action="store_true", help="run code that the model's folder brings")
+
+    train = commands.add_parser("train", help="all in one: export, tokens, compile, train, import")
+    train.add_argument("folder", help="Hugging Face model, or config.json")
+    train.add_argument("--data", nargs="+", required=True, metavar="FILE")
+    train.add_argument("-o", "--output", default="trained", help="the trained folder (trained); intermediate files go to OUTPUT.work")
+    train.add_argument("--tokenizer", help="(the folder's own)")
+    train.add_argument("--byte-level", action="store_true", help="each byte of the files is a token")
+    train.add_argument("--text-field", default="text", metavar="NAME")
+    train.add_argument("--val", type=float, metavar="SHARE", help="share of the tokens that is not trained on, but evaluated at the end")
+    train.add_argument("--seq", type=positive, default=128, metavar="N")
+    train.add_argument("--batch", type=positive, default=8, metavar="N", help="rows per rank and step (8)")
+    train.add_argument("--steps", type=positive, metavar="N")
+    train.add_argument("--epochs", type=float, default=1.0, help="when --steps is not given (1)")
+    train.add_argument("--lr", type=float, default=1e-3)
+    train.add_argument("--lr-schedule", default="cosine", choices=["constant", "linear", "cosine", "wsd"])
+    train.add_argument("--warmup", type=int, default=0, metavar="N")
+    train.add_argument("--world-size", type=positive, default=1, metavar="N")
+    train.add_argument("--zero-stage", type=int, default=0, choices=range(4))
+    train.add_argument("--no-dropout", action="store_true")
+    train.add_argument("--no-check", action="store_true")
+    train.add_argument("--compile-flags", default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags="--precision bf16"')
+    train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags="--save-every 100"')
+    common(train)
+    return top
+
+
+def common(command):
+    command.add_argument("--seed", type=int, default=0, help="of what is initialised (0)")
+    command.add_argument("--trust-remote-code", action="store_true", help="run code that the model's folder brings")
+
+
+def positive(text):
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number above 0')
+    return int(text)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def export(options):
+    from . import exporting
+    if options.source[0] == "hf":
+        from . import tasks
+        if len(options.source) != 2:
+            raise ZeroError(USAGE, "one folder or config.json follows hf", help="zero export hf FOLDER -o model.onnx")
+        model, task, config = tasks.load(options.source[1], options.task, options.seed, options.trust_remote_code,
+                                         not options.no_dropout, say)
+        batch = tasks.batch(task, config, 2, options.seq, options.image_size)
+        loss = tasks.forward(model, task)
+    else:
+        if len(options.source) != 1 or ":" not in options.source[0]:
+            raise ZeroError(USAGE, f'"{" ".join(options.source)}" is neither "hf FOLDER" nor "MODULE:FUNCTION"')
+        model, batch, loss = make(options.source[0])
+        task = options.task
+    return exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
+                            notes=say)
+
+
+def make(name):
+    """(model, batch, loss or None) from MODULE:FUNCTION; the module may lie in the working directory."""
+    module, _, function = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError) as problem:
+        raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=name) from problem
+    if not isinstance(made, tuple) or len(made) not in (2, 3):
+        raise ZeroError(BAD_INPUT, "the function returns neither (model, batch) nor (model, batch, loss)", where=name)
+    return made if len(made) == 3 else (*made, None)
+
+
+def tokens(options):
+    from . import tokens as room
+    return room.write(options.tokenizer, options.text, options.output, options.val, options.end, options.text_field,
+                      options.vocabulary, options.workers)
+
+
+def bring_home(options):
+    from . import weights
+    if options.hf:
+        count, unused = weights.to_hf(options.run, options.hf, options.output, options.model, options.trust_remote_code)
+    else:
+        if pathlib.Path(options.output).suffix != ".safetensors":
+            raise ZeroError(USAGE, f'"{options.output}" does not end in .safetensors', help="--hf FOLDER writes a folder")
+        state, details = weights.to_file(options.run, options.output, options.model)
+        count, unused = len(state), details["unused"]
+    return {"tensors": count, "unused": unused, "path": str(options.output)}
+
+
+def train(options):
+    from . import pipeline
+    return pipeline.run(options)
+
+
+COMMANDS = {"export": export, "tokens": tokens, "import": bring_home, "train": train}
+
+
+def main(arguments=None):
+    """The console script; its exit code."""
+    try:
+        options = parser().parse_args(arguments)
+        print(json.dumps(COMMANDS[options.command](options)))
+        return 0
+    except ZeroError as problem:
+        say(str(problem))
+        return problem.code
+    except OSError as problem:
+        say(str(ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or ""))))
+        return IO
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Errors with the exit codes of the two programs (docs/cli.md)."""
+import importlib
+
+OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH = 1, 2, 3, 4, 5, 6, 10
+
+
+class ZeroError(Exception):
+    """What went wrong, where it was, and what helps."""
+
+    def __init__(self, code, message, where=None, help=None):
+        super().__init__(message)
+        self.code, self.message, self.where, self.help = code, message, where, help
+
+    def __str__(self):
+        text = f"error: {self.message}"
+        if self.where:
+            text += f"\n  --> {self.where}"
+        if self.help:
+            text += f"\n  = help: {self.help}"
+        return text
+
+
+def need(module, purpose):
+    """Imports what only some commands need."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as problem:
+        name = module.partition(".")[0]
+        raise ZeroError(OTHER, f'{purpose} needs the Python package "{name}": {problem}',
+                        help=f"pip install {name}") from problem

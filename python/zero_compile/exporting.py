@@ -1,0 +1,200 @@
+"""A PyTorch model as an ONNX training graph: the loss inside, training mode, the batch open, every parameter accounted for.
+
+Two exporters are tried, with the options that keep parameters as they are: TorchScript's without constant folding, then
+torch.export's without its optimizer. An export counts when all parameters are found and its loss and gradient are torch's."""
+import contextlib
+import copy
+import io
+import logging
+import os
+import pathlib
+import tempfile
+import warnings
+
+from . import check as checking
+from . import graph, programs, record
+from .errors import UNSUPPORTED, USAGE, ZeroError, need
+from .tasks import without_dropout
+
+EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
+INNER = "model"  # the wrapper's attribute that holds the model
+
+
+def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True, task=None, notes=None):
+    """Writes `model`'s training graph to `path`; returns the record that is in the file.
+
+    batch: {input: tensor}, the batch dimension first, at least 2 rows; integers are int64. The graph's inputs have these names.
+    loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss` or its "loss".
+    exporter: "torchscript" or "dynamo"; without it the first that works. check=False skips the comparison with torch.
+    Dropout is as the modules say; requires_grad and shared parameters are kept."""
+    torch = need("torch", "exporting")
+    onnx = need("onnx", "exporting")
+    notes = notes or (lambda text: None)
+    rows = check_batch(batch)
+    if check:  # before anything that takes time
+        programs.find("zero-compile"), programs.find("zero-run")
+    wrapper = wrap(model, list(batch), loss)
+    first, problems = None, []
+    for name in [exporter] if exporter else EXPORTERS:
+        if name not in EXPORTERS:
+            raise ZeroError(USAGE, f'there is no exporter "{name}"', help="exporters: " + ", ".join(EXPORTERS))
+        try:
+            proto = trace(name, wrapper, batch)
+            details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
+            restore_buffers(proto, model)
+            details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
+                        "inputs": list(batch)}
+            if name == "dynamo" and normalizes_by_batch(model):
+                details["batch_norm"] = "train"
+            record.write(proto, details)
+            folder = pathlib.Path(path).resolve().parent
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".zero-export-", dir=folder) as temporary:
+                files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
+                if check and drops_paths(model):  # random, and no Dropout node that a flag would switch off
+                    twin = copy.deepcopy(model)
+                    for module in twin.modules():
+                        without_dropout(module)
+                    export(twin, batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
+                           lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None)
+                elif check:
+                    notes(checking.compare(wrapper, files[0], batch, rows))
+                for file in reversed(files):  # the model last: whoever finds it finds its data
+                    os.replace(file, folder / file.name)
+            notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
+            return details
+        except OSError:
+            raise
+        except Exception as problem:  # whatever torch's exporters throw
+            problems.append(f"{name}: {first_line(problem)}")
+            first = first or problem
+            notes(f"the exporter {problems[-1]}")
+    code = first.code if isinstance(first, ZeroError) else UNSUPPORTED
+    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems)) from first
+
+
+def check_batch(batch):
+    torch = need("torch", "exporting")
+    if not batch or not all(isinstance(value, torch.Tensor) and value.dim() >= 1 for value in batch.values()):
+        raise ZeroError(USAGE, "the batch must be a dict of tensors, each with the batch dimension first")
+    rows = {name: value.shape[0] for name, value in batch.items()}
+    if len(set(rows.values())) != 1 or min(rows.values()) < 2:
+        raise ZeroError(USAGE, f"the inputs must have the same number of rows, at least 2; they have {rows}",
+                        help="with one row an exporter takes the dimension for a constant")
+    return min(rows.values())
+
+
+def wrap(model, names, loss):
+    """A module of tensors to the loss alone."""
+    torch = need("torch", "exporting")
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module(INNER, model)
+
+        def forward(self, *inputs):
+            batch = dict(zip(names, inputs))
+            inner = getattr(self, INNER)  # of a copy of the wrapper, the copy
+            result = loss(inner, batch) if loss else inner(**batch)
+            if not isinstance(result, torch.Tensor):
+                result = result["loss"] if isinstance(result, dict) else getattr(result, "loss", None)
+            if result is None or result.dim() != 0:
+                raise ZeroError(USAGE, "the model gives no scalar loss for this batch",
+                                help="give labels in the batch, or loss=function(model, batch)")
+            return result
+
+    return Loss().train()
+
+
+def reached(wrapper, model, batch):
+    """Names of the parameters that a backward pass reaches."""
+    twin = copy.deepcopy(wrapper)
+    twin(*batch.values()).backward()
+    return {name for name, p in getattr(twin, INNER).named_parameters() if p.grad is not None}
+
+
+def drops_paths(model):
+    return any("DropPath" in type(m).__name__ and (getattr(m, "drop_prob", 0.0) or 0.0) > 0 for m in model.modules())
+
+
+def normalizes_by_batch(model):
+    torch = need("torch", "exporting")
+    return any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in model.modules())
+
+
+@contextlib.contextmanager
+def quiet():
+    """Without what exporters tell of their own affairs."""
+    level = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            logging.disable(level)
+
+
+def torchscript(torch, wrapper, batch, path):
+    torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
+                      training=torch.onnx.TrainingMode.TRAINING, input_names=list(batch), output_names=["loss"],
+                      dynamic_axes={name: {0: "batch"} for name in batch})
+
+
+def dynamo(torch, wrapper, batch, path):
+    torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=True, opset_version=20, optimize=False, verbose=False,
+                      external_data=size(wrapper) > EXTERNAL, input_names=list(batch), output_names=["loss"],
+                      dynamic_shapes=(tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
+
+
+EXPORTERS = {"torchscript": torchscript, "dynamo": dynamo}
+
+
+def size(module):
+    return sum(p.numel() * p.element_size() for p in module.parameters())
+
+
+def trace(exporter, wrapper, batch):
+    """onnx.ModelProto. Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
+    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
+    before = {name: b.detach().clone() for name, b in wrapper.named_buffers()}
+    with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
+        file = os.path.join(folder, "traced.onnx")
+        try:
+            with quiet():
+                EXPORTERS[exporter](torch, wrapper, batch, file)
+        finally:
+            with torch.no_grad():
+                for name, b in wrapper.named_buffers():
+                    if name in before and b.shape == before[name].shape:
+                        b.copy_(before[name])
+            wrapper.train()
+        return onnx.load(file)
+
+
+def restore_buffers(proto, model):
+    """Running statistics as they are in the model, not one forward pass later."""
+    onnx = need("onnx", "exporting")
+    buffers = dict(model.named_buffers())
+    for tensor in proto.graph.initializer:
+        value = buffers.get(tensor.name)
+        if value is not None and list(value.shape) == list(tensor.dims) and value.is_floating_point():
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value.detach().numpy(), tensor.name))
+
+
+def save(onnx, proto, path):
+    """The files written, the model first."""
+    large = sum(len(t.raw_data) for t in proto.graph.initializer) > EXTERNAL
+    data = path.name + ".data"
+    if large:
+        onnx.save_model(proto, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=data, size_threshold=1024)
+    else:
+        onnx.save_model(proto, str(path))
+    return [path, path.with_name(data)] if large else [path]
+
+
+def first_line(problem):
+    text = problem.message if isinstance(problem, ZeroError) else f"{type(problem).__name__}: {problem}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "; ".join(lines[:3])[:600] if lines else type(problem).__name__

@@ -1,0 +1,147 @@
+"""An exported graph made the model's own: initializers under the parameters' names, each parameter accounted for, ties as in torch.
+
+What the exporters do to names and parameters is in docs/onnx.md, "What exporters write"."""
+from .errors import UNSUPPORTED, ZeroError, need
+
+KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
+KEPT_OF_NODES = ("pkg.torch.onnx.fx_node", "pkg.onnxscript.rewriter.rule_name")
+
+
+def tie_groups(model):
+    """{first name: [other names]} of the model's parameters, one entry for each tensor."""
+    names, groups = {}, {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first = names.setdefault(id(parameter), name)
+        groups.setdefault(first, [])
+        if first != name:
+            groups[first].append(name)
+    return groups
+
+
+def adopt(proto, model, prefix, with_gradient):
+    """Renames and ties the initializers of onnx.ModelProto `proto`, exported from a wrapper that holds `model` under `prefix`;
+    returns what the record says of parameters. `with_gradient()`: the names of parameters that torch's backward reaches."""
+    graph = proto.graph
+    present = {tensor.name for tensor in graph.initializer}
+    groups, parameters, renamed, unused = tie_groups(model), dict(model.named_parameters()), {}, []
+    for first, others in groups.items():
+        found = [name for name in (prefix + n for n in [first, *others]) if name in present]
+        if not found:
+            found = rearranged(graph, parameters[first])
+        if not found:
+            unused.append(first)
+        for name in found:
+            renamed[name] = first
+    if unused:
+        reached = with_gradient()
+        lost = [name for name in unused if name in reached]
+        if lost:
+            raise ZeroError(UNSUPPORTED, f"the exporter lost {len(lost)} parameters that torch trains: " + ", ".join(map(repr, lost[:8])))
+    for name, buffer in model.named_buffers():
+        if prefix + name in present:
+            renamed[prefix + name] = name
+    apply_names(graph, renamed)
+    present = {tensor.name for tensor in graph.initializer}
+    buffers = {name for name, _ in model.named_buffers()} & present
+    kinds = {name: "PARAMETER" if parameters[name].requires_grad else "FROZEN" for name in groups if name in present}
+    describe(proto, {**kinds, **dict.fromkeys(buffers, "BUFFER")})
+    return {"frozen": [n for n in groups if not parameters[n].requires_grad], "unused": unused,
+            "tied": {other: first for first, others in groups.items() for other in others},
+            "constants": constants(graph, present - set(kinds) - buffers),
+            "padding_idx": paddings(model, groups, present)}
+
+
+def rearranged(graph, parameter):
+    """The initializer that holds exactly this parameter's values, or their transpose, under a name the exporter made; a transposed
+    one is given torch's layout again, with a Transpose behind it."""
+    numpy, onnx = need("numpy", "exporting"), need("onnx", "exporting")
+    values = parameter.detach().numpy()
+    if values.size < 2 or (values == values.flat[0]).all():
+        return []  # equal to any other fresh bias or scale: no evidence
+    for tensor in graph.initializer:
+        if "." in tensor.name or sorted(tensor.dims) != sorted(values.shape) or tensor.data_type != onnx.TensorProto.FLOAT:
+            continue
+        held = onnx.numpy_helper.to_array(tensor)
+        if held.shape == values.shape and numpy.array_equal(held, values):
+            return [tensor.name]
+        if held.ndim == 2 and numpy.array_equal(held.T, values):
+            name = tensor.name
+            tensor.CopyFrom(onnx.numpy_helper.from_array(numpy.ascontiguousarray(values), name + ".untransposed"))
+            graph.node.insert(0, onnx.helper.make_node("Transpose", [name + ".untransposed"], [name], perm=[1, 0]))
+            return [name + ".untransposed"]
+    return []
+
+
+def apply_names(graph, renamed):
+    """Renames initializers; of several that become one, the first stays."""
+    own = set(renamed.values())
+    taken = {output for node in graph.node for output in node.output} | {i.name for i in graph.input}
+    taken |= {t.name for t in graph.initializer if t.name not in renamed}
+    if own & taken:
+        raise ZeroError(UNSUPPORTED, f"a value of the graph has the name of parameter {min(own & taken)!r}")
+    kept, seen = [], set()
+    for tensor in graph.initializer:
+        tensor.name = renamed.get(tensor.name, tensor.name)
+        if tensor.name not in seen:
+            seen.add(tensor.name)
+            kept.append(tensor)
+    if len(kept) < len(graph.initializer):
+        copies = [type(tensor).FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
+    rename_uses(graph, renamed)
+
+
+def rename_uses(graph, renamed):
+    for node in graph.node:
+        for at, name in enumerate(node.input):
+            if name in renamed:
+                node.input[at] = renamed[name]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                rename_uses(attribute.g, renamed)
+    for output in graph.output:
+        output.name = renamed.get(output.name, output.name)
+
+
+def describe(proto, kinds):
+    """Says of each initializer what it is, and nothing that grows the file: stack traces, names that are no more."""
+    onnx, graph = need("onnx", "exporting"), proto.graph
+    proto.ir_version = max(proto.ir_version, 10)  # metadata_props of values
+    initializers = {tensor.name: tensor for tensor in graph.initializer}
+    produced = {output for node in graph.node for output in node.output}
+    kept = [info for info in graph.value_info if info.name in produced or info.name in initializers and info.name not in kinds]
+    copies = [type(info).FromString(info.SerializeToString()) for info in kept]
+    del graph.value_info[:]
+    graph.value_info.extend(copies)
+    for name, kind in kinds.items():
+        tensor = initializers[name]
+        info = onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
+        info.metadata_props.add(key=KIND, value=kind)
+        graph.value_info.append(info)
+    del graph.metadata_props[:]
+    for node in graph.node:
+        entries = [entry for entry in node.metadata_props if entry.key in KEPT_OF_NODES]
+        del node.metadata_props[:]
+        node.metadata_props.extend(entries)
+        node.doc_string = ""
+
+
+def constants(graph, initializers):
+    """Names of tables that are the exporter's, nobody's weights."""
+    tables = [node.output[0] for node in graph.node if node.op_type == "Constant" for a in node.attribute if len(a.t.dims) > 0]
+    return sorted(initializers.union(tables))
+
+
+def paddings(model, groups, present):
+    """{embedding: row without a gradient}; None where there is none but a row of zeros might look like it."""
+    torch = need("torch", "exporting")
+    first = {name: f for f, others in groups.items() for name in [f, *others]}
+    result = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Embedding):
+            owner = first.get(f"{name}.weight" if name else "weight")
+            looks_like_one = module.padding_idx is None and bool((module.weight == 0).all(1).any())
+            if owner in present and result.get(owner) is None and (module.padding_idx is not None or looks_like_one):
+                result[owner] = module.padding_idx
+    return result

@@ -1,0 +1,104 @@
+"""`zero train`: from a model's folder and text to a trained folder, by the commands a person would type, which are printed."""
+import json
+import math
+import pathlib
+import shlex
+import sys
+
+from . import exporting, programs, record, tasks, tokens, weights
+from .errors import MISMATCH, USAGE, ZeroError
+
+
+def run(options):
+    """`options` as `zero train --help` lists them; the summary, a dict."""
+    output = pathlib.Path(options.output)
+    if output.exists() and any(output.iterdir()):
+        raise ZeroError(USAGE, "the folder is not empty", where=str(output))
+    tokens.expand(options.data)  # before anything that takes time
+    work = output.with_name(output.name + ".work")
+    work.mkdir(parents=True, exist_ok=True)
+    model, vocabulary = export(options, work)
+    data = text(options, work, vocabulary)
+    plan, ranks = compile(options, work, model)
+    summary = train(options, work, plan, ranks, data)
+    if data["val"]:
+        summary.update(evaluate(options, work, model, ranks, data))
+    folder = ["zero", "import", work / "run", "--hf", options.folder, "-o", output]
+    echo(folder)
+    count, unused = weights.to_hf(work / "run", options.folder, output, trust_code=options.trust_remote_code)
+    summary.update(tensors=count, unused=unused, path=str(output), work=str(work))
+    return summary
+
+
+def echo(command):
+    print("$ " + (command if isinstance(command, str) else shlex.join(map(str, command))), file=sys.stderr, flush=True)
+
+
+def note(text):
+    print("  " + text, file=sys.stderr, flush=True)
+
+
+def export(options, work):
+    path = work / "model.onnx"
+    command = ["zero", "export", "hf", options.folder, "--task", "causal-lm", "--seq", options.seq, "-o", path]
+    echo(command + (["--no-dropout"] if options.no_dropout else []))
+    model, task, config = tasks.load(options.folder, "causal-lm", options.seed, options.trust_remote_code, not options.no_dropout, note)
+    batch = tasks.batch(task, config, 2, options.seq)
+    exporting.export(model, batch, path, loss=tasks.forward(model, task), task=task, check=not options.no_check, notes=note)
+    return path, tasks.vocabulary(config)
+
+
+def text(options, work, vocabulary):
+    """{"train": flags of zero-run, "val": the same or []}"""
+    if options.byte_level:
+        if vocabulary < 256:
+            raise ZeroError(MISMATCH, f"bytes have 256 values, the model a vocabulary of {vocabulary}", where=str(options.folder))
+        if options.val:
+            raise ZeroError(USAGE, "--val is for tokens; with --byte-level give other files to zero-run eval")
+        return {"train": ["--tokens", *tokens.expand(options.data), "--byte-level"], "val": []}
+    tokenizer = options.tokenizer or options.folder
+    if not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
+        raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
+                        help="--tokenizer FILE, or --byte-level to train on bytes")
+    output = work / "data.bin"
+    command = ["zero", "tokens", "--tokenizer", tokenizer, *options.data, "-o", output]
+    echo(command + (["--val", options.val] if options.val else []))
+    made = tokens.write(tokenizer, options.data, output, val=options.val, text_field=options.text_field, vocabulary=vocabulary)
+    note(f"{made['tokens']:,} tokens of {made['documents']:,} documents, {made['megabytes_per_second']:.1f} MB/s")
+    return {"train": ["--tokens", output], "val": ["--tokens", made["val_path"]] if options.val else []}
+
+
+def compile(options, work, model):
+    plan = work / "model.plan"
+    flags = [*record.compile_flags(model, {}), "--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
+             options.zero_stage, "--lr", options.lr, *shlex.split(options.compile_flags)]
+    programs.call("zero-compile", model, *flags, "-o", plan, echo=echo)
+    return plan, options.world_size
+
+
+def train(options, work, plan, ranks, data):
+    flags = [*data["train"], "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
+    flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
+    command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *shlex.split(options.run_flags)]
+    echo(programs.shown(list(map(str, command))))
+    return json.loads(visible(command))
+
+
+def visible(command):
+    """The last line on stdout of a program whose stderr a person sees."""
+    import subprocess
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise ZeroError(done.returncode if done.returncode > 0 else 1, "see above", where=programs.shown(list(map(str, command))))
+    return done.stdout.splitlines()[-1]
+
+
+def evaluate(options, work, model, ranks, data):
+    plan = work / "eval.plan"
+    programs.call("zero-compile", model, *record.compile_flags(model, {}), "--forward-only", "--dim", f"batch={options.batch}",
+                  "--world-size", ranks, "-o", plan, echo=echo)
+    command = [programs.find("zero-run"), "eval", plan, "-n", ranks, *data["val"], "--weights", work / "run/final", "--quiet"]
+    echo(programs.shown(list(map(str, command))))
+    loss = json.loads(visible(command))["loss"]
+    note(f"validation loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.2f}")
+    return {"val_loss": loss, "perplexity": math.exp(min(loss, 700))}

@@ -1,0 +1,126 @@
+"""zero-compile and zero-run as Python calls them: found, started, and read while they work."""
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+from .errors import OTHER, USAGE, ZeroError
+
+
+def find(program):
+    """Its path: $ZC_BIN, $PATH, or the build of the clone that this package is installed from (pip install -e)."""
+    clone = pathlib.Path(__file__).resolve().parents[2]
+    for folder in (os.environ.get("ZC_BIN"), clone / "build/release/bin"):
+        if folder and os.access(pathlib.Path(folder) / program, os.X_OK):
+            return str(pathlib.Path(folder) / program)
+    found = shutil.which(program)
+    if not found:
+        raise ZeroError(USAGE, f'"{program}" is not on PATH', help="build it, or set ZC_BIN to the folder that holds it")
+    return found
+
+
+def flags(options):
+    """{"world_size": 4, "trainable": ["a", "b"], "shuffle": True} as --world-size 4 --trainable a --trainable b --shuffle."""
+    result = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if each is True:
+                result.append(flag)
+            elif each is not None and each is not False:
+                result += [flag, str(each)]
+    return result
+
+
+def shown(command):
+    """The command as a person would type it."""
+    return shlex.join([os.path.basename(command[0]), *command[1:]])
+
+
+def call(program, *arguments, echo=None):
+    """Runs it to its end; its stdout. What it says on stderr is the error where it fails."""
+    command = [find(program), *map(str, arguments)]
+    if echo:
+        echo(shown(command))
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise failure(command, done.returncode, done.stderr)
+    return done.stdout
+
+
+def failure(command, code, stderr):
+    text = stderr.strip() or f"{os.path.basename(command[0])} ended with code {code}"
+    return ZeroError(code if code > 0 else OTHER, text[len("error: "):] if text.startswith("error: ") else text, where=shown(command))
+
+
+def compile(model, plan=None, **options):
+    """zero-compile MODEL -o PLAN with each option as its flag (world_size=4 is --world-size 4); the plan's path. What the model's
+    export says of frozen parameters and of padding is passed on, unless these flags are given."""
+    from .record import compile_flags
+    plan = plan or str(pathlib.Path(model).with_suffix(".plan"))
+    call("zero-compile", model, *compile_flags(model, options), *flags(options), "-o", plan)
+    return plan
+
+
+class Run:
+    """A training run under way. Iterating gives its metrics, a dict per step; `result` is the run's last line once it is over. Leaving
+    the iteration early, or a `with` block, stops the run, which saves a checkpoint first."""
+
+    def __init__(self, plan, out=None, progress=None, **options):
+        self.out = pathlib.Path(out or pathlib.Path("runs") / pathlib.Path(plan).stem)
+        self.command = [find("zero-run"), str(plan), "--out", str(self.out), "--log-format", "json", "--log-every", "1",
+                        *flags(options)]
+        self.progress = sys.stderr.isatty() if progress is None else progress
+        self.result = None
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+
+    def __iter__(self):
+        try:
+            for line in self.process.stdout:
+                record = json.loads(line)
+                if "step" not in record:
+                    self.result = record
+                    continue
+                if self.progress:
+                    print(f"\rstep {record['step']}  loss {record['loss']:.4f}", end="", file=sys.stderr, flush=True)
+                yield record
+            self.wait()
+        finally:
+            self.stop()
+
+    def wait(self):
+        """Reads to the end; `result`."""
+        for line in self.process.stdout:
+            record = json.loads(line)
+            if "step" not in record:
+                self.result = record
+        code = self.process.wait()
+        if self.progress:
+            print(file=sys.stderr)
+        self.errors.seek(0)
+        if code:
+            raise failure(self.command, code, self.errors.read())
+        return self.result
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            threading.Thread(target=self.process.stdout.read, daemon=True).start()
+            self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def train(plan, out=None, **options):
+    """zero-run PLAN with each option as its flag (nproc_per_node=2, tokens="data.bin", steps=100): a Run to iterate over."""
+    return Run(plan, out, **options)

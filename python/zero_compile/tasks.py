@@ -1,0 +1,211 @@
+"""Hugging Face models by task: which class, which inputs, random batches of them. Imports torch and transformers when called."""
+import json
+import pathlib
+
+from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
+
+# task: transformers' auto class, its inputs, and the endings of architectures that mean it
+TASKS = {
+    "causal-lm": ("AutoModelForCausalLM", "tokens", ("ForCausalLM", "LMHeadModel")),
+    "masked-lm": ("AutoModelForMaskedLM", "masked", ("ForMaskedLM", "ForPreTraining")),
+    "seq2seq": ("AutoModelForSeq2SeqLM", "pairs", ("ForConditionalGeneration",)),
+    "token-classification": ("AutoModelForTokenClassification", "token_classes", ("ForTokenClassification",)),
+    "sequence-classification": ("AutoModelForSequenceClassification", "text_class", ("ForSequenceClassification",)),
+    "question-answering": ("AutoModelForQuestionAnswering", "answers", ("ForQuestionAnswering",)),
+    "image-classification": ("AutoModelForImageClassification", "image_class", ("ForImageClassification",)),
+    "semantic-segmentation": ("AutoModelForSemanticSegmentation", "segments", ("ForSemanticSegmentation",)),
+    "audio-classification": ("AutoModelForAudioClassification", "waves", ("ForSequenceClassification",)),
+}
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+# Decided by Python while tracing, so an export would repeat one decision in every step.
+DRAWN_IN_PYTHON = {"layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "apply_spec_augment": False}
+
+
+def read_config(path):
+    """(folder or None, transformers configuration) of FOLDER or config.json."""
+    path = pathlib.Path(path)
+    file = path / "config.json" if path.is_dir() else path
+    if not file.is_file():
+        raise ZeroError(BAD_INPUT, "the folder holds no config.json: it is no Hugging Face model" if path.is_dir() else
+                        "there is no such file or folder", where=str(path))
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as problem:
+        raise ZeroError(BAD_INPUT, f"no JSON: {problem.msg}", where=f"{file}:{problem.lineno}:{problem.colno}") from problem
+    except UnicodeDecodeError as problem:
+        raise ZeroError(BAD_INPUT, f"not UTF-8 at byte {problem.start}", where=str(file)) from problem
+    if not isinstance(fields, dict) or "model_type" not in fields:
+        raise ZeroError(BAD_INPUT, 'no "model_type" in it: it is no configuration of transformers', where=str(file))
+    return (file.parent if any((file.parent / name).exists() for name in WEIGHTS) else None), file, fields
+
+
+def task_of(fields, asked):
+    """The task asked for, or that which the configuration's architecture is made for."""
+    if asked:
+        if asked not in TASKS:
+            raise ZeroError(USAGE, f'there is no task "{asked}"', help="tasks: " + ", ".join(TASKS))
+        return asked
+    architecture = (fields.get("architectures") or [""])[0]
+    for task, (_, _, endings) in TASKS.items():
+        if architecture.endswith(endings):
+            return task
+    raise ZeroError(USAGE, "the configuration names no architecture that tells the task",
+                    help="give --task: " + ", ".join(TASKS))
+
+
+def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):
+    """(model in training mode, task, configuration): from the folder's weights, or initialised where there are none."""
+    torch, hf = need("torch", "exporting"), need("transformers", "exporting a Hugging Face model")
+    folder, file, fields = read_config(path)
+    if fields.get("auto_map") and not trust_code:
+        raise ZeroError(UNSUPPORTED, "the model brings code of its own", where=f'{file}: "auto_map"',
+                        help="read that code; --trust-remote-code runs it")
+    task = task_of(fields, task)
+    try:
+        config = hf.AutoConfig.from_pretrained(str(file if folder is None else folder), local_files_only=True,
+                                               trust_remote_code=trust_code)
+    except Exception as problem:
+        raise ZeroError(BAD_INPUT, f"transformers {hf.__version__} refuses the configuration: {problem}", where=str(file)) from problem
+    prepare(config, dropout, notes)
+    auto = getattr(hf, TASKS[task][0])
+    arguments = dict(attn_implementation="eager", trust_remote_code=trust_code)
+    torch.manual_seed(seed)
+    try:
+        if folder is None:
+            notes(f"{file}: no weights beside it: initialised with seed {seed}")
+            model = auto.from_config(config, dtype=torch.float32, **arguments)
+        else:
+            model = auto.from_pretrained(str(folder), config=config, dtype=torch.float32, local_files_only=True, **arguments)
+    except ZeroError:
+        raise
+    except Exception as problem:
+        text = str(problem).strip()
+        code = UNSUPPORTED if "Unrecognized configuration class" in text else BAD_INPUT
+        raise ZeroError(code, f"transformers {hf.__version__} does not build it for {task}: {text[:1500]}", where=str(path)) from problem
+    dense_routing(model, notes)
+    return model.float().train(), task, config
+
+
+def prepare(config, dropout, notes):
+    """What has to be said in the configuration, before the model is built, for an export that trains."""
+    for part in parts(config):
+        if hasattr(part, "use_cache"):
+            part.use_cache = False
+        for name, off in DRAWN_IN_PYTHON.items():
+            if getattr(part, name, off) not in (off, None):
+                notes(f"{name} {getattr(part, name)} is off: it is drawn by Python, which an export cannot repeat")
+                setattr(part, name, off)
+        if not dropout:
+            without_dropout(part)
+    if getattr(config, "architectures", None) is None:
+        config.architectures = []  # which auto classes with several models for a configuration go through
+    if getattr(config, "problem_type", None) is None and hasattr(config, "problem_type"):
+        config.problem_type = "single_label_classification"
+
+
+def parts(config):
+    """The configuration and those inside it."""
+    yield config
+    for value in vars(config).values():
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield from parts(value)
+
+
+def without_dropout(holder):
+    """Every number of a module or configuration that is a probability of leaving something out."""
+    for name, value in list(vars(holder).items()):
+        if isinstance(value, float) and any(word in name for word in ("dropout", "drop_path", "drop_prob", "pdrop", "drop_rate")):
+            setattr(holder, name, 0.0)
+
+
+def dense_routing(model, notes):
+    """Every expert sees every token, weighted by the router, with 0 where it was not chosen: shapes then depend on nothing."""
+    try:
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+    except ImportError:
+        return
+    if not any(hasattr(module, "_is_expert_parallel") for module in model.modules()):
+        return
+    ALL_EXPERTS_FUNCTIONS.register("dense", _dense_experts)
+    for part in parts(model.config):
+        part._experts_implementation = "dense"
+    for module in model.modules():
+        if hasattr(module, "_is_expert_parallel"):
+            module.config._experts_implementation = "dense"
+    notes("mixture of experts: exported with dense routing, each expert computes every token")
+
+
+def _dense_experts(self, hidden_states, top_k_index, top_k_weights):
+    import torch
+    x = hidden_states.unsqueeze(0)  # [1, tokens, hidden]; weights are [experts, out, in], or [experts, in, out] where transposed
+
+    def linear(x, name):
+        weight = getattr(self, name)
+        x = torch.matmul(x, weight if self.is_transposed else weight.transpose(1, 2))
+        return x + getattr(self, name + "_bias").unsqueeze(1) if self.has_bias else x
+
+    if self.has_gate:
+        x = self._apply_gate(linear(x, "gate_up_proj"))
+    else:
+        x = self.act_fn(linear(x, "up_proj"))
+    x = linear(x, "down_proj")
+    if self.has_post_expert_norm:
+        x = self.post_expert_norm(x)
+    experts = torch.arange(x.shape[0], device=x.device)
+    chosen = (top_k_index.unsqueeze(-1) == experts).to(x.dtype)  # [tokens, k, experts]
+    share = (chosen * top_k_weights.unsqueeze(-1).to(x.dtype)).sum(1)  # [tokens, experts]
+    return (x * share.transpose(0, 1).unsqueeze(-1)).sum(0).to(hidden_states.dtype)
+
+
+def vocabulary(config):
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return getattr(text, "vocab_size", None)
+
+
+def batch(task, config, rows, length, image_size=None, seed=0):
+    """Random inputs, {name: tensor}, in the order of the graph's inputs."""
+    torch = need("torch", "exporting")
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda high, *shape: torch.randint(0, max(1, high), shape, generator=generator)
+    kind = TASKS[task][1]
+    if kind in ("image_class", "segments"):
+        size = image_size or getattr(config, "image_size", None) or 224
+        height, width = size if isinstance(size, (list, tuple)) else (size, size)
+        pixels = torch.randn(rows, getattr(config, "num_channels", 3), height, width, generator=generator)
+        labels = draw(config.num_labels, rows) if kind == "image_class" else draw(config.num_labels, rows, height, width)
+        return {"pixel_values": pixels, "labels": labels}
+    if kind == "waves":
+        return {"input_values": torch.randn(rows, length, generator=generator), "labels": draw(config.num_labels, rows)}
+    words = vocabulary(config)
+    if not words:
+        raise ZeroError(UNSUPPORTED, f"the configuration of {config.model_type} has no vocab_size", help="is it made for another task?")
+    ids = draw(words, rows, length)
+    if kind == "tokens":
+        return {"input_ids": ids, "labels": ids.clone()}
+    mask = torch.ones_like(ids)
+    mask[::2, length - length // 4:] = 0
+    text = {"input_ids": ids, "attention_mask": mask}
+    masked = lambda labels: torch.where(mask == 1, labels, torch.full_like(labels, -100))
+    if kind == "masked":
+        return {**text, "labels": masked(ids)}
+    if kind == "token_classes":
+        return {**text, "labels": masked(draw(config.num_labels, rows, length))}
+    if kind == "pairs":
+        return {**text, "labels": draw(words, rows, length)}
+    if kind == "answers":
+        return {**text, "start_positions": draw(length // 2, rows), "end_positions": draw(length // 2, rows)}
+    return {**text, "labels": draw(config.num_labels, rows)}
+
+
+def forward(model, task):
+    """loss(model, batch): the model's own loss. Windows of tokens have no padding; a mask of ones says so to code that would ask."""
+    def loss(model, inputs):
+        if TASKS[task][1] == "tokens" and accepts(model, "attention_mask"):
+            inputs = {**inputs, "attention_mask": inputs["input_ids"].new_ones(inputs["input_ids"].shape)}
+        return model(**inputs).loss
+    return loss
+
+
+def accepts(model, argument):
+    import inspect
+    return argument in inspect.signature(model.forward).parameters

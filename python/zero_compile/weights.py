@@ -1,0 +1,133 @@
+"""A run's weights under the model's own names: as arrays, as a file, or as a folder that from_pretrained opens."""
+import json
+import pathlib
+import shutil
+import tempfile
+
+from . import programs, record
+from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError, need
+from .tasks import read_config
+
+BESIDE = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "preprocessor_config.json",
+          "generation_config.json", "chat_template.*")  # of a model's folder, and not of its weights
+
+
+def checkpoint_of(run):
+    """A run's `final`, else its newest step; or the checkpoint that `run` is."""
+    run = pathlib.Path(run)
+    if (run / "manifest.json").is_file():
+        return run
+    if (run / "final/manifest.json").is_file():
+        return run / "final"
+    steps = [p.parent for p in run.glob("step-*/manifest.json") if p.parent.name[5:].isdigit()]
+    if not steps:
+        raise ZeroError(BAD_INPUT, "there is no checkpoint in it" if run.is_dir() else "there is no such folder", where=str(run),
+                        help="it is what zero-run --out names")
+    return max(steps, key=lambda path: int(path.name[5:]))
+
+
+def model_of(checkpoint):
+    """The ONNX file that the run was compiled from."""
+    file = checkpoint / "manifest.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))["model"]["path"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise ZeroError(BAD_INPUT, f"it does not name its model: {problem!r}", where=str(file)) from problem
+
+
+def state_dict(run, model=None):
+    """({name: numpy array} with tied names, the export's record)."""
+    files = need("safetensors.numpy", "zero import")
+    checkpoint = checkpoint_of(run)
+    model = model or model_of(checkpoint)
+    if not pathlib.Path(model).is_file():
+        raise ZeroError(BAD_INPUT, f'the model "{model}" that the run was made from is not there', where=str(checkpoint),
+                        help="--model says where it is now")
+    details = record.read(model)
+    if "tied" not in details:
+        raise ZeroError(USAGE, "the model was not written by zero export, so names in it need not be torch's", where=str(model),
+                        help=f"zero-run export {checkpoint} --safetensors OUT writes the weights under the graph's names")
+    with tempfile.TemporaryDirectory(prefix="zero-import-") as folder:
+        file = pathlib.Path(folder) / "weights.safetensors"
+        programs.call("zero-run", "export", checkpoint, "--safetensors", file)
+        state = {name: value for name, value in files.load_file(file).items() if name not in details["constants"]}
+    state.update(untrained(model, details, state))
+    for name, first in details["tied"].items():
+        if first in state:
+            state[name] = state[first]
+    return state, details
+
+
+def untrained(model, details, state):
+    """What a run does not save, because it never changes: frozen parameters, as the model's file has them."""
+    wanted = set(details["frozen"]) - set(details["unused"]) - set(state)
+    if not wanted:
+        return {}
+    onnx = need("onnx", "zero import of a model with frozen parameters")
+    proto = onnx.load(model, load_external_data=False)
+    folder = str(pathlib.Path(model).resolve().parent)
+    return {t.name: onnx.numpy_helper.to_array(t, folder) for t in proto.graph.initializer if t.name in wanted}
+
+
+def to_file(run, output, model=None):
+    """safetensors, for load_state_dict."""
+    files = need("safetensors.numpy", "zero import")
+    state, details = state_dict(run, model)
+    folder = pathlib.Path(output).resolve().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=folder) as temporary:
+        file = pathlib.Path(temporary) / "weights.safetensors"
+        files.save_file(state, file)
+        file.replace(output)
+    return state, details
+
+
+def to_hf(run, folder, output, model=None, trust_code=False):
+    """`output` becomes a copy of the Hugging Face folder with the run's weights; (tensors, names the loss does not use)."""
+    torch, hf = need("torch", "zero import --hf"), need("transformers", "zero import --hf")
+    state, details = state_dict(run, model)
+    source, file, fields = read_config(folder)
+    if fields.get("auto_map") and not trust_code:
+        raise ZeroError(4, "the model brings code of its own", where=f'{file}: "auto_map"', help="read that code; --trust-remote-code runs it")
+    output = pathlib.Path(output)
+    if output.exists() and any(output.iterdir()):
+        raise ZeroError(USAGE, "the folder is not empty", where=str(output))
+    kind = getattr(hf, details["class"], None)
+    if kind is None:
+        raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{details["class"]}"', where=str(folder))
+    config = hf.AutoConfig.from_pretrained(str(source or file), local_files_only=True, trust_remote_code=trust_code)
+    torch.manual_seed(0)
+    if source is None:
+        target = kind._from_config(config, dtype=torch.float32)
+    else:
+        target = kind.from_pretrained(str(source), config=config, dtype=torch.float32, local_files_only=True)
+    fill(target, {name: torch.from_numpy(value.copy()) for name, value in state.items()}, details, folder)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve().parent) as temporary:
+        whole = pathlib.Path(temporary) / "model"
+        target.save_pretrained(whole)
+        for pattern in BESIDE:
+            for path in file.parent.glob(pattern):
+                if path.is_file() and not (whole / path.name).exists():
+                    shutil.copy(path, whole / path.name)
+        if output.exists():
+            output.rmdir()
+        whole.replace(output)
+    return len(state), details["unused"]
+
+
+def fill(target, state, details, folder):
+    """load_state_dict with every name accounted for: none unexpected, none missing but what the loss does not use."""
+    own = target.state_dict()
+    wrong = [(name, tuple(value.shape), tuple(own[name].shape)) for name, value in state.items()
+             if name in own and value.shape != own[name].shape]
+    parameters = {name for name, _ in target.named_parameters(remove_duplicate=False)}
+    missing = sorted(parameters - set(state) - set(details["unused"]) - set(details["tied"]))
+    unexpected = sorted(set(state) - set(own))
+    # Buffers that are not part of the state (tables of cosines) may be in the graph.
+    unexpected = [name for name in unexpected if name not in dict(target.named_buffers())]
+    if wrong or missing or unexpected:
+        lines = [f"  {name}: {got} instead of {want}" for name, got, want in wrong[:20]]
+        lines += [f"  {name}: not in the run" for name in missing[:20]] + [f"  {name}: not in the model" for name in unexpected[:20]]
+        raise ZeroError(MISMATCH, "the run's weights are not this model's:\n" + "\n".join(lines), where=str(folder))
+    target.load_state_dict({name: value for name, value in state.items() if name in own}, strict=False)

@@ -1,0 +1,72 @@
+"""What the scripts of this folder share: the package from the sources, `zero` as a command, what they cannot do without."""
+import contextlib, importlib, io, json, os, pathlib, subprocess, sys, warnings
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test/support")]
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1",
+                  PYTHONPATH=str(ROOT / "python"))
+from e2e import SKIPPED, Case, Suite  # noqa: E402
+
+
+def needs(*packages):
+    """The script is skipped, with the reason, where one is not installed (tools/setup.sh --torch installs them)."""
+    for name in packages:
+        try:
+            importlib.import_module(name)
+        except ImportError as problem:
+            print(f"no {name} here ({problem}): tools/setup.sh --torch installs it")
+            sys.exit(SKIPPED)
+
+
+def suite(description):
+    made = Suite(description)
+    made.args.jobs = 1  # torch's exporters hold state that threads would share
+    os.environ["ZC_BIN"] = str(made.bin)
+    return made
+
+
+def quiet_torch():
+    import torch, transformers
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return torch
+
+
+def zero(*arguments, code=0, folder=None):
+    """What `zero` prints: its JSON object, or stderr of what must fail with `code`."""
+    command = [sys.executable, "-m", "zero_compile.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, cwd=folder)
+    if done.returncode != code:
+        raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
+    return done.stderr if code else json.loads(done.stdout.splitlines()[-1])
+
+
+def expect(condition, text):
+    if not condition:
+        raise Case(text)
+
+
+def raises(code, *words):
+    """A context in which a ZeroError of this code is raised, whose text has these words."""
+    from zero_compile import ZeroError
+
+    @contextlib.contextmanager
+    def context():
+        try:
+            yield
+        except ZeroError as problem:
+            expect(problem.code == code, f"exit code {problem.code} instead of {code}: {problem}")
+            missing = [word for word in words if word not in str(problem)]
+            expect(not missing, f"{missing} is not in: {problem}")
+            return
+        raise Case(f"nothing was refused that should have been, with code {code}")
+
+    return context()
+
+
+@contextlib.contextmanager
+def silent():
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield

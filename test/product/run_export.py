@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""zero export beyond plain models: own modules, frozen and shared parameters, padding, parameters that no loss reaches, dropout, what is
+refused; and zero import of what was trained."""
+import json, re
+
+from product import expect, needs, quiet_torch, raises, silent, suite, zero
+
+needs("torch", "transformers", "onnx", "safetensors", "peft")
+torch = quiet_torch()
+from torch.nn import functional
+import zero_compile
+from zero_compile import check, exporting, tasks
+
+suite = suite(__doc__)
+WORDS = 50
+
+
+class Model(torch.nn.Module):
+    """Tied table and head, an idle layer, a padded table, a frozen layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(WORDS, 16)
+        self.kinds = torch.nn.Embedding(WORDS, 16, padding_idx=3)
+        self.frozen, self.idle = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        self.drop, self.norm = torch.nn.Dropout(0.2), torch.nn.LayerNorm(16)
+        self.head = torch.nn.Linear(16, WORDS, bias=False)
+        self.head.weight = self.table.weight
+        self.frozen.requires_grad_(False)
+
+    def forward(self, ids, labels):
+        x = self.table(ids) + self.kinds(ids)
+        x = self.norm(self.drop(x + self.frozen(x).relu()))
+        return functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+
+def make():
+    torch.manual_seed(0)
+    draw = lambda: torch.randint(0, WORDS, (4, 8))
+    return Model(), {"ids": draw(), "labels": draw()}
+
+
+def parameters(path):
+    """name -> role, as zero-compile sees it."""
+    rows = suite.tool("zero-compile", path, "--list-parameters", "--dim", "batch=4").splitlines()
+    return {row.split()[0]: row.split()[3] for row in rows[1:] if len(row.split()) > 4}
+
+
+def own_model():
+    model, batch = make()
+    path = suite.dir / "own.onnx"
+    details = zero_compile.export(model, batch, path)
+    expect(details["tied"] == {"head.weight": "table.weight"}, details["tied"])
+    expect(details["unused"] == ["idle.weight", "idle.bias"], details["unused"])
+    expect(details["padding_idx"] == {"kinds.weight": 3}, details["padding_idx"])
+    roles = parameters(path)
+    trained = {name for name, role in roles.items() if role == "trainable"}
+    expect(trained == {"table.weight", "kinds.weight", "norm.weight", "norm.bias"}, roles)
+    plan = zero_compile.compile(path, suite.dir / "own.plan", dim="batch=4", optimizer="sgd", lr=0.5, dropout="off")
+    check.write_batch(suite.dir / "own.safetensors", batch)
+    got = [m["loss"] for m in zero_compile.train(plan, suite.dir / "own-run", data=suite.dir / "own.safetensors", steps=3)]
+    model.drop.p, rule, expected = 0.0, torch.optim.SGD(model.parameters(), lr=0.5), []
+    for _ in range(3):
+        rule.zero_grad()
+        loss = model(**batch)
+        loss.backward()
+        rule.step()
+        expected.append(loss.item())
+    expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}")
+    state, _ = zero_compile.import_weights(suite.dir / "own-run")
+    twin = Model()
+    missing, unexpected = twin.load_state_dict({n: torch.from_numpy(v.copy()) for n, v in state.items()}, strict=False)
+    expect(set(missing) == {"idle.weight", "idle.bias"} and not unexpected, (missing, unexpected))
+    for (name, a), b in zip(model.named_parameters(), twin.parameters()):
+        expect("idle" in name or torch.allclose(a, b, atol=1e-6), name)
+
+
+def dropout_is_kept():
+    """The same seed twice the same, another seed another loss; --dropout off as torch without."""
+    model, batch = make()
+    path = suite.dir / "dropout.onnx"
+    with silent():
+        zero_compile.export(model, batch, path)
+    check.write_batch(suite.dir / "dropout.safetensors", batch)
+    losses = []
+    for seed in (1, 1, 2):
+        plan = suite.compile(path, suite.dir / f"dropout{len(losses)}.plan", "--dim", "batch=4", "--seed", seed)
+        run = suite.train(plan, suite.dir / f"dropout{len(losses)}", "--data", suite.dir / "dropout.safetensors", "--steps", 1)
+        losses.append(run[0]["loss"])
+    expect(losses[0] == losses[1] != losses[2], losses)
+
+
+def lora():
+    """A LoRA model of peft trains its adapters alone."""
+    import peft, transformers
+    config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, n_positions=16, use_cache=False, resid_pdrop=0.0,
+                                     embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+    config._attn_implementation = "eager"
+    base = transformers.GPT2LMHeadModel(config)
+    model = peft.get_peft_model(base, peft.LoraConfig(r=4, target_modules=["c_attn"], task_type="CAUSAL_LM", fan_in_fan_out=True))
+    model.train()
+    batch = tasks.batch("causal-lm", config, 2, 8)
+    path = suite.dir / "lora.onnx"
+    loss = lambda m, b: m(**b, attention_mask=torch.ones_like(b["input_ids"])).loss
+    with silent():
+        zero_compile.export(model, batch, path, loss=loss)
+    wanted = {n for n, p in model.named_parameters() if p.requires_grad}
+    trained = {n for n, role in parameters(path).items() if role == "trainable"}
+    expect(wanted == trained and len(wanted) == 4, f"{sorted(trained)} instead of {sorted(wanted)}")
+    plan = zero_compile.compile(path, suite.dir / "lora.plan", dim="batch=2")
+    check.write_batch(suite.dir / "lora.safetensors", batch)
+    zero_compile.train(plan, suite.dir / "lora-run", data=suite.dir / "lora.safetensors", steps=2).wait()
+    state, _ = zero_compile.import_weights(suite.dir / "lora-run")
+    model.load_state_dict({n: torch.from_numpy(v.copy()) for n, v in state.items()}, strict=False)
+    expect(set(state) <= set(model.state_dict()), sorted(set(state) - set(model.state_dict())))
+    model.save_pretrained(suite.dir / "adapter")
+    expect((suite.dir / "adapter/adapter_model.safetensors").is_file(), "no adapter was saved")
+
+
+def function_of_a_module():
+    (suite.dir / "my_module.py").write_text("""
+import torch
+def make_model():
+    model = torch.nn.Linear(4, 3)
+    batch = {"x": torch.randn(2, 4), "y": torch.tensor([0, 2])}
+    return model, batch, lambda m, b: torch.nn.functional.cross_entropy(m(b["x"]), b["y"])
+def wrong():
+    return torch.nn.Linear(4, 3)
+""")
+    details = zero("export", "my_module:make_model", "-o", "linear.onnx", folder=suite.dir)
+    expect(details["inputs"] == ["x", "y"] and (suite.dir / "linear.onnx").is_file(), details)
+    expect("neither (model, batch)" in zero("export", "my_module:wrong", code=3, folder=suite.dir), "another error")
+    expect("no_such" in zero("export", "no_such:thing", code=3, folder=suite.dir), "another error")
+
+
+def lost_parameters():
+    """An exporter that loses a parameter is found out."""
+    model, batch = make()
+    real = exporting.trace
+
+    def losing(*arguments):
+        import onnx
+        proto = real(*arguments)
+        tensor = next(t for t in proto.graph.initializer if t.name.endswith("norm.bias"))
+        node = onnx.helper.make_node("Constant", [], [tensor.name], value=onnx.TensorProto.FromString(tensor.SerializeToString()))
+        proto.graph.initializer.remove(tensor)
+        proto.graph.node.insert(0, node)
+        return proto
+
+    exporting.trace = losing
+    try:
+        with raises(4, "lost 1 parameters", "norm.bias"):
+            zero_compile.export(model, batch, suite.dir / "lost.onnx")
+    finally:
+        exporting.trace = real
+    expect(not (suite.dir / "lost.onnx").exists(), "a file was left")
+
+
+def different_loss():
+    """An export that computes something else is refused, and leaves no file."""
+    class Sampled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return (x * self.w * float(torch.rand(()))).sum()  # a constant of the trace
+
+    with raises(10, "differs from torch"):
+        zero_compile.export(Sampled(), {"x": torch.randn(2, 3)}, suite.dir / "sampled.onnx")
+    expect(not list(suite.dir.glob("*sampled*")), "a file was left")
+
+
+def bad_batches():
+    model, batch = make()
+    with raises(2, "number of rows"):
+        zero_compile.export(model, {"ids": batch["ids"], "labels": batch["labels"][:2]}, suite.dir / "x.onnx")
+    with raises(2, "dict of tensors"):
+        zero_compile.export(model, {"ids": [1, 2]}, suite.dir / "x.onnx")
+    with raises(2, "no scalar loss"):
+        zero_compile.export(torch.nn.Linear(4, 3), {"input": torch.randn(2, 4)}, suite.dir / "x.onnx")
+
+
+def bad_folders():
+    empty = suite.dir / "empty"
+    empty.mkdir()
+    expect("no config.json" in zero("export", "hf", empty, code=3), "another error")
+    expect("no such file" in zero("export", "hf", suite.dir / "nowhere", code=3), "another error")
+    file = empty / "config.json"
+    file.write_text('{"model_type": "gpt2",}')
+    expect(re.search(r"config.json:1:\d+", zero("export", "hf", empty, code=3)), "no line and column")
+    file.write_text('{"model_type": "gpt2", "auto_map": {"AutoModel": "x.Y"}, "architectures": ["GPT2LMHeadModel"]}')
+    expect("code of its own" in zero("export", "hf", empty, code=4), "another error")
+    file.write_text('{"model_type": "gpt2"}')
+    expect("--task" in zero("export", "hf", empty, code=2), "another error")
+    expect("there is no task" in zero("export", "hf", empty, "--task", "chess", code=2), "another error")
+    expect("does not build it" in zero("export", "hf", empty, "--task", "image-classification", code=4), "another error")
+
+
+def import_of_another_model():
+    """Weights whose shapes differ: a table of which."""
+    folder = suite.dir / "small"
+    folder.mkdir()
+    fields = dict(model_type="gpt2", vocab_size=WORDS, n_embd=16, n_layer=1, n_head=2, n_positions=16)
+    (folder / "config.json").write_text(json.dumps(fields))
+    zero("export", "hf", folder, "--task", "causal-lm", "--seq", 8, "-o", suite.dir / "small.onnx")
+    plan = suite.compile(suite.dir / "small.onnx", suite.dir / "small.plan", "--dim", "batch=2")
+    config = tasks.read_config(folder)[2]
+    batch = {"input_ids": torch.randint(0, WORDS, (2, 8)), "labels": torch.randint(0, WORDS, (2, 8))}
+    check.write_batch(suite.dir / "small.safetensors", batch)
+    suite.train(plan, suite.dir / "small-run", "--data", suite.dir / "small.safetensors", "--steps", 1)
+    other = suite.dir / "larger"
+    other.mkdir()
+    (other / "config.json").write_text(json.dumps({**fields, "n_embd": 32}))
+    text = zero("import", suite.dir / "small-run", "--hf", other, "-o", suite.dir / "mixed", code=10)
+    expect(f"transformer.wte.weight: ({WORDS}, 16) instead of ({WORDS}, 32)" in text, text)
+    expect(not (suite.dir / "mixed").exists(), "a folder was left")
+    expect("no checkpoint" in zero("import", folder, "-o", suite.dir / "a.safetensors", code=3), "another error")
+    # The model itself goes home, and its loss is zero-run's.
+    zero("import", suite.dir / "small-run", "--hf", folder, "-o", suite.dir / "home")
+    import transformers
+    again = transformers.GPT2LMHeadModel.from_pretrained(suite.dir / "home").eval()
+    with torch.no_grad():
+        want = float(again(**batch).loss)
+    plan = suite.compile(suite.dir / "small.onnx", suite.dir / "small-eval.plan", "--dim", "batch=2", "--forward-only")
+    got = json.loads(suite.tool("zero-run", "eval", plan, "--data", suite.dir / "small.safetensors", "--weights",
+                                suite.dir / "small-run/final", "--quiet").splitlines()[-1])["loss"]
+    expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
+
+
+suite.run([(f.__name__, f) for f in (own_model, dropout_is_kept, lora, function_of_a_module, lost_parameters, different_loss, bad_batches,
+                                     bad_folders, import_of_another_model)])
+suite.finish()

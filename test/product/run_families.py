@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Hugging Face configurations by family: exported, compiled, two steps trained with the losses of torch, and the weights back in a
+folder that from_pretrained opens, every parameter with torch's value of the same two steps. ZC_FAMILIES=all tries all of families.py."""
+import json, os
+
+from product import expect, needs, quiet_torch, silent, suite
+
+needs("torch", "transformers", "onnx", "safetensors")
+from e2e import close
+from families import FAMILIES, QUICK
+
+torch = quiet_torch()
+import transformers
+from zero_compile import check, exporting, graph, record, tasks, weights
+
+suite = suite(__doc__)
+ROWS, LENGTH, RATE = 2, 16, 0.02
+AMPLIFY = {"resnet"}  # batch norms: rounding grows from step to step (test/e2e/README.md)
+
+
+def torch_steps(model, task, batches):
+    rule, losses = torch.optim.SGD(model.parameters(), lr=RATE), []
+    for batch in batches:
+        rule.zero_grad()
+        loss = tasks.forward(model, task)(model, batch)
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+def family(name):
+    task, fields = FAMILIES[name]
+    folder = suite.dir / name
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": name, **fields}))
+    model, task, config = tasks.load(folder, task, dropout=False, notes=lambda text: None)
+    batches = [tasks.batch(task, config, ROWS, LENGTH, 32, seed) for seed in range(2)]
+    path = folder / "model.onnx"
+    with silent():
+        details = exporting.export(model, batches[0], path, loss=tasks.forward(model, task), task=task)
+    plan = suite.compile(path, folder / "model.plan", *record.compile_flags(path, {}), "--dim", f"batch={ROWS}", "--optimizer", "sgd",
+                         "--lr", RATE)
+    check.write_batch(folder / "data.safetensors", {key: torch.cat([b[key] for b in batches]) for key in batches[0]})
+    metrics = suite.train(plan, folder / "run", "--data", folder / "data.safetensors", "--steps", 2)
+    expected = torch_steps(model, task, batches)
+    worst = close("loss", [m["loss"] for m in metrics], expected, 1e-4 if name in AMPLIFY else 1e-5)
+
+    with silent():
+        weights.to_hf(folder / "run", folder, folder / "trained")
+        again, info = type(model).from_pretrained(folder / "trained", output_loading_info=True)
+    for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        expect(not info[key], f"{key}: {sorted(info[key])[:5]}")
+    learned, difference = dict(again.named_parameters()), 0.0
+    for first in graph.tie_groups(model):
+        want = dict(model.named_parameters())[first].detach()
+        difference = max(difference, float((learned[first].detach() - want).abs().max() / want.abs().max().clamp(min=1)))
+    for key, want in model.state_dict().items():  # running statistics
+        if key in dict(model.named_buffers()) and want.is_floating_point():
+            difference = max(difference, float((again.state_dict()[key] - want).abs().max()))
+    expect(difference < (1e-3 if name in AMPLIFY else 2e-5), f"weights differ by {difference:.1e} from torch's")
+    return f"{details['exporter'].split(',')[0]}, loss {worst:.0e}, weights {difference:.0e}"
+
+
+names = FAMILIES if os.environ.get("ZC_FAMILIES") == "all" or suite.args.filter else QUICK
+suite.run([(name, lambda n=name: family(n)) for name in names])
+suite.finish()

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""zero tokens: what it writes is what the tokenizer gives for each document, of every kind of tokenizer and file; memory; refusals."""
+import json, pathlib, random, struct, subprocess, sys
+
+from product import ROOT, expect, needs, raises, suite, zero
+
+needs("tokenizers")
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from zero_compile import tokens
+
+suite = suite(__doc__)
+END = "<|endoftext|>"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+BYTES = pre_tokenizers.ByteLevel.alphabet()
+
+
+def text(seed, length, strange=True):
+    """Words, code, numbers, runs of white space, letters of other scripts."""
+    draw = random.Random(seed)
+    parts = ["the", "training", "plan's", "It'll", "x_1", "f(a,", "b);", "3.14", "2024", "--flag", "\n", "\n\n", "\t", "  ", "    ", "\r\n", "...",
+             "\"quoted\"", "A.B", "don't"] + (["caf\u00e9", "\u4e2d\u6587\u5b57", "\u00b2", "\u00a0", "\U0001f600", END, "e\u0301"] if strange else [])
+    return "".join(draw.choice(parts) + draw.choice(["", " ", " ", " "]) for _ in range(length))
+
+
+def trained(model, trainer, pre=None, normalizer=None):
+    made = Tokenizer(model)
+    if pre:
+        made.pre_tokenizer = pre
+    if normalizer:
+        made.normalizer = normalizer
+    made.train_from_iterator([text(seed, 2000) for seed in range(4)], trainer)
+    return made
+
+
+def bpe(pre=None, normalizer=None, alphabet=(), size=700):
+    return trained(models.BPE(unk_token=None if alphabet else "<unk>"), trainers.BpeTrainer(vocab_size=size, special_tokens=[END, "<unk>"], show_progress=False,
+                                                          initial_alphabet=list(alphabet)), pre, normalizer)
+
+
+TOKENIZERS = {
+    "gpt2": lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=BYTES),
+    "llama3": lambda: bpe(pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+                                                   pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]), alphabet=BYTES),
+    "bert": lambda: trained(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=500, special_tokens=["[UNK]", END], show_progress=False),
+                            pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()),
+    "unigram": lambda: trained(models.Unigram(), trainers.UnigramTrainer(vocab_size=300, special_tokens=[END, "<unk>"], unk_token="<unk>", show_progress=False),
+                               pre_tokenizers.Metaspace(prepend_scheme="always")),
+    "spans words": lambda: bpe(size=600),  # no pre-tokenizer: merges over spaces
+}
+
+
+def read(path):
+    raw = pathlib.Path(path).read_bytes()
+    magic, version, count = struct.unpack("<3i", raw[:12])
+    form = {20240520: "H", 20240801: "I"}[magic]
+    expect(version == {"H": 1, "I": 7}[form], f"version {version}")
+    values = list(struct.unpack(f"<{count}{form}", raw[1024:]))
+    return values
+
+
+def saved(name):
+    path = suite.dir / f"{name.replace(' ', '-')}.json"
+    if not path.exists():
+        TOKENIZERS[name]().save(str(path))
+    return path
+
+
+def documents(name):
+    """Documents of all three kinds of files, of a few thousand characters: small enough not to be cut."""
+    tokenizer, folder = saved(name), suite.dir / f"{name.replace(' ', '-')}-files"
+    folder.mkdir()
+    texts = [text(seed, 800, seed % 2 == 0) for seed in range(9)]
+    (folder / "a.txt").write_bytes(texts[0].encode())
+    (folder / "b.txt").write_bytes(texts[1].encode())
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": t, "n": 1}) + "\n" for t in texts[2:5]))
+    files = [folder / "*.txt", folder / "c.jsonl"]
+    try:
+        import pyarrow, pyarrow.parquet
+        pyarrow.parquet.write_table(pyarrow.table({"text": texts[5:]}), folder / "d.parquet")
+        files.append(folder / "d.parquet")
+    except ImportError:
+        texts = texts[:5]
+    made = tokens.write(tokenizer, files, folder / "out.bin", workers=1)
+    codec = Tokenizer.from_file(str(tokenizer))
+    want = []
+    for each in texts:
+        want += codec.encode(each, add_special_tokens=False).ids + [codec.token_to_id(END)]
+    got = read(folder / "out.bin")
+    expect(got == want, f"{len(got)} tokens, {len(want)} expected; different from {next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), None)}")
+    expect(made["documents"] == len(texts) and made["tokens"] == len(want), made)
+
+
+def large_document(name):
+    """One of several blocks, through processes, with a share for validation."""
+    tokenizer, path = saved(name), suite.dir / f"large-{name}.txt"
+    whole = text(77, 200_000)
+    path.write_bytes(whole.encode())
+    output = suite.dir / f"large-{name}.bin"
+    made = tokens.write(tokenizer, [path], output, val=0.1, workers=2)
+    want = Tokenizer.from_file(str(tokenizer)).encode(whole, add_special_tokens=False).ids
+    got = read(output) + read(made["val_path"])
+    expect(got[:-1] == want, "other tokens than of the whole")
+    expect(abs(made["val_tokens"] - len(got) / 10) <= 1, made)
+
+
+def refused():
+    tokenizer, folder = saved("gpt2"), suite.dir / "refused"
+    folder.mkdir()
+    good, bad, empty = folder / "good.txt", folder / "bad.txt", folder / "empty.txt"
+    good.write_text("a text")
+    empty.write_text("")
+    head = ("x" * 99 + "\n").encode() * 3000
+    bad.write_bytes(head + b"caf\xe9 au lait")
+    output = folder / "o.bin"
+    with raises(3, "not UTF-8", f"byte {len(head) + 3}"):
+        tokens.write(tokenizer, [good, bad], output)
+    bad.write_bytes(head + "\u00e9".encode()[:1])
+    with raises(3, "not UTF-8", f"byte {len(head)}"):
+        tokens.write(tokenizer, [bad], output)
+    lines = folder / "bad.jsonl"
+    lines.write_text('{"text": "a"}\n{"text": }\n')
+    with raises(3, "bad.jsonl:2:10"):
+        tokens.write(tokenizer, [lines], output)
+    lines.write_text('{"text": "a"}\n{"body": "b"}\n')
+    with raises(3, "bad.jsonl:2", "--text-field"):
+        tokens.write(tokenizer, [lines], output)
+    with raises(3, "corpus is empty"):
+        tokens.write(tokenizer, [empty], output, end="")
+    with raises(3, "no file matches"):
+        tokens.write(tokenizer, [folder / "none*.txt"], output)
+    with raises(10, "a vocabulary of 100", "700"):
+        tokens.write(tokenizer, [good], output, vocabulary=100)
+    with raises(2, "<none>"):
+        tokens.write(tokenizer, [good], output, end="<none>")
+    with raises(3, "no tokenizer"):
+        tokens.write(good, [good], output)
+    expect(sorted(p.name for p in folder.iterdir()) == ["bad.jsonl", "bad.txt", "empty.txt", "good.txt"], "something was left")
+
+
+def full_disk():
+    """No space: exit code 6, and nothing is left."""
+    folder = suite.dir / "full"
+    folder.mkdir()
+    (folder / "t.txt").write_text(text(1, 100_000))
+    limit = "import resource,signal,sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)); " \
+            "from zero_compile.cli import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", limit, "tokens", "--tokenizer", saved("gpt2"), "t.txt", "-o", "t.bin"], cwd=folder, capture_output=True, text=True)
+    expect(done.returncode == 6, f"exit code {done.returncode}: {done.stderr}")
+    expect([p.name for p in folder.iterdir()] == ["t.txt"], "something was left")
+
+
+def read_by_zero_run():
+    """zero-run takes the file as it is."""
+    folder = suite.dir / "run"
+    folder.mkdir()
+    (folder / "t.txt").write_text("a b c d " * 200)
+    zero("tokens", "--tokenizer", saved("gpt2"), folder / "t.txt", "-o", folder / "t.bin", "--end", "")
+    model = ROOT / "examples/gpt/gpt.onnx"
+    plan = suite.compile(model, folder / "gpt.plan", "--dim", "batch=2")
+    count = len(read(folder / "t.bin"))
+    got = suite.tool("zero-run", plan, "--tokens", folder / "t.bin", "--shift-labels", "--steps", 1, "--quiet", "--out", folder / "r",
+                     code=0 if max(read(folder / "t.bin")) < 256 else 3)
+    expect(count > 400 and (max(read(folder / "t.bin")) < 256 or "vocabulary" in got), got[-300:])
+
+
+cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
+cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
+suite.run(cases + [(f.__name__, f) for f in (refused, full_disk, read_by_zero_run)])
+suite.finish()

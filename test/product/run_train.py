@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""zero train: from a configuration, a tokenizer and text to a folder that from_pretrained opens, with torch's losses on the way; the five
+lines of docs/own-model.md; what is refused."""
+import json, os, pathlib, re, shlex, subprocess, sys, time
+
+from product import ROOT, expect, needs, quiet_torch, suite, zero
+
+needs("torch", "transformers", "onnx", "safetensors", "tokenizers")
+torch = quiet_torch()
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from zero_compile import tasks
+
+suite = suite(__doc__)
+SEQ, BATCH, STEPS, RATE = 32, 4, 12, 3e-3
+
+
+def folder(name, **fields):
+    """A small GPT-2, a tokenizer trained on the text, and the text."""
+    made = suite.dir / name
+    made.mkdir()
+    text = (ROOT / "docs/style.md").read_text() + (ROOT / "docs/design.md").read_text()
+    (made / "text.txt").write_text(text)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator([text], trainers.BpeTrainer(vocab_size=400, special_tokens=["<|endoftext|>"], show_progress=False,
+                                                              initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    tokenizer.save(str(made / "tokenizer.json"))
+    config = dict(model_type="gpt2", vocab_size=400, n_embd=32, n_layer=2, n_head=4, n_positions=SEQ, bos_token_id=0, eos_token_id=0)
+    (made / "config.json").write_text(json.dumps({**config, **fields}))
+    return made
+
+
+def windows(path):
+    raw = pathlib.Path(path).read_bytes()[1024:]
+    tokens = torch.frombuffer(bytearray(raw), dtype=torch.int16).long()
+    return tokens[:len(tokens) // SEQ * SEQ].view(-1, SEQ)
+
+
+def whole_way():
+    """Against torch on the same windows: each step's loss, the perplexity at the end."""
+    source = folder("gpt2")
+    began = time.monotonic()
+    made = zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "trained", "--seq", SEQ, "--batch", BATCH, "--steps", STEPS,
+                "--lr", RATE, "--lr-schedule", "constant", "--val", 0.1, "--no-dropout", "--run-flags=--quiet")
+    seconds = time.monotonic() - began
+    again, info = transformers.AutoModelForCausalLM.from_pretrained(suite.dir / "trained", output_loading_info=True)
+    expect(not info["missing_keys"] and not info["unexpected_keys"], info)
+    transformers.AutoTokenizer.from_pretrained(suite.dir / "trained")
+    work = pathlib.Path(made["work"])
+    held = windows(work / "data.val.bin")
+    held = held[:len(held) // BATCH * BATCH]
+    with torch.no_grad():
+        losses = [again.eval()(input_ids=rows, labels=rows).loss.item() for rows in held.split(BATCH)]
+    want = sum(losses) / len(losses)
+    expect(abs(made["val_loss"] - want) < 1e-5 * want, f"validation loss {made['val_loss']} instead of {want}")
+    return f"{seconds:.0f} s"
+
+
+def as_torch():
+    """The same steps in torch, data in order: losses to 1e-5, perplexity to 1e-4."""
+    source = folder("ordered")
+    zero("export", "hf", source, "--task", "causal-lm", "--seq", SEQ, "--no-dropout", "-o", suite.dir / "o.onnx")
+    zero("tokens", "--tokenizer", source, source / "text.txt", "-o", suite.dir / "o.bin")
+    plan = suite.compile(suite.dir / "o.onnx", suite.dir / "o.plan", "--dim", f"batch={BATCH}", "--lr", RATE)
+    metrics = suite.train(plan, suite.dir / "o-run", "--tokens", suite.dir / "o.bin", "--steps", STEPS)
+    model, _, _ = tasks.load(source, "causal-lm", dropout=False, notes=lambda text: None)
+    rule = torch.optim.AdamW(model.parameters(), lr=RATE)
+    rows = windows(suite.dir / "o.bin")
+    worst = 0.0
+    for step in range(STEPS):
+        batch = rows[step * BATCH:(step + 1) * BATCH]
+        loss = model(input_ids=batch, labels=batch).loss
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        worst = max(worst, abs(metrics[step]["loss"] - loss.item()) / loss.item())
+    expect(worst < 1e-5, f"losses differ by {worst:.1e}")
+    return f"{worst:.0e}"
+
+
+def refused():
+    source = folder("refused", vocab_size=300)
+    text = zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--seq", SEQ, "--no-check", code=10)
+    expect("400 tokens" in text and "vocabulary of 300" in text, text)
+    (source / "tokenizer.json").unlink()
+    expect("--byte-level" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--seq", SEQ, "--no-check", code=2), "")
+    expect("no such file" in zero("train", source, "--data", "none.txt", "-o", suite.dir / "no", code=3), "another error")
+    expect(not (suite.dir / "no").exists(), "a folder was left")
+
+
+def five_lines():
+    """docs/own-model.md begins with commands that work as they stand, but for names."""
+    page = (ROOT / "docs/own-model.md").read_text()
+    lines = re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()
+    source = folder("five")
+    place = suite.dir / "lines"
+    place.mkdir()
+    (place / "books").mkdir()
+    (place / "books/a.txt").write_text((source / "text.txt").read_text())
+    source.rename(place / "gpt2")
+    bin = place / "bin"
+    bin.mkdir()
+    (bin / "zero").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m zero_compile.cli "$@"\n')
+    (bin / "zero").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{bin}:{suite.bin}:{os.environ['PATH']}"}
+    for line in lines:
+        if line.startswith(("pip ", "#")) or not line.strip():
+            continue
+        line = re.sub(r"--seq \d+", f"--seq {SEQ}", re.sub(r"--steps \d+", "--steps 2", line))
+        done = subprocess.run(line, shell=True, cwd=place, env=environment, capture_output=True, text=True)
+        expect(done.returncode == 0, f"{line}\n      {done.stderr[-800:]}")
+    transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
+
+
+suite.run([(f.__name__, f) for f in (whole_way, as_torch, refused, five_lines)])
+suite.finish()
