@@ -36,7 +36,6 @@ struct KernelSpec {
   int64_t workspace = 0; ///< bytes that runs are given at operands[operands.size()], 64-byte aligned
   int threads = 1;       ///< OpenMP threads the kernel may use
   int rank = 0;          ///< data-parallel rank
-  int worldSize = 1;
   uint64_t seed = 0;
 
   /// Attribute `key`, or `fallback` (empty) where it is absent or of another kind. getReal takes an integer too.

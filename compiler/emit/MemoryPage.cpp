@@ -2,6 +2,7 @@
 
 #include "compiler/emit/MemoryPage.h"
 #include "compiler/emit/Occupancy.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
 #include "llvm/Support/JSON.h"
@@ -133,7 +134,7 @@ std::string zc::memoryPage(const planpb::Plan &plan) {
     queues.push_back(llvm::StringRef(planpb::Queue_Name(static_cast<planpb::Queue>(queue))).lower());
   Object all{{"name", llvm::json::fixUTF8(plan.model().name())},
              {"stage", plan.zero_stage()},
-             {"world_size", plan.world_size()},
+             {"world_size", worldSizeOf(plan)},
              {"precision", plan.precision()},
              {"accumulation", microExecutions(plan)},
              {"sections", Array{sectionAsJson(plan.micro(), "micro"), sectionAsJson(plan.update(), "update")}},

@@ -3,7 +3,7 @@
 #include "compiler/emit/Report.h"
 #include "compiler/emit/Occupancy.h"
 #include "compiler/emit/Timeline.h"
-#include "runtime/comm/Mesh.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
@@ -18,22 +18,24 @@ static uint64_t activationsOf(const planpb::Plan &plan, uint32_t arena) {
 }
 
 /// Is a bucket kept gathered though the stage cuts it?
-static bool isResident(const planpb::Plan &plan, const planpb::Bucket &bucket) {
-  return plan.zero_stage() == 3 && plan.world_size() > 1 && !bucket.parameters_sharded();
+static bool isResident(const planpb::Plan &plan, const Mesh &mesh, const planpb::Bucket &bucket) {
+  return plan.zero_stage() == 3 && cutsOf(bucket, mesh) > 1 && !bucket.parameters_sharded();
 }
 
 /// Bytes of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is cut.
-static uint64_t elementBytes(const planpb::Plan &plan, uint32_t arena) {
+static uint64_t elementBytes(const planpb::Plan &plan, const Mesh &mesh, uint32_t arena) {
   // Summed in W-ths of bytes, so that the formula's one division comes last.
   unsigned __int128 bytes = 0;
-  const uint64_t world = std::max<uint64_t>(1, plan.world_size()); // 0 is for verifyPlan to refuse
+  const auto world = static_cast<uint64_t>(mesh.worldSize());
+  uint64_t cuts = 1; // of the bucket
   auto add = [&](int32_t slice, uint64_t used, uint64_t width, bool cut) {
     if (slice >= 0 && slice < plan.slices_size() && plan.slices(slice).arena() == arena)
-      bytes += static_cast<unsigned __int128>(used) * width * (cut ? 1 : world);
+      bytes += static_cast<unsigned __int128>(used) * width * (cut ? world / cuts : world);
   };
   for (const planpb::Bucket &bucket : plan.buckets()) {
+    cuts = cutsOf(bucket, mesh);
     uint64_t width = bucket.type() == planpb::F32 ? 4 : bucket.type() == planpb::F64 ? 8 : 2;
-    add(bucket.parameter_slice(), bucket.used(), width, bucket.parameters_sharded() || isResident(plan, bucket));
+    add(bucket.parameter_slice(), bucket.used(), width, bucket.parameters_sharded() || isResident(plan, mesh, bucket));
     add(bucket.gradient_slice(), bucket.used(), width, bucket.gradients_sharded());
     for (int32_t slice : {bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
       add(slice, bucket.used(), 4, bucket.optimizer_sharded());
@@ -41,7 +43,7 @@ static uint64_t elementBytes(const planpb::Plan &plan, uint32_t arena) {
   return static_cast<uint64_t>(bytes / world);
 }
 
-static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
+static planpb::TierReport tierReport(const planpb::Plan &plan, const Mesh &mesh, uint32_t arena) {
   planpb::TierReport tier;
   tier.set_peak_bytes(plan.arenas(static_cast<int>(arena)).bytes());
   for (const planpb::Slice &slice : plan.slices()) {
@@ -56,11 +58,11 @@ static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
   }
   // Of parameters kept gathered a rank's share is model state, the rest gathered parameters.
   for (const planpb::Bucket &bucket : plan.buckets())
-    if (int32_t s = bucket.parameter_slice(); s >= 0 && s < plan.slices_size() && isResident(plan, bucket))
+    if (int32_t s = bucket.parameter_slice(); s >= 0 && s < plan.slices_size() && isResident(plan, mesh, bucket))
       if (const planpb::Slice &slice = plan.slices(s); slice.arena() == arena)
-        tier.set_parameters(tier.parameters() - slice.bytes() + slice.bytes() / plan.world_size());
+        tier.set_parameters(tier.parameters() - slice.bytes() + slice.bytes() / cutsOf(bucket, mesh));
   uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
-  tier.set_padding(state - elementBytes(plan, arena));
+  tier.set_padding(state - elementBytes(plan, mesh, arena));
   tier.set_activations(activationsOf(plan, arena));
   // All the rest, so that the parts add up to the peak: buffers, gathered parameters, and gaps between slices.
   tier.set_buffers(tier.peak_bytes() - state - tier.activations());
@@ -68,10 +70,11 @@ static planpb::TierReport tierReport(const planpb::Plan &plan, uint32_t arena) {
 }
 
 static void fillTiers(planpb::Plan &plan, const Budgets &budgets) {
+  const Mesh mesh = meshOf(plan);
   planpb::TierReport device, host, nvme;
   for (uint32_t arena = 0; arena < static_cast<uint32_t>(plan.arenas_size()); ++arena) {
     planpb::Tier tier = plan.arenas(static_cast<int>(arena)).tier();
-    (tier == planpb::DEVICE ? device : tier == planpb::HOST ? host : nvme) = tierReport(plan, arena);
+    (tier == planpb::DEVICE ? device : tier == planpb::HOST ? host : nvme) = tierReport(plan, mesh, arena);
   }
   device.set_budget(budgets.device);
   host.set_budget(budgets.host);
@@ -86,7 +89,8 @@ namespace {
 /// Adds up what the collectives and the copies between tiers of a section move.
 class TrafficCounter {
 public:
-  explicit TrafficCounter(planpb::Plan &plan) : plan(plan), traffic(*plan.mutable_report()->mutable_traffic()) {}
+  explicit TrafficCounter(planpb::Plan &plan)
+      : plan(plan), mesh(meshOf(plan)), traffic(*plan.mutable_report()->mutable_traffic()) {}
 
   void add(const planpb::Section &section, uint64_t times) {
     for (const planpb::Step &step : section.steps()) {
@@ -110,9 +114,12 @@ private:
   }
 
   void add(const planpb::Step &step, uint64_t shard, uint64_t full, uint64_t times) {
-    if (plan.world_size() > 1)
+    const AxisSet axes = axesOf(step);
+    if (mesh.size(axes) > 1 && mesh.size(axes & mesh.dataAxes()) == 1)
+      traffic.set_model(traffic.model() + full * times);
+    else if (mesh.worldSize() > 1)
       addToCounter(textOf(step, "traffic"), full * times);
-    addSent(axisOf(step), shard, times);
+    addSent(axes, shard, times);
   }
 
   /// Of a text attribute; empty where there is none.
@@ -122,11 +129,7 @@ private:
         return attribute.text();
     return {};
   }
-  Axis axisOf(const planpb::Step &step) { return axisFromName(textOf(step, "axis")).value_or(Axis::all); }
-  Mesh mesh() const {
-    return {static_cast<int>(plan.world_size()), static_cast<int>(std::max(1u, plan.ranks_per_node()))};
-  }
-  uint64_t membersOf(const planpb::Step &step) { return static_cast<uint64_t>(std::max(1, mesh().size(axisOf(step)))); }
+  uint64_t membersOf(const planpb::Step &step) { return static_cast<uint64_t>(mesh.size(axesOf(step))); }
 
   void addToCounter(const std::string &counter, uint64_t bytes) {
     if (counter == "gather")
@@ -148,15 +151,16 @@ private:
       traffic.set_nvme_write(traffic.nvme_write() + bytes);
   }
 
-  /// Each rank sends `part` to every other member of the axis.
-  void addSent(Axis axis, uint64_t part, uint64_t times) {
-    uint64_t near = axis == Axis::node ? 0 : plan.ranks_per_node() - 1;
-    uint64_t far = static_cast<uint64_t>(mesh().size(axis)) - 1 - near;
+  /// Each rank sends `part` to every other member of its group.
+  void addSent(AxisSet axes, uint64_t part, uint64_t times) {
+    auto near = static_cast<uint64_t>(mesh.sizeOnNode(axes) - 1);
+    uint64_t far = static_cast<uint64_t>(mesh.size(axes)) - 1 - near;
     traffic.set_intra_node(traffic.intra_node() + part * near * times);
     traffic.set_inter_node(traffic.inter_node() + part * far * times);
   }
 
   planpb::Plan &plan;
+  const Mesh mesh;
   planpb::Traffic &traffic;
 };
 

@@ -1,6 +1,7 @@
 //===- ReportText.cpp - the report as JSON and as a table ------------------------------===//
 
 #include "compiler/emit/Report.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -30,7 +31,7 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
   const planpb::Report &report = plan.report();
   const planpb::Traffic &traffic = report.traffic();
   llvm::json::Object object{
-      {"world_size", plan.world_size()},
+      {"world_size", worldSizeOf(plan)},
       {"stage", plan.zero_stage()},
       {"precision", plan.precision()},
       {"grad_accumulation", plan.accumulation()},
@@ -44,6 +45,7 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
       {"traffic", llvm::json::Object{{"gather", traffic.gather()},
                                      {"reduce_scatter", traffic.reduce_scatter()},
                                      {"all_reduce", traffic.all_reduce()},
+                                     {"model", traffic.model()},
                                      {"inter_node", traffic.inter_node()},
                                      {"intra_node", traffic.intra_node()},
                                      {"h2d", traffic.h2d()},
@@ -91,7 +93,7 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   };
   out << plan.model().name() << ": " << report.parameters()
       << (plan.forward_only() ? " parameters, ZeRO stage " : " trainable parameters, ZeRO stage ") << plan.zero_stage()
-      << " on " << plan.world_size() << (plan.world_size() == 1 ? " rank, " : " ranks, ") << plan.precision() << ", ";
+      << " on " << worldSizeOf(plan) << (worldSizeOf(plan) == 1 ? " rank, " : " ranks, ") << plan.precision() << ", ";
   if (plan.forward_only())
     out << "forward only: " << outputsOf(plan) << "\n\n";
   else
@@ -121,6 +123,8 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   row("parameters gathered", human(report.traffic().gather()));
   row("gradients reduce-scattered", human(report.traffic().reduce_scatter()));
   row("gradients all-reduced", human(report.traffic().all_reduce()));
+  if (report.traffic().model() != 0)
+    row("along the model axis", human(report.traffic().model()));
   row("sent inside the node", human(report.traffic().intra_node()));
   row("sent between nodes", human(report.traffic().inter_node()));
   auto link = [&](llvm::StringRef name, uint64_t bytes) {

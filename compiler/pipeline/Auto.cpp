@@ -95,7 +95,7 @@ private:
   }
 
   std::vector<int64_t> stages() const {
-    if (!freedom.stage || options.strategy.shard.worldSize == 1)
+    if (!freedom.stage || options.strategy.shard.dataDegree() == 1)
       return {options.strategy.shard.stage};
     return {0, 1, 2, 3};
   }
@@ -146,7 +146,7 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   };
   const ShardOptions &best = choosing.best->shard;
   ShardOptions &shard = choice.options.strategy.shard;
-  take(freedom.stage && shard.worldSize > 1, "zero-stage", shard.stage, best.stage, std::to_string(best.stage));
+  take(freedom.stage && shard.dataDegree() > 1, "zero-stage", shard.stage, best.stage, std::to_string(best.stage));
   CheckpointPolicy recomputation = choosing.best->grad.checkpoint;
   take(freedom.recomputation && !options.import.forwardOnly, "checkpoint-activations",
        choice.options.strategy.grad.checkpoint, recomputation, nameOf(recomputation));

@@ -41,7 +41,7 @@ std::string row(const ShardOptions &placement, bool chosen, const llvm::json::Ob
     out << llvm::formatv("{0,10}", human(numberOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
   for (const char *link : {"d2h", "h2d", "nvme_read", "nvme_write"})
     out << llvm::formatv("{0,10}", human(numberOf(traffic, link)));
-  double share = std::max(1.0, numberOf(report, "parameters") / std::max(1.0, numberOf(report, "world_size")));
+  double share = std::max(1.0, numberOf(report, "parameters") / static_cast<double>(placement.dataDegree()));
   out << llvm::formatv("{0,9:f2}", (numberOf(traffic, "d2h") + numberOf(traffic, "h2d")) / share);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%10.3g\n", report.getNumber("predicted_step_seconds").value_or(0));

@@ -109,7 +109,7 @@ private:
   void collectChanges() {
     std::vector<Change> stages;
     constexpr double stageCost[] = {0, 0.5, 1, 4};
-    for (int64_t stage = strategy.shard.stage + 1; stage <= 3 && strategy.shard.worldSize > 1; ++stage)
+    for (int64_t stage = strategy.shard.stage + 1; stage <= 3 && strategy.shard.dataDegree() > 1; ++stage)
       stages.push_back({"--zero-stage", std::to_string(stage), stageCost[stage] - stageCost[strategy.shard.stage],
                         [stage](Strategy &s) { s.shard.stage = stage; }});
     add(std::move(stages));

@@ -25,7 +25,7 @@ public:
   Tuner(const Strategy &given, const ModelSize &size, const Trial &trial)
       : given(given), budgets(given.schedule.budgets), trial(trial),
         trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size.operations), 1, kTrials)),
-        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / given.shard.worldSize / kPieces)) {}
+        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / given.shard.dataDegree() / kPieces)) {}
 
   Result<Tuned> run(bool leastMemory) {
     // Orders are heuristic: now and then the least memory is not with the one that should take it.
@@ -51,7 +51,7 @@ private:
     const ShardOptions &shard = given.shard;
     chosen.schedule.overlap = overlap;
     bool selects = given.grad.checkpoint == CheckpointPolicy::selective && budgets.device != 0;
-    bool gathers = (shard.stage == 3 && shard.worldSize > 1) || shard.offloadParam != Offload::none;
+    bool gathers = (shard.stage == 3 && shard.dataDegree() > 1) || shard.offloadParam != Offload::none;
     bool resides = shard.residency < 0 && budgets.device != 0 && gathers && shard.quantizeWeights == WeightFormat::none;
     bool residesOnHost = shard.residency < 0 && budgets.host != 0 && shard.offloadParam == Offload::nvme;
     chosen.shard.resident = std::max<int64_t>(0, shard.residency);

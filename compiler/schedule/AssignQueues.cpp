@@ -49,8 +49,7 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
       module.emitError("assign-queues needs the zero level: there is no zero.mesh");
       return signalPassFailure();
     }
-    zero::MeshOp declared = *module.getOps<zero::MeshOp>().begin();
-    Mesh mesh{static_cast<int>(declared.getWorldSize()), static_cast<int>(declared.getLocal())};
+    const Mesh mesh = zero::meshOf(module);
     OpBuilder builder(&getContext());
     MachineModel machine = machineOf(module);
     for (auto program : module.getOps<graph::ProgramOp>()) {

@@ -17,10 +17,10 @@ static double secondsOfCopy(const zero::Work &work, const MachineModel &machine)
 
 /// A member's part of the whole to every other member: the two kinds of links beside each other.
 static double secondsOnWire(const zero::Work &work, const MachineModel &machine, const Mesh &mesh) {
-  auto axis = static_cast<Axis>(work.axis);
-  int near = axis == Axis::node ? 0 : mesh.ranksPerNode - 1, far = mesh.size(axis) - 1 - near;
-  double part = work.gathered / mesh.size(axis);
-  return std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode / machine.nodeBandwidth);
+  AxisSet axes = zero::axesOf(work.axes, mesh);
+  int near = mesh.sizeOnNode(axes) - 1, far = mesh.size(axes) - 1 - near;
+  double part = work.gathered / mesh.size(axes);
+  return std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode() / machine.nodeBandwidth);
 }
 
 MachineModel zc::machineOf(ModuleOp module) {

@@ -3,7 +3,7 @@
 
 #include "compiler/schedule/MachineModel.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/comm/Mesh.h"
+#include "runtime/base/Mesh.h"
 
 namespace zc {
 

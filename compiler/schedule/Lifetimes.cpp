@@ -146,8 +146,8 @@ FlatSymbolRefAttr Lifetimes::sliceOf(Operation *op, const zero::State &state) {
 }
 
 /// Of a kernel, or of a sum over ranks.
-static int64_t workspaceOf(Operation *op, int64_t worldSize) {
-  auto members = static_cast<uint64_t>(worldSize);
+static int64_t workspaceOf(Operation *op, int64_t dataDegree) {
+  auto members = static_cast<uint64_t>(dataDegree);
   auto ofAll = [&](uint64_t elements, uint64_t size) {
     return static_cast<int64_t>(allReduceStaging(members, elements, size));
   };
@@ -169,7 +169,7 @@ static int64_t workspaceOf(Operation *op, int64_t worldSize) {
 }
 
 void Lifetimes::placeWorkspace(Operation *op, int64_t position) {
-  int64_t bytes = workspaceOf(op, context.worldSize);
+  int64_t bytes = workspaceOf(op, context.mesh.dataDegree());
   if (bytes == 0)
     return;
   workspaces.emplace_back(op, roots.size());
@@ -202,7 +202,7 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     Place &place = places[result];
     place.offset = known.offset;
     if (known.ownShard)
-      place.rankStride = ownShardBytes(known.state);
+      place.strides = ownStrides(known.state);
     return true;
   }
   if (known.fromFirstUse) {
@@ -217,10 +217,18 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   return false;
 }
 
-int64_t Lifetimes::ownShardBytes(const zero::State &storage) const {
+SmallVector<int64_t, 2> Lifetimes::ownStrides(const zero::State &storage) const {
+  const Mesh &mesh = context.mesh;
   zero::BucketOp bucket = context.bucketOf(storage.symbol);
-  return static_cast<int64_t>(bucket.getPadded()) / context.worldSize *
-         graph::bytesOfElement(bucket.getStoredType(storage.what));
+  AxisSet axes = zero::axesOf(bucket.getAxesAttr(), mesh);
+  int64_t part = static_cast<int64_t>(bucket.getPadded()) / mesh.size(axes) *
+                 graph::bytesOfElement(bucket.getStoredType(storage.what));
+  SmallVector<int64_t, 2> strides;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    strides.push_back(mesh.axes()[axis].size > 1 ? part * mesh.strideIn(axes, axis) : 0);
+  while (!strides.empty() && strides.back() == 0)
+    strides.pop_back();
+  return strides;
 }
 
 bool Lifetimes::placeInBucket(OpResult result) {

@@ -26,8 +26,9 @@ public:
   };
   struct Place {
     size_t root = 0;
-    int64_t offset = 0;     ///< bytes
-    int64_t rankStride = 0; ///< bytes, times the rank, added to the offset
+    int64_t offset = 0; ///< bytes
+    /// Bytes by axis of the mesh: times the rank's coordinate, added to the offset.
+    llvm::SmallVector<int64_t, 2> strides = {};
   };
 
   /// `lossSlice`, `normSlice`: where the step's metrics are.
@@ -52,8 +53,8 @@ private:
   void placeWorkspace(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
   mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
-  /// Of a storage that every rank keeps whole, the part that is this rank's.
-  int64_t ownShardBytes(const zero::State &storage) const;
+  /// From one rank's part to the next one's, of a storage that every rank keeps whole.
+  llvm::SmallVector<int64_t, 2> ownStrides(const zero::State &storage) const;
   bool placeInBucket(mlir::OpResult result);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
   size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);

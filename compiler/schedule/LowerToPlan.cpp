@@ -84,25 +84,34 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
         builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),
                                        TypeAttr::get(output.getValue().getType()), output.getKindAttr());
+    const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
         places[member.getParameter().getValue()] = {bucket, member.getOffset()};
-      lowerBucket(bucket);
+      lowerBucket(bucket, mesh);
     }
     for (auto parameter : llvm::make_early_inc_range(module.getOps<graph::ParameterOp>()))
       lowerParameter(parameter, places);
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>()))
       bucket.erase();
-    for (auto mesh : llvm::make_early_inc_range(module.getOps<zero::MeshOp>())) {
-      module->setAttr("zc.world_size", builder.getI64IntegerAttr(mesh.getWorldSize()));
-      module->setAttr("zc.ranks_per_node", builder.getI64IntegerAttr(mesh.getLocal()));
-      mesh.erase();
+    for (auto declared : llvm::make_early_inc_range(module.getOps<zero::MeshOp>())) {
+      lowerMesh(builder, declared);
+      declared.erase();
     }
   }
 
-  static void lowerBucket(zero::BucketOp bucket) {
+  static void lowerMesh(OpBuilder &builder, zero::MeshOp mesh) {
+    SmallVector<Attribute> axes;
+    for (auto axis : mesh.getAxes().getAsRange<zero::MeshAxisAttr>())
+      axes.push_back(plan::MeshAxisAttr::get(builder.getContext(), axis.getName(), axis.getSize(),
+                                             static_cast<plan::AxisKind>(axis.getKind())));
+    builder.create<plan::MeshOp>(mesh.getLoc(), builder.getArrayAttr(axes));
+  }
+
+  static void lowerBucket(zero::BucketOp bucket, const Mesh &mesh) {
     OpBuilder builder(bucket);
+    ArrayAttr axes = zero::namesOf(bucket.getContext(), zero::axesOf(bucket.getAxesAttr(), mesh), mesh);
     auto storage = [&](zero::Storage what) { return placement::storageOf(bucket, what); };
     auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
     std::string name = bucket.getSymName().str();
@@ -113,7 +122,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
         storage(zero::Storage::gradients), storage(zero::Storage::master), storage(zero::Storage::moment1),
         storage(zero::Storage::moment2), storage(zero::Storage::residual1), storage(zero::Storage::residual2),
         flag(bucket.getTrainable()), flag(bucket.getParametersSharded()), flag(bucket.getGradientsSharded()),
-        flag(bucket.getOptimizerSharded()));
+        flag(bucket.getOptimizerSharded()), axes);
   }
 
   static void lowerParameter(graph::ParameterOp parameter,

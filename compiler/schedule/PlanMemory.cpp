@@ -86,8 +86,7 @@ private:
 
   void placePersistent() {
     ModuleOp module = getOperation();
-    auto meshes = module.getOps<zero::MeshOp>();
-    auto mesh = meshes.empty() ? zero::MeshOp() : *meshes.begin();
+    const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::array<bool, kNumStorages>> used;
     module.walk([&](zero::StorageOp op) { used[op.getBucket()][static_cast<size_t>(op.getWhat())] = true; });
     for (auto bucket : module.getOps<zero::BucketOp>())
@@ -109,7 +108,7 @@ private:
   }
 
   /// Everything that programs address as storage of the bucket; parameters and gradients even if no one does.
-  void placeBucket(zero::BucketOp bucket, zero::MeshOp mesh, std::array<bool, kNumStorages> used) {
+  void placeBucket(zero::BucketOp bucket, const Mesh &mesh, std::array<bool, kNumStorages> used) {
     using zero::Storage;
     used[static_cast<size_t>(Storage::parameters)] = true;
     used[static_cast<size_t>(Storage::gradients)] = bucket.getTrainable();
@@ -180,7 +179,7 @@ private:
     auto operandOf = [&](Value value) -> Attribute {
       const Lifetimes::Place &place = lifetimes.places.at(value);
       return plan::OperandAttr::get(&getContext(), plan::Access::write, lifetimes.roots[place.root].slice, place.offset,
-                                    place.rankStride, zero::storedType(value.getType()));
+                                    ArrayRef<int64_t>(place.strides), zero::storedType(value.getType()));
     };
     SmallVector<Attribute> inputs;
     for (BlockArgument argument : program.getBlock().getArguments())
@@ -190,7 +189,7 @@ private:
       const Lifetimes::Root &root = lifetimes.roots[index];
       auto bytes = RankedTensorType::get({root.bytes}, builder->getIntegerType(8, /*isSigned=*/false));
       op->setAttr(placement::kWorkspace, plan::OperandAttr::get(&getContext(), plan::Access::write, root.slice,
-                                                                /*offset=*/0, /*rankStride=*/0, bytes));
+                                                                /*offset=*/0, ArrayRef<int64_t>(), bytes));
     }
     for (Operation &op : program.getBlock()) {
       SmallVector<Attribute> results;

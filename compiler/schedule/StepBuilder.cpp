@@ -17,7 +17,7 @@ StepBuilder::StepBuilder(ModuleOp module)
   context.samePlace = [this](const zero::StepOperand &a, const zero::StepOperand &b) {
     plan::OperandAttr first = placeOf(a), second = placeOf(b);
     return first.getSlice() == second.getSlice() && first.getOffset() == second.getOffset() &&
-           first.getRankStride() == second.getRankStride();
+           first.getStrides() == second.getStrides();
   };
 }
 
@@ -59,6 +59,8 @@ LogicalResult StepBuilder::lower(Operation *op) {
   if (!step)
     return success();
   plan::StepOp created = create(op, *step);
+  if (step->axes && context.mesh.size(*step->axes) != context.mesh.worldSize())
+    created.setAxesAttr(zero::namesOf(builder.getContext(), *step->axes, context.mesh));
   if (double seconds = assignedSeconds(op); seconds > 0)
     created.setSeconds(APFloat(seconds));
   return success();
@@ -82,18 +84,19 @@ plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs
                                       builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
                                       builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
                                       publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
-                                      op->getAttrOfType<plan::OperandAttr>(placement::kWorkspace));
+                                      op->getAttrOfType<plan::OperandAttr>(placement::kWorkspace), ArrayAttr());
 }
 
 plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {
   auto access = static_cast<plan::Access>(operand.access);
   if (!operand.value)
-    return plan::OperandAttr::get(builder.getContext(), access, sliceOf(operand.state), 0, 0, operand.type);
+    return plan::OperandAttr::get(builder.getContext(), access, sliceOf(operand.state), 0, ArrayRef<int64_t>(),
+                                  operand.type);
   plan::OperandAttr place = placeOf(operand.value);
   RankedTensorType type = operand.type ? operand.type : place.getType();
   return plan::OperandAttr::get(builder.getContext(), access, place.getSlice(),
                                 place.getOffset() + operand.offset * graph::bytesOfElement(type.getElementType()),
-                                place.getRankStride(), type);
+                                place.getStrides(), type);
 }
 
 plan::OperandAttr StepBuilder::placeOf(Value value) {

@@ -48,6 +48,7 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   listPlaces(o, list);
   listCommunication(o, list);
   list.chosen();
+  list.add("model", o.model, Range<int64_t>{1, 65536}, "ranks of a node that share the work on a sample");
   list.add("vertical-most", o.verticalMost, Range<int64_t>{0}, "operations of all micro-steps");
   list.add("resident", o.resident, ByteCount{}, "bytes for parameters kept whole; not with quantize-weights");
   list.add("resident-on-host", o.residentOnHost, ByteCount{},
@@ -63,10 +64,14 @@ Status zc::validate(const ShardOptions &o) {
     return optionError(std::to_string(o.ranksPerNode) + " ranks per node do not divide a world of " +
                            std::to_string(o.worldSize),
                        "ranks-per-node");
-  if (o.offloadOptimizer != Offload::none && o.stage == 0 && o.worldSize > 1)
+  if (int64_t perNode = o.ranksPerNode == 0 ? o.worldSize : o.ranksPerNode; perNode % o.model != 0)
+    return optionError(std::to_string(o.model) + " ranks that share samples do not divide " + std::to_string(perNode) +
+                           " ranks per node",
+                       "model");
+  if (o.offloadOptimizer != Offload::none && o.stage == 0 && o.dataDegree() > 1)
     return optionError("stage 0 keeps all optimizer state on every rank; offload needs --zero-stage 1, 2 or 3",
                        "offload-optimizer");
-  if (o.offloadParam != Offload::none && o.stage < 3 && o.worldSize > 1)
+  if (o.offloadParam != Offload::none && o.stage < 3 && o.dataDegree() > 1)
     return optionError("only parameters that are cut over ranks are offloaded: --zero-stage 3", "offload-param");
   // It hides the host's work: without any it would only make parameters older.
   if (o.delayUpdate && o.offloadOptimizer == Offload::none)

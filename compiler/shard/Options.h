@@ -27,6 +27,7 @@ constexpr std::array<const char *, 3> namesOf(MicroOrder) { return {"auto", "rol
 
 struct ShardOptions {
   int64_t worldSize = 1, ranksPerNode = 0; ///< 0: all
+  int64_t model = 1;                       ///< ranks of a node that share the work on a sample
   int64_t stage = 0;
   int64_t accumulation = 1;      ///< micro-steps per step
   int64_t bucketSize = 26214400; ///< bytes at which a bucket is full
@@ -50,6 +51,8 @@ struct ShardOptions {
   int64_t residentOnHost = 0; ///< bytes for parameters that stay on the host instead of in a file
   int64_t chunk = 4 << 20;    ///< bytes of fp32 that go through host buffers at once
 
+  /// Ranks that have other samples.
+  int64_t dataDegree() const { return worldSize / model; }
   bool offloads() const {
     return offloadOptimizer != Offload::none || offloadParam != Offload::none || offloadActivation != Offload::none;
   }

@@ -29,8 +29,8 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
     In: graph dialect, after append-optimizer. Out: with a `zero.mesh` and `zero.bucket`s over the trainable and frozen
     `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability and
     weight decay in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
-    bucket is padded to a multiple of ranks x 64. A parameter larger than the bucket size gets a bucket of its own, and so does a
-    tile of one.
+    bucket is cut over the data axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size
+    gets a bucket of its own, and so does a tile of one. The mesh is node x local x model, without an axis of one model rank.
     Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
   }];
   let constructor = "::zc::createZeroBucket()";

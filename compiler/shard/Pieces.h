@@ -8,12 +8,19 @@
 
 namespace zc {
 
-/// The mesh of a module; its absence is an error, emitted.
-inline mlir::FailureOr<zero::MeshOp> meshOf(mlir::ModuleOp module, llvm::StringRef pass) {
-  auto meshes = module.getOps<zero::MeshOp>();
-  if (meshes.empty())
+/// The data axes of a mesh, as ZeRO++ sees them: inside the nodes and between them.
+struct NodeGrid {
+  int64_t nodes = 1, local = 1;
+  mlir::ArrayAttr between, inside; ///< groups, for collectives
+};
+/// That of the module's mesh; its absence is an error, emitted.
+inline mlir::FailureOr<NodeGrid> gridOf(mlir::ModuleOp module, llvm::StringRef pass) {
+  if (module.getOps<zero::MeshOp>().empty())
     return module.emitError() << pass << " needs a zero.mesh";
-  return *meshes.begin();
+  const Mesh mesh = zero::meshOf(module);
+  AxisSet between = mesh.nodeAxes() & mesh.dataAxes(), inside = mesh.dataAxes() & ~mesh.nodeAxes();
+  return NodeGrid{mesh.size(between), mesh.size(inside), zero::namesOf(module.getContext(), between, mesh),
+                  zero::namesOf(module.getContext(), inside, mesh)};
 }
 
 /// A buffer of `elements` elements like `type`.

@@ -37,12 +37,25 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   void runOnOperation() override {
     OpBuilder builder(getOperation().getBodyRegion());
     builder.setInsertionPointToEnd(getOperation().getBody());
-    int64_t local = options.ranksPerNode == 0 ? options.worldSize : options.ranksPerNode;
-    builder.create<zero::MeshOp>(getOperation().getLoc(), "mesh", options.worldSize / local, local);
+    declareMesh(builder);
     for (graph::ParameterOp parameter : parametersInOrderOfUse())
       add(builder, parameter);
     for (OpenBucket &bucket : open)
       close(builder, bucket);
+  }
+
+  /// The model axis innermost, where its ranks are on one machine; of size 1 it is left out.
+  void declareMesh(OpBuilder &builder) {
+    int64_t perNode = options.ranksPerNode == 0 ? options.worldSize : options.ranksPerNode;
+    auto axis = [&](std::string_view name, int64_t size, zero::AxisKind kind = zero::AxisKind::data) -> Attribute {
+      return zero::MeshAxisAttr::get(&getContext(), StringRef(name.data(), name.size()), size, kind);
+    };
+    SmallVector<Attribute> axes{axis(kNodeAxis, options.worldSize / perNode),
+                                axis(kLocalAxis, perNode / options.model)};
+    if (options.model > 1)
+      axes.push_back(axis(kModelAxis, options.model, zero::AxisKind::model));
+    mesh = builder.create<zero::MeshOp>(getOperation().getLoc(), zero::kMeshName, builder.getArrayAttr(axes)).getMesh();
+    dataAxes = zero::namesOf(&getContext(), mesh.dataAxes(), mesh);
   }
 
   /// Bucketed parameters; what no program reads needs no place.
@@ -96,11 +109,13 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   void close(OpBuilder &builder, OpenBucket &bucket) {
     builder.create<zero::BucketOp>(
         getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
-        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * options.worldSize)),
-        builder.getArrayAttr(bucket.members), bucket.group.trainable);
+        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * mesh.dataDegree())),
+        builder.getArrayAttr(bucket.members), bucket.group.trainable, dataAxes);
     ++numBuckets;
   }
 
+  Mesh mesh;
+  ArrayAttr dataAxes;
   int64_t index = 0; ///< of the next bucket; statistics may be compiled out
   SmallVector<OpenBucket> open;
   llvm::StringMap<double> weightDecay;

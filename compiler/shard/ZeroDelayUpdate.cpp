@@ -16,7 +16,7 @@ struct ZeroDelayUpdatePass : StagePass<impl::ZeroDelayUpdateBase<ZeroDelayUpdate
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    worldSize = zero::worldSizeOf(module);
+    mesh = zero::meshOf(module);
     SmallVector<zero::UpdateOp> updates;
     module.walk([&](zero::UpdateOp update) { updates.push_back(update); });
     if (updates.empty() || module->hasAttr("zc.delay_after")) {
@@ -44,7 +44,7 @@ private:
   void delay(OpBuilder &builder, zero::UpdateOp update, zero::BucketOp bucket) {
     bucket.setDelayed(true);
     auto own = [&](OpBuilder &at, zero::Storage what) {
-      return zero::createStorage(at, update.getLoc(), bucket, what, worldSize, bucket.getOptimizerSharded());
+      return zero::createStorage(at, update.getLoc(), bucket, what, mesh, bucket.getOptimizerSharded());
     };
     Value published = own(builder, zero::Storage::master);
     builder.create<zero::PublishOp>(update.getLoc(), published, own(builder, zero::Storage::parameters));
@@ -68,7 +68,7 @@ private:
     }
   }
 
-  int64_t worldSize = 1;
+  Mesh mesh;
 };
 
 } // namespace

@@ -37,12 +37,11 @@ zero::StorageOp originOf(Value value) {
 
 struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
   void runOnOperation() override {
-    FailureOr<zero::MeshOp> mesh = meshOf(getOperation(), "zero-hierarchical");
-    if (failed(mesh))
+    FailureOr<NodeGrid> found = gridOf(getOperation(), "zero-hierarchical");
+    if (failed(found))
       return signalPassFailure();
-    nodes = mesh->getNode();
-    local = mesh->getLocal();
-    if (nodes == 1)
+    grid = *found;
+    if (grid.nodes == 1)
       return; // no gather leaves the node
     for (auto program : getOperation().getOps<graph::ProgramOp>())
       if (program.getPhase() == graph::Phase::micro)
@@ -53,13 +52,13 @@ struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
   void lower(Block &block) {
     llvm::MapVector<std::pair<Attribute, int64_t>, SmallVector<zero::GatherOp>> gathers;
     for (auto gather : block.getOps<zero::GatherOp>())
-      if (zero::StorageOp origin = originOf(gather.getShard()); origin && gather.getAxis() != zero::Axis::local)
+      if (zero::StorageOp origin = originOf(gather.getShard()); origin && gather.getAxesAttr() != grid.inside)
         gathers[{origin.getBucketAttr(), static_cast<int64_t>(origin.getOffset())}].push_back(gather);
     for (auto &[origin, sameBytes] : gathers) {
       zero::GatherOp first = sameBytes.front();
       Value secondary;
       for (zero::GatherOp later : ArrayRef(sameBytes).drop_front()) {
-        if (later.getType() != first.getType() || later.getAxis() != first.getAxis())
+        if (later.getType() != first.getType() || later.getAxesAttr() != first.getAxesAttr())
           continue;
         if (!secondary)
           secondary = secondaryShard(first);
@@ -71,19 +70,19 @@ struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
   /// What a gather between nodes brought is a W-th of the node's part for each rank already; of a gather over all ranks
   /// a part is kept.
   Value secondaryShard(zero::GatherOp gather) {
-    if (gather.getAxis() == zero::Axis::node)
+    if (gather.getAxesAttr() == grid.between)
       return gather.getResult();
     OpBuilder builder(gather);
     builder.setInsertionPointAfter(gather);
-    zero::BufferType part = resized(gather.getType(), gather.getType().getNumElements() / local);
-    return builder.create<zero::OwnPartOp>(gather.getLoc(), part, gather.getResult(), zero::Axis::local);
+    zero::BufferType part = resized(gather.getType(), gather.getType().getNumElements() / grid.local);
+    return builder.create<zero::OwnPartOp>(gather.getLoc(), part, gather.getResult(), grid.inside);
   }
 
   void reuse(zero::GatherOp later, Value secondary) {
     Value bytes = secondary;
-    if (later.getAxis() == zero::Axis::all) {
+    if (!later.getAxesAttr()) {
       OpBuilder builder(later);
-      bytes = builder.create<zero::GatherOp>(later.getLoc(), later.getType(), secondary, zero::Axis::local);
+      bytes = builder.create<zero::GatherOp>(later.getLoc(), later.getType(), secondary, grid.inside);
     }
     Operation *shard = later.getShard().getDefiningOp();
     later.getResult().replaceAllUsesWith(bytes);
@@ -96,7 +95,7 @@ struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
     ++numGathers;
   }
 
-  int64_t nodes = 1, local = 1;
+  NodeGrid grid;
 };
 
 } // namespace

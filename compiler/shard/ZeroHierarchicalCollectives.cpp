@@ -13,20 +13,19 @@ namespace {
 
 struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<ZeroHierarchicalCollectivesPass> {
   void runOnOperation() override {
-    FailureOr<zero::MeshOp> mesh = meshOf(getOperation(), "zero-hierarchical-collectives");
-    if (failed(mesh))
+    FailureOr<NodeGrid> found = gridOf(getOperation(), "zero-hierarchical-collectives");
+    if (failed(found))
       return signalPassFailure();
-    nodes = mesh->getNode();
-    local = mesh->getLocal();
-    if (nodes == 1 || local == 1)
+    grid = *found;
+    if (grid.nodes == 1 || grid.local == 1)
       return; // there is only one axis
     for (auto program : getOperation().getOps<graph::ProgramOp>())
       for (Operation &op : llvm::make_early_inc_range(program.getBlock())) {
-        if (auto gather = dyn_cast<zero::GatherOp>(op); gather && gather.getAxis() == zero::Axis::all)
+        if (auto gather = dyn_cast<zero::GatherOp>(op); gather && !gather.getAxesAttr())
           lower(gather);
         else if (auto gather = dyn_cast<zero::AllGatherOp>(op))
           lower(gather);
-        else if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op); reduce && reduce.getAxis() == zero::Axis::all)
+        else if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op); reduce && !reduce.getAxesAttr())
           lower(reduce);
       }
   }
@@ -34,10 +33,10 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
   /// Between nodes first, so that each byte enters a node once; then inside. Pieces arrive ordered by local index, then
   /// by node.
   Value gatherByAxes(OpBuilder &builder, Location loc, Value own, zero::BufferType whole) {
-    zero::BufferType column = resized(whole, whole.getNumElements() / local);
-    Value between = builder.create<zero::GatherOp>(loc, column, own, zero::Axis::node);
+    zero::BufferType column = resized(whole, whole.getNumElements() / grid.local);
+    Value between = builder.create<zero::GatherOp>(loc, column, own, grid.between);
     ++numCollectives;
-    return builder.create<zero::GatherOp>(loc, whole, between, zero::Axis::local);
+    return builder.create<zero::GatherOp>(loc, whole, between, grid.inside);
   }
 
   void lower(zero::GatherOp gather) {
@@ -47,15 +46,15 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
     for (Operation *user : llvm::make_early_inc_range(gather->getUsers()))
       if (auto dequantize = dyn_cast<zero::DequantizeOp>(user)) {
         SmallVector<int64_t> order;
-        for (int64_t index = 0; index < local; ++index)
-          for (int64_t node = 0; node < nodes; ++node)
-            order.push_back(dequantize.getOrder()[static_cast<size_t>(node * local + index)]);
+        for (int64_t index = 0; index < grid.local; ++index)
+          for (int64_t node = 0; node < grid.nodes; ++node)
+            order.push_back(dequantize.getOrder()[static_cast<size_t>(node * grid.local + index)]);
         dequantize.setOrder(order);
         dequantize.getInputMutable().assign(pieces);
       }
     if (!gather->use_empty()) {
       Value whole = builder.create<zero::AllocOp>(gather.getLoc(), gather.getType());
-      builder.create<zero::ReorderOp>(gather.getLoc(), pieces, whole, local, nodes);
+      builder.create<zero::ReorderOp>(gather.getLoc(), pieces, whole, grid.local, grid.nodes);
       gather.getResult().replaceAllUsesWith(whole);
     }
     gather.erase();
@@ -64,7 +63,7 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
   void lower(zero::AllGatherOp gather) {
     OpBuilder builder(gather);
     Value pieces = gatherByAxes(builder, gather.getLoc(), gather.getOwn(), gather.getWhole().getType());
-    builder.create<zero::ReorderOp>(gather.getLoc(), pieces, gather.getWhole(), local, nodes);
+    builder.create<zero::ReorderOp>(gather.getLoc(), pieces, gather.getWhole(), grid.local, grid.nodes);
     gather.erase();
   }
 
@@ -74,16 +73,16 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
     Location loc = reduce.getLoc();
     zero::BufferType whole = reduce.getBuffer().getType();
     Value ordered = builder.create<zero::AllocOp>(loc, whole);
-    builder.create<zero::ReorderOp>(loc, reduce.getBuffer(), ordered, nodes, local);
-    Value sums = builder.create<zero::AllocOp>(loc, resized(whole, whole.getNumElements() / local));
-    builder.create<zero::ReduceScatterOp>(loc, ordered, sums, APFloat(1.0), false, zero::Axis::local);
+    builder.create<zero::ReorderOp>(loc, reduce.getBuffer(), ordered, grid.nodes, grid.local);
+    Value sums = builder.create<zero::AllocOp>(loc, resized(whole, whole.getNumElements() / grid.local));
+    builder.create<zero::ReduceScatterOp>(loc, ordered, sums, APFloat(1.0), false, grid.inside);
     builder.create<zero::ReduceScatterOp>(loc, sums, reduce.getShard(), reduce.getScale(), reduce.getAccumulate(),
-                                          zero::Axis::node);
+                                          grid.between);
     reduce.erase();
     ++numCollectives;
   }
 
-  int64_t nodes = 1, local = 1;
+  NodeGrid grid;
 };
 
 } // namespace

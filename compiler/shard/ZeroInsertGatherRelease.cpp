@@ -24,7 +24,7 @@ struct Demand {
 struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInsertGatherReleasePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    worldSize = zero::worldSizeOf(module);
+    mesh = zero::meshOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : module.getOps<zero::BucketOp>())
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
@@ -102,9 +102,9 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     OpBuilder builder(first);
     auto type = zero::BufferType::get(&getContext(), bucket.getPadded(), bucket.getType(), zero::Tier::device);
     Value buffer;
-    Value stored = zero::createStorage(builder, first->getLoc(), bucket, zero::Storage::parameters, worldSize);
+    Value stored = zero::createStorage(builder, first->getLoc(), bucket, zero::Storage::parameters, mesh);
     if (bucket.getParametersSharded()) {
-      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, stored);
+      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, stored, ArrayAttr());
       builder.setInsertionPointAfter(last);
       builder.create<zero::ReleaseOp>(last->getLoc(), buffer);
       builder.setInsertionPointAfter(buffer.getDefiningOp());
@@ -126,7 +126,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     op->erase();
   }
 
-  int64_t worldSize = 1;
+  Mesh mesh;
   llvm::DenseSet<StringAttr> tileNames; ///< of parameters that are parts of others
 };
 

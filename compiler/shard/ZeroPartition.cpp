@@ -27,7 +27,8 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
       module.emitError("zero-partition needs a zero.mesh");
       return signalPassFailure();
     }
-    worldSize = zero::worldSizeOf(module);
+    mesh = zero::meshOf(module);
+    degree = mesh.dataDegree();
     for (auto bucket : module.getOps<zero::BucketOp>()) {
       markCuts(bucket);
       buckets.push_back({bucket, {}});
@@ -37,7 +38,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     OpBuilder builder(module.getContext());
     // Gradients of ranks and micro-steps are averaged, unless the model's own algorithm sums them.
     gradientScale =
-        module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(worldSize * options.accumulation);
+        module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(degree * options.accumulation);
     module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(options.stage));
     module->setAttr("zc.accumulation", builder.getI64IntegerAttr(options.accumulation));
     for (auto program : module.getOps<graph::ProgramOp>()) {
@@ -50,9 +51,10 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
 
   /// One rank holds everything: nothing is cut, whatever the stage.
   void markCuts(zero::BucketOp bucket) {
-    bucket.setOptimizerSharded(bucket.getTrainable() && worldSize > 1 && options.stage >= 1);
-    bucket.setGradientsSharded(bucket.getTrainable() && worldSize > 1 && options.stage >= 2);
-    bucket.setParametersSharded(worldSize > 1 && options.stage >= 3 && !bucket.getResident());
+    bool isCut = zero::cutsOf(bucket, mesh) > 1;
+    bucket.setOptimizerSharded(bucket.getTrainable() && isCut && options.stage >= 1);
+    bucket.setGradientsSharded(bucket.getTrainable() && isCut && options.stage >= 2);
+    bucket.setParametersSharded(isCut && options.stage >= 3 && !bucket.getResident());
   }
 
   zero::BufferType bufferOf(zero::BucketOp bucket) {
@@ -90,17 +92,17 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
       write.erase();
     }
     builder.setInsertionPointAfter(last);
-    Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, worldSize,
+    Value shard = zero::createStorage(builder, last->getLoc(), gradients.bucket, zero::Storage::gradients, mesh,
                                       /*own=*/true);
     builder.create<zero::ReduceScatterOp>(last->getLoc(), buffer, shard, APFloat(gradientScale),
-                                          options.accumulation > 1);
+                                          options.accumulation > 1, ArrayAttr());
   }
 
   void partitionUpdate(graph::ProgramOp program) {
     Block &block = program.getBlock();
     OpBuilder builder(&block, block.begin());
     Location loc = program.getLoc();
-    bool replicated = worldSize > 1 && options.stage == 0;
+    bool replicated = degree > 1 && options.stage == 0;
     if (replicated) // the second half of the all-reduce
       forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::gradients); });
     // Where the losses have weights, their sum is what gradients are divided by.
@@ -131,8 +133,8 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
   }
 
   void allGather(OpBuilder &builder, Location loc, zero::BucketOp bucket, zero::Storage what) {
-    Value own = zero::createStorage(builder, loc, bucket, what, worldSize, /*own=*/true);
-    builder.create<zero::AllGatherOp>(loc, own, zero::createStorage(builder, loc, bucket, what, worldSize));
+    Value own = zero::createStorage(builder, loc, bucket, what, mesh, /*own=*/true);
+    builder.create<zero::AllGatherOp>(loc, own, zero::createStorage(builder, loc, bucket, what, mesh));
   }
 
   void lowerClip(graph::ClipFactorOp clip, Value weight) {
@@ -141,15 +143,15 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     auto limbs = zero::BufferType::get(&getContext(), zero::kNormLimbs, builder.getI64Type(), zero::Tier::device);
     Value sum;
     forEachTrainable([&](zero::BucketOp bucket) {
-      Value gradient = zero::createStorage(builder, loc, bucket, zero::Storage::gradients, worldSize, /*own=*/true);
+      Value gradient = zero::createStorage(builder, loc, bucket, zero::Storage::gradients, mesh, /*own=*/true);
       sum = builder.create<zero::NormPartialOp>(loc, limbs, gradient, sum);
     });
-    if (worldSize > 1)
+    if (degree > 1)
       sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
     auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
     factor = builder
                  .create<zero::ClipFactorOp>(loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),
-                                             weight ? builder.getI64IntegerAttr(worldSize * options.accumulation)
+                                             weight ? builder.getI64IntegerAttr(degree * options.accumulation)
                                                     : IntegerAttr(),
                                              clip.getScaledAttr())
                  .getFactor();
@@ -175,7 +177,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     OpBuilder builder(update);
     Location loc = update->getParentOp()->getLoc();
     auto stored = [&](zero::Storage what) -> Value {
-      return zero::createStorage(builder, loc, bucket, what, worldSize, bucket.getOptimizerSharded());
+      return zero::createStorage(builder, loc, bucket, what, mesh, bucket.getOptimizerSharded());
     };
     Value gradient = stored(zero::Storage::gradients), parameters = stored(zero::Storage::parameters);
     SmallVector<Value> moments;
@@ -187,7 +189,8 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
                                    update.getBeta2(), update.getEps(), update.getMomentum(), update.getWeightDecay());
   }
 
-  int64_t worldSize = 1;
+  Mesh mesh;
+  int64_t degree = 1; ///< data-parallel
   double gradientScale = 1;
   Value factor; ///< the clipping factor
   SmallVector<BucketGradients> buckets;

@@ -18,14 +18,16 @@ struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<Zer
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    FailureOr<zero::MeshOp> mesh = meshOf(getOperation(), "zero-quantize-gradients");
-    if (failed(mesh))
+    FailureOr<NodeGrid> grid = gridOf(getOperation(), "zero-quantize-gradients");
+    if (failed(grid))
       return signalPassFailure();
     bits = options.quantizeGradients == GradientFormat::int8 ? 8 : 4;
     if (options.quantizeBlock > 0)
       block = options.quantizeBlock;
-    nodes = mesh->getNode();
-    local = mesh->getLocal();
+    nodes = grid->nodes;
+    local = grid->local;
+    inside = grid->inside;
+    between = grid->between;
     if (nodes * local == 1)
       return; // nothing is sent
     for (auto program : getOperation().getOps<graph::ProgramOp>())
@@ -51,16 +53,16 @@ struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<Zer
     int64_t sources = nodes * local;
     Value received;
     if (twoHops) {
-      Value inside = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, zero::Axis::local);
+      Value arrived = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, inside);
       zero::BufferType sums = resized(whole, nodes * piece.elements);
-      Value between = builder.create<zero::DequantizeSumQuantizeOp>(
-          loc, quantizedType(whole, nodes, piece), inside,
+      Value summed = builder.create<zero::DequantizeSumQuantizeOp>(
+          loc, quantizedType(whole, nodes, piece), arrived,
           residual(builder, loc, gradient, zero::Storage::residual2, sums), bits, block, local, nodes, piece.elements,
           beta());
-      received = builder.create<zero::AllToAllOp>(loc, between.getType(), between, zero::Axis::node);
+      received = builder.create<zero::AllToAllOp>(loc, summed.getType(), summed, between);
       sources = nodes;
     } else {
-      received = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, zero::Axis::all);
+      received = builder.create<zero::AllToAllOp>(loc, sent.getType(), sent, ArrayAttr());
     }
     builder.create<zero::DequantizeSumOp>(loc, received, reduce.getShard(), reduce.getScale(), bits, block, sources,
                                           reduce.getAccumulate());
@@ -90,7 +92,8 @@ struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<Zer
 
   int64_t bits = 4, block = kGradientBlock; ///< of an element; elements per scale
   int64_t nodes = 1, local = 1;
-  QuantizedPiece piece; ///< what one rank will own of the bucket at hand
+  ArrayAttr inside, between; ///< groups of ranks
+  QuantizedPiece piece;      ///< what one rank will own of the bucket at hand
 };
 
 } // namespace

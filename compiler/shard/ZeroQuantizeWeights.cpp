@@ -35,7 +35,7 @@ struct ZeroQuantizeWeightsPass : StagePass<impl::ZeroQuantizeWeightsBase<ZeroQua
     Value own = builder.create<zero::QuantizeOp>(loc, quantizedType(gather.getType(), 1, piece), gather.getShard(),
                                                  Value(), bits, block, inOrder(1), APFloat(0.0));
     Value all =
-        builder.create<zero::GatherOp>(loc, quantizedType(gather.getType(), members, piece), own, gather.getAxis());
+        builder.create<zero::GatherOp>(loc, quantizedType(gather.getType(), members, piece), own, gather.getAxesAttr());
     Value whole = builder.create<zero::DequantizeOp>(loc, gather.getType(), all, bits, block, inOrder(members));
     gather.getResult().replaceAllUsesWith(whole);
     gather.erase();

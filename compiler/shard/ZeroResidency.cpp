@@ -42,13 +42,14 @@ private:
   SmallVector<Candidate> candidatesOf(ModuleOp module) {
     llvm::StringMap<size_t> places;
     SmallVector<Candidate> candidates;
-    int64_t worldSize = zero::worldSizeOf(module);
+    const Mesh mesh = zero::meshOf(module);
     for (auto bucket : module.getOps<zero::BucketOp>()) {
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
         places[member.getParameter().getValue()] = candidates.size();
       int64_t whole = static_cast<int64_t>(bucket.getPadded()) * graph::bytesOfElement(bucket.getType());
       // With one rank only what is elsewhere can become resident, and takes all of its bytes.
-      candidates.push_back({bucket, whole, worldSize > 1 ? whole - whole / worldSize : whole, 0});
+      int64_t cuts = zero::cutsOf(bucket, mesh);
+      candidates.push_back({bucket, whole, cuts > 1 ? whole - whole / cuts : whole, 0});
     }
     for (auto program : module.getOps<graph::ProgramOp>())
       if (program.getPhase() == graph::Phase::micro)

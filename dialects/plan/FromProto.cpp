@@ -20,6 +20,7 @@ public:
 
   OwningOpRef<ModuleOp> read() {
     readHeader();
+    readMesh();
     for (int i = 0; i < plan.arenas_size(); ++i)
       builder.create<ArenaOp>(loc(), builder.getStringAttr(arenaName(i)),
                               TierAttr::get(&context, static_cast<Tier>(plan.arenas(i).tier())),
@@ -132,8 +133,6 @@ private:
            builder.getNamedAttr("hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash())))}));
     if (!files.empty())
       set("zc.external_files", builder.getArrayAttr(files));
-    set("zc.world_size", builder.getI64IntegerAttr(plan.world_size()));
-    set("zc.ranks_per_node", builder.getI64IntegerAttr(plan.ranks_per_node()));
     set("zc.zero_stage", builder.getI64IntegerAttr(plan.zero_stage()));
     set("zc.accumulation", builder.getI64IntegerAttr(plan.accumulation()));
     set("zc.precision", builder.getStringAttr(plan.precision()));
@@ -169,6 +168,27 @@ private:
       set("zc.loss_scale", lossScale());
   }
 
+  void readMesh() {
+    SmallVector<Attribute> axes;
+    for (const planpb::MeshAxis &axis : plan.mesh()) {
+      std::optional<AxisKind> kind = symbolizeAxisKind(static_cast<uint32_t>(axis.kind()));
+      if (!kind)
+        return wrong("axis");
+      axes.push_back(MeshAxisAttr::get(&context, axis.name(), axis.size(), *kind));
+    }
+    builder.create<MeshOp>(loc(), builder.getArrayAttr(axes));
+  }
+
+  template <typename Indices> ArrayAttr axesOf(const Indices &indices) {
+    SmallVector<StringRef> names;
+    for (uint32_t axis : indices)
+      if (axis < static_cast<uint32_t>(plan.mesh_size()))
+        names.push_back(plan.mesh(static_cast<int>(axis)).name());
+      else
+        wrong("axis");
+    return names.empty() ? ArrayAttr() : builder.getStrArrayAttr(names);
+  }
+
   DictionaryAttr lossScale() {
     const planpb::LossScale &scale = plan.loss_scale();
     NamedAttrList rule;
@@ -201,7 +221,7 @@ private:
                              slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
                              slice(bucket.master_slice()), slice(bucket.moment1_slice()), slice(bucket.moment2_slice()),
                              residual(0), residual(1), flag(bucket.trainable()), flag(bucket.parameters_sharded()),
-                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()));
+                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()), axesOf(bucket.axes()));
   }
 
   void readParameter(const planpb::Parameter &parameter) {
@@ -245,6 +265,10 @@ private:
       readStep(step);
   }
 
+  static SmallVector<int64_t> stridesOf(const planpb::Operand &operand) {
+    return SmallVector<int64_t>(operand.strides().begin(), operand.strides().end());
+  }
+
   void readStep(const planpb::Step &step) {
     SmallVector<Attribute> operands;
     for (const planpb::Operand &operand : step.operands())
@@ -258,12 +282,13 @@ private:
         where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
         builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
         waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()),
-        flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr());
+        flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(),
+        axesOf(step.axes()));
   }
 
   OperandAttr operandOf(const planpb::Operand &operand) {
     return OperandAttr::get(&context, static_cast<Access>(operand.access()), slice(operand.slice()), operand.offset(),
-                            operand.rank_stride(), tensorType(operand.type()));
+                            stridesOf(operand), tensorType(operand.type()));
   }
 
   Attribute attributeOf(const planpb::Attribute &attribute) {

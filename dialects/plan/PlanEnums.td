@@ -20,4 +20,7 @@ def Plan_Class : Plan_Enum<"Class", "what a slice holds", [
 def Plan_Access : Plan_Enum<"Access", "what a step does to an operand",
     [I32EnumAttrCase<"read", 0>, I32EnumAttrCase<"write", 1>, I32EnumAttrCase<"read_write", 2>]>;
 
+def Plan_AxisKind : Plan_Enum<"AxisKind", "what ranks that differ on an axis have of their own: data, or a share of the work on a sample",
+    [I32EnumAttrCase<"data", 0>, I32EnumAttrCase<"model", 1>]>;
+
 #endif // ZC_PLAN_ENUMS

@@ -16,7 +16,7 @@ def Plan_Dialect : Dialect {
   let summary = "what each rank executes: queues, arenas, slices, steps";
   let description = [{
     One to one with the plan file (runtime/plan/plan.proto), whose comments are the specification of each field. One plan
-    serves all ranks: `rank_stride` is what depends on the rank. A step's location is the ONNX node it serves.
+    serves all ranks: what depends on the rank are the strides of operands. A step's location is the ONNX node it serves.
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::zc::graph::GraphDialect"];
@@ -29,10 +29,10 @@ def Plan_ClassAttr : EnumAttr<Plan_Dialect, Plan_Class, "class">;
 class Plan_Attr<string name, string mnemonic_> : AttrDef<Plan_Dialect, name> { let mnemonic = mnemonic_; }
 
 def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
-  let summary = "a tensor in a slice: byte offset, plus rank times rank_stride";
+  let summary = "a tensor in a slice: byte offset, plus the rank's coordinate on each axis of the mesh times a stride";
   let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slice, "int64_t":$offset,
-      "int64_t":$rank_stride, "::mlir::RankedTensorType":$type);
-  let assemblyFormat = "`<` $access $slice `+` $offset `+` `rank` `*` $rank_stride `:` $type `>`";
+      OptionalArrayRefParameter<"int64_t">:$strides, "::mlir::RankedTensorType":$type);
+  let assemblyFormat = "`<` $access $slice `+` $offset (`strides` `=` `[` $strides^ `]`)? `:` $type `>`";
 }
 def Plan_OperandArray : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step">;
 
@@ -45,6 +45,26 @@ def Plan_WaitAttr : Plan_Attr<"Wait", "wait"> {
 def Plan_WaitArray : TypedArrayAttrBase<Plan_WaitAttr, "waits of a step">;
 
 class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_AxisKindOrData : EnumParameter<Plan_AxisKind> { let defaultValue = "::zc::plan::AxisKind::data"; }
+def Plan_MeshAxisAttr : Plan_Attr<"MeshAxis", "axis"> {
+  let summary = "an axis of the mesh, as in plan.proto";
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$size,
+      Plan_AxisKindOrData:$kind);
+  let assemblyFormat = "`<` $name `=` $size (`,` $kind^)? `>`";
+}
+def Plan_MeshAxisArray : TypedArrayAttrBase<Plan_MeshAxisAttr, "axes of the mesh">;
+
+def Plan_MeshOp : Plan_Op<"mesh"> {
+  let summary = "the ranks, along named axes, outermost first";
+  let description = [{
+    ```mlir
+    plan.mesh axes = [#plan.axis<"node" = 2>, #plan.axis<"local" = 4>, #plan.axis<"model" = 2, model>]
+    ```
+  }];
+  let arguments = (ins Plan_MeshAxisArray:$axes);
+  let assemblyFormat = "`axes` `=` $axes attr-dict";
+}
 
 def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
   let summary = "one contiguous allocation per rank on a tier";
@@ -114,7 +134,7 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
 def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "a bucket and the slices of its parameters, gradients and optimizer state";
   let description = [{
-    `used` elements of `padded` hold parameters (`bucket_c1`).
+    `used` elements of `padded` hold parameters (`bucket_c1`). It is cut over `axes` of the mesh; none: over no axis.
 
     ```mlir
     plan.bucket @bucket0 : f32 padded = 256 used = 100 {parameters = @s0, parameters_sharded}
@@ -125,7 +145,7 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
       OptionalAttr<FlatSymbolRefAttr>:$master, OptionalAttr<FlatSymbolRefAttr>:$moment1,
       OptionalAttr<FlatSymbolRefAttr>:$moment2, OptionalAttr<FlatSymbolRefAttr>:$residual1,
       OptionalAttr<FlatSymbolRefAttr>:$residual2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
-      UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded);
+      UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded, OptionalAttr<StrArrayAttr>:$axes);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `used` `=` $used attr-dict";
   let hasVerifier = 1;
 }
@@ -151,17 +171,17 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let description = [{
     The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's. `seconds` is how long the
     cost model takes it to last. `publishes`: of a delayed update, as in plan.proto. `workspace`: bytes
-    that the kernel works in besides its operands.
+    that the kernel works in besides its operands. `axes`: names of those that a collective runs along; none: all.
 
     ```mlir
     plan.section @micro {
-      plan.step "relu" queue = compute inputs = 1 operands = [#plan.operand<read @s0 + 0 + rank * 0 : tensor<4xf32>>, #plan.operand<write @s1 + 0 + rank * 0 : tensor<4xf32>>] attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
+      plan.step "relu" queue = compute inputs = 1 operands = [#plan.operand<read @s0 + 0 strides = [0, 16] : tensor<4xf32>>, #plan.operand<write @s1 + 0 : tensor<4xf32>>] attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
     }
     ```
   }];
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
       DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds, UnitAttr:$publishes,
-      OptionalAttr<Plan_OperandAttr>:$workspace);
+      OptionalAttr<Plan_OperandAttr>:$workspace, OptionalAttr<StrArrayAttr>:$axes);
   let assemblyFormat = "$kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
   let hasVerifier = 1;
 }

@@ -10,7 +10,7 @@
 namespace zc::plan {
 
 /// The message of a module of the plan dialect. What has no operation stands in module attributes: "zc.model_path",
-/// "zc.model_bytes", "zc.model_hash", "zc.world_size", "zc.ranks_per_node", "zc.zero_stage", "zc.accumulation",
+/// "zc.model_bytes", "zc.model_hash", "zc.zero_stage", "zc.accumulation",
 /// "zc.precision", "zc.seed", "zc.optimizer" (a dictionary), "zc.flops", and, where they are so, "zc.forward_only",
 /// "zc.vertical", "zc.delay_after", "zc.weighted_loss", "zc.loss_scale"; and "zc.device_budget", which the inverse sets
 /// for whoever fills the rest of the report. Emits an error and fails on references to what is not there.

@@ -43,6 +43,8 @@ public:
 
   FailureOr<planpb::Plan> write() {
     writeHeader();
+    for (auto mesh : module.getOps<MeshOp>())
+      writeMesh(mesh);
     for (Operation &op : *module.getBody())
       if (failed(writeDeclaration(&op)))
         return failure();
@@ -90,8 +92,6 @@ private:
         file->set_bytes(static_cast<uint64_t>(bytes.getInt()));
         file->set_hash(static_cast<uint64_t>(hash.getInt()));
       }
-    result.set_world_size(static_cast<uint32_t>(integer("zc.world_size", 1)));
-    result.set_ranks_per_node(static_cast<uint32_t>(integer("zc.ranks_per_node", result.world_size())));
     result.set_zero_stage(static_cast<uint32_t>(integer("zc.zero_stage")));
     result.set_precision(text("zc.precision", "fp32"));
     result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
@@ -187,6 +187,29 @@ private:
     return name;
   }
 
+  void writeMesh(MeshOp mesh) {
+    for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>()) {
+      planpb::MeshAxis *message = result.add_mesh();
+      message->set_name(axis.getName().str());
+      message->set_size(static_cast<uint32_t>(axis.getSize()));
+      message->set_kind(static_cast<planpb::AxisKind>(axis.getKind()));
+    }
+  }
+
+  /// Indices of axes of the mesh.
+  LogicalResult writeAxes(Operation *op, ArrayAttr names, google::protobuf::RepeatedField<uint32_t> *axes) {
+    if (!names)
+      return success();
+    for (auto name : names.getAsRange<StringAttr>()) {
+      auto found =
+          llvm::find_if(result.mesh(), [&](const planpb::MeshAxis &axis) { return axis.name() == name.strref(); });
+      if (found == result.mesh().end())
+        return op->emitOpError("names axis ") << name << ", which the mesh has not";
+      axes->Add(static_cast<uint32_t>(std::distance(result.mesh().begin(), found)));
+    }
+    return success();
+  }
+
   LogicalResult writeDeclaration(Operation *op) {
     if (auto arena = dyn_cast<ArenaOp>(op)) {
       arenaIndex.try_emplace(arena.getSymName(), static_cast<uint32_t>(result.arenas_size()));
@@ -264,7 +287,7 @@ private:
     message->set_parameters_sharded(bucket.getParametersSharded());
     message->set_gradients_sharded(bucket.getGradientsSharded());
     message->set_optimizer_sharded(bucket.getOptimizerSharded());
-    return success();
+    return writeAxes(bucket, bucket.getAxesAttr(), message->mutable_axes());
   }
 
   LogicalResult writeParameter(ParameterOp parameter) {
@@ -330,6 +353,8 @@ private:
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
     message.set_publishes(step.getPublishes());
+    if (failed(writeAxes(step, step.getAxesAttr(), message.mutable_axes())))
+      return failure();
     for (auto operand : step.getOperandsAttr().getAsRange<OperandAttr>())
       if (failed(writeOperand(step, operand, *message.add_operands())))
         return failure();
@@ -357,7 +382,7 @@ private:
     message.set_slice(static_cast<uint32_t>(*slice));
     message.set_type(*type);
     message.set_offset(operand.getOffset());
-    message.set_rank_stride(operand.getRankStride());
+    message.mutable_strides()->Add(operand.getStrides().begin(), operand.getStrides().end());
     message.set_access(static_cast<planpb::Access>(operand.getAccess()));
     return success();
   }

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include "dialects/zero/ZeroEnums.h.inc"
+#include "runtime/base/Mesh.h"
 
 #include <functional>
 #include <optional>
@@ -33,17 +34,17 @@ struct Work {
   Kind kind = Kind::none;
   Tier tier = Tier::device, target = Tier::device;
   double flops = 0;
-  double bytes = 0;      ///< read and written; of a copy, moved
-  double gathered = 0;   ///< bytes of a buffer of which each member sends every other member its part
-  Axis axis = Axis::all; ///< whose members these are
+  double bytes = 0;          ///< read and written; of a copy, moved
+  double gathered = 0;       ///< bytes of a buffer of which each member sends every other member its part
+  mlir::ArrayAttr axes = {}; ///< names of those along which these are; null: the data axes
 
   static Work address() { return {Kind::address}; }
   static Work none() { return {}; }
   static Work compute(Tier tier, double bytes, double flops = 0) { return {Kind::compute, tier, tier, flops, bytes}; }
   /// A kernel beside collectives.
   static Work packing(double bytes) { return {Kind::communication, Tier::device, Tier::device, 0, bytes}; }
-  static Work collective(double gathered, Axis axis = Axis::all) {
-    return {Kind::communication, Tier::device, Tier::device, 0, 0, gathered, axis};
+  static Work collective(double gathered, mlir::ArrayAttr axes = {}) {
+    return {Kind::communication, Tier::device, Tier::device, 0, 0, gathered, axes};
   }
   static Work copy(Tier from, Tier to, double bytes) { return {Kind::copy, from, to, 0, bytes}; }
 };
@@ -81,7 +82,8 @@ public:
   BucketOp bucketOf(mlir::FlatSymbolRefAttr name) const;
 
   mlir::ModuleOp module;
-  int64_t worldSize = 1, stage = 0, accumulation = 1;
+  Mesh mesh;
+  int64_t stage = 0, accumulation = 1;
 
 private:
   llvm::StringMap<mlir::Operation *> buckets;
@@ -105,6 +107,7 @@ struct Step {
   int64_t numInputs = 0;
   llvm::SmallVector<StepOperand, 4> operands;
   llvm::SmallVector<mlir::NamedAttribute, 4> attributes;
+  std::optional<AxisSet> axes; ///< of a collective
 
   Step &input(mlir::Value value) {
     ++numInputs;

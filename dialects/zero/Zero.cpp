@@ -5,6 +5,8 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <climits>
+
 using namespace mlir;
 using namespace zc;
 using namespace zc::zero;
@@ -34,11 +36,23 @@ void ZeroDialect::initialize() {
   attachScheduleOfGraph(*getContext());
 }
 
+static std::vector<MeshAxis> meshAxesOf(MeshOp mesh) {
+  std::vector<MeshAxis> axes;
+  for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
+    axes.push_back({axis.getName().str(), static_cast<int>(std::clamp<int64_t>(axis.getSize(), 0, INT_MAX)),
+                    axis.getKind() == AxisKind::data});
+  return axes;
+}
+
+Mesh MeshOp::getMesh() { return Mesh(meshAxesOf(*this)); }
+
 LogicalResult MeshOp::verify() {
   // mesh_c1
-  if (getNode() < 1 || getLocal() < 1)
-    return emitOpError("[mesh_c1] needs at least one node and one rank per node, got ")
-           << getNode() << " x " << getLocal();
+  if (std::string problem = Mesh::problem(meshAxesOf(*this)); !problem.empty())
+    return emitOpError("[mesh_c1] ") << problem;
+  // mesh_c2
+  if (getSymName() != kMeshName)
+    return emitOpError("[mesh_c2] is named @") << getSymName() << ", not @" << kMeshName;
   return success();
 }
 
@@ -89,11 +103,12 @@ SmallVector<int64_t> BucketOp::getGaps() {
 }
 
 void BucketOp::build(OpBuilder &builder, OperationState &state, StringRef name, Type type, int64_t padded,
-                     ArrayAttr members, bool trainable) {
+                     ArrayAttr members, bool trainable, ArrayAttr axes) {
   state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
   state.addAttribute(getTypeAttrName(state.name), TypeAttr::get(type));
   state.addAttribute(getPaddedAttrName(state.name), builder.getI64IntegerAttr(padded));
   state.addAttribute(getMembersAttrName(state.name), members);
+  state.addAttribute(getAxesAttrName(state.name), axes);
   if (trainable)
     state.addAttribute(getTrainableAttrName(state.name), builder.getUnitAttr());
 }
@@ -126,30 +141,44 @@ Type BucketOp::getStoredType(Storage what) {
   return Float32Type::get(getContext());
 }
 
-/// `local` ranks of a node, `parts` into which what is cut is cut.
-static int64_t storedElements(BucketOp bucket, Storage what, int64_t local, int64_t parts) {
-  auto padded = static_cast<int64_t>(bucket.getPadded());
-  if (what == Storage::norm)
-    return kNormLimbs;
-  return padded / (what == Storage::residual2 ? local : parts);
+Mesh zc::zero::meshOf(ModuleOp module) {
+  auto meshes = module.getOps<MeshOp>();
+  return meshes.empty() ? Mesh() : (*meshes.begin()).getMesh();
 }
 
-int64_t zc::zero::worldSizeOf(ModuleOp module) {
-  auto meshes = module.getOps<MeshOp>();
-  return meshes.empty() ? 1 : (*meshes.begin()).getWorldSize();
+AxisSet zc::zero::axesOf(ArrayAttr names, const Mesh &mesh) {
+  if (!names)
+    return mesh.dataAxes();
+  AxisSet axes;
+  for (auto name : names.getAsRange<StringAttr>())
+    axes = axes | mesh.find(name.getValue());
+  return axes;
+}
+
+ArrayAttr zc::zero::namesOf(MLIRContext *context, AxisSet axes, const Mesh &mesh) {
+  SmallVector<StringRef> names;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    if (axes.has(axis))
+      names.push_back(mesh.axes()[axis].name);
+  return Builder(context).getStrArrayAttr(names);
 }
 
 StorageOp zc::zero::createStorage(OpBuilder &builder, Location location, BucketOp bucket, Storage what,
-                                  int64_t worldSize, bool own) {
-  bool sharded = bucket.isSharded(what);
-  int64_t elements = ::storedElements(bucket, what, 1, sharded || own ? worldSize : 1);
-  auto type = BufferType::get(builder.getContext(), elements, bucket.getStoredType(what), bucket.getTier(what));
-  return builder.create<StorageOp>(location, type, bucket.getSymName(), what, own && !sharded && worldSize > 1);
+                                  const Mesh &mesh, bool own) {
+  int64_t cuts = cutsOf(bucket, mesh), elements = storedElements(bucket, what, mesh);
+  bool isPart = own && !bucket.isSharded(what);
+  auto type = BufferType::get(builder.getContext(), isPart ? elements / cuts : elements, bucket.getStoredType(what),
+                              bucket.getTier(what));
+  return builder.create<StorageOp>(location, type, bucket.getSymName(), what, isPart && cuts > 1);
 }
 
-int64_t zc::zero::storedElements(BucketOp bucket, Storage what, MeshOp mesh) {
-  int64_t local = mesh ? static_cast<int64_t>(mesh.getLocal()) : 1, world = mesh ? mesh.getWorldSize() : 1;
-  return ::storedElements(bucket, what, local, bucket.isSharded(what) ? world : 1);
+int64_t zc::zero::storedElements(BucketOp bucket, Storage what, const Mesh &mesh) {
+  auto padded = static_cast<int64_t>(bucket.getPadded());
+  if (what == Storage::norm)
+    return kNormLimbs;
+  if (what == Storage::residual2) // of what a node sums
+    return padded / mesh.sizeOnNode(axesOf(bucket.getAxesAttr(), mesh));
+  return bucket.isSharded(what) ? padded / cutsOf(bucket, mesh) : padded;
 }
 
 Tier zc::zero::tierOf(Type type) {
@@ -204,6 +233,35 @@ static FailureOr<BucketOp> lookUpBucket(Operation *op, FlatSymbolRefAttr name, S
   return bucket;
 }
 
+/// axes_c1
+static LogicalResult verifyAxes(Operation *op, ArrayAttr names, SymbolTableCollection &symbols) {
+  if (!names)
+    return success();
+  auto declared = symbols.lookupNearestSymbolFrom<MeshOp>(op, StringAttr::get(op->getContext(), kMeshName));
+  if (!declared)
+    return op->emitOpError("[axes_c1] names axes, but there is no zero.mesh @") << kMeshName;
+  Mesh mesh = declared.getMesh();
+  if (namesOf(op->getContext(), axesOf(names, mesh), mesh) != names || names.empty())
+    return op->emitOpError("[axes_c1] names ") << names << ", which are not axes of the mesh in its order";
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+LogicalResult GatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+LogicalResult OwnPartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+
 LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<BucketOp> bucket = lookUpBucket(*this, getBucketAttr(), symbols);
   if (failed(bucket))
@@ -211,8 +269,9 @@ LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   // storage_c1
   BufferType type = getType();
   auto offset = static_cast<int64_t>(getOffset());
+  int64_t mostElements = getWhat() == Storage::norm ? kNormLimbs : static_cast<int64_t>(bucket->getPadded());
   if (type.getElementType() != bucket->getStoredType(getWhat()) || type.getTier() != bucket->getTier(getWhat()) ||
-      offset < 0 || offset + type.getNumElements() > ::storedElements(*bucket, getWhat(), 1, 1))
+      offset < 0 || offset + type.getNumElements() > mostElements)
     return emitOpError("[storage_c1] ") << type << " at element " << offset << " is no part of the "
                                         << stringifyStorage(getWhat()) << " of a bucket of " << bucket->getPadded()
                                         << " " << bucket->getStoredType(getWhat()) << " on "

@@ -17,15 +17,22 @@ constexpr int64_t kAlignment = 64;
 /// Limbs of the exact sum of squares (kernels/README.md).
 constexpr int64_t kNormLimbs = 24;
 
-/// Ranks of the module's mesh; 1 without a mesh.
-int64_t worldSizeOf(mlir::ModuleOp module);
-/// All of what a rank of `worldSize` stores of `what`, or its own shard of it.
+/// Of the module's mesh; there is one of them.
+constexpr llvm::StringLiteral kMeshName = "mesh";
+/// The module's mesh; one rank without.
+Mesh meshOf(mlir::ModuleOp module);
+/// Axes of the mesh by their names; the data axes where there are none.
+AxisSet axesOf(mlir::ArrayAttr names, const Mesh &mesh);
+mlir::ArrayAttr namesOf(mlir::MLIRContext *context, AxisSet axes, const Mesh &mesh);
+/// Shards that the bucket is cut into, or would be.
+inline int64_t cutsOf(BucketOp bucket, const Mesh &mesh) { return mesh.size(axesOf(bucket.getAxesAttr(), mesh)); }
+/// All of what a rank stores of `what`, or its own shard of it.
 StorageOp createStorage(mlir::OpBuilder &builder, mlir::Location location, BucketOp bucket, Storage what,
-                        int64_t worldSize, bool own = false);
+                        const Mesh &mesh, bool own = false);
 /// What quantized gradients have lost: of the bucket, and of a node's sums of it.
 inline bool isResidual(Storage what) { return what == Storage::residual1 || what == Storage::residual2; }
 /// Elements that a rank keeps of `what`.
-int64_t storedElements(BucketOp bucket, Storage what, MeshOp mesh);
+int64_t storedElements(BucketOp bucket, Storage what, const Mesh &mesh);
 /// Where the bytes of a tensor or buffer are.
 Tier tierOf(mlir::Type type);
 /// Is `op` a view of a tensor or buffer?

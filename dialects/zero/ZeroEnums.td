@@ -10,8 +10,8 @@ def Zero_Tier : I32EnumAttr<"Tier", "where bytes live", [
   let genSpecializedAttr = 0;
 }
 
-def Zero_Axis : I32EnumAttr<"Axis", "along what a collective runs: its members differ only in that coordinate of the mesh", [
-    I32EnumAttrCase<"all", 0>, I32EnumAttrCase<"local", 1>, I32EnumAttrCase<"node", 2>]> {
+def Zero_AxisKind : I32EnumAttr<"AxisKind", "what ranks that differ on an axis have of their own: data, or a share of the work on a sample", [
+    I32EnumAttrCase<"data", 0>, I32EnumAttrCase<"model", 1>]> {
   let cppNamespace = "::zc::zero";
   let genSpecializedAttr = 0;
 }

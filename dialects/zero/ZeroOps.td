@@ -20,7 +20,7 @@ def Zero_Dialect : Dialect {
   let summary = "the same step over a mesh of ranks, with placement";
   let description = [{
     A *bucket* is the unit of partitioning (ZeRO, arXiv 1910.02054, section 5): parameters in order of first use, laid out
-    flat and contiguous, padded to a multiple of ranks x 64 elements and cut into equal shards. A parameter inside a gathered
+    flat and contiguous, padded to a multiple of shards x 64 elements and cut into equal shards over axes of the mesh. A parameter inside a gathered
     bucket is a view at an offset; gradients are written straight into the flat gradient bucket; the optimizer runs once
     per shard. Tensor operations stay those of the graph dialect.
 
@@ -49,9 +49,18 @@ def Zero_MemberAttr : AttrDef<Zero_Dialect, "Member"> {
 def Zero_MemberArray : TypedArrayAttrBase<Zero_MemberAttr, "members of a bucket">;
 
 def Zero_TierAttr : EnumAttr<Zero_Dialect, Zero_Tier, "tier">;
-def Zero_AxisAttr : EnumAttr<Zero_Dialect, Zero_Axis, "axis"> {
-  let assemblyFormat = "`<` $value `>`";
+def Zero_AxisKindOrData : EnumParameter<Zero_AxisKind> { let defaultValue = "::zc::zero::AxisKind::data"; }
+def Zero_MeshAxisAttr : AttrDef<Zero_Dialect, "MeshAxis"> {
+  let mnemonic = "axis";
+  let summary = "an axis of the mesh: its name, ranks along it, and whether these have other data";
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$size,
+      Zero_AxisKindOrData:$kind);
+  let assemblyFormat = "`<` $name `=` $size (`,` $kind^)? `>`";
 }
+def Zero_MeshAxisArray : TypedArrayAttrBase<Zero_MeshAxisAttr, "axes of the mesh">;
+/// Names of axes of the mesh, in its order (`axes_c1`): a group has the ranks that differ along these only. None are given: the
+/// data axes.
+def Zero_Axes : OptionalAttr<StrArrayAttr>;
 def Zero_StorageAttr : EnumAttr<Zero_Dialect, Zero_Storage, "storage">;
 
 class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemonic, traits>;
@@ -59,6 +68,10 @@ class Zero_Op<string mnemonic, list<Trait> traits = []> : Op<Zero_Dialect, mnemo
 /// Stands in a program: says how it is executed, and by `methods` what is not as of most.
 class Zero_ScheduledOp<string mnemonic, list<string> methods = [], list<Trait> traits = []>
     : Zero_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<ScheduledOp, methods>])>;
+
+/// Runs along axes of the mesh, which exist (`axes_c1`).
+class Zero_OpAlongAxes<string mnemonic, list<string> methods = [], list<Trait> traits = []>
+    : Zero_ScheduledOp<mnemonic, methods, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
 
 /// Names a bucket: there is one of that name (`bucket_c5`).
 class Zero_OpOnBucket<string mnemonic, list<string> methods = [], list<Trait> traits = []>
@@ -68,24 +81,26 @@ class Zero_OpOnBucket<string mnemonic, list<string> methods = [], list<Trait> tr
 def Zero_Value : AnyTypeOf<[Graph_Tensor, Zero_BufferType], "a tensor or a buffer">;
 
 def Zero_MeshOp : Zero_Op<"mesh", [Symbol]> {
-  let summary = "the ranks: node x local";
+  let summary = "the ranks, along named axes, outermost first";
   let description = [{
-    Created by zero-bucket, kept to the plan. At least one node and one rank per node (`mesh_c1`).
+    Ranks count through the last axis first. Those with one coordinate on axis `node` are on one machine, `local` counts a node's
+    data-parallel ranks; on an axis of kind `model` ranks share the work on the same samples. Names are words and distinct, sizes at
+    least 1, at most 8 axes and 65536 ranks (`mesh_c1`). It is named @mesh (`mesh_c2`). Created by zero-bucket, kept to the plan.
 
     ```mlir
-    zero.mesh @mesh node = 2 local = 4
+    zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>, #zero.axis<"model" = 2, model>]
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$node, I64Attr:$local);
-  let assemblyFormat = "$sym_name `node` `=` $node `local` `=` $local attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, Zero_MeshAxisArray:$axes);
+  let assemblyFormat = "$sym_name `axes` `=` $axes attr-dict";
   let hasVerifier = 1;
-  let extraClassDeclaration = "int64_t getWorldSize() { return getNode() * getLocal(); }";
+  let extraClassDeclaration = "::zc::Mesh getMesh();";
 }
 
-def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
+def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "parameters laid out flat, cut into equal shards";
   let description = [{
-    `padded` elements in all, a multiple of world size x 64 (`bucket_c1`); members start at multiples of 64
+    `padded` elements in all, cut into equal shards over `axes` of the mesh, of a multiple of 64 each (`bucket_c1`); members start at multiples of 64
     (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
     set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
     zero-residency, are neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its
@@ -93,19 +108,19 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol]> {
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
-    zero.bucket @bucket0 : f32 padded = 256 members = [#zero.member<@w, 0, 100>] {trainable}
+    zero.bucket @bucket0 : f32 padded = 256 members = [#zero.member<@w, 0, 100>] {axes = ["node", "local"], trainable}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
       UnitAttr:$trainable, UnitAttr:$resident, UnitAttr:$delayed, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
-      UnitAttr:$optimizer_sharded,
+      UnitAttr:$optimizer_sharded, Zero_Axes:$axes,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$optimizer_tier);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `members` `=` $members attr-dict";
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::Type":$type, "int64_t":$padded,
-      "::mlir::ArrayAttr":$members, "bool":$trainable)>];
+      "::mlir::ArrayAttr":$members, "bool":$trainable, "::mlir::ArrayAttr":$axes)>];
   let extraClassDeclaration = [{
     /// Elements of parameters, without padding.
     int64_t getUsed();
@@ -211,8 +226,8 @@ def Zero_EvictOp : Zero_ScheduledOp<"evict", ["getEvicted"]> {
 
 //===-- parameters in the micro-step ----------------------------------------===//
 
-def Zero_GatherOp : Zero_ScheduledOp<"gather", ["fillsDevice"]> {
-  let summary = "all ranks' shards of a buffer, put together in a temporary one (all-gather)";
+def Zero_GatherOp : Zero_OpAlongAxes<"gather", ["fillsDevice"]> {
+  let summary = "the shards of a buffer of all ranks along `axes`, put together in a temporary one (all-gather)";
   let description = [{
     The result is a whole number of shards of the same type on the same tier (`gather_c1`). Ends with its `zero.release`. Created by
     zero-insert-gather-release when parameters are sharded.
@@ -221,8 +236,7 @@ def Zero_GatherOp : Zero_ScheduledOp<"gather", ["fillsDevice"]> {
     %b = zero.gather %s : !zero.buffer<128 x f32, device> -> !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$shard,
-      DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$shard, Zero_Axes:$axes);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$shard attr-dict `:` type($shard) `->` type($result)";
   let hasVerifier = 1;
@@ -288,10 +302,10 @@ def Zero_PutOp : Zero_ScheduledOp<"put"> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceScatterOp : Zero_ScheduledOp<"reduce_scatter"> {
+def Zero_ReduceScatterOp : Zero_OpAlongAxes<"reduce_scatter"> {
   let summary = "sums a buffer over ranks, each rank its shard";
   let description = [{
-    The sum runs in rank order in fp32, times `scale` (1 / (ranks x micro-steps)), rounded to the element type; with `accumulate`
+    The sum runs in rank order in fp32, times `scale` (1 / (data-parallel degree x micro-steps)), rounded to the element type; with `accumulate`
     added to what earlier micro-steps of the step left in `shard`. All stages reduce in every micro-step, in the same order: that
     is what makes them bit-identical. The buffer is a whole number of shards of the same type on the same tier
     (`reduce_scatter_c1`).
@@ -301,7 +315,7 @@ def Zero_ReduceScatterOp : Zero_ScheduledOp<"reduce_scatter"> {
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemFree]>:$buffer, Arg<Zero_BufferType, "", [MemWrite]>:$shard,
-      F64Attr:$scale, UnitAttr:$accumulate, DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
+      F64Attr:$scale, UnitAttr:$accumulate, Zero_Axes:$axes);
   let assemblyFormat = "$buffer `into` $shard `scale` `=` $scale attr-dict `:` type($buffer) `,` type($shard)";
   let hasVerifier = 1;
 }

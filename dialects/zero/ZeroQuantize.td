@@ -80,31 +80,29 @@ def Zero_DequantizeSumOp : Zero_OpOnPieces<"dequantize_sum"> {
   let assemblyFormat = "$input `into` $shard `scale` `=` $scale attr-dict `:` type($input) `,` type($shard)";
 }
 
-def Zero_AllToAllOp : Zero_ScheduledOp<"all_to_all", [], [SameOperandsAndResultType]> {
-  let summary = "part p of the buffer goes to member p of the axis; part p of the result comes from it";
+def Zero_AllToAllOp : Zero_OpAlongAxes<"all_to_all", [], [SameOperandsAndResultType]> {
+  let summary = "part p of the buffer goes to member p of the group along `axes`; part p of the result comes from it";
   let description = [{
     ```mlir
-    %r = zero.all_to_all %q {axis = #zero.axis<local>} : !zero.buffer<520 x ui8, device>
+    %r = zero.all_to_all %q {axes = ["local"]} : !zero.buffer<520 x ui8, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input,
-      DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input, Zero_Axes:$axes);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Zero_OwnPartOp : Zero_ScheduledOp<"own_part"> {
-  let summary = "a copy of this rank's part of a buffer cut over an axis";
+def Zero_OwnPartOp : Zero_OpAlongAxes<"own_part"> {
+  let summary = "a copy of this rank's part of a buffer cut over `axes`";
   let description = [{
     The secondary shard of zero-hierarchical. The buffer is a whole number of parts of the same type on the same tier
     (`own_part_c1`).
 
     ```mlir
-    %p = zero.own_part %b {axis = #zero.axis<local>} : !zero.buffer<512 x f32, device> -> !zero.buffer<256 x f32, device>
+    %p = zero.own_part %b {axes = ["local"]} : !zero.buffer<512 x f32, device> -> !zero.buffer<256 x f32, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input,
-      DefaultValuedAttr<Zero_AxisAttr, "::zc::zero::Axis::all">:$axis);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input, Zero_Axes:$axes);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;

@@ -18,7 +18,7 @@ static Work copy(Value from, Value to) { return Work::copy(tierOf(from.getType()
 static bool isStorage(Value value) { return bool(viewedValue(value).getDefiningOp<StorageOp>()); }
 
 ScheduleContext::ScheduleContext(ModuleOp module)
-    : module(module), worldSize(worldSizeOf(module)), accumulation(accumulationOf(module)) {
+    : module(module), mesh(meshOf(module)), accumulation(accumulationOf(module)) {
   if (auto given = module->getAttrOfType<IntegerAttr>("zc.zero_stage"))
     stage = given.getInt();
   for (auto bucket : module.getOps<BucketOp>())
@@ -42,10 +42,10 @@ Work FillOp::getWork() { return small(getResult()); }
 Work FetchOp::getWork() { return copy(getSource(), getTarget()); }
 Work EvictOp::getWork() { return copy(getSource(), getTarget()); }
 
-Work GatherOp::getWork() { return Work::collective(size(getResult()), getAxis()); }
+Work GatherOp::getWork() { return Work::collective(size(getResult()), getAxesAttr()); }
 Work AllGatherOp::getWork() { return Work::collective(size(getWhole())); }
-Work ReduceScatterOp::getWork() { return Work::collective(size(getBuffer()), getAxis()); }
-Work AllToAllOp::getWork() { return Work::collective(size(getInput()), getAxis()); }
+Work ReduceScatterOp::getWork() { return Work::collective(size(getBuffer()), getAxesAttr()); }
+Work AllToAllOp::getWork() { return Work::collective(size(getInput()), getAxesAttr()); }
 Work AllReduceOp::getWork() { return Work::collective(0); }  // of a few bytes
 Work ReduceLossOp::getWork() { return Work::collective(0); } // likewise
 

@@ -21,14 +21,13 @@ MaybeStep ReleaseOp::getStep(StepContext &) { return std::nullopt; }
 
 //===-- collectives -----------------------------------------------------------===//
 
-/// What a collective along `axis` says: its axis, unless it is all ranks, and which counter counts its bytes. Of two
-/// hops the one between nodes has the smaller buffer: the bucket is counted by the other.
-static Step along(Operation *op, StringRef kernel, Axis axis, StringRef counter) {
+/// What a collective along `axes` says: these, and which counter counts its bytes. Of two hops the one between nodes
+/// has the smaller buffer: the bucket is counted by the other.
+static Step along(Operation *op, const ScheduleContext &context, StringRef kernel, ArrayAttr axes, StringRef counter) {
   Step step(kernel);
-  step.set("traffic", text(op, axis == Axis::node ? "hop" : counter));
-  if (axis != Axis::all)
-    step.set("axis", text(op, stringifyAxis(axis)));
-  return step;
+  step.axes = axesOf(axes, context.mesh);
+  bool isHop = axes && *step.axes == context.mesh.nodeAxes();
+  return step.set("traffic", text(op, isHop ? "hop" : counter));
 }
 
 /// Stage 0 counts both halves of its all-reduce as one.
@@ -36,22 +35,23 @@ static StringRef gradientCounter(const ScheduleContext &context) {
   return context.stage == 0 ? "all_reduce" : "reduce_scatter";
 }
 
-MaybeStep GatherOp::getStep(StepContext &) {
-  return along(*this, "all_gather", getAxis(), "gather").input(getShard()).output(getResult());
+MaybeStep GatherOp::getStep(StepContext &context) {
+  return along(*this, context, "all_gather", getAxesAttr(), "gather").input(getShard()).output(getResult());
 }
 
-MaybeStep AllGatherOp::getStep(StepContext &) {
+MaybeStep AllGatherOp::getStep(StepContext &context) {
   auto storage = getWhole().getDefiningOp<StorageOp>();
   bool ofGradients = storage && storage.getWhat() == Storage::gradients;
-  return along(*this, "all_gather", Axis::all, ofGradients ? "all_reduce" : "gather")
+  return along(*this, context, "all_gather", {}, ofGradients ? "all_reduce" : "gather")
       .input(getOwn())
       .output(getWhole());
 }
 
 MaybeStep ReduceScatterOp::getStep(StepContext &context) {
-  if (context.worldSize == 1 && context.samePlace({Access::read, getBuffer()}, {Access::read, getShard()}))
+  if (context.mesh.size(axesOf(getAxesAttr(), context.mesh)) == 1 &&
+      context.samePlace({Access::read, getBuffer()}, {Access::read, getShard()}))
     return std::nullopt; // one rank, one micro-step: the gradient is where it belongs
-  Step step = along(*this, "reduce_scatter", getAxis(), gradientCounter(context));
+  Step step = along(*this, context, "reduce_scatter", getAxesAttr(), gradientCounter(context));
   step.set("scale", getScaleAttr());
   if (getAccumulate())
     step.set("accumulate", integer(*this, 1));
@@ -59,11 +59,13 @@ MaybeStep ReduceScatterOp::getStep(StepContext &context) {
 }
 
 MaybeStep AllToAllOp::getStep(StepContext &context) {
-  return along(*this, "all_to_all", getAxis(), gradientCounter(context)).input(getInput()).output(getResult());
+  return along(*this, context, "all_to_all", getAxesAttr(), gradientCounter(context))
+      .input(getInput())
+      .output(getResult());
 }
 
-MaybeStep AllReduceOp::getStep(StepContext &) {
-  return along(*this, "all_reduce", Axis::all, "none").output(getResult(), Access::readWrite);
+MaybeStep AllReduceOp::getStep(StepContext &context) {
+  return along(*this, context, "all_reduce", {}, "none").output(getResult(), Access::readWrite);
 }
 
 //===-- around collectives ------------------------------------------------------===//
@@ -93,8 +95,12 @@ MaybeStep DequantizeSumOp::getStep(StepContext &) {
 
 MaybeStep OwnPartOp::getStep(StepContext &context) {
   int64_t parts = getInput().getType().getNumElements() / getType().getNumElements();
-  // Ranks count through a node first.
-  int64_t divisor = getAxis() == Axis::node ? context.worldSize / parts : 1;
+  // Of the data-parallel ranks that have one part, so many follow each other.
+  AxisSet axes = axesOf(getAxesAttr(), context.mesh);
+  int64_t divisor = 1;
+  for (size_t axis = 0; axis < context.mesh.axes().size(); ++axis)
+    if (axes.has(axis))
+      divisor = context.mesh.strideIn(context.mesh.dataAxes(), axis);
   return Step("own_part")
       .input(getInput())
       .output(getResult())
@@ -202,7 +208,7 @@ MaybeStep RecordLossOp::getStep(StepContext &) {
 }
 
 MaybeStep ReduceLossOp::getStep(StepContext &context) {
-  if (context.worldSize == 1)
+  if (context.mesh.dataDegree() == 1)
     return std::nullopt;
-  return along(*this, "all_reduce", Axis::all, "none").operand(lossSums(*this, bool(getWeight())));
+  return along(*this, context, "all_reduce", {}, "none").operand(lossSums(*this, bool(getWeight())));
 }

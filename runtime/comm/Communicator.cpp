@@ -16,8 +16,7 @@ static constexpr struct {
   const char *site;
 } kKinds[] = {{"all_gather", "coll.allgather"}, {"reduce_scatter", "coll.reducescatter"},
               {"all_reduce", "coll.allreduce"}, {"all_to_all", "coll.alltoall"},
-              {"broadcast", "coll.broadcast"},  {"send", "coll.send"},
-              {"barrier", "coll.barrier"}};
+              {"broadcast", "coll.broadcast"},  {"barrier", "coll.barrier"}};
 
 TrafficClass trafficClassFromName(std::string_view name) {
   if (name == "gather")
@@ -36,17 +35,18 @@ Error echoOf(int rank, const Error &cause) {
   return error;
 }
 
-Error differError(int rank, const Call &call, int otherRank, const Call &other) {
+Error differError(const Mesh &mesh, int rank, const Call &call, int otherRank, const Call &other) {
   return makeError(Code::peerLost, 604,
-                   "collectives differ: " + describe(rank, call) + ", " + describe(otherRank, other));
+                   "collectives differ: " + describe(mesh, rank, call) + ", " + describe(mesh, otherRank, other));
 }
 
 std::string_view nameOf(Collective kind) { return kKinds[static_cast<size_t>(kind)].name; }
 
-std::string describe(int rank, const Call &call) {
+std::string describe(const Mesh &mesh, int rank, const Call &call) {
   std::string text = "rank " + std::to_string(rank) + " calls " + std::string(nameOf(call.kind)) + " of " +
                      std::to_string(call.bytes) + " bytes of " + std::string(nameOf(call.type));
-  return call.axis == Axis::all ? text : text + " along " + std::string(nameOf(call.axis));
+  bool isAll = mesh.size(call.axes) == mesh.worldSize();
+  return isAll ? text : text + " along " + mesh.nameOf(call.axes);
 }
 
 static int64_t now() {
@@ -91,70 +91,65 @@ static const char *overlap(const void *part, uint64_t partBytes, const void *who
 Status Communicator::checkBuffers(const Call &call, const char *problem) {
   if (!problem)
     return {};
-  Error error = makeError(Code::internal, 608, describe(rank(), call) + " with buffers that " + problem);
+  Error error = makeError(Code::internal, 608, describe(ranks, rank(), call) + " with buffers that " + problem);
   abort(error);
   return error;
 }
 
 Status Communicator::allGather(const AllGatherOptions &options) {
-  Call call{Collective::allGather, options.axis, DType::u8, 0, options.bytes};
-  ZC_RETURN_IF_ERROR(
-      checkBuffers(call, overlap(options.input, options.bytes, options.output, options.bytes * members(options.axis),
-                                 options.bytes * member(options.axis))));
+  Call call = callOf(Collective::allGather, options.axes, DType::u8, 0, options.bytes);
+  ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, options.bytes, options.output,
+                                                options.bytes * members(call), options.bytes * member(call))));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllGather(call, options); }));
-  count(options.traffic, options.axis, options.bytes * members(options.axis), options.bytes);
+  count(options.traffic, call, options.bytes * members(call), options.bytes);
   return {};
 }
 
 Status Communicator::reduceScatter(const ReduceScatterOptions &options) {
   ZC_RETURN_IF_ERROR(checkSum(options.inputType, options.outputType));
   uint64_t part = options.elements * static_cast<uint64_t>(sizeOf(options.inputType));
-  Call call{Collective::reduceScatter, options.axis, options.inputType, 0, part};
+  Call call = callOf(Collective::reduceScatter, options.axes, options.inputType, 0, part);
   // A sum of another width would run into what others are yet to read.
   std::optional<uint64_t> own;
   if (options.inputType == options.outputType)
-    own = part * member(options.axis);
+    own = part * member(call);
   ZC_RETURN_IF_ERROR(
       checkBuffers(call, overlap(options.output, options.elements * static_cast<uint64_t>(sizeOf(options.outputType)),
-                                 options.input, part * members(options.axis), own)));
+                                 options.input, part * members(call), own)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runReduceScatter(call, options); }));
-  count(options.traffic, options.axis, part * members(options.axis), part);
+  count(options.traffic, call, part * members(call), part);
   return {};
 }
 
 Status Communicator::allReduce(const AllReduceOptions &options) {
   ZC_RETURN_IF_ERROR(checkSum(options.type, options.type));
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), whole = options.elements * size;
-  Call call{Collective::allReduce, options.axis, options.type, 0, whole};
+  Call call = callOf(Collective::allReduce, options.axes, options.type, 0, whole);
   ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, 0)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllReduce(call, options); }));
   // As a reduce-scatter and a gather.
-  uint64_t part = (options.elements + members(options.axis) - 1) / members(options.axis) * size;
-  count(options.traffic, options.axis, 2 * whole, 2 * part);
+  uint64_t part = (options.elements + members(call) - 1) / members(call) * size;
+  count(options.traffic, call, 2 * whole, 2 * part);
   return {};
 }
 
 Status Communicator::allToAll(const AllToAllOptions &options) {
-  Call call{Collective::allToAll, options.axis, DType::u8, 0, options.bytes};
-  uint64_t whole = options.bytes * members(options.axis);
+  Call call = callOf(Collective::allToAll, options.axes, DType::u8, 0, options.bytes);
+  uint64_t whole = options.bytes * members(call);
   ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, std::nullopt)));
   ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllToAll(call, options); }));
-  count(options.traffic, options.axis, options.bytes * members(options.axis), options.bytes);
+  count(options.traffic, call, options.bytes * members(call), options.bytes);
   return {};
 }
 
 Status Communicator::broadcast(const BroadcastOptions &options) {
-  Call call{Collective::broadcast, options.axis, DType::u8, options.root, options.bytes};
+  Call call = callOf(Collective::broadcast, options.axes, DType::u8, options.root, options.bytes);
   return carryOut(call, [&](const Call &call) { return runBroadcast(call, options); });
 }
 
-Status Communicator::sendToFirst(const SendOptions &options) {
-  Call call{Collective::send, options.axis, DType::u8, options.from, options.bytes};
-  return carryOut(call, [&](const Call &call) { return runSend(call, options); });
-}
-
 Status Communicator::barrier() {
-  return carryOut(Call(), [&](const Call &call) { return runBarrier(call); });
+  return carryOut(callOf(Collective::barrier, AxisSet::all(), DType::u8, 0, 0),
+                  [&](const Call &call) { return runBarrier(call); });
 }
 
 Status Communicator::checkSum(DType input, DType output) {
@@ -167,20 +162,22 @@ Status Communicator::checkSum(DType input, DType output) {
   return error;
 }
 
-void Communicator::count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer) {
+void Communicator::count(TrafficClass kind, const Call &call, uint64_t bufferBytes, uint64_t sentBytesPerPeer) {
   if (kind == TrafficClass::none)
     return;
-  if (ranks.worldSize == 1) // nothing is sent, whatever the plan calls
+  if (ranks.worldSize() == 1) // nothing is sent, whatever the plan calls
     return;
-  if (kind == TrafficClass::gather)
+  if (ranks.size(call.axes) > 1 && ranks.size(call.axes & ranks.dataAxes()) == 1)
+    counters.model += bufferBytes;
+  else if (kind == TrafficClass::gather)
     counters.gather += bufferBytes;
   else if (kind == TrafficClass::reduceScatter)
     counters.reduceScatter += bufferBytes;
   else if (kind == TrafficClass::allReduce)
     counters.allReduce += bufferBytes;
-  int near = axis == Axis::node ? 0 : ranks.ranksPerNode - 1;
-  counters.intraNode += sentBytesPerPeer * static_cast<uint64_t>(near);
-  counters.interNode += sentBytesPerPeer * static_cast<uint64_t>(ranks.size(axis) - 1 - near);
+  int near = ranks.sizeOnNode(call.axes);
+  counters.intraNode += sentBytesPerPeer * static_cast<uint64_t>(near - 1);
+  counters.interNode += sentBytesPerPeer * static_cast<uint64_t>(ranks.size(call.axes) - near);
 }
 
 } // namespace zc

@@ -5,8 +5,8 @@
 // one thread per rank at a time; abort() from any thread.
 //
 // Bytes counted (ZeRO papers' convention): a gather, reduce-scatter or all-to-all of a buffer of M bytes over all
-// members counts M. As sent: each member sends its part to every other one, so (m-1) * M/m bytes, split by whether the
-// peer is on the same node.
+// members counts M, for its class or, among ranks that share samples, for the model axis. As sent: each member sends
+// its part to every other one, so (m-1) * M/m bytes, split by whether the peer is on the same node.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,18 +28,19 @@ enum class TrafficClass : uint8_t { none, gather, reduceScatter, allReduce, hop 
 /// "none", "gather", "reduce_scatter", "all_reduce", "hop"; none for anything else.
 TrafficClass trafficClassFromName(std::string_view name);
 
-/// Bytes of one rank so far. A communicator counts the first five, the executor those between tiers.
+/// Bytes of one rank so far. A communicator counts the first six, the executor those between tiers.
 struct Traffic {
   uint64_t gather = 0;        ///< buffer bytes
   uint64_t reduceScatter = 0; ///< buffer bytes
   uint64_t allReduce = 0;     ///< buffer bytes
+  uint64_t model = 0;         ///< buffer bytes of what ran among ranks that share samples, whatever its class
   uint64_t interNode = 0;     ///< bytes as sent to ranks of other nodes
   uint64_t intraNode = 0;     ///< bytes as sent to ranks of the same node
   uint64_t h2d = 0, d2h = 0;  ///< bytes from tier to tier, without what rounds up to blocks
   uint64_t nvmeRead = 0, nvmeWrite = 0;
 };
 
-// Below, "member" counts the ranks of the group along `axis`, of which there are m.
+// Below, "member" counts the ranks of the group along `axes`, of which there are m.
 
 /// output[p*bytes, (p+1)*bytes) = member p's input, on every member. In place: input is this member's part of output.
 struct AllGatherOptions {
@@ -47,7 +48,7 @@ struct AllGatherOptions {
   void *output = nullptr;
   uint64_t bytes = 0; ///< of one member's part
   TrafficClass traffic = TrafficClass::none;
-  Axis axis = Axis::all;
+  AxisSet axes = AxisSet::all();
 };
 
 /// On member q: s[i] = (sum over members p, in order, of input_p[q*elements + i]) * scale, rounded to the output's
@@ -63,7 +64,7 @@ struct ReduceScatterOptions {
   double scale = 1;
   bool accumulate = false;
   TrafficClass traffic = TrafficClass::none;
-  Axis axis = Axis::all;
+  AxisSet axes = AxisSet::all();
   void *workspace = nullptr; ///< of reduceScatterStaging() bytes (Staging.h), where sums are staged
 };
 
@@ -76,7 +77,7 @@ struct AllReduceOptions {
   DType type = DType::f32;
   double scale = 1;
   TrafficClass traffic = TrafficClass::none;
-  Axis axis = Axis::all;
+  AxisSet axes = AxisSet::all();
   void *workspace = nullptr; ///< of allReduceStaging() bytes (Staging.h), where sums are staged
 };
 
@@ -86,7 +87,7 @@ struct AllToAllOptions {
   void *output = nullptr;
   uint64_t bytes = 0; ///< from one member to one member
   TrafficClass traffic = TrafficClass::none;
-  Axis axis = Axis::all;
+  AxisSet axes = AxisSet::all();
 };
 
 /// data on every member = data of member `root`.
@@ -94,21 +95,13 @@ struct BroadcastOptions {
   void *data = nullptr;
   uint64_t bytes = 0;
   int root = 0;
-  Axis axis = Axis::all;
-};
-
-/// data on member 0 = data of member `from`. The others only meet them; their data is not touched.
-struct SendOptions {
-  void *data = nullptr;
-  uint64_t bytes = 0;
-  int from = 0;
-  Axis axis = Axis::all;
+  AxisSet axes = AxisSet::all();
 };
 
 /// What the others say when `rank` failed with `cause`: peer lost.
 Error echoOf(int rank, const Error &cause);
 /// Members of a group called different things: peer lost, naming both.
-Error differError(int rank, const Call &call, int otherRank, const Call &other);
+Error differError(const Mesh &mesh, int rank, const Call &call, int otherRank, const Call &other);
 
 /// One rank's end of a job. Errors of all collectives: another rank failed, left or called something else (peer lost,
 /// with the root cause); a type that is not summed (unsupported); input and output that share bytes otherwise than "in
@@ -117,7 +110,7 @@ class Communicator {
 public:
   virtual ~Communicator() = default;
   int rank() const { return self; }
-  int worldSize() const { return ranks.worldSize; }
+  int worldSize() const { return ranks.worldSize(); }
   const Mesh &mesh() const { return ranks; }
 
   Status allGather(const AllGatherOptions &options);
@@ -125,7 +118,6 @@ public:
   Status allReduce(const AllReduceOptions &options);
   Status allToAll(const AllToAllOptions &options);
   Status broadcast(const BroadcastOptions &options);
-  Status sendToFirst(const SendOptions &options);
   Status barrier();
 
   /// Do sums pass through the workspace of their options? Else it may be null.
@@ -152,18 +144,21 @@ private:
   virtual Status runAllReduce(const Call &call, const AllReduceOptions &options) = 0;
   virtual Status runAllToAll(const Call &call, const AllToAllOptions &options) = 0;
   virtual Status runBroadcast(const Call &call, const BroadcastOptions &options) = 0;
-  virtual Status runSend(const Call &call, const SendOptions &options) = 0;
   virtual Status runBarrier(const Call &call) = 0;
 
   /// Around every collective: faults on demand, the flight recorder, the time.
   template <typename Run> Status carryOut(const Call &call, const Run &run);
-  uint64_t members(Axis axis) const { return static_cast<uint64_t>(ranks.size(axis)); }
-  uint64_t member(Axis axis) const { return static_cast<uint64_t>(ranks.indexOf(axis, self)); }
+  /// A call along axes that the mesh has.
+  Call callOf(Collective kind, AxisSet axes, DType type, int root, uint64_t bytes) const {
+    return {kind, axes & ranks.all(), type, root, bytes};
+  }
+  uint64_t members(const Call &call) const { return static_cast<uint64_t>(ranks.size(call.axes)); }
+  uint64_t member(const Call &call) const { return static_cast<uint64_t>(ranks.indexOf(call.axes, self)); }
   Status checkSum(DType input, DType output);
   /// `problem`: of the call's buffers, or null.
   Status checkBuffers(const Call &call, const char *problem);
   /// Adds a collective over a buffer of `bufferBytes` of which this rank sent `sentBytesPerPeer` to each other member.
-  void count(TrafficClass kind, Axis axis, uint64_t bufferBytes, uint64_t sentBytesPerPeer);
+  void count(TrafficClass kind, const Call &call, uint64_t bufferBytes, uint64_t sentBytesPerPeer);
 
   const Mesh ranks;
   const int self;

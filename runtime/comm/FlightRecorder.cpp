@@ -16,7 +16,7 @@ static int64_t nanoseconds(clockid_t clock) {
 }
 
 static uint64_t pack(const Call &call) {
-  return uint64_t(call.kind) | uint64_t(call.axis) << 8 | uint64_t(call.type) << 16 |
+  return uint64_t(call.kind) | uint64_t(call.axes.asBits()) << 8 | uint64_t(call.type) << 16 |
          uint64_t(uint32_t(call.root)) << 32;
 }
 
@@ -24,7 +24,7 @@ static Call unpack(uint64_t word, uint64_t bytes) {
   // Within the enumerations even if the file was written by somebody else.
   Call call;
   call.kind = Collective(std::min<uint64_t>(word & 0xff, uint64_t(Collective::barrier)));
-  call.axis = Axis(std::min<uint64_t>(word >> 8 & 0xff, uint64_t(Axis::node)));
+  call.axes = AxisSet::fromBits(uint8_t(word >> 8));
   call.type = DType(std::min<uint64_t>(word >> 16 & 0xff, uint64_t(DType::boolean)));
   call.root = int32_t(word >> 32);
   call.bytes = bytes;
@@ -67,21 +67,21 @@ std::vector<FlightEntry> FlightLog::entries() const {
   return found;
 }
 
-size_t FlightRecorder::sizeFor(int worldSize) { return 64 + size_t(worldSize) * sizeof(FlightLog); }
+size_t FlightRecorder::sizeFor(const Mesh &mesh) { return 64 + size_t(mesh.worldSize()) * sizeof(FlightLog); }
 
 FlightLog *FlightRecorder::logs() { return reinterpret_cast<FlightLog *>(static_cast<char *>(memory) + 64); }
 
 // All zero is a valid state of every member: zero pages need no constructors.
-Result<std::unique_ptr<FlightRecorder>> FlightRecorder::create(int worldSize) {
-  size_t bytes = sizeFor(worldSize);
+Result<std::unique_ptr<FlightRecorder>> FlightRecorder::create(const Mesh &mesh) {
+  size_t bytes = sizeFor(mesh);
   void *memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return makeError(Code::budget, 607, std::string("cannot map the flight recorder: ") + std::strerror(errno));
-  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, worldSize));
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, mesh));
 }
 
-Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &path, int worldSize, bool first) {
-  size_t bytes = sizeFor(worldSize);
+Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &path, const Mesh &mesh, bool first) {
+  size_t bytes = sizeFor(mesh);
   if (first)
     ::unlink(path.c_str());
   int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (first ? O_CREAT | O_EXCL : 0), 0600);
@@ -97,14 +97,14 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &
   if (failed != 0)
     return makeError(Code::io, 607, std::string("cannot map the flight recorder: ") + std::strerror(failed), path,
                      "the run's folder must be the same for all ranks");
-  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, worldSize));
+  return std::unique_ptr<FlightRecorder>(new FlightRecorder(memory, bytes, mesh));
 }
 
 FlightRecorder::~FlightRecorder() { ::munmap(memory, bytes); }
 
 bool FlightRecorder::getsOn(int64_t ns) {
   int64_t since = nanoseconds(CLOCK_REALTIME) - ns;
-  for (int rank = 0; rank < world; ++rank)
+  for (int rank = 0; rank < worldSize(); ++rank)
     if (log(rank).lastProgress() > since)
       return true;
   return false;
@@ -121,8 +121,8 @@ static std::string seconds(int64_t ns) {
 std::string FlightRecorder::toJson() {
   // Names come from our own enumerations: nothing needs escaping.
   int64_t now = nanoseconds(CLOCK_REALTIME);
-  std::string json = "{\"world_size\": " + std::to_string(world) + ", \"ranks\": [";
-  for (int rank = 0; rank < world; ++rank) {
+  std::string json = "{\"world_size\": " + std::to_string(worldSize()) + ", \"ranks\": [";
+  for (int rank = 0; rank < worldSize(); ++rank) {
     FlightLog &log = this->log(rank);
     json += std::string(rank ? "," : "") + "\n {\"rank\": " + std::to_string(rank) +
             ", \"collectives\": " + std::to_string(log.begun()) +
@@ -132,7 +132,7 @@ std::string FlightRecorder::toJson() {
     for (const FlightEntry &entry : log.entries()) {
       json += std::string(comma ? "," : "") + "\n  {\"number\": " + std::to_string(entry.number) +
               ", \"collective\": \"" + std::string(nameOf(entry.call.kind)) + "\", \"axis\": \"" +
-              std::string(nameOf(entry.call.axis)) + "\", \"type\": \"" + std::string(nameOf(entry.call.type)) +
+              mesh.nameOf(entry.call.axes) + "\", \"type\": \"" + std::string(nameOf(entry.call.type)) +
               "\", \"bytes\": " + std::to_string(entry.call.bytes) + ", \"step\": " + std::to_string(entry.step) +
               ", \"began_seconds_ago\": " + seconds(now - entry.begin) +
               ", \"took_seconds\": " + (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
@@ -158,7 +158,7 @@ std::string FlightRecorder::explain(int waiting, int64_t silence) {
   FlightLog &mine = log(waiting);
   int late = -1;
   bool silent = false;
-  for (int rank = 0; late < 0 && rank < world; ++rank)
+  for (int rank = 0; late < 0 && rank < worldSize(); ++rank)
     if (int64_t beat = log(rank).lastBeat(); rank != waiting && beat != 0 && now - beat > silence) {
       late = rank;
       silent = true;
@@ -166,7 +166,7 @@ std::string FlightRecorder::explain(int waiting, int64_t silence) {
   if (late < 0)
     late = mine.waitsFor();
   // Threads do not know whom they wait for; the one with the fewest collectives, and out of them, is late.
-  for (int rank = 0; late < 0 && rank < world; ++rank)
+  for (int rank = 0; late < 0 && rank < worldSize(); ++rank)
     if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
       late = rank;
   std::vector<FlightEntry> entries = mine.entries();

@@ -68,16 +68,16 @@ private:
 class FlightRecorder {
 public:
   /// For ranks in this process.
-  static Result<std::unique_ptr<FlightRecorder>> create(int worldSize);
+  static Result<std::unique_ptr<FlightRecorder>> create(const Mesh &mesh);
   /// For ranks of several processes: maps `path`, which every process gives; `first` makes the file anew, before the
   /// others call. Errors: io.
-  static Result<std::unique_ptr<FlightRecorder>> open(const std::string &path, int worldSize, bool first);
+  static Result<std::unique_ptr<FlightRecorder>> open(const std::string &path, const Mesh &mesh, bool first);
   FlightRecorder(const FlightRecorder &) = delete;
   FlightRecorder &operator=(const FlightRecorder &) = delete;
   ~FlightRecorder();
 
   FlightLog &log(int rank) { return logs()[rank]; }
-  int worldSize() const { return world; }
+  int worldSize() const { return mesh.worldSize(); }
   /// True for the first caller of the job, who is to tell what happened.
   bool claim();
   /// Whether some rank got on within the last `ns`.
@@ -89,16 +89,16 @@ public:
   std::string explain(int waiting, int64_t silence);
 
 private:
-  FlightRecorder(void *memory, size_t bytes, int world) : memory(memory), bytes(bytes), world(world) {}
+  FlightRecorder(void *memory, size_t bytes, const Mesh &mesh) : memory(memory), bytes(bytes), mesh(mesh) {}
   struct Header {
     std::atomic<uint32_t> claimed;
   };
-  static size_t sizeFor(int worldSize);
+  static size_t sizeFor(const Mesh &mesh);
   FlightLog *logs();
 
   void *memory;
   size_t bytes;
-  int world;
+  Mesh mesh;
 };
 
 } // namespace zc

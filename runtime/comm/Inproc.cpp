@@ -4,9 +4,11 @@
 #include "runtime/comm/Sums.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 
 namespace zc {
@@ -37,10 +39,10 @@ struct Place {
 /// All ranks, the places where they meet, and the first failure, which is everybody's.
 class Group : public RankGroup {
 public:
-  explicit Group(const Mesh &mesh);
+  explicit Group(const Mesh &mesh) : ranks(mesh), left(static_cast<size_t>(mesh.worldSize())) {}
   const Mesh &mesh() const override { return ranks; }
   int firstRank() const override { return 0; }
-  int count() const override { return ranks.worldSize; }
+  int count() const override { return ranks.worldSize(); }
   void kill(int) override {}
   std::unique_ptr<Communicator> communicator(int rank) override;
   std::optional<Failure> failure() const override {
@@ -48,11 +50,10 @@ public:
     return failed;
   }
 
-  Place &placeOf(Axis axis, int rank) {
-    return places[static_cast<size_t>(axis)][static_cast<size_t>(ranks.groupOf(axis, rank))];
-  }
+  /// Where `rank` meets the others of its group; made when its first member comes.
+  Place &placeOf(AxisSet axes, int rank);
   /// Ends this rank's phase, if it is in one, waits for all members, and begins the next phase if `nextPhase`.
-  Status meet(Axis axis, int rank, bool inPhase, bool nextPhase);
+  Status meet(Place &place, AxisSet axes, int rank, bool inPhase, bool nextPhase);
   /// Ends this rank's phase without meeting anybody.
   Error quit(Place &place, bool inPhase);
   void fail(int rank, const Error &cause);
@@ -61,36 +62,37 @@ public:
 private:
   void failLocked(int rank, const Error &cause);
   /// A member of `rank`'s group that has left.
-  std::optional<int> leaver(Axis axis, int rank) const;
+  std::optional<int> leaver(AxisSet axes, int rank) const;
 
   mutable std::mutex mutex;
   const Mesh ranks;
-  std::deque<Place> places[3]; ///< by axis and group
-  std::vector<bool> left;      ///< by rank
+  std::map<uint8_t, std::deque<Place>> places; ///< by axes, then by group
+  std::vector<bool> left;                      ///< by rank
   std::optional<Failure> failed;
 };
 
-Group::Group(const Mesh &mesh) : ranks(mesh), left(static_cast<size_t>(mesh.worldSize)) {
-  for (Axis axis : {Axis::all, Axis::local, Axis::node})
-    for (int group = 0; group < mesh.groups(axis); ++group)
-      places[static_cast<size_t>(axis)].emplace_back(static_cast<size_t>(mesh.size(axis)));
+Place &Group::placeOf(AxisSet axes, int rank) {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::deque<Place> &groups = places[axes.asBits()];
+  while (static_cast<int>(groups.size()) < ranks.groups(axes))
+    groups.emplace_back(static_cast<size_t>(ranks.size(axes)));
+  return groups[static_cast<size_t>(ranks.groupOf(axes, rank))];
 }
 
-std::optional<int> Group::leaver(Axis axis, int rank) const {
-  for (int i = 0; i < ranks.size(axis); ++i)
-    if (int peer = ranks.rankOf(axis, ranks.groupOf(axis, rank), i); left[static_cast<size_t>(peer)])
+std::optional<int> Group::leaver(AxisSet axes, int rank) const {
+  for (int i = 0; i < ranks.size(axes); ++i)
+    if (int peer = ranks.rankOf(axes, ranks.groupOf(axes, rank), i); left[static_cast<size_t>(peer)])
       return peer;
   return std::nullopt;
 }
 
-Status Group::meet(Axis axis, int rank, bool inPhase, bool nextPhase) {
-  Place &place = placeOf(axis, rank);
+Status Group::meet(Place &place, AxisSet axes, int rank, bool inPhase, bool nextPhase) {
   std::unique_lock<std::mutex> lock(mutex);
-  if (std::optional<int> gone = failed ? std::nullopt : leaver(axis, rank))
+  if (std::optional<int> gone = failed ? std::nullopt : leaver(axes, rank))
     failLocked(*gone,
                makeError(Code::peerLost, 601,
                          "rank " + std::to_string(*gone) + " ended before rank " + std::to_string(rank) + " called " +
-                             std::string(nameOf(place.calls[static_cast<size_t>(ranks.indexOf(axis, rank))].kind))));
+                             std::string(nameOf(place.calls[static_cast<size_t>(ranks.indexOf(axes, rank))].kind))));
   if (failed) {
     lock.unlock();
     return quit(place, inPhase);
@@ -134,8 +136,8 @@ void Group::failLocked(int rank, const Error &cause) {
   if (failed)
     return;
   failed = Failure{rank, cause};
-  for (std::deque<Place> &axis : places)
-    for (Place &place : axis)
+  for (auto &[axes, groups] : places)
+    for (Place &place : groups)
       place.signal();
 }
 
@@ -147,8 +149,8 @@ void Group::fail(int rank, const Error &cause) {
 void Group::leave(int rank) {
   std::lock_guard<std::mutex> lock(mutex);
   left[static_cast<size_t>(rank)] = true;
-  for (Axis axis : {Axis::all, Axis::local, Axis::node})
-    if (placeOf(axis, rank).arrived > 0)
+  for (auto &[axes, groups] : places)
+    if (groups[static_cast<size_t>(ranks.groupOf(AxisSet::fromBits(axes), rank))].arrived > 0)
       failLocked(rank,
                  makeError(Code::peerLost, 603, "rank " + std::to_string(rank) + " ended while others wait for it"));
 }
@@ -173,35 +175,43 @@ private:
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
   Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
   Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
-  Status runSend(const Call &call, const SendOptions &options) override;
   Status runBarrier(const Call &call) override {
     ZC_RETURN_IF_ERROR(begin(call, nullptr, nullptr));
-    return end(Axis::all);
+    return end(call);
   }
 
   /// Meets the others and checks that all called the same; after it, their buffers may be read until end().
   Status begin(const Call &call, const void *input, void *output);
-  Status end(Axis axis) { return group.meet(axis, rank(), /*inPhase=*/true, /*nextPhase=*/false); }
-  Place &place(Axis axis) const { return group.placeOf(axis, rank()); }
-  size_t me(Axis axis) const { return static_cast<size_t>(mesh().indexOf(axis, rank())); }
+  Status end(const Call &call) { return meet(call, /*inPhase=*/true, /*nextPhase=*/false); }
+  Status meet(const Call &call, bool inPhase, bool nextPhase) {
+    return group.meet(place(call), call.axes, rank(), inPhase, nextPhase);
+  }
+  Place &place(const Call &call) {
+    Place *&known = places[call.axes.asBits()];
+    if (!known)
+      known = &group.placeOf(call.axes, rank());
+    return *known;
+  }
+  size_t me(const Call &call) const { return static_cast<size_t>(mesh().indexOf(call.axes, rank())); }
 
   Group &group;
+  std::array<Place *, 1 << Mesh::kMaxAxes> places{}; ///< of this rank, by axes
 };
 
 Status InprocCommunicator::begin(const Call &call, const void *input, void *output) {
-  Axis axis = call.axis;
-  Place &here = place(axis);
-  here.calls[me(axis)] = call;
-  here.inputs[me(axis)] = input;
-  here.outputs[me(axis)] = output;
-  ZC_RETURN_IF_ERROR(group.meet(axis, rank(), /*inPhase=*/false, /*nextPhase=*/true));
-  int number = mesh().groupOf(axis, rank());
+  Place &here = place(call);
+  const size_t self = me(call);
+  here.calls[self] = call;
+  here.inputs[self] = input;
+  here.outputs[self] = output;
+  ZC_RETURN_IF_ERROR(meet(call, /*inPhase=*/false, /*nextPhase=*/true));
+  int number = mesh().groupOf(call.axes, rank());
   for (int peer = 1; peer < here.size(); ++peer) {
     const Call &other = here.calls[static_cast<size_t>(peer)];
     if (other == here.calls[0])
       continue;
-    group.fail(rank(),
-               differError(mesh().rankOf(axis, number, 0), here.calls[0], mesh().rankOf(axis, number, peer), other));
+    group.fail(rank(), differError(mesh(), mesh().rankOf(call.axes, number, 0), here.calls[0],
+                                   mesh().rankOf(call.axes, number, peer), other));
     return group.quit(here, /*inPhase=*/true);
   }
   return {};
@@ -209,33 +219,32 @@ Status InprocCommunicator::begin(const Call &call, const void *input, void *outp
 
 Status InprocCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
-  Place &here = place(options.axis);
+  Place &here = place(call);
   // Each member starts with its right neighbour, so that they do not all read from one.
   for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
-    size_t peer = (me(options.axis) + i) % members;
+    size_t peer = (me(call) + i) % members;
     copy(at(options.output, peer * options.bytes), here.inputs[peer], options.bytes);
   }
-  return end(options.axis);
+  return end(call);
 }
 
 Status InprocCommunicator::runAllToAll(const Call &call, const AllToAllOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
-  Place &here = place(options.axis);
+  Place &here = place(call);
   for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
-    size_t peer = (me(options.axis) + i) % members;
-    copy(at(options.output, peer * options.bytes), at(here.inputs[peer], me(options.axis) * options.bytes),
-         options.bytes);
+    size_t peer = (me(call) + i) % members;
+    copy(at(options.output, peer * options.bytes), at(here.inputs[peer], me(call) * options.bytes), options.bytes);
   }
-  return end(options.axis);
+  return end(call);
 }
 
 Status InprocCommunicator::runReduceScatter(const Call &call, const ReduceScatterOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
-  Place &here = place(options.axis);
+  Place &here = place(call);
   OrderedSum sum;
   sum.inputs = here.inputs.data();
   sum.ranks = here.size();
-  sum.skip = me(options.axis) * options.elements;
+  sum.skip = me(call) * options.elements;
   sum.output = options.output;
   sum.elements = options.elements;
   sum.inputType = options.inputType;
@@ -243,45 +252,38 @@ Status InprocCommunicator::runReduceScatter(const Call &call, const ReduceScatte
   sum.scale = options.scale;
   sum.accumulate = options.accumulate;
   orderedSum(sum);
-  return end(options.axis);
+  return end(call);
 }
 
 Status InprocCommunicator::runAllReduce(const Call &call, const AllReduceOptions &options) {
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type));
   ZC_RETURN_IF_ERROR(begin(call, options.input, options.output));
-  Place &here = place(options.axis);
+  Place &here = place(call);
   // Member q sums the q-th part. In place this is safe: only it reads the q-th part of anybody's input.
   uint64_t members = here.calls.size(), part = (options.elements + members - 1) / members;
   auto startOf = [&](uint64_t member) { return std::min(member * part, options.elements); };
-  uint64_t first = startOf(me(options.axis));
+  uint64_t first = startOf(me(call));
   OrderedSum sum;
   sum.inputs = here.inputs.data();
   sum.ranks = here.size();
   sum.skip = first;
   sum.output = at(options.output, first * size);
-  sum.elements = startOf(me(options.axis) + 1) - first;
+  sum.elements = startOf(me(call) + 1) - first;
   sum.inputType = sum.outputType = options.type;
   sum.scale = options.scale;
   orderedSum(sum);
-  ZC_RETURN_IF_ERROR(group.meet(options.axis, rank(), /*inPhase=*/true, /*nextPhase=*/true));
+  ZC_RETURN_IF_ERROR(meet(call, /*inPhase=*/true, /*nextPhase=*/true));
   for (uint64_t peer = 0; peer < members; ++peer) {
     uint64_t start = startOf(peer) * size;
     copy(at(options.output, start), at(here.outputs[peer], start), startOf(peer + 1) * size - start);
   }
-  return end(options.axis);
+  return end(call);
 }
 
 Status InprocCommunicator::runBroadcast(const Call &call, const BroadcastOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
-  copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.root)], options.bytes);
-  return end(options.axis);
-}
-
-Status InprocCommunicator::runSend(const Call &call, const SendOptions &options) {
-  ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
-  if (me(options.axis) == 0)
-    copy(options.data, place(options.axis).inputs[static_cast<size_t>(options.from)], options.bytes);
-  return end(options.axis);
+  copy(options.data, place(call).inputs[static_cast<size_t>(options.root)], options.bytes);
+  return end(call);
 }
 
 std::unique_ptr<Communicator> Group::communicator(int rank) {

@@ -18,7 +18,7 @@ public:
   /// This process runs ranks [firstRank, firstRank + count).
   virtual int firstRank() const = 0;
   virtual int count() const = 0;
-  bool isWhole() const { return count() == mesh().worldSize; }
+  bool isWhole() const { return count() == mesh().worldSize(); }
 
   /// One end of the job for a rank of this process; call once per rank. The group must outlive it.
   virtual std::unique_ptr<Communicator> communicator(int rank) = 0;

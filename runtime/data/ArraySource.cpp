@@ -117,11 +117,11 @@ class ArraySource : public InputSource {
 public:
   ArraySource(SampleOrder order, const BatchSpec &batch) : InputSource(batch), order(order) {}
 
-  Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const override {
+  Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override {
     const Array &array = arrays[input];
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
     int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;
-    int64_t first = positionOf(input, step, micro, rank);
+    int64_t first = positionOf(input, step, micro, dataRank);
     for (int64_t row = 0; row < rows;) {
       int64_t sample = order.at(first + row), run = 1;
       while (row + run < rows && order.at(first + row + run) == sample + run)
@@ -197,7 +197,7 @@ Result<std::unique_ptr<InputSource>> openSource(const DataOptions &options, cons
     if (input.used && (BatchSpec::rowsOf(input) < 1 || input.type.numBytes() < 1))
       return makeError(Code::unsupported, 877, "graph input \"" + input.name + "\" has no elements");
   // Positions of a run must stay countable.
-  if (double(batch.worldSize) * double(batch.accumulation) * double(batch.rows()) > 0x1p40)
+  if (double(batch.dataDegree) * double(batch.accumulation) * double(batch.rows()) > 0x1p40)
     return makeError(Code::unsupported, 878, "one step takes more than 2^40 samples");
   return options.data.empty() ? openTokens(options, batch) : openArrays(options, batch);
 }

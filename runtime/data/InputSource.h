@@ -15,9 +15,10 @@ struct InputSpec {
   bool used = true; ///< some step loads it; others need no data
 };
 
-/// What the plan says about data. Row b of rank r at micro-step g of step s stands at position ((s*G+g)*W+r)*B+b.
+/// What the plan says about data. Row b of data-parallel rank r at micro-step g of step s stands at position
+/// ((s*G+g)*D+r)*B+b.
 struct BatchSpec {
-  int64_t worldSize = 1;    ///< W
+  int64_t dataDegree = 1;   ///< D, the data-parallel degree
   int64_t accumulation = 1; ///< G
   std::vector<InputSpec> inputs;
   int64_t vocabulary = 0; ///< token ids must be smaller; 0: unknown
@@ -31,7 +32,7 @@ struct BatchSpec {
         return rowsOf(input);
     return 1;
   }
-  int64_t samplesPerStep() const { return worldSize * accumulation * rows(); }
+  int64_t samplesPerStep() const { return dataDegree * accumulation * rows(); }
 };
 
 struct DataOptions {
@@ -49,9 +50,10 @@ public:
   explicit InputSource(const BatchSpec &batch)
       : batch(batch), perStep(batch.samplesPerStep()), rowsPerStep(batch.rows()) {}
   virtual ~InputSource() = default;
-  /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0. Errors: badInput (token out
+  /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0,
+  /// `dataRank` is the data-parallel rank. Errors: badInput (token out
   /// of range), io.
-  virtual Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const = 0;
+  virtual Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const = 0;
   /// Samples of one epoch.
   virtual int64_t samples() const = 0;
   /// From step `step` (from 0) on positions go on after the first `position` samples, as in a run that took others per
@@ -64,9 +66,9 @@ public:
 
 protected:
   /// Position of row 0 of graph input `input`, counted in rows of that input since the run began.
-  int64_t positionOf(size_t input, int64_t step, int64_t micro, int64_t rank) const {
+  int64_t positionOf(size_t input, int64_t step, int64_t micro, int64_t dataRank) const {
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
-    return ((step * batch.accumulation + micro) * batch.worldSize + rank) * rows + offset / rowsPerStep * rows +
+    return ((step * batch.accumulation + micro) * batch.dataDegree + dataRank) * rows + offset / rowsPerStep * rows +
            offset % rowsPerStep * rows / rowsPerStep;
   }
 

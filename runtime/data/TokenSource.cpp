@@ -105,7 +105,7 @@ public:
   explicit TokenSource(const BatchSpec &batch) : InputSource(batch) {}
 
   Status prepare(const DataOptions &options);
-  Status load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const override;
+  Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override;
   int64_t samples() const override { return order.samples(); }
   int64_t tokensPerSample() const override { return length; }
   Result<uint64_t> fingerprint() const override;
@@ -251,10 +251,10 @@ Result<uint64_t> TokenSource::fingerprint() const {
   return hash.value();
 }
 
-Status TokenSource::load(size_t input, int64_t step, int64_t micro, int64_t rank, void *destination) const {
+Status TokenSource::load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const {
   auto *out = static_cast<int64_t *>(destination);
   int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
-  int64_t position = positionOf(input, step, micro, rank);
+  int64_t position = positionOf(input, step, micro, dataRank);
   Content content = contents[input];
   for (int64_t b = 0; b < rows; ++b, out += length) {
     if (content == Content::tokens || content == Content::labels) {

@@ -76,7 +76,7 @@ public:
     if (plan().forward_only())
       return std::numeric_limits<double>::quiet_NaN();
     const auto *sums = static_cast<const double *>(prepared.memory.operand(plan().metrics().loss_slice(), 0));
-    double terms = static_cast<double>(plan().world_size()) * plan().accumulation();
+    double terms = static_cast<double>(prepared.mesh.dataDegree()) * plan().accumulation();
     return sums[0] / (plan().metrics().weighted() ? sums[1] : terms);
   }
   std::optional<double> gradNorm() const override {

@@ -91,7 +91,7 @@ public:
   virtual const planpb::Plan &plan() const = 0;
   virtual int rank() const = 0;
 
-  /// Mean loss over ranks and micro-steps of the last step: the loss slice / (world size * accumulation), or over the
+  /// Mean loss of the last step: the loss slice / (data-parallel degree * accumulation), or over the
   /// weights where the plan has weighted losses. NaN of a forward-only plan.
   virtual double loss() const = 0;
   /// Global gradient norm before clipping of the last step, where the plan computes it.

@@ -61,7 +61,7 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
     thread.join();
   // The group knows who was first; the others' errors are its echo.
   if (std::optional<RankGroup::Failure> failure = ranks.failure()) {
-    if (ranks.mesh().worldSize > 1)
+    if (ranks.mesh().worldSize() > 1)
       failure->error.note += (failure->error.note.empty() ? "" : "; ") + ("on rank " + std::to_string(failure->rank));
     return failure->error;
   }
@@ -71,8 +71,6 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
   return {};
 }
 
-Status runJob(int worldSize, int ranksPerNode, const RankMain &main) {
-  return runJob(*makeInprocGroup({worldSize, ranksPerNode}), main);
-}
+Status runJob(const Mesh &mesh, const RankMain &main) { return runJob(*makeInprocGroup(mesh), main); }
 
 } // namespace zc

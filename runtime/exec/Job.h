@@ -16,6 +16,6 @@ using RankMain = std::function<Status(Communicator &communicator)>;
 /// are several.
 Status runJob(RankGroup &ranks, const RankMain &main);
 /// All ranks of a job, as threads.
-Status runJob(int worldSize, int ranksPerNode, const RankMain &main);
+Status runJob(const Mesh &mesh, const RankMain &main);
 
 } // namespace zc

@@ -116,7 +116,7 @@ Status measureNvme(const MeasureOptions &options, std::vector<std::string> &note
 Status measureCommunication(const MeasureOptions &options, MachineModel &figures) {
   constexpr uint64_t kPart = uint64_t(16) << 20;
   constexpr int kRanks = 2;
-  std::unique_ptr<RankGroup> ranks = makeInprocGroup({kRanks, kRanks});
+  std::unique_ptr<RankGroup> ranks = makeInprocGroup(Mesh::ofNodes(kRanks, kRanks));
   return runJob(*ranks, [&](Communicator &communicator) -> Status {
     std::vector<char> mine(kPart, 1), all(kPart * kRanks);
     AllGatherOptions gather;

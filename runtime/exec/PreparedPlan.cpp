@@ -41,11 +41,13 @@ Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t i
 
 Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
                              InputLoader &loader) {
-  if (static_cast<uint32_t>(communicator.worldSize()) != plan.world_size())
+  if (communicator.worldSize() != mesh.worldSize())
     return makeError(Code::mismatch, 651,
-                     "plan is for " + std::to_string(plan.world_size()) + " ranks, this job has " +
+                     "plan is for " + std::to_string(mesh.worldSize()) + " ranks, this job has " +
                          std::to_string(communicator.worldSize()),
                      {}, "compile with --world-size " + std::to_string(communicator.worldSize()));
+  if (communicator.mesh() != mesh) // the steps' axes are places in it
+    return makeError(Code::mismatch, 659, "this job's ranks stand on another mesh than the plan's");
   ZC_RETURN_IF_ERROR(memory.map(options));
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, options, communicator, registry, loader));
@@ -140,18 +142,18 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions 
   if (step.has_workspace())
     spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
   spec.threads = options.threads;
-  spec.rank = communicator.rank();
-  spec.worldSize = communicator.worldSize();
+  spec.rank = mesh.indexOf(mesh.dataAxes(), communicator.rank());
   spec.seed = options.seed.value_or(plan.seed());
   return spec;
 }
 
-Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const KernelSpec &spec, const ExecutorOptions &options,
-                                                         Communicator &communicator, const KernelRegistry &registry,
-                                                         InputLoader &loader) {
+Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &step, const KernelSpec &spec,
+                                                         const ExecutorOptions &options, Communicator &communicator,
+                                                         const KernelRegistry &registry, InputLoader &loader) {
   if (std::unique_ptr<Kernel> copy = memory.makeCopy(spec))
     return copy;
-  Result<std::unique_ptr<Kernel>> special = makeSpecialKernel(spec, communicator, loader, options.outputs);
+  Result<std::unique_ptr<Kernel>> special =
+      makeSpecialKernel(spec, axesOf(step), communicator, loader, options.outputs);
   if (!special || (*special && (spec.name == "load_input" || spec.name == "store_output")))
     return special;
   if (*special)
@@ -176,7 +178,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
   for (int i = 0; i < source.steps_size(); ++i) {
     const planpb::Step &step = source.steps(i);
     KernelSpec spec = specOf(step, options, communicator);
-    Result<std::unique_ptr<Kernel>> kernel = makeKernel(spec, options, communicator, registry, loader);
+    Result<std::unique_ptr<Kernel>> kernel = makeKernel(step, spec, options, communicator, registry, loader);
     if (!kernel)
       return locate(kernel.error(), plan, section, static_cast<uint32_t>(i));
     if (int64_t micro = spec.getInt("micro", -1); micro >= 0)
@@ -191,8 +193,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
     forOperands(step, [&](const planpb::Operand &operand) {
-      operandPool[section].push_back(memory.operand(
-          operand.slice(), operand.offset() + static_cast<uint64_t>(communicator.rank()) * operand.rank_stride()));
+      operandPool[section].push_back(memory.operand(operand.slice(), offsetOn(operand, mesh, communicator.rank())));
     });
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(

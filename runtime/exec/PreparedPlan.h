@@ -5,6 +5,7 @@
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Hazards.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <array>
 
@@ -30,7 +31,7 @@ struct PreparedStep {
 /// Memory and kernels of one rank. Everything it points to lies in it; not movable.
 class PreparedPlan {
 public:
-  PreparedPlan(const planpb::Plan &plan) : plan(plan), memory(plan) {}
+  PreparedPlan(const planpb::Plan &plan) : plan(plan), mesh(meshOf(plan)), memory(plan) {}
   PreparedPlan(const PreparedPlan &) = delete;
   PreparedPlan &operator=(const PreparedPlan &) = delete;
 
@@ -50,6 +51,7 @@ public:
   uint64_t stepsPerIteration(unsigned queue) const;
 
   const planpb::Plan &plan;
+  const Mesh mesh;
   TierMemory memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
@@ -57,9 +59,9 @@ public:
   bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
 
 private:
-  Result<std::unique_ptr<Kernel>> makeKernel(const KernelSpec &spec, const ExecutorOptions &options,
-                                             Communicator &communicator, const KernelRegistry &registry,
-                                             InputLoader &loader);
+  Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec,
+                                             const ExecutorOptions &options, Communicator &communicator,
+                                             const KernelRegistry &registry, InputLoader &loader);
   void findMetricWriters();
   /// Puts the call of `agree` before the last collective of the update that writes a metric.
   void prepareAgreement(const std::function<Status()> &agree);

@@ -12,14 +12,12 @@ TrafficClass trafficOf(const KernelSpec &spec) {
   return trafficClassFromName(name ? *name : "");
 }
 
-Axis axisOf(const KernelSpec &spec) { return axisFromName(spec.getText("axis")).value_or(Axis::all); }
-
 class AllGatherKernel : public Kernel {
 public:
-  AllGatherKernel(const KernelSpec &spec, Communicator &communicator) : communicator(communicator) {
+  AllGatherKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator) : communicator(communicator) {
     options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
     options.traffic = trafficOf(spec);
-    options.axis = axisOf(spec);
+    options.axes = axes;
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
@@ -34,10 +32,10 @@ private:
 
 class AllToAllKernel : public Kernel {
 public:
-  AllToAllKernel(const KernelSpec &spec, Communicator &communicator) : communicator(communicator) {
+  AllToAllKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator) : communicator(communicator) {
     options.traffic = trafficOf(spec);
-    options.axis = axisOf(spec);
-    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes() / communicator.mesh().size(options.axis));
+    options.axes = axes;
+    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes() / communicator.mesh().size(axes));
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
@@ -52,16 +50,16 @@ private:
 
 class ReduceScatterKernel : public Kernel {
 public:
-  ReduceScatterKernel(const KernelSpec &spec, Communicator &communicator)
+  ReduceScatterKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator)
       : communicator(communicator), accumulates(spec.getInt("accumulate", 0) != 0) {
     options.elements = static_cast<uint64_t>(spec.operands[1].numElements());
     options.inputType = spec.operands[0].dtype;
     options.outputType = spec.operands[1].dtype;
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
-    options.axis = axisOf(spec);
+    options.axes = axes;
     if (communicator.stagesSums())
-      needed = reduceScatterStaging(static_cast<uint64_t>(communicator.mesh().size(options.axis)), options.elements,
+      needed = reduceScatterStaging(static_cast<uint64_t>(communicator.mesh().size(axes)), options.elements,
                                     static_cast<uint64_t>(sizeOf(options.inputType)));
   }
   Status run(void *const *operands, const StepContext &context) override {
@@ -83,15 +81,15 @@ public:
 
 class AllReduceKernel : public Kernel {
 public:
-  AllReduceKernel(const KernelSpec &spec, Communicator &communicator)
+  AllReduceKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator)
       : communicator(communicator), output(spec.operands.size() - 1) {
     options.elements = static_cast<uint64_t>(spec.operands[0].numElements());
     options.type = spec.operands[0].dtype;
     options.scale = spec.getReal("scale", 1);
     options.traffic = trafficOf(spec);
-    options.axis = axisOf(spec);
+    options.axes = axes;
     if (communicator.stagesSums())
-      needed = allReduceStaging(static_cast<uint64_t>(communicator.mesh().size(options.axis)), options.elements,
+      needed = allReduceStaging(static_cast<uint64_t>(communicator.mesh().size(axes)), options.elements,
                                 static_cast<uint64_t>(sizeOf(options.type)));
   }
   Status run(void *const *operands, const StepContext &) override {
@@ -143,8 +141,9 @@ private:
 } // namespace
 
 /// A sum, if the plan gives it room for what peers send.
-template <typename Sum> Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec &spec, Communicator &communicator) {
-  auto sum = std::make_unique<Sum>(spec, communicator);
+template <typename Sum>
+Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec &spec, AxisSet axes, Communicator &communicator) {
+  auto sum = std::make_unique<Sum>(spec, axes, communicator);
   if (static_cast<uint64_t>(spec.workspace) < sum->needed)
     return makeError(Code::corrupt, 658,
                      "plan gives \"" + spec.name + "\" a workspace of " + std::to_string(spec.workspace) +
@@ -153,16 +152,16 @@ template <typename Sum> Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec
   return std::unique_ptr<Kernel>(std::move(sum));
 }
 
-Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator,
+Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator,
                                                   InputLoader &loader, OutputSink *outputs) {
   if (spec.name == "all_gather")
-    return std::unique_ptr<Kernel>(std::make_unique<AllGatherKernel>(spec, communicator));
+    return std::unique_ptr<Kernel>(std::make_unique<AllGatherKernel>(spec, axes, communicator));
   if (spec.name == "reduce_scatter")
-    return makeSum<ReduceScatterKernel>(spec, communicator);
+    return makeSum<ReduceScatterKernel>(spec, axes, communicator);
   if (spec.name == "all_reduce")
-    return makeSum<AllReduceKernel>(spec, communicator);
+    return makeSum<AllReduceKernel>(spec, axes, communicator);
   if (spec.name == "all_to_all")
-    return std::unique_ptr<Kernel>(std::make_unique<AllToAllKernel>(spec, communicator));
+    return std::unique_ptr<Kernel>(std::make_unique<AllToAllKernel>(spec, axes, communicator));
   if (spec.name == "load_input")
     return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(spec, loader));
   if (spec.name == "store_output")

@@ -7,11 +7,11 @@
 
 namespace zc {
 
-/// all_gather, reduce_scatter, all_reduce, all_to_all (attributes `scale`, `accumulate`, `traffic`, `axis`: all (when
-/// absent), local or node, Mesh.h; accumulate adds from the second micro-step on), load_input (attribute `input`) and
+/// all_gather, reduce_scatter, all_reduce, all_to_all along `axes` of the communicator's mesh (attributes `scale`,
+/// `accumulate`, `traffic`; accumulate adds from the second micro-step on), load_input (attribute `input`) and
 /// store_output (attribute `output`; `outputs` may be null). Null for other names. Operands are what verifyPlan proved.
 /// Errors: a sum whose workspace is too small (corrupt).
-Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, Communicator &communicator,
+Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator,
                                                   InputLoader &loader, OutputSink *outputs);
 
 } // namespace zc

@@ -8,10 +8,13 @@
 
 #include "runtime/comm/RankGroup.h"
 
+#include <functional>
+
 namespace zc {
 
 struct MpiOptions {
-  int ranksPerNode = 0;    ///< of the plan; taken when it divides the number of processes
+  /// The mesh of so many ranks, one a process; null: one node.
+  std::function<Mesh(int worldSize)> meshOf;
   double initTimeout = 60; ///< seconds until all processes must have met
   /// Called when they have not, from a thread of its own; must end the process.
   void (*fail)(const Error &error) = nullptr;

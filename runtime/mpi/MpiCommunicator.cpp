@@ -22,8 +22,8 @@ void Job::fail(const Error &cause) {
 }
 
 MpiCommunicator::MpiCommunicator(Job &job)
-    : Communicator(job.mesh, job.rank), job(job), calls(static_cast<size_t>(job.mesh.worldSize)),
-      inputs(static_cast<size_t>(job.mesh.worldSize)) {
+    : Communicator(job.mesh, job.rank), job(job), calls(static_cast<size_t>(job.mesh.worldSize())),
+      inputs(static_cast<size_t>(job.mesh.worldSize())) {
   requests.reserve(2 * calls.size() + 64);
   peers.reserve(requests.capacity());
 }
@@ -93,18 +93,18 @@ void MpiCommunicator::noteMissing(MPI_Request *first, const int *peers, size_t c
 }
 
 Status MpiCommunicator::meet(const Call &call) {
-  const Axis axis = call.axis;
-  calls[static_cast<size_t>(me(axis))] = call;
-  for (int peer = 0; peer < members(axis); ++peer)
-    if (peer != me(axis))
-      receive(rankOf(axis, peer), &calls[static_cast<size_t>(peer)], sizeof(Call), kMeetTag);
-  for (int peer = 0; peer < members(axis); ++peer)
-    if (peer != me(axis))
-      send(rankOf(axis, peer), &calls[static_cast<size_t>(me(axis))], sizeof(Call), kMeetTag);
+  const AxisSet axes = call.axes;
+  calls[static_cast<size_t>(me(axes))] = call;
+  for (int peer = 0; peer < members(axes); ++peer)
+    if (peer != me(axes))
+      receive(rankOf(axes, peer), &calls[static_cast<size_t>(peer)], sizeof(Call), kMeetTag);
+  for (int peer = 0; peer < members(axes); ++peer)
+    if (peer != me(axes))
+      send(rankOf(axes, peer), &calls[static_cast<size_t>(me(axes))], sizeof(Call), kMeetTag);
   ZC_RETURN_IF_ERROR(wait());
-  for (int peer = 1; peer < members(axis); ++peer)
+  for (int peer = 1; peer < members(axes); ++peer)
     if (const Call &other = calls[static_cast<size_t>(peer)]; !(other == calls[0])) {
-      Error error = differError(rankOf(axis, 0), calls[0], rankOf(axis, peer), other);
+      Error error = differError(mesh(), rankOf(axes, 0), calls[0], rankOf(axes, peer), other);
       job.fail(error);
       return error;
     }
@@ -122,31 +122,31 @@ static const char *at(const void *base, uint64_t bytes) { return static_cast<con
 
 Status MpiCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {
   ZC_RETURN_IF_ERROR(meet(call));
-  const Axis axis = options.axis;
-  const int count = members(axis), self = me(axis);
+  const AxisSet axes = call.axes;
+  const int count = members(axes), self = me(axes);
   for (int i = 1; i < count; ++i) {
     int from = (self + count - i) % count;
-    receive(rankOf(axis, from), at(options.output, static_cast<uint64_t>(from) * options.bytes), options.bytes,
+    receive(rankOf(axes, from), at(options.output, static_cast<uint64_t>(from) * options.bytes), options.bytes,
             kDataTag);
   }
   for (int i = 1; i < count; ++i)
-    send(rankOf(axis, (self + i) % count), options.input, options.bytes, kDataTag);
+    send(rankOf(axes, (self + i) % count), options.input, options.bytes, kDataTag);
   copy(at(options.output, static_cast<uint64_t>(self) * options.bytes), options.input, options.bytes);
   return wait();
 }
 
 Status MpiCommunicator::runAllToAll(const Call &call, const AllToAllOptions &options) {
   ZC_RETURN_IF_ERROR(meet(call));
-  const Axis axis = options.axis;
-  const int count = members(axis), self = me(axis);
+  const AxisSet axes = call.axes;
+  const int count = members(axes), self = me(axes);
   auto partOf = [&](int member) { return static_cast<uint64_t>(member) * options.bytes; };
   for (int i = 1; i < count; ++i) {
     int from = (self + count - i) % count;
-    receive(rankOf(axis, from), at(options.output, partOf(from)), options.bytes, kDataTag);
+    receive(rankOf(axes, from), at(options.output, partOf(from)), options.bytes, kDataTag);
   }
   for (int i = 1; i < count; ++i) {
     int to = (self + i) % count;
-    send(rankOf(axis, to), at(options.input, partOf(to)), options.bytes, kDataTag);
+    send(rankOf(axes, to), at(options.input, partOf(to)), options.bytes, kDataTag);
   }
   copy(at(options.output, partOf(self)), at(options.input, partOf(self)), options.bytes);
   return wait();
@@ -158,8 +158,8 @@ char *MpiCommunicator::stagedAt(const Sum &sum, const Piece &piece, uint64_t pie
   return sum.staging + index * pieceElements * static_cast<uint64_t>(sizeOf(sum.inputType));
 }
 
-void MpiCommunicator::postPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements) {
-  const int count = members(axis), self = me(axis);
+void MpiCommunicator::postPiece(AxisSet axes, const Sum &sum, const Piece &piece, uint64_t pieceElements) {
+  const int count = members(axes), self = me(axes);
   const uint64_t size = static_cast<uint64_t>(sizeOf(sum.inputType));
   auto lengthFor = [&](int member) {
     uint64_t begin = sum.startOf(static_cast<uint64_t>(member)) + piece.offset;
@@ -168,17 +168,17 @@ void MpiCommunicator::postPiece(Axis axis, const Sum &sum, const Piece &piece, u
   };
   for (int i = 1; i < count; ++i) {
     int from = (self + count - i) % count;
-    receive(rankOf(axis, from), stagedAt(sum, piece, pieceElements, count, from), lengthFor(self) * size, kDataTag);
+    receive(rankOf(axes, from), stagedAt(sum, piece, pieceElements, count, from), lengthFor(self) * size, kDataTag);
   }
   for (int i = 1; i < count; ++i) {
     int to = (self + i) % count;
-    send(rankOf(axis, to), sum.input + (sum.startOf(static_cast<uint64_t>(to)) + piece.offset) * size,
+    send(rankOf(axes, to), sum.input + (sum.startOf(static_cast<uint64_t>(to)) + piece.offset) * size,
          lengthFor(to) * size, kDataTag);
   }
 }
 
-void MpiCommunicator::addPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements) {
-  const int count = members(axis), self = me(axis);
+void MpiCommunicator::addPiece(AxisSet axes, const Sum &sum, const Piece &piece, uint64_t pieceElements) {
+  const int count = members(axes), self = me(axes);
   const uint64_t size = static_cast<uint64_t>(sizeOf(sum.inputType));
   const uint64_t first = sum.startOf(static_cast<uint64_t>(self)) + piece.offset;
   const uint64_t end = sum.startOf(static_cast<uint64_t>(self) + 1);
@@ -199,9 +199,9 @@ void MpiCommunicator::addPiece(Axis axis, const Sum &sum, const Piece &piece, ui
   orderedSum(ordered);
 }
 
-Status MpiCommunicator::sumParts(Axis axis, const Sum &sum) {
+Status MpiCommunicator::sumParts(AxisSet axes, const Sum &sum) {
   const uint64_t size = static_cast<uint64_t>(sizeOf(sum.inputType));
-  const uint64_t count = static_cast<uint64_t>(members(axis));
+  const uint64_t count = static_cast<uint64_t>(members(axes));
   const uint64_t pieceElements = stagedElements(count, sum.part, size);
   const uint64_t pieces = (sum.part + pieceElements - 1) / pieceElements;
   // Each slot's requests have places of their own, so that the others stay where they are while one is waited for.
@@ -211,7 +211,7 @@ Status MpiCommunicator::sumParts(Axis axis, const Sum &sum) {
   piecePeers.assign(kDepth * perSlot, 0);
   for (uint64_t k = 0; k < pieces + kDepth - 1; ++k) {
     if (k < pieces) {
-      postPiece(axis, sum, {k * pieceElements, k % kDepth}, pieceElements);
+      postPiece(axes, sum, {k * pieceElements, k % kDepth}, pieceElements);
       if (postError != MPI_SUCCESS)
         return lost(postError);
       auto place = static_cast<ptrdiff_t>(k % kDepth * perSlot);
@@ -224,7 +224,7 @@ Status MpiCommunicator::sumParts(Axis axis, const Sum &sum) {
       Piece oldest = {(k + 1 - kDepth) * pieceElements, (k + 1) % kDepth};
       ZC_RETURN_IF_ERROR(
           wait(slots.data() + oldest.slot * perSlot, piecePeers.data() + oldest.slot * perSlot, perSlot));
-      addPiece(axis, sum, oldest, pieceElements);
+      addPiece(axes, sum, oldest, pieceElements);
     }
   }
   return {};
@@ -236,18 +236,19 @@ Status MpiCommunicator::runReduceScatter(const Call &call, const ReduceScatterOp
   sum.input = static_cast<const char *>(options.input);
   sum.output = static_cast<char *>(options.output);
   sum.part = options.elements;
-  sum.elements = options.elements * static_cast<uint64_t>(members(options.axis));
+  sum.elements = options.elements * static_cast<uint64_t>(members(call.axes));
   sum.inputType = options.inputType;
   sum.outputType = options.outputType;
   sum.scale = options.scale;
   sum.accumulate = options.accumulate;
   sum.staging = static_cast<char *>(options.workspace);
-  return sumParts(options.axis, sum);
+  return sumParts(call.axes, sum);
 }
 
-Status MpiCommunicator::sumSmall(const AllReduceOptions &options, uint64_t bytes) {
-  const Axis axis = options.axis;
-  const int count = members(axis), self = me(axis);
+Status MpiCommunicator::sumSmall(const Call &call, const AllReduceOptions &options) {
+  const AxisSet axes = call.axes;
+  const int count = members(axes), self = me(axes);
+  const uint64_t bytes = options.elements * static_cast<uint64_t>(sizeOf(options.type));
   // In place is safe: nothing is written before all is sent.
   inputs[static_cast<size_t>(self)] = options.input;
   for (int member = 0; member < count; ++member) {
@@ -255,11 +256,11 @@ Status MpiCommunicator::sumSmall(const AllReduceOptions &options, uint64_t bytes
       continue;
     char *staged = at(options.workspace, static_cast<uint64_t>(member) * bytes);
     inputs[static_cast<size_t>(member)] = staged;
-    receive(rankOf(axis, member), staged, bytes, kDataTag);
+    receive(rankOf(axes, member), staged, bytes, kDataTag);
   }
   for (int member = 0; member < count; ++member)
     if (member != self)
-      send(rankOf(axis, member), options.input, bytes, kDataTag);
+      send(rankOf(axes, member), options.input, bytes, kDataTag);
   ZC_RETURN_IF_ERROR(wait());
   OrderedSum sum;
   sum.inputs = inputs.data();
@@ -274,11 +275,11 @@ Status MpiCommunicator::sumSmall(const AllReduceOptions &options, uint64_t bytes
 
 Status MpiCommunicator::runAllReduce(const Call &call, const AllReduceOptions &options) {
   ZC_RETURN_IF_ERROR(meet(call));
-  const Axis axis = options.axis;
-  const uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), count = static_cast<uint64_t>(members(axis));
+  const AxisSet axes = call.axes;
+  const uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), count = static_cast<uint64_t>(members(axes));
   if (options.elements * size <= kSmallSum)
-    return sumSmall(options, options.elements * size);
-  const uint64_t self = static_cast<uint64_t>(me(axis));
+    return sumSmall(call, options);
+  const uint64_t self = static_cast<uint64_t>(me(axes));
   Sum sum;
   sum.input = static_cast<const char *>(options.input);
   sum.elements = options.elements;
@@ -288,39 +289,27 @@ Status MpiCommunicator::runAllReduce(const Call &call, const AllReduceOptions &o
   sum.scale = options.scale;
   sum.staging = static_cast<char *>(options.workspace);
   // In place this is safe: of the whole, only this member's part is written, and nobody is sent that.
-  ZC_RETURN_IF_ERROR(sumParts(axis, sum));
+  ZC_RETURN_IF_ERROR(sumParts(axes, sum));
   auto bytesOf = [&](uint64_t member) { return (sum.startOf(member + 1) - sum.startOf(member)) * size; };
   for (uint64_t i = 1; i < count; ++i) {
     uint64_t from = (self + count - i) % count;
-    receive(rankOf(axis, static_cast<int>(from)), at(options.output, sum.startOf(from) * size), bytesOf(from),
+    receive(rankOf(axes, static_cast<int>(from)), at(options.output, sum.startOf(from) * size), bytesOf(from),
             kGatherTag);
   }
   for (uint64_t i = 1; i < count; ++i)
-    send(rankOf(axis, static_cast<int>((self + i) % count)), sum.output, bytesOf(self), kGatherTag);
+    send(rankOf(axes, static_cast<int>((self + i) % count)), sum.output, bytesOf(self), kGatherTag);
   return wait();
 }
 
 Status MpiCommunicator::runBroadcast(const Call &call, const BroadcastOptions &options) {
   ZC_RETURN_IF_ERROR(meet(call));
-  if (me(options.axis) != options.root) {
-    receive(rankOf(options.axis, options.root), options.data, options.bytes, kDataTag);
+  if (me(call.axes) != options.root) {
+    receive(rankOf(call.axes, options.root), options.data, options.bytes, kDataTag);
     return wait();
   }
-  for (int member = 0; member < members(options.axis); ++member)
+  for (int member = 0; member < members(call.axes); ++member)
     if (member != options.root)
-      send(rankOf(options.axis, member), options.data, options.bytes, kDataTag);
-  return wait();
-}
-
-Status MpiCommunicator::runSend(const Call &call, const SendOptions &options) {
-  ZC_RETURN_IF_ERROR(meet(call));
-  const int self = me(options.axis);
-  if (options.from == 0)
-    return {};
-  if (self == 0)
-    receive(rankOf(options.axis, options.from), options.data, options.bytes, kDataTag);
-  else if (self == options.from)
-    send(rankOf(options.axis, 0), options.data, options.bytes, kDataTag);
+      send(rankOf(call.axes, member), options.data, options.bytes, kDataTag);
   return wait();
 }
 

@@ -42,7 +42,6 @@ private:
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;
   Status runAllToAll(const Call &call, const AllToAllOptions &options) override;
   Status runBroadcast(const Call &call, const BroadcastOptions &options) override;
-  Status runSend(const Call &call, const SendOptions &options) override;
   Status runBarrier(const Call &call) override { return meet(call); }
 
   /// A sum over members of their inputs; member q gets elements [startOf(q), startOf(q + 1)), at `output`.
@@ -62,12 +61,12 @@ private:
     uint64_t offset = 0; ///< elements from the part's start
     size_t slot = 0;     ///< of the staging
   };
-  Status sumParts(Axis axis, const Sum &sum);
+  Status sumParts(AxisSet axes, const Sum &sum);
   static char *stagedAt(const Sum &sum, const Piece &piece, uint64_t pieceElements, int count, int member);
-  void postPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
-  void addPiece(Axis axis, const Sum &sum, const Piece &piece, uint64_t pieceElements);
+  void postPiece(AxisSet axes, const Sum &sum, const Piece &piece, uint64_t pieceElements);
+  void addPiece(AxisSet axes, const Sum &sum, const Piece &piece, uint64_t pieceElements);
   /// A sum small enough that everybody gets all inputs.
-  Status sumSmall(const AllReduceOptions &options, uint64_t bytes);
+  Status sumSmall(const Call &call, const AllReduceOptions &options);
 
   /// All members have come and call the same.
   Status meet(const Call &call);
@@ -79,9 +78,9 @@ private:
   void noteMissing(MPI_Request *first, const int *peers, size_t count);
   Error lost(int code);
 
-  int members(Axis axis) const { return mesh().size(axis); }
-  int me(Axis axis) const { return mesh().indexOf(axis, job.rank); }
-  int rankOf(Axis axis, int member) const { return mesh().rankOf(axis, mesh().groupOf(axis, job.rank), member); }
+  int members(AxisSet axes) const { return mesh().size(axes); }
+  int me(AxisSet axes) const { return mesh().indexOf(axes, job.rank); }
+  int rankOf(AxisSet axes, int member) const { return mesh().rankOf(axes, mesh().groupOf(axes, job.rank), member); }
 
   Job &job;
   std::vector<MPI_Request> requests, pieceRequests;

@@ -88,10 +88,10 @@ Error mpiError(const std::string &what, int code) {
 
 /// A word from each rank to each: the connections exist before the first step, and who is missing has a name.
 Status MpiGroup::meetAll(Deadline &deadline) {
-  const size_t world = static_cast<size_t>(job.mesh.worldSize);
+  const size_t world = static_cast<size_t>(job.mesh.worldSize());
   std::vector<int> words(world, job.rank);
   std::vector<MPI_Request> requests(2 * world, MPI_REQUEST_NULL);
-  for (int peer = 0; peer < job.mesh.worldSize; ++peer) {
+  for (int peer = 0; peer < job.mesh.worldSize(); ++peer) {
     size_t i = static_cast<size_t>(peer);
     int code = MPI_Irecv(&words[i], 1, MPI_INT, peer, 0, job.comm, &requests[i]);
     if (code == MPI_SUCCESS)
@@ -127,7 +127,7 @@ Status MpiGroup::findMachines() {
   int first = job.rank; // the lowest rank has the lowest key
   MPI_Bcast(&first, 1, MPI_INT, 0, machine);
   MPI_Comm_free(&machine);
-  seen.resize(static_cast<size_t>(job.mesh.worldSize));
+  seen.resize(static_cast<size_t>(job.mesh.worldSize()));
   code = MPI_Allgather(&first, 1, MPI_INT, seen.data(), 1, MPI_INT, job.comm);
   return code == MPI_SUCCESS ? Status() : mpiError("cannot find the machines", code);
 }
@@ -138,9 +138,9 @@ Status MpiGroup::connect(const MpiOptions &options, Deadline &deadline) {
     return mpiError("cannot open a communicator", code);
   MPI_Comm_set_errhandler(job.comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(job.comm, &job.rank);
-  MPI_Comm_size(job.comm, &job.mesh.worldSize);
-  bool divides = options.ranksPerNode > 0 && job.mesh.worldSize % options.ranksPerNode == 0;
-  job.mesh.ranksPerNode = divides ? options.ranksPerNode : job.mesh.worldSize;
+  int worldSize = 1;
+  MPI_Comm_size(job.comm, &worldSize);
+  job.mesh = options.meshOf ? options.meshOf(worldSize) : Mesh::ofNodes(worldSize, worldSize);
   ZC_RETURN_IF_ERROR(meetAll(deadline));
   return findMachines();
 }

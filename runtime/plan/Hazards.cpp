@@ -70,17 +70,28 @@ void HazardTracker::markStale(const Access &access, uint64_t at, StepId writer, 
 
 void HazardTracker::readInterval(Interval &interval, const Access &access, uint64_t at, bool &stale) {
   require(interval.writer, Kind::readAfterWrite, access, at);
-  if (interval.writer == kNoStep || interval.writerSlice != access.slice)
+  bool isWritten = interval.pattern == 0 || interval.pattern == access.pattern;
+  if (interval.writer == kNoStep || interval.writerSlice != access.slice || !isWritten)
     markStale(access, at, interval.writer, interval.writerSlice, stale);
   interval.readers[positions[current].queue] = current;
 }
 
-/// The read half or the write half of an access. Reading leaves intervals as they are cut; writing makes one of them.
+void HazardTracker::writeSome(Interval &interval, const Access &access) const {
+  bool isWhole = interval.writer != kNoStep && interval.writerSlice == access.slice && interval.pattern == 0;
+  interval.writer = current;
+  interval.writerSlice = access.slice;
+  interval.pattern = isWhole ? 0 : access.pattern;
+  interval.readers.fill(kNoStep);
+}
+
+/// The read half or the write half of an access. Reading leaves intervals as they are cut; writing makes one of them,
+/// unless which of the bytes are written depends on the rank.
 void HazardTracker::apply(const Access &access, bool write) {
+  const bool overwrites = write && access.pattern == 0;
   IntervalMap &map = arenas[access.arena];
   auto it = splitAt(map, access.begin);
   splitAt(map, access.end);
-  Interval mine{access.end, kNoStep, kNoSlice, {}};
+  Interval mine{access.end, kNoStep, kNoSlice, 0, {}};
   mine.readers.fill(kNoStep);
   bool stale = false;
   uint64_t at = access.begin;
@@ -88,10 +99,13 @@ void HazardTracker::apply(const Access &access, bool write) {
     ++visited;
     if (it == map.end() || it->first > at) { // never touched up to `next`
       uint64_t next = it == map.end() ? access.end : std::min(it->first, access.end);
-      if (!write) {
+      if (!overwrites) {
         Interval untouched = mine;
         untouched.end = next;
-        readInterval(untouched, access, at, stale);
+        if (write)
+          writeSome(untouched, access);
+        else
+          readInterval(untouched, access, at, stale);
         map.emplace_hint(it, at, untouched);
       }
       at = next;
@@ -107,9 +121,14 @@ void HazardTracker::apply(const Access &access, bool write) {
     require(interval.writer, Kind::writeAfterWrite, access, it->first);
     for (StepId reader : interval.readers)
       require(reader, Kind::writeAfterRead, access, it->first);
-    it = map.erase(it);
+    if (overwrites) {
+      it = map.erase(it);
+      continue;
+    }
+    writeSome(interval, access);
+    ++it;
   }
-  if (write) {
+  if (overwrites) {
     mine.writer = current;
     mine.writerSlice = access.slice;
     map.emplace_hint(it, access.begin, mine);

@@ -45,6 +45,9 @@ public:
     uint32_t slice = 0;
     bool reads = false, writes = false;
     bool transient = false; ///< what it reads must have been written, and last through the same slice
+    /// Not 0: which of the bytes depends on the rank, in the same way where patterns are equal. Then what is written
+    /// this way is written for reads of the same pattern only.
+    uint32_t pattern = 0;
   };
 
   enum class Kind : uint8_t { readAfterWrite, writeAfterRead, writeAfterWrite };
@@ -93,6 +96,7 @@ private:
     uint64_t end = 0;
     StepId writer = kNoStep;
     uint32_t writerSlice = kNoSlice;
+    uint32_t pattern = 0;                   ///< of what the slice holds; 0: all is written
     std::array<StepId, kNumQueues> readers; ///< last reader of each queue since the write, or kNoStep
   };
   using IntervalMap = std::map<uint64_t, Interval>; // by first byte; neighbours may be absent (never touched)
@@ -104,6 +108,7 @@ private:
   void apply(const Access &access, bool write);
   IntervalMap::iterator splitAt(IntervalMap &map, uint64_t at);
   void require(StepId earlier, Kind kind, const Access &access, uint64_t at);
+  void writeSome(Interval &interval, const Access &access) const;
   void readInterval(Interval &interval, const Access &access, uint64_t at, bool &stale);
   void markStale(const Access &access, uint64_t at, StepId writer, uint32_t writerSlice, bool &stale);
   void join(StepId earlier);

@@ -15,6 +15,11 @@ bool Affine::isZero() const {
   return base == 0 && std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 0; });
 }
 
+RankBox::RankBox(const Coordinates &sizes) : sizes(sizes) {
+  for (int64_t &size : this->sizes)
+    size = std::max<int64_t>(size, 1);
+}
+
 Affine RankBox::normalized(Affine form) const {
   for (size_t k = 0; k < kMeshAxes; ++k)
     if (sizes[k] == 1)

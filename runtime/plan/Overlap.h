@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Mesh.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +17,8 @@
 
 namespace zc {
 
-/// Axes of the mesh, outermost first: rank = node * ranks per node + local.
-constexpr size_t kMeshAxes = 2;
+/// Axes of the mesh, outermost first.
+constexpr size_t kMeshAxes = Mesh::kMaxAxes;
 using Coordinates = std::array<int64_t, kMeshAxes>;
 
 /// base + sum of strides[k] * coordinate[k]. No value that it takes, nor a difference of two, may leave int64.
@@ -34,10 +36,10 @@ struct Bound {
   int64_t low, high;
 };
 
-/// A mesh whose axis k has the coordinates 0 .. sizes[k] - 1, each size at least 1.
+/// A mesh whose axis k has the coordinates 0 .. sizes[k] - 1; there is none where the size is 0.
 class RankBox {
 public:
-  explicit RankBox(const Coordinates &sizes) : sizes(sizes) {}
+  explicit RankBox(const Coordinates &sizes);
 
   /// The form with no stride along axes of one rank, where a stride means nothing (and may be any number).
   Affine normalized(Affine form) const;

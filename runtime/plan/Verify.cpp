@@ -7,7 +7,7 @@ namespace zc::verify {
 
 namespace {
 
-Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &here, uint32_t rank,
+Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &here,
                 const HazardTracker::Dependence &race) {
   static constexpr const char *kKinds[] = {"reads what is written by", "overwrites what is read by",
                                            "overwrites what is written by"};
@@ -15,9 +15,8 @@ Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &
                           describe(plan, here) + " " + kKinds[static_cast<size_t>(race.kind)] + " " +
                               describe(plan, walk.locate(race.step)) + " without waiting for it",
                           plan.strings(static_cast<int>(stepOf(plan, here).node())));
-  error.note += ": slice \"" + plan.slices(static_cast<int>(race.slice)).name() + "\", arena byte " +
-                std::to_string(race.begin) + ", rank " +
-                (rank == PlanWalk::kAnyRank ? "0 to " + std::to_string(plan.world_size() - 1) : std::to_string(rank));
+  error.note +=
+      ": slice \"" + plan.slices(static_cast<int>(race.slice)).name() + "\", arena byte " + std::to_string(race.begin);
   return error;
 }
 
@@ -25,24 +24,20 @@ Error raceError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &
 
 Status verifyOrder(const planpb::Plan &plan) {
   constexpr uint64_t kWorkLimit = uint64_t(1) << 26; // a few seconds
-  auto verifyWalk = [&](uint32_t rank, bool ordinary) {
-    PlanWalk walk(plan, rank, ordinary);
+  auto verifyWalk = [&](bool ordinary) {
+    PlanWalk walk(plan, ordinary);
     return walk.run(
         [&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
           if (!findings.missing.empty()) // walk_c1
-            return raceError(plan, walk, here, rank, findings.missing.front());
-          if (rank != PlanWalk::kAnyRank && !findings.stale.empty()) // walk_c2
+            return raceError(plan, walk, here, findings.missing.front());
+          if (!findings.stale.empty()) // walk_c2
             return staleReadError(plan, walk, here, findings.stale.front(), Code::corrupt);
           return {};
         },
         kWorkLimit);
   };
-  for (uint32_t rank : PlanWalk::ranksOf(plan)) {
-    ZC_RETURN_IF_ERROR(verifyWalk(rank, false));
-    if (plan.has_delay())
-      ZC_RETURN_IF_ERROR(verifyWalk(rank, true));
-  }
-  return {};
+  ZC_RETURN_IF_ERROR(verifyWalk(false));
+  return plan.has_delay() ? verifyWalk(true) : Status();
 }
 
 } // namespace zc::verify

@@ -4,8 +4,9 @@
 // and in the name of the negative test (test/runtime/VerifyTest.cpp). W is the world size, "node" the step's ONNX node.
 //
 //   plan_c1      format is kPlanFormat
-//   plan_c2      W in 1..65536, ranks per node divide it, stage 0..3, accumulation in 1..2^20, 2 or more where
-//                vertical, precision fp32, bf16 or fp16
+//   plan_c2      the mesh has at most 8 axes of known kinds with names of their own, sizes of 1 or more and at most
+//                65536 ranks; stage 0..3, accumulation in 1..2^20, 2 or more where vertical; precision fp32, bf16,
+//                fp16
 //   plan_c3      strings are valid UTF-8 of at most 64 KiB
 //   plan_c4      at most 4,000,000 steps
 //   plan_c5      optimizer numbers are finite
@@ -36,13 +37,14 @@
 //   parameter_c6 shares no element with another
 //   parameter_c7 parts of one whole are all of it, in order, of one type and role, with the same ties and adjoining
 //                sources
-//   bucket_c1    padded == W * shard, shard is a positive multiple of 64
+//   bucket_c1    padded == shard * the ranks along its axes, shard is a positive multiple of 64
 //   bucket_c2    used is the sum of its parameters' elements
 //   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
 //                not)
 //   bucket_c4    frozen: no gradient, no optimizer state; trainable: a gradient; f32 has master weights only on another
 //                tier than its parameters, or where the update is delayed
 //   bucket_c5    a persistent slice has one owner
+//   bucket_c6    cut over axes of the mesh, ascending
 //   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
 //   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,
 //                on device or host; not of a forward-only plan
@@ -52,9 +54,10 @@
 //   step_c4      at most 4096 operands and 256 attributes; few operands' ranges reach across others'
 //   step_c5      the expected seconds are finite and not negative
 //   step_c6      an attribute "micro" is one of the micro-steps, in plans that are vertical
-//   operand_c1   slice, type in range; known access
+//   step_c7      its axes are of the mesh, ascending
+//   operand_c1   slice, type in range; known access; not more strides than axes
 //   operand_c2   inside its slice on every rank
-//   operand_c3   offset and stride are multiples of the element's bytes
+//   operand_c3   offset and strides are multiples of the element's bytes
 //   operand_c4   on no rank a written operand shares bytes with another, unless that is the same range, read (in place:
 //                that the kernel works so is the compiler's word), or of a gather or a sum that keeps the type the
 //                rank's own part; all_to_all is never in place
@@ -70,13 +73,13 @@
 //                a multiple of 4096 long or end with their slice
 //   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
 //                one READ_WRITE operand
-//   collective_c2 sizes: the whole is a part for each rank along the axis; element types a communicator takes
-//   collective_c3 attributes: finite scale, known traffic and axis, READ_WRITE where it accumulates
+//   collective_c2 sizes: the whole is a part for each rank along the axes; element types a communicator takes
+//   collective_c3 attributes: finite scale, known traffic, READ_WRITE where it accumulates
 //   input_c2     load_input is in micro, writes one operand of its input's type
 //   output_c2    store_output is in micro, on queue compute, reads one operand of its output's type
-//   walk_c1      conflicting accesses on different queues are ordered by waits; on ranks 0 and W-1, and on a rank that
-//                touches what all ranks touch
-//   walk_c2      what a step reads from a transient slice was written before, last through that slice
+//   walk_c1      conflicting accesses on different queues are ordered by waits, where what depends on the rank
+//                is all that any rank touches
+//   walk_c2      what a step reads from a transient slice was written before, last through that slice, by all ranks
 //                Both also where an update that is delayed later is not yet: publishing steps one by one at its end
 //
 //===----------------------------------------------------------------------===//

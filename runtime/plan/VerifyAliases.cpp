@@ -10,36 +10,39 @@ namespace zc::verify {
 /// Pairs of operands and ranks looked at in one plan; about a second.
 static constexpr uint64_t kWorkLimit = uint64_t(1) << 25;
 
-AliasFinder::AliasFinder(const planpb::Plan &plan)
-    : plan(plan), mesh{static_cast<int>(plan.world_size()), static_cast<int>(plan.ranks_per_node())},
-      ranks({mesh.nodes(), mesh.ranksPerNode}) {}
+static Coordinates sizesOf(const Mesh &mesh) {
+  Coordinates sizes{};
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    sizes[axis] = mesh.axes()[axis].size;
+  return sizes;
+}
+
+AliasFinder::AliasFinder(const planpb::Plan &plan) : plan(plan), mesh(meshOf(plan)), ranks(sizesOf(mesh)) {}
 
 AliasFinder::Range AliasFinder::rangeOf(const planpb::Step &step, int position) const {
   const planpb::Operand &operand = step.operands(position);
   const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-  // In one rank the stride may be any number, so nothing is multiplied before that is known to be safe.
-  auto stride = static_cast<int64_t>(mesh.worldSize > 1 ? operand.rank_stride() : 0);
-  Affine begin{static_cast<int64_t>(slice.offset() + operand.offset()), {stride * mesh.ranksPerNode, stride}};
+  Affine begin{static_cast<int64_t>(slice.offset() + operand.offset()), {}};
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    begin.strides[axis] = static_cast<int64_t>(strideOf(operand, mesh, axis));
   Range range{position,
               static_cast<uint32_t>(position) >= step.inputs(),
               slice.arena(),
-              ranks.normalized(begin),
+              begin,
               static_cast<int64_t>(bytesOf(plan.types(static_cast<int>(operand.type())))),
               0};
   range.hullEnd = ranks.greatest(range.begin) + range.bytes;
   return range;
 }
 
-Affine AliasFinder::ownPlace(Axis axis, int64_t partBytes) const {
+Affine AliasFinder::ownPlace(AxisSet axes, int64_t partBytes) const {
   Coordinates strides{};
-  if (axis != Axis::local)
-    strides[0] = partBytes * (axis == Axis::all ? mesh.ranksPerNode : 1);
-  if (axis != Axis::node)
-    strides[1] = partBytes;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    strides[axis] = partBytes * mesh.strideIn(axes, axis);
   return ranks.normalized({0, strides});
 }
 
-std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Range &b, Sharing sharing, Axis axis) {
+std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Range &b, Sharing sharing, AxisSet axes) {
   const Range &written = a.isWritten && (!b.isWritten || a.position > b.position) ? a : b;
   const Range &other = &written == &a ? b : a;
   Affine distance = written.begin - other.begin;
@@ -48,7 +51,10 @@ std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Ran
     std::optional<Coordinates> at = ranks.find(bounds, work);
     if (!at)
       return std::nullopt;
-    return Alias{written.position, other.position, (*at)[0] * mesh.ranksPerNode + (*at)[1]};
+    int64_t rank = 0;
+    for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+      rank = rank * mesh.axes()[axis].size + (*at)[axis];
+    return Alias{written.position, other.position, rank};
   };
   bool mayShare =
       !other.isWritten && (sharing == Sharing::ownPart || (sharing == Sharing::whole && written.bytes == other.bytes));
@@ -56,7 +62,7 @@ std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Ran
     return findRank();
   Affine wanted;
   if (sharing == Sharing::ownPart)
-    wanted = written.bytes < other.bytes ? ownPlace(axis, written.bytes) : Affine() - ownPlace(axis, other.bytes);
+    wanted = written.bytes < other.bytes ? ownPlace(axes, written.bytes) : Affine() - ownPlace(axes, other.bytes);
   Affine off = distance - wanted;
   if (off.isZero())
     return std::nullopt;
@@ -69,7 +75,7 @@ std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Ran
   return findRank();
 }
 
-AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing, Axis axis) {
+AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing) {
   std::vector<Range> ranges;
   for (int i = 0; i < step.operands_size(); ++i)
     if (Range range = rangeOf(step, i); range.bytes > 0)
@@ -90,7 +96,7 @@ AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing
         for (const Range *other : others) {
           if (++work > kWorkLimit)
             return {std::nullopt, true};
-          if (std::optional<Alias> alias = compare(*other, range, sharing, axis))
+          if (std::optional<Alias> alias = compare(*other, range, sharing, axesOf(step)))
             return {alias, false};
         }
       else

@@ -1,9 +1,8 @@
 //===- VerifyAliases.h - operands of one step that share bytes ------------------===//
 #pragma once
 
-#include "runtime/comm/Mesh.h"
 #include "runtime/plan/Overlap.h"
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <optional>
 #include <vector>
@@ -32,7 +31,7 @@ public:
   explicit AliasFinder(const planpb::Plan &plan);
   /// By a sweep over the operands in order of their first bytes: as long as few of them reach across each other, n log
   /// n.
-  Finding find(const planpb::Step &step, Sharing sharing, Axis axis);
+  Finding find(const planpb::Step &step, Sharing sharing);
 
 private:
   /// The bytes of an operand.
@@ -45,9 +44,9 @@ private:
     int64_t hullEnd; ///< behind the last byte on any rank
   };
   Range rangeOf(const planpb::Step &step, int position) const;
-  std::optional<Alias> compare(const Range &a, const Range &b, Sharing sharing, Axis axis);
+  std::optional<Alias> compare(const Range &a, const Range &b, Sharing sharing, AxisSet axes);
   /// Where the smaller of two operands begins within the larger.
-  Affine ownPlace(Axis axis, int64_t partBytes) const;
+  Affine ownPlace(AxisSet axes, int64_t partBytes) const;
 
   const planpb::Plan &plan;
   Mesh mesh;

@@ -1,4 +1,5 @@
 #include "runtime/base/Tensor.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
@@ -207,13 +208,17 @@ Status verifyParts(const planpb::Plan &plan) {
 Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
   const planpb::Bucket &bucket = plan.buckets(index);
   std::string who = "bucket " + std::to_string(index);
+  // bucket_c6
+  if (!areAxes(plan, bucket.axes()))
+    return violation(565, "bucket_c6", who + " is cut over what are no axes of the mesh, in its order");
   // bucket_c1
-  uint64_t world = plan.world_size(), shard = bucket.padded() / world;
+  const Mesh mesh = meshOf(plan);
+  uint64_t cuts = cutsOf(bucket, mesh), shard = bucket.padded() / cuts;
   if (!planpb::Type_IsValid(bucket.type()) || bucket.padded() > kMaxElements || shard == 0 ||
-      bucket.padded() % world != 0 || shard % kAlignment != 0)
+      bucket.padded() % cuts != 0 || shard % kAlignment != 0)
     return violation(499, "bucket_c1",
                      who + " of type " + std::to_string(bucket.type()) + " has " + str(bucket.padded()) +
-                         " elements for " + str(world) + " ranks");
+                         " elements for " + str(cuts) + " shards");
   uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(bucket.type())));
   auto elements = [&](bool sharded) { return sharded ? shard : bucket.padded(); };
   // bucket_c4
@@ -236,10 +241,10 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     return violation(547, "bucket_c4",
                      who + " has " + str(static_cast<uint64_t>(bucket.residual_slices_size())) +
                          " residuals; one that trains has at most two");
+  const uint64_t inNode = static_cast<uint64_t>(mesh.sizeOnNode(axesOf(bucket)));
   for (int i = 0; i < bucket.residual_slices_size(); ++i)
-    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.residual_slices(i),
-                                        bucket.padded() / (i == 0 ? 1 : plan.ranks_per_node()) * size, true,
-                                        who + " (residual)", "bucket_c3", owners));
+    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.residual_slices(i), bucket.padded() / (i == 0 ? 1 : inNode) * size,
+                                        true, who + " (residual)", "bucket_c3", owners));
   // bucket_c4
   if (bucket.type() == planpb::F32 && bucket.master_slice() != -1 && !plan.has_delay() &&
       tierOf(plan, static_cast<uint32_t>(bucket.master_slice())) ==

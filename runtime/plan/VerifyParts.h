@@ -19,6 +19,17 @@ inline Error violation(int number, const char *label, std::string message, std::
 /// `index` names an element of a repeated field with `size` elements.
 inline bool inRange(int64_t index, int size) { return index >= 0 && index < size; }
 
+/// Indices of axes of the plan's mesh, ascending.
+template <typename Indices> bool areAxes(const planpb::Plan &plan, const Indices &indices) {
+  int64_t previous = -1;
+  for (uint32_t axis : indices) {
+    if (!inRange(axis, plan.mesh_size()) || axis <= previous)
+      return false;
+    previous = axis;
+  }
+  return true;
+}
+
 /// Strings, types, arenas, slices, inputs, metrics: what later parts index into.
 Status verifyTables(const planpb::Plan &plan);
 /// Parameters and buckets. After verifyTables.

@@ -1,6 +1,6 @@
 #include "runtime/base/Tensor.h"
-#include "runtime/comm/Mesh.h"
 #include "runtime/plan/Hazards.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyAliases.h"
 #include "runtime/plan/VerifyParts.h"
@@ -38,7 +38,7 @@ using Attributes = std::map<std::string, const planpb::Attribute *>;
 class StepVerifier {
 public:
   StepVerifier(const planpb::Plan &plan, uint32_t section, AliasFinder &aliases)
-      : plan(plan), section(section), steps(sectionOf(plan, section)), aliases(aliases) {
+      : plan(plan), mesh(meshOf(plan)), section(section), steps(sectionOf(plan, section)), aliases(aliases) {
     for (const planpb::TensorType &type : plan.types())
       typeBytes.push_back(bytesOf(type));
     for (uint32_t s : {0u, 1u})
@@ -95,9 +95,9 @@ private:
   Attributes attributesOf(const planpb::Step &step);
   Status verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts);
   Status verifyTraffic(const planpb::Step &step);
-  Axis axisOf(const planpb::Step &step);
-  uint64_t members(const planpb::Step &step) { return static_cast<uint64_t>(mesh().size(axisOf(step))); }
-  Mesh mesh() const { return {static_cast<int>(plan.world_size()), static_cast<int>(plan.ranks_per_node())}; }
+  uint64_t members(const planpb::Step &step) { return static_cast<uint64_t>(mesh.size(axesOf(step))); }
+  std::string addressOf(const planpb::Operand &operand) const;
+  bool isMultiple(const planpb::Operand &operand, uint64_t bytes) const;
   Status verifyReduction(const planpb::Step &step);
   Status verifyAllGather(const planpb::Step &step);
   Status verifyReduceScatter(const planpb::Step &step);
@@ -107,6 +107,7 @@ private:
   Status verifyStoreOutput(const planpb::Step &step);
 
   const planpb::Plan &plan;
+  const Mesh mesh;
   uint32_t section;
   const planpb::Section &steps;
   uint32_t index = 0;
@@ -137,6 +138,9 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
     return fail(525, "step_c4",
                 "has " + str(static_cast<uint64_t>(step.operands_size())) + " operands and " +
                     str(static_cast<uint64_t>(step.attributes_size())) + " attributes");
+  // step_c7
+  if (!areAxes(plan, step.axes()))
+    return fail(526, "step_c7", "runs along what are no axes of the mesh, in its order");
   // step_c5
   if (!std::isfinite(step.seconds()) || step.seconds() < 0)
     return fail(529, "step_c5", "lasts " + std::to_string(step.seconds()) + " seconds");
@@ -157,34 +161,53 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
   return {};
 }
 
+/// "64 + local * 256", for messages.
+std::string StepVerifier::addressOf(const planpb::Operand &operand) const {
+  std::string text = str(operand.offset());
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    if (uint64_t stride = strideOf(operand, mesh, axis))
+      text += " + " + mesh.axes()[axis].name + " * " + str(stride);
+  return text;
+}
+
+/// On every rank.
+bool StepVerifier::isMultiple(const planpb::Operand &operand, uint64_t bytes) const {
+  bool multiple = operand.offset() % bytes == 0;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    multiple &= strideOf(operand, mesh, axis) % bytes == 0;
+  return multiple;
+}
+
 Status StepVerifier::verifyOperand(const planpb::Operand &operand, int position, bool isInput) {
   std::string who = "operand " + std::to_string(position);
   // operand_c1
   if (!inRange(operand.slice(), plan.slices_size()) || !inRange(operand.type(), plan.types_size()) ||
-      !planpb::Access_IsValid(operand.access()))
+      !planpb::Access_IsValid(operand.access()) || operand.strides_size() > plan.mesh_size())
     return fail(505, "operand_c1",
                 "has " + who + " with slice " + str(operand.slice()) + ", type " + str(operand.type()) + ", access " +
-                    std::to_string(operand.access()));
+                    std::to_string(operand.access()) + ", " + str(static_cast<uint64_t>(operand.strides_size())) +
+                    " strides");
   // step_c2
   if (isInput != (operand.access() == planpb::READ))
     return fail(506, "step_c2",
                 "has " + who + " which is " + (isInput ? "an input" : "an output") + " and " +
                     planpb::Access_Name(operand.access()));
-  // operand_c2: offset + (W-1) * stride + bytes, no sum of which may wrap
+  // operand_c2: the end on the last coordinate of each axis, no sum of which may wrap
   const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-  uint64_t end = 0;
-  if (__builtin_mul_overflow(operand.rank_stride(), uint64_t(plan.world_size() - 1), &end) ||
-      __builtin_add_overflow(end, operand.offset(), &end) || __builtin_add_overflow(end, bytes(operand), &end) ||
-      end > slice.bytes())
+  uint64_t end = operand.offset(), along = 0;
+  bool wraps = __builtin_add_overflow(end, bytes(operand), &end);
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    wraps |= __builtin_mul_overflow(strideOf(operand, mesh, axis), uint64_t(mesh.axes()[axis].size - 1), &along) ||
+             __builtin_add_overflow(end, along, &end);
+  if (wraps || end > slice.bytes())
     return fail(507, "operand_c2",
-                "has " + who + " of " + str(bytes(operand)) + " bytes at " + str(operand.offset()) + " + rank * " +
-                    str(operand.rank_stride()) + ", slice \"" + slice.name() + "\" has " + str(slice.bytes()));
+                "has " + who + " of " + str(bytes(operand)) + " bytes at " + addressOf(operand) + ", slice \"" +
+                    slice.name() + "\" has " + str(slice.bytes()));
   // operand_c3
   uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(typeOf(operand).type())));
-  if (operand.offset() % size != 0 || operand.rank_stride() % size != 0)
+  if (!isMultiple(operand, size))
     return fail(508, "operand_c3",
-                "has " + who + " at " + str(operand.offset()) + " + rank * " + str(operand.rank_stride()) +
-                    ", its elements have " + str(size) + " bytes");
+                "has " + who + " at " + addressOf(operand) + ", its elements have " + str(size) + " bytes");
   return {};
 }
 
@@ -220,16 +243,16 @@ Status StepVerifier::verifyTiers(const planpb::Step &step) {
 /// copy_c3
 Status StepVerifier::verifyBlocks(const planpb::Operand &operand, int position) {
   const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-  bool starts = operand.offset() % kBlockBytes == 0 && operand.rank_stride() % kBlockBytes == 0;
+  bool starts = isMultiple(operand, kBlockBytes), isFixed = furthestOffset(operand, mesh) == operand.offset();
   // On the host the rest of the last block is room that the slice has; in the file it would be a neighbour's bytes.
   bool ends = tierOf(plan, operand.slice()) != planpb::NVME || bytes(operand) % kBlockBytes == 0 ||
-              (operand.rank_stride() == 0 && operand.offset() + bytes(operand) == slice.bytes());
+              (isFixed && operand.offset() + bytes(operand) == slice.bytes());
   if (starts && ends)
     return {};
   return fail(544, "copy_c3",
               "has operand " + std::to_string(position) + " of " + str(bytes(operand)) + " bytes at " +
-                  str(operand.offset()) + " + rank * " + str(operand.rank_stride()) + " of slice \"" + slice.name() +
-                  "\" of " + str(slice.bytes()) + " bytes, which are not whole blocks of 4096");
+                  addressOf(operand) + " of slice \"" + slice.name() + "\" of " + str(slice.bytes()) +
+                  " bytes, which are not whole blocks of 4096");
 }
 
 Status StepVerifier::verifyTierCopy(const planpb::Step &step) {
@@ -257,7 +280,7 @@ Status StepVerifier::verifyAliases(const planpb::Step &step) {
   // A sum of another width would run into what is yet to be read.
   if (kernel == "all_gather" || kernel == "reduce_scatter")
     sharing = typeOf(step.operands(0)).type() == typeOf(step.operands(1)).type() ? Sharing::ownPart : Sharing::none;
-  auto found = aliases.find(step, sharing, axisOf(step));
+  auto found = aliases.find(step, sharing);
   if (found.tooMany)
     return fail(563, "step_c4", "has too many operands that reach across each other to be checked");
   if (!found.alias)
@@ -336,13 +359,6 @@ Status StepVerifier::verifyCollective(const planpb::Step &step, uint64_t inputPa
   return {};
 }
 
-/// The axis of a collective whose attributes have been verified.
-Axis StepVerifier::axisOf(const planpb::Step &step) {
-  Attributes attributes = attributesOf(step);
-  auto axis = attributes.find("axis");
-  return axis == attributes.end() ? Axis::all : axisFromName(axis->second->text()).value_or(Axis::all);
-}
-
 /// collective_c3
 Status StepVerifier::verifyTraffic(const planpb::Step &step) {
   static constexpr std::array<std::string_view, 5> kKnown = {"none", "gather", "reduce_scatter", "all_reduce", "hop"};
@@ -350,9 +366,6 @@ Status StepVerifier::verifyTraffic(const planpb::Step &step) {
   auto traffic = attributes.find("traffic");
   if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())
     return fail(524, "collective_c3", "counts its traffic as \"" + traffic->second->text() + "\"");
-  auto axis = attributes.find("axis");
-  if (axis != attributes.end() && !axisFromName(axis->second->text()))
-    return fail(526, "collective_c3", "runs along \"" + axis->second->text() + "\", which is no axis of the mesh");
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
@@ -27,12 +28,12 @@ Status verifyHeader(const planpb::Plan &plan) {
                      "plan has format version " + str(plan.format()) + ", this program reads version " +
                          str(kPlanFormat));
   // plan_c2
-  uint32_t world = plan.world_size();
-  if (world < 1 || world > 65536)
-    return violation(460, "plan_c2", "world size " + str(world) + " is not in 1..65536");
-  if (plan.ranks_per_node() < 1 || world % plan.ranks_per_node() != 0)
-    return violation(461, "plan_c2",
-                     str(plan.ranks_per_node()) + " ranks per node do not divide world size " + str(world));
+  if (std::string problem = Mesh::problem(meshAxesOf(plan)); !problem.empty())
+    return violation(460, "plan_c2", "the mesh " + problem);
+  for (const planpb::MeshAxis &axis : plan.mesh())
+    if (!planpb::AxisKind_IsValid(axis.kind()))
+      return violation(461, "plan_c2",
+                       "axis \"" + axis.name() + "\" of the mesh has unknown kind " + std::to_string(axis.kind()));
   if (plan.zero_stage() > 3)
     return violation(462, "plan_c2", "ZeRO stage " + str(plan.zero_stage()) + " is not in 0..3");
   if (plan.accumulation() < 1 || plan.accumulation() > (1u << 20))

@@ -1,8 +1,10 @@
 #include "runtime/plan/Walk.h"
 
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 
 #include <algorithm>
+#include <map>
 
 namespace zc {
 
@@ -13,8 +15,8 @@ uint64_t bytesOf(const planpb::TensorType &type) {
   return bytes;
 }
 
-PlanWalk::PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary)
-    : plan(plan), rank(rank), accumulation(walkAccumulation(microExecutions(plan))) {
+PlanWalk::PlanWalk(const planpb::Plan &plan, bool ordinary)
+    : plan(plan), accumulation(walkAccumulation(microExecutions(plan))) {
   for (uint32_t index : walkOrder(microExecutions(plan))) {
     auto execution = static_cast<uint32_t>(executions[index].size());
     executions[index].push_back(numSteps);
@@ -45,8 +47,27 @@ void PlanWalk::applyWaits(HazardTracker &tracker, const planpb::Step &step, cons
   }
 }
 
+namespace {
+
+/// Numbers of the ways in which operands depend on the rank.
+class Patterns {
+public:
+  uint32_t of(const planpb::Operand &operand, uint64_t bytes) {
+    std::vector<uint64_t> way = {operand.slice(), operand.offset(), bytes};
+    way.insert(way.end(), operand.strides().begin(), operand.strides().end());
+    return numbers.try_emplace(std::move(way), static_cast<uint32_t>(numbers.size() + 1)).first->second;
+  }
+
+private:
+  std::map<std::vector<uint64_t>, uint32_t> numbers;
+};
+
+} // namespace
+
 Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
   HazardTracker tracker(static_cast<size_t>(plan.arenas_size()));
+  const Mesh mesh = meshOf(plan);
+  Patterns patterns;
   std::vector<uint64_t> typeBytes;
   for (const planpb::TensorType &type : plan.types())
     typeBytes.push_back(bytesOf(type));
@@ -61,15 +82,14 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
       applyWaits(tracker, step, part);
       auto touch = [&](const planpb::Operand &operand) {
         const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
-        uint64_t begin = slice.offset() + operand.offset(), end = begin + typeBytes[operand.type()];
-        if (rank != kAnyRank)
-          begin += rank * operand.rank_stride();
-        end += (rank != kAnyRank ? rank : plan.world_size() - 1) * operand.rank_stride();
+        uint64_t furthest = furthestOffset(operand, mesh);
+        uint64_t begin = slice.offset() + operand.offset(), end = slice.offset() + furthest + typeBytes[operand.type()];
+        uint32_t pattern = furthest == operand.offset() ? 0 : patterns.of(operand, typeBytes[operand.type()]);
         bool reads = operand.access() != planpb::WRITE, writes = operand.access() != planpb::READ;
-        tracker.touch({slice.arena(), begin, end, operand.slice(), reads, writes, !slice.persistent()});
+        tracker.touch({slice.arena(), begin, end, operand.slice(), reads, writes, !slice.persistent(), pattern});
         // What stands in the rest of the last block does not matter, but it is moved as well.
         if (movesBlocks(step.queue()))
-          tracker.touch({slice.arena(), end, toBlocks(end), operand.slice(), reads, writes, false});
+          tracker.touch({slice.arena(), end, toBlocks(end), operand.slice(), reads, writes, false, pattern});
       };
       if (isDue)
         forOperands(step, touch);
@@ -81,18 +101,6 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
       tracker.drain();
   }
   return {};
-}
-
-std::vector<uint32_t> PlanWalk::ranksOf(const planpb::Plan &plan) {
-  bool dependsOnRank = false;
-  for (const planpb::Section *section : {&plan.micro(), &plan.update()})
-    for (const planpb::Step &step : section->steps())
-      forOperands(step, [&](const planpb::Operand &operand) { dependsOnRank |= operand.rank_stride() != 0; });
-  if (!dependsOnRank || plan.world_size() == 1)
-    return {0};
-  if (plan.world_size() == 2)
-    return {0, 1};
-  return {kAnyRank, 0, plan.world_size() - 1}; // first what most waits come from
 }
 
 WalkStep PlanWalk::locate(HazardTracker::StepId id) const {
@@ -141,7 +149,7 @@ Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkS
   Error error = makeError(code, 451, describe(plan, here) + " reads slice \"" + slice + "\" before it is written",
                           plan.strings(static_cast<int>(stepOf(plan, here).node())));
   error.note = "violates walk_c2";
-  if (stale.writer != HazardTracker::kNoStep) {
+  if (stale.writer != HazardTracker::kNoStep && stale.writerSlice != stale.slice) {
     error.number = 452;
     error.message = describe(plan, here) + " reads slice \"" + slice + "\" after slice \"" +
                     plan.slices(static_cast<int>(stale.writerSlice)).name() + "\" took its bytes";
@@ -151,18 +159,15 @@ Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkS
 }
 
 Status addWaits(planpb::Plan &plan) {
-  for (uint32_t rank : PlanWalk::ranksOf(plan)) {
-    PlanWalk walk(plan, rank);
-    ZC_RETURN_IF_ERROR(walk.run([&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
-      if (rank != PlanWalk::kAnyRank && !findings.stale.empty())
-        return staleReadError(plan, walk, here, findings.stale.front(), Code::internal);
-      planpb::Section &section = here.section == 0 ? *plan.mutable_micro() : *plan.mutable_update();
-      for (const HazardTracker::Dependence &dependence : findings.missing)
-        *section.mutable_steps(static_cast<int>(here.index))->add_waits() = walk.waitFor(here, dependence.step);
-      return {};
-    }));
-  }
-  return {};
+  PlanWalk walk(plan);
+  return walk.run([&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
+    if (!findings.stale.empty())
+      return staleReadError(plan, walk, here, findings.stale.front(), Code::internal);
+    planpb::Section &section = here.section == 0 ? *plan.mutable_micro() : *plan.mutable_update();
+    for (const HazardTracker::Dependence &dependence : findings.missing)
+      *section.mutable_steps(static_cast<int>(here.index))->add_waits() = walk.waitFor(here, dependence.step);
+    return {};
+  });
 }
 
 } // namespace zc

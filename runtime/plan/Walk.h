@@ -36,20 +36,15 @@ template <typename Fn> void forOperands(const planpb::Step &step, Fn fn) {
 uint64_t bytesOf(const planpb::TensorType &type);
 const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);
 
-/// Executes `walkOrder` on a HazardTracker for one rank, with the waits the plan has at each visit; a visitor may add
-/// some. A plan with a delayed update has a second way of running, that of the steps before it is delayed (`ordinary`).
+/// Executes `walkOrder` on a HazardTracker for all ranks at once, with the waits the plan has at each visit; a visitor
+/// may add some. What an operand touches at an offset that depends on the rank reaches from where it is first to where
+/// it is last; what it writes is written for reads that depend on it alike. A plan with a delayed update has a second
+/// way of running, that of the steps before it is delayed (`ordinary`).
 class PlanWalk {
 public:
-  /// A rank that stands for all: what it touches at an offset that depends on the rank reaches from rank 0's to the
-  /// last one's. Its order suffices for every rank; what it finds stale does not count, since not all of that is
-  /// written.
-  static constexpr uint32_t kAnyRank = ~0u;
-  /// Ranks whose walks together show what holds for all.
-  static std::vector<uint32_t> ranksOf(const planpb::Plan &plan);
-
   using Visit = std::function<Status(const WalkStep &here, const HazardTracker::Findings &findings)>;
 
-  PlanWalk(const planpb::Plan &plan, uint32_t rank, bool ordinary = false);
+  explicit PlanWalk(const planpb::Plan &plan, bool ordinary = false);
   /// Stops at the first error of `visit`, or when the walk visits more than `workLimit` intervals (corrupt).
   Status run(const Visit &visit, uint64_t workLimit = ~uint64_t(0));
 
@@ -69,7 +64,6 @@ private:
   void applyWaits(HazardTracker &tracker, const planpb::Step &step, const Part &part) const;
 
   const planpb::Plan &plan;
-  uint32_t rank;
   uint32_t accumulation;                             // of the walk
   HazardTracker::StepId numSteps = 0;                // of the walk
   std::vector<Part> parts;                           // in walk order

@@ -1,5 +1,7 @@
 #include "runtime/train/Agreement.h"
 
+#include "runtime/plan/PlanMesh.h"
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -86,6 +88,7 @@ uint64_t collectivesOf(const planpb::Plan &plan) {
         for (int64_t dim : type.dims())
           hash.add(uint64_t(dim));
       }
+      hash.add(axesOf(step).asBits());
       for (const planpb::Attribute &attribute : step.attributes()) {
         hash.add(plan.strings(int(attribute.name())));
         hash.add(attribute.text());
@@ -126,20 +129,21 @@ Status checkMachines(const RankGroup &ranks, std::string &note) {
   const Mesh &mesh = ranks.mesh();
   if (machines.empty())
     return Status::success();
-  int fewest = mesh.worldSize;
+  const AxisSet within = ~mesh.nodeAxes();
+  int fewest = mesh.worldSize();
   bool shared = false;
-  for (int rank = 0; rank < mesh.worldSize; ++rank) {
+  for (int rank = 0; rank < mesh.worldSize(); ++rank) {
     int first = machines[size_t(rank)];
     fewest = std::min(fewest, int(std::count(machines.begin(), machines.end(), first)));
-    int begin = mesh.rankOf(Axis::local, mesh.groupOf(Axis::local, rank), 0);
+    int begin = mesh.rankOf(within, mesh.groupOf(within, rank), 0);
     if (machines[size_t(begin)] != first)
       return makeError(Code::mismatch, 946,
                        "the plan has ranks " + std::to_string(begin) + " and " + std::to_string(rank) +
                            " on one node, but they run on different machines",
                        "",
                        "zero-compile --ranks-per-node " + std::to_string(fewest) + ", or start " +
-                           std::to_string(mesh.ranksPerNode) + " ranks on each machine");
-    shared |= mesh.groupOf(Axis::local, first) != mesh.groupOf(Axis::local, rank);
+                           std::to_string(mesh.ranksPerNode()) + " ranks on each machine");
+    shared |= mesh.nodeOf(first) != mesh.nodeOf(rank);
   }
   if (shared)
     note = "several nodes of the plan run on one machine: what counts as sent between nodes does not leave it";

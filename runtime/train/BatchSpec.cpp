@@ -22,7 +22,7 @@ static int64_t rowsLookedUp(const planpb::Plan &plan, const planpb::Operand &ind
 
 data::BatchSpec batchOf(const planpb::Plan &plan) {
   data::BatchSpec batch;
-  batch.worldSize = plan.world_size();
+  batch.dataDegree = meshOf(plan).dataDegree();
   batch.accumulation = plan.accumulation();
   for (const planpb::Input &input : plan.inputs()) {
     const planpb::TensorType &type = plan.types(int(input.type()));

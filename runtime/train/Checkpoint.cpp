@@ -73,11 +73,12 @@ std::vector<SharedFile> sharedFilesOf(const planpb::Plan &plan, int64_t step) {
 
 /// What `rank` writes of a file, by tensor and element.
 std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, int rank) {
+  const Mesh mesh = meshOf(plan);
   std::vector<Cut> cuts;
   for (size_t i = 0; i < file.wholes.size(); ++i)
     for (const planpb::Parameter *part : file.wholes[i].parts) {
       Store store = *storeOf(plan, *part, file.state);
-      Piece piece = writtenPieceOf(plan, *part, store, rank);
+      Piece piece = writtenPieceOf(plan, mesh, *part, store, rank);
       if (piece.count > 0)
         cuts.push_back({i, firstOf(*part) + piece.first, piece.count, store, piece.at});
     }

@@ -159,8 +159,10 @@ Status EvalRank::store(uint32_t output, const StepContext &context, const void *
     mine.loss = scalarOf(run.plan, output, source);
   if (int(output) == run.weightOutput)
     mine.weight = scalarOf(run.plan, output, source);
-  int64_t batch = (context.step - 1) * communicator.worldSize() + communicator.rank();
-  return run.outputs ? run.outputs->store(output, batch, source) : Status::success();
+  const AxisSet data = run.mesh.dataAxes();
+  int64_t batch = (context.step - 1) * run.mesh.dataDegree() + run.mesh.indexOf(data, communicator.rank());
+  bool isMine = run.mesh.groupOf(data, communicator.rank()) == 0; // of the ranks that share the samples
+  return run.outputs && isMine ? run.outputs->store(output, batch, source) : Status::success();
 }
 
 Status EvalRank::main() {
@@ -187,10 +189,12 @@ Status EvalRank::main() {
 Status EvalRank::pulse() {
   mine.stop = run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0;
   ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
-  for (size_t rank = 0; rank < pulses.size(); ++rank) {
-    const Pulse &pulse = pulses[rank];
+  for (const Pulse &pulse : pulses)
     stop |= pulse.stop != 0;
-    bool isWhole = (current - 1) * int64_t(pulses.size()) + int64_t(rank) < run.extent.wholeBatches();
+  const int degree = run.mesh.dataDegree();
+  for (int i = 0; i < degree; ++i) {
+    const Pulse &pulse = pulses[size_t(run.mesh.rankOf(run.mesh.dataAxes(), 0, i))];
+    bool isWhole = (current - 1) * degree + i < run.extent.wholeBatches();
     if (!run.hasLoss() || !isWhole || pulse.weight == 0) // nothing counts in it: its mean is none
       continue;
     sum += isWeighted() ? pulse.loss * pulse.weight : pulse.loss;

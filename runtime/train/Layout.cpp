@@ -17,15 +17,19 @@ TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) 
   return {dtypeOf(type.type()), {type.dims().begin(), type.dims().end()}};
 }
 
+/// The axes over which a bucket's slice is cut that is a shard or whole.
+static AxisSet cutOf(const planpb::Bucket &bucket, bool sharded) { return sharded ? axesOf(bucket) : AxisSet(); }
+
 std::vector<Store> storesOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
   if (parameter.bucket() < 0)
-    return {{uint32_t(parameter.slice()), typeOf(plan, parameter).dtype, false}};
+    return {{uint32_t(parameter.slice()), typeOf(plan, parameter).dtype}};
   const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
   std::vector<Store> stores;
   if (bucket.parameter_slice() >= 0)
-    stores.push_back({uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()), bucket.parameters_sharded()});
+    stores.push_back(
+        {uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()), cutOf(bucket, bucket.parameters_sharded())});
   if (bucket.trainable() && bucket.master_slice() >= 0)
-    stores.push_back({uint32_t(bucket.master_slice()), DType::f32, bucket.optimizer_sharded()});
+    stores.push_back({uint32_t(bucket.master_slice()), DType::f32, cutOf(bucket, bucket.optimizer_sharded())});
   return stores;
 }
 
@@ -33,18 +37,18 @@ Store exactStore(const planpb::Plan &plan, const planpb::Parameter &parameter) {
   return storesOf(plan, parameter).back();
 }
 
-Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank) {
+Piece pieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, const Store &store,
+              int rank) {
   int64_t elements = typeOf(plan, parameter).numElements();
   if (parameter.bucket() < 0)
     return {0, elements, 0};
   int64_t offset = int64_t(parameter.offset());
-  if (!store.sharded)
-    return {0, elements, offset};
-  int64_t shard = int64_t(plan.buckets(parameter.bucket()).padded()) / plan.world_size();
-  int64_t begin = std::max(offset, rank * shard), end = std::min(offset + elements, (rank + 1) * shard);
+  int64_t shard = int64_t(plan.buckets(parameter.bucket()).padded()) / mesh.size(store.cut);
+  int64_t first = mesh.indexOf(store.cut, rank) * shard;
+  int64_t begin = std::max(offset, first), end = std::min(offset + elements, first + shard);
   if (begin >= end)
     return {};
-  return {begin - offset, end - begin, begin - rank * shard};
+  return {begin - offset, end - begin, begin - first};
 }
 
 const char *nameOf(State state) {
@@ -61,18 +65,23 @@ std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &
   if (state == State::published && !plan.has_delay())
     return std::nullopt;
   if (state == State::published)
-    return Store{uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()), bucket.parameters_sharded()};
+    return Store{uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()),
+                 cutOf(bucket, bucket.parameters_sharded())};
   int32_t slice = state == State::moment1 ? bucket.moment1_slice() : bucket.moment2_slice();
-  return slice < 0 ? std::nullopt : std::make_optional(Store{uint32_t(slice), DType::f32, bucket.optimizer_sharded()});
+  if (slice < 0)
+    return std::nullopt;
+  return Store{uint32_t(slice), DType::f32, cutOf(bucket, bucket.optimizer_sharded())};
 }
 
-Piece writtenPieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank) {
-  if (parameter.bucket() < 0)
-    return rank == 0 ? pieceOf(plan, parameter, store, rank) : Piece();
+Piece writtenPieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, const Store &store,
+                     int rank) {
+  const bool isShared = parameter.bucket() >= 0;
   Store cut = store;
-  cut.sharded = true;
-  Piece piece = pieceOf(plan, parameter, cut, rank);
-  if (!store.sharded)
+  cut.cut = isShared ? axesOf(plan.buckets(parameter.bucket())) : AxisSet();
+  if (mesh.groupOf(cut.cut, rank) != 0)
+    return {};
+  Piece piece = pieceOf(plan, mesh, parameter, cut, rank);
+  if (isShared && store.cut.empty())
     piece.at = int64_t(parameter.offset()) + piece.first;
   return piece;
 }

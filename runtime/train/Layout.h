@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/base/Tensor.h"
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
 struct Store {
   uint32_t slice = 0;
   DType type = DType::f32;
-  bool sharded = false;
+  AxisSet cut = {}; ///< the axes over which its bucket is cut there; none: whole
 };
 /// Every place that holds the values: the parameter itself, and the fp32 master copy where there is one.
 std::vector<Store> storesOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
@@ -37,11 +37,14 @@ std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &
 struct Piece {
   int64_t first = 0, count = 0, at = 0;
 };
-/// What rank `rank` holds; count 0 when nothing.
-Piece pieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
+/// What rank `rank` of the plan's mesh holds; count 0 when nothing.
+Piece pieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, const Store &store,
+              int rank);
 
-/// What rank `rank` writes of it: ranks share what all of them hold, so that each element is one rank's.
-Piece writtenPieceOf(const planpb::Plan &plan, const planpb::Parameter &parameter, const Store &store, int rank);
+/// What rank `rank` writes of it: ranks along the axes of the bucket share what all of them hold, and of those that
+/// hold the same only the first group writes, so that each element is one rank's.
+Piece writtenPieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, const Store &store,
+                     int rank);
 
 /// A tensor as the model, weight files and checkpoints have it: a parameter, or all parts of one that was cut.
 struct Whole {

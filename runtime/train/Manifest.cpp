@@ -13,7 +13,7 @@ namespace zc::train {
 
 using Json = nlohmann::json;
 
-static constexpr int64_t kFormat = 2;
+static constexpr int64_t kFormat = 3;
 static constexpr int64_t kMaxManifest = 256 << 20;
 
 static std::string hex(uint64_t value) {
@@ -47,16 +47,17 @@ static Json toJson(const Manifest::Tensor &tensor) {
           {"pieces", std::move(pieces)}};
 }
 
+static Json toJson(const Mesh &mesh) {
+  Json axes = Json::array();
+  for (const MeshAxis &axis : mesh.axes())
+    axes.push_back({{"name", axis.name}, {"size", axis.size}, {"data", axis.isData}});
+  return axes;
+}
+
 static Json toJson(const Manifest::Strategy &plan) {
-  return {{"hash", hex(plan.hash)},
-          {"world_size", plan.worldSize},
-          {"ranks_per_node", plan.ranksPerNode},
-          {"stage", plan.stage},
-          {"precision", plan.precision},
-          {"accumulation", plan.accumulation},
-          {"samples_per_step", plan.samplesPerStep},
-          {"delayed", plan.delayed},
-          {"residuals", plan.hasResiduals}};
+  return {{"hash", hex(plan.hash)},      {"mesh", toJson(plan.mesh)},         {"stage", plan.stage},
+          {"precision", plan.precision}, {"accumulation", plan.accumulation}, {"samples_per_step", plan.samplesPerStep},
+          {"delayed", plan.delayed},     {"residuals", plan.hasResiduals}};
 }
 
 static Json toJson(const Manifest::Optimizer &optimizer) {
@@ -227,19 +228,27 @@ Manifest::Tensor readTensor(Reader &reader, const Json &json) {
   return tensor;
 }
 
+Mesh readMesh(Reader &reader, const Json &json) {
+  std::vector<MeshAxis> axes;
+  for (const Json &axis : json) {
+    int64_t size = reader.count(axis, "size");
+    axes.push_back({reader.text(axis, "name"), int(std::min<int64_t>(size, INT32_MAX)), reader.truth(axis, "data")});
+  }
+  if (!json.is_array() || !Mesh::problem(axes).empty())
+    return reader.wrong("mesh"), Mesh();
+  return Mesh(std::move(axes));
+}
+
 Manifest::Strategy readStrategy(Reader &reader, const Json &json) {
   Manifest::Strategy plan;
   plan.hash = reader.hash(json, "hash");
-  plan.worldSize = reader.count(json, "world_size");
-  plan.ranksPerNode = reader.count(json, "ranks_per_node");
+  plan.mesh = readMesh(reader, reader.at(json, "mesh"));
   plan.stage = reader.count(json, "stage");
   plan.precision = reader.text(json, "precision");
   plan.accumulation = reader.count(json, "accumulation");
   plan.samplesPerStep = reader.count(json, "samples_per_step");
   plan.delayed = reader.truth(json, "delayed");
   plan.hasResiduals = reader.truth(json, "residuals");
-  if (plan.worldSize < 1 || plan.worldSize > 1 << 20)
-    reader.wrong("world_size");
   return plan;
 }
 
@@ -396,8 +405,7 @@ Result<Manifest> readManifest(const std::string &given) {
 
 Manifest describeRun(const planpb::Plan &plan) {
   Manifest manifest;
-  manifest.plan.worldSize = plan.world_size();
-  manifest.plan.ranksPerNode = plan.ranks_per_node();
+  manifest.plan.mesh = meshOf(plan);
   manifest.plan.stage = plan.zero_stage();
   manifest.plan.precision = plan.precision();
   manifest.plan.accumulation = plan.accumulation();

@@ -44,7 +44,8 @@ struct Manifest {
   /// Of the plan: none of it must be alike when a run goes on, but what differs is said.
   struct Strategy {
     uint64_t hash = 0; ///< planHash: alike, and so is everything else
-    int64_t worldSize = 1, ranksPerNode = 1, stage = 0, accumulation = 1, samplesPerStep = 1;
+    Mesh mesh;
+    int64_t stage = 0, accumulation = 1, samplesPerStep = 1;
     std::string precision;
     bool delayed = false, hasResiduals = false;
   };

@@ -61,6 +61,7 @@ static void addCommon(Json &all, const JobReport &report) {
   all["traffic"] = {{"gather", traffic.gather},
                     {"reduce_scatter", traffic.reduceScatter},
                     {"all_reduce", traffic.allReduce},
+                    {"model", traffic.model},
                     {"inter_node", traffic.interNode},
                     {"intra_node", traffic.intraNode},
                     {"h2d", traffic.h2d},

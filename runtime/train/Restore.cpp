@@ -17,6 +17,7 @@ static Error wrongTensor(const std::string &name, const std::string &path) {
 /// The elements of one kind of state that this rank holds, from the file that has them whole.
 static Status restoreState(RankExecutor &executor, const Manifest &manifest, State state) {
   const planpb::Plan &plan = executor.plan();
+  const Mesh mesh = meshOf(plan);
   auto file = io::SafetensorsFile::open(manifest.folder + "/" + fileOf(state));
   if (!file)
     return file.error();
@@ -28,7 +29,7 @@ static Status restoreState(RankExecutor &executor, const Manifest &manifest, Sta
     const io::SafetensorsEntry *entry = file->find(wholeNameOf(parameter));
     if (!entry || entry->type.dims != wholeTypeOf(plan, parameter).dims || !convertible(entry->type.dtype, store->type))
       return wrongTensor(wholeNameOf(parameter), file->file().path());
-    Piece piece = pieceOf(plan, parameter, *store, executor.rank());
+    Piece piece = pieceOf(plan, mesh, parameter, *store, executor.rank());
     int64_t fileSize = sizeOf(entry->type.dtype), size = sizeOf(store->type), step = kChunk / std::max(fileSize, size);
     for (int64_t done = 0; done < piece.count; done += step) {
       int64_t now = std::min(step, piece.count - done), first = firstOf(parameter) + piece.first + done;
@@ -41,9 +42,17 @@ static Status restoreState(RankExecutor &executor, const Manifest &manifest, Sta
   return Status::success();
 }
 
-/// What is no part of the model: buffers as this rank, or one of its number, had them; of the same plan all else.
+/// The rank whose own file is for `rank`: of another mesh it is one that had the samples, counted round.
+static int rankBefore(const Mesh &before, const Mesh &mesh, int rank) {
+  if (before == mesh)
+    return rank;
+  int dataRank = mesh.indexOf(mesh.dataAxes(), rank) % before.dataDegree();
+  return before.rankOf(before.dataAxes(), 0, dataRank);
+}
+
+/// What is no part of the model: buffers as that rank had them; of the same plan all else.
 static Status restoreOwn(RankExecutor &executor, const Manifest &manifest, bool samePlan) {
-  std::string name = ownFileOf(executor.rank() % manifest.plan.worldSize);
+  std::string name = ownFileOf(rankBefore(manifest.plan.mesh, meshOf(executor.plan()), executor.rank()));
   std::vector<OwnSlice> own = ownSlicesOf(executor.plan());
   if (own.empty() || !manifest.files.count(name))
     return Status::success();

@@ -138,6 +138,8 @@ Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Ma
   return options.dataChanged ? Status::success() : checkData(manifest, expected);
 }
 
+static int64_t ranksPerSample(const Mesh &mesh) { return mesh.worldSize() / mesh.dataDegree(); }
+
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
   std::vector<std::string> lines;
   std::string list;
@@ -146,8 +148,9 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
       list += (list.empty() ? "" : ", ") + std::string(what) + " " + text(is) + " instead of " + text(was);
   };
   const Manifest::Strategy &was = manifest.plan, &is = expected.plan;
-  compare("world size", was.worldSize, is.worldSize);
-  compare("ranks per node", was.ranksPerNode, is.ranksPerNode);
+  compare("world size", int64_t(was.mesh.worldSize()), int64_t(is.mesh.worldSize()));
+  compare("ranks per sample", ranksPerSample(was.mesh), ranksPerSample(is.mesh));
+  compare("ranks per node", int64_t(was.mesh.ranksPerNode()), int64_t(is.mesh.ranksPerNode()));
   compare("ZeRO stage", was.stage, is.stage);
   compare("precision", was.precision, is.precision);
   compare("accumulation", was.accumulation, is.accumulation);

@@ -4,6 +4,7 @@
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanMesh.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@ void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
   sum.gather += after.gather - before.gather;
   sum.reduceScatter += after.reduceScatter - before.reduceScatter;
   sum.allReduce += after.allReduce - before.allReduce;
+  sum.model += after.model - before.model;
   sum.interNode += after.interNode - before.interNode;
   sum.intraNode += after.intraNode - before.intraNode;
   sum.h2d += after.h2d - before.h2d;
@@ -26,16 +28,16 @@ void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
 }
 
 Session::Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer)
-    : plan(plan), job(job), control(control), observer(observer),
-      threads(control.ranks ? nullptr : makeInprocGroup({int(plan.world_size()), int(plan.ranks_per_node())})),
-      ranks(control.ranks ? *control.ranks : *threads) {}
+    : plan(plan), mesh(meshOf(plan)), job(job), control(control), observer(observer),
+      threads(control.ranks ? nullptr : makeInprocGroup(mesh)), ranks(control.ranks ? *control.ranks : *threads) {}
 
 Status Session::prepareJob() {
-  if (uint32_t(ranks.mesh().worldSize) != plan.world_size())
+  const int started = ranks.mesh().worldSize();
+  if (started != mesh.worldSize())
     return makeError(Code::mismatch, 948,
-                     "the plan is for " + std::to_string(plan.world_size()) + " ranks but " +
-                         std::to_string(ranks.mesh().worldSize) + " were started",
-                     job.plan, "zero-compile --world-size " + std::to_string(ranks.mesh().worldSize));
+                     "the plan is for " + std::to_string(mesh.worldSize()) + " ranks but " + std::to_string(started) +
+                         " were started",
+                     job.plan, "zero-compile --world-size " + std::to_string(started));
   std::string note;
   ZC_RETURN_IF_ERROR(checkMachines(ranks, note));
   if (!note.empty() && ranks.firstRank() == 0)
@@ -79,7 +81,7 @@ Status Session::prepareData() {
   source = std::move(*opened);
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
-  summary.worldSize = int(plan.world_size());
+  summary.worldSize = mesh.worldSize();
   summary.threads = job.threads > 0 ? job.threads : threadsPerRank(cpuLimit(), ranks.count(), ranksHere(ranks));
   return Status::success();
 }
@@ -104,15 +106,15 @@ Status Session::identify(uint64_t options) {
   auto data = dataOf(*source, batch, summary.steps);
   if (!data)
     return data.error();
-  identity = {planHash(plan), plan.world_size(), plan.ranks_per_node(), *data, collectivesOf(plan), options};
+  identity = {planHash(plan), uint64_t(mesh.worldSize()), uint64_t(mesh.ranksPerNode()),
+              *data,          collectivesOf(plan),        options};
   return Status::success();
 }
 
 Status Session::record(bool create) {
   std::string file = flight();
   bool isShared = !ranks.isWhole() && !file.empty();
-  auto opened = isShared ? FlightRecorder::open(file, ranks.mesh().worldSize, create)
-                         : FlightRecorder::create(ranks.mesh().worldSize);
+  auto opened = isShared ? FlightRecorder::open(file, ranks.mesh(), create) : FlightRecorder::create(ranks.mesh());
   if (!opened)
     return opened.error();
   recorder = std::move(*opened);

@@ -40,6 +40,7 @@ struct Session {
   ExecutorOptions executorOptions() const;
 
   const planpb::Plan &plan;
+  const Mesh mesh; ///< of the plan
   const JobOptions &job;
   const RunControl &control;
   RunObserver &observer;
@@ -78,14 +79,15 @@ private:
 /// Gives an executor the run's data, which are there once the run is prepared.
 class RankLoader : public InputLoader {
 public:
-  RankLoader(const Session &session, int rank) : session(session), rank(rank) {}
+  RankLoader(const Session &session, int rank)
+      : session(session), dataRank(session.mesh.indexOf(session.mesh.dataAxes(), rank)) {}
   Status load(uint32_t input, const StepContext &context, void *destination, uint64_t) override {
-    return session.source->load(input, context.step - 1, context.micro, rank, destination);
+    return session.source->load(input, context.step - 1, context.micro, dataRank, destination);
   }
 
 private:
   const Session &session;
-  int rank;
+  int dataRank;
 };
 
 /// `sum` += `after` - `before`

@@ -220,6 +220,7 @@ static Status clear(RankExecutor &executor, int32_t slice, const std::vector<cha
 
 Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   const planpb::Plan &plan = executor.plan();
+  const Mesh mesh = meshOf(plan);
   std::vector<char> chunk(size_t(kChunk), char(0));
   for (const planpb::Bucket &bucket : plan.buckets()) {
     for (int32_t slice : bucket.residual_slices())
@@ -231,7 +232,7 @@ Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   for (int i = 0; i < plan.parameters_size(); ++i) {
     const planpb::Parameter &parameter = plan.parameters(i);
     for (const Store &store : storesOf(plan, parameter)) {
-      Piece piece = pieceOf(plan, parameter, store, executor.rank());
+      Piece piece = pieceOf(plan, mesh, parameter, store, executor.rank());
       int64_t size = sizeOf(store.type), step = kChunk / size;
       for (int64_t done = 0; done < piece.count; done += step) {
         int64_t now = std::min(step, piece.count - done);

@@ -92,9 +92,9 @@ int main(int argc, char **argv) {
     int ranks = std::atoi(argv[1]);
     if (ranks < 2 || ranks > 1024)
       fail(makeError(Code::usage, 999, "usage: bench_collectives RANKS, at least 2"));
-    status = runJob(ranks, ranks, [](Communicator &comm) { return measure(comm, "inproc"); });
+    status = runJob(Mesh::ofNodes(ranks, ranks), [](Communicator &comm) { return measure(comm, "inproc"); });
   } else {
-    auto ranks = connectMpi({0, 30, fail});
+    auto ranks = connectMpi({nullptr, 30, fail});
     if (!ranks)
       fail(ranks.error());
     status = measure(*(*ranks)->communicator((*ranks)->firstRank()), "mpi");

@@ -22,7 +22,7 @@ namespace {
 
 struct Case {
   Collective kind;
-  Axis axis;
+  AxisSet axes;
   DType type, outputType;
   uint64_t elements; ///< of a part
   bool inPlace;
@@ -47,8 +47,8 @@ std::vector<char> values(DType type, uint64_t elements, int rank) {
 /// What the rank has after the collective.
 Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
   const Mesh &mesh = comm.mesh();
-  const uint64_t members = static_cast<uint64_t>(mesh.size(c.axis));
-  const uint64_t me = static_cast<uint64_t>(mesh.indexOf(c.axis, comm.rank()));
+  const uint64_t members = static_cast<uint64_t>(mesh.size(c.axes));
+  const uint64_t me = static_cast<uint64_t>(mesh.indexOf(c.axes, comm.rank()));
   const uint64_t size = static_cast<uint64_t>(sizeOf(c.type)), part = c.elements * size, whole = part * members;
   std::vector<char> in = values(c.type, c.elements * members, comm.rank());
   std::vector<char> out(c.elements * members * static_cast<uint64_t>(sizeOf(c.outputType)), 1);
@@ -58,10 +58,10 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     if (c.inPlace)
       std::memcpy(out.data() + me * part, in.data(), part);
     status =
-        comm.allGather({c.inPlace ? out.data() + me * part : in.data(), out.data(), part, TrafficClass::none, c.axis});
+        comm.allGather({c.inPlace ? out.data() + me * part : in.data(), out.data(), part, TrafficClass::none, c.axes});
     break;
   case Collective::allToAll:
-    status = comm.allToAll({in.data(), out.data(), part, TrafficClass::none, c.axis});
+    status = comm.allToAll({in.data(), out.data(), part, TrafficClass::none, c.axes});
     break;
   case Collective::reduceScatter: {
     ReduceScatterOptions options;
@@ -72,7 +72,7 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.outputType = c.outputType;
     options.scale = c.type == DType::i64 ? 1 : 0.3;
     options.accumulate = !c.inPlace;
-    options.axis = c.axis;
+    options.axes = c.axes;
     std::vector<char> staging(reduceScatterStaging(members, c.elements, static_cast<uint64_t>(sizeOf(c.type))));
     options.workspace = staging.data();
     status = comm.reduceScatter(options);
@@ -89,7 +89,7 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.elements = c.elements * members - (c.elements > 1 ? 1 : 0); // parts that are not all alike
     options.type = c.type;
     options.scale = c.type == DType::i64 ? 1 : 0.3;
-    options.axis = c.axis;
+    options.axes = c.axes;
     std::vector<char> staging(allReduceStaging(members, options.elements, static_cast<uint64_t>(sizeOf(c.type))));
     options.workspace = staging.data();
     status = comm.allReduce(options);
@@ -99,11 +99,7 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
   }
   case Collective::broadcast:
     out = in;
-    status = comm.broadcast({out.data(), whole, static_cast<int>(members) - 1, c.axis});
-    break;
-  case Collective::send:
-    out = in;
-    status = comm.sendToFirst({out.data(), whole, static_cast<int>(members) - 1, c.axis});
+    status = comm.broadcast({out.data(), whole, static_cast<int>(members) - 1, c.axes});
     break;
   case Collective::barrier:
     status = comm.barrier();
@@ -112,20 +108,20 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
   return status.ok() ? Result<std::vector<char>>(std::move(out)) : status.error();
 }
 
-std::vector<Case> allCases() {
+std::vector<Case> allCases(const Mesh &mesh) {
   std::vector<Case> cases;
-  for (Axis axis : {Axis::all, Axis::local, Axis::node})
+  for (uint8_t bits = 1; bits < 1u << mesh.axes().size(); ++bits)
     for (uint64_t elements : {1, 7, 1000, 300000}) {
+      const AxisSet axes = AxisSet::fromBits(bits);
       for (bool inPlace : {false, true}) {
         for (DType type : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64})
           for (Collective kind : {Collective::reduceScatter, Collective::allReduce})
-            cases.push_back({kind, axis, type, type, elements, inPlace});
-        cases.push_back({Collective::allGather, axis, DType::u8, DType::u8, elements, inPlace});
+            cases.push_back({kind, axes, type, type, elements, inPlace});
+        cases.push_back({Collective::allGather, axes, DType::u8, DType::u8, elements, inPlace});
       }
-      cases.push_back({Collective::reduceScatter, axis, DType::bf16, DType::f32, elements, false});
-      cases.push_back({Collective::allToAll, axis, DType::u8, DType::u8, elements, false});
-      for (Collective kind : {Collective::broadcast, Collective::send})
-        cases.push_back({kind, axis, DType::u8, DType::u8, elements, false});
+      cases.push_back({Collective::reduceScatter, axes, DType::bf16, DType::f32, elements, false});
+      cases.push_back({Collective::allToAll, axes, DType::u8, DType::u8, elements, false});
+      cases.push_back({Collective::broadcast, axes, DType::u8, DType::u8, elements, false});
     }
   return cases;
 }
@@ -138,33 +134,37 @@ void fail(const Error &error) {
 } // namespace
 
 int main(int argc, char **argv) {
-  auto ranks = connectMpi({argc > 1 ? std::atoi(argv[1]) : 1, 30, fail});
+  const int perNode = argc > 1 ? std::atoi(argv[1]) : 1, model = argc > 2 ? std::atoi(argv[2]) : 1;
+  auto mesh = [&](int worldSize) {
+    return model == 1 ? Mesh::ofNodes(worldSize, perNode)
+                      : Mesh({{"node", worldSize / perNode}, {"local", perNode / model}, {"model", model, false}});
+  };
+  auto ranks = connectMpi({mesh, 30, fail});
   if (!ranks)
     fail(ranks.error());
   const int self = (*ranks)->firstRank();
   int different = 0;
   std::unique_ptr<Communicator> comm = (*ranks)->communicator(self);
-  const std::vector<Case> cases = allCases();
+  const std::vector<Case> cases = allCases((*ranks)->mesh());
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case &c = cases[i];
     auto got = perform(*comm, c);
     if (!got)
       fail(got.error());
     std::vector<char> expected;
-    Status status =
-        runJob((*ranks)->mesh().worldSize, (*ranks)->mesh().ranksPerNode, [&](Communicator &thread) -> Status {
-          auto result = perform(thread, c);
-          if (result && thread.rank() == self)
-            expected = std::move(*result);
-          return result.status();
-        });
+    Status status = runJob((*ranks)->mesh(), [&](Communicator &thread) -> Status {
+      auto result = perform(thread, c);
+      if (result && thread.rank() == self)
+        expected = std::move(*result);
+      return result.status();
+    });
     if (!status.ok())
       fail(status.error());
     if (*got == expected && !expected.empty())
       continue;
     std::fprintf(stderr, "rank %d: %s along %s of %llu elements of %s%s differs\n", self, nameOf(c.kind).data(),
-                 nameOf(c.axis).data(), static_cast<unsigned long long>(c.elements), nameOf(c.type).data(),
-                 c.inPlace ? ", in place," : "");
+                 (*ranks)->mesh().nameOf(c.axes).c_str(), static_cast<unsigned long long>(c.elements),
+                 nameOf(c.type).data(), c.inPlace ? ", in place," : "");
     ++different;
   }
   comm.reset();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each collective over MPI gives the bits of inproc: every type, from one element to megabytes, in place and not, over all ranks,
-inside nodes and across them."""
+inside nodes, across them and along a model axis."""
 import pathlib, sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -11,14 +11,16 @@ from e2e import Case
 suite = ClusterSuite(__doc__, hosts=3)
 
 
-def collectives(hosts, ranks, per_node):
-    done = suite.job(suite.hosts.mpirun(hosts, ranks, [suite.bin / "zc-collectives-test", per_node]))
+def collectives(hosts, ranks, per_node, model):
+    done = suite.job(suite.hosts.mpirun(hosts, ranks, [suite.bin / "zc-collectives-test", per_node, model]))
     if "collectives" not in done.out:
         raise Case(f"says {done.out!r}")
     return done.out.strip()
 
 
-meshes = [(2, 2, 2), (3, 1, 1)] if suite.args.quick else [(1, 1, 1), (1, 2, 2), (1, 4, 2), (2, 1, 1), (2, 2, 2), (3, 1, 1), (3, 2, 2),
-                                                         (2, 3, 3), (2, 3, 1)]
-suite.run([(f"{h} hosts x {r}, nodes of {p}", lambda a=(h, r, p): collectives(*a)) for h, r, p in meshes])
+meshes = [(2, 2, 2, 1), (3, 1, 1, 1), (2, 4, 4, 2)]
+if not suite.args.quick:
+    meshes = [(1, 1, 1, 1), (1, 2, 2, 1), (1, 4, 2, 1), (2, 1, 1, 1), (2, 2, 2, 1), (3, 1, 1, 1), (3, 2, 2, 1), (2, 3, 3, 1),
+              (2, 3, 1, 1), (1, 4, 4, 2), (2, 4, 4, 2), (2, 3, 3, 3)]
+suite.run([(f"{h} hosts x {r}, nodes of {p}, model axis of {m}", lambda a=(h, r, p, m): collectives(*a)) for h, r, p, m in meshes])
 suite.finish()

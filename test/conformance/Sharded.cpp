@@ -160,7 +160,7 @@ Result<std::vector<std::vector<NodeValue>>> test::runSharded(mlir::ModuleOp modu
   if (!plan.ok())
     return plan.error();
   std::vector<std::vector<NodeValue>> results(worldSize);
-  ZC_RETURN_IF_ERROR(runJob(worldSize, worldSize, [&](Communicator &communicator) -> Status {
+  ZC_RETURN_IF_ERROR(runJob(Mesh::ofNodes(worldSize, worldSize), [&](Communicator &communicator) -> Status {
     auto outputs = runRank(*plan, inputs, communicator);
     if (outputs.ok())
       results[communicator.rank()] = std::move(*outputs);

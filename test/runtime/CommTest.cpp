@@ -39,11 +39,13 @@ template <typename T> std::vector<T> filled(int rank, uint64_t n) {
   return values;
 }
 
+constexpr AxisSet kNode = AxisSet::of(0), kLocal = AxisSet::of(1); // of Mesh::ofNodes
+
 void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 template <typename T> void sumsOf(int world, uint64_t part) {
   uint64_t n = part * static_cast<uint64_t>(world);
-  expectOk(runJob(world, world, [&](Communicator &comm) -> Status {
+  expectOk(runJob(Mesh::ofNodes(world, world), [&](Communicator &comm) -> Status {
     uint64_t first = static_cast<uint64_t>(comm.rank()) * part;
     // Reduce-scatter, out of place and then in place.
     std::vector<T> whole = filled<T>(comm.rank(), n), shard(part, T(1));
@@ -92,7 +94,7 @@ TEST(Comm, SumsOfAllTypesAndWorlds) {
 
 TEST(Comm, SmallAllReduceWhereSomeRanksHaveNoPart) {
   for (uint64_t n : {1, 5, 24})
-    expectOk(runJob(8, 8, [&](Communicator &comm) -> Status {
+    expectOk(runJob(Mesh::ofNodes(8, 8), [&](Communicator &comm) -> Status {
       std::vector<int64_t> data = filled<int64_t>(comm.rank(), n);
       AllReduceOptions reduce{data.data(), data.data(), n, DType::i64};
       ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
@@ -104,20 +106,10 @@ TEST(Comm, SmallAllReduceWhereSomeRanksHaveNoPart) {
 
 TEST(Comm, BroadcastFromEachRoot) {
   for (int root = 0; root < 3; ++root)
-    expectOk(runJob(3, 1, [&](Communicator &comm) -> Status {
+    expectOk(runJob(Mesh::ofNodes(3, 1), [&](Communicator &comm) -> Status {
       std::vector<double> data = filled<double>(comm.rank(), 100);
       ZC_RETURN_IF_ERROR(comm.broadcast({data.data(), 800, root}));
       EXPECT_EQ(data, filled<double>(root, 100));
-      return {};
-    }));
-}
-
-TEST(Comm, OnlyTheFirstGetsWhatIsSent) {
-  for (int from = 0; from < 3; ++from)
-    expectOk(runJob(3, 1, [&](Communicator &comm) -> Status {
-      std::vector<double> data = filled<double>(comm.rank(), 100);
-      ZC_RETURN_IF_ERROR(comm.sendToFirst({data.data(), 800, from}));
-      EXPECT_EQ(data, filled<double>(comm.rank() == 0 ? from : comm.rank(), 100));
       return {};
     }));
 }
@@ -131,7 +123,7 @@ static void runWithFewThreads() {
   rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t(100) << 20);
   rlimit limit{most, most};
   ::setrlimit(RLIMIT_AS, &limit);
-  Status status = runJob(64, 64, [](Communicator &comm) { return comm.barrier(); });
+  Status status = runJob(Mesh::ofNodes(64, 64), [](Communicator &comm) { return comm.barrier(); });
   ::_exit(!status.ok() && status.error().number == 657 ? 0 : 1);
 }
 
@@ -139,40 +131,40 @@ static void runWithFewThreads() {
 TEST(Comm, RanksThatGetNoThread) { EXPECT_EXIT(runWithFewThreads(), testing::ExitedWithCode(0), ""); }
 #endif
 
-/// Collectives along an axis give what a job of only its members would.
+/// Collectives along axes give what a job of only its members would.
 TEST(Comm, GroupsOfTheMesh) {
-  struct Case {
-    int world, ranksPerNode;
-  };
-  for (Case c : {Case{4, 2}, Case{6, 2}, Case{6, 3}, Case{3, 1}, Case{3, 3}}) {
-    for (Axis axis : {Axis::all, Axis::local, Axis::node}) {
-      expectOk(runJob(c.world, c.ranksPerNode, [&](Communicator &comm) -> Status {
+  const Mesh withModel({{"node", 2}, {"local", 2}, {"model", 3, false}});
+  for (const Mesh &ranks : {Mesh::ofNodes(4, 2), Mesh::ofNodes(6, 2), Mesh::ofNodes(6, 3), Mesh::ofNodes(3, 1),
+                            Mesh::ofNodes(3, 3), withModel}) {
+    for (uint8_t bits = 1; bits < 1u << ranks.axes().size(); ++bits) {
+      const AxisSet axes = AxisSet::fromBits(bits);
+      expectOk(runJob(ranks, [&](Communicator &comm) -> Status {
         const Mesh &mesh = comm.mesh();
-        int members = mesh.size(axis), me = mesh.indexOf(axis, comm.rank()), group = mesh.groupOf(axis, comm.rank());
-        EXPECT_EQ(mesh.rankOf(axis, group, me), comm.rank());
+        int members = mesh.size(axes), me = mesh.indexOf(axes, comm.rank()), group = mesh.groupOf(axes, comm.rank());
+        EXPECT_EQ(mesh.rankOf(axes, group, me), comm.rank());
         constexpr uint64_t kPart = 70;
         uint64_t n = kPart * static_cast<uint64_t>(members);
         std::vector<float> mine = filled<float>(comm.rank(), n), moved(n), gathered(n), reduced(n), shard(kPart);
-        ZC_RETURN_IF_ERROR(comm.allToAll({mine.data(), moved.data(), kPart * 4, TrafficClass::none, axis}));
-        ZC_RETURN_IF_ERROR(comm.allGather({mine.data(), gathered.data(), kPart * 4, TrafficClass::none, axis}));
+        ZC_RETURN_IF_ERROR(comm.allToAll({mine.data(), moved.data(), kPart * 4, TrafficClass::none, axes}));
+        ZC_RETURN_IF_ERROR(comm.allGather({mine.data(), gathered.data(), kPart * 4, TrafficClass::none, axes}));
         ReduceScatterOptions scatter;
-        scatter.input = mine.data(), scatter.output = shard.data(), scatter.elements = kPart, scatter.axis = axis;
+        scatter.input = mine.data(), scatter.output = shard.data(), scatter.elements = kPart, scatter.axes = axes;
         ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
         AllReduceOptions reduce{mine.data(), reduced.data(), n};
-        reduce.axis = axis;
+        reduce.axes = axes;
         ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
         float word = mine[0];
-        ZC_RETURN_IF_ERROR(comm.broadcast({&word, sizeof word, members - 1, axis}));
-        EXPECT_EQ(word, element<float>(mesh.rankOf(axis, group, members - 1), 0));
+        ZC_RETURN_IF_ERROR(comm.broadcast({&word, sizeof word, members - 1, axes}));
+        EXPECT_EQ(word, element<float>(mesh.rankOf(axes, group, members - 1), 0));
         for (int p = 0; p < members; ++p)
           for (uint64_t i = 0; i < kPart; ++i) {
-            int peer = mesh.rankOf(axis, group, p);
+            int peer = mesh.rankOf(axes, group, p);
             uint64_t at = static_cast<uint64_t>(p) * kPart + i;
             EXPECT_EQ(moved[at], element<float>(peer, static_cast<uint64_t>(me) * kPart + i));
             EXPECT_EQ(gathered[at], element<float>(peer, i));
-            float sum = element<float>(mesh.rankOf(axis, group, 0), at);
+            float sum = element<float>(mesh.rankOf(axes, group, 0), at);
             for (int q = 1; q < members; ++q)
-              sum += element<float>(mesh.rankOf(axis, group, q), at);
+              sum += element<float>(mesh.rankOf(axes, group, q), at);
             EXPECT_EQ(reduced[at], sum);
             if (p == me) {
               EXPECT_EQ(shard[i], sum);
@@ -185,31 +177,67 @@ TEST(Comm, GroupsOfTheMesh) {
 }
 
 TEST(Comm, BytesPerLinkOfGroups) {
-  expectOk(runJob(6, 2, [&](Communicator &comm) -> Status { // 3 nodes
+  expectOk(runJob(Mesh::ofNodes(6, 2), [&](Communicator &comm) -> Status { // 3 nodes
     std::vector<char> a(600), b(600);
-    ZC_RETURN_IF_ERROR(comm.allToAll({a.data(), b.data(), 10, TrafficClass::reduceScatter, Axis::node}));
+    ZC_RETURN_IF_ERROR(comm.allToAll({a.data(), b.data(), 10, TrafficClass::reduceScatter, kNode}));
     EXPECT_EQ(comm.traffic().interNode, 20u);
     EXPECT_EQ(comm.traffic().intraNode, 0u);
     EXPECT_EQ(comm.traffic().reduceScatter, 30u);
-    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 7, TrafficClass::gather, Axis::local}));
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 7, TrafficClass::gather, kLocal}));
     EXPECT_EQ(comm.traffic().interNode, 20u);
     EXPECT_EQ(comm.traffic().intraNode, 7u);
     EXPECT_EQ(comm.traffic().gather, 14u);
-    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 5, TrafficClass::hop, Axis::node}));
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 5, TrafficClass::hop, kNode}));
     EXPECT_EQ(comm.traffic().interNode, 30u); // a hop's bytes are sent, its buffer is counted by the other hop
     EXPECT_EQ(comm.traffic().gather, 14u);
     return {};
   }));
 }
 
+TEST(Comm, BytesOfAModelAxisStayOnTheNode) {
+  expectOk(runJob(Mesh({{"node", 2}, {"local", 2}, {"model", 2, false}}), [&](Communicator &comm) -> Status {
+    std::vector<char> a(80), b(80);
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 10, TrafficClass::gather, AxisSet::of(2)}));
+    EXPECT_EQ(comm.traffic().intraNode, 10u);
+    EXPECT_EQ(comm.traffic().interNode, 0u);
+    EXPECT_EQ(comm.traffic().model, 20u);
+    EXPECT_EQ(comm.traffic().gather, 0u);
+    ZC_RETURN_IF_ERROR(comm.allGather({a.data(), b.data(), 10, TrafficClass::gather, kNode | kLocal}));
+    EXPECT_EQ(comm.traffic().intraNode, 20u); // one of the three others is on this node
+    EXPECT_EQ(comm.traffic().interNode, 20u);
+    EXPECT_EQ(comm.traffic().gather, 40u);
+    EXPECT_EQ(comm.traffic().model, 20u);
+    return {};
+  }));
+}
+
+/// Groups along other axes do not disturb each other, whoever comes first.
+TEST(Comm, GroupsAlongSeveralAxesAtATime) {
+  const Mesh ranks({{"node", 2}, {"local", 2}, {"model", 2, false}});
+  expectOk(runJob(ranks, [&](Communicator &comm) -> Status {
+    for (int round = 0; round < 200; ++round)
+      for (uint8_t bits = 1; bits < 8; ++bits) {
+        AxisSet axes = AxisSet::fromBits(bits);
+        int64_t rank = comm.rank(), sum = 0, expected = 0;
+        AllReduceOptions reduce{&rank, &sum, 1, DType::i64};
+        reduce.axes = axes;
+        ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+        for (int i = 0; i < ranks.size(axes); ++i)
+          expected += ranks.rankOf(axes, ranks.groupOf(axes, comm.rank()), i);
+        EXPECT_EQ(sum, expected);
+      }
+    return {};
+  }));
+}
+
 TEST(Comm, AFailureOnOneNodeWakesAllNodes) {
-  Status status = runJob(4, 2, [&](Communicator &comm) -> Status {
+  Status status = runJob(Mesh::ofNodes(4, 2), [&](Communicator &comm) -> Status {
     if (comm.rank() == 3)
       return makeError(Code::numeric, 123, "loss is NaN");
     std::vector<char> part(4), whole(8);
     Status last;
     while (last.ok())
-      last = comm.allGather({part.data(), whole.data(), 4, TrafficClass::none, Axis::local});
+      last = comm.allGather({part.data(), whole.data(), 4, TrafficClass::none, kLocal});
     return last;
   });
   ASSERT_FALSE(status.ok());
@@ -231,7 +259,7 @@ TEST(Comm, BuffersOverlapAsTheOwnPartOnly) {
       },
   };
   for (const Collective &collective : wrong) {
-    Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+    Status status = runJob(Mesh::ofNodes(3, 3), [&](Communicator &comm) -> Status {
       std::vector<char> data(256);
       return collective(comm, data.data());
     });
@@ -241,7 +269,7 @@ TEST(Comm, BuffersOverlapAsTheOwnPartOnly) {
 }
 
 TEST(Comm, BytesFollowTheFormulas) {
-  expectOk(runJob(4, 2, [&](Communicator &comm) -> Status {
+  expectOk(runJob(Mesh::ofNodes(4, 2), [&](Communicator &comm) -> Status {
     std::vector<float> whole(256), part(64);
     ZC_RETURN_IF_ERROR(comm.allGather({part.data(), whole.data(), 256, TrafficClass::gather}));
     ReduceScatterOptions scatter;
@@ -262,7 +290,7 @@ TEST(Comm, BytesFollowTheFormulas) {
 }
 
 TEST(Comm, DifferentCollectivesAreAnErrorNotAHang) {
-  Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+  Status status = runJob(Mesh::ofNodes(3, 3), [&](Communicator &comm) -> Status {
     std::vector<float> data(12);
     if (comm.rank() == 1) {
       AllReduceOptions reduce{data.data(), data.data(), 3, DType::f32};
@@ -277,7 +305,7 @@ TEST(Comm, DifferentCollectivesAreAnErrorNotAHang) {
 }
 
 TEST(Comm, DifferentSizesAreAnErrorToo) {
-  Status status = runJob(2, 2, [&](Communicator &comm) -> Status {
+  Status status = runJob(Mesh::ofNodes(2, 2), [&](Communicator &comm) -> Status {
     std::vector<char> data(64);
     return comm.allGather({data.data() + comm.rank() * 16, data.data(), comm.rank() == 0 ? 8u : 16u});
   });
@@ -287,7 +315,7 @@ TEST(Comm, DifferentSizesAreAnErrorToo) {
 
 TEST(Comm, AFailureWakesTheOthersWithItsCause) {
   std::atomic<int> echoes{0};
-  Status status = runJob(4, 4, [&](Communicator &comm) -> Status {
+  Status status = runJob(Mesh::ofNodes(4, 4), [&](Communicator &comm) -> Status {
     if (comm.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       return makeError(Code::numeric, 123, "loss is NaN", "node \"x\"");
@@ -308,7 +336,7 @@ TEST(Comm, AFailureWakesTheOthersWithItsCause) {
 }
 
 TEST(Comm, ARankThatEndsEarlyIsMissed) {
-  Status status = runJob(2, 2, [&](Communicator &comm) -> Status {
+  Status status = runJob(Mesh::ofNodes(2, 2), [&](Communicator &comm) -> Status {
     if (comm.rank() == 0)
       return {};
     return comm.barrier();
@@ -320,7 +348,7 @@ TEST(Comm, ARankThatEndsEarlyIsMissed) {
 TEST(Comm, BuffersOutliveReadersOfAnAbortedCollective) {
   // Rank 0 is aborted from outside while peers may be copying from it, then frees its buffer at once.
   for (int round = 0; round < 50; ++round) {
-    Status status = runJob(3, 3, [&](Communicator &comm) -> Status {
+    Status status = runJob(Mesh::ofNodes(3, 3), [&](Communicator &comm) -> Status {
       std::vector<char> whole(3 << 16);
       std::thread killer;
       if (comm.rank() == 0)

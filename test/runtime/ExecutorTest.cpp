@@ -38,27 +38,27 @@ Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outco
                const std::function<void(RankExecutor &)> &after = {}) {
   ZC_RETURN_IF_ERROR(verifyPlan(plan));
   KernelRegistry registry = test::testKernels();
-  return runJob(static_cast<int>(plan.world_size()), static_cast<int>(plan.ranks_per_node()),
-                [&](Communicator &communicator) -> Status {
-                  test::TestLoader loader(communicator.rank());
-                  ExecutorOptions options;
-                  options.device = device;
-                  options.nvme.folder = testing::TempDir();
-                  auto executor = prepareRank(plan, options, communicator, registry, loader);
-                  if (!executor)
-                    return executor.error();
-                  for (int64_t step = 1; step <= steps; ++step) {
-                    ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
-                    if (communicator.rank() == 0)
-                      outcome.losses.push_back((*executor)->loss());
-                  }
-                  ZC_RETURN_IF_ERROR((*executor)->drain());
-                  if (communicator.rank() == 0)
-                    outcome.state = persistentBytes(**executor);
-                  if (after)
-                    after(**executor);
-                  return {};
-                });
+  return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
+    const Mesh &mesh = communicator.mesh();
+    test::TestLoader loader(mesh.indexOf(mesh.dataAxes(), communicator.rank()));
+    ExecutorOptions options;
+    options.device = device;
+    options.nvme.folder = testing::TempDir();
+    auto executor = prepareRank(plan, options, communicator, registry, loader);
+    if (!executor)
+      return executor.error();
+    for (int64_t step = 1; step <= steps; ++step) {
+      ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+      if (communicator.rank() == 0)
+        outcome.losses.push_back((*executor)->loss());
+    }
+    ZC_RETURN_IF_ERROR((*executor)->drain());
+    if (communicator.rank() == 0)
+      outcome.state = persistentBytes(**executor);
+    if (after)
+      after(**executor);
+    return {};
+  });
 }
 
 /// What tinyPlan computes, in plain loops; fp32 in the same order. After step `after` parameters are an update old.
@@ -100,6 +100,44 @@ std::vector<double> oracle(int world, int accumulation, int64_t steps, int64_t a
 void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 } // namespace
+
+/// A model axis: its ranks have the same samples and each a part of the work; data-parallel ranks are cut as without
+/// it.
+TEST(Executor, AModelAxisGivesTheParametersOfItsDataParallelRanks) {
+  for (uint32_t accumulation : {1, 2})
+    for (const Mesh &mesh : {Mesh({{"node", 2}, {"local", 2}, {"model", 2, false}}),
+                             Mesh({{"node", 1}, {"local", 2}, {"model", 4, false}}),
+                             Mesh({{"local", 1}, {"model", 2, false}}), Mesh({{"local", 3}, {"model", 1, false}})})
+      for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+        Outcome whole, shared;
+        expectOk(runPlan(test::tinyPlan(static_cast<uint32_t>(mesh.dataDegree()), accumulation), device, 4, whole));
+        std::mutex mutex;
+        std::vector<std::string> parameters;
+        expectOk(runPlan(test::modelPlan(mesh, accumulation), device, 4, shared, [&](RankExecutor &executor) {
+          std::string bytes(executor.plan().slices(0).bytes(), '\0');
+          expectOk(executor.readSlice(0, 0, bytes.data(), bytes.size()));
+          std::lock_guard<std::mutex> lock(mutex);
+          parameters.push_back(bytes);
+        }));
+        ASSERT_EQ(parameters.size(), static_cast<size_t>(mesh.worldSize()));
+        for (const std::string &bytes : parameters)
+          EXPECT_EQ(bytes, whole.state.substr(0, bytes.size())); // the parameters are the first slice
+        ASSERT_EQ(whole.losses.size(), shared.losses.size());
+        for (size_t step = 0; step < whole.losses.size(); ++step) // summed in another order
+          EXPECT_NEAR(shared.losses[step], whole.losses[step], 1e-5 * std::abs(whole.losses[step]));
+      }
+}
+
+TEST(Executor, AJobOnAnotherMeshIsRefused) {
+  planpb::Plan plan = test::tinyPlan(4, 1);
+  KernelRegistry registry = test::testKernels();
+  Status status = runJob(Mesh::ofNodes(4, 2), [&](Communicator &communicator) -> Status {
+    test::TestLoader loader(communicator.rank());
+    return prepareRank(plan, {}, communicator, registry, loader).status();
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::mismatch);
+}
 
 TEST(Executor, TinyPlanIsItsOracleOnBothDevices) {
   for (int world : {1, 2, 3, 4, 8})
@@ -163,7 +201,7 @@ TEST(Executor, ASteadyStepAllocatesNothing) {
     planpb::Plan plan = test::tinyPlan(4, 3);
     KernelRegistry registry = test::testKernels();
     std::atomic<uint64_t> before{0}, after{0};
-    expectOk(runJob(4, 4, [&](Communicator &communicator) -> Status {
+    expectOk(runJob(Mesh::ofNodes(4, 4), [&](Communicator &communicator) -> Status {
       test::TestLoader loader(communicator.rank());
       ExecutorOptions options;
       options.device = device;
@@ -234,7 +272,7 @@ planpb::Plan planWithTail(const char *kernel) {
 TEST(Executor, AStepEndsWithItsMetricsAndItsTailRunsBesideTheNext) {
   planpb::Plan plan = planWithTail("test_slow");
   KernelRegistry registry = test::testKernels();
-  expectOk(runJob(2, 2, [&](Communicator &communicator) -> Status {
+  expectOk(runJob(Mesh::ofNodes(2, 2), [&](Communicator &communicator) -> Status {
     test::TestLoader loader(communicator.rank());
     ExecutorOptions options;
     options.traceCapacity = 1000;
@@ -281,7 +319,7 @@ TEST(Executor, RanksAgreeOncePerStepAmongTheCollectives) {
   planpb::Plan plan = test::tinyPlan(3, 2);
   KernelRegistry registry = test::testKernels();
   for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu})
-    expectOk(runJob(3, 3, [&](Communicator &communicator) -> Status {
+    expectOk(runJob(Mesh::ofNodes(3, 3), [&](Communicator &communicator) -> Status {
       test::TestLoader loader(communicator.rank());
       ExecutorOptions options;
       options.device = device;
@@ -318,7 +356,7 @@ TEST(Executor, PrepareRefusesWhatItCannotRun) {
 
   planpb::Plan plan = test::tinyPlan(2, 1);
   KernelRegistry registry = test::testKernels();
-  Status world = runJob(3, 3, [&](Communicator &communicator) -> Status {
+  Status world = runJob(Mesh::ofNodes(3, 3), [&](Communicator &communicator) -> Status {
     test::TestLoader loader(communicator.rank());
     return prepareRank(plan, {}, communicator, registry, loader).status();
   });
@@ -326,9 +364,9 @@ TEST(Executor, PrepareRefusesWhatItCannotRun) {
 }
 
 TEST(Executor, ReportsMemoryTrafficAndTrace) {
-  planpb::Plan plan = test::tinyPlan(2, 3);
+  planpb::Plan plan = test::tinyPlan(Mesh::ofNodes(2, 1), 3);
   KernelRegistry registry = test::testKernels();
-  expectOk(runJob(2, 1, [&](Communicator &communicator) -> Status {
+  expectOk(runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
     test::TestLoader loader(communicator.rank());
     ExecutorOptions options;
     options.traceCapacity = 1000;

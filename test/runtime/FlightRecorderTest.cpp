@@ -19,11 +19,11 @@ struct TempFile {
   ~TempFile() { ::unlink(path.c_str()); }
   std::string path;
 };
-constexpr Call kGather = {Collective::allGather, Axis::local, DType::u8, 0, 64};
+constexpr Call kGather = {Collective::allGather, AxisSet::of(1), DType::u8, 0, 64};
 } // namespace
 
 TEST(FlightRecorder, KeepsTheLastCollectives) {
-  auto recorder = FlightRecorder::create(2);
+  auto recorder = FlightRecorder::create(Mesh::ofNodes(2, 2));
   ASSERT_TRUE(recorder.ok());
   FlightLog &log = (*recorder)->log(1);
   EXPECT_TRUE(log.entries().empty());
@@ -43,14 +43,14 @@ TEST(FlightRecorder, KeepsTheLastCollectives) {
 }
 
 TEST(FlightRecorder, SaysWhoIsLate) {
-  auto recorder = FlightRecorder::create(3);
+  auto recorder = FlightRecorder::create(Mesh::ofNodes(3, 3));
   ASSERT_TRUE(recorder.ok());
   for (int rank : {0, 1, 2}) {
     (*recorder)->log(rank).begin(kGather, 4);
     (*recorder)->log(rank).end();
   }
   for (int rank : {0, 2})
-    (*recorder)->log(rank).begin({Collective::allReduce, Axis::all, DType::f32, 0, 8}, 5);
+    (*recorder)->log(rank).begin({Collective::allReduce, AxisSet::all(), DType::f32, 0, 8}, 5);
   std::string why = (*recorder)->explain(0, int64_t(1) << 60);
   EXPECT_EQ(why.find("rank 0 waits in all_reduce number 2 of step 5 for rank 1: it left all_gather number 1 of step 4"),
             0u)
@@ -70,11 +70,11 @@ TEST(FlightRecorder, SaysWhoIsLate) {
 
 TEST(FlightRecorder, IsSharedByProcessesAndOutlivesThem) {
   TempFile file;
-  auto recorder = FlightRecorder::open(file.path, 2, true);
+  auto recorder = FlightRecorder::open(file.path, Mesh::ofNodes(2, 1), true);
   ASSERT_TRUE(recorder.ok()) << render(recorder.error());
   pid_t child = ::fork();
   if (child == 0) {
-    auto theirs = FlightRecorder::open(file.path, 2, false);
+    auto theirs = FlightRecorder::open(file.path, Mesh::ofNodes(2, 1), false);
     if (theirs)
       (*theirs)->log(1).begin(kGather, 7);
     ::_exit(theirs ? 0 : 1);
@@ -89,7 +89,7 @@ TEST(FlightRecorder, IsSharedByProcessesAndOutlivesThem) {
 
 TEST(FlightRecorder, AFileOfAnotherJobIsRefused) {
   TempFile file;
-  ASSERT_TRUE(FlightRecorder::open(file.path, 2, true).ok());
-  EXPECT_EQ(FlightRecorder::open(file.path, 64, false).error().code, Code::io);
-  EXPECT_EQ(FlightRecorder::open(file.path + "-none", 2, false).error().code, Code::io);
+  ASSERT_TRUE(FlightRecorder::open(file.path, Mesh::ofNodes(2, 2), true).ok());
+  EXPECT_EQ(FlightRecorder::open(file.path, Mesh::ofNodes(64, 64), false).error().code, Code::io);
+  EXPECT_EQ(FlightRecorder::open(file.path + "-none", Mesh::ofNodes(2, 2), false).error().code, Code::io);
 }

@@ -65,9 +65,9 @@ Status verifyPair(uint32_t world, uint64_t read, uint64_t readStride, uint64_t w
   test::PlanBuilder b(world, 1);
   uint32_t part = b.type(planpb::U8, {64});
   b.plan.mutable_metrics()->set_loss_slice(b.slice("kept", 65536, true));
-  b.step(
-      0, planpb::COMPUTE, "mix", 1,
-      {b.operand(0, part, planpb::READ, read, readStride), b.operand(0, part, planpb::WRITE, written, writtenStride)});
+  b.step(0, planpb::COMPUTE, "mix", 1,
+         {b.operand(0, part, planpb::READ, read, {0, readStride}),
+          b.operand(0, part, planpb::WRITE, written, {0, writtenStride})});
   return verifyPlan(b.plan);
 }
 
@@ -86,6 +86,24 @@ TEST(Verify, operand_c4_holds_on_ranks_in_between) {
   EXPECT_NE(status.error().message.find("on rank 2"), std::string::npos) << render(status.error());
 }
 
+/// The own part along some axes of three: strides that follow another axis are another part.
+TEST(Verify, operand_c4_own_parts_along_axes) {
+  for (uint64_t outer : {128u, 64u}) {
+    test::PlanBuilder b(Mesh({{"node", 2}, {"local", 2}, {"model", 2, false}}), 1);
+    uint32_t part = b.type(planpb::U8, {64}), whole = b.type(planpb::U8, {256});
+    b.plan.mutable_metrics()->set_loss_slice(b.slice("kept", 256, true));
+    planpb::Step &gather =
+        b.step(0, planpb::COMM, "all_gather", 1,
+               {b.operand(0, part, planpb::READ, 0, {outer, 64, 0}), b.operand(0, whole, planpb::WRITE)});
+    b.along(gather, b.mesh.dataAxes());
+    EXPECT_EQ(noteOf(verifyPlan(b.plan)), outer == 128 ? "" : "violates operand_c4");
+    // Along the model axis it is no part of a rank's own.
+    gather.clear_axes();
+    b.along(gather, b.mesh.find(kModelAxis));
+    EXPECT_NE(noteOf(verifyPlan(b.plan)), "");
+  }
+}
+
 TEST(Verify, operand_c4_a_sum_that_widens_is_not_in_place) {
   test::PlanBuilder b(2, 1);
   b.plan.mutable_metrics()->set_loss_slice(b.slice("kept", 512, true));
@@ -94,7 +112,8 @@ TEST(Verify, operand_c4_a_sum_that_widens_is_not_in_place) {
   EXPECT_EQ(noteOf(verifyPlan(b.plan)), "violates operand_c4");
   uint32_t half = b.type(planpb::BF16, {128});
   b.plan.mutable_micro()->mutable_steps(0)->mutable_operands(1)->set_type(half);
-  b.plan.mutable_micro()->mutable_steps(0)->mutable_operands(1)->set_rank_stride(256);
+  for (uint64_t stride : {0, 256})
+    b.plan.mutable_micro()->mutable_steps(0)->mutable_operands(1)->add_strides(stride);
   EXPECT_EQ(noteOf(verifyPlan(b.plan)), "");
 }
 
@@ -121,7 +140,7 @@ TEST(Verify, step_c4_operands_that_all_reach_across_each_other) {
   for (int i = 0; i < 10; ++i) {
     planpb::Step &step = b.step(0, planpb::COMPUTE, "mix", 0, {});
     for (uint32_t at = 0; at < 4096; ++at)
-      *step.add_operands() = b.operand(slice, type, planpb::WRITE, at, 4096);
+      *step.add_operands() = b.operand(slice, type, planpb::WRITE, at, {0, 4096});
   }
   EXPECT_LT(test::secondsOf([&] { EXPECT_EQ(noteOf(verifyPlan(b.plan)), "violates step_c4"); }), 20);
 }

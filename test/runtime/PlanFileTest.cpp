@@ -60,6 +60,20 @@ TEST(PlanFile, OtherFilesAndVersionsAreMismatches) {
   EXPECT_EQ(codeOf(packPlan(newer).value()), Code::mismatch);
 }
 
+/// Plans of the formats before are refused before anything of them is read, and the message says what to do.
+TEST(PlanFile, OlderPlansAreToBeCompiledAgain) {
+  for (char version : {1, 2, 3, 4}) {
+    std::string older = packed();
+    older[8] = version;
+    auto plan = readPlan(older, "old.plan");
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(static_cast<int>(plan.error().code), 10);
+    EXPECT_EQ(plan.error().message, "plan has format version " + std::to_string(version) +
+                                        ", this program reads version " + std::to_string(kPlanFormat));
+    EXPECT_EQ(plan.error().help, "compile the model again with this version");
+  }
+}
+
 TEST(PlanFile, FilesOnDisk) {
   std::string pattern = testing::TempDir() + "/zc-plan-XXXXXX", folder = ::mkdtemp(pattern.data());
   std::string path = folder + "/a.plan";

@@ -14,10 +14,17 @@
 
 namespace zc::test {
 
-PlanBuilder::PlanBuilder(uint32_t worldSize, uint32_t accumulation) {
+PlanBuilder::PlanBuilder(uint32_t worldSize, uint32_t accumulation)
+    : PlanBuilder(Mesh::ofNodes(static_cast<int>(worldSize), static_cast<int>(worldSize)), accumulation) {}
+
+PlanBuilder::PlanBuilder(const Mesh &mesh, uint32_t accumulation) : mesh(mesh) {
   plan.set_format(kPlanFormat);
-  plan.set_world_size(worldSize);
-  plan.set_ranks_per_node(worldSize);
+  for (const MeshAxis &axis : mesh.axes()) {
+    planpb::MeshAxis &out = *plan.add_mesh();
+    out.set_name(axis.name);
+    out.set_size(static_cast<uint32_t>(axis.size));
+    out.set_kind(axis.isData ? planpb::DATA : planpb::MODEL);
+  }
   plan.set_accumulation(accumulation);
   plan.set_precision("fp32");
   plan.mutable_model()->set_name("tiny");
@@ -64,14 +71,21 @@ uint32_t PlanBuilder::slice(const std::string &name, uint64_t bytes, bool persis
 }
 
 planpb::Operand PlanBuilder::operand(uint32_t slice, uint32_t type, planpb::Access access, uint64_t offset,
-                                     uint64_t rankStride) {
+                                     std::vector<uint64_t> strides) {
   planpb::Operand operand;
   operand.set_slice(slice);
   operand.set_type(type);
   operand.set_access(access);
   operand.set_offset(offset);
-  operand.set_rank_stride(rankStride);
+  operand.mutable_strides()->Add(strides.begin(), strides.end());
   return operand;
+}
+
+std::vector<uint64_t> PlanBuilder::ownStrides(AxisSet axes, uint64_t bytes) const {
+  std::vector<uint64_t> strides;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    strides.push_back(bytes * static_cast<uint64_t>(mesh.strideIn(axes, axis)));
+  return strides;
 }
 
 planpb::Step &PlanBuilder::step(uint32_t section, planpb::Queue queue, const std::string &kernel, uint32_t inputs,
@@ -103,54 +117,114 @@ void PlanBuilder::text(planpb::Step &step, const std::string &name, const std::s
   attribute.set_text(value);
 }
 
-planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation) {
-  using namespace planpb;
-  PlanBuilder b(worldSize, accumulation);
-  uint64_t shard = (128 / worldSize + 63) / 64 * 64, padded = shard * worldSize;
-  uint32_t whole = b.type(F32, {static_cast<int64_t>(padded)}), part = b.type(F32, {static_cast<int64_t>(shard)});
-  uint32_t sum = b.type(F64, {1}), scalar = b.type(F32, {1}), weights = b.type(F32, {10, 10});
-  uint32_t parameters = b.slice("parameters", padded * 4, true), state = b.slice("state", shard * 4, true);
-  uint32_t lossSum = b.slice("loss_sum", 8, true);
-  uint32_t x = b.slice("x", padded * 4, false), gradients = b.slice("gradients", padded * 4, false);
-  uint32_t loss = b.slice("loss", 4, false);
-  b.plan.mutable_metrics()->set_loss_slice(lossSum);
+namespace {
 
-  Input &input = *b.plan.add_inputs();
-  input.set_name("x");
-  input.set_type(whole);
-  Bucket &bucket = *b.plan.add_buckets();
-  bucket.set_padded(padded);
-  bucket.set_used(100);
-  bucket.set_trainable(true);
-  bucket.set_parameter_slice(static_cast<int>(parameters));
-  bucket.set_gradient_slice(static_cast<int>(state));
-  bucket.set_gradients_sharded(true);
-  for (auto set : {&Bucket::set_master_slice, &Bucket::set_moment1_slice, &Bucket::set_moment2_slice})
-    (bucket.*set)(-1);
-  Parameter &parameter = *b.plan.add_parameters();
-  parameter.set_name("w");
-  parameter.set_type(weights);
-  parameter.set_slice(-1);
-  parameter.set_inline_(std::string(400, '\0'));
+/// Slices, types and steps of tinyPlan and modelPlan, on a mesh whose data axes cut the bucket.
+struct TinyBuilder : PlanBuilder {
+  TinyBuilder(const Mesh &mesh, uint32_t accumulation) : PlanBuilder(mesh, accumulation) {
+    using planpb::Bucket;
+    plan.mutable_metrics()->set_loss_slice(lossSum);
+    planpb::Input &input = *plan.add_inputs();
+    input.set_name("x");
+    input.set_type(whole);
+    Bucket &bucket = *plan.add_buckets();
+    along(bucket, data);
+    bucket.set_padded(padded);
+    bucket.set_used(100);
+    bucket.set_trainable(true);
+    bucket.set_parameter_slice(static_cast<int>(parameters));
+    bucket.set_gradient_slice(static_cast<int>(state));
+    bucket.set_gradients_sharded(true);
+    for (auto set : {&Bucket::set_master_slice, &Bucket::set_moment1_slice, &Bucket::set_moment2_slice})
+      (bucket.*set)(-1);
+    planpb::Parameter &parameter = *plan.add_parameters();
+    parameter.set_name("w");
+    parameter.set_type(weights);
+    parameter.set_slice(-1);
+    parameter.set_inline_(std::string(400, '\0'));
+  }
 
-  auto R = READ, W = WRITE, RW = READ_WRITE;
-  Step &load = b.step(0, H2D, "load_input", 0, {b.operand(x, whole, W)});
-  b.integer(load, "input", 0);
-  b.step(0, COMPUTE, "test_gradient", 2,
-         {b.operand(parameters, whole, R), b.operand(x, whole, R), b.operand(gradients, whole, W),
-          b.operand(loss, scalar, W)});
-  Step &reduce = b.step(0, COMM, "reduce_scatter", 1, {b.operand(gradients, whole, R), b.operand(state, part, RW)});
-  b.real(reduce, "scale", 1.0 / (worldSize * accumulation));
-  b.integer(reduce, "accumulate", 1);
-  b.text(reduce, "traffic", "reduce_scatter");
-  b.step(0, COMPUTE, "accumulate_loss", 1, {b.operand(loss, scalar, R), b.operand(lossSum, sum, RW)});
+  void load() { integer(step(0, planpb::H2D, "load_input", 0, {operand(x, whole, W)}), "input", 0); }
+  /// Of the elements that stand in a `part` from `strides` on.
+  void gradient(uint32_t type, const std::vector<uint64_t> &strides) {
+    step(0, planpb::COMPUTE, "test_gradient", 2,
+         {operand(parameters, type, R, 0, strides), operand(x, type, R, 0, strides),
+          operand(gradients, type, W, 0, strides), operand(loss, scalar, W)});
+  }
+  planpb::Step &collective(uint32_t section, const char *kernel, uint32_t inputs,
+                           std::initializer_list<planpb::Operand> operands, AxisSet axes) {
+    planpb::Step &step = this->step(section, planpb::COMM, kernel, inputs, operands);
+    if (mesh.size(axes) != mesh.worldSize())
+      along(step, axes);
+    return step;
+  }
+  void reduce() {
+    planpb::Step &reduce =
+        collective(0, "reduce_scatter", 1, {operand(gradients, whole, R), operand(state, part, RW)}, data);
+    real(reduce, "scale", 1.0 / (mesh.dataDegree() * static_cast<double>(plan.accumulation())));
+    integer(reduce, "accumulate", 1);
+    text(reduce, "traffic", "reduce_scatter");
+    step(0, planpb::COMPUTE, "accumulate_loss", 1, {operand(loss, scalar, R), operand(lossSum, sum, RW)});
+  }
+  void update() {
+    std::vector<uint64_t> own = ownStrides(data, shard * 4);
+    step(1, planpb::COMPUTE, "test_update", 1, {operand(state, part, R), operand(parameters, part, RW, 0, own)});
+    planpb::Step &gather =
+        collective(1, "all_gather", 1, {operand(parameters, part, R, 0, own), operand(parameters, whole, W)}, data);
+    text(gather, "traffic", "gather");
+    collective(1, "all_reduce", 0, {operand(lossSum, sum, RW)}, data);
+  }
 
-  b.step(1, COMPUTE, "test_update", 1, {b.operand(state, part, R), b.operand(parameters, part, RW, 0, shard * 4)});
-  Step &gather =
-      b.step(1, COMM, "all_gather", 1, {b.operand(parameters, part, R, 0, shard * 4), b.operand(parameters, whole, W)});
-  b.text(gather, "traffic", "gather");
-  b.step(1, COMM, "all_reduce", 0, {b.operand(lossSum, sum, RW)});
+  static constexpr planpb::Access R = planpb::READ, W = planpb::WRITE, RW = planpb::READ_WRITE;
+  AxisSet data = mesh.dataAxes();
+  uint64_t degree = static_cast<uint64_t>(mesh.dataDegree());
+  uint64_t shard = (128 / degree + 63) / 64 * 64, padded = shard * degree;
+  uint32_t whole = type(planpb::F32, {static_cast<int64_t>(padded)});
+  uint32_t part = type(planpb::F32, {static_cast<int64_t>(shard)});
+  uint32_t sum = type(planpb::F64, {1}), scalar = type(planpb::F32, {1}), weights = type(planpb::F32, {10, 10});
+  uint32_t parameters = slice("parameters", padded * 4, true), state = slice("state", shard * 4, true);
+  uint32_t lossSum = slice("loss_sum", 8, true);
+  uint32_t x = slice("x", padded * 4, false), gradients = slice("gradients", padded * 4, false);
+  uint32_t loss = slice("loss", 4, false);
+};
+
+} // namespace
+
+static planpb::Plan withoutWaits(const Mesh &mesh, uint32_t accumulation) {
+  TinyBuilder b(mesh, accumulation);
+  b.load();
+  b.gradient(b.whole, {});
+  b.reduce();
+  b.update();
   return b.plan;
+}
+
+planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation) {
+  int world = static_cast<int>(worldSize);
+  return withoutWaits(Mesh::ofNodes(world, world), accumulation);
+}
+
+planpb::Plan tinyPlan(const Mesh &mesh, uint32_t accumulation) {
+  planpb::Plan plan = withoutWaits(mesh, accumulation);
+  Status status = addWaits(plan);
+  return status.ok() ? plan : planpb::Plan();
+}
+
+planpb::Plan modelPlan(const Mesh &mesh, uint32_t accumulation) {
+  TinyBuilder b(mesh, accumulation);
+  AxisSet model = mesh.find(kModelAxis);
+  uint64_t elements = b.padded / static_cast<uint64_t>(mesh.size(model));
+  uint32_t share = b.type(planpb::F32, {static_cast<int64_t>(elements)});
+  std::vector<uint64_t> own = b.ownStrides(model, elements * 4);
+  b.load();
+  b.gradient(share, own);
+  b.collective(0, "all_gather", 1, {b.operand(b.gradients, share, b.R, 0, own), b.operand(b.gradients, b.whole, b.W)},
+               model);
+  b.collective(0, "all_reduce", 0, {b.operand(b.loss, b.scalar, b.RW)}, model);
+  b.reduce();
+  b.update();
+  Status status = addWaits(b.plan);
+  return status.ok() ? b.plan : planpb::Plan();
 }
 
 planpb::Plan delayedPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation, uint64_t after) {
@@ -176,9 +250,8 @@ planpb::Plan delayedPlanWithoutWaits(uint32_t worldSize, uint32_t accumulation, 
 }
 
 planpb::Plan tinyPlan(uint32_t worldSize, uint32_t accumulation) {
-  planpb::Plan plan = tinyPlanWithoutWaits(worldSize, accumulation);
-  Status status = addWaits(plan);
-  return status.ok() ? plan : planpb::Plan();
+  int world = static_cast<int>(worldSize);
+  return tinyPlan(Mesh::ofNodes(world, world), accumulation);
 }
 
 namespace {

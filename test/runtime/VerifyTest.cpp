@@ -21,11 +21,13 @@ void PrintTo(const Negative &negative, std::ostream *out) { *out << negative.nam
 
 planpb::Step *micro(Plan &plan, int i) { return plan.mutable_micro()->mutable_steps(i); }
 planpb::Step *update(Plan &plan, int i) { return plan.mutable_update()->mutable_steps(i); }
-void setAxis(Plan &plan, planpb::Step *step, const char *axis) {
-  plan.add_strings("axis");
-  planpb::Attribute *attribute = step->add_attributes();
-  attribute->set_name(static_cast<uint32_t>(plan.strings_size() - 1));
-  attribute->set_text(axis);
+void setAxes(planpb::Step *step, std::initializer_list<uint32_t> axes) {
+  for (uint32_t axis : axes)
+    step->add_axes(axis);
+}
+void setStrides(planpb::Operand *operand, std::initializer_list<uint64_t> strides) {
+  operand->mutable_strides()->Clear();
+  operand->mutable_strides()->Add(strides.begin(), strides.end());
 }
 constexpr uint64_t kHuge = ~uint64_t(0) - 100;
 
@@ -53,7 +55,8 @@ int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
 
 /// The update is delayed, though no step publishes.
 void delay(Plan &plan) {
-  uint64_t bytes = plan.buckets(0).padded() * 4 / (plan.buckets(0).optimizer_sharded() ? plan.world_size() : 1);
+  uint64_t bytes =
+      plan.buckets(0).padded() * 4 / (plan.buckets(0).optimizer_sharded() ? cutsOf(plan.buckets(0), meshOf(plan)) : 1);
   plan.mutable_buckets(0)->set_master_slice(addSlice(plan, bytes, planpb::HOST));
   plan.mutable_delay()->set_after(3);
 }
@@ -122,10 +125,17 @@ void addSecondParameter(Plan &plan, uint64_t offset) {
 }
 
 const Negative kNegatives[] = {
-    {"plan_c2_world_zero", [](Plan &p) { p.set_world_size(0); }},
-    {"plan_c2_world_huge", [](Plan &p) { p.set_world_size(1u << 31); }},
-    {"plan_c2_node_does_not_divide", [](Plan &p) { p.set_ranks_per_node(3); }},
-    {"plan_c2_node_zero", [](Plan &p) { p.set_ranks_per_node(0); }},
+    {"plan_c2_axis_zero", [](Plan &p) { p.mutable_mesh(1)->set_size(0); }},
+    {"plan_c2_axis_huge", [](Plan &p) { p.mutable_mesh(1)->set_size(1u << 31); }},
+    {"plan_c2_world_huge", [](Plan &p) { p.mutable_mesh(0)->set_size(1u << 16); }},
+    {"plan_c2_axis_without_name", [](Plan &p) { p.mutable_mesh(0)->clear_name(); }},
+    {"plan_c2_axis_twice", [](Plan &p) { p.mutable_mesh(0)->set_name("local"); }},
+    {"plan_c2_axis_kind", [](Plan &p) { p.mutable_mesh(0)->set_kind(static_cast<planpb::AxisKind>(2)); }},
+    {"plan_c2_axes",
+     [](Plan &p) {
+       for (int i = 0; i < 7; ++i)
+         p.add_mesh()->CopyFrom(p.mesh(0)), p.mutable_mesh(i + 2)->set_name("axis" + std::to_string(i));
+     }},
     {"plan_c2_stage", [](Plan &p) { p.set_zero_stage(4); }},
     {"plan_c2_accumulation", [](Plan &p) { p.set_accumulation(0); }},
     {"plan_c2_vertical",
@@ -201,6 +211,12 @@ const Negative kNegatives[] = {
      [](Plan &p) {
        p.mutable_parameters(0)->mutable_part()->set_whole("w");
        p.mutable_parameters(0)->mutable_part()->set_type(9999);
+     }},
+    {"bucket_c6_no_axis", [](Plan &p) { p.mutable_buckets(0)->add_axes(2); }},
+    {"bucket_c6_order",
+     [](Plan &p) {
+       p.mutable_buckets(0)->set_axes(0, 1);
+       p.mutable_buckets(0)->set_axes(1, 0);
      }},
     {"bucket_c1_shard", [](Plan &p) { p.mutable_buckets(0)->set_padded(64); }},
     {"bucket_c1_zero", [](Plan &p) { p.mutable_buckets(0)->set_padded(0); }},
@@ -309,10 +325,11 @@ const Negative kNegatives[] = {
     {"operand_c1_slice", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_slice(1000); }},
     {"operand_c1_type", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_type(1000); }},
     {"operand_c1_access", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_access(static_cast<planpb::Access>(3)); }},
+    {"operand_c1_strides", [](Plan &p) { setStrides(micro(p, 1)->mutable_operands(0), {0, 0, 0}); }},
     {"operand_c2_end", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_offset(4); }},
-    {"operand_c2_last_rank", [](Plan &p) { update(p, 0)->mutable_operands(1)->set_rank_stride(260); }},
+    {"operand_c2_last_rank", [](Plan &p) { setStrides(update(p, 0)->mutable_operands(1), {0, 260}); }},
     {"operand_c2_wraps", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_offset(kHuge); }},
-    {"operand_c2_stride_wraps", [](Plan &p) { micro(p, 1)->mutable_operands(0)->set_rank_stride(kHuge); }},
+    {"operand_c2_stride_wraps", [](Plan &p) { setStrides(micro(p, 1)->mutable_operands(0), {0, kHuge}); }},
     {"operand_c3_offset",
      [](Plan &p) {
        micro(p, 3)->mutable_operands(0)->set_slice(3);
@@ -324,7 +341,7 @@ const Negative kNegatives[] = {
        micro(p, 1)->mutable_operands(3)->set_offset(8);
      }},
     {"operand_c4_outputs_meet", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_slice(4); }},
-    {"operand_c4_not_the_own_part", [](Plan &p) { update(p, 1)->mutable_operands(0)->set_rank_stride(0); }},
+    {"operand_c4_not_the_own_part", [](Plan &p) { setStrides(update(p, 1)->mutable_operands(0), {}); }},
     {"workspace_c1_persistent", [](Plan &p) { worksIn(p, planpb::DEVICE, /*persistent=*/true); }},
     {"workspace_c1_tier", [](Plan &p) { worksIn(p, planpb::HOST); }},
     {"workspace_c1_access", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_access(planpb::READ_WRITE); }},
@@ -356,8 +373,9 @@ const Negative kNegatives[] = {
     {"collective_c3_scale", [](Plan &p) { micro(p, 2)->mutable_attributes(0)->set_real(INFINITY); }},
     {"collective_c3_accumulate", [](Plan &p) { micro(p, 2)->mutable_operands(1)->set_access(planpb::WRITE); }},
     {"collective_c3_traffic", [](Plan &p) { micro(p, 2)->mutable_attributes(2)->set_text("all"); }},
-    {"collective_c3_axis", [](Plan &p) { setAxis(p, micro(p, 2), "host"); }},
-    {"collective_c2_axis_sizes", [](Plan &p) { setAxis(p, micro(p, 2), "node"); }},
+    {"step_c7_no_axis", [](Plan &p) { setAxes(micro(p, 2), {2}); }},
+    {"step_c7_twice", [](Plan &p) { setAxes(micro(p, 2), {1, 1}); }},
+    {"collective_c2_sizes_along_an_axis", [](Plan &p) { setAxes(micro(p, 2), {0}); }},
     {"operand_c4_all_to_all_in_place",
      [](Plan &p) {
        p.add_strings("all_to_all");
@@ -409,7 +427,7 @@ const Negative kNegatives[] = {
      }},
     {"copy_c3_begins_inside_a_block", [](Plan &p) { addSpill(p, 8192, 4096, 512); }},
     {"copy_c3_ends_inside_a_slice", [](Plan &p) { addSpill(p, 8192, 5000); }},
-    {"copy_c3_stride", [](Plan &p) { addSpill(p, 16384, 4096).mutable_operands(0)->set_rank_stride(512); }},
+    {"copy_c3_stride", [](Plan &p) { setStrides(addSpill(p, 16384, 4096).mutable_operands(0), {0, 512}); }},
     {"input_c2_index", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_integer(1); }},
     {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
     {"input_c2_type", [](Plan &p) { micro(p, 0)->mutable_operands(0)->set_type(1); }},

@@ -14,7 +14,7 @@ namespace {
 /// What each rank is told.
 std::vector<std::optional<Error>> agreed(const std::vector<Identity> &identities, const std::vector<Status> &prepared) {
   std::vector<std::optional<Error>> told(identities.size());
-  Status status = runJob(int(identities.size()), 1, [&](Communicator &communicator) -> Status {
+  Status status = runJob(Mesh::ofNodes(int(identities.size()), 1), [&](Communicator &communicator) -> Status {
     size_t rank = size_t(communicator.rank());
     auto refusal = agree(communicator, identities[rank], prepared[rank]);
     if (!refusal)
@@ -88,16 +88,16 @@ TEST(Agreement, LongTextsLoseTheirEnds) {
 
 TEST(Agreement, NodesOfThePlanAreNotSpreadOverMachines) {
   std::string note;
-  EXPECT_TRUE(checkMachines(Placed({4, 2}, {}), note).ok()) << "threads of one process";
-  EXPECT_TRUE(checkMachines(Placed({4, 2}, {0, 0, 2, 2}), note).ok());
+  EXPECT_TRUE(checkMachines(Placed(Mesh::ofNodes(4, 2), {}), note).ok()) << "threads of one process";
+  EXPECT_TRUE(checkMachines(Placed(Mesh::ofNodes(4, 2), {0, 0, 2, 2}), note).ok());
   EXPECT_EQ(note, "");
-  EXPECT_TRUE(checkMachines(Placed({4, 2}, {0, 0, 0, 0}), note).ok());
+  EXPECT_TRUE(checkMachines(Placed(Mesh::ofNodes(4, 2), {0, 0, 0, 0}), note).ok());
   EXPECT_NE(note, "") << "two nodes on one machine are worth a word";
   for (const std::vector<int> &spread : {std::vector<int>{0, 1, 1, 3}, {0, 1, 0, 1}, {0, 0, 0, 3}}) {
-    Status status = checkMachines(Placed({4, 2}, spread), note);
+    Status status = checkMachines(Placed(Mesh::ofNodes(4, 2), spread), note);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, Code::mismatch);
   }
-  EXPECT_NE(checkMachines(Placed({4, 4}, {0, 0, 2, 2}), note).error().help.find("--ranks-per-node 2"),
+  EXPECT_NE(checkMachines(Placed(Mesh::ofNodes(4, 4), {0, 0, 2, 2}), note).error().help.find("--ranks-per-node 2"),
             std::string::npos);
 }

@@ -299,6 +299,38 @@ TEST(Checkpoint, OtherBatchesGoOnWhereTheDataStood) {
   EXPECT_EQ(manifest->data.position, 16);
 }
 
+/// Two ranks for each there was: they share its samples, and each computes it all.
+static void addModelAxis(planpb::Plan &plan) {
+  const auto axis = uint32_t(plan.mesh_size());
+  planpb::MeshAxis &model = *plan.add_mesh();
+  model.set_name("model");
+  model.set_size(2);
+  model.set_kind(planpb::MODEL);
+  for (planpb::Section *section : {plan.mutable_micro(), plan.mutable_update()})
+    for (planpb::Step &step : *section->mutable_steps())
+      if (step.queue() == planpb::COMM)
+        for (uint32_t data = 0; data < axis; ++data)
+          step.add_axes(data);
+}
+
+TEST(Checkpoint, RanksThatShareSamplesSaveOnceAndAllGoOn) {
+  std::string expected = undisturbed(6);
+  for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
+    for (bool before : {false, true}) {
+      Fixture fixture;
+      auto none = fixture.change;
+      fixture.change = before ? addModelAxis : none;
+      ASSERT_OK(fixture.run(3, 2, placement));
+      fixture.options.resume = "auto";
+      fixture.change = before ? none : addModelAxis;
+      ASSERT_OK(fixture.run(6, 2, placement));
+      const char *changes = before ? "world size 2 instead of 4, ranks per sample 1 instead of 2"
+                                   : "world size 4 instead of 2, ranks per sample 2 instead of 1";
+      EXPECT_TRUE(fixture.notes.has(changes)) << fixture.notes.all;
+      EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << int(placement);
+    }
+}
+
 //===- Damage ---------------------------------------------------------------------===//
 
 TEST(Checkpoint, EveryFlipAndEveryCutIsFound) {

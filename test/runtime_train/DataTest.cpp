@@ -45,7 +45,7 @@ TEST(SampleOrder, ShufflesEachEpochDifferentlyAndCompletely) {
 /// Two ranks, two micro-steps, two rows: a step takes eight samples.
 static BatchSpec arrays() {
   BatchSpec batch;
-  batch.worldSize = 2;
+  batch.dataDegree = 2;
   batch.accumulation = 2;
   batch.inputs = {{"x", {DType::f32, {2, 3}}}, {"labels", {DType::i64, {2}}}};
   return batch;
@@ -148,7 +148,7 @@ TEST(ArraySource, NamesWhatDoesNotFit) {
 
 static BatchSpec language(int64_t rows, int64_t tokens, int64_t worldSize = 1) {
   BatchSpec batch;
-  batch.worldSize = worldSize;
+  batch.dataDegree = worldSize;
   for (const char *name : {"input_ids", "attention_mask", "labels", "position_ids"})
     batch.inputs.push_back({name, {DType::i64, {rows, tokens}}});
   return batch;

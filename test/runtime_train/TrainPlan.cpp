@@ -68,6 +68,7 @@ struct Builder : PlanBuilder {
 
   void bucket(uint32_t weights, bool sharded, uint32_t gradient, int master, uint32_t m, uint32_t v) {
     Bucket &bucket = *plan.add_buckets();
+    along(bucket, mesh.dataAxes());
     bucket.set_padded(uint64_t(padded));
     bucket.set_used(100);
     bucket.set_trainable(true);
@@ -99,7 +100,7 @@ struct Builder : PlanBuilder {
   void reduceScatter(uint32_t to, bool accumulates) {
     Step &scatter = step(0, COMM, "reduce_scatter", 1,
                          {operand(flat, whole, READ), operand(to, part, accumulates ? READ_WRITE : WRITE)});
-    real(scatter, "scale", 1.0 / (plan.world_size() * plan.accumulation()));
+    real(scatter, "scale", 1.0 / (uint32_t(mesh.dataDegree()) * plan.accumulation()));
     integer(scatter, "accumulate", accumulates);
     text(scatter, "traffic", "reduce_scatter");
   }
@@ -162,9 +163,9 @@ void buildDevicePlan(Builder &b, bool sharded) {
   b.forwardAndBackward(gathered);
   b.reduceScatter(gradient, true);
   b.accumulateLoss();
-  b.update(COMPUTE, DEVICE, gradient, b.operand(weights, b.part, READ_WRITE, 0, own), m, v);
+  b.update(COMPUTE, DEVICE, gradient, b.operand(weights, b.part, READ_WRITE, 0, {0, own}), m, v);
   if (!sharded)
-    b.gather(1, b.operand(weights, b.part, READ, 0, own), weights);
+    b.gather(1, b.operand(weights, b.part, READ, 0, {0, own}), weights);
 }
 
 /// Weights and moments on nvme; gradients, master weights and the update on the host.

@@ -351,14 +351,15 @@ TEST(Layout, PiecesOfAShardedParameter) {
   Fixture fixture(3, 1, Placement::sharded);
   const planpb::Parameter &w = fixture.plan.parameters(0);
   Store store = exactStore(fixture.plan, w);
-  ASSERT_TRUE(store.sharded);
+  ASSERT_FALSE(store.cut.empty());
   // Three shards of 64: elements 0-63, 64-99, nothing.
-  Piece first = pieceOf(fixture.plan, w, store, 0), second = pieceOf(fixture.plan, w, store, 1);
+  Piece first = pieceOf(fixture.plan, meshOf(fixture.plan), w, store, 0),
+        second = pieceOf(fixture.plan, meshOf(fixture.plan), w, store, 1);
   EXPECT_EQ(first.count, 64);
   EXPECT_EQ(second.first, 64);
   EXPECT_EQ(second.count, 36);
   EXPECT_EQ(second.at, 0);
-  EXPECT_EQ(pieceOf(fixture.plan, w, store, 2).count, 0);
+  EXPECT_EQ(pieceOf(fixture.plan, meshOf(fixture.plan), w, store, 2).count, 0);
 }
 
 TEST(Metrics, KeepsFullPrecisionAndValidJson) {

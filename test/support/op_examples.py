@@ -60,8 +60,11 @@ def wrap_graph(example):
 
 def wrap_zero(example):
     """A piece of the zero level as a module: free buffers become allocated ones."""
-    if re.match(r"\s*zero\.(mesh|bucket)", example):
+    mesh = 'zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]'
+    if re.match(r"\s*zero\.mesh", example):
         return example
+    if re.match(r"\s*zero\.bucket", example):
+        return mesh + "\n" + example
     defined, tensors, buffers = set(re.findall(r"^(.*) = zero\.", example, re.M)), {}, {}
     kinds = re.findall(r"tensor<[^<>]*>|!zero\.buffer<[^<>]*>", example[example.rfind(" : "):])
     body = example.rpartition(" = zero.")[2] if re.match(r"\s*%", example) else example
@@ -72,7 +75,7 @@ def wrap_zero(example):
         if operand not in defined:
             (buffers if "buffer" in kind else tensors)[operand] = kind
     names = ", ".join(f'"{t[1:]}"' for t in tensors)
-    module = ["zero.bucket @bucket0 : f32 padded = 256 members = []",
+    module = [mesh, "zero.bucket @bucket0 : f32 padded = 256 members = []",
               f"graph.program @micro phase = micro inputs = [{names}] {{"]
     if tensors:
         module.append("^bb0(" + ", ".join(f"{t}: {kind}" for t, kind in tensors.items()) + "):")

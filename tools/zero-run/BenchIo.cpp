@@ -40,7 +40,7 @@ Status benchIoCommand(const Flags &flags) {
     return launched.error();
   std::unique_ptr<RankGroup> ranks;
   if (*launched && (*launched)->size > 1) {
-    auto connected = connectMpi({0, flags.initTimeout, failToMeet});
+    auto connected = connectMpi({nullptr, flags.initTimeout, failToMeet});
     if (!connected)
       return connected.error();
     ranks = std::move(*connected);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/train/RunFolder.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
@@ -299,11 +300,11 @@ static Status checkTotal(const std::vector<Host> &hosts, const planpb::Plan &pla
   int total = 0;
   for (const Host &host : hosts)
     total += host.ranks;
-  if (total == int(plan.world_size()))
+  const int planned = worldSizeOf(plan);
+  if (total == planned)
     return Status::success();
   return makeError(Code::mismatch, 991,
-                   "the plan is for " + std::to_string(plan.world_size()) + " ranks but --hosts gives " +
-                       std::to_string(total),
+                   "the plan is for " + std::to_string(planned) + " ranks but --hosts gives " + std::to_string(total),
                    path, "zero-compile --world-size " + std::to_string(total));
 }
 
@@ -334,7 +335,7 @@ Status launchCommand(const Flags &flags) {
     return makeError(Code::other, 976, std::string("no process: ") + std::strerror(errno));
   launched = child;
 
-  Listener listener(int(plan->world_size()));
+  Listener listener(worldSizeOf(*plan));
   bool inTime = listen(ends[0], listener, flags.initTimeout);
   if (!inTime)
     ::kill(-child, SIGKILL); // the daemons of hosts that can be reached end their ranks then

@@ -1,4 +1,5 @@
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
@@ -50,14 +51,24 @@ std::string steps(const planpb::Section &section) {
   return text;
 }
 
+/// "8 (4 per node)", and the mesh where that does not say it all.
+std::string worldSize(const Mesh &mesh) {
+  std::string text = std::to_string(mesh.worldSize()) + " (" + std::to_string(mesh.ranksPerNode()) + " per node)";
+  if (mesh.dataDegree() == mesh.worldSize())
+    return text;
+  text += ", " + std::to_string(mesh.dataDegree()) + " data-parallel:";
+  for (const MeshAxis &axis : mesh.axes())
+    text += " " + axis.name + " " + std::to_string(axis.size);
+  return text;
+}
+
 std::string summary(const planpb::Plan &plan) {
   std::string out;
   char hash[20];
   std::snprintf(hash, sizeof hash, "%016" PRIx64, planHash(plan));
   line(out, "model", escapeName(plan.model().path()));
   line(out, "producer", escapeName(plan.producer()) + ", plan hash " + hash);
-  line(out, "world size",
-       std::to_string(plan.world_size()) + " (" + std::to_string(plan.ranks_per_node()) + " per node)");
+  line(out, "world size", worldSize(meshOf(plan)));
   line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
   if (plan.forward_only())
     line(out, "kind", "forward only, for zero-run eval");

@@ -2,6 +2,7 @@
 
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
 #include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Hosts.h"
@@ -31,23 +32,23 @@ static Result<bool> wantsMpi(const Flags &flags, const std::optional<LaunchedRan
 
 static Status checkRanks(const Flags &flags, const planpb::Plan &plan) {
   int asked = flags.run.worldSize;
-  if (asked == 0 || asked == int(plan.world_size()))
+  const int planned = worldSizeOf(plan);
+  if (asked == 0 || asked == planned)
     return Status::success();
   return makeError(Code::mismatch, 966,
-                   "the plan is for " + std::to_string(plan.world_size()) + " ranks but -n gives " +
-                       std::to_string(asked),
+                   "the plan is for " + std::to_string(planned) + " ranks but -n gives " + std::to_string(asked),
                    flags.run.plan, "zero-compile --world-size " + std::to_string(asked));
 }
 
 /// MPI's own idea of the job against the launcher's variables.
 static Status checkEnvironment(const RankGroup &ranks, const std::optional<LaunchedRank> &launched) {
-  if (!launched || (launched->rank == ranks.firstRank() && launched->size == ranks.mesh().worldSize))
+  if (!launched || (launched->rank == ranks.firstRank() && launched->size == ranks.mesh().worldSize()))
     return Status::success();
   Error error = makeError(
       Code::usage, 977,
       "the environment says rank " + std::to_string(launched->rank) + " of " + launched->sizeName + "=" +
           std::to_string(launched->size) + ", but MPI says rank " + std::to_string(ranks.firstRank()) + " of " +
-          std::to_string(ranks.mesh().worldSize),
+          std::to_string(ranks.mesh().worldSize()),
       "", "start the ranks with mpirun, or with srun --mpi=pmix (srun --mpi=list shows which it has); or give -n");
   return error;
 }
@@ -57,7 +58,10 @@ static Result<std::unique_ptr<RankGroup>> connect(const Flags &flags, const plan
   dieWithParent();
   if (launched && std::getenv(kLaunchedVariable))
     print(2, std::string(kStartedLine) + std::to_string(launched->rank) + "\n");
-  auto ranks = connectMpi({int(plan.ranks_per_node()), flags.initTimeout, failToMeet});
+  auto planned = [mesh = meshOf(plan)](int worldSize) { // another number of ranks is refused where the plan is known
+    return worldSize == mesh.worldSize() ? mesh : Mesh::ofNodes(worldSize, worldSize);
+  };
+  auto ranks = connectMpi({planned, flags.initTimeout, failToMeet});
   if (!ranks)
     return ranks;
   ZC_RETURN_IF_ERROR(checkEnvironment(**ranks, launched));

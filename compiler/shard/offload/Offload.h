@@ -49,12 +49,12 @@ private:
 mlir::Value partOf(mlir::OpBuilder &builder, mlir::Location location, mlir::Value buffer, Chunk chunk);
 /// A chunk of a bucket's storage: of all that the rank stores, or of its own shard.
 mlir::Value storageChunk(mlir::OpBuilder &builder, mlir::Location location, zero::BucketOp bucket, zero::Storage what,
-                         Chunk chunk, int64_t worldSize, bool own = false);
+                         Chunk chunk, const Mesh &mesh, bool own = false);
 
 /// What the parts have in common.
 struct Context {
   mlir::ModuleOp module;
-  int64_t worldSize = 1;
+  Mesh mesh;
   int64_t chunkElements = 1 << 20;
   graph::ProgramOp micro, update;
   Staging microStaging, updateStaging;

@@ -77,11 +77,11 @@ private:
     OpBuilder builder(op);
     Operation *stored = op.getShard().getDefiningOp();
     bool accumulate = op.getAccumulate();
-    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / zero::cutsOf(bucket, context.mesh);
     Value reduced;
     // One rank's gradient that is not scaled is its own sum.
     auto plain = dyn_cast<zero::ReduceScatterOp>(*op);
-    if (plain && context.worldSize == 1 && plain.getScale().isExactlyValue(1.0)) {
+    if (plain && context.mesh.dataDegree() == 1 && plain.getScale().isExactlyValue(1.0)) {
       reduced = plain.getBuffer();
     } else {
       reduced = builder.create<zero::AllocOp>(
@@ -103,7 +103,7 @@ private:
     int64_t elements = cast<zero::BufferType>(reduced.getType()).getNumElements();
     for (Chunk chunk : chunksOf(elements, context.chunkElements)) {
       Value part = partOf(builder, location, reduced, chunk);
-      Value target = storageChunk(builder, location, bucket, Storage::gradients, chunk, context.worldSize);
+      Value target = storageChunk(builder, location, bucket, Storage::gradients, chunk, context.mesh);
       Value landed = bucket.getGradientsTier() == Tier::host ? landOnHost(builder, location, part, target, accumulate)
                                                              : landInFile(builder, location, part, target, accumulate);
       if (isSum)
@@ -138,7 +138,7 @@ private:
   }
 
   zero::StorageOp accumulator(OpBuilder &builder, Location location) {
-    return zero::createStorage(builder, location, keeper, Storage::norm, context.worldSize);
+    return zero::createStorage(builder, location, keeper, Storage::norm, context.mesh);
   }
 
   /// The accumulator is kept by the bucket whose gradient lands first.
@@ -171,7 +171,7 @@ private:
     }
     for (Value gradient : onDevice)
       sum = builder.create<zero::NormPartialOp>(location, accumulatorOn(tier), gradient, sum, false);
-    if (context.worldSize > 1)
+    if (context.mesh.dataDegree() > 1)
       sum = builder.create<zero::AllReduceOp>(location, sum);
     auto scalarOn = [&](Tier where) {
       return zero::BufferType::get(builder.getContext(), 1, builder.getF32Type(), where);
@@ -209,7 +209,7 @@ private:
 
   void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket, Operation *end) {
     OpBuilder builder(end);
-    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / zero::cutsOf(bucket, context.mesh);
     for (Chunk chunk : chunksOf(elements, context.chunkElements))
       updateChunk(builder, update, bucket, chunk);
   }
@@ -238,7 +238,7 @@ private:
     Tier tier = std::min(bucket.getOptimizerTier(), Tier::host); // where it computes
     SmallVector<std::pair<Value, Value>> writeBack;              // staged, stored
     auto load = [&](Storage what, bool changes) -> Value {
-      Value stored = storageChunk(builder, location, bucket, what, chunk, context.worldSize);
+      Value stored = storageChunk(builder, location, bucket, what, chunk, context.mesh);
       if (bucket.getTier(what) == tier)
         return stored;
       Value staged =
@@ -255,7 +255,7 @@ private:
       moments.push_back(load(i == 0 ? Storage::moment1 : Storage::moment2, true));
     Value home, copy;
     if (bucket.hasMaster() && !bucket.getDelayed()) {
-      home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.worldSize,
+      home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.mesh,
                           /*own=*/!bucket.getParametersSharded());
       if (bucket.getParametersTier() == tier)
         copy = home;
@@ -276,7 +276,7 @@ private:
 
   void rewritePublish(zero::PublishOp publish, zero::BucketOp bucket) {
     OpBuilder builder(publish);
-    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / context.worldSize;
+    int64_t elements = static_cast<int64_t>(bucket.getPadded()) / zero::cutsOf(bucket, context.mesh);
     for (Chunk chunk : chunksOf(elements, context.chunkElements))
       publishChunk(builder, publish.getLoc(), bucket, chunk);
   }
@@ -286,8 +286,8 @@ private:
   void publishChunk(OpBuilder &builder, Location location, zero::BucketOp bucket, Chunk chunk) {
     Staging &staging = context.updateStaging;
     Tier tier = std::min(bucket.getOptimizerTier(), Tier::host); // where it computes
-    Value weights = storageChunk(builder, location, bucket, Storage::master, chunk, context.worldSize);
-    Value home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.worldSize,
+    Value weights = storageChunk(builder, location, bucket, Storage::master, chunk, context.mesh);
+    Value home = storageChunk(builder, location, bucket, Storage::parameters, chunk, context.mesh,
                               /*own=*/!bucket.getParametersSharded());
     bool isHere = bucket.getParametersTier() == tier;
     bool isInMemory = bucket.getOptimizerTier() == tier;

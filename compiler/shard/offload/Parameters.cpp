@@ -18,7 +18,7 @@ void offload::offloadParameters(Context &context) {
       continue;
     OpBuilder builder(storage);
     Location location = storage.getLoc();
-    Value stored = zero::createStorage(builder, location, bucket, zero::Storage::parameters, context.worldSize);
+    Value stored = zero::createStorage(builder, location, bucket, zero::Storage::parameters, context.mesh);
     auto type = zero::BufferType::get(builder.getContext(), storage.getType().getNumElements(), bucket.getType(),
                                       zero::Tier::device);
     Value loaded = builder.create<zero::AllocOp>(location, type);

@@ -54,8 +54,8 @@ Value offload::partOf(OpBuilder &builder, Location location, Value buffer, Chunk
 }
 
 Value offload::storageChunk(OpBuilder &builder, Location location, zero::BucketOp bucket, zero::Storage what,
-                            Chunk chunk, int64_t worldSize, bool own) {
-  return partOf(builder, location, zero::createStorage(builder, location, bucket, what, worldSize, own), chunk);
+                            Chunk chunk, const Mesh &mesh, bool own) {
+  return partOf(builder, location, zero::createStorage(builder, location, bucket, what, mesh, own), chunk);
 }
 
 void Context::move(OpBuilder &builder, Location location, Staging &staging, StringRef use, Value source, Value target) {

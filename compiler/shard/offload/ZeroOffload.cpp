@@ -24,13 +24,13 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
       return signalPassFailure();
     }
     offload::Context context{module,
-                             zero::worldSizeOf(module),
+                             zero::meshOf(module),
                              std::max<int64_t>(1, options.chunk / kUnit) * kUnit / 4,
                              micro,
                              update,
                              offload::Staging(micro),
                              offload::Staging(update)};
-    if (failed(placeBuckets(context.worldSize)))
+    if (failed(placeBuckets(context.mesh)))
       return signalPassFailure();
     // The update's copies go to where parameters live, so both are known before either is rewritten.
     if (!moved.empty())
@@ -51,15 +51,16 @@ private:
     return place == Offload::none ? zero::Tier::device : *zero::symbolizeTier(nameOf(place));
   }
 
-  LogicalResult placeBuckets(int64_t worldSize) {
+  LogicalResult placeBuckets(const Mesh &mesh) {
     const zero::Tier optimizerTier = tierOf(options.offloadOptimizer), paramTier = tierOf(options.offloadParam);
     int64_t trainable = 0, placed = 0, hostLeft = options.residentOnHost;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
     for (zero::BucketOp bucket : buckets) {
+      const int64_t cuts = zero::cutsOf(bucket, mesh);
       zero::Tier tier = bucket.getResident() ? zero::Tier::device : paramTier;
-      if (tier != zero::Tier::device && worldSize > 1 && !bucket.getParametersSharded())
+      if (tier != zero::Tier::device && cuts > 1 && !bucket.getParametersSharded())
         return bucket.emitError("parameters that are not cut (stage 3) cannot be offloaded");
-      int64_t share = static_cast<int64_t>(bucket.getPadded()) / worldSize * graph::bytesOfElement(bucket.getType());
+      int64_t share = static_cast<int64_t>(bucket.getPadded()) / cuts * graph::bytesOfElement(bucket.getType());
       if (tier == zero::Tier::nvme && share <= hostLeft) {
         tier = zero::Tier::host;
         hostLeft -= share;
@@ -77,12 +78,12 @@ private:
       if (optimizerTier == zero::Tier::device ||
           static_cast<double>(placed) >= options.offloadRatio * static_cast<double>(trainable))
         continue;
-      if (worldSize > 1 && !bucket.getOptimizerSharded())
+      if (zero::cutsOf(bucket, mesh) > 1 && !bucket.getOptimizerSharded())
         return bucket.emitError("optimizer state that is not cut (stages 1 to 3) cannot be offloaded");
       placed += static_cast<int64_t>(bucket.getPadded());
       bucket.setOptimizerTier(optimizerTier);
       bucket.setGradientsTier(optimizerTier);
-      bucket.setGradientsSharded(worldSize > 1);
+      bucket.setGradientsSharded(zero::cutsOf(bucket, mesh) > 1);
       if (!paramsMoved)
         moved.push_back(bucket);
     }

@@ -21,7 +21,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // CHECK: graph.abs {{.*}}@[[A]] + 0
   %1 = graph.abs %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  // CHECK: graph.reshape {{.*}}@[[A]] + 0 + rank * 0 : tensor<64xf32>
+  // CHECK: graph.reshape {{.*}}@[[A]] + 0 : tensor<64xf32>
   %2 = graph.reshape %1 {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
   // CHECK: graph.mul {{.*}}@[[A]] + 0
   %3 = graph.reshape %x {shape = array<i64: 64>} : (tensor<8x8xf32>) -> tensor<64xf32>
@@ -35,7 +35,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // Gradients are computed where they belong in their bucket, also behind a view; a second put of the same value has to copy, and
 // so has one whose producer stands before the bucket. Without accumulation an uncut bucket's buffer is its gradient storage.
 // CHECK: zero.bucket @bucket0 {{.*}}plan.gradients = @[[G:.*]], plan.parameters = @[[P:.*]],
-zero.mesh @mesh node = 1 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 512 members = [#zero.member<@a, 0, 64>, #zero.member<@b, 64, 64>, #zero.member<@c, 128, 64>] {trainable, optimizer_sharded}
 zero.bucket @bucket1 : f32 padded = 128 members = [#zero.member<@d, 0, 64>] {trainable, gradients_sharded, optimizer_sharded}
 // CHECK: graph.program @micro
@@ -53,7 +53,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   zero.put %1 into %g offset = 0 : tensor<64xf32>, !zero.buffer<512 x f32, device>
   zero.put %e into %g offset = 128 : tensor<8x8xf32>, !zero.buffer<512 x f32, device>
   %go = zero.storage @bucket0 of gradients {own} : !zero.buffer<256 x f32, device>
-  // CHECK: zero.storage @bucket0 of gradients {{.*}}@[[G]] + 0 + rank * 1024
+  // CHECK: zero.storage @bucket0 of gradients {{.*}}@[[G]] + 0 strides = {{\[0, 1024\]}}
   zero.reduce_scatter %g into %go scale = 0.5 : !zero.buffer<512 x f32, device>, !zero.buffer<256 x f32, device>
   // Cut gradients: the whole bucket is temporary.
   // CHECK: zero.grad_buffer @bucket1 {{.*}}@[[T:s[0-9]+]] + 0
@@ -72,7 +72,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // CHECK-DAG: plan.slice @bucket0.moment1 in @device {{.*}} bytes = 256 class = optimizer {persistent}
 // CHECK-DAG: plan.slice @buffer.mean in @device {{.*}} bytes = 16 class = buffers {persistent}
 // CHECK-NOT: moment2
-zero.mesh @mesh node = 1 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @mean : tensor<4xf32> role = buffer
 zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_sharded, optimizer_sharded}
 // CHECK: graph.program @update
@@ -114,7 +114,7 @@ graph.program @micro phase = micro inputs = ["x"] {
   zero.evict %x into %h : tensor<64xf32>, !zero.buffer<64 x f32, host>
   %d = zero.alloc : !zero.buffer<64 x f32, device>
   zero.fetch %h into %d : !zero.buffer<64 x f32, host>, !zero.buffer<64 x f32, device>
-  // CHECK: zero.part {{.*}} + 64 + rank
+  // CHECK: zero.part {{.*}} + 64 :
   %t = zero.alloc : !zero.buffer<80 x f32, host>
   %p = zero.part %t offset = 16 : !zero.buffer<80 x f32, host> -> !zero.buffer<64 x f32, host>
   zero.fetch %s into %p : !zero.buffer<64 x f32, nvme>, !zero.buffer<64 x f32, host>

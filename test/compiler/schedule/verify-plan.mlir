@@ -6,4 +6,4 @@ plan.section @micro {
 // -----
 
 // expected-error @below {{'zero.mesh' op does not belong to a plan}}
-zero.mesh @mesh node = 1 local = 1
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]

@@ -3,7 +3,8 @@
 
 // The whole stage; and with the next ones, a plan.
 // CHECK: module attributes {zc.accumulation = 2 : i64, zc.zero_stage = 3 : i64}
-// PLAN: module attributes {{.*}}zc.world_size = 2 : i64, zc.zero_stage = 3 : i64
+// PLAN: module attributes {{.*}}zc.zero_stage = 3 : i64
+// PLAN: plan.mesh axes = [#plan.axis<"node" = 1>, #plan.axis<"local" = 2>]
 graph.parameter @w : tensor<64xf32> role = trainable
 // CHECK: graph.program @micro
 // CHECK: zero.gather

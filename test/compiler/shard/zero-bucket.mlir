@@ -1,11 +1,17 @@
 // RUN: zero-opt %s --zero-bucket="world-size=3 bucket-size=1024" | FileCheck %s
 // RUN: zero-opt %s --zero-bucket="world-size=4 ranks-per-node=2" | FileCheck %s --check-prefix=NODES
+// RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 model=2" | FileCheck %s --check-prefix=MODEL
+// RUN: not zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 model=3" 2>&1 | FileCheck %s --check-prefix=SHARE
 // RUN: not zero-opt %s --zero-bucket="world-size=4 ranks-per-node=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // RUN: not zero-opt %s --zero-bucket="world-size=0" 2>&1 | FileCheck %s --check-prefix=WORLD
 
 // DIVIDE: ranks-per-node: 3 ranks per node do not divide a world of 4
 // WORLD: world-size: 0 is not in [1, 65536]
-// NODES: zero.mesh @mesh node = 2 local = 2
+// SHARE: model: 3 ranks that share samples do not divide 4 ranks per node
+// Buckets are cut over the data axes: four shards for eight ranks.
+// MODEL: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>, #zero.axis<"model" = 2, model>]
+// MODEL-NEXT: zero.bucket @bucket0 : f32 padded = 768 members = {{.*}} {axes = ["node", "local"], trainable}
+// NODES: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 
 graph.parameter @late : tensor<10xf32> role = trainable
 graph.parameter @early : tensor<100xf32> role = trainable
@@ -40,12 +46,12 @@ graph.program @update phase = update inputs = [] {
 }
 // In order of first use, at multiples of 64; padded to 3 x 64. What is larger than a bucket has one of its own. Other decay,
 // type or role: another bucket. Buffers and what is not read: none.
-// CHECK: zero.mesh @mesh node = 1 local = 3
-// CHECK-NEXT: zero.bucket @bucket0 : f32 padded = 192 members = [#zero.member<@early, 0, 100>, #zero.member<@late, 128, 10>] {trainable}
-// CHECK-NEXT: zero.bucket @bucket1 : f32 padded = 384 members = [#zero.member<@large, 0, 300>] {trainable}
-// CHECK-NEXT: zero.bucket @bucket2 : f32 padded = 192 members = [#zero.member<@after, 0, 1>] {trainable}
-// CHECK-NEXT: zero.bucket @bucket3 : f32 padded = 192 members = [#zero.member<@bias, 0, 4>] {trainable}
-// CHECK-NEXT: zero.bucket @bucket4 : f32 padded = 192 members = [#zero.member<@fixed, 0, 4>]
+// CHECK: zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 3>]
+// CHECK-NEXT: zero.bucket @bucket0 : f32 padded = 192 members = [#zero.member<@early, 0, 100>, #zero.member<@late, 128, 10>] {axes = ["node", "local"], trainable}
+// CHECK-NEXT: zero.bucket @bucket1 : f32 padded = 384 members = [#zero.member<@large, 0, 300>] {axes = ["node", "local"], trainable}
+// CHECK-NEXT: zero.bucket @bucket2 : f32 padded = 192 members = [#zero.member<@after, 0, 1>] {axes = ["node", "local"], trainable}
+// CHECK-NEXT: zero.bucket @bucket3 : f32 padded = 192 members = [#zero.member<@bias, 0, 4>] {axes = ["node", "local"], trainable}
+// CHECK-NEXT: zero.bucket @bucket4 : f32 padded = 192 members = [#zero.member<@fixed, 0, 4>] {axes = ["node", "local"]}
 // CHECK-NOT: trainable
-// CHECK: zero.bucket @bucket5 : bf16 padded = 192 members = [#zero.member<@half, 0, 4>] {trainable}
+// CHECK: zero.bucket @bucket5 : bf16 padded = 192 members = [#zero.member<@half, 0, 4>] {axes = ["node", "local"], trainable}
 // CHECK-NOT: zero.bucket

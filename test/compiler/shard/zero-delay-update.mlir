@@ -12,7 +12,7 @@
 // NVME: zc.delay_after = 40
 // CHECK: zero.bucket @exact {{.*}} {delayed,
 // CHECK: zero.bucket @half {{.*}} {delayed,
-zero.mesh @mesh node = 1 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @a : tensor<128xf32> role = trainable
 graph.parameter @b : tensor<256xbf16> role = trainable
 zero.bucket @exact : f32 padded = 128 members = [#zero.member<@a, 0, 128>] {trainable, optimizer_sharded, gradients_sharded}

@@ -5,29 +5,29 @@
 // Two nodes of two. Backward gathers inside the node: what forward's gather left there, as it came. A bucket that is gathered
 // once stays as it is.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh node = 2 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 1024 members = [] {parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 1024 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {
   // PLAIN: %[[F:.*]] = zero.gather %{{.*}} : <256 x f32, device> -> <1024 x f32, device>
-  // PLAIN-NEXT: %[[K:.*]] = zero.own_part %[[F]] {axis = #zero.axis<local>} : <1024 x f32, device> -> <512 x f32, device>
+  // PLAIN-NEXT: %[[K:.*]] = zero.own_part %[[F]] {axes = ["local"]} : <1024 x f32, device> -> <512 x f32, device>
   // PLAIN: zero.release %[[F]]
-  // PLAIN: %[[B:.*]] = zero.gather %[[K]] {axis = #zero.axis<local>} : <512 x f32, device> -> <1024 x f32, device>
+  // PLAIN: %[[B:.*]] = zero.gather %[[K]] {axes = ["local"]} : <512 x f32, device> -> <1024 x f32, device>
   // PLAIN-NEXT: zero.view %[[B]]
   // PLAIN: zero.gather %{{.*}} : <256 x f32, device> -> <1024 x f32, device>
 
   // QUANT: %[[F:.*]] = zero.gather %{{.*}} : <260 x ui8, device> -> <1040 x ui8, device>
-  // QUANT-NEXT: %[[K:.*]] = zero.own_part %[[F]] {axis = #zero.axis<local>} : <1040 x ui8, device> -> <520 x ui8, device>
+  // QUANT-NEXT: %[[K:.*]] = zero.own_part %[[F]] {axes = ["local"]} : <1040 x ui8, device> -> <520 x ui8, device>
   // QUANT-NEXT: zero.dequantize %[[F]]
   // QUANT-NOT: zero.quantize
-  // QUANT: %[[B:.*]] = zero.gather %[[K]] {axis = #zero.axis<local>} : <520 x ui8, device> -> <1040 x ui8, device>
+  // QUANT: %[[B:.*]] = zero.gather %[[K]] {axes = ["local"]} : <520 x ui8, device> -> <1040 x ui8, device>
   // QUANT-NEXT: zero.dequantize %[[B]]
 
-  // HOPS: %[[K:.*]] = zero.gather %{{.*}} {axis = #zero.axis<node>} : <256 x f32, device> -> <512 x f32, device>
-  // HOPS-NEXT: zero.gather %[[K]] {axis = #zero.axis<local>}
-  // HOPS-NOT: axis<node>
-  // HOPS: zero.gather %[[K]] {axis = #zero.axis<local>}
-  // HOPS: axis<node>
+  // HOPS: %[[K:.*]] = zero.gather %{{.*}} {axes = ["node"]} : <256 x f32, device> -> <512 x f32, device>
+  // HOPS-NEXT: zero.gather %[[K]] {axes = ["local"]}
+  // HOPS-NOT: axes = ["node"]
+  // HOPS: zero.gather %[[K]] {axes = ["local"]}
+  // HOPS: axes = ["node"]
   %s = zero.storage @bucket0 of parameters : !zero.buffer<256 x f32, device>
   %b = zero.gather %s : !zero.buffer<256 x f32, device> -> !zero.buffer<1024 x f32, device>
   %w = zero.view %b offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>

@@ -6,7 +6,7 @@
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 graph.parameter @s : tensor<64xf32> role = buffer
-zero.mesh @mesh node = 1 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>, #zero.member<@v, 64, 64>] {trainable, parameters_sharded}
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):

@@ -5,7 +5,7 @@
 // bytes and a scale; after the first hop a rank has the sums of its node for two of them.
 // CHECK-LABEL: graph.program @micro
 // EF-LABEL: graph.program @micro
-zero.mesh @mesh node = 2 local = 4
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>]
 zero.bucket @bucket0 : f32 padded = 512 members = [] {trainable, gradients_sharded}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<512 x f32, device>
@@ -13,9 +13,9 @@ graph.program @micro phase = micro inputs = [] {
   // CHECK: %[[G:.*]] = zero.grad_buffer
   // CHECK: %[[S:.*]] = zero.storage @bucket0 of gradients
   // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[G]] {bits = 4 : i64, block = 128 : i64, order = array<i64: 0, 4, 1, 5, 2, 6, 3, 7>} : ({{.*}}) -> !zero.buffer<288 x ui8, device>
-  // CHECK-NEXT: %[[A:.*]] = zero.all_to_all %[[Q]] {axis = #zero.axis<local>}
+  // CHECK-NEXT: %[[A:.*]] = zero.all_to_all %[[Q]] {axes = ["local"]}
   // CHECK-NEXT: %[[R:.*]] = zero.dequantize_sum_quantize %[[A]] {bits = 4 : i64, block = 128 : i64, elements = 64 : i64, pieces = 2 : i64, sources = 4 : i64} : ({{.*}}) -> !zero.buffer<72 x ui8, device>
-  // CHECK-NEXT: %[[B:.*]] = zero.all_to_all %[[R]] {axis = #zero.axis<node>}
+  // CHECK-NEXT: %[[B:.*]] = zero.all_to_all %[[R]] {axes = ["node"]}
   // CHECK-NEXT: zero.dequantize_sum %[[B]] into %[[S]] scale = 1.250000e-01 {accumulate, bits = 4 : i64, block = 128 : i64, sources = 2 : i64}
   // CHECK-NOT: zero.reduce_scatter
   // What is lost is kept: of the bucket, and of this rank's two sums.
@@ -31,7 +31,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // One axis: one hop.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh node = 1 local = 2
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_sharded}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<128 x bf16, device>
@@ -47,7 +47,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // One rank sends nothing.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh node = 1 local = 1
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>

@@ -1,8 +1,44 @@
 // RUN: zero-opt %s --split-input-file --verify-diagnostics
 // One case per labelled constraint; labels.test checks that none is missing.
 
-// expected-error @below {{[mesh_c1] needs at least one node and one rank per node, got 2 x 0}}
-zero.mesh @mesh node = 2 local = 0
+// expected-error @below {{[mesh_c1] has axis "local" of size 0}}
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 0>]
+
+// -----
+
+// expected-error @below {{[mesh_c1] has axis "node" twice}}
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"node" = 2>]
+
+// -----
+
+// expected-error @below {{[mesh_c1] has more than 65536 ranks}}
+zero.mesh @mesh axes = [#zero.axis<"node" = 4096>, #zero.axis<"local" = 8>, #zero.axis<"model" = 4, model>]
+
+// -----
+
+// expected-error @below {{[mesh_c2] is named @ranks, not @mesh}}
+zero.mesh @ranks axes = [#zero.axis<"local" = 2>]
+
+// -----
+
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+// expected-error @below {{[axes_c1] names ["local", "node"], which are not axes of the mesh in its order}}
+zero.bucket @bucket0 : f32 padded = 64 members = [] {axes = ["local", "node"]}
+
+// -----
+
+zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
+  // expected-error @below {{[axes_c1] names ["model"], which are not axes of the mesh in its order}}
+  %c = zero.gather %b {axes = ["model"]} : !zero.buffer<64 x f32, device> -> !zero.buffer<128 x f32, device>
+  graph.return
+}
+
+// -----
+
+// expected-error @below {{[axes_c1] names axes, but there is no zero.mesh @mesh}}
+zero.bucket @bucket0 : f32 padded = 64 members = [] {axes = ["local"]}
 
 // -----
 
