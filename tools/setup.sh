@@ -33,10 +33,12 @@ install_torch() {
   local folder
   folder=$(dirname "${BASH_SOURCE[0]}")/../build/torch
   python3 -m venv "$folder" || die "python3 -m venv failed: Debian has it in python3-venv"
-  "$folder/bin/pip" install -q --extra-index-url https://download.pytorch.org/whl/cpu torch || die "torch could not be installed: see above"
-  "$folder/bin/pip" install -q numpy onnx onnxscript transformers tokenizers safetensors pyarrow peft || die "a package could not be installed: see above"
-  "$folder/bin/pip" install -q --no-build-isolation --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" ||
-    "$folder/bin/pip" install -q --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" || die "python/ could not be installed: see above"
+  # The versions that test/product was made with: exporters change from one to the next.
+  "$folder/bin/pip" install -q --retries 1 --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 ||
+    "$folder/bin/pip" install -q torch==2.13.0 || die "torch could not be installed: see above"
+  "$folder/bin/pip" install -q numpy onnx==1.23.2 onnxscript==0.7.2 transformers==5.23.0 tokenizers==0.23.3 safetensors pyarrow peft==0.21.2 ||
+    die "a package could not be installed: see above"
+  "$folder/bin/pip" install -q --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" || die "python/ could not be installed: see above"
   echo "setup: $folder/bin has zero, and a Python with torch" >&2
 }
 if [[ ${1-} == --torch ]]; then

@@ -75,6 +75,23 @@ def own_model():
         expect("idle" in name or torch.allclose(a, b, atol=1e-6), name)
 
 
+def external_data():
+    """Above the limit initializers lie in a file beside the model; frozen ones come home from there too."""
+    model, batch = make()
+    path, limit = suite.dir / "large/large.onnx", exporting.EXTERNAL
+    exporting.EXTERNAL = 1000
+    try:
+        zero_compile.export(model, batch, path)
+    finally:
+        exporting.EXTERNAL = limit
+    expect(sorted(p.name for p in path.parent.iterdir()) == ["large.onnx", "large.onnx.data"], sorted(path.parent.iterdir()))
+    plan = zero_compile.compile(path, suite.dir / "large.plan", dim="batch=4", dropout="off")
+    check.write_batch(suite.dir / "large.safetensors", batch)
+    zero_compile.train(plan, suite.dir / "large-run", data=suite.dir / "large.safetensors", steps=1).wait()
+    state, _ = zero_compile.import_weights(suite.dir / "large-run")
+    expect(torch.equal(torch.from_numpy(state["frozen.weight"].copy()), model.frozen.weight), "another frozen weight")
+
+
 def dropout_is_kept():
     """The same seed twice the same, another seed another loss; --dropout off as torch without."""
     model, batch = make()
@@ -205,7 +222,6 @@ def import_of_another_model():
     (folder / "config.json").write_text(json.dumps(fields))
     zero("export", "hf", folder, "--task", "causal-lm", "--seq", 8, "-o", suite.dir / "small.onnx")
     plan = suite.compile(suite.dir / "small.onnx", suite.dir / "small.plan", "--dim", "batch=2")
-    config = tasks.read_config(folder)[2]
     batch = {"input_ids": torch.randint(0, WORDS, (2, 8)), "labels": torch.randint(0, WORDS, (2, 8))}
     check.write_batch(suite.dir / "small.safetensors", batch)
     suite.train(plan, suite.dir / "small-run", "--data", suite.dir / "small.safetensors", "--steps", 1)
@@ -228,6 +244,6 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, dropout_is_kept, lora, function_of_a_module, lost_parameters, different_loss, bad_batches,
+suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, lora, function_of_a_module, lost_parameters, different_loss, bad_batches,
                                      bad_folders, import_of_another_model)])
 suite.finish()

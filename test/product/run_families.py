@@ -10,7 +10,6 @@ from e2e import close
 from families import FAMILIES, QUICK
 
 torch = quiet_torch()
-import transformers
 from zero_compile import check, exporting, graph, record, tasks, weights
 
 suite = suite(__doc__)

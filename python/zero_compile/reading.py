@@ -1,0 +1,101 @@
+"""Text as a stream of documents: (text, whether its document ends here), a block or less at a time, with places for what is wrong."""
+import codecs
+import json
+import sys
+import time
+
+from .errors import BAD_INPUT, ZeroError, need
+
+BLOCK = 1 << 18  # characters, or bytes, that are read together
+
+
+class Progress:
+    """A line on a terminal, twice a second."""
+
+    def __init__(self, paths, shown):
+        self.total = sum(path.stat().st_size for path in paths)
+        self.shown = sys.stderr.isatty() if shown is None else shown
+        self.done = self.documents = 0
+        self.began = self.last = time.monotonic()
+
+    def show(self, tokens):
+        now = time.monotonic()
+        if self.shown and (now - self.last > 0.5 or self.done >= self.total):
+            self.last = now
+            print(f"\r{self.done / 1e6:.0f} of {self.total / 1e6:.0f} MB  {tokens:,} tokens  {self.done / 1e6 / (now - self.began):.1f} MB/s ",
+                  end="\n" if self.done >= self.total else "", file=sys.stderr, flush=True)
+
+
+def read_text(path, field, report):
+    """One document. A character that a block ends within waits for the next block."""
+    decoder, at = codecs.getincrementaldecoder("utf-8")(), 0
+    with open(path, "rb") as file:
+        while raw := file.read(BLOCK):
+            pending = len(decoder.getstate()[0])
+            try:
+                text = decoder.decode(raw)
+            except UnicodeDecodeError as problem:
+                raise not_utf8(path, at - pending + problem.start, problem) from problem
+            at += len(raw)
+            report.done += len(raw)
+            yield text, False
+        try:
+            decoder.decode(b"", True)
+        except UnicodeDecodeError as problem:
+            raise not_utf8(path, at - len(decoder.getstate()[0]), problem) from problem
+    report.documents += 1
+    yield "", True
+
+
+def not_utf8(path, at, problem, line=None):
+    where = f"{path}: byte {at}" if line is None else f"{path}:{line}: byte {at} of the line"
+    return ZeroError(BAD_INPUT, f"not UTF-8: {problem.reason}", where=where, help="iconv -f LATIN1 -t UTF-8 changes a text's encoding")
+
+
+def read_jsonl(path, field, report):
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, 1):
+            report.done += len(raw)
+            if not raw.strip():
+                continue
+            try:
+                record = json.loads(raw.decode("utf-8"))
+            except UnicodeDecodeError as problem:
+                raise not_utf8(path, problem.start, problem, number) from problem
+            except json.JSONDecodeError as problem:
+                raise ZeroError(BAD_INPUT, f"no JSON: {problem.msg}", where=f"{path}:{number}:{problem.colno}") from problem
+            yield from document(record.get(field) if isinstance(record, dict) else None, field, f"{path}:{number}", report)
+
+
+def read_parquet(path, field, report):
+    parquet = need("pyarrow.parquet", "reading .parquet")
+    try:
+        file = parquet.ParquetFile(path)
+    except Exception as problem:
+        raise ZeroError(BAD_INPUT, f"no Parquet file: {problem}", where=str(path)) from problem
+    with file:
+        if field not in file.schema_arrow.names:
+            raise ZeroError(BAD_INPUT, f'no column "{field}"; there are: {", ".join(file.schema_arrow.names)}', where=str(path),
+                            help="--text-field names it")
+        row, size, rows = 0, path.stat().st_size, max(1, file.metadata.num_rows)
+        for batch in file.iter_batches(batch_size=256, columns=[field], use_threads=False):
+            for text in batch.column(0).to_pylist():
+                row += 1
+                yield from document(text, field, f"{path}: row {row}", report)
+            report.done += size * len(batch) // rows
+
+
+def document(text, field, where, report):
+    if not isinstance(text, str):
+        raise ZeroError(BAD_INPUT, f'no text in "{field}"', where=where, help="--text-field names the field that holds the text")
+    report.documents += 1
+    for at in range(0, len(text), BLOCK):
+        yield text[at:at + BLOCK], False
+    yield "", True
+
+
+READERS = {".txt": read_text, ".md": read_text, "": read_text, ".jsonl": read_jsonl, ".parquet": read_parquet}
+
+
+def read(path, field, report):
+    return READERS[path.suffix](path, field, report)
