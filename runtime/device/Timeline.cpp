@@ -14,8 +14,8 @@ void Timeline::wakeSleepers() {
   wakeAll(version);
 }
 
-void Timeline::advance() {
-  value.fetch_add(1);
+void Timeline::advance(uint64_t steps) {
+  value.fetch_add(steps);
   wakeSleepers();
 }
 

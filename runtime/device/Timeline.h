@@ -10,8 +10,8 @@ namespace zc {
 /// advancing thread wrote before is visible to whoever waited.
 class alignas(64) Timeline {
 public:
-  /// One more step is finished.
-  void advance();
+  /// One more step is finished, or several.
+  void advance(uint64_t steps = 1);
   /// Nothing more will come.
   void fail();
   /// Is the counter at least `target`, or has the timeline failed?
@@ -21,7 +21,8 @@ public:
   bool hasFailed() const { return (value.load(std::memory_order_acquire) & kFailed) != 0; }
 
 private:
-  static constexpr uint64_t kFailed = uint64_t(1) << 63;
+  /// Not the highest bit: a device compares cyclically, and must be let go as well.
+  static constexpr uint64_t kFailed = uint64_t(1) << 62;
   void wakeSleepers();
 
   std::atomic<uint64_t> value{0};

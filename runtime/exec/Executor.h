@@ -2,9 +2,10 @@
 //
 // Three stages. Verify (verifyPlan) proves the plan sound; prepare maps arenas, prepares kernels and resolves every
 // operand to a pointer; running does neither allocate nor lock beyond timelines. Device `sync` runs all steps inline in
-// plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan. Both give the same bits.
+// plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan; a device with streams (Stream.h)
+// is given a stream per queue of its own, and threads for the others. All give the same bits.
 //
-// On `cpu` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's Adam,
+// But on `sync` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's Adam,
 // weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits. While
 // a delayed update is not delayed yet (Delay in plan.proto), a step ends when it is over on all queues and its
 // parameters are published.
@@ -47,7 +48,8 @@ public:
   virtual Status store(uint32_t output, const StepContext &context, const void *source, uint64_t bytes) = 0;
 };
 
-enum class DeviceKind : uint8_t { sync, cpu };
+/// `fake`: streams of a device made of threads (runtime/device/Fake.h).
+enum class DeviceKind : uint8_t { sync, cpu, fake };
 std::optional<DeviceKind> deviceFromName(std::string_view name);
 
 struct ExecutorOptions {

@@ -39,8 +39,8 @@ Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t i
   return error;
 }
 
-Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
-                             InputLoader &loader) {
+Status PreparedPlan::prepare(const RankParts &parts) {
+  const Communicator &communicator = parts.communicator;
   if (communicator.worldSize() != mesh.worldSize())
     return makeError(Code::mismatch, 651,
                      "plan is for " + std::to_string(mesh.worldSize()) + " ranks, this job has " +
@@ -48,12 +48,12 @@ Status PreparedPlan::prepare(const ExecutorOptions &options, Communicator &commu
                      {}, "compile with --world-size " + std::to_string(communicator.worldSize()));
   if (communicator.mesh() != mesh) // the steps' axes are places in it
     return makeError(Code::mismatch, 659, "this job's ranks stand on another mesh than the plan's");
-  ZC_RETURN_IF_ERROR(memory.map(options));
+  ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
   for (uint32_t section : {0u, 1u})
-    ZC_RETURN_IF_ERROR(prepareSection(section, options, communicator, registry, loader));
+    ZC_RETURN_IF_ERROR(prepareSection(section, parts));
   findMetricWriters();
-  if (options.agree)
-    prepareAgreement(options.agree);
+  if (parts.options.agree)
+    prepareAgreement(parts.options.agree);
   return {};
 }
 
@@ -121,17 +121,21 @@ void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
     for (int i = source.steps_size() - 1; i >= 0; --i) {
       if (source.steps(i).queue() != planpb::COMM || !writesMetric(plan, source.steps(i)))
         continue;
+      agreesInStep = true;
+      PreparedStep &step = steps[section][static_cast<size_t>(i)];
+      if (step.onDevice) {
+        step.agrees = true;
+        return;
+      }
       std::unique_ptr<Kernel> &kernel = kernels[(section == 0 ? 0 : steps[0].size()) + static_cast<size_t>(i)];
       kernel = std::make_unique<AgreeingKernel>(std::move(kernel), agree);
-      steps[section][static_cast<size_t>(i)].kernel = kernel.get();
-      agreesInStep = true;
+      step.kernel = kernel.get();
       return;
     }
   }
 }
 
-KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions &options,
-                                Communicator &communicator) const {
+KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts) const {
   KernelSpec spec;
   spec.name = plan.strings(static_cast<int>(step.kernel()));
   spec.numInputs = step.inputs();
@@ -141,30 +145,52 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const ExecutorOptions 
     spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
   if (step.has_workspace())
     spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
-  spec.threads = options.threads;
-  spec.rank = mesh.indexOf(mesh.dataAxes(), communicator.rank());
-  spec.seed = options.seed.value_or(plan.seed());
+  spec.threads = parts.options.threads;
+  spec.rank = mesh.indexOf(mesh.dataAxes(), parts.communicator.rank());
+  spec.seed = parts.options.seed.value_or(plan.seed());
   return spec;
 }
 
 Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &step, const KernelSpec &spec,
-                                                         const ExecutorOptions &options, Communicator &communicator,
-                                                         const KernelRegistry &registry, InputLoader &loader) {
+                                                         const RankParts &parts) {
   if (std::unique_ptr<Kernel> copy = memory.makeCopy(spec))
     return copy;
   Result<std::unique_ptr<Kernel>> special =
-      makeSpecialKernel(spec, axesOf(step), communicator, loader, options.outputs);
+      makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);
   if (!special || (*special && (spec.name == "load_input" || spec.name == "store_output")))
     return special;
   if (*special)
-    return memory.slowDown(std::move(*special), communicator);
-  if (!registry.contains(spec.name))
+    return memory.slowDown(std::move(*special), parts.communicator);
+  if (!parts.registry.contains(spec.name))
     return makeError(Code::corrupt, 653, "plan uses unknown kernel \"" + spec.name + "\"");
-  return registry.prepare(spec);
+  return parts.registry.prepare(spec);
 }
 
-Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
-                                    const KernelRegistry &registry, InputLoader &loader) {
+Status PreparedPlan::prepareKernel(const planpb::Step &step, const RankParts &parts, PreparedStep &out) {
+  KernelSpec spec = specOf(step, parts);
+  out.micro = spec.getInt("micro", -1);
+  if (parts.streams && isStreamQueue(step.queue())) {
+    Result<std::unique_ptr<Kernel>> special =
+        makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);
+    ZC_RETURN_IF_ERROR(special.status());
+    auto number = static_cast<uint32_t>(kernels.size());
+    Result<DeviceKernel *> kernel = parts.streams->make(spec, std::move(*special), number);
+    ZC_RETURN_IF_ERROR(kernel.status());
+    out.onDevice = *kernel;
+    kernels.push_back(nullptr);
+    return {};
+  }
+  Result<std::unique_ptr<Kernel>> kernel = makeKernel(step, spec, parts);
+  ZC_RETURN_IF_ERROR(kernel.status());
+  if (out.micro >= 0)
+    *kernel = std::make_unique<MicroStepKernel>(std::move(*kernel), out.micro);
+  out.kernel = kernel->get();
+  out.copy = dynamic_cast<QueuedCopy *>(out.kernel);
+  kernels.push_back(std::move(*kernel));
+  return {};
+}
+
+Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
   const planpb::Section &source = sectionOf(plan, section);
   size_t numOperands = 0, numWaits = 0;
   for (const planpb::Step &step : source.steps()) {
@@ -177,15 +203,9 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
   steps[section].reserve(static_cast<size_t>(source.steps_size()));
   for (int i = 0; i < source.steps_size(); ++i) {
     const planpb::Step &step = source.steps(i);
-    KernelSpec spec = specOf(step, options, communicator);
-    Result<std::unique_ptr<Kernel>> kernel = makeKernel(step, spec, options, communicator, registry, loader);
-    if (!kernel)
-      return locate(kernel.error(), plan, section, static_cast<uint32_t>(i));
-    if (int64_t micro = spec.getInt("micro", -1); micro >= 0)
-      *kernel = std::make_unique<MicroStepKernel>(std::move(*kernel), micro);
     PreparedStep out;
-    out.kernel = kernel->get();
-    out.copy = dynamic_cast<QueuedCopy *>(out.kernel);
+    if (Status status = prepareKernel(step, parts, out); !status.ok())
+      return locate(status.error(), plan, section, static_cast<uint32_t>(i));
     out.operands = operandPool[section].data() + operandPool[section].size();
     out.waits = waitPool[section].data() + waitPool[section].size();
     out.numWaits = static_cast<uint32_t>(step.waits_size());
@@ -193,12 +213,11 @@ Status PreparedPlan::prepareSection(uint32_t section, const ExecutorOptions &opt
     out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
     forOperands(step, [&](const planpb::Operand &operand) {
-      operandPool[section].push_back(memory.operand(operand.slice(), offsetOn(operand, mesh, communicator.rank())));
+      operandPool[section].push_back(memory.operand(operand.slice(), offsetOn(operand, mesh, parts.communicator.rank())));
     });
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(
           {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});
-    kernels.push_back(std::move(*kernel));
     steps[section].push_back(out);
     queues[section][step.queue()].push_back(&steps[section].back());
   }

@@ -3,6 +3,7 @@
 
 #include "kernels/Kernel.h"
 #include "runtime/exec/Executor.h"
+#include "runtime/exec/StreamKernels.h"
 #include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
@@ -18,7 +19,9 @@ struct PreparedWait {
 };
 
 struct PreparedStep {
-  Kernel *kernel = nullptr;
+  Kernel *kernel = nullptr;         ///< of a queue of the host
+  DeviceKernel *onDevice = nullptr; ///< of a stream
+  int64_t micro = -1;               ///< whose micro-step the plan names
   QueuedCopy *copy = nullptr; ///< the kernel, where it is one
   void *const *operands = nullptr;
   const PreparedWait *waits = nullptr;
@@ -26,6 +29,16 @@ struct PreparedStep {
   uint32_t index = 0; ///< in plan order of its section
   uint8_t queue = 0;
   bool publishes = false; ///< Delay in plan.proto
+  bool agrees = false;    ///< ExecutorOptions::agree comes before it
+};
+
+/// What a rank is prepared from.
+struct RankParts {
+  const ExecutorOptions &options;
+  Communicator &communicator;
+  const KernelRegistry &registry; ///< of the host's queues
+  InputLoader &loader;
+  StreamKernels *streams = nullptr; ///< of a device: steps of its queues are theirs, and so is device memory
 };
 
 /// Memory and kernels of one rank. Everything it points to lies in it; not movable.
@@ -36,8 +49,7 @@ public:
   PreparedPlan &operator=(const PreparedPlan &) = delete;
 
   /// Errors as prepareRank.
-  Status prepare(const ExecutorOptions &options, Communicator &communicator, const KernelRegistry &registry,
-                 InputLoader &loader);
+  Status prepare(const RankParts &parts);
 
   /// The count the timeline of a wait's queue must have reached before execution `index` of `section` may go on; 0 if
   /// it is for something that never ran.
@@ -59,15 +71,14 @@ public:
   bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
 
 private:
-  Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec,
-                                             const ExecutorOptions &options, Communicator &communicator,
-                                             const KernelRegistry &registry, InputLoader &loader);
+  Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts);
+  /// Gives `out` its kernel, on the host or in a stream.
+  Status prepareKernel(const planpb::Step &step, const RankParts &parts, PreparedStep &out);
   void findMetricWriters();
   /// Puts the call of `agree` before the last collective of the update that writes a metric.
   void prepareAgreement(const std::function<Status()> &agree);
-  Status prepareSection(uint32_t section, const ExecutorOptions &options, Communicator &communicator,
-                        const KernelRegistry &registry, InputLoader &loader);
-  KernelSpec specOf(const planpb::Step &step, const ExecutorOptions &options, Communicator &communicator) const;
+  Status prepareSection(uint32_t section, const RankParts &parts);
+  KernelSpec specOf(const planpb::Step &step, const RankParts &parts) const;
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<void *> operandPool[2];

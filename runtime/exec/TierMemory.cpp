@@ -84,16 +84,23 @@ private:
 
 } // namespace
 
-Status TierMemory::map(const ExecutorOptions &options) {
+Status TierMemory::map(const ExecutorOptions &options, StreamKernels *ofDevice) {
+  streams = ofDevice;
   for (size_t link = 0; link < kNumLinks; ++link)
     links[link] = Throttle(options.links[link]);
   for (const planpb::Arena &arena : plan.arenas()) {
     Tier tier;
-    if (arena.tier() != planpb::NVME) {
+    if (streams && arena.tier() == planpb::DEVICE) {
+      Result<void *> allocated = streams->device.allocate(arena.bytes());
+      ZC_RETURN_IF_ERROR(allocated.status());
+      tier.onDevice = *allocated;
+    } else if (arena.tier() != planpb::NVME) {
       Result<Arena> mapped = Arena::map(arena.bytes());
       if (!mapped)
         return mapped.error();
       tier.memory = std::move(*mapped);
+      if (streams)
+        ZC_RETURN_IF_ERROR(streams->device.pin(tier.memory.data(), tier.memory.bytes()));
     }
     tiers.push_back(std::move(tier));
   }
@@ -121,7 +128,7 @@ Status TierMemory::mapNvme(const planpb::Arena &arena, const ExecutorOptions &op
 
 void *TierMemory::operand(uint32_t index, uint64_t offset) const {
   const planpb::Slice &slice = plan.slices(static_cast<int>(index));
-  auto base = reinterpret_cast<uintptr_t>(tiers[slice.arena()].memory.data()); // 0 for a file
+  auto base = reinterpret_cast<uintptr_t>(baseOf(tiers[slice.arena()])); // 0 for a file
   return reinterpret_cast<void *>(base + slice.offset() + offset);
 }
 
@@ -130,6 +137,8 @@ Status TierMemory::read(uint32_t slice, uint64_t offset, void *to, uint64_t byte
     return {};
   if (tierOf(plan, slice) == planpb::NVME)
     return other->readBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), to, bytes);
+  if (streams)
+    return streams->device.read(to, operand(slice, offset), bytes);
   std::memcpy(to, operand(slice, offset), bytes);
   return {};
 }
@@ -139,6 +148,8 @@ Status TierMemory::write(uint32_t slice, uint64_t offset, const void *from, uint
     return {};
   if (tierOf(plan, slice) == planpb::NVME)
     return other->writeBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), from, bytes);
+  if (streams)
+    return streams->device.write(operand(slice, offset), from, bytes);
   std::memcpy(operand(slice, offset), from, bytes);
   return {};
 }
@@ -167,6 +178,8 @@ std::vector<ArenaUse> TierMemory::uses() const {
   for (int i = 0; i < plan.arenas_size(); ++i) {
     const Tier &tier = tiers[static_cast<size_t>(i)];
     uses.push_back({plan.arenas(i).tier(), plan.arenas(i).bytes(), tier.memory.bytes(), tier.memory.residentBytes()});
+    if (tier.onDevice)
+      uses.back().mapped = uses.back().resident = plan.arenas(i).bytes();
     if (tier.file) {
       uses.back().mapped = tier.file->bytes();
       uses.back().resident = tier.file->allocatedBytes();
@@ -178,6 +191,10 @@ std::vector<ArenaUse> TierMemory::uses() const {
 void TierMemory::addTraffic(Traffic &traffic) const {
   traffic.h2d += moved[static_cast<size_t>(Link::h2d)];
   traffic.d2h += moved[static_cast<size_t>(Link::d2h)];
+  if (streams) {
+    traffic.h2d += streams->movedToDevice();
+    traffic.d2h += streams->movedToHost();
+  }
   traffic.nvmeRead += moved[static_cast<size_t>(Link::nvmeRead)];
   traffic.nvmeWrite += moved[static_cast<size_t>(Link::nvmeWrite)];
 }

@@ -6,6 +6,7 @@
 #include "runtime/device/Link.h"
 #include "runtime/device/Nvme.h"
 #include "runtime/exec/Executor.h"
+#include "runtime/exec/StreamKernels.h"
 
 #include <array>
 
@@ -35,7 +36,8 @@ public:
   explicit TierMemory(const planpb::Plan &plan) : plan(plan) {}
 
   /// Errors: memory that cannot be had (budget), the nvme tier's file (usage, io).
-  Status map(const ExecutorOptions &options);
+  /// With `streams` device memory is their device's, and the host's is pinned for it.
+  Status map(const ExecutorOptions &options, StreamKernels *streams = nullptr);
 
   /// What a kernel gets for byte `offset` of a slice: an address, or, on NVMe, the byte of the file.
   void *operand(uint32_t slice, uint64_t offset) const;
@@ -58,11 +60,15 @@ public:
 private:
   struct Tier {
     Arena memory;
+    void *onDevice = nullptr;
     std::unique_ptr<NvmeArena> file;
   };
+  /// Null for the file.
+  char *baseOf(const Tier &tier) const { return tier.onDevice ? static_cast<char *>(tier.onDevice) : tier.memory.data(); }
   Status mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier);
 
   const planpb::Plan &plan;
+  StreamKernels *streams = nullptr;
   std::vector<Tier> tiers;                            ///< by arena
   std::array<Throttle, kNumLinks> links;              ///< each used by its queue's thread
   std::unique_ptr<NvmeChannel> reader, writer, other; ///< of the two queues, and of everybody else

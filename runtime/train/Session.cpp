@@ -68,7 +68,7 @@ Status Session::prepareData() {
   auto kind = deviceFromName(job.device);
   if (!kind)
     return makeError(job.device == "cuda" ? Code::unsupported : Code::usage, 940,
-                     "device \"" + job.device + "\" is not in this build", "--device", "one of cpu, sync");
+                     "device \"" + job.device + "\" is not in this build", "--device", "one of cpu, fake, sync");
   device = *kind;
   ZC_RETURN_IF_ERROR(checkTiers(plan, job.nvme, uint64_t(ranksHere(ranks))));
   data::DataOptions dataOptions = job.data;

@@ -20,6 +20,9 @@ struct Outcome {
   bool operator==(const Outcome &o) const { return losses == o.losses && state == o.state; }
 };
 
+/// All of them; `fake` runs what a GPU would be given, in another order each time.
+const DeviceKind kDevices[] = {DeviceKind::sync, DeviceKind::cpu, DeviceKind::fake};
+
 StepContext contextOf(int64_t step) { return {step, 0, 0.01}; }
 
 std::string persistentBytes(RankExecutor &executor) {
@@ -108,7 +111,7 @@ TEST(Executor, AModelAxisGivesTheParametersOfItsDataParallelRanks) {
     for (const Mesh &mesh : {Mesh({{"node", 2}, {"local", 2}, {"model", 2, false}}),
                              Mesh({{"node", 1}, {"local", 2}, {"model", 4, false}}),
                              Mesh({{"local", 1}, {"model", 2, false}}), Mesh({{"local", 3}, {"model", 1, false}})})
-      for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+      for (DeviceKind device : kDevices) {
         Outcome whole, shared;
         expectOk(runPlan(test::tinyPlan(static_cast<uint32_t>(mesh.dataDegree()), accumulation), device, 4, whole));
         std::mutex mutex;
@@ -139,28 +142,32 @@ TEST(Executor, AJobOnAnotherMeshIsRefused) {
   EXPECT_EQ(status.error().code, Code::mismatch);
 }
 
-TEST(Executor, TinyPlanIsItsOracleOnBothDevices) {
+TEST(Executor, TinyPlanIsItsOracleOnAllDevices) {
   for (int world : {1, 2, 3, 4, 8})
     for (int accumulation : {1, 2, 3}) {
       planpb::Plan plan = test::tinyPlan(static_cast<uint32_t>(world), static_cast<uint32_t>(accumulation));
-      Outcome sync, cpu;
+      Outcome sync, cpu, fake;
       expectOk(runPlan(plan, DeviceKind::sync, 6, sync));
       expectOk(runPlan(plan, DeviceKind::cpu, 6, cpu));
+      expectOk(runPlan(plan, DeviceKind::fake, 6, fake));
       EXPECT_EQ(sync.losses, oracle(world, accumulation, 6));
       EXPECT_TRUE(sync == cpu) << world << " ranks, " << accumulation << " micro-steps";
+      EXPECT_TRUE(sync == fake) << world << " ranks, " << accumulation << " micro-steps";
     }
 }
 
-TEST(Executor, ADelayedUpdateIsItsOracleOnBothDevices) {
+TEST(Executor, ADelayedUpdateIsItsOracleOnAllDevices) {
   for (int world : {1, 2, 3})
     for (int accumulation : {1, 3})
       for (int64_t after : {0, 3, 8}) {
         planpb::Plan plan = test::delayedPlanWithoutWaits(static_cast<uint32_t>(world),
                                                           static_cast<uint32_t>(accumulation), uint64_t(after));
         expectOk(addWaits(plan));
-        Outcome sync, cpu;
+        Outcome sync, cpu, fake;
         expectOk(runPlan(plan, DeviceKind::sync, 8, sync));
         expectOk(runPlan(plan, DeviceKind::cpu, 8, cpu));
+        expectOk(runPlan(plan, DeviceKind::fake, 8, fake));
+        EXPECT_TRUE(sync == fake) << world << " ranks, " << accumulation << " micro-steps, delayed after " << after;
         EXPECT_EQ(sync.losses, oracle(world, accumulation, 8, after)) << world << " ranks, delayed after " << after;
         EXPECT_TRUE(sync == cpu) << world << " ranks, " << accumulation << " micro-steps, delayed after " << after;
       }
@@ -168,7 +175,7 @@ TEST(Executor, ADelayedUpdateIsItsOracleOnBothDevices) {
 }
 
 TEST(Executor, AFailureWhilePublishingIsFoundInEitherPlace) {
-  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu})
+  for (DeviceKind device : kDevices)
     for (uint64_t after : {0, 8}) {
       test::PlanBuilder b(2, 2);
       b.plan = test::delayedPlanWithoutWaits(2, 2, after);
@@ -182,15 +189,17 @@ TEST(Executor, AFailureWhilePublishingIsFoundInEitherPlace) {
     }
 }
 
-TEST(Executor, RandomPlansGiveTheSameBitsOnBothDevices) {
+TEST(Executor, RandomPlansGiveTheSameBitsOnAllDevices) {
   std::string last;
   for (uint32_t seed = 100; seed < 130; ++seed) {
     planpb::Plan plan = test::randomPlan(seed, 60, 1 + seed % 3);
     expectOk(addWaits(plan));
-    Outcome sync, cpu;
+    Outcome sync, cpu, fake;
     expectOk(runPlan(plan, DeviceKind::sync, 10, sync));
     expectOk(runPlan(plan, DeviceKind::cpu, 10, cpu));
+    expectOk(runPlan(plan, DeviceKind::fake, 10, fake));
     ASSERT_EQ(sync.state, cpu.state) << "seed " << seed;
+    ASSERT_EQ(sync.state, fake.state) << "seed " << seed;
     EXPECT_NE(sync.state, last);
     last = sync.state;
   }
@@ -229,7 +238,7 @@ TEST(Executor, ASteadyStepAllocatesNothing) {
 }
 
 TEST(Executor, TheFirstFailureIsReportedWithItsNode) {
-  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+  for (DeviceKind device : kDevices) {
     test::PlanBuilder b(3, 2);
     b.plan = test::tinyPlanWithoutWaits(3, 2);
     b.integer(b.step(0, planpb::COMPUTE, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "rank", 1);
@@ -240,12 +249,13 @@ TEST(Executor, TheFirstFailureIsReportedWithItsNode) {
     EXPECT_EQ(status.error().code, Code::numeric);
     EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
     EXPECT_EQ(status.error().note, "on rank 1");
-    EXPECT_EQ(outcome.losses.size(), 1u); // the second step failed
+    // The second step failed. A device with streams tells so with its metrics, when other ranks may have theirs.
+    EXPECT_LE(outcome.losses.size(), device == DeviceKind::fake ? 2u : 1u);
   }
 }
 
 TEST(Executor, WhatAKernelThrowsIsAnError) {
-  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+  for (DeviceKind device : kDevices) {
     test::PlanBuilder b(2, 1);
     b.plan = test::tinyPlanWithoutWaits(2, 1);
     b.integer(b.step(1, planpb::COMM, "test_fail", 1, {b.operand(0, 3, planpb::READ)}), "throw", 1);
@@ -305,7 +315,7 @@ TEST(Executor, ATailGivesTheSameBitsAndItsFailureIsFound) {
   expectOk(runPlan(plan, DeviceKind::sync, 50, sync));
   expectOk(runPlan(plan, DeviceKind::cpu, 50, cpu));
   EXPECT_TRUE(sync == cpu);
-  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
+  for (DeviceKind device : kDevices) {
     Outcome outcome;
     planpb::Plan failing = planWithTail("test_fail"); // in its second step, at the second micro-step
     Status status = runPlan(failing, device, 5, outcome);
@@ -318,7 +328,7 @@ TEST(Executor, ATailGivesTheSameBitsAndItsFailureIsFound) {
 TEST(Executor, RanksAgreeOncePerStepAmongTheCollectives) {
   planpb::Plan plan = test::tinyPlan(3, 2);
   KernelRegistry registry = test::testKernels();
-  for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu})
+  for (DeviceKind device : kDevices)
     expectOk(runJob(Mesh::ofNodes(3, 3), [&](Communicator &communicator) -> Status {
       test::TestLoader loader(communicator.rank());
       ExecutorOptions options;
@@ -338,6 +348,34 @@ TEST(Executor, RanksAgreeOncePerStepAmongTheCollectives) {
       }
       return (*executor)->drain();
     }));
+}
+
+/// The device of threads finds what a wait too few leaves to luck: in some order two kernels meet, or bits differ.
+TEST(Executor, AMissingWaitIsFoundOnTheFakeDevice) {
+  int found = 0;
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    planpb::Plan plan = test::randomPlan(seed, 60, 2), bare = plan;
+    expectOk(addWaits(plan));
+    Outcome sync, fake;
+    expectOk(runPlan(plan, DeviceKind::sync, 6, sync));
+    KernelRegistry registry = test::testKernels();
+    Status status = runJob(Mesh::ofNodes(1, 1), [&](Communicator &communicator) -> Status {
+      test::TestLoader loader(0);
+      ExecutorOptions options;
+      options.device = DeviceKind::fake;
+      options.nvme.folder = testing::TempDir();
+      auto executor = prepareRank(bare, options, communicator, registry, loader);
+      if (!executor)
+        return executor.error();
+      for (int64_t step = 1; step <= 6; ++step)
+        ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
+      ZC_RETURN_IF_ERROR((*executor)->drain());
+      fake.state = persistentBytes(**executor);
+      return {};
+    });
+    found += !status.ok() || fake.state != sync.state;
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(Executor, PrepareRefusesWhatItCannotRun) {

@@ -1,0 +1,96 @@
+//===- Stream.h - a processor with memory of its own, as an executor sees it ----===//
+//
+// The seam between executing a plan and a GPU: memory, streams, events, copies, calls of the host in a stream's order,
+// and kernels that are enqueued. Work on a stream runs in order; streams run beside each other but for waits. Behind it
+// stand a GPU's driver, or threads (Fake.h), which show on any machine whether an order was only luck.
+//
+// Nothing here waits unless it says so; nothing is allocated after preparing, on the host or the device.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/device/Timeline.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace zc {
+
+/// A place in a stream's work: the last one recorded. Waiting for what was never recorded is over at once.
+class Event {
+public:
+  virtual ~Event() = default;
+};
+
+/// Called by one thread at a time. Errors: the device refused, or is lost.
+class Stream {
+public:
+  virtual ~Stream() = default;
+  /// `to` and `from` in the device's memory or in pinned memory; they do not overlap.
+  virtual Status copy(void *to, const void *from, uint64_t bytes) = 0;
+  virtual Status record(Event &event) = 0;
+  /// Later work comes after what `event`, of this device, was last recorded behind.
+  virtual Status wait(const Event &event) = 0;
+  /// Later work comes after the host's timeline has reached `target`, or has failed.
+  virtual Status wait(const Timeline &timeline, uint64_t target) = 0;
+  /// The host calls function(argument) when all work before is done, and later work comes after. It may not call the
+  /// device.
+  virtual Status call(void (*function)(void *), void *argument) = 0;
+  /// Waits until all work is done.
+  virtual Status drain() = 0;
+};
+
+/// What changes from execution to execution, where the host's calls and where kernels find it.
+struct EnqueuedContext {
+  const StepContext *host = nullptr;   ///< until all work of the step is done
+  const StepContext *device = nullptr; ///< in memory of the device
+  uint32_t slot = 0;                   ///< counts contexts that may be in use at once, from 0
+};
+
+/// A kernel of the device, prepared once. `enqueue` is called from one thread at a time and returns at once.
+class DeviceKernel {
+public:
+  virtual ~DeviceKernel() = default;
+  /// As Kernel::run, on addresses of the device. Errors: the device refused. What the kernel finds wrong (an index out
+  /// of range) is told by Device::fault().
+  virtual Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) = 0;
+};
+
+/// One processor, for one rank.
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;
+
+  /// Zeroed; of the device, until it goes. Errors: not to be had (budget).
+  virtual Result<void *> allocate(uint64_t bytes) = 0;
+  /// Memory of the host that copies of the device can read and write; until the device goes.
+  virtual Status pin(void *memory, uint64_t bytes) = 0;
+  /// Zeroed and pinned. Errors: not to be had (budget).
+  virtual Result<void *> allocatePinned(uint64_t bytes) = 0;
+  /// Any memory, at once; while no stream is at work.
+  virtual Status read(void *to, const void *from, uint64_t bytes) = 0;
+  virtual Status write(void *to, const void *from, uint64_t bytes) = 0;
+
+  virtual Result<std::unique_ptr<Stream>> makeStream() = 0;
+  virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
+
+  /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
+  virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
+  /// A collective. `onHost` does it on memory that the host reaches; its errors, and the group's, go to `failed`, on any
+  /// thread.
+  virtual Result<std::unique_ptr<DeviceKernel>> prepareCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost,
+                                                                  std::function<void(Error)> failed) = 0;
+
+  /// What kernels found wrong first, of all whose work is done: everything after it is worthless.
+  struct Fault {
+    uint32_t kernel; ///< its number
+    Error error;
+  };
+  virtual std::optional<Fault> fault() const = 0;
+};
+
+} // namespace zc

@@ -1,0 +1,109 @@
+#include "runtime/exec/BaseExecutor.h"
+
+#include <algorithm>
+#include <ctime>
+#include <exception>
+#include <limits>
+
+namespace zc {
+
+static int64_t now() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
+}
+
+void TraceRing::drainInto(std::vector<TraceEvent> &out) {
+  for (uint64_t i = count > events.size() ? count - events.size() : 0; i < count; ++i)
+    out.push_back(events[i % events.size()]);
+  count = 0;
+}
+
+Error threw(const std::exception &exception) {
+  return makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
+}
+
+static Status runKernel(const PreparedStep &step, const StepContext &context) {
+  try {
+    return step.kernel->run(step.operands, context);
+  } catch (const std::exception &exception) {
+    return threw(exception);
+  }
+}
+
+BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
+    : prepared(plan), communicator(communicator), agree(options.agree) {
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    rings.emplace_back(options.traceCapacity);
+}
+
+double BaseExecutor::loss() const {
+  if (plan().forward_only())
+    return std::numeric_limits<double>::quiet_NaN();
+  const auto *sums = static_cast<const double *>(metric(plan().metrics().loss_slice()));
+  double terms = static_cast<double>(prepared.mesh.dataDegree()) * plan().accumulation();
+  return sums[0] / (plan().metrics().weighted() ? sums[1] : terms);
+}
+
+std::optional<double> BaseExecutor::gradNorm() const {
+  int32_t slice = plan().metrics().grad_norm_slice();
+  if (slice < 0 || plan().forward_only())
+    return std::nullopt;
+  return *static_cast<const float *>(metric(static_cast<uint32_t>(slice)));
+}
+
+Traffic BaseExecutor::traffic() const {
+  Traffic traffic = communicator.traffic();
+  prepared.memory.addTraffic(traffic);
+  return traffic;
+}
+
+std::vector<TraceEvent> BaseExecutor::takeTrace() {
+  std::vector<TraceEvent> events;
+  for (TraceRing &ring : rings)
+    if (ring.isOn())
+      ring.drainInto(events);
+  std::sort(events.begin(), events.end(), [](const auto &a, const auto &b) { return a.begin < b.begin; });
+  return events;
+}
+
+Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
+  int64_t begin = tracedNow(step.queue);
+  Status status = runKernel(step, context);
+  trace(step, section, context, begin);
+  return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
+}
+
+int64_t BaseExecutor::tracedNow(unsigned queue) const { return rings[queue].isOn() ? now() : 0; }
+
+int64_t BaseExecutor::trace(const PreparedStep &step, uint32_t section, const StepContext &context, int64_t begin) {
+  TraceRing &ring = rings[step.queue];
+  if (!ring.isOn())
+    return 0;
+  int64_t end = now();
+  ring.add({begin, end, context.step, static_cast<uint32_t>(context.micro), step.index, static_cast<uint8_t>(section),
+            step.queue});
+  return end;
+}
+
+Status BaseExecutor::publish(const StepContext &context) {
+  StepContext now = context;
+  now.micro = prepared.plan.accumulation() - 1;
+  for (const PreparedStep &step : prepared.steps[1])
+    if (step.publishes)
+      ZC_RETURN_IF_ERROR(execute(step, 1, now));
+  return {};
+}
+
+Status BaseExecutor::agreeNow() {
+  if (!agree)
+    return {};
+  if (prepared.stepsPerIteration(planpb::COMM) > 0) // whose tail may be under way: no collectives beside it
+    ZC_RETURN_IF_ERROR(drain());
+  Status status = agree();
+  if (!status.ok())
+    communicator.abort(status.error());
+  return status;
+}
+
+} // namespace zc

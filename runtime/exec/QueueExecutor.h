@@ -1,0 +1,64 @@
+//===- QueueExecutor.h - queues that run beside each other ----------------------===//
+//
+// A timeline per queue says how many of its steps are finished. Queues of the host have a thread each. A step of
+// training is over for the caller when its metrics are there: what queues still have to do of it runs beside the next
+// one, as far as the plan's waits allow.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/device/Timeline.h"
+#include "runtime/exec/BaseExecutor.h"
+
+#include <mutex>
+#include <thread>
+
+namespace zc {
+
+class QueueExecutor : public BaseExecutor {
+public:
+  using BaseExecutor::BaseExecutor;
+  ~QueueExecutor() override { join(); }
+
+  Status runStep(const StepContext &step) final;
+  Status drain() final { return finished(iteration) && !foundFault() ? Status() : failed(); }
+
+protected:
+  static constexpr uint64_t kInFlight = 2; ///< the current iteration and the one before
+
+  /// Starts the thread of a queue of the host.
+  void startThread(unsigned queue);
+  /// The caller's part of iteration `mine` (from 1), whose queues with threads have begun.
+  virtual void runOwn(uint64_t mine) = 0;
+  /// Has the device found something wrong in what is done? Then it has been told to `fail`.
+  virtual bool foundFault() { return false; }
+  /// All threads, and whatever else works, come to an end.
+  virtual void join();
+
+  /// A queue of the host, from the first step of an iteration to the last.
+  void runQueue(unsigned queue, uint64_t mine);
+  /// Waits until all queues are through iteration `last` (from 1).
+  bool finished(uint64_t last);
+  void fail(const Error &error);
+
+  std::array<Timeline, kNumQueues> done;       // steps finished, per queue
+  uint64_t iteration = 0;                      // asked for
+  std::array<StepContext, kInFlight> contexts; // by iteration
+
+private:
+  bool queuesCopies(unsigned queue, uint32_t section, const StepContext &now) const;
+  bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
+  bool runCopies(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
+  bool waitForTurn(const PreparedStep &step, uint32_t section, int64_t index);
+  bool hasTurn(const PreparedStep &step, uint32_t section, int64_t index) const;
+  bool publishLast(const StepContext &step);
+  bool metricsKnown();
+  Status failed();
+
+  std::vector<std::thread> threads;
+  Timeline go;      // iterations asked for
+  std::mutex mutex; // of `failure`
+  std::optional<Error> failure;
+};
+
+} // namespace zc

@@ -1,0 +1,385 @@
+//===- StreamExecutor.cpp - one thread issues, streams and the host's queues work ------===//
+//
+// Waits point backward in plan order, so one loop can issue everything. A wait between two streams is an event, recorded
+// behind steps that a step of another stream waits for. It is always the last record that is waited for: that of the
+// execution which is meant, or of a later one that has been issued as well. A stream waits for the host's queue by its
+// timeline; for the host, a stream advances its own timeline where somebody waits for it, and at the end of a section.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/exec/StreamExecutor.h"
+
+#include "runtime/base/Failpoint.h"
+#include "runtime/exec/QueueExecutor.h"
+#include "runtime/plan/Tiers.h"
+#include "runtime/plan/Walk.h"
+
+#include <cstring>
+
+namespace zc {
+
+namespace {
+
+class StreamExecutor : public QueueExecutor {
+public:
+  StreamExecutor(std::unique_ptr<Device> device, const planpb::Plan &plan, const ExecutorOptions &options,
+                 Communicator &communicator)
+      : QueueExecutor(plan, options, communicator), device(std::move(device)), perStep(plan.accumulation()),
+        kernels(*this->device, perStep * kInFlight, [this](uint32_t number, Error error) {
+          fail(locate(std::move(error), prepared.plan, sectionOfNumber(number), indexOfNumber(number)));
+        }) {}
+  ~StreamExecutor() override { join(); }
+
+  Status prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader);
+
+protected:
+  void runOwn(uint64_t mine) override;
+  bool foundFault() override;
+  void join() override;
+  Status publish(const StepContext &context) override;
+  const void *metric(uint32_t slice) const override;
+
+private:
+  /// What belongs to a step besides what is prepared for all executors.
+  struct Issued {
+    std::unique_ptr<Event> event; ///< recorded behind it; null: no stream waits for it
+    uint64_t advance = 0;         ///< steps of its queue that are done with it; 0: the host does not ask
+    int metric = -1;              ///< of `metrics`: read behind it
+  };
+  /// A number of the step that is read on the host.
+  struct MetricCopy {
+    uint32_t slice;
+    void *pinned;
+    uint64_t bytes;
+  };
+  /// Argument of a call in a stream.
+  struct Advance {
+    Timeline *timeline;
+    uint64_t steps;
+  };
+  struct Traced {
+    StreamExecutor *executor;
+    const PreparedStep *step;
+    uint32_t section;
+    const StepContext *context;
+    int64_t begin;
+  };
+
+  static bool isOnStream(unsigned queue) { return isStreamQueue(static_cast<planpb::Queue>(queue)); }
+  uint32_t sectionOfNumber(uint32_t number) const { return number >= numMicro ? 1 : 0; }
+  uint32_t indexOfNumber(uint32_t number) const { return number >= numMicro ? number - numMicro : number; }
+
+  Status prepareContexts();
+  Status prepareEvents();
+  Status prepareMetrics();
+  void prepareAdvances();
+  Status writeContexts(uint64_t mine);
+  Status issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro);
+  Status issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
+  Status issueWaits(const PreparedStep &step, uint32_t section, int64_t index);
+  Status issueTraced(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
+  EnqueuedContext contextOf(uint64_t mine, int64_t micro) const {
+    auto slot = static_cast<uint32_t>(mine % kInFlight * perStep + static_cast<uint64_t>(micro));
+    return {hostContexts + slot, deviceContexts + slot, slot};
+  }
+
+  std::unique_ptr<Device> device;
+  const uint32_t perStep; ///< contexts of an iteration: one per micro-step
+  uint32_t numMicro = 0;  ///< steps of section 0
+  StreamKernels kernels;
+  std::array<std::unique_ptr<Stream>, kNumQueues> streams; // null for queues of the host and for those without steps
+  std::unique_ptr<Stream> control;                         // brings contexts
+  std::unique_ptr<Event> brought;
+  StepContext *hostContexts = nullptr, *deviceContexts = nullptr;
+  std::vector<Issued> issued[2];
+  std::vector<MetricCopy> metrics;
+  std::vector<Advance> advances[2]; // by step
+  std::vector<Traced> traced[2];    // by step and slot
+  std::function<Status()> agreement;
+};
+
+Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader) {
+  numMicro = static_cast<uint32_t>(prepared.plan.micro().steps_size());
+  agreement = options.agree;
+  ZC_RETURN_IF_ERROR(prepared.prepare({options, communicator, registry, loader, &kernels}));
+  ZC_RETURN_IF_ERROR(prepareContexts());
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    if (isOnStream(queue) && prepared.stepsPerIteration(queue) > 0) {
+      Result<std::unique_ptr<Stream>> stream = device->makeStream();
+      if (!stream)
+        return stream.error();
+      streams[queue] = std::move(*stream);
+    }
+  for (uint32_t section : {0u, 1u})
+    issued[section].resize(prepared.steps[section].size());
+  ZC_RETURN_IF_ERROR(prepareEvents());
+  ZC_RETURN_IF_ERROR(prepareMetrics());
+  prepareAdvances();
+  if (options.traceCapacity > 0)
+    for (uint32_t section : {0u, 1u})
+      traced[section].resize(prepared.steps[section].size() * perStep * kInFlight);
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    if (!isOnStream(queue) && prepared.stepsPerIteration(queue) > 0)
+      startThread(queue);
+  return {};
+}
+
+Status StreamExecutor::prepareContexts() {
+  uint64_t bytes = perStep * kInFlight * sizeof(StepContext);
+  Result<void *> pinned = device->allocatePinned(bytes), there = device->allocate(bytes);
+  ZC_RETURN_IF_ERROR(pinned.status());
+  ZC_RETURN_IF_ERROR(there.status());
+  hostContexts = static_cast<StepContext *>(*pinned);
+  deviceContexts = static_cast<StepContext *>(*there);
+  Result<std::unique_ptr<Stream>> stream = device->makeStream();
+  ZC_RETURN_IF_ERROR(stream.status());
+  control = std::move(*stream);
+  Result<std::unique_ptr<Event>> event = device->makeEvent();
+  ZC_RETURN_IF_ERROR(event.status());
+  brought = std::move(*event);
+  return {};
+}
+
+Status StreamExecutor::prepareEvents() {
+  for (uint32_t section : {0u, 1u})
+    for (const PreparedStep &step : prepared.steps[section])
+      for (uint32_t i = 0; isOnStream(step.queue) && i < step.numWaits; ++i) {
+        const PreparedWait &wait = step.waits[i];
+        if (!isOnStream(wait.queue) || wait.queue == step.queue)
+          continue;
+        Issued &other = issued[wait.section][prepared.queues[wait.section][wait.queue][wait.ordinal]->index];
+        if (other.event)
+          continue;
+        Result<std::unique_ptr<Event>> event = device->makeEvent();
+        if (!event)
+          return event.error();
+        other.event = std::move(*event);
+      }
+  return {};
+}
+
+/// A metric is what the last step in plan order that writes it leaves: all others come before that one.
+Status StreamExecutor::prepareMetrics() {
+  if (prepared.plan.forward_only())
+    return {};
+  std::vector<uint32_t> slices = {prepared.plan.metrics().loss_slice()};
+  if (prepared.plan.metrics().grad_norm_slice() >= 0)
+    slices.push_back(static_cast<uint32_t>(prepared.plan.metrics().grad_norm_slice()));
+  for (uint32_t slice : slices) {
+    if (tierOf(prepared.plan, slice) != planpb::DEVICE)
+      continue;
+    uint64_t bytes = prepared.plan.slices(static_cast<int>(slice)).bytes();
+    Result<void *> pinned = device->allocatePinned(bytes);
+    ZC_RETURN_IF_ERROR(pinned.status());
+    Issued *last = nullptr;
+    for (uint32_t section : {0u, 1u})
+      for (int i = 0; i < sectionOf(prepared.plan, section).steps_size(); ++i)
+        for (const planpb::Operand &operand : sectionOf(prepared.plan, section).steps(i).operands())
+          if (operand.slice() == slice && operand.access() != planpb::READ)
+            last = &issued[section][static_cast<size_t>(i)];
+    if (last)
+      last->metric = static_cast<int>(metrics.size());
+    metrics.push_back({slice, *pinned, bytes});
+  }
+  return {};
+}
+
+/// The host asks for steps that its queues wait for, that write metrics, and that are the last of their queue.
+void StreamExecutor::prepareAdvances() {
+  for (uint32_t section : {0u, 1u})
+    for (const PreparedStep &step : prepared.steps[section])
+      for (uint32_t i = 0; !isOnStream(step.queue) && i < step.numWaits; ++i) {
+        const PreparedWait &wait = step.waits[i];
+        if (isOnStream(wait.queue))
+          issued[wait.section][prepared.queues[wait.section][wait.queue][wait.ordinal]->index].advance = 1;
+      }
+  for (const PreparedWait &wait : prepared.metricWriters)
+    if (isOnStream(wait.queue))
+      issued[wait.section][prepared.queues[wait.section][wait.queue][wait.ordinal]->index].advance = 1;
+  for (uint32_t section : {0u, 1u}) {
+    advances[section].resize(prepared.steps[section].size());
+    for (unsigned queue = 0; queue < kNumQueues; ++queue) {
+      uint64_t since = 0;
+      const std::vector<const PreparedStep *> &steps = prepared.queues[section][queue];
+      for (const PreparedStep *step : steps) {
+        Issued &own = issued[section][step->index];
+        ++since;
+        if (own.advance == 0 && step != steps.back())
+          continue;
+        own.advance = since;
+        advances[section][step->index] = {&done[queue], since};
+        since = 0;
+      }
+    }
+  }
+}
+
+Status StreamExecutor::writeContexts(uint64_t mine) {
+  // Who used these last is through: runStep has waited for the iteration before the last.
+  for (uint32_t micro = 0; micro < perStep; ++micro) {
+    StepContext context = contexts[mine % kInFlight];
+    context.micro = micro;
+    hostContexts[contextOf(mine, micro).slot] = context;
+  }
+  EnqueuedContext first = contextOf(mine, 0);
+  // The address alone is the device's business, so const goes here.
+  ZC_RETURN_IF_ERROR(
+      control->copy(const_cast<StepContext *>(first.device), first.host, perStep * sizeof(StepContext)));
+  ZC_RETURN_IF_ERROR(control->record(*brought));
+  for (const std::unique_ptr<Stream> &stream : streams)
+    if (stream)
+      ZC_RETURN_IF_ERROR(stream->wait(*brought));
+  return {};
+}
+
+void StreamExecutor::runOwn(uint64_t mine) {
+  setFaultContext(communicator.rank(), contexts[mine % kInFlight].step);
+  int64_t micros = perStep, executions = microExecutions(prepared.plan), update = static_cast<int64_t>(mine) - 1;
+  auto run = [&]() -> Status {
+    ZC_RETURN_IF_ERROR(writeContexts(mine));
+    for (int64_t i = 0; i < executions; ++i)
+      ZC_RETURN_IF_ERROR(issueSection(0, update * executions + i, mine, micros - executions + i));
+    return issueSection(1, update, mine, micros - 1);
+  };
+  if (Status status = run(); !status.ok())
+    fail(status.error());
+}
+
+Status StreamExecutor::issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro) {
+  bool publishesLast = prepared.publishesLast(contexts[mine % kInFlight].step);
+  for (const PreparedStep &step : prepared.steps[section]) {
+    if (!isOnStream(step.queue))
+      continue;
+    EnqueuedContext context = contextOf(mine, step.micro >= 0 ? step.micro : micro);
+    const Issued &own = issued[section][step.index];
+    Stream &stream = *streams[step.queue];
+    auto enqueue = [&]() -> Status {
+      ZC_RETURN_IF_ERROR(issueWaits(step, section, index));
+      if (!(step.publishes && publishesLast)) // others may wait for what this one waits for
+        ZC_RETURN_IF_ERROR(issue(step, section, context));
+      if (own.event)
+        ZC_RETURN_IF_ERROR(stream.record(*own.event));
+      if (own.advance == 0)
+        return {};
+      return stream.call(
+          [](void *argument) {
+            auto *advance = static_cast<Advance *>(argument);
+            advance->timeline->advance(advance->steps);
+          },
+          &advances[section][step.index]);
+    };
+    if (Status status = enqueue(); !status.ok())
+      return locate(status.error(), prepared.plan, section, step.index);
+  }
+  return {};
+}
+
+Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, int64_t index) {
+  Stream &stream = *streams[step.queue];
+  for (uint32_t i = 0; i < step.numWaits; ++i) {
+    const PreparedWait &wait = step.waits[i];
+    uint64_t target = prepared.target(wait, section, index);
+    if (target == 0 || wait.queue == step.queue)
+      continue;
+    if (isOnStream(wait.queue))
+      ZC_RETURN_IF_ERROR(
+          stream.wait(*issued[wait.section][prepared.queues[wait.section][wait.queue][wait.ordinal]->index].event));
+    else
+      ZC_RETURN_IF_ERROR(stream.wait(done[wait.queue], target));
+  }
+  return {};
+}
+
+Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
+  Stream &stream = *streams[step.queue];
+  if (step.agrees)
+    ZC_RETURN_IF_ERROR(stream.call(
+        [](void *argument) {
+          auto *self = static_cast<StreamExecutor *>(argument);
+          if (Status status = self->agreement(); !status.ok())
+            self->fail(status.error());
+        },
+        this));
+  ZC_RETURN_IF_ERROR(traced[section].empty() ? step.onDevice->enqueue(step.operands, context, stream)
+                                             : issueTraced(step, section, context));
+  if (int i = issued[section][step.index].metric; i >= 0) {
+    const MetricCopy &metric = metrics[static_cast<size_t>(i)];
+    ZC_RETURN_IF_ERROR(stream.copy(metric.pinned, prepared.memory.operand(metric.slice, 0), metric.bytes));
+  }
+  return {};
+}
+
+Status StreamExecutor::issueTraced(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
+  Stream &stream = *streams[step.queue];
+  Traced &mine = traced[section][step.index * perStep * kInFlight + context.slot];
+  mine = {this, &step, section, context.host, 0};
+  ZC_RETURN_IF_ERROR(stream.call(
+      [](void *argument) {
+        auto *traced = static_cast<Traced *>(argument);
+        traced->begin = traced->executor->tracedNow(traced->step->queue);
+      },
+      &mine));
+  ZC_RETURN_IF_ERROR(step.onDevice->enqueue(step.operands, context, stream));
+  return stream.call(
+      [](void *argument) {
+        auto *traced = static_cast<Traced *>(argument);
+        traced->executor->trace(*traced->step, traced->section, *traced->context, traced->begin);
+      },
+      &mine);
+}
+
+Status StreamExecutor::publish(const StepContext &context) {
+  StepContext now = context;
+  now.micro = perStep - 1;
+  for (const PreparedStep &step : prepared.steps[1]) {
+    if (!step.publishes)
+      continue;
+    if (!isOnStream(step.queue)) {
+      ZC_RETURN_IF_ERROR(execute(step, 1, now));
+      continue;
+    }
+    Status status = issue(step, 1, contextOf(iteration, step.micro >= 0 ? step.micro : now.micro));
+    if (status.ok())
+      status = streams[step.queue]->drain();
+    if (!status.ok())
+      return locate(status.error(), prepared.plan, 1, step.index);
+  }
+  if (std::optional<Device::Fault> fault = device->fault())
+    return locate(fault->error, prepared.plan, sectionOfNumber(fault->kernel), indexOfNumber(fault->kernel));
+  return {};
+}
+
+const void *StreamExecutor::metric(uint32_t slice) const {
+  for (const MetricCopy &metric : metrics)
+    if (metric.slice == slice)
+      return metric.pinned;
+  return BaseExecutor::metric(slice);
+}
+
+bool StreamExecutor::foundFault() {
+  std::optional<Device::Fault> fault = device->fault();
+  if (fault)
+    fail(locate(fault->error, prepared.plan, sectionOfNumber(fault->kernel), indexOfNumber(fault->kernel)));
+  return fault.has_value();
+}
+
+void StreamExecutor::join() {
+  QueueExecutor::join();
+  if (control)
+    (void)control->drain();
+  for (const std::unique_ptr<Stream> &stream : streams)
+    if (stream)
+      (void)stream->drain();
+}
+
+} // namespace
+
+Result<std::unique_ptr<RankExecutor>> prepareOnDevice(std::unique_ptr<Device> device, const planpb::Plan &plan,
+                                                      const ExecutorOptions &options, Communicator &communicator,
+                                                      const KernelRegistry &registry, InputLoader &loader) {
+  auto executor = std::make_unique<StreamExecutor>(std::move(device), plan, options, communicator);
+  ZC_RETURN_IF_ERROR(executor->prepare(options, registry, loader));
+  return std::unique_ptr<RankExecutor>(std::move(executor));
+}
+
+} // namespace zc
