@@ -179,8 +179,8 @@ private:
         waiting.pop_front();
         isAtWork = true;
       }
-      if (random() % 4 == 0) // late, sometimes by more than others take
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 150));
+      if (random() % 16 == 0) // late, sometimes by more than others take
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
       work();
       {
         std::lock_guard<std::mutex> lock(mutex);

@@ -32,6 +32,8 @@ public:
   /// By a sweep over the operands in order of their first bytes: as long as few of them reach across each other, n log
   /// n.
   Finding find(const planpb::Step &step, Sharing sharing);
+  /// Comparisons so far.
+  uint64_t workSoFar() const { return work; }
 
 private:
   /// The bytes of an operand.
