@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""The device of streams, in random order (--device fake), gives the bits of the inline one: losses, norms and weights over stages,
+worlds, tiers, precisions, accumulation, delayed updates, quantization and prefetching; files of outputs of an evaluation; a run that
+is begun on one device and resumed on the other. What goes wrong on it has the error and the exit code that it has elsewhere."""
+import itertools, pathlib, random, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, read_safetensors, same, write_safetensors
+
+STEPS = 4
+suite = Suite(__doc__)
+BAD_INPUT, LOST, NUMERIC = 3, 7, 8
+
+
+def compiled(name, model, world, stage, *flags):
+    return suite.compile(suite.models / model / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, "--zero-stage", stage,
+                         "--bucket-size", "16KiB", *flags)
+
+
+def train(plan, model, world, device, *flags, out=None):
+    out = out or suite.dir / f"{plan.stem}-{device}"
+    metrics = suite.train(plan, out, "-n", world, "--device", device, "--data", suite.models / model / "inputs.safetensors",
+                          "--nvme-dir", suite.dir, *flags)
+    weights = out / "exported.safetensors"
+    suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+
+
+def compare(expected, got):
+    for what, a, b in zip(("loss", "grad_norm", "weights"), got, expected):
+        same(what, a, b)
+
+
+def case(model, world, stage, *flags):
+    name = " ".join(map(str, [model, f"W={world} stage {stage}", *flags]))
+
+    def run():
+        plan = compiled(re.sub(r"[^\w.-]+", "_", name), model, world, stage, *flags)
+        compare(train(plan, model, world, "sync", "--steps", STEPS), train(plan, model, world, "fake", "--steps", STEPS))
+
+    return name, run
+
+
+def resumed(first, then):
+    def run():
+        plan = compiled(f"resumed-{first}", "gpt2", 2, 3, "--offload-optimizer", "host")
+        whole = train(plan, "gpt2", 2, "sync", "--steps", 2 * STEPS, out=suite.dir / f"whole-{first}")
+        out = suite.dir / f"resumed-{first}-{then}"
+        train(plan, "gpt2", 2, first, "--steps", STEPS, "--save-every", STEPS, out=out)
+        got = train(plan, "gpt2", 2, then, "--steps", 2 * STEPS, "--resume", "auto", out=out)
+        same("weights", got[2], whole[2])
+
+    return f"begun on {first}, resumed on {then}", run
+
+
+def evaluation():
+    folder = suite.models / "gpt2"
+    plan = compiled("forward", "gpt2", 2, 3, "--forward-only")
+    got = {}
+    for device in ("sync", "fake"):
+        outputs = suite.dir / f"outputs-{device}.safetensors"
+        text = suite.tool("zero-run", "eval", plan, "--quiet", "-n", 2, "--device", device, "--data", folder / "inputs.safetensors",
+                          "--outputs", outputs)
+        loss = re.search(r'"loss": ?([^,}]+)', text.splitlines()[-1])[1]
+        got[device] = loss, outputs.read_bytes()
+    same("loss", got["fake"][0], got["sync"][0])
+    same("outputs", got["fake"][1], got["sync"][1])
+
+
+def refusal(plan, device, data, *flags):
+    """Exit code and the line that says what went wrong."""
+    out = suite.dir / f"refused-{plan.stem}-{device}"
+    command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", device, "--data", data, *flags]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    return done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr)
+
+
+def bad_label():
+    """An index out of range in the middle of a step: found with the metrics, and told as everywhere else."""
+    inputs = read_safetensors(suite.models / "gpt2" / "inputs.safetensors")
+    name = "input_ids"
+    kind, shape, values = inputs[name]
+    values[len(values) // 2] = 10**6
+    data = write_safetensors(suite.dir / "bad.safetensors", {**inputs, name: (kind, shape, values)})
+    plan = compiled("bad", "gpt2", 2, 3)
+    sync, fake = (refusal(plan, device, data, "--epochs", "1") for device in ("sync", "fake"))
+    if sync[0] != BAD_INPUT or fake != sync:
+        raise Case(f"fake ends with {fake}, sync with {sync}")
+
+
+TIERS = [(), *(("--offload-optimizer", o, "--offload-param", p, "--offload-activation", a)
+               for o, p, a in (("host", "none", "none"), ("host", "host", "none"), ("nvme", "nvme", "none"), ("host", "host", "host"),
+                               ("nvme", "nvme", "nvme"), ("none", "host", "nvme")))]
+COMMON = [("--clip-grad-norm", "0.1"), ("--grad-accumulation", "3", "--clip-grad-norm", "0.1"), ("--precision", "bf16"),
+          ("--precision", "fp16", "--initial-loss-scale", str(2**21), "--loss-scale-window", "2"),
+          ("--checkpoint-activations", "block", "--prefetch", "none"), ("--optimizer", "momentum", "--grad-accumulation", "2")]
+draw = random.Random(7)
+every = [(world, stage, (*tiers, *common)) for world, stage, tiers, common in itertools.product((1, 2, 4), range(4), TIERS, COMMON)
+         if not tiers or (stage == 3 if tiers[3] != "none" else stage > 0)]
+suite.run([case("gpt2", world, stage, *flags) for world, stage, flags in draw.sample(every, 40)])
+suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1") for model in ("mlp", "llama", "bert", "resnet", "vit")
+           if (suite.models / model / "ts17.onnx").exists()])
+suite.run([case("gpt2", 2, 2, "--offload-optimizer", "host", "--delay-update", "--delay-after", after) for after in (0, 2)] +
+          [case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
+           case("llama", 4, 3, "--ranks-per-node", 2, "--hierarchical-collectives", "--grad-accumulation", 2)])
+suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ("evaluation", evaluation), ("a token out of range", bad_label)])
+suite.finish()
