@@ -256,7 +256,8 @@ private:
   public:
     Launched(FakeDevice &device, const KernelSpec &spec, std::unique_ptr<Kernel> kernel,
              std::function<void(Error)> failed)
-        : device(device), kernel(std::move(kernel)), failed(std::move(failed)), name(spec.name), inputs(spec.numInputs) {
+        : device(device), kernel(std::move(kernel)), failed(std::move(failed)), name(spec.name),
+          inputs(spec.numInputs) {
       for (const TensorType &type : spec.operands)
         bytes.push_back(type.numBytes());
       if (spec.workspace > 0)
@@ -304,8 +305,7 @@ private:
 
   Result<std::unique_ptr<DeviceKernel>> launched(const KernelSpec &spec, std::unique_ptr<Kernel> kernel,
                                                  std::function<void(Error)> failed) {
-    return std::unique_ptr<DeviceKernel>(
-        std::make_unique<Launched>(*this, spec, std::move(kernel), std::move(failed)));
+    return std::unique_ptr<DeviceKernel>(std::make_unique<Launched>(*this, spec, std::move(kernel), std::move(failed)));
   }
   /// Where an address of the device, or of the host, really is.
   void *translate(const void *address) const {

@@ -80,10 +80,10 @@ public:
 
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
-  /// A collective. `onHost` does it on memory that the host reaches; its errors, and the group's, go to `failed`, on any
-  /// thread.
-  virtual Result<std::unique_ptr<DeviceKernel>> prepareCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost,
-                                                                  std::function<void(Error)> failed) = 0;
+  /// A collective. `onHost` does it on memory that the host reaches; its errors, and the group's, go to `failed`, on
+  /// any thread.
+  virtual Result<std::unique_ptr<DeviceKernel>>
+  prepareCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost, std::function<void(Error)> failed) = 0;
 
   /// What kernels found wrong first, of all whose work is done: everything after it is worthless.
   struct Fault {

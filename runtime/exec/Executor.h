@@ -5,9 +5,9 @@
 // plan order and is the oracle; `cpu` has a thread per queue that occurs in the plan; a device with streams (Stream.h)
 // is given a stream per queue of its own, and threads for the others. All give the same bits.
 //
-// But on `sync` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's Adam,
-// weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits. While
-// a delayed update is not delayed yet (Delay in plan.proto), a step ends when it is over on all queues and its
+// But on `sync` a step ends for its caller when the loss and the norm are known. The rest of the update (the host's
+// Adam, weights on their way back, gathers) goes on beside the next step's forward, held back only by the plan's waits.
+// While a delayed update is not delayed yet (Delay in plan.proto), a step ends when it is over on all queues and its
 // parameters are published.
 //
 //===----------------------------------------------------------------------===//

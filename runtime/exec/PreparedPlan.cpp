@@ -213,7 +213,8 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
     out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
     forOperands(step, [&](const planpb::Operand &operand) {
-      operandPool[section].push_back(memory.operand(operand.slice(), offsetOn(operand, mesh, parts.communicator.rank())));
+      operandPool[section].push_back(
+          memory.operand(operand.slice(), offsetOn(operand, mesh, parts.communicator.rank())));
     });
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(

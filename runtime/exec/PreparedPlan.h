@@ -22,7 +22,7 @@ struct PreparedStep {
   Kernel *kernel = nullptr;         ///< of a queue of the host
   DeviceKernel *onDevice = nullptr; ///< of a stream
   int64_t micro = -1;               ///< whose micro-step the plan names
-  QueuedCopy *copy = nullptr; ///< the kernel, where it is one
+  QueuedCopy *copy = nullptr;       ///< the kernel, where it is one
   void *const *operands = nullptr;
   const PreparedWait *waits = nullptr;
   uint32_t numWaits = 0;

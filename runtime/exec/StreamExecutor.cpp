@@ -1,9 +1,10 @@
 //===- StreamExecutor.cpp - one thread issues, streams and the host's queues work ------===//
 //
-// Waits point backward in plan order, so one loop can issue everything. A wait between two streams is an event, recorded
-// behind steps that a step of another stream waits for. It is always the last record that is waited for: that of the
-// execution which is meant, or of a later one that has been issued as well. A stream waits for the host's queue by its
-// timeline; for the host, a stream advances its own timeline where somebody waits for it, and at the end of a section.
+// Waits point backward in plan order, so one loop can issue everything. A wait between two streams is an event,
+// recorded behind steps that a step of another stream waits for. It is always the last record that is waited for: that
+// of the execution which is meant, or of a later one that has been issued as well. A stream waits for the host's queue
+// by its timeline; for the host, a stream advances its own timeline where somebody waits for it, and at the end of a
+// section.
 //
 //===----------------------------------------------------------------------===//
 
@@ -223,8 +224,7 @@ Status StreamExecutor::writeContexts(uint64_t mine) {
   }
   EnqueuedContext first = contextOf(mine, 0);
   // The address alone is the device's business, so const goes here.
-  ZC_RETURN_IF_ERROR(
-      control->copy(const_cast<StepContext *>(first.device), first.host, perStep * sizeof(StepContext)));
+  ZC_RETURN_IF_ERROR(control->copy(const_cast<StepContext *>(first.device), first.host, perStep * sizeof(StepContext)));
   ZC_RETURN_IF_ERROR(control->record(*brought));
   for (const std::unique_ptr<Stream> &stream : streams)
     if (stream)

@@ -27,7 +27,8 @@ class HostCall : public DeviceKernel {
 public:
   HostCall(std::unique_ptr<Kernel> kernel, void *pinned, uint64_t bytes, bool fills, uint32_t slots,
            std::function<void(Error)> failed)
-      : kernel(std::move(kernel)), pinned(pinned), bytes(bytes), fills(fills), failed(std::move(failed)), calls(slots) {}
+      : kernel(std::move(kernel)), pinned(pinned), bytes(bytes), fills(fills), failed(std::move(failed)), calls(slots) {
+  }
 
   Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
     Call &call = calls[context.slot];
@@ -83,8 +84,7 @@ Result<std::unique_ptr<DeviceKernel>> StreamKernels::makeOne(const KernelSpec &s
                                                              uint32_t number) {
   auto bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
   if (spec.name == "h2d" || spec.name == "d2h")
-    return std::unique_ptr<DeviceKernel>(
-        std::make_unique<StreamCopy>(bytes, spec.name == "h2d" ? toDevice : toHost));
+    return std::unique_ptr<DeviceKernel>(std::make_unique<StreamCopy>(bytes, spec.name == "h2d" ? toDevice : toHost));
   if (!special)
     return device.prepare(spec, number);
   auto tell = [this, number](Error error) { failed(number, std::move(error)); };

@@ -64,7 +64,9 @@ private:
     std::unique_ptr<NvmeArena> file;
   };
   /// Null for the file.
-  char *baseOf(const Tier &tier) const { return tier.onDevice ? static_cast<char *>(tier.onDevice) : tier.memory.data(); }
+  char *baseOf(const Tier &tier) const {
+    return tier.onDevice ? static_cast<char *>(tier.onDevice) : tier.memory.data();
+  }
   Status mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier);
 
   const planpb::Plan &plan;

@@ -87,7 +87,8 @@ void Parser::addJob(CLI::App &app) {
       ->check(CLI::IsMember({"text", "json"}))
       ->group(group);
   group = "Machine";
-  app.add_option("--device", run.device, "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests) or cuda")
+  app.add_option("--device", run.device,
+                 "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda", "fake", "sync"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
