@@ -2,6 +2,9 @@
 #include "compiler/import/Import.h"
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/training/TrainingInfo.h"
+#include "runtime/io/File.h"
+
+#include <set>
 
 using namespace zc;
 using namespace zc::importer;
@@ -58,6 +61,17 @@ Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, con
   if (module.ok() && *own)
     (**module)->setAttr("zc.own_optimizer", asAttribute(**own, Builder(&context)));
   return module;
+}
+
+std::vector<std::string> zc::importer::filesOf(ModuleOp module) {
+  std::string model;
+  if (auto path = module->getAttrOfType<StringAttr>("zc.model_path"))
+    model = path.str();
+  std::set<std::string> files = {model};
+  for (auto parameter : module.getOps<graph::ParameterOp>())
+    if (auto source = parameter.getSource())
+      files.insert(io::folderOf(model) + "/" + source->getFile().str());
+  return {files.begin(), files.end()};
 }
 
 std::string zc::importer::listParameters(ModuleOp module) {

@@ -9,6 +9,7 @@
 #include "runtime/base/Status.h"
 
 #include <string>
+#include <vector>
 
 namespace zc::importer {
 
@@ -27,5 +28,8 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context,
 
 /// The table of --list-parameters: name, dtype, shape, role, tied names, evidence; one line per parameter and a sum.
 std::string listParameters(mlir::ModuleOp module);
+
+/// What the module was made from: the model's file and those that its parameters lie in.
+std::vector<std::string> filesOf(mlir::ModuleOp module);
 
 } // namespace zc::importer

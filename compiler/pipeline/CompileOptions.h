@@ -23,7 +23,8 @@ struct Strategy {
 
 struct CompileOptions {
   std::string model;  ///< path of the .onnx file
-  std::string output; ///< path of the plan; empty: none is written
+  std::string output; ///< path of the plan, or of the IR where compilation stops before; empty: none is written
+  std::string config; ///< file that some of these came from
 
   importer::ImportOptions import;
   Strategy strategy;

@@ -16,6 +16,8 @@
 #include "compiler/shard/Passes.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
+#include "runtime/base/Outputs.h"
+#include "runtime/io/File.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 
@@ -63,6 +65,7 @@ public:
 
   Result<CompileResult> run() {
     ZC_RETURN_IF_ERROR(import());
+    ZC_RETURN_IF_ERROR(checkFiles());
     ZC_RETURN_IF_ERROR(tuneToBudgets());
     result.parameterTable = importer::listParameters(*module);
     for (const PhaseInfo &phase : kPhases) {
@@ -259,6 +262,27 @@ private:
     return error;
   }
 
+  std::string dumpOf(const PhaseInfo &phase) const {
+    return options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(phase.phase) + 1) + "-" + phase.name + ".mlir";
+  }
+
+  /// No output is an input, such as the model's external data.
+  Status checkFiles() {
+    std::string folder = io::folderOf(options.model);
+    std::vector<NamedPath> inputs = {{"--config", options.config},
+                                     {"--machine", strategy.schedule.machine},
+                                     {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint},
+                                     {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
+    for (const std::string &file : importer::filesOf(*module))
+      inputs.push_back({"", file});
+    std::vector<NamedPath> outputs = {
+        {"-o", options.output}, {"--memory-html", options.memoryHtml}, {"--emit-trace", options.emitTrace}};
+    for (const PhaseInfo &phase : kPhases)
+      if (!options.dumpPhasesTo.empty())
+        outputs.push_back({"--dump-phases-to", dumpOf(phase)});
+    return checkOutputs(inputs, outputs);
+  }
+
   Status dump(const PhaseInfo &phase) {
     if (options.dumpPhasesTo.empty())
       return Status::success();
@@ -270,9 +294,7 @@ private:
     llvm::raw_string_ostream out(text);
     (*module)->print(out, flags);
     out << '\n';
-    std::string path =
-        options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(phase.phase) + 1) + "-" + phase.name + ".mlir";
-    return writeFileAtomically(path, text);
+    return writeFileAtomically(dumpOf(phase), text);
   }
 
   Status emit() {

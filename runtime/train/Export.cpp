@@ -1,11 +1,11 @@
 #include "runtime/train/Export.h"
 
+#include "runtime/base/Outputs.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Weights.h"
 
 #include <algorithm>
-#include <filesystem>
 
 namespace zc::train {
 
@@ -14,20 +14,18 @@ static Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
   return io::SafetensorsFile::open(manifest.folder + "/weights.safetensors");
 }
 
-static Status checkTarget(const std::string &source, const std::string &target) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(source, target, ignored))
-    return makeError(Code::usage, 923, "the export would overwrite \"" + source + "\"", target,
-                     "write it into another folder");
-  return Status::success();
+static std::vector<NamedPath> filesOf(const Manifest &manifest) {
+  std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/manifest.json"}};
+  for (const auto &[name, file] : manifest.files)
+    files.push_back({"checkpoint", manifest.folder + "/" + name});
+  return files;
 }
 
 Status exportSafetensors(const Manifest &manifest, const std::string &path) {
   auto weights = openWeights(manifest);
   if (!weights)
     return weights.error();
-  for (const auto &[name, file] : manifest.files)
-    ZC_RETURN_IF_ERROR(checkTarget(manifest.folder + "/" + name, path));
+  ZC_RETURN_IF_ERROR(checkOutputs(filesOf(manifest), {{"--safetensors", path}}));
   auto out = io::OutputFile::create(path);
   if (!out)
     return out.error();
@@ -108,14 +106,19 @@ Status exportOnnx(const Manifest &manifest, const std::string &path, const std::
   auto file = openModel(original, manifest.modelBytes, manifest.modelHash);
   if (!file)
     return file.error();
-  ZC_RETURN_IF_ERROR(checkTarget(original, path));
+  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {{"--onnx", path}};
+  inputs.push_back({"model", original});
+  for (const std::string &name : *names) {
+    inputs.push_back({"model", from + "/" + name});
+    outputs.push_back({"--onnx", to + "/" + name});
+  }
+  ZC_RETURN_IF_ERROR(checkOutputs(inputs, outputs));
   std::vector<io::OutputFile> outs;
   for (const std::string &name : *names) {
     auto external = io::File::openBeneath(from, name);
     if (!external)
       return external.error();
     std::string target = to + "/" + name;
-    ZC_RETURN_IF_ERROR(checkTarget(external->path(), target));
     ZC_RETURN_IF_ERROR(io::makeFolder(io::folderOf(target)));
     auto out = patchedCopy(manifest, *weights, *external, name, target);
     if (!out)

@@ -99,6 +99,37 @@ FILES = [
 ]
 
 
+def overwrites():
+    """No output is an input, whatever it is called, nor another output; nothing is touched."""
+    folder = suite.dir / "kept"
+    folder.mkdir()
+    for name in ("model.onnx", "model.onnx.data"):
+        (folder / name).write_bytes((suite.dir / name).read_bytes())
+    (folder / "ds.json").write_text("{}")
+    machine = folder / "machine.json"
+    suite.tool("zero-run", "bench-io", suite.dir, "--size", "1MiB", "-o", machine)
+    (folder / "link").symlink_to("model.onnx")
+    os.link(folder / "ds.json", folder / "linked")
+    os.mkdir(folder / "dumps")
+    os.link(folder / "model.onnx", folder / "dumps/3-shard.mlir")
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    model, inputs = folder / "model.onnx", ("--config", folder / "ds.json", "--machine", machine)
+    commands = [("zero-compile", model, *inputs, flag, folder / name) for name in (*before, "../kept/model.onnx")
+                for flag in ("-o", "--memory-html", "--emit-trace")]
+    commands = [command if "-o" in command else (*command, "-o", folder / "plan") for command in commands]
+    commands += [("zero-compile", model, "--compile-to", "grad", "-o", model), ("zero-compile", model, "--dry-run", "--memory-html", model),
+                 ("zero-compile", model, "--dump-phases-to", folder / "dumps", "--dry-run"),
+                 ("zero-compile", model, "-o", folder / "plan", "--emit-trace", folder / "dumps/../plan"),
+                 ("zero-translate", "--import-onnx", model, "-o", model), ("zero-translate", "--import-onnx", model, "-o", folder / "model.onnx.data"),
+                 ("zero-translate", "--plan-to-mlir", folder / "ds.json", "-o", folder / "ds.json")]
+    for command in commands:
+        message = suite.tool(*command, code=USAGE)
+        if "would overwrite the input" not in message and "are one file" not in message:
+            raise Case(message)
+    same("files", {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, before)
+    return f"{len(commands)} commands"
+
+
 def truncated():
     """Cut anywhere, the file is refused as damaged."""
     cuts = sorted({len(data) * k // 48 for k in range(1, 48)} | {1, 2, len(data) - 1})
@@ -230,7 +261,7 @@ def help_texts():
         raise Case("the help is not long, or the short one not short")
 
 
-suite.run(COMMAND_LINES + FILES + [("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
+suite.run(COMMAND_LINES + FILES + [("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts)])

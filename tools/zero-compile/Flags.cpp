@@ -191,6 +191,7 @@ Result<Flags> parse(std::vector<std::string> arguments) {
       return notes.error();
     flags.notes = std::move(*notes);
   }
+  flags.compile.config = tool.config;
   ZC_RETURN_IF_ERROR(complete(flags, tool));
   return flags;
 }

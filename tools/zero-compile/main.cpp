@@ -55,7 +55,7 @@ static Status run(const Flags &flags) {
     print(stderr, "note: --auto " + choice->text + "\n");
     options = choice->options;
   }
-  if (flags.dryRun || options.stopAfter != Phase::emit)
+  if (flags.dryRun && options.stopAfter == Phase::emit)
     options.output.clear();
   options.findSmallest = flags.dryRun && !flags.json && options.stopAfter == Phase::emit;
   Result<CompileResult> result = compile(options);

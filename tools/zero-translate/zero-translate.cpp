@@ -1,5 +1,6 @@
 //===- zero-translate.cpp - between files and MLIR ------------------------------===//
 #include "compiler/import/Import.h"
+#include "runtime/base/Outputs.h"
 #include "tools/zero-translate/PlanText.h"
 
 #include "mlir/IR/AsmState.h"
@@ -58,9 +59,15 @@ static zc::Status readDims(zc::importer::ImportOptions &options) {
   return {};
 }
 
+static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
+  return zc::checkOutputs(inputs, {{"-o", output == "-" ? std::string() : output}});
+}
+
 /// Writes what `produce` gives. The output is opened only once that is there: on errors nothing is touched, and an
 /// output that is no regular file (/dev/null) is never removed.
 static int write(function_ref<zc::Status(raw_ostream &)> produce) {
+  if (zc::Status status = checkOutput({{"", input}}); !status.ok())
+    return fail(status.error());
   std::string text;
   raw_string_ostream buffer(text);
   if (zc::Status status = produce(buffer); !status.ok())
@@ -105,6 +112,11 @@ static zc::Status importModel(raw_ostream &out) {
   auto module = zc::importer::importOnnx(context, input, options);
   if (!module.ok())
     return module.error();
+  std::vector<zc::NamedPath> files; // external data among them
+  for (const std::string &file : zc::importer::filesOf(**module))
+    files.push_back({"", file});
+  if (auto status = checkOutput(files); !status.ok())
+    return status;
   if (list)
     out << zc::importer::listParameters(**module);
   else

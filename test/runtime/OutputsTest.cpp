@@ -1,0 +1,70 @@
+#include "runtime/base/Outputs.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace zc;
+namespace fs = std::filesystem;
+
+namespace {
+
+class Outputs : public testing::Test {
+protected:
+  void SetUp() override {
+    folder = fs::temp_directory_path() / ("outputs-" + std::to_string(::getpid()));
+    fs::remove_all(folder);
+    fs::create_directories(folder / "sub");
+    std::ofstream(folder / "in") << "read";
+    std::ofstream(folder / "sub/inner") << "read";
+  }
+  void TearDown() override { fs::remove_all(folder); }
+  std::string at(const std::string &name) const { return (folder / name).string(); }
+  Status check(const std::string &output) const { return checkOutputs({{"", at("in")}}, {{"-o", output}}); }
+
+  fs::path folder;
+};
+
+TEST_F(Outputs, AreToldByTheFileAndNotByTheName) {
+  fs::create_symlink("in", folder / "link");
+  fs::create_symlink(folder, folder / "way");
+  fs::create_hard_link(folder / "in", folder / "linked");
+  fs::path relative = fs::relative(folder / "in");
+  for (const std::string &name :
+       {at("in"), at("sub/../in"), at("link"), at("way/in"), at("linked"), relative.string()}) {
+    Status status = check(name);
+    ASSERT_FALSE(status.ok()) << name;
+    EXPECT_EQ(status.error().code, Code::usage);
+    EXPECT_EQ(status.error().message, "-o \"" + name + "\" would overwrite the input \"" + at("in") + "\"");
+  }
+  EXPECT_TRUE(check(at("out")).ok());
+  EXPECT_TRUE(check(at("sub/in")).ok());
+  EXPECT_TRUE(check("").ok());
+}
+
+TEST_F(Outputs, AreFilesOfTheirOwn) {
+  auto both = [&](const std::string &a, const std::string &b) {
+    return checkOutputs({}, {{"-o", at(a)}, {"--emit-trace", at(b)}});
+  };
+  EXPECT_TRUE(both("a", "b").ok());
+  EXPECT_FALSE(both("a", "sub/../a").ok()) << "though it is not there yet";
+  EXPECT_FALSE(both("in", "in").ok());
+  EXPECT_FALSE(both("new/a", "new/../new/a").ok()) << "nor its folder";
+  EXPECT_TRUE(both("new/a", "new/b").ok());
+}
+
+TEST_F(Outputs, AFolderStandsForAllInIt) {
+  EXPECT_FALSE(checkOutputs({{"--weights", at("sub/inner")}}, {{"--out", at("sub")}}).ok());
+  EXPECT_TRUE(checkOutputs({{"--weights", at("in")}}, {{"--out", at("sub")}}).ok());
+}
+
+TEST_F(Outputs, DevicesAndPipesAreNobodys) {
+  ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
+  EXPECT_TRUE(
+      checkOutputs({{"", "/dev/null"}, {"", at("fifo")}}, {{"", "/dev/null"}, {"", at("fifo")}, {"", "/dev/null"}})
+          .ok());
+}
+
+} // namespace

@@ -1,0 +1,12 @@
+//===- Files.h - what a run reads and what it writes -----------------------------------------------===//
+#pragma once
+
+#include "runtime/plan/plan.pb.h"
+#include "tools/zero-run/Flags.h"
+
+namespace zc::run {
+
+/// Refuses a training or an evaluation that would write over what it reads, before anything is touched. Errors: usage.
+Status checkFiles(const Flags &flags, const planpb::Plan &plan);
+
+} // namespace zc::run
