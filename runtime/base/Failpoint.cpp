@@ -176,6 +176,8 @@ Status setFailpoints(const std::string &text) {
 
 void setFaultContext(int rank, int64_t step) { context = {rank, step}; }
 
+int faultRank() { return context.rank; }
+
 int64_t faultStep() { return context.step; }
 
 std::optional<FaultAction> detail::passFailpoint(const char *site) {

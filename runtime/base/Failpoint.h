@@ -47,7 +47,8 @@ Status setFailpoints(const std::string &text);
 
 /// Says for which rank and optimizer step this thread works from now on; without, rules that select them do not fit.
 void setFaultContext(int rank, int64_t step);
-/// The step this thread works for, -1 if nobody said.
+/// What was said, -1 if nothing was.
+int faultRank();
 int64_t faultStep();
 
 /// Passes the place `site` on this thread. Costs a load when no rules are set. A site ignores actions that make no

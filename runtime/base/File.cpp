@@ -1,5 +1,7 @@
 #include "runtime/base/File.h"
 
+#include "runtime/base/Blocking.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -59,6 +61,7 @@ std::string folderOf(const std::string &path) {
 } // namespace
 
 Result<std::string> readFile(const std::string &path, uint64_t cap) {
+  Blocking here("reading", path);
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0)
@@ -110,6 +113,7 @@ bool isLeftover(std::string_view name) {
 }
 
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
+  Blocking here("writing", path);
   struct stat info = {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
     return writeToSpecialFile(path, bytes);

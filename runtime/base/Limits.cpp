@@ -1,9 +1,12 @@
 #include "runtime/base/Limits.h"
 
+#include "runtime/base/Failpoint.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sched.h>
 #include <thread>
 #include <unistd.h>
@@ -95,6 +98,20 @@ MemoryLimit memoryAvailable(const std::string &root) {
                 numberOf(folder + "memory.stat", "inactive_file "));
       });
   return available;
+}
+
+uint64_t oomKills(const std::string &root) {
+  std::optional<int64_t> kills;
+  auto read = [&](const std::string &file) {
+    if (!kills && std::ifstream(file)) // the innermost that says
+      kills = numberOf(file, "oom_kill ");
+  };
+  forGroups(
+      root, "memory", [&](const std::string &folder) { read(folder + "memory.oom_control"); },
+      [&](const std::string &folder) { read(folder + "memory.events"); });
+  if (!kills)
+    kills = numberOf(root + "/proc/vmstat", "oom_kill ");
+  return static_cast<uint64_t>(*kills) + (failpoint("memory.events") ? 1 : 0);
 }
 
 CpuLimit cpuLimit(const std::string &root) {

@@ -21,6 +21,10 @@ MemoryLimit memoryLimit(const std::string &root = "");
 /// as free).
 MemoryLimit memoryAvailable(const std::string &root = "");
 
+/// How many processes the system has killed for want of memory so far: in the control group that this process is in
+/// (memory.events, memory.oom_control), or on the machine where there is none.
+uint64_t oomKills(const std::string &root = "");
+
 struct CpuLimit {
   int cores = 1;        ///< that the affinity mask lets this process run on
   bool isBound = false; ///< some of the machine's only: they are this process's own

@@ -1,9 +1,11 @@
 #include "runtime/comm/FlightRecorder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
+#include <iterator>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -51,9 +53,25 @@ void FlightLog::end() {
   since.store(0, std::memory_order_relaxed);
 }
 
-void FlightLog::beat() { alive.store(nanoseconds(CLOCK_REALTIME), std::memory_order_relaxed); }
+void FlightLog::setPlace(const std::string &text, int64_t ns) {
+  char bytes[sizeof placeText] = {}; // whoever reads meanwhile may see half of two names
+  std::memcpy(bytes, text.data(), std::min(text.size(), sizeof bytes - 1));
+  for (size_t i = 0; i < std::size(placeText); ++i) {
+    uint64_t word;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    placeText[i].store(word, std::memory_order_relaxed);
+  }
+  placeTime.store(text.empty() ? 0 : ns, std::memory_order_relaxed);
+}
 
-void FlightLog::getOn() { progress.store(nanoseconds(CLOCK_REALTIME), std::memory_order_relaxed); }
+FlightLog::Place FlightLog::place() const {
+  char bytes[sizeof placeText + 1] = {};
+  for (size_t i = 0; i < std::size(placeText); ++i) {
+    uint64_t word = placeText[i].load(std::memory_order_relaxed);
+    std::memcpy(bytes + i * sizeof word, &word, sizeof word);
+  }
+  return {bytes, placeTime.load(std::memory_order_relaxed)};
+}
 
 std::vector<FlightEntry> FlightLog::entries() const {
   std::vector<FlightEntry> found;
@@ -102,14 +120,6 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &
 
 FlightRecorder::~FlightRecorder() { ::munmap(memory, bytes); }
 
-bool FlightRecorder::getsOn(int64_t ns) {
-  int64_t since = nanoseconds(CLOCK_REALTIME) - ns;
-  for (int rank = 0; rank < worldSize(); ++rank)
-    if (log(rank).lastProgress() > since)
-      return true;
-  return false;
-}
-
 bool FlightRecorder::claim() { return static_cast<Header *>(memory)->claimed.exchange(1) == 0; }
 
 static std::string seconds(int64_t ns) {
@@ -143,10 +153,13 @@ std::string FlightRecorder::toJson() {
   return json + "\n]}\n";
 }
 
-std::string FlightRecorder::explain(int waiting, int64_t silence) {
+std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &silent, int64_t silence) {
   int64_t now = nanoseconds(CLOCK_REALTIME);
   auto where = [&](int rank) {
     std::vector<FlightEntry> entries = log(rank).entries();
+    FlightLog::Place place = log(rank).place();
+    if (!place.text.empty())
+      return "it has been " + place.text + " for " + seconds(place.ns) + " s";
     if (entries.empty())
       return std::string("it has not begun any collective");
     const FlightEntry &last = entries.back();
@@ -157,12 +170,10 @@ std::string FlightRecorder::explain(int waiting, int64_t silence) {
   };
   FlightLog &mine = log(waiting);
   int late = -1;
-  bool silent = false;
   for (int rank = 0; late < 0 && rank < worldSize(); ++rank)
-    if (int64_t beat = log(rank).lastBeat(); rank != waiting && beat != 0 && now - beat > silence) {
+    if (rank != waiting && silent[size_t(rank)] > silence)
       late = rank;
-      silent = true;
-    }
+  bool isSilent = late >= 0;
   if (late < 0)
     late = mine.waitsFor();
   // Threads do not know whom they wait for; the one with the fewest collectives, and out of them, is late.
@@ -177,8 +188,8 @@ std::string FlightRecorder::explain(int waiting, int64_t silence) {
                     " of step " + std::to_string(entries.back().step);
   if (late >= 0)
     text += " for rank " + std::to_string(late) + ": " + where(late);
-  if (silent)
-    text += ", and its process has given no sign for " + seconds(now - log(late).lastBeat()) + " s";
+  if (isSilent)
+    text += ", and its process has given no sign for " + seconds(silent[size_t(late)]) + " s";
   return text;
 }
 

@@ -36,14 +36,20 @@ public:
   void waitFor(int rank) { missing.store(rank, std::memory_order_relaxed); }
 
   /// A sign that the rank's process runs, given now and then by a thread that never waits.
-  void beat();
-  /// Ns of CLOCK_REALTIME when the last sign was given; 0: never.
-  int64_t lastBeat() const { return alive.load(std::memory_order_relaxed); }
+  void beat() { alive.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t beats() const { return alive.load(std::memory_order_relaxed); }
 
-  /// The rank gets on with something long that the others wait for (saving): who waits for it is not stuck.
-  void getOn();
-  /// CLOCK_REALTIME ns of the last time; 0: never.
-  int64_t lastProgress() const { return progress.load(std::memory_order_relaxed); }
+  /// The rank gets on with something long that the others may wait for (saving, loading): they are not stuck.
+  void getOn() { progress.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t timesGotOn() const { return progress.load(std::memory_order_relaxed); }
+
+  /// The file that the rank has been waiting for (Blocking) for `ns`; an empty text: for none.
+  void setPlace(const std::string &text, int64_t ns);
+  struct Place {
+    std::string text;
+    int64_t ns = 0;
+  };
+  Place place() const;
 
   uint64_t begun() const { return begunCount.load(std::memory_order_acquire); }
   bool isInside() const { return since.load(std::memory_order_relaxed) != 0; }
@@ -59,9 +65,10 @@ private:
   };
   std::atomic<uint64_t> begunCount;
   std::atomic<int64_t> since;
-  std::atomic<int64_t> alive;
-  std::atomic<int64_t> progress;
+  std::atomic<uint64_t> alive, progress;
   std::atomic<int32_t> missing;
+  std::atomic<int64_t> placeTime;
+  std::atomic<uint64_t> placeText[36];
   Words words[kEntries];
 };
 
@@ -80,13 +87,11 @@ public:
   int worldSize() const { return mesh.worldSize(); }
   /// True for the first caller of the job, who is to tell what happened.
   bool claim();
-  /// Whether some rank got on within the last `ns`.
-  bool getsOn(int64_t ns);
   /// One JSON object: per rank how many collectives it began, what it waits for, the last entries.
   std::string toJson();
   /// Why `waiting` does not get on, in words: who has not come and where that rank was last. A rank whose process has
-  /// given no sign for `silence` ns is taken for stopped.
-  std::string explain(int waiting, int64_t silence);
+  /// given no sign for longer than `silence` ns is taken for stopped: `silent` says for how long it has not, by rank.
+  std::string explain(int waiting, const std::vector<int64_t> &silent, int64_t silence);
 
 private:
   FlightRecorder(void *memory, size_t bytes, const Mesh &mesh) : memory(memory), bytes(bytes), mesh(mesh) {}

@@ -1,5 +1,6 @@
 #include "runtime/device/Arena.h"
 
+#include "runtime/base/Failpoint.h"
 #include "runtime/base/Limits.h"
 
 #include <algorithm>
@@ -75,6 +76,31 @@ Arena &Arena::operator=(Arena &&other) noexcept {
 Arena::~Arena() {
   if (base)
     ::munmap(base, size);
+}
+
+/// errno, 0: all pages of the range are there.
+static int populate(char *base, uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
+    return 0;
+  if (errno != EINVAL) // of Linux before 5.14
+    return errno;
+#endif
+  for (uint64_t at = 0; at < bytes; at += pageBytes())
+    static_cast<volatile char *>(base)[at] = 0;
+  return 0;
+}
+
+Status Arena::reserve() {
+  constexpr uint64_t kAtOnce = uint64_t(64) << 20;
+  for (uint64_t at = 0; at < size; at += kAtOnce) {
+    uint64_t now = std::min(kAtOnce, size - at);
+    ZC_RETURN_IF_ERROR(checkFree(now));
+    auto fault = failpoint("arena.reserve");
+    if (int errnum = fault ? fault->errnum : populate(base + at, now))
+      return refused(size, "after " + std::to_string(at) + ": " + std::strerror(errnum));
+  }
+  return {};
 }
 
 uint64_t Arena::residentBytes() const {

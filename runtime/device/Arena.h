@@ -24,6 +24,10 @@ public:
   /// Errors: those of check; refused by the system (budget).
   static Result<Arena> map(uint64_t bytes);
 
+  /// Takes all pages now, as far as memory is free, instead of when they are first touched. Errors: budget, with what
+  /// is free; before the system has to kill anybody.
+  Status reserve();
+
   char *data() const { return base; }
   uint64_t bytes() const { return size; } ///< rounded up to pages
   /// Bytes of pages that are in memory now.

@@ -1,3 +1,4 @@
+#include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Nvme.h"
 #include "runtime/io/File.h"
@@ -99,6 +100,7 @@ NvmeArena::~NvmeArena() {
 }
 
 Status NvmeArena::makeFile(const std::string &folder, std::vector<std::string> &notes) {
+  Blocking here("making the nvme tier's file in", folder);
   if (int errnum = faultOr("spill.open"))
     return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errnum);
   fd = ::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -116,14 +118,17 @@ Status NvmeArena::makeFile(const std::string &folder, std::vector<std::string> &
   return {};
 }
 
+static constexpr const char *kTaking = "taking space for the nvme tier in";
+
 /// Writes all of the file, where the file system cannot promise space otherwise. 0, or an errno.
-static int fillWithZeros(int fd, uint64_t size) {
+static int fillWithZeros(int fd, uint64_t size, const std::string &folder) {
   constexpr uint64_t kChunk = uint64_t(1) << 20;
   std::unique_ptr<void, decltype(&std::free)> zeros(std::aligned_alloc(kBlockBytes, kChunk), &std::free);
   if (!zeros)
     return ENOMEM;
   std::memset(zeros.get(), 0, kChunk);
   for (uint64_t at = 0; at < size;) {
+    Blocking here(kTaking, folder);
     ssize_t put = ::pwrite(fd, zeros.get(), std::min(kChunk, size - at), static_cast<off_t>(at));
     if (put < 0 && errno == EINTR)
       continue;
@@ -137,11 +142,15 @@ static int fillWithZeros(int fd, uint64_t size) {
 }
 
 Status NvmeArena::takeSpace() {
-  int errnum = faultOr("spill.fallocate");
-  if (errnum == 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0)
-    errnum = errno;
+  int errnum = 0;
+  {
+    Blocking here(kTaking, folder);
+    errnum = faultOr("spill.fallocate");
+    if (errnum == 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0)
+      errnum = errno;
+  }
   if (errnum == EOPNOTSUPP)
-    errnum = fillWithZeros(fd, size);
+    errnum = fillWithZeros(fd, size, folder);
   if (errnum == 0)
     return {};
   struct statvfs info;

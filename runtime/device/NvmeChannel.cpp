@@ -1,3 +1,4 @@
+#include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Nvme.h"
 #include "runtime/io/File.h"
@@ -207,6 +208,7 @@ Status NvmeChannel::complete(const IoCompletion &completion) {
 }
 
 Status NvmeChannel::progress() {
+  Blocking here("waiting for the disk of the nvme tier in", arena.folder);
   std::optional<FaultAction> fault = failpoint("spill.engine");
   int count = fault ? -fault->errnum : engine->reap(completions.data());
   if (count < 0)

@@ -58,6 +58,7 @@ struct ExecutorOptions {
   std::optional<uint64_t> seed;  ///< of dropout and random; Plan.seed if absent
   size_t traceCapacity = 0;      ///< events kept per queue (Trace.h); 0: no tracing
   NvmeOptions nvme;              ///< where the NVMe tier goes, when the plan has one
+  bool reserve = false;          ///< all memory of the arenas is taken when they are mapped
   LinkRates links{};             ///< to slow down transfers
   OutputSink *outputs = nullptr; ///< null: outputs go nowhere
   /// Called once per step on every rank, on whatever thread runs collectives and at the same place among them, so that

@@ -1,5 +1,6 @@
 #include "runtime/exec/Job.h"
 
+#include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/comm/Inproc.h"
 
@@ -42,6 +43,7 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
   std::vector<Status> results(ends.size());
   auto runRank = [&](size_t i) {
     SignalStack stack;
+    setFaultContext(ends[i]->rank(), 0);
     results[i] = runMain(main, *ends[i]);
     if (!results[i].ok())
       ends[i]->abort(results[i].error());

@@ -98,6 +98,8 @@ Status TierMemory::map(const ExecutorOptions &options, StreamKernels *ofDevice) 
       Result<Arena> mapped = Arena::map(arena.bytes());
       if (!mapped)
         return mapped.error();
+      if (options.reserve)
+        ZC_RETURN_IF_ERROR(mapped->reserve());
       tier.memory = std::move(*mapped);
       if (streams)
         ZC_RETURN_IF_ERROR(streams->device.pin(tier.memory.data(), tier.memory.bytes()));

@@ -5,6 +5,7 @@
 // it.
 //
 //===----------------------------------------------------------------------===//
+#include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/io/File.h"
 
@@ -56,6 +57,7 @@ Result<File> File::openBeneath(const std::string &folder, const std::string &rel
   if (relative.empty() || relative.size() > 4096 || relative[0] == '/' || relative.find('\0') != std::string::npos)
     return makeError(Code::badInput, 820,
                      "\"" + relative.substr(0, 200) + "\" is no file name below the model's folder");
+  Blocking here("opening", folder + "/" + relative);
   if (auto fault = failpoint("file.open"); fault && fault->kind == FaultAction::Kind::error)
     return errnoError(Code::badInput, 823, "cannot open", folder + "/" + relative, fault->errnum);
   int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

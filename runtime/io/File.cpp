@@ -1,8 +1,10 @@
 #include "runtime/io/File.h"
 
+#include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/io/Hash.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -15,11 +17,20 @@
 namespace zc::io {
 
 static constexpr int64_t kChunk = 1 << 20;
+/// What one call of the system may be asked to move: each has its own deadline.
+static constexpr int64_t kAtOnce = 64 << 20;
+static constexpr const char *kToDisk = "bringing to disk";
 
 /// What a failpoint wants this place to fail with; 0: nothing.
 static int injected(const char *site) {
   std::optional<FaultAction> fault = failpoint(site);
   return fault && fault->kind == FaultAction::Kind::error ? fault->errnum : 0;
+}
+
+/// The same where nothing else holds the place up.
+static int injected(const char *site, const char *doing, const std::string &name) {
+  Blocking here(doing, name);
+  return injected(site);
 }
 
 std::string reasonOf(int errnum) {
@@ -77,6 +88,7 @@ Result<File> File::adopt(int fd, const std::string &path) {
 Result<File> File::open(const std::string &path) {
   if (path.find('\0') != std::string::npos)
     return makeError(Code::badInput, 803, "a file name contains a zero byte", path);
+  Blocking here("opening", path);
   if (int errnum = injected("file.open"))
     return errnoError(Code::badInput, 804, "cannot open", path, errnum);
   // Non-blocking, or opening a pipe would wait for its writer.
@@ -91,11 +103,12 @@ Status File::readAt(void *destination, int64_t count, int64_t offset) const {
     return makeError(Code::badInput, 805,
                      "\"" + name + "\" has " + std::to_string(bytes) + " bytes, but " + std::to_string(count) +
                          " at offset " + std::to_string(offset) + " are needed");
-  if (int errnum = injected("file.read"))
+  if (int errnum = injected("file.read", "reading", name))
     return errnoError(Code::io, 806, "cannot read", name, errnum);
   auto *cursor = static_cast<char *>(destination);
   while (count > 0) {
-    ssize_t got = ::pread(fd, cursor, size_t(count), offset);
+    Blocking here("reading", name);
+    ssize_t got = ::pread(fd, cursor, size_t(std::min(count, kAtOnce)), offset);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -181,6 +194,7 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
   file.target = path;
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    Blocking here("creating", path);
     file.fd = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file.fd >= 0 || errno != EEXIST)
       break;
@@ -193,6 +207,7 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
 Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
   OutputFile file;
   file.temporary = path;
+  Blocking here("creating", path);
   int errnum = injected("file.create");
   if (errnum == 0) {
     file.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -205,10 +220,11 @@ Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
 
 Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
-  if (int errnum = injected("file.write"))
+  if (int errnum = injected("file.write", "writing", name()))
     return errnoError(Code::io, 813, "cannot write", name(), errnum);
   while (count > 0) {
-    ssize_t put = ::pwrite(fd, cursor, size_t(count), offset);
+    Blocking here("writing", name());
+    ssize_t put = ::pwrite(fd, cursor, size_t(std::min(count, kAtOnce)), offset);
     if (put < 0 && errno == EINTR)
       continue;
     if (put <= 0)
@@ -227,9 +243,11 @@ Status OutputFile::write(const void *data, int64_t count) {
 }
 
 Status OutputFile::reserve(int64_t count) {
-  int errnum = injected("file.write");
-  if (errnum == 0 && count > 0)
-    errnum = ::posix_fallocate(fd, 0, count);
+  int errnum = injected("file.write", "allocating", name());
+  for (int64_t at = 0; errnum == 0 && at < count; at += kAtOnce) { // where it is emulated it writes every block
+    Blocking here("allocating", name());
+    errnum = ::posix_fallocate(fd, at, std::min(kAtOnce, count - at));
+  }
   if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
     errnum = ::ftruncate(fd, count) == 0 ? 0 : errno;
   if (errnum != 0)
@@ -241,6 +259,7 @@ Status OutputFile::reserve(int64_t count) {
 Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
   OutputFile file;
   file.temporary = temporaryName;
+  Blocking here("opening", temporaryName);
   file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (file.fd < 0)
     return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
@@ -248,7 +267,18 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
 }
 
 Status OutputFile::flush() {
-  int errnum = injected("file.fsync");
+  int errnum = injected("file.fsync", kToDisk, name());
+  struct stat info;
+  int64_t size = ::fstat(fd, &info) == 0 ? info.st_size : 0;
+  // Range by range first: what takes long because it is much is told from what hangs. Errors count, fsync may not tell
+  // them again; file systems that cannot do it say EINVAL or the like.
+  for (unsigned how : {SYNC_FILE_RANGE_WRITE, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER})
+    for (int64_t at = 0; errnum == 0 && at < size; at += kAtOnce) {
+      Blocking here(kToDisk, name());
+      if (::sync_file_range(fd, at, kAtOnce, how) != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+        errnum = errno;
+    }
+  Blocking here(kToDisk, name());
   if (errnum == 0 && ::fsync(fd) != 0)
     errnum = errno;
   if (errnum != 0)
@@ -259,6 +289,7 @@ Status OutputFile::flush() {
 Status OutputFile::commit() {
   // After a failure nothing is known of what is on disk; a second try that succeeds would prove nothing.
   ZC_RETURN_IF_ERROR(flush());
+  Blocking here("putting in place", target);
   int errnum = injected("file.rename");
   if (errnum == 0 && ::rename(temporary.c_str(), target.c_str()) != 0)
     errnum = errno;
@@ -284,6 +315,7 @@ Status copyInto(OutputFile &to, const File &from) {
 }
 
 Status makeFolder(const std::string &path) {
+  Blocking here("making folder", path);
   std::error_code failure;
   std::filesystem::create_directories(path, failure);
   if (failure)
@@ -301,6 +333,7 @@ Status checkWritable(const std::string &folder) {
 }
 
 Status renameInto(const std::string &from, const std::string &to) {
+  Blocking here("putting in place", to);
   int errnum = injected("folder.rename");
   if (errnum == 0 && ::rename(from.c_str(), to.c_str()) != 0)
     errnum = errno;
@@ -310,6 +343,7 @@ Status renameInto(const std::string &from, const std::string &to) {
 }
 
 Status syncFolder(const std::string &folder) {
+  Blocking here(kToDisk, folder);
   if (int errnum = injected("folder.fsync"))
     return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -88,10 +88,9 @@ std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, int ra
 /// One rank's part of a save.
 class Save {
 public:
-  Save(RankExecutor &executor, Communicator &communicator, const Manifest &manifest, std::string temporary,
-       const GetsOn &getsOn)
-      : getsOn(getsOn), executor(executor), communicator(communicator), plan(executor.plan()),
-        temporary(std::move(temporary)), files(sharedFilesOf(plan, manifest.step)), chunk(size_t(kChunk)) {}
+  Save(RankExecutor &executor, Communicator &communicator, const Manifest &manifest, std::string temporary)
+      : executor(executor), communicator(communicator), plan(executor.plan()), temporary(std::move(temporary)),
+        files(sharedFilesOf(plan, manifest.step)), chunk(size_t(kChunk)) {}
 
   /// Rank 0, before the others begin: the shared files with their heads.
   Status createFiles();
@@ -111,7 +110,6 @@ private:
   Status writeShared(const SharedFile &file, io::SafetensorsTable &table);
   Status writeOwn();
 
-  const GetsOn &getsOn;
   RankExecutor &executor;
   Communicator &communicator;
   const planpb::Plan &plan;
@@ -145,7 +143,6 @@ Status Save::writeShared(const SharedFile &file, io::SafetensorsTable &table) {
           executor.readSlice(cut.store.slice, uint64_t(cut.at * size + done), chunk.data(), uint64_t(now)));
       hash.add(chunk.data(), now);
       ZC_RETURN_IF_ERROR(table.place(cut.tensor, cut.first * size + done, chunk.data(), now));
-      getsOn();
     }
     hashes.push_back(hash.value());
   }
@@ -170,7 +167,6 @@ Status Save::writeOwn() {
       ZC_RETURN_IF_ERROR(executor.readSlice(own[i].slice, uint64_t(done), chunk.data(), uint64_t(now)));
       hash.add(chunk.data(), now);
       ZC_RETURN_IF_ERROR(table->place(i, done, chunk.data(), now));
-      getsOn();
     }
   told.ownBytes = uint64_t(table->positionOf(own.size()));
   told.ownHash = hash.value();
@@ -265,10 +261,9 @@ Status commit(const Save &save, Manifest &manifest, CheckpointFolder &folder, co
 } // namespace
 
 Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
-                                   CheckpointFolder &folder, const std::string &name, int64_t keep,
-                                   const GetsOn &getsOn) {
+                                   CheckpointFolder &folder, const std::string &name, int64_t keep) {
   bool leads = communicator.rank() == 0;
-  Save save(executor, communicator, manifest, folder.name() + "/" + name + ".tmp", getsOn);
+  Save save(executor, communicator, manifest, folder.name() + "/" + name + ".tmp");
   Status own = leads ? folder.begin(name) : Status::success();
   if (leads && own.ok())
     own = save.createFiles();

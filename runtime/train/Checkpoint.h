@@ -36,15 +36,11 @@ struct SaveOutcome {
   Status own;         ///< what went wrong on this rank: of a saved one, older ones could not be removed
 };
 
-/// Called now and then while a rank writes, so that those who wait for it know.
-using GetsOn = std::function<void()>;
-
 /// Writes `folder`.name()/`name`; all ranks call it with the same arguments, between steps; `folder` is rank 0's. Keeps
 /// the newest `keep` step-K folders (0: all). Where a rank cannot do its part, nothing is left and older checkpoints
 /// are as they were. Errors: of the communicator.
 Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
-                                   CheckpointFolder &folder, const std::string &name, int64_t keep,
-                                   const GetsOn &getsOn);
+                                   CheckpointFolder &folder, const std::string &name, int64_t keep);
 /// Puts this rank's state in place, from a checkpoint of this or another plan for the same model. The manifest must
 /// have been verified, and its run been found to go on here (Resume.h). `samePlan`: it was this plan. Errors: corrupt,
 /// mismatch, io.

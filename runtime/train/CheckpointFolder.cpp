@@ -1,5 +1,6 @@
 #include "runtime/train/CheckpointFolder.h"
 
+#include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/io/File.h"
 #include "runtime/train/Checkpoint.h"
@@ -34,6 +35,7 @@ static bool exists(const std::string &path) {
 //===- What there is -----------------------------------------------------------===//
 
 static Result<std::vector<std::string>> namesIn(const std::string &out) {
+  Blocking here("listing", out);
   std::vector<std::string> names;
   std::error_code failure;
   if (auto fault = failpoint("folder.list"); fault && fault->kind == FaultAction::Kind::error)
@@ -98,6 +100,7 @@ Result<std::vector<std::string>> listCheckpoints(const std::string &out) {
 //===- Into place and out of it ---------------------------------------------------===//
 
 static Status removeAll(const std::string &folder) {
+  Blocking here("removing", folder);
   std::error_code failure;
   if (auto fault = failpoint("ckpt.removed"); fault && fault->kind == FaultAction::Kind::error)
     failure = std::error_code(fault->errnum, std::generic_category());
@@ -106,12 +109,18 @@ static Status removeAll(const std::string &folder) {
   return failure ? Status(io::errnoError(Code::io, 913, "cannot remove", folder, failure.value())) : Status::success();
 }
 
+/// errno, 0: done.
+static int renamed(const std::string &from, const std::string &to) {
+  Blocking here("renaming", from);
+  return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
 Status CheckpointFolder::remove(const std::string &name) {
   std::string leaving = at(name) + ".removed";
   ZC_RETURN_IF_ERROR(passFault("ckpt.remove", at(name)));
   ZC_RETURN_IF_ERROR(removeAll(leaving)); // of an earlier time
-  if (std::rename(at(name).c_str(), leaving.c_str()) != 0)
-    return io::errnoError(Code::io, 913, "cannot remove", at(name), errno);
+  if (int errnum = renamed(at(name), leaving))
+    return io::errnoError(Code::io, 913, "cannot remove", at(name), errnum);
   trusted.erase(at(name));
   return removeAll(leaving);
 }
@@ -125,6 +134,7 @@ void CheckpointFolder::discard(const std::string &name) { (void)removeAll(at(nam
 
 /// Both names change what they stand for at once. errno, 0: done.
 static int swapNames(const std::string &a, const std::string &b) {
+  Blocking here("putting in place", b);
   if (auto fault = failpoint("ckpt.exchange"); fault && fault->kind == FaultAction::Kind::error)
     return fault->errnum;
   // glibc's wrapper came with 2.28; the system call is older.
@@ -135,12 +145,12 @@ static int swapNames(const std::string &a, const std::string &b) {
 static Status replace(const std::string &from, const std::string &to) {
   std::string old = to + ".old";
   ZC_RETURN_IF_ERROR(removeAll(old));
-  if (std::rename(to.c_str(), old.c_str()) != 0)
-    return io::errnoError(Code::io, 914, "cannot put in place", to, errno);
+  if (int errnum = renamed(to, old))
+    return io::errnoError(Code::io, 914, "cannot put in place", to, errnum);
   ZC_RETURN_IF_ERROR(passFault("ckpt.replaced", to));
   Status put = io::renameInto(from, to);
   if (!put.ok() && !exists(to))
-    std::rename(old.c_str(), to.c_str()); // as it was
+    (void)renamed(old, to); // as it was
   return put;
 }
 

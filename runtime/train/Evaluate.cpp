@@ -281,7 +281,6 @@ Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options
   RankGroup &ranks = run.ranks;
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return EvalRank(run, communicator).main(); }));
-  run.watchdog.stop();
   if (run.ending)
     return *run.ending;
   if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())

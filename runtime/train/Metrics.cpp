@@ -1,5 +1,7 @@
 #include "runtime/train/Metrics.h"
 
+#include "runtime/base/Blocking.h"
+#include "runtime/base/Failpoint.h"
 #include "runtime/base/File.h"
 #include "runtime/io/File.h"
 
@@ -60,6 +62,7 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep) {
     if (auto old = readFile(path, uint64_t(1) << 32))
       kept = linesUpTo(*old, lastStep);
   ZC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
+  this->path = path;
   fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd < 0)
     return io::errnoError(Code::io, 910, "cannot open", path, errno);
@@ -74,6 +77,11 @@ void MetricsFile::append(const StepRecord &record) {
   buffer[line.size()] = '\n';
   const char *cursor = buffer.data();
   size_t left = line.size() + 1;
+  Blocking here("writing", path);
+  if (auto fault = failpoint("metrics.write"); fault && fault->kind == FaultAction::Kind::error) {
+    errnum = fault->errnum;
+    return;
+  }
   while (left > 0) {
     ssize_t put = ::write(fd, cursor, left);
     if (put < 0 && errno == EINTR)

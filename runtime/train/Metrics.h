@@ -42,6 +42,7 @@ public:
   int failure() const { return errnum; } ///< errno, 0: none
 
 private:
+  std::string path;
   int fd = -1;
   int errnum = 0;
 };

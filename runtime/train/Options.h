@@ -22,8 +22,9 @@ struct JobOptions {
   std::string device = "cpu";
   int threads = 0;       ///< per rank; 0: cores / world size
   NvmeOptions nvme;      ///< where the NVMe tier goes
+  bool reserve = false;  ///< the arenas' memory is taken before the first step
   LinkRates links{};     ///< to slow down transfers between tiers (ZERO_LINK)
-  double watchdog = 300; ///< seconds a rank may stay in one collective; 0: for ever
+  double watchdog = 300; ///< seconds a rank may stay in one collective, or wait for one file; 0: for ever
 };
 
 /// The flags of `zero-run PLAN` (docs/cli.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps`

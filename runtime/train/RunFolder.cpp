@@ -1,5 +1,6 @@
 #include "runtime/train/RunFolder.h"
 
+#include "runtime/base/Blocking.h"
 #include "runtime/base/File.h"
 #include "runtime/io/File.h"
 #include "runtime/train/CheckpointFolder.h"
@@ -30,6 +31,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   RunFolder folder;
   folder.path = path;
   std::string name = path + "/.lock";
+  Blocking here("locking", name);
   folder.lock = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (folder.lock < 0)
     return io::errnoError(Code::io, 930, "cannot write into", path, errno);

@@ -29,7 +29,10 @@ void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
 
 Session::Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer)
     : plan(plan), mesh(meshOf(plan)), job(job), control(control), observer(observer),
-      threads(control.ranks ? nullptr : makeInprocGroup(mesh)), ranks(control.ranks ? *control.ranks : *threads) {}
+      threads(control.ranks ? nullptr : makeInprocGroup(mesh)), ranks(control.ranks ? *control.ranks : *threads) {
+  if (job.watchdog > 0 && control.end)
+    watchdog.start(ranks.firstRank(), ranks.count(), job.watchdog, control.end);
+}
 
 Status Session::prepareJob() {
   const int started = ranks.mesh().worldSize();
@@ -119,8 +122,8 @@ Status Session::record(bool create) {
     return opened.error();
   recorder = std::move(*opened);
   std::string dump = (summary.out.empty() ? "." : summary.out) + "/flight-recorder.json";
-  if (job.watchdog > 0 && control.end && (isShared || ranks.isWhole()))
-    watchdog.start(*recorder, ranks.firstRank(), ranks.count(), job.watchdog, std::move(dump), control.end);
+  if (isShared || ranks.isWhole())
+    watchdog.observe(*recorder, std::move(dump));
   return Status::success();
 }
 
@@ -165,6 +168,7 @@ ExecutorOptions Session::executorOptions() const {
   options.threads = summary.threads;
   options.seed = seed;
   options.nvme = job.nvme;
+  options.reserve = job.reserve;
   options.links = job.links;
   return options;
 }

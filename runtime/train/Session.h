@@ -66,10 +66,10 @@ protected:
   virtual Status open() = 0;
   /// All ranks, after `open`: the other processes learn of it.
   virtual Status share(Communicator &communicator) = 0;
-  /// The file in which several processes share their recorders; empty: they have no watchdog.
+  /// The file in which several processes share their recorders; empty: nobody watches their collectives.
   virtual std::string flight() const = 0;
-  /// Where the ranks of this process note their collectives, and the watchdog over them. `create`, rank 0's turn, makes
-  /// the shared file anew.
+  /// Where the ranks of this process note their collectives, which the watchdog then sees. `create`, rank 0's turn,
+  /// makes the shared file anew.
   Status record(bool create);
 
 private:

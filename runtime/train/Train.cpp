@@ -244,8 +244,7 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   manifest.last = record;
   if (run.plan.has_loss_scale())
     manifest.lossScale = lossScale.state();
-  auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.checkpoints, name, run.options.keep,
-                                [this] { run.recorder->log(communicator.rank()).getOn(); });
+  auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.checkpoints, name, run.options.keep);
   if (!outcome)
     return outcome.error();
   if (leads() && outcome->saved)
@@ -287,7 +286,6 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   RankGroup &ranks = run.ranks;
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
-  run.watchdog.stop();
   if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())
     observer.warning(excess);
   if (run.metrics.failure() != 0)
@@ -295,6 +293,7 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   std::string trace = ranks.firstRank() == 0 ? "/trace.json" : "/trace-" + std::to_string(ranks.firstRank()) + ".json";
   if (Status written = run.trace.write(plan, run.summary.out + trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
+  run.watchdog.stop();
   if (run.ending)
     return *run.ending;
   return std::move(run.report);

@@ -6,19 +6,39 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <memory>
+#include <utility>
 
 namespace zc::train {
 
-void Watchdog::start(FlightRecorder &recorder, int first, int count, double seconds, std::string file, End end) {
-  this->recorder = &recorder;
+static int64_t monotonic() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
+}
+
+static std::string inSeconds(int64_t ns) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3f s", double(ns) / 1e9);
+  return text;
+}
+
+void Watchdog::start(int first, int count, double seconds, End end) {
   this->first = first;
   this->count = count;
   this->seconds = seconds;
-  this->file = std::move(file);
   this->end = std::move(end);
-  for (int rank = first; rank < first + count; ++rank)
-    recorder.log(rank).beat();
+  passed.assign(size_t(count), 0);
   thread = std::thread([this] { watch(); });
+}
+
+void Watchdog::observe(FlightRecorder &recorder, std::string file) {
+  std::lock_guard<std::mutex> lock(mutex);
+  this->recorder = &recorder;
+  this->file = std::move(file);
+  seen.assign(size_t(recorder.worldSize()), Seen());
+  for (Seen &each : seen)
+    each.beatAt = monotonic();
 }
 
 void Watchdog::stop() {
@@ -38,33 +58,80 @@ void Watchdog::watch() {
   auto pause = std::chrono::duration<double>(std::clamp(seconds / 8, 0.05, 1.0));
   std::unique_lock<std::mutex> lock(mutex);
   while (!wake.wait_for(lock, pause, [this] { return stopping; })) {
-    timespec now;
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    for (int rank = first; rank < first + count; ++rank) {
-      recorder->log(rank).beat();
-      int64_t since = recorder->log(rank).insideSince();
-      if (since != 0 && double(now.tv_sec * int64_t(1000000000) + now.tv_nsec - since) / 1e9 > seconds &&
-          !recorder->getsOn(int64_t(std::min(seconds, 1e9) * 1e9)))
-        return fire(rank);
-    }
+    std::vector<BlockedThread> blocked = blockedThreads();
+    if (recorder)
+      note(blocked);
+    if (std::string why = reason(blocked); !why.empty())
+      return fire(why);
   }
 }
 
-void Watchdog::fire(int rank) {
-  if (!recorder->claim()) {
+void Watchdog::note(const std::vector<BlockedThread> &blocked) {
+  int64_t now = monotonic();
+  for (int rank = first; rank < first + count; ++rank) {
+    FlightLog &log = recorder->log(rank);
+    log.beat();
+    uint64_t soFar = blockingsPassed(rank);
+    if (std::exchange(passed[size_t(rank - first)], soFar) != soFar)
+      log.getOn();
+    const BlockedThread *longest = nullptr;
+    for (const BlockedThread &thread : blocked)
+      if (thread.rank == rank && double(now - thread.since) / 1e9 > seconds / 4 &&
+          (!longest || thread.since < longest->since))
+        longest = &thread;
+    log.setPlace(longest ? longest->where : "", longest ? now - longest->since : 0);
+  }
+  for (int rank = 0; rank < recorder->worldSize(); ++rank) {
+    Seen &each = seen[size_t(rank)];
+    if (std::exchange(each.beats, recorder->log(rank).beats()) != each.beats)
+      each.beatAt = now;
+    if (std::exchange(each.progress, recorder->log(rank).timesGotOn()) != each.progress)
+      each.progressAt = now;
+  }
+}
+
+std::string Watchdog::reason(const std::vector<BlockedThread> &blocked) {
+  int64_t now = monotonic(), most = int64_t(std::min(seconds, 1e9) * 1e9);
+  for (const BlockedThread &thread : blocked)
+    if (now - thread.since > most) {
+      std::string who = thread.rank >= 0 ? "rank " + std::to_string(thread.rank)
+                        : count == 1     ? "rank " + std::to_string(first)
+                                         : "this process";
+      return who + " has been " + thread.where + " for " + inSeconds(now - thread.since) +
+             (thread.step > 0 ? ", in step " + std::to_string(thread.step) : "");
+    }
+  auto getsOn = [&](const Seen &each) { return each.progressAt != 0 && now - each.progressAt <= most; };
+  if (!recorder || std::any_of(seen.begin(), seen.end(), getsOn))
+    return "";
+  for (int rank = first; rank < first + count; ++rank)
+    if (int64_t since = recorder->log(rank).insideSince(); since != 0 && now - since > most) {
+      std::vector<int64_t> silent;
+      for (const Seen &each : seen)
+        silent.push_back(each.beats > 0 ? now - each.beatAt : 0);
+      return recorder->explain(rank, silent, most / 2);
+    }
+  return "";
+}
+
+void Watchdog::fire(const std::string &why) {
+  if (recorder && !recorder->claim()) {
     // The rank that tells ends, and the launcher then ends this one. Should that take long, it was a rank that nobody
     // can reach any more, and nobody has heard it: the lowest of the others tells as well.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500 + std::min(rank, 4) * 250));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500 + std::min(first, 4) * 250));
   }
   char limit[40];
   std::snprintf(limit, sizeof limit, "%g", seconds);
-  Error error = makeError(Code::watchdog, 947,
-                          std::string("nothing has moved for ") + limit +
-                              " s: " + recorder->explain(rank, int64_t(seconds * 0.5e9)),
-                          "", "if that rank was only slow, give a longer --watchdog");
-  Status written = writeFileAtomically(file, recorder->toJson());
-  error.note = written.ok() ? "the last collectives of every rank are in \"" + file + "\""
-                            : "the flight recorder could not be written: " + written.error().message;
+  Error error = makeError(Code::watchdog, 947, std::string("nothing has moved for ") + limit + " s: " + why, "",
+                          "if that rank was only slow, give a longer --watchdog");
+  if (recorder) {
+    // The folder may lie where nothing answers any more.
+    auto written = std::make_shared<Status>();
+    bool inTime = finishesWithin(
+        2, [written, name = file, text = recorder->toJson()] { *written = writeFileAtomically(name, text); });
+    error.note = !inTime         ? "the flight recorder could not be written: \"" + file + "\" does not answer"
+                 : written->ok() ? "the last collectives of every rank are in \"" + file + "\""
+                                 : "the flight recorder could not be written: " + written->error().message;
+  }
   end(error);
 }
 

@@ -1,42 +1,58 @@
 //===- Watchdog.h - nobody waits for ever -------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Blocking.h"
 #include "runtime/comm/FlightRecorder.h"
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace zc::train {
 
-/// A thread that looks at this process's ranks: when one has been inside a collective for longer than it may, the
-/// flight recorder is written to a file and `end` is called, once. While some rank says that it gets on
-/// (FlightLog::getOn: it is saving) waiting for it is no reason.
+/// A thread that looks at this process's ranks: when one has been in one call to the system (Blocking: a read, a write,
+/// the disk of the NVMe tier) or inside a collective for longer than it may, the flight recorder is written to a file
+/// and `end` is called, once. While some rank gets on, going through such calls one after the other (it saves or
+/// loads), waiting for it in a collective is no reason.
 class Watchdog {
 public:
   using End = std::function<void(const Error &)>;
   Watchdog() = default;
   ~Watchdog() { stop(); }
 
-  /// `seconds` > 0. The recorder must outlive the watchdog; ranks [first, first + count) are this process's. The first
-  /// watchdog of a job that notices says why; the others give it a second and then end without words (an error without
-  /// a message).
-  void start(FlightRecorder &recorder, int first, int count, double seconds, std::string file, End end);
+  /// `seconds` > 0; ranks [first, first + count) are this process's. Before `observe` it sees calls to the system only.
+  void start(int first, int count, double seconds, End end);
+  /// The collectives as well. The recorder must outlive the watchdog. The first watchdog of a job that notices says
+  /// why; the others give it a second and then end without words (an error without a message).
+  void observe(FlightRecorder &recorder, std::string file);
   void stop();
 
 private:
   void watch();
-  void fire(int rank);
+  /// Tells the recorder how this process's ranks are: that they live, get on, wait for a file.
+  void note(const std::vector<BlockedThread> &blocked);
+  /// Why nothing moves, if nothing does.
+  std::string reason(const std::vector<BlockedThread> &blocked);
+  void fire(const std::string &why);
 
-  FlightRecorder *recorder = nullptr;
   int first = 0, count = 0;
   double seconds = 0;
-  std::string file;
   End end;
-  std::mutex mutex; // of `stopping`
+  std::mutex mutex; // of `stopping`, `recorder`, `file`
   std::condition_variable wake;
   bool stopping = false;
+  FlightRecorder *recorder = nullptr;
+  std::string file;
+  std::vector<uint64_t> passed; ///< by this process's rank, when last looked at
+  /// A rank's counters and when they were last seen to change, by our own clock: wall clocks jump.
+  struct Seen {
+    uint64_t beats = 0, progress = 0;
+    int64_t beatAt = 0, progressAt = 0;
+  };
+  std::vector<Seen> seen; ///< by rank of the job
   std::thread thread;
 };
 

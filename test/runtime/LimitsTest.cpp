@@ -55,6 +55,19 @@ TEST_F(Limits, MemoryOfGroupsOfVersion1) {
   EXPECT_EQ(limit().bytes, 1048576u);
 }
 
+TEST_F(Limits, WhoWasKilledForMemoryIsCountedInTheGroup) {
+  EXPECT_EQ(oomKills(root), 0u);
+  write("proc/vmstat", "pgfault 12\noom_kill 7\n");
+  EXPECT_EQ(oomKills(root), 7u) << "of the machine, without a group";
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("sys/fs/cgroup/job/step/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 1\n");
+  write("sys/fs/cgroup/job/memory.events", "oom_kill 5\n");
+  EXPECT_EQ(oomKills(root), 2u) << "the innermost group";
+  write("proc/self/cgroup", "4:memory:/docker/abc\n0::/\n");
+  write("sys/fs/cgroup/memory/docker/abc/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
+  EXPECT_EQ(oomKills(root), 4u) << "version 1";
+}
+
 /// What is used already cannot be had; cached files can.
 TEST_F(Limits, MemoryThatIsFreeIsNotUsed) {
   EXPECT_EQ(memoryAvailable(root).bytes, physical);

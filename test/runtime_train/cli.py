@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
-import json, os, pathlib, re, resource, signal, subprocess, sys, tempfile, time, unittest
+import ctypes, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, tempfile, time, unittest
 
 ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
 
@@ -162,6 +162,106 @@ class ZeroRun(unittest.TestCase):
         self.assertTrue(record["ranks"][0]["inside"] and not record["ranks"][1]["inside"])
         self.assertIsNone(record["ranks"][0]["last"][-1]["took_seconds"])
 
+    def test_what_never_answers_ends_the_job_and_is_named(self):
+        """A file server that is gone: whoever waits for it, one rank or all of them in the same place."""
+        save = ("--save-every", 2)
+        self.assertEqual(self.train(*save, out="saved")[0], 0)
+        for fault, who, doing, more in (
+                ("file.read@rank=1,step=3", "rank 1", 'reading ".*/data.safetensors" for .*, in step 3', ()),
+                ("file.read@step=3", "rank [01]", 'reading ".*/data.safetensors" for .*, in step 3', ()),
+                ("file.open@n=1", "this process", 'opening ".*/data.safetensors"', ()),
+                ("file.write@rank=1,step=2", "rank 1", 'writing ".*/step-2.tmp/weights.safetensors"', save),
+                ("file.fsync@step=2", "rank [01]", 'bringing to disk ".*/step-2.tmp/weights.safetensors"', save),
+                ("file.rename@step=2", "rank 0", 'putting in place ".*/step-2.tmp/manifest.json"', save),
+                ("folder.rename@step=2", "rank 0", 'putting in place ".*/step-2"', save),
+                ("metrics.write@step=2", "rank 0", 'writing ".*/metrics.jsonl"', ()),
+                ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/weights.safetensors"', ("--resume", self.dir / "saved"))):
+            with self.subTest(fault):
+                began = time.time()
+                self.expect(11, f"nothing has moved for 0.5 s: {who} has been {doing}",
+                            self.train("--quiet", "--watchdog", 0.5, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
+                self.assertLess(time.time() - began, 10)
+
+    def test_the_one_that_waits_names_the_file_of_the_other(self):
+        """Rank 0 has waited for longer than rank 1 has been reading: it tells first, and what for."""
+        fault = {"ZERO_FAULT": "step.begin@rank=1,step=3:delay=600ms; file.read@rank=1,step=3:delay=600s"}
+        self.expect(11, 'rank 0 waits in .* for rank 1: it has been reading ".*data.safetensors"|rank 1 has been reading',
+                    self.train("--quiet", "--watchdog", 1, env=fault))
+
+    def test_f11_a_signal_that_a_helper_thread_gets_is_not_lost(self):
+        for pick in (0, -1):
+            out = self.dir / f"helper{pick}"
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
+                time.sleep(0.02)
+            tasks = pathlib.Path(f"/proc/{process.pid}/task")
+            blocked = {int(task.name): int(re.search(r"SigBlk:\t(\w+)", (task / "status").read_text())[1], 16) for task in tasks.iterdir()}
+            takes = sorted(tid for tid, mask in blocked.items() if tid != process.pid and not mask >> (signal.SIGUSR1 - 1) & 1)
+            self.assertGreater(len(takes), 1, blocked)
+            self.assertGreater(len(blocked), len(takes) + 1, "the watchdog leaves signals to others")
+            libc = ctypes.CDLL(None, use_errno=True)
+            self.assertEqual(libc.syscall(234, process.pid, takes[pick], int(signal.SIGUSR1)), 0)  # tgkill
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertTrue(list(out.glob("step-*/manifest.json")))
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler for the clock that jumps")
+    def test_f55_a_clock_that_jumps(self):
+        """Forward and back by an hour, once a second: nothing is taken for stuck, steps take what they take, all else is the same."""
+        (self.dir / "jump.c").write_text('''
+            #define _GNU_SOURCE
+            #include <sys/syscall.h>
+            #include <sys/time.h>
+            #include <time.h>
+            #include <unistd.h>
+            static long jump(void) {
+              struct timespec t;
+              syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+              return t.tv_nsec / 300000000 % 3 * 3600 - 3600;
+            }
+            int clock_gettime(clockid_t clock, struct timespec *t) {
+              int failed = syscall(SYS_clock_gettime, clock, t);
+              if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) t->tv_sec += jump();
+              return failed;
+            }
+            int gettimeofday(struct timeval *t, void *zone) {
+              struct timespec now;
+              clock_gettime(CLOCK_REALTIME, &now);
+              t->tv_sec = now.tv_sec, t->tv_usec = now.tv_nsec / 1000;
+              return 0;
+            }
+            time_t time(time_t *t) {
+              struct timespec now;
+              clock_gettime(CLOCK_REALTIME, &now);
+              return t ? *t = now.tv_sec : now.tv_sec;
+            }''')
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.dir / "jump.so", self.dir / "jump.c"], check=True)
+        preload = {"LD_PRELOAD": str(self.dir / "jump.so")}
+        self.assertEqual(self.train(out="steady", steps=6)[0], 0)
+        # Rank 1 writes its part slowly, longer than the watchdog lets a collective take; then all steps are slow.
+        slow = {"ZERO_FAULT": "file.write@rank=1:delay=600ms; step.begin@rank=0:delay=150ms", **preload}
+        code, _, err = self.train("--quiet", "--watchdog", 1, env=slow, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("sign", err)
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, 7)))
+        self.assertTrue(all(0 < m["step_seconds"] < 60 for m in self.lines()), self.lines())
+        self.assertEqual([m["loss"] for m in self.lines()], [m["loss"] for m in self.lines("steady")])
+        stuck = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s", **preload}
+        began = time.time()
+        self.expect(11, "nothing has moved for 2 s: rank 0 waits", self.train("--quiet", "--watchdog", 2, env=stuck, out="stuck"))
+        self.assertLess(time.time() - began, 15)
+
+    def test_reserve_takes_all_memory_first(self):
+        code, out, err = self.train("--reserve", "--quiet")
+        self.assertEqual(code, 0, err)
+        device = json.loads(out.splitlines()[-1])["peak_bytes"]["device"]
+        self.assertEqual(device["measured"], -(-device["planned"] // 4096) * 4096)
+        self.expect(5, "cannot map .* after 0: ", self.train("--reserve", out="refused", env={"ZERO_FAULT": "arena.reserve@rank=1:ENOMEM"}))
+        self.assertEqual((self.dir / "refused/metrics.jsonl").read_text(), "")
+
     def test_a_slow_rank_is_named_and_not_killed(self):
         code, _, err = self.train("--quiet", "--watchdog", 5, env={"ZERO_FAULT": "step.begin@rank=1:delay=80ms"}, steps=6)
         self.assertEqual(code, 0, err)
@@ -302,6 +402,32 @@ class ZeroRun(unittest.TestCase):
         os.link(weights, self.dir / "linked")
         self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", self.dir / "linked"))
         self.assertEqual(weights.read_bytes(), before)
+        # Before anything is touched: not the model that the plan names, nor another checkpoint's folder, nor what a run reads.
+        model = (self.dir / "model.onnx").read_bytes()
+        self.expect(2, "would overwrite the input model", run("export", self.dir / "out", "--onnx", self.dir / "model.onnx"))
+        self.assertEqual((self.dir / "model.onnx").read_bytes(), model)
+        metrics = self.dir / "out/metrics.jsonl"
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+        self.expect(2, "metrics.jsonl\" would overwrite the input --tokens", run(self.dir / "tiny.plan", "--tokens", metrics, "--byte-level",
+                    "--overwrite", "--steps", 1, "--out", self.dir / "out"))
+        self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out/final", "--overwrite"))
+        self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out", "--overwrite", out="./out/../out"))
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+        self.assertEqual(self.train("--weights", self.dir / "out/final", out="next")[0], 0)
+
+    def test_an_evaluation_overwrites_nothing_it_reads(self):
+        """Refused by the file, whatever it is called; outputs that are one file as well."""
+        data = self.dir / "data.safetensors"
+        before = data.read_bytes()
+        (self.dir / "link").symlink_to("data.safetensors")
+        os.link(data, self.dir / "linked")
+        for name in ("data.safetensors", "link", "linked", "../" + self.dir.name + "/data.safetensors"):
+            self.expect(2, "would overwrite the input --data", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / name))
+        self.expect(2, "would overwrite the input .*tiny.plan", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / "tiny.plan"))
+        self.expect(2, "are one file", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / "new/eval.json", "--out",
+                    self.dir / "new"))
+        self.assertEqual(data.read_bytes(), before)
+        self.assertFalse((self.dir / "new").exists())
 
     def test_signals(self):
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",

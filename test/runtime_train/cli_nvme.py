@@ -166,6 +166,13 @@ class Nvme(unittest.TestCase):
                 self.same(self.train(fault=f"spill.read@n={n}:{errnum}; spill.write@n={n + 1}:{errnum}"))
         self.fails(6, "again and again", self.train(fault="spill.write:EAGAIN"))
 
+    def test_a_disk_that_never_answers(self):
+        began = time.time()
+        self.fails(11, 'rank 1 has been waiting for the disk of the nvme tier in ".*" for .*, in step 2',
+                   self.train("--watchdog", 0.5, fault="spill.engine@rank=1,step=2:delay=600s"))
+        self.fails(11, 'has been taking space for the nvme tier in', self.train("--watchdog", 0.5, fault="spill.fallocate:delay=600s"))
+        self.assertLess(time.time() - began, 20)
+
     def test_f50_memory_cannot_be_pinned(self):
         err = self.same(self.train(fault="spill.pin:ENOMEM"))
         self.assertEqual(err.count("cannot be pinned"), 1)

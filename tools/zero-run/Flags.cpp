@@ -94,6 +94,8 @@ void Parser::addJob(CLI::App &app) {
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))
       ->group(group);
+  app.add_flag("--reserve", run.reserve, "take all memory of the arenas before the first step, or refuse")
+      ->group(group);
   app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
   app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
       ->group(group);
@@ -104,7 +106,8 @@ void Parser::addJob(CLI::App &app) {
   app.add_option("--comm", flags.comm, "inproc (threads), mpi (one process per rank), auto (mpi under mpirun or srun)")
       ->check(CLI::IsMember({"auto", "inproc", "mpi"}))
       ->group(group);
-  app.add_option("--watchdog", run.watchdog, "seconds after which a collective counts as stuck (300; 0: never)")
+  app.add_option("--watchdog", run.watchdog,
+                 "seconds after which a collective or a file counts as stuck (300; 0: never)")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->group(group);
   app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")

@@ -1,6 +1,7 @@
 #include "tools/zero-run/Hosts.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Limits.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/train/RunFolder.h"
@@ -265,7 +266,7 @@ int64_t stepOf(const std::string &out) {
 }
 
 /// What became of the job, from mpirun's exit code and words.
-Status outcome(int status, const std::string &words, const std::string &out) {
+Status outcome(int status, const std::string &words, const std::string &out, uint64_t oomKillsBefore) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0)
     return Status::success();
@@ -277,6 +278,16 @@ Status outcome(int status, const std::string &words, const std::string &out) {
     int64_t step = stepOf(out);
     std::string what = "rank " + std::to_string(rank) + " was killed by signal " + std::to_string(number) + " (" +
                        strsignal(number) + ")" + (step > 0 ? " at step " + std::to_string(step) : "");
+    uint64_t kills = oomKills();
+    if (number == SIGKILL && kills > oomKillsBefore) {
+      Error error =
+          makeError(Code::peerLost, 973, what + ": out of memory", out,
+                    "compile for more ranks, a higher ZeRO stage or a smaller batch; --reserve refuses before "
+                    "the first step; continue with --resume auto if a checkpoint was saved");
+      error.note = "the system killed for want of memory: oom_kill rose from " + std::to_string(oomKillsBefore) +
+                   " to " + std::to_string(kills);
+      return error;
+    }
     bool fromOutside = number == SIGKILL || number == SIGTERM;
     return makeError(fromOutside ? Code::peerLost : Code(128 + number), 973, what, out,
                      "continue with --resume auto if a checkpoint was saved");
@@ -322,6 +333,7 @@ Status launchCommand(const Flags &flags) {
     shown += " " + quoted(word);
   print(2, shown + "\n");
 
+  uint64_t oomKillsBefore = oomKills();
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return makeError(Code::other, 976, std::string("no pipe: ") + std::strerror(errno));
@@ -348,7 +360,7 @@ Status launchCommand(const Flags &flags) {
     return notAll(*hosts, listener.started, flags.initTimeout);
   if (asked > 1)
     return Error{Code(128 + SIGTERM), 975, "", "", "", ""};
-  return outcome(status, listener.words, outputFolder(flags.run, *plan));
+  return outcome(status, listener.words, outputFolder(flags.run, *plan), oomKillsBefore);
 }
 
 } // namespace zc::run

@@ -1,5 +1,6 @@
 #include "tools/zero-run/Progress.h"
 
+#include "runtime/base/Blocking.h"
 #include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Hosts.h"
 
@@ -137,9 +138,11 @@ void announceEnd(Code code) {
 }
 
 void endProcess(const Error &error) {
-  if (!error.message.empty())
-    print(2, "\n" + render(error) + "\n");
-  announceEnd(error.code);
+  finishesWithin(2, [error] { // a pipe that nobody reads must not keep it
+    if (!error.message.empty())
+      print(2, "\n" + render(error) + "\n");
+    announceEnd(error.code);
+  });
   ::_exit(int(error.code));
 }
 

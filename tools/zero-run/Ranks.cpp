@@ -4,7 +4,9 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/train/Watchdog.h"
 #include "tools/zero-run/Environment.h"
+#include "tools/zero-run/Files.h"
 #include "tools/zero-run/Hosts.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
@@ -95,13 +97,25 @@ Status endRank(RankGroup &ranks, const Error &error) {
   ::_exit(int(error.code));
 }
 
-static Status runRanks(const Flags &flags, const RanksMain &main, bool mpi,
-                       const std::optional<LaunchedRank> &launched) {
+/// The plan, fit for what is asked; where its file does not answer the process ends.
+static Result<planpb::Plan> readChecked(const Flags &flags, int rank) {
+  train::Watchdog watchdog;
+  if (flags.run.watchdog > 0)
+    watchdog.start(rank, 1, flags.run.watchdog, endProcess);
   auto plan = readPlan(flags.run.plan);
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(checkRanks(flags, *plan));
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  ZC_RETURN_IF_ERROR(checkFiles(flags, *plan));
+  return plan;
+}
+
+static Status runRanks(const Flags &flags, const RanksMain &main, bool mpi,
+                       const std::optional<LaunchedRank> &launched) {
+  auto plan = readChecked(flags, launched ? launched->rank : 0);
+  if (!plan)
+    return plan.error();
   if (!mpi)
     return main(*plan, nullptr);
   auto ranks = connect(flags, *plan, launched);
