@@ -325,13 +325,31 @@ private:
   DeepSpeedConfig result;
 };
 
+/// Of keys that an object has twice, which the library would take the last of, one in `twice`.
+Json parseNotingTwice(const std::string &text, std::string &twice) {
+  std::vector<std::set<std::string>> open;
+  auto watch = [&](int, Json::parse_event_t event, Json &parsed) {
+    if (event == Json::parse_event_t::object_start)
+      open.emplace_back();
+    else if (event == Json::parse_event_t::object_end)
+      open.pop_back();
+    else if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+      twice = parsed.get<std::string>();
+    return true;
+  };
+  return Json::parse(text, watch, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+}
+
 } // namespace
 
 Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path) {
   Result<std::string> text = readFile(path, kMostBytes);
   if (!text)
     return text.error();
-  Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+  std::string twice;
+  Json config = parseNotingTwice(*text, twice);
+  if (!twice.empty())
+    return makeError(Code::usage, 126, "\"" + twice + "\" is given twice", path, "the two may say different things");
   if (!config.is_object())
     return makeError(Code::usage, 126, "this is no JSON object", path, "--config takes a DeepSpeed configuration");
   return Translation(path, config).run();

@@ -138,8 +138,8 @@ def cited_pages():
 
 
 def named_tests():
-    """Each test that docs/safety.md names for a case: its file, and in it the name."""
-    rows = re.findall(r"^\| (F\d\S*(?:, F\d+)*) \| (.*) \|$", section((DOCS / "safety.md").read_text(), "### Which test shows it"), re.M)
+    """Each test that docs/safety.md names for a case or a bad input: its file, and in it the name."""
+    rows = re.findall(r"^\| (F?\d\S*(?:, F?\d\S*)*) \| (.*) \|$", section((DOCS / "safety.md").read_text(), "### Which test shows it"), re.M)
     covered, broken = set(), []
     for case, text in rows:
         for first, last in re.findall(r"F(\d+)(?:-F(\d+))?", case):

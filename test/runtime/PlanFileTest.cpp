@@ -4,9 +4,12 @@
 #include "test/runtime/TestPlan.h"
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 using namespace zc;
 
@@ -48,6 +51,58 @@ TEST(PlanFile, EveryTruncationIsFound) {
   for (size_t size = 0; size < good.size(); ++size)
     ASSERT_EQ(codeOf(good.substr(0, size)), Code::corrupt) << size;
   EXPECT_EQ(codeOf(good + '\0'), Code::corrupt);
+}
+
+namespace {
+constexpr size_t kEntry = 32, kHeaderHash = kEntry + 40, kMessage = kHeaderHash + 16;
+std::string hashOf(std::string_view bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  return std::string(reinterpret_cast<const char *>(canonical.digest), 16);
+}
+/// With hashes that are right again: of the message and of the header.
+std::string sealed(std::string bytes) {
+  bytes.replace(kEntry + 24, 16, hashOf(std::string_view(bytes).substr(kMessage)));
+  bytes.replace(kHeaderHash, 16, hashOf(std::string_view(bytes).substr(0, kHeaderHash)));
+  return bytes;
+}
+} // namespace
+
+/// A writer that is wrong, not a disk: the container's tables, and what is said in them, are looked at as well.
+TEST(PlanFile, SectionsBeyondTheFileOrOverEachOtherAreFound) {
+  const std::string good = packed();
+  ASSERT_EQ(sealed(good), good);
+  auto with = [&](size_t at, uint64_t value) {
+    std::string bad = good;
+    std::memcpy(bad.data() + at, &value, sizeof value);
+    return codeOf(sealed(bad));
+  };
+  for (uint64_t value : {~uint64_t(0), ~uint64_t(0) - kMessage + 1, uint64_t(1) << 63, uint64_t(0), uint64_t(8),
+                         uint64_t(good.size())}) {
+    EXPECT_EQ(with(kEntry + 8, value), Code::corrupt) << "offset " << value;
+    EXPECT_EQ(with(kEntry + 16, value), Code::corrupt) << "size " << value;
+  }
+  // The same bytes twice.
+  std::string twice = good.substr(0, kHeaderHash) + good.substr(kEntry, 40) + good.substr(kHeaderHash);
+  twice[24] = 2;
+  uint64_t total = twice.size();
+  std::memcpy(twice.data() + 16, &total, sizeof total);
+  twice.replace(kHeaderHash + 40, 16, hashOf(std::string_view(twice).substr(0, kHeaderHash + 40)));
+  EXPECT_EQ(codeOf(twice), Code::corrupt);
+}
+
+TEST(PlanFile, EveryFlippedByteUnderARightHashIsReadOrRefused) {
+  const std::string good = packed();
+  int refused = 0, verified = 0;
+  for (size_t at = kMessage; at < good.size(); ++at)
+    for (unsigned char mask : {0x01, 0x40, 0x80, 0xFF}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ mask);
+      auto plan = readPlan(sealed(bad), "t.plan");
+      bool isFine = plan.ok() && verifyPlan(*plan).ok(); // of what it says, not a crash
+      ++(isFine ? verified : refused);
+    }
+  EXPECT_GT(refused, verified) << "names, rates and sizes of tensors that nobody reads may be others";
 }
 
 TEST(PlanFile, OtherFilesAndVersionsAreMismatches) {

@@ -2,6 +2,7 @@
 #include "test/runtime_train/TrainPlan.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/io/Hash.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Train.h"
 
@@ -406,4 +407,99 @@ TEST(Checkpoint, EveryFailureOfALoadIsAnError) {
       EXPECT_EQ(fixture.names(), Names{"final"});
     }
   EXPECT_GE(failures, 20);
+}
+
+//===- Manifests that somebody else wrote ------------------------------------------===//
+
+/// The manifest with `from` replaced by `to`, under a hash that is right again.
+static void forge(Fixture &fixture, const std::string &name, const std::string &from, const std::string &to) {
+  std::string text = fixture.read(name), seal = ",\n \"xxh3\": \"";
+  text.resize(text.rfind(seal));
+  size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+  char hash[20];
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(io::hashOf(text)));
+  fixture.folder.write("out/" + name, text + seal + hash + "\"\n}\n");
+}
+
+TEST(Checkpoint, AManifestThatIsSealedButWrongIsDamaged) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3));
+  std::string whole = fixture.read("final/manifest.json"), weights = fixture.read("final/weights.safetensors");
+  std::string deep(10000, '['), many;
+  for (int i = 0; i < 100000; ++i)
+    many += "\"file-" + std::to_string(i) + "\": {\"bytes\": 8, \"head\": 8, \"xxh3\": \"0000000000000000\"}, ";
+  fixture.folder.write("outside.safetensors", weights);
+  auto damaged = [&](const std::string &from, const std::string &to) {
+    forge(fixture, "final/manifest.json", from, to);
+    auto manifest = readManifest(fixture.options.out + "/final");
+    Status status = manifest ? verifyFiles(*manifest) : Status(manifest.error());
+    fixture.folder.write("out/final/manifest.json", whole);
+    EXPECT_FALSE(status.ok()) << to.substr(0, 100);
+    return status.ok() ? "" : render(status.error());
+  };
+  auto has = [](const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; };
+  for (const char *name : {"../outside.safetensors", "/etc/passwd", "..", "sub/weights.safetensors"})
+    EXPECT_TRUE(has(damaged("\"files\": {", "\"files\": {\"" + std::string(name) +
+                                                "\": {\"bytes\": 8, \"head\": 8, \"xxh3\": \"0000000000000000\"},"),
+                    "is no file of it"))
+        << name;
+  EXPECT_TRUE(has(damaged("\"files\": {", "\"files\": {" + many), "is missing"));
+  EXPECT_TRUE(has(damaged("\"format\":", "\"deep\": " + deep + ", \"format\":"), "not valid JSON"));
+  for (const char *number : {"1e3", "-1", "18446744073709551616", "3.5"})
+    EXPECT_TRUE(has(damaged("\"step\": 3", "\"step\": " + std::string(number)), "\"step\"")) << number;
+  ASSERT_FALSE(HasFatalFailure());
+  // A symbolic link in a file's place, though what it leads to is right.
+  std::string target = fixture.options.out + "/final/weights.safetensors";
+  std::filesystem::remove(target);
+  std::filesystem::create_symlink("../../outside.safetensors", target);
+  auto manifest = readManifest(fixture.options.out + "/final");
+  ASSERT_OK(manifest);
+  EXPECT_TRUE(has(render(verifyFiles(*manifest).error()), "is not a regular file"));
+}
+
+TEST(Checkpoint, AManifestWithoutAHashForAllIsDamaged) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3));
+  auto manifest = readManifest(fixture.options.out + "/final");
+  ASSERT_OK(manifest);
+  ASSERT_TRUE(verifyFiles(*manifest).ok());
+  auto refused = [&](const std::function<void(Manifest &)> &change) {
+    Manifest changed = *manifest;
+    change(changed);
+    return verifyFiles(changed).error().code == Code::corrupt;
+  };
+  EXPECT_TRUE(refused([](Manifest &m) { m.tensors[0].pieces.pop_back(); }));
+  EXPECT_TRUE(refused([](Manifest &m) { m.tensors.pop_back(); }));
+  EXPECT_TRUE(refused([](Manifest &m) { m.files.erase("weights.safetensors"); }));
+  EXPECT_TRUE(refused([](Manifest &m) { m.files.begin()->second.head += 1; }));
+  EXPECT_TRUE(refused([](Manifest &m) { m.tensors[0].pieces[0].count = uint64_t(1) << 62; }));
+  EXPECT_TRUE(refused([](Manifest &m) { m.tensors[0].pieces[0].offset = ~uint64_t(0); }));
+}
+
+//===- Nothing grows --------------------------------------------------------------===//
+
+static size_t entriesOf(const char *folder) {
+  return size_t(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+/// A thousand saves, and a load for every two of them: step-K and final. In memory, where a save costs no disk's time.
+TEST(Checkpoint, AThousandCyclesLeaveNothingBehind) {
+  Fixture fixture;
+  if (::access("/dev/shm", W_OK) == 0)
+    fixture.options.out = "/dev/shm/zc-cycles-" + std::to_string(::getpid());
+  fixture.options.saveEvery = 1;
+  fixture.options.keep = 2;
+  ASSERT_OK(fixture.run(1));
+  fixture.options.resume = "auto";
+  ASSERT_OK(fixture.run(2));
+  size_t files = entriesOf("/proc/self/fd"), threads = entriesOf("/proc/self/task"), shared = entriesOf("/dev/shm");
+  for (int64_t step = 3; step <= 500; ++step)
+    ASSERT_OK(fixture.run(step));
+  EXPECT_EQ(fixture.names(), (Names{"final", "step-499", "step-500"}));
+  EXPECT_EQ(entriesOf("/proc/self/fd"), files);
+  EXPECT_EQ(entriesOf("/proc/self/task"), threads);
+  EXPECT_LE(entriesOf("/dev/shm"), shared + 2) << "of others";
+  std::filesystem::remove_all(fixture.options.out);
 }

@@ -454,6 +454,27 @@ class ZeroRun(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertEqual(err.count("the trace is missing"), 1, err)
 
+    def test_f57_metrics_that_cannot_be_written_are_a_warning(self):
+        code, out, err = self.train("--quiet", env={"ZERO_FAULT": "metrics.write@n=3+:ENOSPC"})
+        self.assertEqual((code, json.loads(out.splitlines()[-1])["steps"]), (0, 4), err)
+        self.assertEqual(err.count("metrics.jsonl is incomplete"), 1, err)
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2])
+
+    def test_f8_a_signal_while_it_waits_for_data_or_warms_up(self):
+        for site in ("file.read@step=3", "step.begin@step=3"):
+            out = self.dir / site
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100", "--warmup", "50",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT": site + ":delay=2s"})
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and metrics.read_text().count("\n") == 2) and time.time() < deadline:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertEqual(len(self.lines(site)), 3)
+            self.assertTrue((out / "step-3/manifest.json").exists())
+
     def test_trace(self):
         self.assertEqual(self.train("--trace", "2:3")[0], 0)
         everything = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
