@@ -10,6 +10,7 @@
 #   conformance  ONNX's 1,765 node tests, and the page of operators
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
 #   product  the Python package against torch, where tools/setup.sh --torch has installed it (build/torch)
+#   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
@@ -20,11 +21,18 @@
 # What the machine cannot do is skipped, and says why. Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-all=(format unit lit conformance e2e product cluster asan asanlit tsan fuzz clang)
+all=(format unit lit conformance e2e killsweep product cluster asan asanlit tsan fuzz clang)
 
-suites=()
-for a in "$@"; do
+suites=() kills=30
+while (($#)); do
+  a=$1
+  shift
   case $a in
+  --kills)
+    [[ ${1-} =~ ^[1-9][0-9]*$ ]] || { echo "run.sh: --kills needs a number" >&2; exit 2; }
+    kills=$1
+    shift
+    ;;
   --quick) suites+=(format unit lit) ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
   *)
@@ -60,7 +68,8 @@ suite_conformance() { release && test/conformance/run.sh build/release; }
 suite_lit() { release && "${runner[@]}" lit build/release; }
 
 suite_e2e() {
-  local scripts=(test/e2e/*.py)
+  local scripts=()
+  for script in test/e2e/*.py; do [[ $script == */run_killsweep.py ]] || scripts+=("$script"); done # a suite of its own
   release && ZC_BUILD=$PWD/build/release ZC_BIN=$PWD/build/release/bin PATH=$PWD/build/release/bin:$PATH \
     "${runner[@]}" script "${scripts[@]}"
 }
@@ -69,6 +78,11 @@ suite_product() {
   local scripts=(test/product/run_*.py) python=python3
   [[ -x build/torch/bin/python ]] && python=build/torch/bin/python
   release && ZC_BIN=$PWD/build/release/bin "$python" test/support/run_tests.py script "${scripts[@]}"
+}
+
+suite_killsweep() {
+  release && ZC_BIN=$PWD/build/release/bin PATH=$PWD/build/release/bin:$PATH ZC_KILLS=$kills ZC_TEST_TIMEOUT=$((900 + 20 * kills)) \
+    "${runner[@]}" script test/e2e/run_killsweep.py
 }
 
 suite_cluster() {

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+import checkpoints
 import optimizer
 import scale
 import tiers
@@ -411,7 +412,8 @@ def memory():
 
 BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
            "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
-           "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__])}
+           "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
+           "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__])}
 
 
 def table():

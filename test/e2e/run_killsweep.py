@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Kill sweep: a run that is killed at any moment, in any rank, while it trains, saves, replaces `final`, removes old checkpoints or
-loads another plan's, goes on with --resume auto and ends with the bits of a run that nobody disturbed, and with nothing in its
+loads another plan's (of another stage, bucket size or tier), goes on with --resume auto and ends with the bits of a run that nobody disturbed, and with nothing in its
 folder that does not belong there. Ranks as threads and as processes under mpirun. `--kills N` (30), `--seed S` (the day's)."""
 import os, pathlib, random, shutil, signal, subprocess, sys, time
 
@@ -17,7 +17,7 @@ def option(name, default):
     return value
 
 
-KILLS, SEED = option("--kills", 30), option("--seed", int(time.time() // 86400))
+KILLS, SEED = option("--kills", int(os.environ.get("ZC_KILLS", 30))), option("--seed", int(time.time() // 86400))
 suite = Suite(__doc__)
 folder = suite.models / "gpt2"
 WORLD, STEPS = 2, 6
@@ -32,8 +32,8 @@ HAS_MPI = shutil.which("mpirun") is not None and (suite.bin / "libzc_mpi.so").ex
 STATE = ("weights", "moment1", "moment2")
 
 
-def command(plan, out, steps, mpi):
-    words = [suite.bin / "zero-run", plan, *COMMON, "--resume", "auto", "--steps", steps, "--out", out]
+def command(plan, out, steps, mpi, device):
+    words = [suite.bin / "zero-run", plan, *COMMON, "--device", device, "--resume", "auto", "--steps", steps, "--out", out]
     return [str(word) for word in ([*MPIRUN, *words] if mpi else words)]
 
 
@@ -50,9 +50,9 @@ def state(out):
     return {name: (out / "final" / f"{name}.safetensors").read_bytes() for name in STATE}
 
 
-def run(plan, out, steps, mpi=False, after=None, fault="", dice=None):
+def run(plan, out, steps, mpi=False, device="cpu", after=None, fault="", dice=None):
     """`after`: seconds until a rank is killed. -> exit code, stderr."""
-    process = subprocess.Popen(command(plan, out, steps, mpi), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+    process = subprocess.Popen(command(plan, out, steps, mpi, device), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
                                env={**os.environ, "ZERO_FAULT": fault})
     if after is not None:
         time.sleep(after)
@@ -86,8 +86,9 @@ def sweep(number):
             how = {"after": dice.uniform(0, LONG), "dice": dice}
         elif disturbed:
             how = {"fault": f"{dice.choice(SITES)}@n={dice.randint(1, 12)}:SIGKILL"}
-        code, error = run(plan, out, steps, mpi, **how)
-        story.append(f"{plan.stem}{' mpi' if mpi else ''} {how.get('fault', how.get('after', '-'))}: {code}")
+        device = dice.choice(("cpu", "sync"))  # a thread per queue, or everything one after the other
+        code, error = run(plan, out, steps, mpi, device=device, **how)
+        story.append(f"{plan.stem} {device}{' mpi' if mpi else ''} {how.get('fault', how.get('after', '-'))}: {code}")
         if not disturbed and code != 0:
             raise Case(f"{story}: {error}")
     if state(out) != EXPECTED:

@@ -89,10 +89,11 @@ def run_agrees(world, stage, accumulation):
         if not peak - others - page <= measured <= peak:
             raise Case(f"measured peak: {measured} instead of {peak - others} to {peak}")
     else:
-        # A step's workspace is an allowance, of which a machine's kernels may need less.
-        whole = -(-peak // page) * page
-        if not 0.97 * whole <= measured <= whole:
-            raise Case(f"measured peak: {measured} instead of {whole}")
+        # A step's workspace is an allowance, of which a machine's kernels may need less: at most the largest is never touched.
+        whole, text = -(-peak // page) * page, suite.tool("zero-translate", "--plan-to-mlir", plan)
+        largest = max(map(int, re.findall(r"workspace = #plan\.operand<[^>]*tensor<(\d+)xui8>", text)), default=0)
+        if not whole - largest - page <= measured <= whole:
+            raise Case(f"measured peak: {measured} instead of {whole}, of which the largest workspace is {largest}")
     expect("steady allocations", final["steady_allocations"], 0)
 
 

@@ -30,7 +30,7 @@ class Suite:
         self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-")
         self.dir = pathlib.Path(self.temp.name)
         self.passed = self.failed = self.skipped = 0
-        self.seen = set()
+        self.seen = {}
 
     def exports(self, model):
         """Exports that golden.json is valid for."""
@@ -39,12 +39,15 @@ class Suite:
 
     def run(self, cases):
         """cases: (name, function); a function returns a remark or raises Case. What is listed again under its name runs once: cases
-        train into folders named after them."""
+        train into folders named after them. Another function under that name is a mistake."""
         once = []
-        for case in cases:
-            if self.args.filter in case[0] and case[0] not in self.seen:
-                self.seen.add(case[0])
-                once.append(case)
+        for name, function in cases:
+            if name in self.seen and not same_function(self.seen[name], function):
+                self.failed += 1
+                print(f"FAIL  {name}  two cases have this name", flush=True)
+            elif self.args.filter in name and name not in self.seen:
+                once.append((name, function))
+            self.seen.setdefault(name, function)
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
             for (name, _), future in [(case, pool.submit(case[1])) for case in once]:
                 try:
@@ -81,6 +84,16 @@ class Suite:
         """Metrics, one dict per step."""
         self.tool("zero-run", plan, "--out", out, "--quiet", *flags)
         return [json.loads(line) for line in (pathlib.Path(out) / "metrics.jsonl").read_text().splitlines()]
+
+
+def same_function(a, b):
+    """One function, or the same text over the same values, as lambdas that a loop makes are."""
+    def essence(function):
+        if not hasattr(function, "__code__"):
+            return function
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        return function.__code__, function.__defaults__, function.__kwdefaults__, [essence(c) if callable(c) else c for c in cells]
+    return a is b or essence(a) == essence(b)
 
 
 def close(name, got, expected, tolerance):
