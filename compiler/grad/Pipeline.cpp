@@ -11,10 +11,17 @@ namespace zc {
 #define GEN_PASS_REGISTRATION
 #include "compiler/grad/Passes.h.inc"
 
+/// Canonicalization of programs of one block: what is dead goes one by one, without a search over all blocks.
+static std::unique_ptr<Pass> createFolding() {
+  GreedyRewriteConfig config;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  return createCanonicalizerPass(config);
+}
+
 static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createVerifyGraph());
   manager.addPass(createConvertPrecision(options));
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createFolding());
   manager.addPass(createLossMean(options));
   manager.addPass(createCSEPass());
   // Last: before, what is returned is what keeps the rest alive.
@@ -30,12 +37,12 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   // Before the derivatives, so that gradients take the types of the values they belong to.
   manager.addPass(createConvertPrecision(options));
   // Casts that cancel and chains of views go first: each would be differentiated.
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createFolding());
   // Says what is differentiated.
   manager.addPass(createLossMean(options));
   manager.addPass(createDifferentiate(options));
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
-  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createFolding());
   manager.addPass(createCSEPass());
   // After the last CSE, which would join each recomputation with its original again.
   manager.addPass(createCheckpointActivations(options));

@@ -1,5 +1,6 @@
 //===- AssignQueues.cpp - what executes each operation ---------------------------------===//
 
+#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Passes.h"
 #include "dialects/plan/Plan.h"
@@ -50,7 +51,6 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
       return signalPassFailure();
     }
     const Mesh mesh = zero::meshOf(module);
-    OpBuilder builder(&getContext());
     MachineModel machine = machineOf(module);
     for (auto program : module.getOps<graph::ProgramOp>()) {
       hoistAddresses(program.getBlock());
@@ -63,8 +63,7 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
           return signalPassFailure();
         }
         zero::Work work = scheduled.getWork();
-        op.setAttr("plan.queue", plan::QueueAttr::get(&getContext(), queueOf(work)));
-        op.setAttr("plan.seconds", builder.getF64FloatAttr(secondsOf(work, machine, mesh)));
+        assign(&op, queueOf(work), secondsOf(work, machine, mesh));
       }
     }
   }

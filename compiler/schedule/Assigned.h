@@ -17,4 +17,13 @@ inline double assignedSeconds(mlir::Operation *op) {
   return seconds ? seconds.getValueAsDouble() : 0;
 }
 
+/// Says both: at once, because each set of attributes is kept as long as the context.
+inline void assign(mlir::Operation *op, plan::Queue queue, double seconds) {
+  mlir::Builder builder(op->getContext());
+  mlir::NamedAttrList attributes(op->getDiscardableAttrDictionary());
+  attributes.set("plan.queue", plan::QueueAttr::get(op->getContext(), queue));
+  attributes.set("plan.seconds", builder.getF64FloatAttr(seconds));
+  op->setDiscardableAttrs(attributes.getDictionary(op->getContext()));
+}
+
 } // namespace zc

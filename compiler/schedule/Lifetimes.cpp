@@ -62,15 +62,18 @@ int64_t Lifetimes::endOf(int64_t position) const {
 }
 
 void Lifetimes::computeLastUses() {
-  for (auto [position, op] : llvm::enumerate(operations))
+  for (auto [position, op] : llvm::enumerate(operations)) {
+    const auto last = static_cast<int64_t>(position), until = endOf(last);
+    const bool isView = zero::isView(op);
     for (Value operand : op->getOperands()) {
       Value bytes = zero::viewedValue(operand);
       Uses &uses = lastUse[bytes];
-      uses.last = std::max(uses.last, static_cast<int64_t>(position));
-      uses.until = std::max(uses.until, endOf(static_cast<int64_t>(position)));
-      if (!zero::isView(op))
-        firstUse.try_emplace(bytes, position);
+      uses.last = std::max(uses.last, last);
+      uses.until = std::max(uses.until, until);
+      if (!isView)
+        firstUse.try_emplace(bytes, last);
     }
+  }
 }
 
 /// Until compute waits for the copy anyway.

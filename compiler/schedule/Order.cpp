@@ -43,7 +43,7 @@ private:
     indices[op] = index;
     operations.push_back(op);
     ScheduledOperation scheduled;
-    scheduled.name = op->getName().getStringRef().str();
+    scheduled.name = op->getName().getStringRef();
     scheduled.queue = queueOf(op);
     scheduled.seconds = assignedSeconds(op);
     auto follow = [&](Operation *earlier) {

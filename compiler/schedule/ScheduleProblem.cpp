@@ -14,7 +14,7 @@ llvm::LogicalResult ScheduleProblem::check(std::string &error) const {
     bool sound = operation.queue < numQueues && operation.seconds >= 0 &&
                  std::all_of(operation.after.begin(), operation.after.end(), [&](size_t p) { return p < i; });
     if (!sound) {
-      error = "operation " + std::to_string(i) + " '" + operation.name + "' on queue " +
+      error = "operation " + std::to_string(i) + " '" + operation.name.str() + "' on queue " +
               std::to_string(operation.queue) + " of " + std::to_string(numQueues) +
               " depends on a later one or takes negative time";
       return llvm::failure();
@@ -28,8 +28,8 @@ llvm::LogicalResult ScheduleProblem::verify(std::string &error) const {
   const double slack = 1e-9 * (1 + makespan());
   auto endOf = [&](size_t i) { return starts[i] + operations[i].seconds; };
   auto violated = [&](size_t early, size_t late) {
-    error = "'" + operations[late].name + "' starts at " + std::to_string(starts[late]) + " s before '" +
-            operations[early].name + "' ends at " + std::to_string(endOf(early)) + " s";
+    error = "'" + operations[late].name.str() + "' starts at " + std::to_string(starts[late]) + " s before '" +
+            operations[early].name.str() + "' ends at " + std::to_string(endOf(early)) + " s";
     return llvm::failure();
   };
   for (size_t i = 0; i < operations.size(); ++i)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/LogicalResult.h"
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace zc {
 
 struct ScheduledOperation {
-  std::string name;
+  llvm::StringRef name; ///< for messages; whose it is must outlive the problem
   unsigned queue = 0;
   double seconds = 0;
   std::vector<size_t> after; ///< operations that must have ended

@@ -29,7 +29,7 @@ def scale(bench):
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
             raise RuntimeError(f"{name}: exit code {child.returncode}")
-        bench.emit(f"scale: {name}", round(used.ru_utime, 2), "CPU s", limit=most_seconds)
+        bench.emit(f"scale: {name}", round(used.ru_utime + used.ru_stime, 2), "CPU s", limit=most_seconds)
         bench.emit(f"scale: {name}", round(used.ru_maxrss * 1024 / 1e6), "MB", limit=most_mb)
         bench.emit(f"scale: {name}", round(os.path.getsize(plan) / 1e6, 2), "MB of plan",
                    limit=MOST_PLAN_MB if "4096" in name else None)

@@ -92,19 +92,20 @@ std::unique_ptr<HostTensor> Contents::values(StringRef name, int64_t most) {
   return read.ok() ? std::make_unique<HostTensor>(std::move(*read)) : nullptr;
 }
 
-std::unique_ptr<HostTensor> Contents::leading(StringRef name, int64_t count) {
+std::unique_ptr<HostTensor> Contents::part(StringRef name, int64_t first, int64_t count) {
   auto found = tensors.find(name);
-  if (found == tensors.end() || found->second.elements < count)
+  if (found == tensors.end() || found->second.elements < first + count)
     return nullptr;
   auto tensor = std::make_unique<HostTensor>();
   tensor->dtype = found->second.dtype;
   tensor->dims = {count};
   tensor->allocate();
   std::string bytes;
-  if (!bytesAt(found->second, 0, count * sizeOf(tensor->dtype), bytes))
+  const auto size = static_cast<int64_t>(sizeOf(tensor->dtype));
+  if (!bytesAt(found->second, first * size, count * size, bytes))
     return nullptr;
   for (int64_t i = 0; i < count; ++i)
-    tensor->decode(i, bytes.data() + i * sizeOf(tensor->dtype));
+    tensor->decode(i, bytes.data() + i * size);
   return tensor;
 }
 

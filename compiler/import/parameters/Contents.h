@@ -20,8 +20,8 @@ public:
 
   /// All values, of at most `most` elements; null when there are more or they cannot be read.
   std::unique_ptr<HostTensor> values(llvm::StringRef name, int64_t most = 65536);
-  /// The first `count` elements, without their shape; null when there are fewer or they cannot be read.
-  std::unique_ptr<HostTensor> leading(llvm::StringRef name, int64_t count);
+  /// `count` elements from `first` on, without their shape; null when there are fewer or they cannot be read.
+  std::unique_ptr<HostTensor> part(llvm::StringRef name, int64_t first, int64_t count);
   /// The one value that all elements have.
   std::optional<double> splat(llvm::StringRef name);
 

@@ -261,8 +261,21 @@ private:
     int64_t rows = shape[shape.size() - 2], width = shape.back();
     if (rows < 4 || width < 4 || width % 2 != 0 || width > 65536)
       return false;
-    auto values = contents.leading(parameter.getSymName(), std::min<int64_t>(rows, 16) * width);
+    if (!beginsAsAngle(parameter.getSymName(), 3 * width, width))
+      return false;
+    auto values = contents.part(parameter.getSymName(), 0, std::min<int64_t>(rows, 16) * width);
     return values && values->isFloat() && isSinusoidal(*values, width);
+  }
+
+  /// Are two elements of the row at `first`, where isSinusoidal looks for them, sine and cosine of one angle? Tells
+  /// most weights from tables by six elements: sixteen rows of each would be more than all else of an import.
+  bool beginsAsAngle(StringRef name, int64_t first, int64_t width) {
+    auto squareOf = [&](int64_t index) {
+      auto value = contents.part(name, index, 1);
+      return value && value->isFloat() ? value->floatAt(0) * value->floatAt(0) : 0;
+    };
+    return llvm::any_of(std::initializer_list<int64_t>{1, width / 2, width / 4},
+                        [&](int64_t apart) { return std::abs(squareOf(first) + squareOf(first + apart) - 1) <= 1e-2; });
   }
 
   /// Another stored tensor of the same type is the sine to this cosine.

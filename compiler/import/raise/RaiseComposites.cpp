@@ -23,6 +23,8 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addLossPatterns(patterns);
     mlir::GreedyRewriteConfig config;
     config.maxIterations = 64;
+    // Programs are one block: what is dead goes one by one.
+    config.enableRegionSimplification = mlir::GreedySimplifyRegionLevel::Disabled;
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns), config)))
       getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
   }

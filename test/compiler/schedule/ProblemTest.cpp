@@ -212,10 +212,10 @@ ScheduleProblem randomSchedule(std::mt19937 &random, size_t count) {
   ScheduleProblem problem;
   problem.numQueues = 1 + static_cast<unsigned>(random() % 4);
   for (size_t i = 0; i < count; ++i) {
-    ScheduledOperation operation{std::to_string(i),
-                                 static_cast<unsigned>(random() % problem.numQueues),
-                                 static_cast<double>(random() % 5) / 3,
-                                 {}};
+    ScheduledOperation operation;
+    operation.name = "random";
+    operation.queue = static_cast<unsigned>(random() % problem.numQueues);
+    operation.seconds = static_cast<double>(random() % 5) / 3;
     for (size_t k = random() % 4; k > 0 && i > 0; --k)
       operation.after.push_back(random() % i); // the same one twice, sometimes
     problem.operations.push_back(std::move(operation));
