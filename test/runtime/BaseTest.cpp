@@ -1,3 +1,4 @@
+#include "runtime/base/CallMemory.h"
 #include "runtime/base/File.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Status.h"
@@ -150,4 +151,39 @@ TEST(Base, OnlyRegularFilesAreRead) {
   EXPECT_EQ(readFile(folder.path + "/fifo", 10).error().code, Code::badInput);
   ASSERT_TRUE(writeFileAtomically(folder.path + "/big", "12345").ok());
   EXPECT_EQ(readFile(folder.path + "/big", 4).error().code, Code::badInput);
+}
+
+TEST(CallMemory, ServesAThreadWithinACallAndAgainInTheNext) {
+  EXPECT_EQ(CallMemory::take(32), nullptr);
+  char elsewhere = 0;
+  EXPECT_FALSE(CallMemory::give(&elsewhere));
+  void *first = nullptr;
+  for (int call = 0; call < 3; ++call) {
+    CallMemory open;
+    void *a = CallMemory::take(1), *b = CallMemory::take(100);
+    ASSERT_TRUE(a && b);
+    EXPECT_EQ(static_cast<char *>(b) - static_cast<char *>(a), 16);
+    EXPECT_EQ(a, first ? first : a);
+    first = a;
+    EXPECT_EQ(CallMemory::take(CallMemory::kBytes), nullptr); // as much is not left
+    std::thread([] { EXPECT_EQ(CallMemory::take(1), nullptr); }).join();
+    EXPECT_TRUE(CallMemory::give(a));
+    EXPECT_TRUE(CallMemory::give(b));
+  }
+  EXPECT_EQ(CallMemory::take(32), nullptr);
+}
+
+TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
+  void *kept = nullptr;
+  {
+    CallMemory open;
+    kept = CallMemory::take(64);
+  }
+  {
+    CallMemory open;
+    void *next = CallMemory::take(64);
+    EXPECT_EQ(next, static_cast<char *>(kept) + 64);
+    EXPECT_TRUE(CallMemory::give(next));
+    std::thread([&] { EXPECT_TRUE(CallMemory::give(kept)); }).join();
+  }
 }

@@ -1,5 +1,6 @@
 #include "tools/zero-run/Process.h"
 
+#include "runtime/base/CallMemory.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Status.h"
 
@@ -87,6 +88,9 @@ const std::atomic<int> &catchSignals() {
 uint64_t allocations() { return allocated.load(std::memory_order_relaxed); }
 
 static void *allocate(size_t size, size_t alignment) {
+  if (!kSanitized && alignment == 0)
+    if (void *memory = CallMemory::take(size))
+      return memory;
   allocated.fetch_add(1, std::memory_order_relaxed);
   if (size == 0)
     size = 1;
@@ -100,6 +104,11 @@ static void *allocateOrThrow(size_t size, size_t alignment) {
   throw std::bad_alloc();
 }
 
+static void release(void *memory) {
+  if (!CallMemory::give(memory))
+    std::free(memory);
+}
+
 } // namespace zc::run
 
 // Counted replacements, so that "a steady step allocates nothing" is a number in every run's report.
@@ -109,13 +118,13 @@ void *operator new(size_t size, std::align_val_t at) { return zc::run::allocateO
 void *operator new[](size_t size, std::align_val_t at) { return zc::run::allocateOrThrow(size, size_t(at)); }
 void *operator new(size_t size, const std::nothrow_t &) noexcept { return zc::run::allocate(size, 0); }
 void *operator new[](size_t size, const std::nothrow_t &) noexcept { return zc::run::allocate(size, 0); }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete[](void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void *memory, size_t) noexcept { std::free(memory); }
-void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void *memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
-void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+void operator delete(void *memory) noexcept { zc::run::release(memory); }
+void operator delete[](void *memory) noexcept { zc::run::release(memory); }
+void operator delete(void *memory, size_t) noexcept { zc::run::release(memory); }
+void operator delete[](void *memory, size_t) noexcept { zc::run::release(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { zc::run::release(memory); }
+void operator delete[](void *memory, std::align_val_t) noexcept { zc::run::release(memory); }
+void operator delete(void *memory, size_t, std::align_val_t) noexcept { zc::run::release(memory); }
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept { zc::run::release(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { zc::run::release(memory); }
+void operator delete[](void *memory, const std::nothrow_t &) noexcept { zc::run::release(memory); }

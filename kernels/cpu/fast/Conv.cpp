@@ -54,7 +54,7 @@ public:
   Status run(void *const *operands) {
     // oneDNN reports failure by exceptions; none may leave a kernel.
     try {
-      TeamOf team(threads);
+      DnnlCall call(threads, std::exchange(isFirst, false));
       for (Scratchpad &pad : pads)
         setHandle(pad.memory, scratchpad.of(operands));
       for (size_t i = 0; i < inputs.size(); ++i) {
@@ -145,6 +145,7 @@ private:
   Arguments arguments;
   std::vector<Scratchpad> pads;
   Piece<char> scratchpad;
+  bool isFirst = true;      ///< run
   int64_t wideElements = 0; ///< of the largest tensor that is widened and rearranged
 };
 

@@ -1,8 +1,11 @@
 //===- Dnnl.h - what every use of oneDNN needs ---------------------------------===//
 #pragma once
 
+#include "runtime/base/CallMemory.h"
+
 #include <dnnl.hpp>
 #include <omp.h>
+#include <optional>
 
 namespace zc::cpu {
 
@@ -16,6 +19,31 @@ public:
 
 private:
   int before;
+};
+
+/// Around what a kernel's run asks of oneDNN: its team, and memory for the small objects of the call. What it makes
+/// once and keeps it makes in the first call, which is not given any.
+class DnnlCall {
+public:
+  explicit DnnlCall(int threads, bool isFirst) : team(threads) {
+    if (isFirst)
+      openForWorkers(threads);
+    else
+      memory.emplace();
+  }
+
+private:
+  /// The other threads of a team never do anything else.
+  static void openForWorkers(int threads) {
+#pragma omp parallel num_threads(threads)
+    {
+      if (omp_get_thread_num() > 0)
+        CallMemory::openForGood();
+    }
+  }
+
+  TeamOf team;
+  std::optional<CallMemory> memory;
 };
 
 inline const dnnl::engine &cpuEngine() {

@@ -7,7 +7,8 @@ namespace zc::cpu {
 
 /// C = alpha op(A) op(B) + beta C; row major; op(A) is m x k, op(B) k x n; lda, ldb, ldc: elements between stored rows.
 /// Runs on the calling thread alone, so that teams are ours and ranks do not wait for each other in the library. The
-/// bits of C depend on the shape and the machine only.
+/// bits of C depend on the shape and the machine only. What the libraries work in is theirs, 5 MB of each thread at
+/// most: they take none.
 ///
 /// OpenBLAS where its kernels fit the CPU. Debian's 0.3.21 does not know CPUs newer than itself: on a Zen 5 it picks
 /// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak). So where the CPU

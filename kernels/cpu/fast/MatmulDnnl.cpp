@@ -58,7 +58,7 @@ public:
   Status run(const void *lhs, const void *rhs, const void *bias, void *out, void *const *operands) override {
     // oneDNN reports failure by exceptions; none may leave a kernel.
     try {
-      TeamOf team(threads);
+      DnnlCall call(threads, std::exchange(isFirst, false));
       arguments[DNNL_ARG_SRC].set_data_handle(const_cast<void *>(lhs));
       arguments[DNNL_ARG_WEIGHTS].set_data_handle(const_cast<void *>(rhs));
       arguments[DNNL_ARG_DST].set_data_handle(out);
@@ -80,7 +80,7 @@ private:
   std::string implementation;
   std::unordered_map<int, memory> arguments;
   Piece<char> scratchpad;
-  bool doesFit = false;
+  bool doesFit = false, isFirst = true; ///< of runs
 };
 
 } // namespace
