@@ -286,7 +286,7 @@ private:
       try {
         status = kernel->run(real.data(), context);
       } catch (const std::exception &exception) {
-        status = makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
+        status = makeError(Code::internal, 582, std::string("a kernel threw: ") + exception.what());
       }
       device.accesses.leave(mine);
       if (!isAlone)
