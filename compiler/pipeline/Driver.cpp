@@ -53,6 +53,7 @@ struct Context {
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
+    context.printOpOnDiagnostic(false); // who reads messages has a model, not a module
   }
   MLIRContext context{MLIRContext::Threading::DISABLED};
 };
