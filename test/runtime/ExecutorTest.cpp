@@ -352,6 +352,9 @@ TEST(Executor, RanksAgreeOncePerStepAmongTheCollectives) {
 
 /// The device of threads finds what a wait too few leaves to luck: in some order two kernels meet, or bits differ.
 TEST(Executor, AMissingWaitIsFoundOnTheFakeDevice) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "it races, which is its point";
+#endif
   int found = 0;
   for (uint32_t seed = 0; seed < 5; ++seed) {
     planpb::Plan plan = test::randomPlan(seed, 60, 2), bare = plan;
