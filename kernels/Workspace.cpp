@@ -1,21 +1,23 @@
 #include "kernels/Workspace.h"
-#include "kernels/cpu/Workspace.h"
-#include "kernels/cuda/Workspace.h"
+#include "kernels/WorkspaceFormulas.h"
+
+#include <algorithm>
 
 namespace zc {
 
-int64_t workspaceBytes(const KernelSpec &spec, Target target) {
-  switch (target) {
-  case Target::cpu:
-    return cpu::workspaceBytes(spec);
-  case Target::cuda:
-    return cuda::workspaceBytes(spec);
-  }
-  return 0;
+static const WorkspaceFormula *find(std::string_view kernel, Target target) {
+  const std::vector<WorkspaceFormula> &formulas =
+      target == Target::cuda ? cuda::workspaceFormulas() : cpu::workspaceFormulas();
+  auto found = std::find_if(formulas.begin(), formulas.end(),
+                            [&](const WorkspaceFormula &formula) { return formula.kernel == kernel; });
+  return found == formulas.end() ? nullptr : &*found;
 }
 
-bool mayHaveWorkspace(std::string_view kernel) {
-  return cpu::mayHaveWorkspace(kernel) || cuda::mayHaveWorkspace(kernel);
+int64_t workspaceBytes(const KernelSpec &spec, Target target) {
+  const WorkspaceFormula *formula = find(spec.name, target);
+  return formula && !spec.operands.empty() ? formula->bytes(spec) : 0;
 }
+
+bool mayHaveWorkspace(std::string_view kernel) { return find(kernel, Target::cpu) || find(kernel, Target::cuda); }
 
 } // namespace zc

@@ -1,9 +1,8 @@
-#include "kernels/cpu/Workspace.h"
+#include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
-#include <array>
 
 namespace zc::cpu {
 
@@ -183,43 +182,28 @@ int64_t ofConv(const Result<ConvShape> &read) {
   return std::max(plain, total);
 }
 
-struct Entry {
-  std::string_view kernel;
-  int64_t (*bytes)(const KernelSpec &);
-};
-
-const std::array<Entry, 16> kEntries = {{
-    {"matmul", ofMatmul},
-    {"matmul_part", ofMatmulPart},
-    {"attention", ofAttention},
-    {"attention_grad", ofAttentionGrad},
-    {"layer_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readLayerNormGrad(spec), 2); }},
-    {"rms_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readRmsNormGrad(spec), 1); }},
-    {"gather_grad", ofGatherGrad},
-    {"gather_nd_grad", ofGatherNdGrad},
-    {"top_k", ofTopK},
-    {"max_pool", [](const KernelSpec &spec) { return ofPool(readMaxPool(spec)); }},
-    {"sum_pool", [](const KernelSpec &spec) { return ofPool(readSumPool(spec)); }},
-    {"max_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readMaxPoolGrad(spec), false); }},
-    {"sum_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readSumPoolGrad(spec), true); }},
-    {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
-    {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},
-    {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec)); }},
-}};
-
-const Entry *find(std::string_view kernel) {
-  auto found =
-      std::find_if(kEntries.begin(), kEntries.end(), [&](const Entry &entry) { return entry.kernel == kernel; });
-  return found == kEntries.end() ? nullptr : found;
-}
-
 } // namespace
 
-int64_t workspaceBytes(const KernelSpec &spec) {
-  const Entry *entry = find(spec.name);
-  return entry && !spec.operands.empty() ? entry->bytes(spec) : 0;
+const std::vector<WorkspaceFormula> &workspaceFormulas() {
+  static const std::vector<WorkspaceFormula> formulas = {
+      {"matmul", ofMatmul},
+      {"matmul_part", ofMatmulPart},
+      {"attention", ofAttention},
+      {"attention_grad", ofAttentionGrad},
+      {"layer_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readLayerNormGrad(spec), 2); }},
+      {"rms_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readRmsNormGrad(spec), 1); }},
+      {"gather_grad", ofGatherGrad},
+      {"gather_nd_grad", ofGatherNdGrad},
+      {"top_k", ofTopK},
+      {"max_pool", [](const KernelSpec &spec) { return ofPool(readMaxPool(spec)); }},
+      {"sum_pool", [](const KernelSpec &spec) { return ofPool(readSumPool(spec)); }},
+      {"max_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readMaxPoolGrad(spec), false); }},
+      {"sum_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readSumPoolGrad(spec), true); }},
+      {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
+      {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},
+      {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec)); }},
+  };
+  return formulas;
 }
-
-bool mayHaveWorkspace(std::string_view kernel) { return find(kernel) != nullptr; }
 
 } // namespace zc::cpu

@@ -1,5 +1,5 @@
 #include "kernels/cuda/Gpu.h"
-#include "kernels/cuda/Rows.h"
+#include "kernels/cuda/Norm.h"
 
 namespace zc::cuda {
 

@@ -1,6 +1,5 @@
 #include "kernels/cuda/Workspace.h"
-
-#include <array>
+#include "kernels/WorkspaceFormulas.h"
 
 namespace zc::cuda {
 
@@ -21,44 +20,29 @@ int64_t ofReduce(const KernelSpec &spec) {
   return bytesOf(cpu::readReduce(spec), [](const cpu::ReduceShape &s) { return ReduceCut(s).bytes(); });
 }
 
-struct Entry {
-  std::string_view kernel;
-  int64_t (*bytes)(const KernelSpec &);
-};
-
-const std::array<Entry, 10> kEntries = {{
-    {"cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropy(spec), crossEntropyBytes); }},
-    {"cross_entropy_grad",
-     [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropyGrad(spec), crossEntropyGradBytes); }},
-    {"gather_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readGather(spec, 2, 0), gatherGradBytes); }},
-    {"layer_norm_grad",
-     [](const KernelSpec &spec) {
-       return bytesOf(cpu::readLayerNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 2); });
-     }},
-    {"rms_norm_grad",
-     [](const KernelSpec &spec) {
-       return bytesOf(cpu::readRmsNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 1); });
-     }},
-    {"reduce_max", ofReduce},
-    {"reduce_mean", ofReduce},
-    {"reduce_min", ofReduce},
-    {"reduce_prod", ofReduce},
-    {"reduce_sum", ofReduce},
-}};
-
-const Entry *find(std::string_view kernel) {
-  auto found =
-      std::find_if(kEntries.begin(), kEntries.end(), [&](const Entry &entry) { return entry.kernel == kernel; });
-  return found == kEntries.end() ? nullptr : found;
-}
-
 } // namespace
 
-int64_t workspaceBytes(const KernelSpec &spec) {
-  const Entry *entry = find(spec.name);
-  return entry && !spec.operands.empty() ? entry->bytes(spec) : 0;
+const std::vector<WorkspaceFormula> &workspaceFormulas() {
+  static const std::vector<WorkspaceFormula> formulas = {
+      {"cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropy(spec), crossEntropyBytes); }},
+      {"cross_entropy_grad",
+       [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropyGrad(spec), crossEntropyGradBytes); }},
+      {"gather_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readGather(spec, 2, 0), gatherGradBytes); }},
+      {"layer_norm_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readLayerNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 2); });
+       }},
+      {"rms_norm_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readRmsNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 1); });
+       }},
+      {"reduce_max", ofReduce},
+      {"reduce_mean", ofReduce},
+      {"reduce_min", ofReduce},
+      {"reduce_prod", ofReduce},
+      {"reduce_sum", ofReduce},
+  };
+  return formulas;
 }
-
-bool mayHaveWorkspace(std::string_view kernel) { return find(kernel) != nullptr; }
 
 } // namespace zc::cuda

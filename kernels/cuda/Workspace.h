@@ -43,8 +43,4 @@ inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
   return sums * rowParts(s.rows) * s.n * static_cast<int64_t>(sizeof(double));
 }
 
-/// Bytes for the kernel of `spec`, 0 for most.
-int64_t workspaceBytes(const KernelSpec &spec);
-bool mayHaveWorkspace(std::string_view kernel);
-
 } // namespace zc::cuda

@@ -1,5 +1,6 @@
 #include "runtime/base/Blocking.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -57,12 +57,6 @@ Slot *own() {
   return own.slot;
 }
 
-int64_t now() {
-  timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
-
 } // namespace
 
 Blocking::Blocking(const char *doing, const std::string &what) {
@@ -77,7 +71,7 @@ Blocking::Blocking(const char *doing, const std::string &what) {
     slot->passed = 0;
   }
   slot->step = faultStep();
-  slot->since = now();
+  slot->since = nanoseconds();
   slot->doing = doing;
   // Of a long name the end says more.
   size_t length = std::min(what.size(), slot->what.size() - 1);

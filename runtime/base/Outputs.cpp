@@ -1,5 +1,6 @@
 #include "runtime/base/Outputs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <sys/stat.h>
@@ -34,16 +35,23 @@ std::optional<Place> placeOf(const fs::path &path) {
   return Place{info.st_dev, info.st_ino, path.filename().string()};
 }
 
-/// Whether a file that is there is `place`, or lies in it.
-bool isIn(const fs::path &path, const Place &place) {
+/// Of a file that is there: itself, then the folders it lies in, up to the root; empty for others.
+std::vector<Place> placesAround(const fs::path &path) {
   std::error_code failure;
   fs::path at = fs::canonical(path, failure);
   if (path.empty() || failure)
-    return false;
-  bool is = placeOf(at) == place;
-  for (; !is && place.isFolder && at.has_relative_path(); at = at.parent_path())
-    is = placeOf(at.parent_path()) == place;
-  return is;
+    return {};
+  std::vector<Place> places;
+  auto add = [&] { places.push_back(placeOf(at).value_or(Place())); };
+  for (add(); at.has_relative_path(); add())
+    at = at.parent_path();
+  return places;
+}
+
+/// Whether what has `places` around it is `place`, or lies in it.
+bool isIn(const std::vector<Place> &places, const Place &place) {
+  auto end = place.isFolder ? places.end() : places.begin() + !places.empty();
+  return std::find(places.begin(), end, place) != end;
 }
 
 std::string nameOf(const NamedPath &path) {
@@ -53,19 +61,25 @@ std::string nameOf(const NamedPath &path) {
 } // namespace
 
 Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<NamedPath> &outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const NamedPath &output = outputs[i];
-    auto place = output.path.empty() ? std::nullopt : placeOf(output.path);
-    if (!place)
-      continue;
-    for (const NamedPath &input : inputs)
-      if (isIn(input.path, *place))
-        return makeError(Code::usage, 196, nameOf(output) + " would overwrite the input " + nameOf(input), output.path,
-                         "give another name for the output; nothing was touched");
-    for (size_t j = 0; j < i; ++j)
-      if (!outputs[j].path.empty() && placeOf(outputs[j].path) == place)
-        return makeError(Code::usage, 197, nameOf(output) + " and " + nameOf(outputs[j]) + " are one file", output.path,
-                         "give each output a name of its own");
+  std::vector<std::vector<Place>> around;
+  for (const NamedPath &input : inputs)
+    around.push_back(placesAround(input.path));
+  std::vector<std::optional<Place>> places;
+  for (const NamedPath &output : outputs) {
+    std::optional<Place> place = output.path.empty() ? std::nullopt : placeOf(output.path);
+    auto input = std::find_if(around.begin(), around.end(),
+                              [&](const std::vector<Place> &each) { return place && isIn(each, *place); });
+    if (input != around.end())
+      return makeError(Code::usage, 196,
+                       nameOf(output) + " would overwrite the input " +
+                           nameOf(inputs[static_cast<size_t>(input - around.begin())]),
+                       output.path, "give another name for the output; nothing was touched");
+    if (auto same = std::find(places.begin(), places.end(), place); place && same != places.end())
+      return makeError(Code::usage, 197,
+                       nameOf(output) + " and " + nameOf(outputs[static_cast<size_t>(same - places.begin())]) +
+                           " are one file",
+                       output.path, "give each output a name of its own");
+    places.push_back(place);
   }
   return {};
 }

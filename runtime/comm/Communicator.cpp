@@ -1,11 +1,11 @@
 #include "runtime/comm/Communicator.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/comm/Sums.h"
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <optional>
 
 namespace zc {
@@ -49,12 +49,6 @@ std::string describe(const Mesh &mesh, int rank, const Call &call) {
   return isAll ? text : text + " along " + mesh.nameOf(call.axes);
 }
 
-static int64_t now() {
-  timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
-
 template <typename Run> Status Communicator::carryOut(const Call &call, const Run &run) {
   if (auto fault = failpoint(kKinds[static_cast<size_t>(call.kind)].site)) {
     Error error = makeError(Code::peerLost, 606, std::string(nameOf(call.kind)) + " was told to fail", "ZERO_FAULT");
@@ -68,13 +62,13 @@ template <typename Run> Status Communicator::carryOut(const Call &call, const Ru
     abort(error);
     return error;
   }
-  int64_t begin = now();
+  int64_t begin = nanoseconds();
   if (flight)
     flight->begin(call, std::max<int64_t>(0, faultStep()));
   Status status = run(call);
   if (flight && status.ok()) // what failed stays visible as not over
     flight->end();
-  elapsed += now() - begin;
+  elapsed += nanoseconds() - begin;
   return status;
 }
 

@@ -1,21 +1,16 @@
 #include "runtime/comm/FlightRecorder.h"
 
+#include "runtime/base/Clock.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <fcntl.h>
 #include <iterator>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace zc {
-
-static int64_t nanoseconds(clockid_t clock) {
-  timespec time;
-  ::clock_gettime(clock, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
 
 static uint64_t pack(const Call &call) {
   return uint64_t(call.kind) | uint64_t(call.axes.asBits()) << 8 | uint64_t(call.type) << 16 |
@@ -43,7 +38,7 @@ void FlightLog::begin(const Call &call, int64_t step) {
   entry.bytes.store(call.bytes, std::memory_order_relaxed);
   entry.call.store(pack(call), std::memory_order_relaxed);
   missing.store(-1, std::memory_order_relaxed);
-  since.store(nanoseconds(CLOCK_MONOTONIC), std::memory_order_relaxed);
+  since.store(nanoseconds(), std::memory_order_relaxed);
   begunCount.store(number, std::memory_order_release);
 }
 

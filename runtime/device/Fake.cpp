@@ -3,6 +3,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/device/Arena.h"
+#include "runtime/device/Caught.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -282,12 +283,7 @@ private:
       setFaultContext(device.options.rank, context.step);
       Accesses::Kernel mine;
       bool isAlone = device.accesses.enter(std::move(ranges), mine);
-      Status status;
-      try {
-        status = kernel->run(real.data(), context);
-      } catch (const std::exception &exception) {
-        status = makeError(Code::internal, 582, std::string("a kernel threw: ") + exception.what());
-      }
+      Status status = caught([&] { return kernel->run(real.data(), context); });
       device.accesses.leave(mine);
       if (!isAlone)
         status = makeError(Code::internal, 581, "kernel '" + name + "' ran beside one that touches the same bytes");

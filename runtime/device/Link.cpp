@@ -1,10 +1,10 @@
 #include "runtime/device/Link.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Size.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 namespace zc {
 
@@ -36,15 +36,9 @@ Result<LinkRates> parseLinkRates(std::string_view text) {
   return rates;
 }
 
-static int64_t now() {
-  timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
-
 void Throttle::begin() {
   if (rate > 0)
-    begun = now();
+    begun = nanoseconds();
 }
 
 void Throttle::finish(uint64_t bytes) {
@@ -53,14 +47,14 @@ void Throttle::finish(uint64_t bytes) {
   // What a late wake-up lost may be caught up; idle time is not saved.
   free = std::max(free, begun - late) + static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9);
   late = 0;
-  if (int64_t done = now(); done >= free) { // the bytes themselves took longer
+  if (int64_t done = nanoseconds(); done >= free) { // the bytes themselves took longer
     free = done;
     return;
   }
   timespec until = {free / 1000000000, free % 1000000000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
     ;
-  late = now() - free;
+  late = nanoseconds() - free;
 }
 
 } // namespace zc

@@ -1,34 +1,16 @@
 #include "runtime/exec/BaseExecutor.h"
 
+#include "runtime/base/Clock.h"
+#include "runtime/device/Caught.h"
 #include <algorithm>
-#include <ctime>
-#include <exception>
 #include <limits>
 
 namespace zc {
-
-static int64_t now() {
-  timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
 
 void TraceRing::drainInto(std::vector<TraceEvent> &out) {
   for (uint64_t i = count > events.size() ? count - events.size() : 0; i < count; ++i)
     out.push_back(events[i % events.size()]);
   count = 0;
-}
-
-Error threw(const std::exception &exception) {
-  return makeError(Code::internal, 654, std::string("a kernel threw: ") + exception.what());
-}
-
-static Status runKernel(const PreparedStep &step, const StepContext &context) {
-  try {
-    return step.kernel->run(step.operands, context);
-  } catch (const std::exception &exception) {
-    return threw(exception);
-  }
 }
 
 BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
@@ -69,18 +51,18 @@ std::vector<TraceEvent> BaseExecutor::takeTrace() {
 
 Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
   int64_t begin = tracedNow(step.queue);
-  Status status = runKernel(step, context);
+  Status status = caught([&] { return step.kernel->run(step.operands, context); });
   trace(step, section, context, begin);
   return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
 }
 
-int64_t BaseExecutor::tracedNow(unsigned queue) const { return rings[queue].isOn() ? now() : 0; }
+int64_t BaseExecutor::tracedNow(unsigned queue) const { return rings[queue].isOn() ? nanoseconds() : 0; }
 
 int64_t BaseExecutor::trace(const PreparedStep &step, uint32_t section, const StepContext &context, int64_t begin) {
   TraceRing &ring = rings[step.queue];
   if (!ring.isOn())
     return 0;
-  int64_t end = now();
+  int64_t end = nanoseconds();
   ring.add({begin, end, context.step, static_cast<uint32_t>(context.micro), step.index, static_cast<uint8_t>(section),
             step.queue});
   return end;

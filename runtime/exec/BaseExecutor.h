@@ -22,9 +22,6 @@ private:
   uint64_t count = 0;
 };
 
-/// Libraries behind kernels may throw; nothing may leave a queue's thread.
-Error threw(const std::exception &exception);
-
 class BaseExecutor : public RankExecutor {
 public:
   BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator);

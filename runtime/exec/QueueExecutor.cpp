@@ -2,10 +2,10 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
+#include "runtime/device/Caught.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
-#include <exception>
 
 namespace zc {
 
@@ -105,17 +105,13 @@ bool QueueExecutor::runCopies(unsigned queue, uint32_t section, int64_t index, c
     bool goesOn = (begun > first || waitForTurn(step, section, index)) && !done[queue].hasFailed();
     if (begun == first)
       since = tracedNow(queue);
-    Status status;
-    try {
+    Status status = caught([&]() -> Status {
       if (goesOn)
         beginOthers();
       for (; goesOn && !step.copy->isOldestDone(); beginOthers())
         step.copy->progress();
-      if (goesOn || begun > first)
-        status = step.copy->finish();
-    } catch (const std::exception &exception) {
-      status = threw(exception);
-    }
+      return goesOn || begun > first ? step.copy->finish() : Status();
+    });
     if (!goesOn) {
       if (begun > first + 1)
         continue; // nothing may be left under way

@@ -15,8 +15,6 @@
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
-#include <cstring>
-
 namespace zc {
 
 namespace {
@@ -26,9 +24,8 @@ public:
   StreamExecutor(std::unique_ptr<Device> device, const planpb::Plan &plan, const ExecutorOptions &options,
                  Communicator &communicator)
       : QueueExecutor(plan, options, communicator), device(std::move(device)), perStep(plan.accumulation()),
-        kernels(*this->device, perStep * kInFlight, [this](uint32_t number, Error error) {
-          fail(locate(std::move(error), prepared.plan, sectionOfNumber(number), indexOfNumber(number)));
-        }) {}
+        kernels(*this->device, perStep * kInFlight,
+                [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
   ~StreamExecutor() override { join(); }
 
   Status prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader);
@@ -67,8 +64,11 @@ private:
   };
 
   static bool isOnStream(unsigned queue) { return isStreamQueue(static_cast<planpb::Queue>(queue)); }
-  uint32_t sectionOfNumber(uint32_t number) const { return number >= numMicro ? 1 : 0; }
-  uint32_t indexOfNumber(uint32_t number) const { return number >= numMicro ? number - numMicro : number; }
+  /// Kernels are numbered in the order of steps, those of the update last.
+  Error locatedAt(uint32_t number, Error error) const {
+    bool isUpdate = number >= numMicro;
+    return locate(std::move(error), prepared.plan, isUpdate, isUpdate ? number - numMicro : number);
+  }
 
   Status prepareContexts();
   Status prepareEvents();
@@ -345,7 +345,7 @@ Status StreamExecutor::publish(const StepContext &context) {
       return locate(status.error(), prepared.plan, 1, step.index);
   }
   if (std::optional<Device::Fault> fault = device->fault())
-    return locate(fault->error, prepared.plan, sectionOfNumber(fault->kernel), indexOfNumber(fault->kernel));
+    return locatedAt(fault->kernel, fault->error);
   return {};
 }
 
@@ -359,7 +359,7 @@ const void *StreamExecutor::metric(uint32_t slice) const {
 bool StreamExecutor::foundFault() {
   std::optional<Device::Fault> fault = device->fault();
   if (fault)
-    fail(locate(fault->error, prepared.plan, sectionOfNumber(fault->kernel), indexOfNumber(fault->kernel)));
+    fail(locatedAt(fault->kernel, fault->error));
   return fault.has_value();
 }
 

@@ -1,8 +1,6 @@
 #include "runtime/exec/StreamKernels.h"
 
-#include "runtime/base/Failpoint.h"
-
-#include <exception>
+#include "runtime/device/Caught.h"
 
 namespace zc {
 
@@ -51,14 +49,8 @@ private:
   };
 
   void run(const StepContext &context) {
-    Status status;
-    try {
-      void *operands[] = {pinned};
-      status = kernel->run(operands, context);
-    } catch (const std::exception &exception) {
-      status = makeError(Code::internal, 660, std::string("the host threw in a stream: ") + exception.what());
-    }
-    if (!status.ok())
+    void *operands[] = {pinned};
+    if (Status status = caught([&] { return kernel->run(operands, context); }); !status.ok())
       failed(status.error());
   }
 

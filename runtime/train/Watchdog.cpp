@@ -1,21 +1,15 @@
 #include "runtime/train/Watchdog.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/File.h"
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <utility>
 
 namespace zc::train {
-
-static int64_t monotonic() {
-  timespec time;
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
-}
 
 static std::string inSeconds(int64_t ns) {
   char text[40];
@@ -38,7 +32,7 @@ void Watchdog::observe(FlightRecorder &recorder, std::string file) {
   this->file = std::move(file);
   seen.assign(size_t(recorder.worldSize()), Seen());
   for (Seen &each : seen)
-    each.beatAt = monotonic();
+    each.beatAt = nanoseconds();
 }
 
 void Watchdog::stop() {
@@ -67,7 +61,7 @@ void Watchdog::watch() {
 }
 
 void Watchdog::note(const std::vector<BlockedThread> &blocked) {
-  int64_t now = monotonic();
+  int64_t now = nanoseconds();
   for (int rank = first; rank < first + count; ++rank) {
     FlightLog &log = recorder->log(rank);
     log.beat();
@@ -91,7 +85,7 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
 }
 
 std::string Watchdog::reason(const std::vector<BlockedThread> &blocked) {
-  int64_t now = monotonic(), most = int64_t(std::min(seconds, 1e9) * 1e9);
+  int64_t now = nanoseconds(), most = int64_t(std::min(seconds, 1e9) * 1e9);
   for (const BlockedThread &thread : blocked)
     if (now - thread.since > most) {
       std::string who = thread.rank >= 0 ? "rank " + std::to_string(thread.rank)

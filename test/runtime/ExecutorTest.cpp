@@ -37,9 +37,8 @@ std::string persistentBytes(RankExecutor &executor) {
 }
 
 /// Runs `steps` steps on all ranks; `after` sees each rank's executor at the end.
-Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
-               const std::function<void(RankExecutor &)> &after = {}) {
-  ZC_RETURN_IF_ERROR(verifyPlan(plan));
+Status runUnverified(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
+                     const std::function<void(RankExecutor &)> &after = {}) {
   KernelRegistry registry = test::testKernels();
   return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
     const Mesh &mesh = communicator.mesh();
@@ -62,6 +61,12 @@ Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outco
       after(**executor);
     return {};
   });
+}
+
+Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
+               const std::function<void(RankExecutor &)> &after = {}) {
+  ZC_RETURN_IF_ERROR(verifyPlan(plan));
+  return runUnverified(plan, device, steps, outcome, after);
 }
 
 /// What tinyPlan computes, in plain loops; fp32 in the same order. After step `after` parameters are an update old.
@@ -361,21 +366,7 @@ TEST(Executor, AMissingWaitIsFoundOnTheFakeDevice) {
     expectOk(addWaits(plan));
     Outcome sync, fake;
     expectOk(runPlan(plan, DeviceKind::sync, 6, sync));
-    KernelRegistry registry = test::testKernels();
-    Status status = runJob(Mesh::ofNodes(1, 1), [&](Communicator &communicator) -> Status {
-      test::TestLoader loader(0);
-      ExecutorOptions options;
-      options.device = DeviceKind::fake;
-      options.nvme.folder = testing::TempDir();
-      auto executor = prepareRank(bare, options, communicator, registry, loader);
-      if (!executor)
-        return executor.error();
-      for (int64_t step = 1; step <= 6; ++step)
-        ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
-      ZC_RETURN_IF_ERROR((*executor)->drain());
-      fake.state = persistentBytes(**executor);
-      return {};
-    });
+    Status status = runUnverified(bare, DeviceKind::fake, 6, fake);
     found += !status.ok() || fake.state != sync.state;
   }
   EXPECT_GT(found, 0);

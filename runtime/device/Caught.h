@@ -1,0 +1,22 @@
+//===- Caught.h - nothing may leave the thread of a queue or a stream ---------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <exception>
+
+namespace zc {
+
+/// Internal: a library behind a kernel threw.
+Error threw(const std::exception &exception);
+
+/// fn(), whose exceptions are errors.
+template <typename Fn> Status caught(Fn fn) {
+  try {
+    return fn();
+  } catch (const std::exception &exception) {
+    return threw(exception);
+  }
+}
+
+} // namespace zc
