@@ -33,4 +33,13 @@ struct QuantizedPiece {
   constexpr int64_t bytes() const { return scalesAt() + 4 * blocks(); }
 };
 
+/// The pieces of a plain buffer, `rows` x `columns`; the quantized ones are `columns` x `rows`, so one row keeps their
+/// order. Rows are nodes where pieces travel along one axis of the mesh after the other.
+struct PieceGrid {
+  int64_t rows = 1, columns = 1;
+
+  /// Which piece of the plain buffer quantized piece `k` is.
+  constexpr int64_t plainPiece(int64_t k) const { return k % rows * columns + k / rows; }
+};
+
 } // namespace zc

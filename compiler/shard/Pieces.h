@@ -4,8 +4,6 @@
 #include "dialects/zero/Zero.h"
 #include "kernels/Quantized.h"
 
-#include <numeric>
-
 namespace zc {
 
 /// The data axes of a mesh, as ZeRO++ sees them: inside the nodes and between them.
@@ -32,13 +30,6 @@ inline zero::BufferType resized(zero::BufferType type, int64_t elements) {
 inline zero::BufferType quantizedType(zero::BufferType plain, int64_t count, const QuantizedPiece &piece) {
   auto byte = mlir::IntegerType::get(plain.getContext(), 8, mlir::IntegerType::Unsigned);
   return zero::BufferType::get(plain.getContext(), count * piece.bytes(), byte, plain.getTier());
-}
-
-/// 0, 1, ..., count - 1.
-inline llvm::SmallVector<int64_t> inOrder(int64_t count) {
-  llvm::SmallVector<int64_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  return order;
 }
 
 /// What kernels quantize; others are an error, emitted at `op`.

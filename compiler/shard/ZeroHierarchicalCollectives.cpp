@@ -45,11 +45,8 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
     // Whoever dequantizes puts pieces in their places anyway.
     for (Operation *user : llvm::make_early_inc_range(gather->getUsers()))
       if (auto dequantize = dyn_cast<zero::DequantizeOp>(user)) {
-        SmallVector<int64_t> order;
-        for (int64_t index = 0; index < grid.local; ++index)
-          for (int64_t node = 0; node < grid.nodes; ++node)
-            order.push_back(dequantize.getOrder()[static_cast<size_t>(node * grid.local + index)]);
-        dequantize.setOrder(order);
+        dequantize.setRows(static_cast<uint64_t>(grid.nodes));
+        dequantize.setColumns(static_cast<uint64_t>(grid.local));
         dequantize.getInputMutable().assign(pieces);
       }
     if (!gather->use_empty()) {

@@ -47,9 +47,11 @@ struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<Zer
     Location loc = reduce.getLoc();
     piece = {reduce.getShard().getType().getNumElements(), bits, block};
     bool twoHops = nodes > 1 && local > 1;
+    // What leaves for one rank of this node lies together: the slices that it and its peers on other nodes will own.
+    const int64_t rows = twoHops ? nodes : 1;
     Value sent = builder.create<zero::QuantizeOp>(loc, quantizedType(whole, nodes * local, piece), reduce.getBuffer(),
                                                   residual(builder, loc, gradient, zero::Storage::residual1, whole),
-                                                  bits, block, sliceOrder(twoHops), beta());
+                                                  bits, block, rows, nodes * local / rows, beta());
     int64_t sources = nodes * local;
     Value received;
     if (twoHops) {
@@ -69,17 +71,6 @@ struct ZeroQuantizeGradientsPass : StagePass<impl::ZeroQuantizeGradientsBase<Zer
     reduce.erase();
     ++numReductions;
     return success();
-  }
-
-  /// What leaves for one rank of this node lies together: the slices that it and its peers on other nodes will own.
-  SmallVector<int64_t> sliceOrder(bool twoHops) {
-    if (!twoHops)
-      return inOrder(nodes * local);
-    SmallVector<int64_t> order;
-    for (int64_t index = 0; index < local; ++index)
-      for (int64_t node = 0; node < nodes; ++node)
-        order.push_back(node * local + index);
-    return order;
   }
 
   Value residual(OpBuilder &builder, Location loc, zero::GradBufferOp gradient, zero::Storage what,

@@ -33,10 +33,11 @@ struct ZeroQuantizeWeightsPass : StagePass<impl::ZeroQuantizeWeightsBase<ZeroQua
     int64_t members = gather.getType().getNumElements() / shard;
     QuantizedPiece piece{shard, bits, block};
     Value own = builder.create<zero::QuantizeOp>(loc, quantizedType(gather.getType(), 1, piece), gather.getShard(),
-                                                 Value(), bits, block, inOrder(1), APFloat(0.0));
+                                                 Value(), bits, block, /*rows=*/1, /*columns=*/1, APFloat(0.0));
     Value all =
         builder.create<zero::GatherOp>(loc, quantizedType(gather.getType(), members, piece), own, gather.getAxesAttr());
-    Value whole = builder.create<zero::DequantizeOp>(loc, gather.getType(), all, bits, block, inOrder(members));
+    Value whole =
+        builder.create<zero::DequantizeOp>(loc, gather.getType(), all, bits, block, /*rows=*/1, /*columns=*/members);
     gather.getResult().replaceAllUsesWith(whole);
     gather.erase();
     ++numGathers;

@@ -9,16 +9,6 @@ using namespace zc::zero;
 
 namespace {
 
-bool isPermutation(ArrayRef<int64_t> order) {
-  llvm::SmallBitVector seen(order.size());
-  for (int64_t piece : order)
-    if (piece < 0 || piece >= static_cast<int64_t>(order.size()) || seen.test(static_cast<unsigned>(piece)))
-      return false;
-    else
-      seen.set(static_cast<unsigned>(piece));
-  return !order.empty();
-}
-
 bool isSoundForm(uint64_t bits, uint64_t block) { return (bits == 4 || bits == 8) && block > 0 && block % 2 == 0; }
 
 bool isFloat(BufferType type) {
@@ -32,13 +22,15 @@ bool holds(BufferType type, int64_t count, int64_t elements, uint64_t bits, uint
   return type.getElementType().isUnsignedInteger(8) && type.getNumElements() == count * piece.bytes();
 }
 
-LogicalResult verifyPieces(Operation *op, BufferType plain, BufferType bytes, ArrayRef<int64_t> order, uint64_t bits,
-                           uint64_t block, StringRef label) {
-  auto pieces = static_cast<int64_t>(order.size());
-  if (!isSoundForm(bits, block) || !isFloat(plain) || !isPermutation(order) || plain.getNumElements() % pieces != 0 ||
+LogicalResult verifyPieces(Operation *op, BufferType plain, BufferType bytes, uint64_t rows, uint64_t columns,
+                           uint64_t bits, uint64_t block, StringRef label) {
+  constexpr uint64_t kMost = uint64_t(1) << 20;
+  bool areCounts = rows > 0 && rows <= kMost && columns > 0 && columns <= kMost;
+  auto pieces = static_cast<int64_t>(rows * columns);
+  if (!areCounts || !isSoundForm(bits, block) || !isFloat(plain) || plain.getNumElements() % pieces != 0 ||
       plain.getTier() != bytes.getTier() || !holds(bytes, pieces, plain.getNumElements() / pieces, bits, block))
-    return op->emitOpError("[") << label << "] " << bytes << " is not " << plain << " in " << pieces << " pieces of "
-                                << bits << " bits with a scale per " << block << " elements";
+    return op->emitOpError("[") << label << "] " << bytes << " is not " << plain << " in " << rows << " x " << columns
+                                << " pieces of " << bits << " bits with a scale per " << block << " elements";
   return success();
 }
 
@@ -49,11 +41,13 @@ LogicalResult QuantizeOp::verify() {
   if (getResidual() && getResidual().getType() != getInput().getType())
     return emitOpError("[quantize_c2] has a residual of ")
            << getResidual().getType() << " for " << getInput().getType();
-  return verifyPieces(*this, getInput().getType(), getType(), getOrder(), getBits(), getBlock(), "quantize_c1");
+  return verifyPieces(*this, getInput().getType(), getType(), getRows(), getColumns(), getBits(), getBlock(),
+                      "quantize_c1");
 }
 
 LogicalResult DequantizeOp::verify() {
-  return verifyPieces(*this, getType(), getInput().getType(), getOrder(), getBits(), getBlock(), "dequantize_c1");
+  return verifyPieces(*this, getType(), getInput().getType(), getRows(), getColumns(), getBits(), getBlock(),
+                      "dequantize_c1");
 }
 
 LogicalResult DequantizeSumQuantizeOp::verify() {

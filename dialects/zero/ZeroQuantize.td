@@ -14,18 +14,18 @@ class Zero_OpOnPieces<string mnemonic, list<string> methods = []> : Zero_Schedul
 def Zero_QuantizeOp : Zero_OpOnPieces<"quantize", ["fillsDevice"]> {
   let summary = "a buffer as quantized pieces, reordered";
   let description = [{
-    The buffer is cut into as many equal pieces as `order`, a permutation, has entries; piece k of the result is piece order[k].
-    The result holds exactly their bytes (`quantize_c1`). What quantization loses is added to `residual`, as `beta` says, and
+    The buffer is `rows` x `columns` equal pieces; piece (c, r) of the result is piece (r, c) of the buffer, so one row keeps their
+    order. The result holds exactly their bytes (`quantize_c1`). What quantization loses is added to `residual`, as `beta` says, and
     comes back with the next quantization (LoCo, arXiv 2407.04480); it is of the input's type (`quantize_c2`). Created by
     zero-quantize-weights and zero-quantize-gradients.
 
     ```mlir
-    %q = zero.quantize %s {bits = 8 : i64, block = 256 : i64, order = array<i64: 0>} : (!zero.buffer<256 x f32, device>) -> !zero.buffer<260 x ui8, device>
+    %q = zero.quantize %s {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 1 : i64} : (!zero.buffer<256 x f32, device>) -> !zero.buffer<260 x ui8, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input,
       Arg<Optional<Zero_BufferType>, "", [MemRead, MemWrite]>:$residual, I64Attr:$bits, I64Attr:$block,
-      DenseI64ArrayAttr:$order, DefaultValuedAttr<F64Attr, "0.0">:$beta);
+      I64Attr:$rows, I64Attr:$columns, DefaultValuedAttr<F64Attr, "0.0">:$beta);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$input (`feedback` $residual^)? attr-dict `:` functional-type(operands, $result)";
 }
@@ -33,15 +33,16 @@ def Zero_QuantizeOp : Zero_OpOnPieces<"quantize", ["fillsDevice"]> {
 def Zero_DequantizeOp : Zero_OpOnPieces<"dequantize"> {
   let summary = "quantized pieces as a buffer, each in its place";
   let description = [{
-    Piece order[k] of the result is piece k of the input, which holds exactly their bytes (`dequantize_c1`). Created by
+    The result is `rows` x `columns` equal pieces; piece (r, c) of it is piece (c, r) of the input, which holds exactly their
+    bytes (`dequantize_c1`). The rows are nodes where pieces were gathered between nodes first, else there is one. Created by
     zero-quantize-weights.
 
     ```mlir
-    %b = zero.dequantize %q {bits = 8 : i64, block = 256 : i64, order = array<i64: 0, 1>} : !zero.buffer<520 x ui8, device> -> !zero.buffer<512 x f32, device>
+    %b = zero.dequantize %q {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 2 : i64} : !zero.buffer<520 x ui8, device> -> !zero.buffer<512 x f32, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input, I64Attr:$bits, I64Attr:$block,
-      DenseI64ArrayAttr:$order);
+      I64Attr:$rows, I64Attr:$columns);
   let results = (outs Res<Zero_BufferType, "", [MemAlloc, MemWrite]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }

@@ -1,19 +1,8 @@
 // Specs of the kernels on block-quantized pieces.
 #include "kernels/cpu/Shapes.h"
 
-#include <algorithm>
-#include <numeric>
-
 namespace zc::cpu {
 namespace {
-
-bool isPermutation(std::vector<int64_t> order) {
-  std::sort(order.begin(), order.end());
-  for (size_t i = 0; i < order.size(); ++i)
-    if (order[i] != static_cast<int64_t>(i))
-      return false;
-  return true;
-}
 
 bool isPlain(const TensorType &type) { return isFast(type.dtype); }
 
@@ -25,14 +14,14 @@ bool isQuantized(const TensorType &type, const QuantizeShape &s, int64_t runs) {
   return bytes % piece == 0 && bytes / piece == runs * s.pieces;
 }
 
-/// What all four have: bits, block, and either `order` or `pieces`.
+/// What all four have: bits, block, and `rows` x `columns` or `pieces`.
 QuantizeShape readCommon(const KernelSpec &spec) {
   QuantizeShape s;
   s.dtype = DType::f32;
   s.piece.bits = spec.getInt("bits", 0);
   s.piece.block = spec.getInt("block", 0);
-  s.order = spec.getInts("order");
-  s.pieces = s.order.empty() ? spec.getInt("pieces", 1) : static_cast<int64_t>(s.order.size());
+  s.grid.rows = spec.getInt("rows", 1);
+  s.grid.columns = spec.getInt("columns", spec.getInt("pieces", 1));
   s.sources = spec.getInt("sources", 1);
   s.beta = static_cast<float>(spec.getReal("beta", 0));
   s.scale = static_cast<float>(spec.getReal("scale", 1));
@@ -48,8 +37,14 @@ Check checkCommon(const KernelSpec &spec, QuantizeShape &s, size_t maxOutputs) {
       .that([&] { return s.piece.bits == 8 || s.piece.bits == 4; }, "bits of 8 or 4")
       .that([&] { return s.piece.block > 0 && s.piece.block % 2 == 0 && s.piece.block <= kMostElements; },
             "a positive even block")
-      .that([&] { return s.pieces > 0 && s.pieces <= kMostPieces && (s.order.empty() || isPermutation(s.order)); },
-            "pieces, or an order that is a permutation")
+      .that(
+          [&] {
+            auto [rows, columns] = s.grid;
+            bool areCounts = rows > 0 && columns > 0 && rows <= kMostPieces && columns <= kMostPieces / rows;
+            s.pieces = areCounts ? rows * columns : 0;
+            return areCounts;
+          },
+          "rows and columns of pieces")
       .that([&] { return s.sources > 0 && s.sources <= kMostPieces; }, "a positive number of sources");
 }
 
@@ -57,10 +52,6 @@ Check checkCommon(const KernelSpec &spec, QuantizeShape &s, size_t maxOutputs) {
 void takePlain(QuantizeShape &s, const TensorType &plain) {
   s.dtype = plain.dtype;
   s.piece.elements = plain.numElements() / s.pieces;
-  if (s.order.empty()) {
-    s.order.resize(static_cast<size_t>(s.pieces));
-    std::iota(s.order.begin(), s.order.end(), 0);
-  }
 }
 
 } // namespace
@@ -97,8 +88,8 @@ Result<QuantizeShape> readDequantizeSumQuantize(const KernelSpec &spec) {
   s.piece.elements = spec.getInt("elements", -1);
   ZC_RETURN_IF_ERROR(
       checkCommon(spec, s, 2)
-          .that([&] { return s.piece.elements >= 0 && s.piece.elements <= kMostElements && s.order.empty(); },
-                "elements of a piece, and no order")
+          .that([&] { return s.piece.elements >= 0 && s.piece.elements <= kMostElements && s.grid.rows == 1; },
+                "elements of a piece, and one row of pieces")
           .that([&] { return isQuantized(spec.operands[0], s, s.sources) && isQuantized(spec.operands[1], s, 1); },
                 "bytes of values and scales")
           .that(

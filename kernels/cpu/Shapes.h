@@ -123,9 +123,9 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
 struct QuantizeShape {
   DType dtype; ///< of the unquantized operand, or of the residual; f32 where there is neither
   QuantizedPiece piece;
-  int64_t pieces = 1;         ///< of the result
-  int64_t sources = 1;        ///< quantized inputs that are summed, one after the other in memory
-  std::vector<int64_t> order; ///< quantized piece k is piece order[k] of the plain tensor
+  PieceGrid grid;
+  int64_t pieces = 1;  ///< of the result
+  int64_t sources = 1; ///< quantized inputs that are summed, one after the other in memory
   bool hasResidual = false, accumulate = false;
   float beta = 0, scale = 1;
 };

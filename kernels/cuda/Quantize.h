@@ -14,26 +14,19 @@ namespace zc::cuda {
 
 using namespace formula;
 
-/// The order of pieces as a kernel's argument: quantized piece k is piece of[k] of the plain tensor.
-struct PieceOrder {
-  static constexpr size_t kMost = 512;
-  int16_t of[kMost];
-};
-
-/// Plain values of element i of piece k: of a tensor, or sums of quantized sources.
+/// Plain values of element i of piece k, `at` of the plain tensor's: of a tensor, or sums of quantized sources.
 template <typename T> struct PlainSource {
   const T *x;
   int64_t elements;
-  PieceOrder order;
-  ZC_HD float operator()(int64_t piece, int64_t i) const {
-    return static_cast<float>(load(x[order.of[piece] * elements + i]));
+  ZC_HD float operator()(int64_t, int64_t at, int64_t i) const {
+    return static_cast<float>(load(x[at * elements + i]));
   }
 };
 struct SummedSource {
   const uint8_t *q;
   QuantizedPiece piece;
   int64_t pieces, sources;
-  ZC_HD float operator()(int64_t k, int64_t i) const {
+  ZC_HD float operator()(int64_t k, int64_t, int64_t i) const {
     return sumAt(q + k * piece.bytes(), pieces * piece.bytes(), sources, piece, i);
   }
 };
@@ -45,16 +38,16 @@ template <typename T, typename Source> struct QuantizeBody {
   uint8_t *out;
   T *residual;
   QuantizedPiece q;
-  bool ordered; ///< the residual lies as the plain pieces do
-  PieceOrder order;
+  PieceGrid grid; ///< the residual lies as the plain pieces do
   float beta;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t blocks = q.blocks(), k = index / blocks, begin = index % blocks * q.block;
     int64_t count = q.elements - begin < q.block ? q.elements - begin : q.block;
     uint8_t *piece = out + k * q.bytes();
-    T *lost = residual ? residual + (ordered ? order.of[k] : k) * q.elements : nullptr;
+    int64_t plain = grid.plainPiece(k);
+    T *lost = residual ? residual + plain * q.elements : nullptr;
     auto given = [&](int64_t i) {
-      float x = source(k, begin + i);
+      float x = source(k, plain, begin + i);
       return lost ? x + load(lost[begin + i]) : x;
     };
     float largest = block.template reduce<MaxOf>(count, 0.0f, [&](int64_t i) { return std::fabs(given(i)); });
@@ -88,12 +81,12 @@ template <typename T> struct DequantizeBody {
   const uint8_t *q;
   T *y;
   QuantizedPiece piece;
-  PieceOrder order;
+  PieceGrid grid;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t parts = (piece.elements + kElementsPerBlock - 1) / kElementsPerBlock, k = index / parts;
     int64_t first = index % parts * kElementsPerBlock, rest = piece.elements - first;
     const uint8_t *from = q + k * piece.bytes();
-    T *to = y + order.of[k] * piece.elements;
+    T *to = y + grid.plainPiece(k) * piece.elements;
     block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock,
                   [&](int64_t i) { to[first + i] = store<T>(elementAt(from, piece, first + i)); });
   }
@@ -117,34 +110,23 @@ template <typename T> struct DequantizeSumBody {
   }
 };
 
-inline Result<PieceOrder> pieceOrder(const KernelSpec &spec, const cpu::QuantizeShape &s) {
-  PieceOrder order{};
-  if (static_cast<size_t>(s.pieces) > PieceOrder::kMost)
-    return cpu::wrongSpec(spec, "at most 512 pieces");
-  for (int64_t k = 0; k < s.pieces; ++k)
-    order.of[k] = static_cast<int16_t>(s.order.empty() ? k : s.order[static_cast<size_t>(k)]);
-  return order;
-}
-
 template <typename Target, bool sums> Prepared<Target> prepareQuantize(const KernelSpec &spec) {
   Result<cpu::QuantizeShape> read = sums ? cpu::readDequantizeSumQuantize(spec) : cpu::readQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  Result<PieceOrder> order = pieceOrder(spec, *read);
-  ZC_RETURN_IF_ERROR(order.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read, order = *order](void *const *operands, const auto &launch) {
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       T *residual = s.hasResidual ? static_cast<T *>(operands[2]) : nullptr;
       auto *out = static_cast<uint8_t *>(operands[1]);
       int64_t count = s.pieces * s.piece.blocks();
       if constexpr (sums) {
         SummedSource source{static_cast<const uint8_t *>(operands[0]), s.piece, s.pieces, s.sources};
         overRows(launch, count, s.piece.block,
-                 QuantizeBody<T, SummedSource>{source, out, residual, s.piece, false, order, s.beta});
+                 QuantizeBody<T, SummedSource>{source, out, residual, s.piece, s.grid, s.beta});
       } else {
-        PlainSource<T> source{static_cast<const T *>(operands[0]), s.piece.elements, order};
+        PlainSource<T> source{static_cast<const T *>(operands[0]), s.piece.elements};
         overRows(launch, count, s.piece.block,
-                 QuantizeBody<T, PlainSource<T>>{source, out, residual, s.piece, true, order, s.beta});
+                 QuantizeBody<T, PlainSource<T>>{source, out, residual, s.piece, s.grid, s.beta});
       }
     });
   });
@@ -153,15 +135,13 @@ template <typename Target, bool sums> Prepared<Target> prepareQuantize(const Ker
 template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &spec) {
   Result<cpu::QuantizeShape> read = cpu::readDequantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  Result<PieceOrder> order = pieceOrder(spec, *read);
-  ZC_RETURN_IF_ERROR(order.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read, order = *order](void *const *operands, const auto &launch) {
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       if (s.piece.elements > 0)
         launch.template blocks<kElementThreads>(s.pieces * blocksFor(s.piece.elements),
                                                 DequantizeBody<T>{static_cast<const uint8_t *>(operands[0]),
-                                                                  static_cast<T *>(operands[1]), s.piece, order});
+                                                                  static_cast<T *>(operands[1]), s.piece, s.grid});
     });
   });
 }

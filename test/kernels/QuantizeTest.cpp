@@ -16,21 +16,28 @@ Value only(const Result<std::vector<Value>> &outputs) {
   return outputs.ok() ? (*outputs)[0] : Value({});
 }
 
-Attributes form(int64_t bits, int64_t block, const Ints &order = {}) {
+/// Pieces of the plain tensor.
+struct Grid {
+  int64_t rows = 1, columns = 1;
+};
+
+Attributes form(int64_t bits, int64_t block, Grid grid = {}) {
   Attributes attributes{{"bits", bits}, {"block", block}};
-  if (!order.empty())
-    attributes["order"] = order;
+  if (grid.rows != 1 || grid.columns != 1) {
+    attributes["rows"] = grid.rows;
+    attributes["columns"] = grid.columns;
+  }
   return attributes;
 }
 
 /// The quantized bytes of `pieces` equal pieces of x.
-Value quantized(const Value &x, int64_t bits, int64_t block, const Ints &order = {}) {
-  int64_t pieces = order.empty() ? 1 : static_cast<int64_t>(order.size());
+Value quantized(const Value &x, int64_t bits, int64_t block, Grid grid = {}) {
+  int64_t pieces = grid.rows * grid.columns;
   QuantizedPiece piece{x.type.numElements() / pieces, bits, block};
-  return only(run({"quantize", {x}, {bytes(pieces * piece.bytes())}, form(bits, block, order)}));
+  return only(run({"quantize", {x}, {bytes(pieces * piece.bytes())}, form(bits, block, grid)}));
 }
-Value dequantized(const Value &q, TensorType type, int64_t bits, int64_t block, const Ints &order = {}) {
-  return only(run({"dequantize", {q}, {Value(type)}, form(bits, block, order)}));
+Value dequantized(const Value &q, TensorType type, int64_t bits, int64_t block, Grid grid = {}) {
+  return only(run({"dequantize", {q}, {Value(type)}, form(bits, block, grid)}));
 }
 
 /// Fast kernels on several threads and alignments give the plain kernel's bits.
@@ -97,22 +104,30 @@ TEST(Quantize, zeroTinyAndNotFinite) {
   }
 }
 
+TEST(Quantize, piecesOfThousandsOfRanks) {
+  const Grid grid{512, 8};
+  Value x = random(DType::f32, 4096 * 3, 5), q = quantized(x, 8, 64, grid), back = dequantized(q, x.type, 8, 64, grid);
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_NEAR(back.get(i), x.get(i), 0.5001 / 127);
+}
+
 /// 0 4 1 5 2 6 3 7 for 2 nodes of 4: what leaves together lies together, and comes back to its place.
 TEST(Quantize, piecesAreReordered) {
-  const Ints order = {0, 4, 1, 5, 2, 6, 3, 7};
+  const size_t order[] = {0, 4, 1, 5, 2, 6, 3, 7};
+  const Grid grid{2, 4};
   Value x = random(DType::f32, 8 * 70, 5);
   QuantizedPiece piece{70, 8, 64};
-  Value q = quantized(x, 8, 64, order);
+  Value q = quantized(x, 8, 64, grid);
   for (size_t k = 0; k < 8; ++k) {
     Value part({DType::f32, {70}});
     for (size_t i = 0; i < 70; ++i)
-      part.set(i, x.get(static_cast<size_t>(order[k]) * 70 + i));
+      part.set(i, x.get(order[k] * 70 + i));
     Value alone = quantized(part, 8, 64);
     EXPECT_EQ(std::memcmp(static_cast<char *>(q.data()) + static_cast<int64_t>(k) * piece.bytes(), alone.data(),
                           static_cast<size_t>(piece.bytes())),
               0);
   }
-  Value back = dequantized(q, x.type, 8, 64, order);
+  Value back = dequantized(q, x.type, 8, 64, grid);
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_NEAR(back.get(i), x.get(i), 0.5001 / 127);
 }
@@ -125,10 +140,10 @@ TEST(Quantize, fusedSumsEqualTheirParts) {
     Value x[2] = {random(DType::f32, 2 * n, 1), random(DType::f32, 2 * n, 2)};
     Value sources = bytes(4 * piece.bytes()), sum({DType::f32, {2 * n}});
     for (size_t s = 0; s < 2; ++s) {
-      Value q = quantized(x[s], bits, block, {0, 1});
+      Value q = quantized(x[s], bits, block, {1, 2});
       std::memcpy(static_cast<char *>(sources.data()) + static_cast<int64_t>(s) * 2 * piece.bytes(), q.data(),
                   q.size());
-      Value y = dequantized(q, sum.type, bits, block, {0, 1});
+      Value y = dequantized(q, sum.type, bits, block, {1, 2});
       for (size_t i = 0; i < sum.size(); ++i)
         sum.set(i, s == 0 ? y.get(i) : static_cast<float>(sum.get(i)) + static_cast<float>(y.get(i)));
     }
@@ -137,7 +152,7 @@ TEST(Quantize, fusedSumsEqualTheirParts) {
     attributes["pieces"] = int64_t{2};
     attributes["elements"] = n;
     Value fused = only(run({"dequantize_sum_quantize", {sources}, {bytes(2 * piece.bytes())}, attributes}));
-    EXPECT_TRUE(fused == quantized(sum, bits, block, {0, 1}));
+    EXPECT_TRUE(fused == quantized(sum, bits, block, {1, 2}));
 
     Value own = bytes(2 * piece.bytes()); // the first piece of both sources
     for (int64_t s : {0, 1})
@@ -240,21 +255,21 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
       for (int64_t block : {64, 256, 4096})
         for (int64_t n : {0, 1, 15, 64, 257, 300, 5000}) {
           SCOPED_TRACE(std::to_string(bits) + " bits, block " + std::to_string(block) + ", n " + std::to_string(n));
-          const Ints order = {1, 0, 2};
+          const Grid grid{2, 2};
           QuantizedPiece piece{n, bits, block};
-          Value x = random(type, 3 * n, static_cast<unsigned>(n + bits), 3);
+          Value x = random(type, 4 * n, static_cast<unsigned>(n + bits), 3);
           for (size_t i = 0; i < x.size() && n == 300; i += 61)
             x.set(i, i % 2 ? 0 : 1e5);
           if (n == 5000)
             x.set(4999, kInf), x.set(5000, std::nan(""));
-          expectSameBits({"quantize", {x}, {bytes(3 * piece.bytes())}, form(bits, block, order)});
-          Attributes fed = form(bits, block, order);
+          expectSameBits({"quantize", {x}, {bytes(4 * piece.bytes())}, form(bits, block, grid)});
+          Attributes fed = form(bits, block, grid);
           fed["beta"] = 0.8;
-          expectSameBits({"quantize", {x}, {bytes(3 * piece.bytes()), random(type, 3 * n, 4, 0.1)}, fed});
-          Value q = quantized(x, bits, block, order);
-          expectSameBits({"dequantize", {q}, {Value({type, {3 * n}})}, form(bits, block, order)});
+          expectSameBits({"quantize", {x}, {bytes(4 * piece.bytes()), random(type, 4 * n, 4, 0.1)}, fed});
+          Value q = quantized(x, bits, block, grid);
+          expectSameBits({"dequantize", {q}, {Value({type, {4 * n}})}, form(bits, block, grid)});
           Attributes sum = form(bits, block);
-          sum["sources"] = int64_t{3};
+          sum["sources"] = int64_t{4};
           sum["elements"] = n;
           expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes())}, sum});
           sum["beta"] = 0.8;
@@ -270,9 +285,9 @@ TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
     for (int64_t bits : {8, 4}) {
       SCOPED_TRACE(std::to_string(bits) + " bits");
       const int64_t n = (8 << 20) / sizeOf(type) / 2 + 320, block = 256; // the last block is short
-      const Ints order = {1, 0};
-      Value q = quantized(random(type, 2 * n, 5), bits, block, order);
-      expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, order)});
+      const Grid grid{2, 1};
+      Value q = quantized(random(type, 2 * n, 5), bits, block, grid);
+      expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, grid)});
       Attributes sum = form(bits, block);
       sum["sources"] = int64_t{2};
       sum["elements"] = 2 * n;
@@ -293,6 +308,7 @@ TEST(Quantize, wrongSpecsAreRefused) {
   EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 0)}));
   EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 3)}));
   EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 256, {0, 0})}));
+  EXPECT_TRUE(refused({"quantize", {x}, {right}, form(8, 256, {int64_t{1} << 40, int64_t{1} << 40})}));
   EXPECT_TRUE(refused({"quantize", {x}, {right, Value({DType::bf16, {512}})}, form(8, 256)}));
   EXPECT_TRUE(refused({"dequantize", {right}, {Value({DType::i32, {512}})}, form(8, 256)}));
   Attributes sum = form(8, 256);

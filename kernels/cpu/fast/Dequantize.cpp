@@ -153,7 +153,7 @@ Prepared prepareDequantize(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
     forBlocks(s, threads, [&](int64_t k, int64_t first, int64_t last) {
-      void *out = as<char>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
+      void *out = as<char>(operands[1]) + s.grid.plainPiece(k) * s.piece.elements * sizeOf(s.dtype);
       HWY_DYNAMIC_DISPATCH(dequantizeBlocks)
       (s.dtype, {s.piece, first, last, as<uint8_t>(operands[0]) + k * s.piece.bytes(), 0, 1, out, false, false, 1,
                  streams(s, operands[1])});

@@ -295,7 +295,7 @@ Prepared prepareQuantize(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
     auto part = [&](void *tensor, int64_t k) {
-      return as<char>(tensor) + s.order[static_cast<size_t>(k)] * s.piece.elements * sizeOf(s.dtype);
+      return as<char>(tensor) + s.grid.plainPiece(k) * s.piece.elements * sizeOf(s.dtype);
     };
     uint8_t *out = as<uint8_t>(operands[1]);
     clearPadding(s, out);

@@ -51,7 +51,7 @@ Prepared prepareQuantize(const KernelSpec &spec) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([s = *read](void *const *operands, const StepContext &) {
       for (int64_t k = 0; k < s.pieces; ++k) {
-        int64_t from = s.order[static_cast<size_t>(k)] * s.piece.elements;
+        int64_t from = s.grid.plainPiece(k) * s.piece.elements;
         T *residual = s.hasResidual ? as<T>(operands[2]) + from : nullptr;
         quantizePiece(s, as<uint8_t>(operands[1]) + k * s.piece.bytes(), residual,
                       [x = as<T>(operands[0]) + from](int64_t i) { return static_cast<float>(load(x[i])); });
@@ -68,7 +68,7 @@ Prepared prepareDequantize(const KernelSpec &spec) {
     return makeKernel([s = *read](void *const *operands, const StepContext &) {
       for (int64_t k = 0; k < s.pieces; ++k) {
         const uint8_t *piece = as<uint8_t>(operands[0]) + k * s.piece.bytes();
-        T *y = as<T>(operands[1]) + s.order[static_cast<size_t>(k)] * s.piece.elements;
+        T *y = as<T>(operands[1]) + s.grid.plainPiece(k) * s.piece.elements;
         for (int64_t i = 0; i < s.piece.elements; ++i)
           y[i] = store<T>(elementAt(piece, s.piece, i));
       }

@@ -36,10 +36,10 @@ zero.bucket @bucket0 : f32 padded = 256 members = [] {parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 256 members = []
 graph.program @micro phase = micro inputs = [] {
   // CHECK-NOT: zero.reorder
-  // CHECK: zero.dequantize {{.*}}order = array<i64: 0, 2, 1, 3>
+  // CHECK: zero.dequantize {{.*}}columns = 2 : i64, rows = 2 : i64
   %q = zero.alloc : !zero.buffer<68 x ui8, device>
   %g = zero.gather %q : !zero.buffer<68 x ui8, device> -> !zero.buffer<272 x ui8, device>
-  %b = zero.dequantize %g {bits = 8 : i64, block = 64 : i64, order = array<i64: 0, 1, 2, 3>} : !zero.buffer<272 x ui8, device> -> !zero.buffer<256 x f32, device>
+  %b = zero.dequantize %g {bits = 8 : i64, block = 64 : i64, rows = 1 : i64, columns = 4 : i64} : !zero.buffer<272 x ui8, device> -> !zero.buffer<256 x f32, device>
   %own = zero.storage @bucket1 of parameters {own} : !zero.buffer<64 x f32, device>
   // CHECK: %[[W:.*]] = zero.storage @bucket1 of parameters : <256 x f32, device>
   %whole = zero.storage @bucket1 of parameters : !zero.buffer<256 x f32, device>

@@ -12,7 +12,7 @@ graph.program @micro phase = micro inputs = [] {
   %s = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
   // CHECK: %[[G:.*]] = zero.grad_buffer
   // CHECK: %[[S:.*]] = zero.storage @bucket0 of gradients
-  // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[G]] {bits = 4 : i64, block = 128 : i64, order = array<i64: 0, 4, 1, 5, 2, 6, 3, 7>} : ({{.*}}) -> !zero.buffer<288 x ui8, device>
+  // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[G]] {bits = 4 : i64, block = 128 : i64, columns = 4 : i64, rows = 2 : i64} : ({{.*}}) -> !zero.buffer<288 x ui8, device>
   // CHECK-NEXT: %[[A:.*]] = zero.all_to_all %[[Q]] {axes = ["local"]}
   // CHECK-NEXT: %[[R:.*]] = zero.dequantize_sum_quantize %[[A]] {bits = 4 : i64, block = 128 : i64, elements = 64 : i64, pieces = 2 : i64, sources = 4 : i64} : ({{.*}}) -> !zero.buffer<72 x ui8, device>
   // CHECK-NEXT: %[[B:.*]] = zero.all_to_all %[[R]] {axes = ["node"]}
@@ -36,7 +36,7 @@ zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_shar
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<128 x bf16, device>
   %s = zero.storage @bucket0 of gradients : !zero.buffer<64 x bf16, device>
-  // CHECK: zero.quantize {{.*}}order = array<i64: 0, 1>
+  // CHECK: zero.quantize {{.*}}columns = 2 : i64, rows = 1 : i64
   // CHECK-NEXT: %[[A:.*]] = zero.all_to_all %{{.*}} : <72 x ui8, device>
   // CHECK-NEXT: zero.dequantize_sum %[[A]]
   zero.reduce_scatter %g into %s scale = 5.0e-01 : !zero.buffer<128 x bf16, device>, !zero.buffer<64 x bf16, device>

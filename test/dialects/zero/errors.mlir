@@ -247,8 +247,8 @@ graph.program @update phase = update inputs = [] {
 
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<512 x f32, device>
-  // expected-error @below {{[quantize_c1] '!zero.buffer<512 x ui8, device>' is not '!zero.buffer<512 x f32, device>' in 2 pieces of 8 bits with a scale per 256 elements}}
-  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, order = array<i64: 0, 1>} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<512 x ui8, device>
+  // expected-error @below {{[quantize_c1] '!zero.buffer<512 x ui8, device>' is not '!zero.buffer<512 x f32, device>' in 1 x 2 pieces of 8 bits with a scale per 256 elements}}
+  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 2 : i64} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<512 x ui8, device>
   graph.return
 }
 
@@ -257,7 +257,7 @@ graph.program @micro phase = micro inputs = [] {
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<512 x f32, device>
   // expected-error @below {{[quantize_c1]}}
-  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, order = array<i64: 1, 1>} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<520 x ui8, device>
+  %q = zero.quantize %b {bits = 8 : i64, block = 256 : i64, rows = 2 : i64, columns = 0 : i64} : (!zero.buffer<512 x f32, device>) -> !zero.buffer<520 x ui8, device>
   graph.return
 }
 
@@ -267,7 +267,7 @@ graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<256 x f32, device>
   %e = zero.alloc : !zero.buffer<256 x bf16, device>
   // expected-error @below {{[quantize_c2] has a residual of '!zero.buffer<256 x bf16, device>' for '!zero.buffer<256 x f32, device>'}}
-  %q = zero.quantize %b feedback %e {bits = 8 : i64, block = 256 : i64, order = array<i64: 0>} : (!zero.buffer<256 x f32, device>, !zero.buffer<256 x bf16, device>) -> !zero.buffer<260 x ui8, device>
+  %q = zero.quantize %b feedback %e {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 1 : i64} : (!zero.buffer<256 x f32, device>, !zero.buffer<256 x bf16, device>) -> !zero.buffer<260 x ui8, device>
   graph.return
 }
 
@@ -275,8 +275,8 @@ graph.program @micro phase = micro inputs = [] {
 
 graph.program @micro phase = micro inputs = [] {
   %q = zero.alloc : !zero.buffer<260 x ui8, device>
-  // expected-error @below {{[dequantize_c1] '!zero.buffer<260 x ui8, device>' is not '!zero.buffer<256 x f32, device>' in 1 pieces of 4 bits with a scale per 256 elements}}
-  %b = zero.dequantize %q {bits = 4 : i64, block = 256 : i64, order = array<i64: 0>} : !zero.buffer<260 x ui8, device> -> !zero.buffer<256 x f32, device>
+  // expected-error @below {{[dequantize_c1] '!zero.buffer<260 x ui8, device>' is not '!zero.buffer<256 x f32, device>' in 1 x 1 pieces of 4 bits with a scale per 256 elements}}
+  %b = zero.dequantize %q {bits = 4 : i64, block = 256 : i64, rows = 1 : i64, columns = 1 : i64} : !zero.buffer<260 x ui8, device> -> !zero.buffer<256 x f32, device>
   graph.return
 }
 
