@@ -12,4 +12,9 @@ namespace zc {
 /// 1024. Nothing for anything else, a negative number or one past 2^62.
 std::optional<uint64_t> parseSize(std::string_view text);
 
+/// "1 step", "2 steps".
+inline std::string counted(int64_t count, const char *noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 } // namespace zc

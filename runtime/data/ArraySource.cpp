@@ -1,12 +1,15 @@
 //===- ArraySource.cpp - samples from safetensors and .npy arrays ---------------===//
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
+#include "runtime/io/FileKind.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
 namespace zc::data {
 
@@ -17,6 +20,7 @@ struct Array {
   std::shared_ptr<io::File> file;
   int64_t offset = 0;
   TensorType type;
+  std::optional<Integers> integers; ///< where elements are read one by one: to be converted, or looked at
 };
 
 /// Arrays by name, in one safetensors file or a folder.
@@ -34,6 +38,19 @@ private:
   std::shared_ptr<io::File> file;
 };
 
+/// Another file was taken for data.
+Error otherKind(const std::string &path, Error error) {
+  std::string kind = io::kindOf(path);
+  if (kind.empty() || kind == "a safetensors file")
+    return error;
+  error = makeError(Code::badInput, 890, "\"" + path + "\" is " + kind + ", not data", "--data");
+  error.help = kind == "a .npy array"       ? "--data takes the folder, with an INPUT.npy for each graph input"
+               : kind == "a file of tokens" ? "--tokens " + path
+               : kind == "a plan"           ? "the plan stands alone: zero-run " + path + " --data FILE"
+                                            : "--data takes FILE.safetensors, or a folder of INPUT.npy";
+  return error;
+}
+
 Result<Collection> Collection::open(const std::string &path) {
   Collection result;
   result.path = path;
@@ -41,7 +58,7 @@ Result<Collection> Collection::open(const std::string &path) {
   if (!std::filesystem::is_directory(path, failure)) {
     auto table = io::SafetensorsFile::open(path);
     if (!table)
-      return table.error();
+      return otherKind(path, table.error());
     for (const io::SafetensorsEntry &entry : table->entries())
       result.names.push_back(entry.name);
     result.table = std::move(*table);
@@ -74,7 +91,7 @@ Result<Array> Collection::get(const std::string &name) const {
     return missing(name);
   if (table) {
     const io::SafetensorsEntry *entry = table->find(name);
-    return Array{file, entry->offset, entry->type};
+    return Array{file, entry->offset, entry->type, std::nullopt};
   }
   auto opened = io::File::openBeneath(path, name + ".npy");
   if (!opened)
@@ -83,10 +100,8 @@ Result<Array> Collection::get(const std::string &name) const {
   if (!npy)
     return npy.error();
   if (!npy->dtype)
-    return makeError(Code::unsupported, 872,
-                     "element type u" + std::to_string(npy->elementBytes * 8) + " is not supported",
-                     path + "/" + name + ".npy");
-  return Array{std::make_shared<io::File>(std::move(npy->file)), npy->offset, {*npy->dtype, npy->dims}};
+    return makeError(Code::unsupported, 872, "its element type is not supported", path + "/" + name + ".npy");
+  return Array{std::make_shared<io::File>(std::move(npy->file)), npy->offset, {*npy->dtype, npy->dims}, std::nullopt};
 }
 
 std::string describe(const TensorType &type, bool samples) {
@@ -96,12 +111,15 @@ std::string describe(const TensorType &type, bool samples) {
   return std::string(nameOf(type.dtype)) + "[" + text + "]";
 }
 
-/// The graph input's type with its rows replaced by "samples" is what the array must have.
+bool isInteger(DType type) { return integersOf(nullptr, 0, {type, {}}).has_value(); }
+
+/// The graph input's type with its rows replaced by "samples" is what the array must have; of integers, any width.
 Status checkType(const InputSpec &input, const Array &array, const std::string &path) {
   TensorType wanted = input.type;
   if (wanted.dims.empty())
     wanted.dims.push_back(1);
-  bool same = array.type.dtype == wanted.dtype && array.type.dims.size() == wanted.dims.size() &&
+  bool same = (array.type.dtype == wanted.dtype || (isInteger(array.type.dtype) && isInteger(wanted.dtype))) &&
+              array.type.dims.size() == wanted.dims.size() &&
               std::equal(wanted.dims.begin() + 1, wanted.dims.end(), array.type.dims.begin() + 1);
   if (same)
     return Status::success();
@@ -113,9 +131,37 @@ Status checkType(const InputSpec &input, const Array &array, const std::string &
   return error;
 }
 
+template <typename T> void put(const int64_t *values, int64_t n, char *to) {
+  for (int64_t i = 0; i < n; ++i) {
+    T value = T(values[i]);
+    std::memcpy(to + i * int64_t(sizeof value), &value, sizeof value);
+  }
+}
+
+/// An integer type of graph inputs.
+struct Narrow {
+  DType type;
+  int64_t least, most;
+  void (*put)(const int64_t *values, int64_t n, char *to);
+};
+template <typename T> constexpr Narrow narrow(DType type) {
+  return {type, int64_t(std::numeric_limits<T>::min()), int64_t(std::numeric_limits<T>::max()), put<T>};
+}
+constexpr Narrow kNarrow[] = {narrow<int64_t>(DType::i64),  narrow<int32_t>(DType::i32),
+                              narrow<int16_t>(DType::i16),  narrow<int8_t>(DType::i8),
+                              narrow<uint8_t>(DType::u8),   {DType::boolean, 0, 1, put<uint8_t>},
+                              narrow<uint16_t>(DType::u16), narrow<uint32_t>(DType::u32)};
+
+const Narrow *narrowOf(DType type) {
+  auto found =
+      std::find_if(std::begin(kNarrow), std::end(kNarrow), [&](const Narrow &each) { return each.type == type; });
+  return found == std::end(kNarrow) ? nullptr : found;
+}
+
 class ArraySource : public InputSource {
 public:
-  ArraySource(SampleOrder order, const BatchSpec &batch) : InputSource(batch), order(order) {}
+  ArraySource(SampleOrder order, const BatchSpec &batch, std::string path)
+      : InputSource(batch), order(order), path(std::move(path)) {}
 
   Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override {
     const Array &array = arrays[input];
@@ -126,11 +172,27 @@ public:
       int64_t sample = order.at(first + row), run = 1;
       while (row + run < rows && order.at(first + row + run) == sample + run)
         ++run;
-      ZC_RETURN_IF_ERROR(array.file->readAt(static_cast<char *>(destination) + row * rowBytes, run * rowBytes,
-                                            array.offset + sample * rowBytes));
+      char *to = static_cast<char *>(destination) + row * rowBytes;
+      ZC_RETURN_IF_ERROR(array.integers ? readIntegers(input, sample, run, to)
+                                        : array.file->readAt(to, run * rowBytes, array.offset + sample * rowBytes));
       row += run;
     }
     return Status::success();
+  }
+
+  Result<bool> check(Patience patience) const override {
+    for (const Array &array : arrays)
+      patience.all += array.integers ? array.integers->count * array.integers->width : 0;
+    for (size_t input = 0; input < arrays.size(); ++input) {
+      if (!arrays[input].integers)
+        continue;
+      auto whole = scan(*arrays[input].integers, patience, [&](int64_t first, const int64_t *values, int64_t n) {
+        return inspect(input, first, values, n);
+      });
+      if (!whole || !*whole)
+        return whole;
+    }
+    return true;
   }
   int64_t samples() const override { return order.samples(); }
 
@@ -151,8 +213,53 @@ public:
   std::vector<Array> arrays; ///< by graph input
 
 private:
+  Status readIntegers(size_t input, int64_t sample, int64_t rows, char *to) const;
+  Status inspect(size_t input, int64_t first, const int64_t *values, int64_t n) const;
+
   SampleOrder order;
+  std::string path;
 };
+
+Status ArraySource::readIntegers(size_t input, int64_t sample, int64_t rows, char *to) const {
+  const TensorType &type = batch.inputs[input].type;
+  const Narrow &narrow = *narrowOf(type.dtype);
+  const Integers &from = *arrays[input].integers;
+  const int64_t perRow = type.numElements() / BatchSpec::rowsOf(batch.inputs[input]);
+  int64_t values[1024];
+  for (int64_t at = sample * perRow, end = (sample + rows) * perRow; at < end;) {
+    int64_t n = std::min<int64_t>(std::size(values), end - at);
+    ZC_RETURN_IF_ERROR(from.read(at, n, values));
+    ZC_RETURN_IF_ERROR(inspect(input, at, values, n));
+    narrow.put(values, n, to);
+    to += n * sizeOf(type.dtype);
+    at += n;
+  }
+  return Status::success();
+}
+
+/// Whether elements from `first` of the array on are in the input's type and range.
+Status ArraySource::inspect(size_t input, int64_t first, const int64_t *values, int64_t n) const {
+  const InputSpec &spec = batch.inputs[input];
+  const Narrow &narrow = *narrowOf(spec.type.dtype);
+  int64_t bad = spec.range.isKnown() ? spec.range.firstOutside(values, n) : -1;
+  std::string complaint = bad < 0 ? "" : spec.range.complaint(values[bad]);
+  for (int64_t i = 0; bad < 0 && i < n; ++i)
+    if (values[i] < narrow.least || values[i] > narrow.most) {
+      bad = i;
+      complaint = "does not fit the plan's " + std::string(nameOf(narrow.type));
+    }
+  if (bad < 0)
+    return Status::success();
+  int64_t perRow = spec.type.numElements() / BatchSpec::rowsOf(spec), place = first + bad;
+  Error error = makeError(Code::badInput, 891,
+                          std::string(spec.range.isLabel ? "label " : "index ") + std::to_string(values[bad]) +
+                              " of sample " + std::to_string(place / perRow) + ", position " +
+                              std::to_string(place % perRow) + ", of \"" + spec.name + "\" " + complaint,
+                          path);
+  if (spec.range.isLabel && spec.range.ignored)
+    error.note = "labels of " + std::to_string(*spec.range.ignored) + " do not count";
+  return error;
+}
 
 } // namespace
 
@@ -180,10 +287,12 @@ Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, cons
                            " samples but those before it have " + std::to_string(*seen),
                        options.data);
     seen = samples;
+    if (narrowOf(input.type.dtype) && (array->type.dtype != input.type.dtype || input.range.isKnown()))
+      array->integers = integersOf(array->file, array->offset, array->type);
     arrays.back() = std::move(*array);
   }
   int64_t samples = seen.value_or(1);
-  auto source = std::make_unique<ArraySource>(SampleOrder(samples, options.shuffle, options.seed), batch);
+  auto source = std::make_unique<ArraySource>(SampleOrder(samples, options.shuffle, options.seed), batch, options.data);
   source->arrays = std::move(arrays);
   return std::unique_ptr<InputSource>(std::move(source));
 }

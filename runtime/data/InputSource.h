@@ -3,6 +3,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
+#include "runtime/data/Integers.h"
 
 #include <memory>
 
@@ -12,7 +13,10 @@ namespace zc::data {
 struct InputSpec {
   std::string name;
   TensorType type;
-  bool used = true; ///< some step loads it; others need no data
+  bool used = true;   ///< some step loads it; others need no data
+  IndexRange range{}; ///< where the plan looks something up by it
+  /// Of labels along the last dimension: element t + shift is compared with what is computed at t. Nothing: not known.
+  std::optional<int64_t> shift{};
 };
 
 /// What the plan says about data. Row b of data-parallel rank r at micro-step g of step s stands at position
@@ -21,7 +25,6 @@ struct BatchSpec {
   int64_t dataDegree = 1;   ///< D, the data-parallel degree
   int64_t accumulation = 1; ///< G
   std::vector<InputSpec> inputs;
-  int64_t vocabulary = 0; ///< token ids must be smaller; 0: unknown
 
   /// B of `input`; a scalar is one row.
   static int64_t rowsOf(const InputSpec &input) { return input.type.dims.empty() ? 1 : input.type.dims[0]; }
@@ -37,11 +40,18 @@ struct BatchSpec {
 
 struct DataOptions {
   std::string data;                ///< FILE.safetensors or a folder of INPUT.npy
-  std::vector<std::string> tokens; ///< concatenated
+  std::vector<std::string> tokens; ///< concatenated; FILE:WEIGHT (TokenFile.h): each by itself, WEIGHT times an epoch
+  std::string tokenType;           ///< of raw files (TokenFile.h)
   bool byteLevel = false;          ///< every byte of `tokens` is a token
   bool shiftLabels = false;        ///< labels are the tokens that follow, not the same ones
   bool shuffle = false;
   uint64_t seed = 0;
+};
+
+/// How a source makes labels, for people; nothing where it takes the user's.
+struct LabelMaking {
+  std::string text;
+  bool isDoubtful = false; ///< most likely not what is meant
 };
 
 /// Fills graph inputs. `load` is called from several ranks' threads at once and allocates only when it fails.
@@ -51,9 +61,13 @@ public:
       : batch(batch), perStep(batch.samplesPerStep()), rowsPerStep(batch.rows()) {}
   virtual ~InputSource() = default;
   /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0,
-  /// `dataRank` is the data-parallel rank. Errors: badInput (token out
-  /// of range), io.
+  /// `dataRank` is the data-parallel rank. Errors: badInput (an index or label out of range, with its place), io.
   virtual Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const = 0;
+  /// Reads every index and label that the plan has bounds for, as long as `patience` lasts; false where it did not.
+  /// Errors: as of `load`.
+  virtual Result<bool> check(Patience patience) const = 0;
+  /// How labels are made.
+  virtual LabelMaking labels() const { return {}; }
   /// Samples of one epoch.
   virtual int64_t samples() const = 0;
   /// From step `step` (from 0) on positions go on after the first `position` samples, as in a run that took others per

@@ -56,15 +56,16 @@ Error corrupt(int number, const std::string &name, const std::string &what) {
   return makeError(Code::corrupt, number, "plan is damaged: " + what, name, "compile it again");
 }
 
-Error mismatch(int number, const std::string &name, std::string what) {
-  return makeError(Code::mismatch, number, std::move(what), name, "compile the model again with this version");
+Error mismatch(int number, const std::string &name, std::string what,
+               const char *help = "compile the model again with this version") {
+  return makeError(Code::mismatch, number, std::move(what), name, help);
 }
 
 /// Checks what comes before the sections and gives the bytes of the plan section.
 Result<std::string_view> openContainer(std::string_view bytes, const std::string &name) {
   size_t known = std::min(bytes.size(), kMagic.size());
   if (bytes.substr(0, known) != kMagic.substr(0, known))
-    return mismatch(400, name, "not a plan file");
+    return mismatch(400, name, "not a plan file", "zero-compile MODEL.onnx -o PLAN makes one");
   if (bytes.size() < kFixedBytes)
     return corrupt(401, name, "truncated after " + std::to_string(bytes.size()) + " bytes");
   if (get<uint32_t>(bytes, 12) == kSwappedTag)

@@ -1,5 +1,6 @@
 #include "runtime/train/Run.h"
 
+#include "runtime/base/Size.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>
@@ -53,6 +54,9 @@ Status Run::prepareSteps() {
   if (options.overwrite && !options.resume.empty())
     return makeError(Code::usage, 925, "\"--overwrite\" removes what \"--resume\" would go on from", "--overwrite");
   ZC_RETURN_IF_ERROR(makeSchedule());
+  if (source->samples() < summary.samplesPerStep && ranks.firstRank() == 0)
+    observer.warning("the data have " + counted(source->samples(), "sample") + " but a step takes " +
+                     std::to_string(summary.samplesPerStep) + ": samples repeat within a step");
   manifest = describeRun(plan);
   manifest.seed = seed;
   manifest.plan.hash = planHash(plan);

@@ -1,6 +1,8 @@
 #include "runtime/train/Session.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Limits.h"
+#include "runtime/base/Size.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/plan/PlanFile.h"
@@ -38,8 +40,8 @@ Status Session::prepareJob() {
   const int started = ranks.mesh().worldSize();
   if (started != mesh.worldSize())
     return makeError(Code::mismatch, 948,
-                     "the plan is for " + std::to_string(mesh.worldSize()) + " ranks but " + std::to_string(started) +
-                         " were started",
+                     "the plan is for " + counted(mesh.worldSize(), "rank") + " but " + std::to_string(started) +
+                         (started == 1 ? " was started" : " were started"),
                      job.plan, "zero-compile --world-size " + std::to_string(started));
   std::string note;
   ZC_RETURN_IF_ERROR(checkMachines(ranks, note));
@@ -82,10 +84,29 @@ Status Session::prepareData() {
   if (!opened)
     return opened.error();
   source = std::move(*opened);
+  ZC_RETURN_IF_ERROR(checkData());
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = mesh.worldSize();
   summary.threads = job.threads > 0 ? job.threads : threadsPerRank(cpuLimit(), ranks.count(), ranksHere(ranks));
+  return Status::success();
+}
+
+/// One process looks at all of the data before anything is computed, unless they are too long for that.
+Status Session::checkData() {
+  if (ranks.firstRank() != 0)
+    return Status::success();
+  if (data::LabelMaking labels = source->labels(); labels.isDoubtful)
+    observer.warning(labels.text);
+  else if (!labels.text.empty())
+    observer.note(labels.text);
+  data::Patience patience;
+  patience.begun = nanoseconds();
+  auto whole = source->check(patience);
+  if (!whole)
+    return whole.error();
+  if (!*whole)
+    observer.note("the data take more than a minute to read: indices and labels are checked as they are used");
   return Status::success();
 }
 

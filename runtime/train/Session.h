@@ -73,6 +73,7 @@ protected:
   Status record(bool create);
 
 private:
+  Status checkData();
   Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
 };
 

@@ -3,6 +3,7 @@
 #include "test/runtime_train/TempFolder.h"
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 
 using namespace zc;
@@ -134,7 +135,7 @@ TEST(ArraySource, NamesWhatDoesNotFit) {
   EXPECT_NE(shape.error().message.find("\"x\" is f32[4, 3] but the plan needs f32[samples, 5]"), std::string::npos)
       << shape.error().message;
   batch = arrays();
-  batch.inputs[1].type.dtype = DType::i32;
+  batch.inputs[1].type.dtype = DType::f64;
   EXPECT_EQ(openSource(options, batch).error().code, Code::mismatch);
   batch = arrays();
   batch.inputs.push_back({"mask", {DType::i64, {2}}});
@@ -142,6 +143,56 @@ TEST(ArraySource, NamesWhatDoesNotFit) {
   EXPECT_EQ(missing.error().code, Code::badInput);
   EXPECT_NE(missing.error().note.find("\"labels\", \"x\""), std::string::npos) << missing.error().note;
   EXPECT_EQ(openSource(DataOptions(), arrays()).error().code, Code::usage);
+}
+
+TEST(ArraySource, IntegersOfAnyWidthFillIndices) {
+  TempFolder folder;
+  std::string x = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3)}", rawBytes(std::vector<float>(12)));
+  folder.write("x.npy", x);
+  folder.write("labels.npy",
+               npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", rawBytes<int32_t>({3, -100, 2, 7})));
+  DataOptions options;
+  options.data = folder.path;
+  auto source = openSource(options, arrays());
+  ASSERT_OK(source);
+  int64_t wide[2];
+  ASSERT_OK((*source)->load(1, 0, 0, 1, wide));
+  EXPECT_EQ(wide[0], 2);
+  EXPECT_EQ(wide[1], 7);
+  folder.write("labels.npy", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (4,)}",
+                                 rawBytes<int64_t>({3, -100, 2, 1ll << 40})));
+  BatchSpec narrow = arrays();
+  narrow.inputs[1].type.dtype = DType::i32;
+  source = openSource(options, narrow);
+  ASSERT_OK(source);
+  int32_t labels[2];
+  ASSERT_OK((*source)->load(1, 0, 0, 0, labels));
+  EXPECT_EQ(labels[1], -100);
+  Status refused = (*source)->load(1, 0, 0, 1, labels);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(
+      refused.error().message.find("1099511627776 of sample 3, position 0, of \"labels\" does not fit the plan's i32"),
+      std::string::npos)
+      << refused.error().message;
+}
+
+TEST(ArraySource, LabelOutOfRangeNamesItsSample) {
+  TempFolder folder;
+  DataOptions options;
+  options.data = arrayFile(folder, 11); // labels 0 to 10
+  BatchSpec batch = arrays();
+  batch.inputs[1].range = {0, 10, -100, true};
+  auto source = openSource(options, batch);
+  ASSERT_OK(source);
+  auto checked = (*source)->check({});
+  ASSERT_FALSE(checked.ok());
+  EXPECT_EQ(checked.error().code, Code::badInput);
+  EXPECT_EQ(checked.error().message,
+            "label 10 of sample 10, position 0, of \"labels\" is not below the number of classes, 10");
+  batch.inputs[1].range = {0, 11, -100, true};
+  checked = (*openSource(options, batch))->check({});
+  ASSERT_OK(checked);
+  EXPECT_TRUE(*checked);
 }
 
 //===- Tokens ----------------------------------------------------------------------===//
@@ -210,7 +261,7 @@ TEST(TokenSource, ReadsLlmCAndNpy) {
 
 TEST(TokenSource, RefusesBadFiles) {
   std::string u16 = rawBytes<uint16_t>({1, 2, 3, 4});
-  std::string square = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2)}";
+  std::string cube = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 2, 1)}";
   std::string floats = "{'descr': '<f2', 'fortran_order': False, 'shape': (4,)}";
   struct {
     const char *name, *file;
@@ -224,8 +275,9 @@ TEST(TokenSource, RefusesBadFiles) {
       {"short header", "a.bin", "abc", "only 3 bytes"},
       {"no tokens", "a.bin", llmc(20240520, 1, 0, ""), "needs 4 tokens but there are 0"},
       {"less than a step", "a.bin", llmc(20240520, 1, 3, u16.substr(2)), "needs 4 tokens but there are 3"},
-      {"two dimensions", "a.npy", npy(square, u16), "one dimension"},
-      {"floats", "a.npy", npy(floats, u16), "one dimension of integers"},
+      {"more than an int32", "a.bin", llmc(20240520, 1, -1, std::string(8, '\1')), "counts 0"},
+      {"three dimensions", "a.npy", npy(cube, u16), "in one or two dimensions, and is u16 in 3"},
+      {"floats", "a.npy", npy(floats, u16), "must be integers"},
   };
   TempFolder folder;
   for (const auto &attack : attacks) {
@@ -238,26 +290,139 @@ TEST(TokenSource, RefusesBadFiles) {
   }
 }
 
+/// Tokens below `vocabulary`.
+static BatchSpec limited(int64_t vocabulary, int64_t rows = 1, int64_t tokens = 4) {
+  BatchSpec batch = language(rows, tokens);
+  batch.inputs[0].range = {-vocabulary, vocabulary, std::nullopt, false};
+  return batch;
+}
+
+/// What the check before the first step and the reading of the first row say, which is the same.
+static std::string refusalOf(const DataOptions &options, const BatchSpec &batch) {
+  auto source = openSource(options, batch);
+  if (!source)
+    return source.error().message;
+  auto checked = (*source)->check({});
+  std::vector<int64_t> row(size_t(batch.inputs[0].type.numElements()));
+  Status read = (*source)->load(0, 0, 0, 0, row.data());
+  EXPECT_EQ(checked.ok(), read.ok());
+  if (checked)
+    return *checked ? "" : "not read";
+  EXPECT_EQ(checked.error().code, Code::badInput);
+  EXPECT_EQ(checked.error().message, read.error().message);
+  return checked.error().message;
+}
+
 TEST(TokenSource, TokenOutsideTheVocabularyNamesItsPlace) {
   TempFolder folder;
   DataOptions options;
   options.tokens = {folder.write("t.bin", llmc(20240520, 1, 4, rawBytes<uint16_t>({1, 2, 300, 4})))};
-  BatchSpec batch = language(1, 4);
-  batch.vocabulary = 256;
-  auto source = openSource(options, batch);
-  ASSERT_OK(source);
-  int64_t row[4];
-  Status status = (*source)->load(0, 0, 0, 0, row);
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().code, Code::badInput);
-  EXPECT_NE(status.error().message.find("token 300 at byte 1028"), std::string::npos) << status.error().message;
+  EXPECT_EQ(refusalOf(options, limited(256)), "token 300 at position 2 (byte 1028) is not below the vocabulary of 256");
+  EXPECT_EQ(refusalOf(options, limited(301)), "");
   options.tokens = {folder.write(
       "n.npy", npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", rawBytes<int32_t>({1, 2, -3, 4})))};
-  auto negative = openSource(options, batch);
-  ASSERT_OK(negative);
-  status = (*negative)->load(0, 0, 0, 0, row);
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message.find("token -3 at byte"), std::string::npos) << status.error().message;
+  EXPECT_NE(refusalOf(options, limited(256)).find("token -3 at position 2"), std::string::npos);
+  options.tokens = {folder.write(
+      "u.npy", npy("{'descr': '<u8', 'fortran_order': False, 'shape': (4,)}", rawBytes<uint64_t>({1, ~0ull, 3, 4})))};
+  EXPECT_NE(refusalOf(options, limited(256)).find("token 9223372036854775807 at position 1"), std::string::npos);
+}
+
+TEST(TokenSource, RawTokensNeedTheirType) {
+  TempFolder folder;
+  DataOptions options;
+  options.tokens = {folder.write("train.bin", rawBytes<uint16_t>({7, 300, 65000, 4}))};
+  auto advised = openSource(options, limited(65536));
+  ASSERT_FALSE(advised.ok());
+  EXPECT_NE(advised.error().help.find("nanoGPT writes them: --token-type uint16"), std::string::npos)
+      << advised.error().help;
+  using V = std::vector<int64_t>;
+  auto first = [&](const char *type, const std::string &bytes) {
+    options.tokens = {folder.write("raw.bin", bytes)};
+    options.tokenType = type;
+    auto source = openSource(options, limited(0));
+    EXPECT_TRUE(source.ok()) << render(source.error());
+    return source ? loaded(**source, 0, 0, 0, 4) : V();
+  };
+  EXPECT_EQ(first("uint16", rawBytes<uint16_t>({7, 300, 65000, 4})), (V{7, 300, 65000, 4}));
+  EXPECT_EQ(first("uint32", rawBytes<uint32_t>({7, 300, 4000000000u, 4})), (V{7, 300, 4000000000, 4}));
+  EXPECT_EQ(first("int32", rawBytes<int32_t>({7, 300, 70000, 4})), (V{7, 300, 70000, 4}));
+  EXPECT_EQ(first("int64", rawBytes<int64_t>({7, 300, 70000, 4})), (V{7, 300, 70000, 4}));
+  options.tokenType = "int32";
+  options.tokens = {folder.write("t.bin", llmc(20240520, 1, 4, rawBytes<uint16_t>({1, 2, 3, 4})))};
+  EXPECT_EQ(openSource(options, limited(0)).error().code, Code::mismatch) << "its header says uint16";
+  options.tokens = {folder.write("odd.bin", std::string(17, 'a'))};
+  EXPECT_NE(openSource(options, limited(0)).error().message.find("17 bytes are no whole number"), std::string::npos);
+}
+
+TEST(TokenSource, ReadsTwoDimensionsAndWidthsThatDiffer) {
+  TempFolder folder;
+  DataOptions options;
+  std::string square = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3)}";
+  std::vector<int32_t> header(256);
+  header[0] = 20240801, header[1] = 7, header[2] = -1, header[4] = 2; // the count as an int64
+  options.tokens = {folder.write("a.npy", npy(square, rawBytes<uint16_t>({1, 2, 3, 4, 5, 6}))),
+                    folder.write("b.bin", rawBytes(header) + rawBytes<uint32_t>({70000, 80000}))};
+  auto source = openSource(options, limited(0, 2));
+  ASSERT_OK(source);
+  EXPECT_EQ(loaded(**source, 0, 0, 0, 8), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70000, 80000}));
+}
+
+TEST(TokenSource, WeightsSayHowOftenAnEpochHasAFile) {
+  TempFolder folder;
+  DataOptions options;
+  options.byteLevel = true;
+  std::string a = folder.write("a", std::string("\0\1\2\3", 4)), b = folder.write("b:2", "\x10\x11\x12\x13");
+  options.tokens = {a + ":2", b, folder.write("c", "\x20\x21\x22\x23") + ":0.5"};
+  auto source = openSource(options, limited(0, 1, 2));
+  ASSERT_OK(source);
+  EXPECT_EQ((*source)->samples(), 7);
+  std::vector<int64_t> seen;
+  for (int64_t step = 0; step < 14; ++step)
+    seen.push_back(loaded(**source, 0, step, 0, 2)[0]);
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 2, 0, 2, 0x10, 0x12, 0x20, 0, 2, 0, 2, 0x10, 0x12, 0x22}))
+      << "b's name has a colon, c's other half comes in the second epoch";
+  options.tokens = {a + ":0"};
+  EXPECT_EQ(openSource(options, limited(0)).error().code, Code::usage);
+}
+
+TEST(TokenSource, ReadsBeyond32BitsWithoutReadingAll) {
+  TempFolder folder;
+  DataOptions options;
+  options.tokenType = "uint16";
+  options.tokens = {folder.write("huge.bin", "")};
+  const int64_t tokens = int64_t(50) << 30; // 100 GiB, of which the last row is written
+  {
+    std::ofstream out(options.tokens[0], std::ios::binary);
+    out.seekp((tokens - 4) * 2);
+    out << rawBytes<uint16_t>({5, 6, 7, 999});
+    ASSERT_TRUE(out.good());
+  }
+  auto source = openSource(options, limited(1000));
+  ASSERT_OK(source);
+  EXPECT_EQ(loaded(**source, 0, tokens / 4 - 1, 0, 4), (std::vector<int64_t>{5, 6, 7, 999}));
+  Patience short_;
+  short_.seconds = 0.01;
+  auto checked = (*source)->check(short_);
+  ASSERT_OK(checked);
+  EXPECT_FALSE(*checked) << "it is not read to its end";
+}
+
+TEST(TokenSource, LabelsAreShiftedOnce) {
+  TempFolder folder;
+  DataOptions options;
+  options.byteLevel = true;
+  options.tokens = {folder.write("t", std::string(64, 'a'))};
+  BatchSpec batch = language(1, 4);
+  auto making = [&] { return (*openSource(options, batch))->labels(); };
+  EXPECT_NE(making().text.find("where the graph does not shift them"), std::string::npos);
+  batch.inputs[2].shift = 1;
+  EXPECT_EQ(making().text, "labels are the tokens, which the graph shifts");
+  options.shiftLabels = true;
+  EXPECT_EQ(openSource(options, batch).error().code, Code::usage);
+  batch.inputs[2].shift = 0;
+  EXPECT_EQ(making().text, "labels are the tokens that follow");
+  options.shiftLabels = false;
+  EXPECT_TRUE(making().isDoubtful);
 }
 
 TEST(TokenSource, OnlyFillsLanguageModelInputs) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
-import ctypes, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, tempfile, time, unittest
+import ctypes, json, os, pathlib, re, resource, shutil, signal, subprocess, sys, tempfile, time, unittest, zipfile
 
 ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
 
@@ -106,6 +106,35 @@ class ZeroRun(unittest.TestCase):
         self.expect(2, "no plan", run("--steps", 3))
         self.expect(2, "unknown schedule", self.train("--lr-schedule", "stairs"))
         self.expect(2, "FROM:TO", self.train("--trace", "3:1"))
+
+    def test_files_in_each_others_place(self):
+        plan, data = self.dir / "tiny.plan", self.dir / "data.safetensors"
+        (self.dir / "t.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes(120))
+        with zipfile.ZipFile(self.dir / "model.pt", "w") as made:
+            made.writestr("data.pkl", "")
+        (self.dir / "real.onnx").write_bytes(b"\x08\x08\x12\x07pytorch")
+        self.expect(10, "is a safetensors file, not a plan(.|\n)*--data", run(data, "--data", plan))
+        self.expect(10, "is an ONNX model, not a plan(.|\n)*help: zero-compile", run(self.dir / "real.onnx", "--data", data))
+        self.expect(10, "is a zip archive, as torch.save(.|\n)*zero export", run(self.dir / "model.pt", "--data", data))
+        self.expect(10, "is a safetensors file, not a plan", run("inspect", data))
+        self.expect(3, "is a plan, not data", run(plan, "--data", plan))
+        self.expect(3, "folder, with an INPUT.npy", run(plan, "--data", self.dir / "t.npy"))
+        # --tokens takes what follows, but a plan is a plan.
+        self.expect(10, 'tokens cannot fill graph input "x"', run("--tokens", self.dir / "t.npy", plan, "--steps", 1))
+        self.expect(2, 'no plan is given(.|\n)*--tokens took', run("--tokens", self.dir / "t.npy", data))
+        self.expect(2, "--token-type", run(plan, "--tokens", data, "--token-type", "uint8"))
+        self.expect(2, "exclude each other", run(plan, "--tokens", data, "--token-type", "uint16", "--byte-level"))
+
+    def test_says_one_as_people_do(self):
+        code, _, err = self.train("--threads", 1, steps=1)
+        self.assertEqual(code, 0, err)
+        self.assertIn("training 1 step of 2 samples on 2 ranks x 1 thread into", err)
+
+    def test_fewer_samples_than_a_step(self):
+        self.write_plan(world=8, accumulation=4)
+        code, _, err = self.train("--threads", 1, steps=1)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"the data have \d+ samples but a step takes 32: samples repeat within a step")
 
     def test_not_there_yet(self):
         self.expect(4, "cuda", self.train("--device", "cuda"))

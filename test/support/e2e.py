@@ -114,7 +114,7 @@ def same(name, got, expected):
         raise Case(f"{name} differs from the first of its group, at {where}")
 
 
-FORMS = {"F32": ("f", 4), "I64": ("q", 8), "BOOL": ("?", 1)}  # of struct, bytes
+FORMS = {"I32": ("i", 4), "F32": ("f", 4), "I64": ("q", 8), "BOOL": ("?", 1)}  # of struct, bytes
 
 
 def write_safetensors(path, tensors):

@@ -1,7 +1,10 @@
 #include "tools/zero-run/Files.h"
 
 #include "runtime/base/Outputs.h"
+#include "runtime/data/TokenFile.h"
 #include "runtime/io/File.h"
+#include "runtime/io/FileKind.h"
+#include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
 
 #include <filesystem>
@@ -28,8 +31,9 @@ static void add(std::vector<NamedPath> &files, const char *flag, const std::stri
 static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &plan) {
   const train::RunOptions &run = flags.run;
   std::vector<NamedPath> inputs = {{"", run.plan}, {"--hosts", flags.hosts}};
-  for (const std::string &file : run.data.tokens)
-    inputs.push_back({"--tokens", file});
+  for (const std::string &text : run.data.tokens)
+    if (auto path = data::parseTokenPath(text))
+      inputs.push_back({"--tokens", path->file});
   if (!run.data.data.empty())
     add(inputs, "--data", run.data.data, [](const fs::path &path) { return path.extension() == ".npy"; });
   if (!run.weights.empty())
@@ -54,6 +58,23 @@ static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &
       if (std::string name = entry->path().filename(); name == "final" || name.compare(0, 5, "step-") == 0)
         outputs.push_back({"--out", entry->path().string()});
   return outputs;
+}
+
+Result<planpb::Plan> openPlan(const std::string &path) {
+  auto plan = readPlan(path);
+  std::string kind = plan ? "" : io::kindOf(path);
+  if (kind.empty() || kind == "a plan")
+    return plan;
+  Error error = plan.error();
+  error.message = "\"" + path + "\" is " + kind + ", not a plan";
+  error.where.clear();
+  error.help =
+      kind == "an ONNX model" ? "zero-compile " + path + " -o " + fs::path(path).stem().string() + ".plan makes one"
+      : kind == "a file of tokens"                       ? "zero-run PLAN --tokens " + path
+      : kind == "a safetensors file"                     ? "zero-run PLAN --data " + path + ", or --weights " + path
+      : kind == "a zip archive, as torch.save writes it" ? "export the model as ONNX (zero export), and compile that"
+                                                         : "the plan comes first: zero-run PLAN --data FILE";
+  return error;
 }
 
 Status checkFiles(const Flags &flags, const planpb::Plan &plan) {

@@ -1,9 +1,11 @@
 #include "tools/zero-run/Flags.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/io/FileKind.h"
 #include "runtime/plan/Tiers.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 namespace zc::run {
 
@@ -72,7 +74,11 @@ void Parser::addJob(CLI::App &app) {
   app.add_option("--data", run.data.data, "FILE.safetensors or a folder of INPUT.npy; arrays [samples, ...]")
       ->group(group);
   app.add_option("--tokens", run.data.tokens,
-                 "token files, read as one stream: llm.c .bin, .npy, or any with --byte-level")
+                 "token files, read as one stream: llm.c .bin, .npy, raw with --token-type, any with --byte-level; "
+                 "FILE:WEIGHT...: each by itself, WEIGHT times an epoch")
+      ->group(group);
+  app.add_option("--token-type", run.data.tokenType, "of --tokens files without a header, such as nanoGPT's (uint16)")
+      ->check(CLI::IsMember({"uint16", "uint32", "int32", "int64"}))
       ->group(group);
   app.add_flag("--byte-level", run.data.byteLevel, "each byte of the files is a token")->group(group);
   app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
@@ -203,7 +209,8 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
                    best.empty() ? "zero-run --help-all lists all flags" : "did you mean \"" + best + "\"?");
 }
 
-Error usage(const std::string &message, const std::string &flag) {
+Error usage(std::string message, const std::string &flag) {
+  message[0] = char(std::tolower(message[0])); // the parser's begin with a capital
   return makeError(Code::usage, 963, message, flag, "see zero-run --help");
 }
 
@@ -217,6 +224,26 @@ Status readTrace(const std::string &text, train::RunOptions &run) {
   run.traceFrom = from;
   run.traceTo = to;
   return Status::success();
+}
+
+/// `--tokens` takes all names that follow it: a plan among them is the plan.
+void takePlanFromTokens(train::RunOptions &run) {
+  auto &files = run.data.tokens;
+  auto plan = std::find_if(files.rbegin(), files.rend(), [](const std::string &file) { return io::isPlan(file); });
+  if (!run.plan.empty() || plan == files.rend())
+    return;
+  run.plan = *plan;
+  files.erase(std::next(plan).base());
+}
+
+Error noPlan(const Parser &parser) {
+  const train::RunOptions &run = parser.flags.run;
+  Error error = usage("no plan is given", parser.eval->parsed() ? "eval" : "");
+  if (!run.data.tokens.empty()) {
+    error.note = "--tokens took \"" + run.data.tokens.back() + "\"";
+    error.help = "the plan comes first: zero-run PLAN --tokens FILE...";
+  }
+  return error;
 }
 
 /// What the parser cannot check by itself.
@@ -246,8 +273,13 @@ Status complete(Parser &parser) {
     return Status::success();
   }
   flags.command = parser.eval->parsed() ? Flags::Command::eval : Flags::Command::train;
+  takePlanFromTokens(flags.run);
   if (flags.run.plan.empty())
-    return usage("no plan is given", parser.eval->parsed() ? "eval" : "");
+    return noPlan(parser);
+  if (!flags.run.data.tokenType.empty() && (flags.run.data.byteLevel || flags.run.data.tokens.empty()))
+    return usage(flags.run.data.byteLevel ? "\"--byte-level\" and \"--token-type\" exclude each other"
+                                          : "\"--token-type\" is for --tokens",
+                 "--token-type");
   if (parser.app.count("--lr"))
     flags.run.lr = parser.lr;
   if (parser.app.count("--seed") || parser.eval->count("--seed"))

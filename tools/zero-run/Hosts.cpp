@@ -2,9 +2,11 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Limits.h"
+#include "runtime/base/Size.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/train/RunFolder.h"
+#include "tools/zero-run/Files.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
@@ -315,15 +317,15 @@ static Status checkTotal(const std::vector<Host> &hosts, const planpb::Plan &pla
   if (total == planned)
     return Status::success();
   return makeError(Code::mismatch, 991,
-                   "the plan is for " + std::to_string(planned) + " ranks but --hosts gives " + std::to_string(total),
-                   path, "zero-compile --world-size " + std::to_string(total));
+                   "the plan is for " + counted(planned, "rank") + " but --hosts gives " + std::to_string(total), path,
+                   "zero-compile --world-size " + std::to_string(total));
 }
 
 Status launchCommand(const Flags &flags) {
   auto hosts = parseHosts(flags.hosts, std::max(1, flags.run.worldSize));
   if (!hosts)
     return hosts.error();
-  auto plan = readPlan(flags.run.plan);
+  auto plan = openPlan(flags.run.plan);
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(checkTotal(*hosts, *plan, flags.run.plan));

@@ -1,7 +1,9 @@
+#include "runtime/base/Size.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
 #include "tools/zero-run/Commands.h"
+#include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
 
 #include <cinttypes>
@@ -45,7 +47,7 @@ std::string steps(const planpb::Section &section) {
   std::map<int, int> counts;
   for (const planpb::Step &step : section.steps())
     ++counts[step.queue()];
-  std::string text = std::to_string(section.steps_size()) + " steps";
+  std::string text = counted(section.steps_size(), "step");
   for (auto [queue, count] : counts)
     text += ", " + planpb::Queue_Name(planpb::Queue(queue)) + " " + std::to_string(count);
   return text;
@@ -88,7 +90,7 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "optimizer", escapeName(plan.optimizer().rule()) + optimizer);
   line(out, "parameters",
        std::to_string(plan.report().parameters()) + (plan.forward_only() ? " in " : " trainable in ") +
-           std::to_string(plan.parameters_size()) + " tensors, " + std::to_string(plan.buckets_size()) + " buckets");
+           counted(plan.parameters_size(), "tensor") + ", " + counted(plan.buckets_size(), "bucket"));
   for (const planpb::Arena &arena : plan.arenas())
     line(out, ("arena " + planpb::Tier_Name(arena.tier())).c_str(), bytes(arena.bytes()) + " per rank");
   const planpb::Traffic &traffic = plan.report().traffic();
@@ -107,7 +109,7 @@ std::string summary(const planpb::Plan &plan) {
 } // namespace
 
 Status inspectCommand(const Flags &flags) {
-  auto plan = readPlan(flags.run.plan);
+  auto plan = openPlan(flags.run.plan);
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));

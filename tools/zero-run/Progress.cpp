@@ -1,6 +1,7 @@
 #include "tools/zero-run/Progress.h"
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/Size.h"
 #include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Hosts.h"
 
@@ -53,9 +54,9 @@ void Progress::starting(const train::RunSummary &what) {
     return;
   if (what.firstStep > what.steps)
     return;
-  std::string text = (what.evaluates ? "evaluating " : "training ") + std::to_string(what.steps - what.firstStep + 1) +
-                     " steps of " + std::to_string(what.samplesPerStep) + " samples on " +
-                     std::to_string(what.worldSize) + " ranks x " + std::to_string(what.threads) + " threads" +
+  std::string text = (what.evaluates ? "evaluating " : "training ") + counted(what.steps - what.firstStep + 1, "step") +
+                     " of " + counted(what.samplesPerStep, "sample") + " on " + counted(what.worldSize, "rank") +
+                     " x " + counted(what.threads, "thread") +
                      (what.out.empty() ? "" : " into " + escapeName(what.out)) + "\n";
   tell(2, text);
 }

@@ -1,5 +1,6 @@
 #include "tools/zero-run/Ranks.h"
 
+#include "runtime/base/Size.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
@@ -38,7 +39,7 @@ static Status checkRanks(const Flags &flags, const planpb::Plan &plan) {
   if (asked == 0 || asked == planned)
     return Status::success();
   return makeError(Code::mismatch, 966,
-                   "the plan is for " + std::to_string(planned) + " ranks but -n gives " + std::to_string(asked),
+                   "the plan is for " + counted(planned, "rank") + " but -n gives " + std::to_string(asked),
                    flags.run.plan, "zero-compile --world-size " + std::to_string(asked));
 }
 
@@ -102,7 +103,7 @@ static Result<planpb::Plan> readChecked(const Flags &flags, int rank) {
   train::Watchdog watchdog;
   if (flags.run.watchdog > 0)
     watchdog.start(rank, 1, flags.run.watchdog, endProcess);
-  auto plan = readPlan(flags.run.plan);
+  auto plan = openPlan(flags.run.plan);
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(checkRanks(flags, *plan));

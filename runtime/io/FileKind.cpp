@@ -1,0 +1,79 @@
+#include "runtime/io/FileKind.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+namespace zc::io {
+
+namespace {
+
+/// The first bytes, zeros behind the end.
+struct Head {
+  explicit Head(const File &file) {
+    count = std::min<int64_t>(file.size(), sizeof bytes);
+    if (count > 0 && !file.readAt(bytes, count, 0).ok())
+      count = 0;
+  }
+  template <size_t N> bool beginsWith(const char (&text)[N], size_t at = 0) const {
+    return size_t(count) >= at + N - 1 && std::memcmp(bytes + at, text, N - 1) == 0;
+  }
+  int64_t count = 0;
+  char bytes[64] = {};
+};
+
+/// Eight bytes of length, then the JSON of that length.
+bool isSafetensors(const Head &head, int64_t size) {
+  uint64_t length = 0;
+  std::memcpy(&length, head.bytes, sizeof length);
+  return head.count > 9 && head.bytes[8] == '{' && length >= 2 && length <= uint64_t(size) - 8;
+}
+
+/// Field 1 of a ModelProto, its IR version, then the producer's name, an opset, or the graph.
+bool isOnnx(const Head &head) {
+  bool next = head.bytes[2] == 0x12 || head.bytes[2] == 0x3a || head.bytes[2] == 0x42;
+  return head.count > 4 && head.bytes[0] == 0x08 && head.bytes[1] > 0 && head.bytes[1] < 32 && next;
+}
+
+bool isTokens(const Head &head) {
+  int32_t magic = 0;
+  std::memcpy(&magic, head.bytes, sizeof magic);
+  return head.count == sizeof head.bytes && (magic == 20240520 || magic == 20240801);
+}
+
+constexpr char kPlan[] = "\x89ZCPLAN\n";
+constexpr char kNpy[] = "\x93NUMPY";
+
+} // namespace
+
+bool isNpy(const File &file) { return Head(file).beginsWith(kNpy); }
+
+bool isPlan(const std::string &path) {
+  auto file = File::open(path);
+  return file && Head(*file).beginsWith(kPlan);
+}
+
+std::string kindOf(const File &file) {
+  Head head(file);
+  if (head.beginsWith(kPlan))
+    return "a plan";
+  if (head.beginsWith(kNpy))
+    return "a .npy array";
+  if (head.beginsWith("PK\x03\x04") || head.beginsWith("\x80\x02\x8a\x0a"))
+    return "a zip archive, as torch.save writes it";
+  if (isSafetensors(head, file.size()))
+    return "a safetensors file";
+  if (isTokens(head))
+    return "a file of tokens";
+  return isOnnx(head) ? "an ONNX model" : "";
+}
+
+std::string kindOf(const std::string &path) {
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure))
+    return "a folder";
+  auto file = File::open(path);
+  return file ? kindOf(*file) : std::string();
+}
+
+} // namespace zc::io

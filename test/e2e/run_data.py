@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""What a plan knows of its data: how labels are made, which tokens and labels there are, files of tokens of every kind."""
+import pathlib, struct, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, write_safetensors
+
+suite = Suite(__doc__)
+ROWS, LENGTH, WORDS = 2, 16, {"gpt2": 131, "llama": 149, "bert": 113}
+TOKENS = [(i * 37 + i // 7) % 100 for i in range(400)]
+PLANS = {model: suite.dir / f"{model}.plan" for model in WORDS}
+
+
+def raw(name, form, values=TOKENS, header=b""):
+    path = suite.dir / name
+    path.write_bytes(header + struct.pack(f"<{len(values)}{form}", *values))
+    return path
+
+
+def npy(name, descr, form, shape):
+    text = str({"descr": descr, "fortran_order": False, "shape": shape}).ljust(117) + "\n"
+    return raw(name, form, header=b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode())
+
+
+LLMC = raw("llmc.bin", "H", header=struct.pack("<256i", 20240520, 1, len(TOKENS), *[0] * 253))
+
+
+def training(name, model, *flags, code=0, quiet=False):
+    """Stderr of a run, and its losses' text."""
+    out = suite.dir / name
+    command = [suite.bin / "zero-run", PLANS[model], *flags, "--steps", 2, "--threads", 1, "--out", out, *["--quiet"] * quiet]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+    if done.returncode != code:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-600:]}")
+    return done.stderr, "" if code else [line.split('"loss":')[1].split(",")[0] for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def says(text, *parts):
+    for part in parts:
+        if part not in text:
+            raise Case(f"no {part!r} in {text[-600:]!r}")
+
+
+def kinds():
+    """The same tokens, however they are kept, give the same losses."""
+    want = training("llmc", "gpt2", "--tokens", LLMC)[1]
+    for name, file, flags in (("u16", raw("a.bin", "H"), ["--token-type", "uint16"]), ("u32", raw("b.bin", "I"), ["--token-type", "uint32"]),
+                              ("i32", raw("c.bin", "i"), ["--token-type", "int32"]), ("i64", raw("d.bin", "q"), ["--token-type", "int64"]),
+                              ("2-D", npy("e.npy", "<i4", "i", (20, 20)), []), ("u8", npy("f.npy", "|u1", "B", (400,)), [])):
+        got = training(name, "gpt2", "--tokens", file, *flags)[1]
+        if got != want:
+            raise Case(f"{name}: {got}, not {want}")
+
+
+def shifts():
+    for model in ("gpt2", "llama"):
+        says(training(f"{model}-shifts", model, "--tokens", LLMC)[0], "labels are the tokens, which the graph shifts")
+        says(training(f"{model}-twice", model, "--tokens", LLMC, "--shift-labels", code=2)[0], "the graph shifts its labels itself")
+    says(training("copies", "bert", "--tokens", LLMC, quiet=True)[0], "the graph does not shift them", "--shift-labels")
+    says(training("follow", "bert", "--tokens", LLMC, "--shift-labels")[0], "labels are the tokens that follow")
+
+
+def vocabulary():
+    """Told before the first step, though no step would reach it."""
+    for model, words in WORDS.items():
+        bad = raw(f"{model}-bad.bin", "H", TOKENS[:-1] + [words])
+        says(training(f"{model}-bad", model, "--tokens", bad, "--token-type", "uint16", code=3)[0],
+             f"token {words} at position 399 (byte 798) is not below the vocabulary of {words}", f"{model}-bad.bin")
+        if (suite.dir / f"{model}-bad").exists():
+            raise Case("it has begun")
+
+
+def labels():
+    def data(kind, last):
+        ids = [t % 100 for t in range(8 * LENGTH)]
+        return write_safetensors(suite.dir / f"{kind}{last}.safetensors",
+                                 {"input_ids": (kind, [8, LENGTH], ids), "attention_mask": (kind, [8, LENGTH], [1] * 8 * LENGTH),
+                                  "labels": (kind, [8, LENGTH], ids[:-1] + [last])})
+
+    says(training("labels", "gpt2", "--data", data("I64", 131), code=3)[0], 'label 131 of sample 7, position 15, of "labels"', "131", "-100")
+    wide, narrow = (training(kind, "gpt2", "--data", data(kind, -100))[1] for kind in ("I64", "I32"))
+    if wide != narrow:
+        raise Case(f"{narrow} of int32, {wide} of int64")
+
+
+for model, plan in PLANS.items():
+    suite.compile(suite.models / model / "ts17.onnx", plan)
+suite.run([("kinds of files", kinds), ("who shifts labels", shifts), ("vocabulary", vocabulary), ("labels", labels)])
+suite.finish()
