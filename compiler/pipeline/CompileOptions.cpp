@@ -1,6 +1,7 @@
 //===- CompileOptions.cpp - options by name, and what goes with what --------------------===//
 
 #include "compiler/pipeline/CompileOptions.h"
+#include "compiler/schedule/MachineModel.h"
 
 using namespace zc;
 
@@ -83,11 +84,22 @@ static Status checkLossScale(const CompileOptions &c) {
   return Status::success();
 }
 
+/// A machine's name says what the plan is for, and what it is for which rates to take where nothing is measured.
+static void completeTarget(CompileOptions &c) {
+  ScheduleOptions &schedule = c.strategy.schedule;
+  const MachinePreset *named = findMachine(schedule.machine);
+  if (named && !c.isGiven("target"))
+    schedule.target = named->target;
+  if (schedule.machine.empty() && schedule.target == Target::cuda)
+    schedule.machine = "h100";
+}
+
 Status zc::complete(CompileOptions &c) {
   if (c.model.empty())
     return optionError("no model is given", "");
   ZC_RETURN_IF_ERROR(completeForwardOnly(c));
   ZC_RETURN_IF_ERROR(checkLossScale(c));
+  completeTarget(c);
   ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
   ShardOptions shard = c.strategy.shard;
   if (!shard.delayUpdate && c.isGiven("delay-after"))

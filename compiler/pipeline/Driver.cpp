@@ -145,8 +145,11 @@ private:
     OpBuilder builder(&context);
     (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
     (*module)->setAttr("zc.precision", builder.getStringAttr(nameOf(strategy.grad.precision)));
-    if (!strategy.schedule.machine.empty()) {
-      Result<MachineModel> machine = readMachine(strategy.schedule.machine);
+    if (strategy.schedule.target != Target::cpu)
+      (*module)->setAttr("zc.target", builder.getStringAttr(nameOf(strategy.schedule.target)));
+    if (const std::string &name = strategy.schedule.machine; !name.empty()) {
+      const MachinePreset *known = findMachine(name);
+      Result<MachineModel> machine = known ? known->model : readMachine(name);
       if (!machine)
         return machine.error();
       NamedAttrList rates;
@@ -270,8 +273,9 @@ private:
   /// No output is an input, such as the model's external data.
   Status checkFiles() {
     std::string folder = io::folderOf(options.model);
+    bool isFile = !findMachine(strategy.schedule.machine);
     std::vector<NamedPath> inputs = {{"--config", options.config},
-                                     {"--machine", strategy.schedule.machine},
+                                     {"--machine", isFile ? strategy.schedule.machine : ""},
                                      {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint},
                                      {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
     for (const std::string &file : importer::filesOf(*module))

@@ -29,7 +29,17 @@ MachineModel zc::machineOf(ModuleOp module) {
     for (const MachineModel::Field &field : MachineModel::kFields)
       if (auto rate = given.getAs<FloatAttr>(field.name))
         machine.*field.rate = rate.getValueAsDouble();
+  auto precision = module->getAttrOfType<StringAttr>("zc.precision");
+  if (machine.halfFlopsPerSecond > 0 && precision && precision.getValue() != "fp32")
+    machine.flopsPerSecond = machine.halfFlopsPerSecond;
+  if (machine.hostMemoryBandwidth <= 0)
+    machine.hostMemoryBandwidth = machine.memoryBandwidth;
   return machine;
+}
+
+Target zc::targetOf(ModuleOp module) {
+  auto name = module->getAttrOfType<StringAttr>("zc.target");
+  return name && name.getValue() == namesOf(Target())[static_cast<size_t>(Target::cuda)] ? Target::cuda : Target::cpu;
 }
 
 double zc::secondsOf(const zero::Work &work, const MachineModel &machine, const Mesh &mesh) {
@@ -43,6 +53,7 @@ double zc::secondsOf(const zero::Work &work, const MachineModel &machine, const 
   case zero::Work::Kind::compute:
     break;
   }
-  return machine.stepOverhead + std::max({work.flops / machine.flopsPerSecond, work.bytes / machine.memoryBandwidth,
-                                          secondsOnWire(work, machine, mesh)});
+  double memory = work.tier == zero::Tier::device ? machine.memoryBandwidth : machine.hostMemoryBandwidth;
+  return machine.stepOverhead +
+         std::max({work.flops / machine.flopsPerSecond, work.bytes / memory, secondsOnWire(work, machine, mesh)});
 }

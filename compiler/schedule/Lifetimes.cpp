@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Assigned.h"
+#include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Leaving.h"
 #include "compiler/schedule/Publishing.h"
 #include "dialects/graph/KernelSpec.h"
@@ -14,7 +15,7 @@ Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAtt
                      FlatSymbolRefAttr normSlice)
     : overlap(overlap), lossSlice(lossSlice), normSlice(normSlice),
       transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
-      context(program->getParentOfType<ModuleOp>()) {
+      context(program->getParentOfType<ModuleOp>()), target(targetOf(program->getParentOfType<ModuleOp>())) {
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
@@ -149,13 +150,13 @@ FlatSymbolRefAttr Lifetimes::sliceOf(Operation *op, const zero::State &state) {
 }
 
 /// Of a kernel, or of a sum over ranks.
-static int64_t workspaceOf(Operation *op, int64_t dataDegree) {
+static int64_t workspaceOf(Operation *op, int64_t dataDegree, Target target) {
   auto members = static_cast<uint64_t>(dataDegree);
   auto ofAll = [&](uint64_t elements, uint64_t size) {
     return static_cast<int64_t>(allReduceStaging(members, elements, size));
   };
   if (auto kernel = dyn_cast<graph::KernelOp>(op))
-    return graph::workspaceBytes(kernel, Target::cpu);
+    return graph::workspaceBytes(kernel, assignedQueue(op) == plan::Queue::host_compute ? Target::cpu : target);
   if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
     zero::BufferType whole = scatter.getBuffer().getType(), part = scatter.getShard().getType();
     auto size = static_cast<uint64_t>(graph::bytesOfElement(whole.getElementType()));
@@ -172,7 +173,7 @@ static int64_t workspaceOf(Operation *op, int64_t dataDegree) {
 }
 
 void Lifetimes::placeWorkspace(Operation *op, int64_t position) {
-  int64_t bytes = workspaceOf(op, context.mesh.dataDegree());
+  int64_t bytes = workspaceOf(op, context.mesh.dataDegree(), target);
   if (bytes == 0)
     return;
   workspaces.emplace_back(op, roots.size());

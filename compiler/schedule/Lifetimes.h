@@ -73,6 +73,7 @@ private:
   mlir::FlatSymbolRefAttr lossSlice, normSlice;
   plan::Class transientClass;
   zero::ScheduleContext context;
+  Target target;
   mlir::SymbolTableCollection symbols;
 };
 

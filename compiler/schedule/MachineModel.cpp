@@ -12,7 +12,8 @@ using namespace zc;
 Result<MachineModel> zc::readMachine(const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (std::error_code code = buffer.getError())
-    return makeError(Code::io, 390, "cannot read the machine file: " + code.message(), path);
+    return makeError(Code::io, 390, "cannot read the machine file: " + code.message(), path,
+                     "zero-run bench-io writes one; machines known by name: " + machineNames());
   llvm::Expected<llvm::json::Value> json = llvm::json::parse((*buffer)->getBuffer());
   if (!json)
     return makeError(Code::badInput, 391, "machine file: " + llvm::toString(json.takeError()), path);

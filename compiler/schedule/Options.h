@@ -3,6 +3,7 @@
 
 #include "compiler/options/Budgets.h"
 #include "compiler/options/OptionList.h"
+#include "kernels/Target.h"
 
 namespace zc {
 
@@ -16,7 +17,8 @@ constexpr std::array<const char *, 3> namesOf(Overlap) { return {"none", "planne
 
 struct ScheduleOptions {
   int64_t prefetch = -1; ///< bytes gathered ahead; -1: auto
-  std::string machine;   ///< machine file; empty: default rates
+  std::string machine;   ///< machine file, or a machine's name (MachineModel.h); empty: default rates
+  Target target = Target::cpu;
   Budgets budgets;
   Overlap overlap = Overlap::slower;
 };

@@ -136,6 +136,8 @@ private:
     set("zc.zero_stage", builder.getI64IntegerAttr(plan.zero_stage()));
     set("zc.accumulation", builder.getI64IntegerAttr(plan.accumulation()));
     set("zc.precision", builder.getStringAttr(plan.precision()));
+    if (plan.target() != planpb::CPU)
+      set("zc.target", builder.getStringAttr("cuda"));
     set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
     if (plan.forward_only())
       set("zc.forward_only", builder.getUnitAttr());

@@ -94,6 +94,7 @@ private:
       }
     result.set_zero_stage(static_cast<uint32_t>(integer("zc.zero_stage")));
     result.set_precision(text("zc.precision", "fp32"));
+    result.set_target(text("zc.target") == "cuda" ? planpb::CUDA : planpb::CPU);
     result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
     result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
     result.set_forward_only(module->hasAttr("zc.forward_only"));

@@ -206,6 +206,7 @@ public:
       : registry(registry), options(options), random(options.seed) {}
 
   std::string name() const override { return "threads"; }
+  Target target() const override { return registry.target(); }
   Result<void *> allocate(uint64_t bytes) override {
     Result<FakeMemory> memory = FakeMemory::map(bytes);
     if (!memory)

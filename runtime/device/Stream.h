@@ -64,6 +64,8 @@ class Device {
 public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;
+  /// Whose kernels it has.
+  virtual Target target() const { return Target::cuda; }
 
   /// Zeroed; of the device, until it goes. Errors: not to be had (budget).
   virtual Result<void *> allocate(uint64_t bytes) = 0;

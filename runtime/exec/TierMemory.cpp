@@ -113,6 +113,16 @@ Status TierMemory::map(const ExecutorOptions &options, StreamKernels *ofDevice) 
   return {};
 }
 
+Result<void *> TierMemory::mapBeside(uint64_t bytes) {
+  if (streams)
+    return streams->device.allocate(bytes);
+  Result<Arena> mapped = Arena::map(bytes);
+  if (!mapped)
+    return mapped.error();
+  beside.push_back(std::move(*mapped));
+  return static_cast<void *>(beside.back().data());
+}
+
 Status TierMemory::mapNvme(const planpb::Arena &arena, const ExecutorOptions &options, Tier &tier) {
   auto file = NvmeArena::create(options.nvme, arena.bytes(), notes);
   if (!file)

@@ -42,6 +42,9 @@ public:
   /// What a kernel gets for byte `offset` of a slice: an address, or, on NVMe, the byte of the file.
   void *operand(uint32_t slice, uint64_t offset) const;
 
+  /// Memory beside the arenas, where kernels of the device reach it; after map().
+  Result<void *> mapBeside(uint64_t bytes);
+
   /// Any bytes of a slice, on any tier; while no step runs.
   Status read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const;
   Status write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes);
@@ -71,7 +74,8 @@ private:
 
   const planpb::Plan &plan;
   StreamKernels *streams = nullptr;
-  std::vector<Tier> tiers;                            ///< by arena
+  std::vector<Tier> tiers; ///< by arena
+  std::vector<Arena> beside;
   std::array<Throttle, kNumLinks> links;              ///< each used by its queue's thread
   std::unique_ptr<NvmeChannel> reader, writer, other; ///< of the two queues, and of everybody else
   std::array<uint64_t, kNumLinks> moved{};            ///< bytes; each written by its queue's thread

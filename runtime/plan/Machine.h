@@ -15,15 +15,17 @@ struct MachineModel {
   double nvmeReadBandwidth = 2e9;  ///< through the NVMe tier, checksums included
   double nvmeWriteBandwidth = 1e9; ///< the same
   double stepOverhead = 1e-6;      ///< seconds until a step of another queue that waits for one begins
+  double halfFlopsPerSecond = 0;   ///< product of 16-bit matrices; 0: as fp32
+  double hostMemoryBandwidth = 0;  ///< of the host, a rank's share; 0: the device is the host
 
   struct Field {
     const char *name; ///< in the machine file
     double MachineModel::*rate;
   };
-  static const Field kFields[9];
+  static const Field kFields[11];
 };
 
-inline constexpr MachineModel::Field MachineModel::kFields[9] = {
+inline constexpr MachineModel::Field MachineModel::kFields[11] = {
     {"flops_per_second", &MachineModel::flopsPerSecond},
     {"memory_bandwidth", &MachineModel::memoryBandwidth},
     {"comm_bandwidth", &MachineModel::commBandwidth},
@@ -32,6 +34,8 @@ inline constexpr MachineModel::Field MachineModel::kFields[9] = {
     {"d2h_bandwidth", &MachineModel::d2hBandwidth},
     {"nvme_read_bandwidth", &MachineModel::nvmeReadBandwidth},
     {"nvme_write_bandwidth", &MachineModel::nvmeWriteBandwidth},
-    {"step_overhead", &MachineModel::stepOverhead}};
+    {"step_overhead", &MachineModel::stepOverhead},
+    {"half_flops_per_second", &MachineModel::halfFlopsPerSecond},
+    {"host_memory_bandwidth", &MachineModel::hostMemoryBandwidth}};
 
 } // namespace zc

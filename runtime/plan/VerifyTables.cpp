@@ -42,6 +42,8 @@ Status verifyHeader(const planpb::Plan &plan) {
     return violation(559, "plan_c2", "is vertical with one micro-step");
   if (plan.precision() != "fp32" && plan.precision() != "bf16" && plan.precision() != "fp16")
     return violation(464, "plan_c2", "precision \"" + plan.precision() + "\" is neither fp32 nor bf16 nor fp16");
+  if (!planpb::Target_IsValid(plan.target()))
+    return violation(568, "plan_c2", "target " + str(plan.target()) + " is no known one");
   // plan_c4
   if (plan.micro().steps_size() > kMaxSteps || plan.update().steps_size() > kMaxSteps)
     return violation(465, "plan_c4", "more than " + str(kMaxSteps) + " steps");

@@ -69,12 +69,23 @@ static Status checkTiers(const planpb::Plan &plan, const NvmeOptions &nvme, uint
   return Arena::checkFree(memory > UINT64_MAX / ranks ? UINT64_MAX : memory * ranks);
 }
 
-Status Session::prepareData() {
-  auto kind = deviceFromName(job.device);
+Status Session::chooseDevice() {
+  const bool isPlanned = job.device.empty();
+  const std::string name = isPlanned ? namesOf(Target())[static_cast<size_t>(plan.target())] : job.device;
+  auto kind = deviceFromName(name);
+  if (!kind && name == "cuda")
+    return makeError(Code::unsupported, 940,
+                     "this build has no cuda device" + std::string(isPlanned ? ", which the plan is for" : ""),
+                     isPlanned ? job.plan : "--device", "--device cpu gives the same results on this machine, slowly");
   if (!kind)
-    return makeError(job.device == "cuda" ? Code::unsupported : Code::usage, 940,
-                     "device \"" + job.device + "\" is not in this build", "--device", "one of cpu, fake, sync");
+    return makeError(Code::usage, 940, "device \"" + name + "\" is not in this build", "--device",
+                     "one of cpu, fake, sync");
   device = *kind;
+  return Status::success();
+}
+
+Status Session::prepareData() {
+  ZC_RETURN_IF_ERROR(chooseDevice());
   ZC_RETURN_IF_ERROR(checkTiers(plan, job.nvme, uint64_t(ranksHere(ranks))));
   data::DataOptions dataOptions = job.data;
   seed = job.seed.value_or(plan.seed());

@@ -18,6 +18,8 @@ struct Session {
   /// World, machines, kernels: what needs neither data nor weights.
   Status prepareJob();
   /// The device and the data; `summary` without steps.
+  /// What --device names, or the plan is for.
+  Status chooseDevice();
   Status prepareData();
   /// The weights of a fresh start, the model's or the user's.
   Status prepareWeights();

@@ -20,7 +20,7 @@ static const char *const kHelp = R"(zero-run: trains what zero-compile planned
 
 usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [--out DIR]
        zero-run eval PLAN -n RANKS (--data ... | --tokens ...) [--weights CHECKPOINT] [--outputs FILE]
-       zero-run inspect PLAN [--text]
+       zero-run inspect PLAN [--text | --kernels]
        zero-run export CHECKPOINT|RUN (--onnx OUT | --safetensors OUT)
        zero-run checkpoint verify CHECKPOINT|RUN
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
@@ -94,7 +94,8 @@ void Parser::addJob(CLI::App &app) {
       ->group(group);
   group = "Machine";
   app.add_option("--device", run.device,
-                 "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests) or cuda")
+                 "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests) or cuda "
+                 "(default: what the plan is for)")
       ->check(CLI::IsMember({"cpu", "cuda", "fake", "sync"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
@@ -172,6 +173,9 @@ void Parser::addCommands() {
   inspect = app.add_subcommand("inspect", "what a plan holds");
   inspect->add_option("plan", flags.run.plan, "plan file")->required();
   inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
+  inspect->add_flag("--kernels", flags.kernels, "who computes each step: our own kernel, a library, plain loops");
+  inspect->add_option("--device", flags.run.device, "of --kernels: cpu, cuda or sync (default: what the plan is for)")
+      ->check(CLI::IsMember({"cpu", "cuda", "sync"}));
   exporting = app.add_subcommand("export", "a checkpoint's weights as a file");
   exporting->add_option("checkpoint", flags.checkpoint, "OUT/step-K, OUT/final, or OUT for its newest")->required();
   exporting->add_option("--onnx", flags.onnx, "the model with the trained weights");

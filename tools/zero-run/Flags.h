@@ -25,7 +25,7 @@ struct Flags {
   // eval
   std::string outputs;
   // inspect
-  bool wholeText = false;
+  bool wholeText = false, kernels = false;
   // export, checkpoint verify
   std::string checkpoint, onnx, safetensors, model;
   // bench-io

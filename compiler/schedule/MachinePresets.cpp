@@ -1,0 +1,73 @@
+//===- MachinePresets.cpp - machines by name ------------------------------------------===//
+//
+// Rates of one rank, a GPU of a usual server of eight. Sheets give peaks; what kernels reach of them is beside each
+// figure, as a factor:
+//  - products: 0.7 of the dense peak of tensor cores in 16 bits, 0.8 of the peak outside of them in fp32 (no TF32)
+//  - device memory: 0.9 of the sheet's bandwidth
+//  - links between GPUs: 0.8 of NVLink's bandwidth in one direction, which is half of what sheets say
+//  - host to device: 0.85 of PCIe's raw rate in one direction
+//  - between nodes: a network card of 400 Gb/s (V100: 100 Gb/s) per GPU, times eight, since a node's ranks share the
+//    link of this model; 0.85 of it
+//  - the host's memory and a node's disks: an eighth of what a server of two sockets and four NVMe disks has
+//
+// Sources: NVIDIA H200 data sheet (2024), H100 data sheet (2023, SXM), A100 data sheet (2021, 80 GB SXM), V100 data
+// sheet (2020, SXM2 32 GB); DGX H100/H200, DGX A100 and DGX-1 user guides for links, memory and disks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/MachineModel.h"
+
+using namespace zc;
+
+namespace {
+
+/// What the sheets say, in the units of the sheets.
+struct Sheet {
+  double fp32, half;          ///< TF/s, without tensor cores; dense, with
+  double memory;              ///< GB/s
+  double nvlink;              ///< GB/s, both directions
+  double pcie;                ///< GB/s, one direction
+  double network;             ///< Gb/s per GPU
+  double host;                ///< GB/s of a server's memory
+  double diskRead, diskWrite; ///< GB/s of a server's disks
+};
+
+constexpr int kPerServer = 8;
+
+constexpr MachineModel modelOf(const Sheet &s) {
+  MachineModel m;
+  m.flopsPerSecond = 0.8 * s.fp32 * 1e12;
+  m.halfFlopsPerSecond = 0.7 * s.half * 1e12;
+  m.memoryBandwidth = 0.9 * s.memory * 1e9;
+  m.commBandwidth = 0.8 * s.nvlink / 2 * 1e9;
+  m.nodeBandwidth = 0.85 * s.network / 8 * kPerServer * 1e9;
+  m.h2dBandwidth = m.d2hBandwidth = 0.85 * s.pcie * 1e9;
+  m.hostMemoryBandwidth = 0.8 * s.host / kPerServer * 1e9;
+  m.nvmeReadBandwidth = s.diskRead / kPerServer * 1e9;
+  m.nvmeWriteBandwidth = s.diskWrite / kPerServer * 1e9;
+  m.stepOverhead = 5e-6; // an event between two streams, and a launch
+  return m;
+}
+
+constexpr MachinePreset kMachines[] = {
+    {"h200", Target::cuda, modelOf({67, 989, 4800, 900, 63, 400, 614, 55, 27})},
+    {"h100", Target::cuda, modelOf({67, 989, 3350, 900, 63, 400, 614, 55, 27})},
+    {"a100-80", Target::cuda, modelOf({19.5, 312, 2039, 600, 31.5, 200, 410, 25, 13})},
+    {"v100-32", Target::cuda, modelOf({15.7, 125, 900, 300, 15.75, 50, 154, 6, 4})},
+};
+
+} // namespace
+
+const MachinePreset *zc::findMachine(std::string_view name) {
+  for (const MachinePreset &machine : kMachines)
+    if (machine.name == name)
+      return &machine;
+  return nullptr;
+}
+
+std::string zc::machineNames() {
+  std::string names;
+  for (const MachinePreset &machine : kMachines)
+    names += (names.empty() ? "" : ", ") + std::string(machine.name);
+  return names;
+}
