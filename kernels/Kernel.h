@@ -8,14 +8,18 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/Target.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -23,9 +27,6 @@ namespace zc {
 
 /// Attribute of a step: an integer (also bools and unit attributes: 1), a real, a string or a list of integers.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
-
-/// What the kernels of a plan run on.
-enum class Target : uint8_t { cpu, cuda };
 
 /// What a kernel is prepared from.
 struct KernelSpec {
@@ -66,21 +67,49 @@ public:
 
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &)>;
 
-/// Kernels by name. One registry per target; filled by registerCpuKernels().
+/// Who computes a step.
+struct Implementation {
+  enum class Kind : uint8_t {
+    own,
+    library,
+    reference, ///< plain loops
+    runtime,   ///< no kernel of a registry: copies between tiers, collectives, inputs and outputs
+  };
+  Kind kind = Kind::own;
+  std::string_view library; ///< its name, where it is one
+};
+constexpr std::array<const char *, 4> namesOf(Implementation::Kind) {
+  return {"own", "library", "reference", "runtime"};
+}
+
+/// Kernels by name, with who computes them. One registry per target; filled by registerCpuKernels().
 class KernelRegistry {
 public:
   explicit KernelRegistry(Target target = Target::cpu) : runsOn(target) {}
   Target target() const { return runsOn; }
-  void add(const std::string &name, KernelFactory factory) { factories[name] = std::move(factory); }
-  bool contains(const std::string &name) const { return factories.count(name) != 0; }
+  /// Of what is added from now on.
+  void implementedBy(Implementation implementation) { current = implementation; }
+  /// Comes before what was added under that name. `factory` may decline a spec, for its types or shape, with a null
+  /// kernel: then that is used.
+  void add(const std::string &name, KernelFactory factory) { entries[name].push_back({current, std::move(factory)}); }
+  bool contains(const std::string &name) const { return entries.count(name) != 0; }
   /// Errors: unknown name, types or attributes the kernel does not take, less workspace than workspaceBytes() (internal
   /// or corrupt plan).
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
+  /// Who would compute it; prepares it to know. Errors as prepare.
+  Result<Implementation> implementationOf(const KernelSpec &spec) const;
   std::vector<std::string> names() const;
 
 private:
+  struct Entry {
+    Implementation implementation;
+    KernelFactory factory;
+  };
+  Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec, Implementation &by) const;
+
   Target runsOn;
-  std::map<std::string, KernelFactory> factories;
+  Implementation current;
+  std::map<std::string, std::vector<Entry>> entries;
 };
 
 /// Plain loops for every kernel, all floats; library zc_reference.

@@ -32,8 +32,19 @@ std::string KernelSpec::getText(const std::string &key) const {
 }
 
 Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) const {
-  auto it = factories.find(spec.name);
-  if (it == factories.end())
+  Implementation by;
+  return prepare(spec, by);
+}
+
+Result<Implementation> KernelRegistry::implementationOf(const KernelSpec &spec) const {
+  Implementation by;
+  ZC_RETURN_IF_ERROR(prepare(spec, by).status());
+  return by;
+}
+
+Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec, Implementation &by) const {
+  auto it = entries.find(spec.name);
+  if (it == entries.end())
     return makeError(Code::corrupt, 700, "plan asks for kernel '" + spec.name + "', which this build does not have");
   if (spec.operands.empty() || spec.numInputs > spec.operands.size())
     return makeError(Code::corrupt, 701,
@@ -47,12 +58,17 @@ Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) 
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
                          " bytes, it needs " + std::to_string(needed),
                      {}, "compile the model again with this version");
-  return it->second(spec);
+  for (auto entry = it->second.rbegin();; ++entry) {
+    Result<std::unique_ptr<Kernel>> kernel = entry->factory(spec);
+    by = entry->implementation;
+    if (!kernel || *kernel || std::next(entry) == it->second.rend())
+      return kernel;
+  }
 }
 
 std::vector<std::string> KernelRegistry::names() const {
   std::vector<std::string> result;
-  for (const auto &entry : factories)
+  for (const auto &entry : entries)
     result.push_back(entry.first);
   return result;
 }

@@ -11,14 +11,16 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   // Before any kernel is prepared: until the target is chosen, a dispatch pointer is Highway's stub, and a kernel that
   // kept it would ask CPUID at every call (20-40 us each in a virtual machine).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  auto plain = std::make_shared<KernelRegistry>();
-  registerReferenceKernels(*plain);
-  cpu::Overlay overlay(registry, plain);
-  for (auto add : {cpu::addFastMatmul, cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax,
-                   cpu::addFastNorm, cpu::addFastElementwise, cpu::addFastReduce, cpu::addFastAttention,
-                   cpu::addFastMove, cpu::addFastGather, cpu::addFastConv, cpu::addFastPool, cpu::addFastBatchNorm,
-                   cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
-    add(overlay);
+  registry.implementedBy({Implementation::Kind::own, {}});
+  for (auto add :
+       {cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm, cpu::addFastElementwise,
+        cpu::addFastReduce, cpu::addFastAttention, cpu::addFastMove, cpu::addFastGather, cpu::addFastPool,
+        cpu::addFastBatchNorm, cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
+    add(registry);
+  registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN"});
+  cpu::addFastMatmul(registry);
+  registry.implementedBy({Implementation::Kind::library, "oneDNN"});
+  cpu::addFastConv(registry);
 }
 
 } // namespace zc

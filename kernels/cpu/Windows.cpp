@@ -208,4 +208,12 @@ Result<BatchNormShape> readBatchNormApply(const KernelSpec &spec) {
   return readNorm(spec, 5, 1, {0, 5}, {1, 2, 3, 4}, {});
 }
 
+Status checkMovingAverage(const KernelSpec &spec) {
+  auto alike = [&] {
+    return spec.operands[1] == spec.operands[0] && spec.operands[2] == spec.operands[0] &&
+           isComputeFloat(spec.operands[0].dtype);
+  };
+  return Check(spec).counts(2, 1).that(alike, "f32, bf16 or f64 of one type").done();
+}
+
 } // namespace zc::cpu

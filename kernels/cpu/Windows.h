@@ -95,5 +95,6 @@ Result<BatchNormShape> readBatchNorm(const KernelSpec &spec);
 Result<BatchNormShape> readBatchNormGrad(const KernelSpec &spec);
 /// Operands: input, scale, bias, mean, variance, result.
 Result<BatchNormShape> readBatchNormApply(const KernelSpec &spec);
+Status checkMovingAverage(const KernelSpec &spec);
 
 } // namespace zc::cpu

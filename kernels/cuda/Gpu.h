@@ -108,5 +108,8 @@ void addGpuElementwise(GpuKernelRegistry &registry);
 void addGpuMove(GpuKernelRegistry &registry);
 void addGpuRows(GpuKernelRegistry &registry);
 void addGpuUpdate(GpuKernelRegistry &registry);
+void addGpuIndex(GpuKernelRegistry &registry);
+void addGpuVision(GpuKernelRegistry &registry);
+void addGpuAttention(GpuKernelRegistry &registry);
 
 } // namespace zc::cuda

@@ -9,6 +9,9 @@ void registerHostBlockKernels(KernelRegistry &registry) {
   addHostElementwise(registry);
   addHostMove(registry);
   addHostRows(registry);
+  addHostIndex(registry);
+  addHostVision(registry);
+  addHostAttention(registry);
   addOptimizers<Host>(registry);
   addMetrics<Host>(registry);
   addQuantization<Host>(registry);

@@ -12,5 +12,8 @@ void registerHostBlockKernels(KernelRegistry &registry);
 void addHostElementwise(KernelRegistry &registry);
 void addHostMove(KernelRegistry &registry);
 void addHostRows(KernelRegistry &registry);
+void addHostIndex(KernelRegistry &registry);
+void addHostVision(KernelRegistry &registry);
+void addHostAttention(KernelRegistry &registry);
 
 } // namespace zc::cuda

@@ -1,5 +1,6 @@
 #include "kernels/cuda/Workspace.h"
 #include "kernels/WorkspaceFormulas.h"
+#include "kernels/cpu/IndexShapes.h"
 
 namespace zc::cuda {
 
@@ -9,6 +10,20 @@ ReduceCut::ReduceCut(const cpu::ReduceShape &shape)
   columnBlocks = areColumns ? (results + kReduceColumns - 1) / kReduceColumns : 0;
   int64_t blocks = std::max<int64_t>(1, areColumns ? columnBlocks : results);
   parts = std::max<int64_t>(1, std::min(n / (areColumns ? 64 : 4096), 1024 / blocks));
+}
+
+AttentionTiles::AttentionTiles(const cpu::AttentionShape &s)
+    : size(s.dtype == DType::f64 ? sizeof(double) : sizeof(float)), rows(s.batch * s.heads * s.queries),
+      queryTiles(s.batch * s.heads * ((s.queries + kAttentionTile - 1) / kAttentionTile)),
+      keyTiles(s.batch * s.keyHeads * ((s.keys + kAttentionTile - 1) / kAttentionTile)),
+      queryScores(kAttentionTile * s.keys),
+      keyScores(2 * kAttentionTile * (s.keyHeads ? s.heads / s.keyHeads : 0) * s.queries) {
+  auto atOnce = [&](int64_t tiles, int64_t scores) {
+    int64_t fit = (int64_t{32} << 20) / std::max<int64_t>(1, size * scores);
+    return std::max<int64_t>(1, std::min(tiles, fit));
+  };
+  queriesAtOnce = atOnce(queryTiles, queryScores);
+  keysAtOnce = atOnce(keyTiles, keyScores);
 }
 
 namespace {
@@ -24,13 +39,47 @@ int64_t ofReduce(const KernelSpec &spec) {
 
 const std::vector<WorkspaceFormula> &workspaceFormulas() {
   static const std::vector<WorkspaceFormula> formulas = {
+      {"attention",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readAttention(spec), [](const auto &s) { return AttentionTiles(s).bytes(); });
+       }},
+      {"attention_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readAttentionGrad(spec), [](const auto &s) { return AttentionTiles(s).gradBytes(); });
+       }},
+      {"batch_norm",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readBatchNorm(spec), [](const auto &s) { return batchNormBytes(s, 2); });
+       }},
+      {"batch_norm_apply",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readBatchNormApply(spec), [](const auto &s) { return batchNormBytes(s, 0); });
+       }},
+      {"batch_norm_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readBatchNormGrad(spec), [](const auto &s) { return batchNormBytes(s, 2); });
+       }},
       {"cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropy(spec), crossEntropyBytes); }},
       {"cross_entropy_grad",
        [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropyGrad(spec), crossEntropyGradBytes); }},
       {"gather_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readGather(spec, 2, 0), gatherGradBytes); }},
+      {"gather_elements_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readElements(spec, 2, 0),
+                        [&](const auto &) { return pairsBytes(spec.operands[1].numElements()); });
+       }},
+      {"gather_nd_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readGatherNd(spec, 2, 0), [](const auto &s) { return pairsBytes(s.batch * s.perBatch); });
+       }},
       {"layer_norm_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readLayerNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 2); });
+       }},
+      {"max_pool_grad",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readMaxPoolGrad(spec),
+                        [&](const auto &) { return pairsBytes(spec.operands[0].numElements()); });
        }},
       {"rms_norm_grad",
        [](const KernelSpec &spec) {
@@ -41,6 +90,15 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"reduce_min", ofReduce},
       {"reduce_prod", ofReduce},
       {"reduce_sum", ofReduce},
+      {"scatter_elements",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readScatterElements(spec),
+                        [&](const auto &) { return pairsBytes(spec.operands[1].numElements()); });
+       }},
+      {"scatter_nd",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readScatterNd(spec), [](const auto &s) { return pairsBytes(s.tuples); });
+       }},
   };
   return formulas;
 }

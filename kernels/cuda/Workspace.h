@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/MoveShapes.h"
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Windows.h"
 
 namespace zc::cuda {
 
@@ -31,9 +32,10 @@ struct ReduceCut {
   int64_t bytes() const { return 8 * results * parts; }
 };
 
-inline int64_t gatherGradBytes(const cpu::GatherShape &s) {
-  return 4 * s.count * static_cast<int64_t>(sizeof(int32_t)) + sortBytes(s.count);
-}
+/// Of n pairs of 32-bit numbers, sorted beside themselves.
+inline int64_t pairsBytes(int64_t n) { return 4 * n * static_cast<int64_t>(sizeof(int32_t)) + sortBytes(n); }
+
+inline int64_t gatherGradBytes(const cpu::GatherShape &s) { return pairsBytes(s.count); }
 inline int64_t crossEntropyBytes(const cpu::CrossEntropyShape &s) {
   return s.rows * static_cast<int64_t>(sizeof(double));
 }
@@ -42,5 +44,28 @@ inline int64_t crossEntropyGradBytes(const cpu::CrossEntropyShape &) { return si
 inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
   return sums * rowParts(s.rows) * s.n * static_cast<int64_t>(sizeof(double));
 }
+
+/// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements.
+inline int channelParts(const cpu::BatchNormShape &s) {
+  int64_t most = std::max<int64_t>(1, 1024 / std::max<int64_t>(1, s.channels));
+  return static_cast<int>(std::max<int64_t>(1, std::min(s.batch * s.inner / 4096, most)));
+}
+/// `sums` over the elements of each channel, and three numbers of it.
+inline int64_t batchNormBytes(const cpu::BatchNormShape &s, int64_t sums) {
+  return (sums * channelParts(s) + 3) * s.channels * static_cast<int64_t>(sizeof(double));
+}
+
+/// Queries or keys that a block of our own attention takes at once.
+constexpr int64_t kAttentionTile = 8;
+
+/// How attention is cut into tiles, and how many of them are at work at once: as many as have their scores in 32 MiB.
+struct AttentionTiles {
+  int64_t size; ///< bytes of a score
+  int64_t rows, queryTiles, keyTiles, queriesAtOnce, keysAtOnce;
+  int64_t queryScores, keyScores; ///< of a tile; for the gradients of keys there are two
+  explicit AttentionTiles(const cpu::AttentionShape &s);
+  int64_t bytes() const { return size * queriesAtOnce * queryScores; }
+  int64_t gradBytes() const { return size * (rows + std::max(queriesAtOnce * queryScores, keysAtOnce * keyScores)); }
+};
 
 } // namespace zc::cuda

@@ -1,35 +1,13 @@
 #include "runtime/exec/PreparedPlan.h"
 
+#include "kernels/Workspace.h"
 #include "runtime/exec/SpecialKernels.h"
+#include "runtime/exec/StepKernels.h"
 #include "runtime/plan/Walk.h"
 
 #include <optional>
 
 namespace zc {
-
-namespace {
-
-TensorType typeOf(const planpb::TensorType &type) {
-  return {static_cast<DType>(type.type()), {type.dims().begin(), type.dims().end()}};
-}
-
-Attribute valueOf(const planpb::Attribute &attribute) {
-  switch (attribute.value_case()) {
-  case planpb::Attribute::kInteger:
-    return attribute.integer();
-  case planpb::Attribute::kReal:
-    return attribute.real();
-  case planpb::Attribute::kText:
-    return attribute.text();
-  case planpb::Attribute::kData:
-    return attribute.data();
-  case planpb::Attribute::VALUE_NOT_SET:
-    break;
-  }
-  return std::vector<int64_t>(attribute.integers().begin(), attribute.integers().end());
-}
-
-} // namespace
 
 Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index) {
   if (error.where.empty()) {
@@ -48,7 +26,12 @@ Status PreparedPlan::prepare(const RankParts &parts) {
                      {}, "compile with --world-size " + std::to_string(communicator.worldSize()));
   if (communicator.mesh() != mesh) // the steps' axes are places in it
     return makeError(Code::mismatch, 659, "this job's ranks stand on another mesh than the plan's");
+  runsOn = parts.streams ? parts.streams->device.target() : parts.registry.target();
+  if (runsOn == Target::cuda)
+    ZC_RETURN_IF_ERROR(checkImplementations(plan, runsOn, parts.registry));
   ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
+  if (static_cast<Target>(plan.target()) != runsOn)
+    ZC_RETURN_IF_ERROR(mapForeignWorkspace(parts));
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, parts));
   findMetricWriters();
@@ -136,15 +119,9 @@ void PreparedPlan::prepareAgreement(const std::function<Status()> &agree) {
 }
 
 KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts) const {
-  KernelSpec spec;
-  spec.name = plan.strings(static_cast<int>(step.kernel()));
-  spec.numInputs = step.inputs();
-  for (const planpb::Operand &operand : step.operands())
-    spec.operands.push_back(typeOf(plan.types(static_cast<int>(operand.type()))));
-  for (const planpb::Attribute &attribute : step.attributes())
-    spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
-  if (step.has_workspace())
-    spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
+  KernelSpec spec = kernelSpecOf(plan, step);
+  if (isForeign(step) && mayHaveWorkspace(spec.name))
+    spec.workspace = workspaceBytes(spec, runsOn);
   spec.threads = parts.options.threads;
   spec.rank = mesh.indexOf(mesh.dataAxes(), parts.communicator.rank());
   spec.seed = parts.options.seed.value_or(plan.seed());
@@ -166,8 +143,36 @@ Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &ste
   return parts.registry.prepare(spec);
 }
 
-Status PreparedPlan::prepareKernel(const planpb::Step &step, const RankParts &parts, PreparedStep &out) {
-  KernelSpec spec = specOf(step, parts);
+Status PreparedPlan::mapForeignWorkspace(const RankParts &parts) {
+  std::array<int64_t, kNumQueues> most{};
+  for (uint32_t section : {0u, 1u})
+    for (const planpb::Step &step : sectionOf(plan, section).steps())
+      if (isForeign(step))
+        most[step.queue()] = std::max(most[step.queue()], specOf(step, parts).workspace);
+  for (size_t queue = 0; queue < kNumQueues; ++queue)
+    if (most[queue] > 0) {
+      Result<void *> mapped = memory.mapBeside(static_cast<uint64_t>(most[queue]));
+      ZC_RETURN_IF_ERROR(mapped.status());
+      workspaces[queue] = *mapped;
+    }
+  return {};
+}
+
+void PreparedPlan::resolveOperands(const planpb::Step &step, const KernelSpec &spec, int rank,
+                                   std::vector<void *> &pool) const {
+  auto resolve = [&](const planpb::Operand &operand) {
+    pool.push_back(memory.operand(operand.slice(), offsetOn(operand, mesh, rank)));
+  };
+  for (const planpb::Operand &operand : step.operands())
+    resolve(operand);
+  if (isForeign(step) && mayHaveWorkspace(spec.name))
+    pool.push_back(workspaces[step.queue()]);
+  else if (step.has_workspace())
+    resolve(step.workspace());
+}
+
+Status PreparedPlan::prepareKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts,
+                                   PreparedStep &out) {
   out.micro = spec.getInt("micro", -1);
   if (parts.streams && isStreamQueue(step.queue())) {
     Result<std::unique_ptr<Kernel>> special =
@@ -194,7 +199,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
   const planpb::Section &source = sectionOf(plan, section);
   size_t numOperands = 0, numWaits = 0;
   for (const planpb::Step &step : source.steps()) {
-    numOperands += static_cast<size_t>(step.operands_size()) + step.has_workspace();
+    numOperands += static_cast<size_t>(step.operands_size()) + 1;
     numWaits += static_cast<size_t>(step.waits_size());
   }
   // Reserved whole, so that pointers into them stay.
@@ -204,7 +209,8 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
   for (int i = 0; i < source.steps_size(); ++i) {
     const planpb::Step &step = source.steps(i);
     PreparedStep out;
-    if (Status status = prepareKernel(step, parts, out); !status.ok())
+    const KernelSpec spec = specOf(step, parts);
+    if (Status status = prepareKernel(step, spec, parts, out); !status.ok())
       return locate(status.error(), plan, section, static_cast<uint32_t>(i));
     out.operands = operandPool[section].data() + operandPool[section].size();
     out.waits = waitPool[section].data() + waitPool[section].size();
@@ -212,10 +218,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
     out.index = static_cast<uint32_t>(i);
     out.queue = static_cast<uint8_t>(step.queue());
     out.publishes = step.publishes();
-    forOperands(step, [&](const planpb::Operand &operand) {
-      operandPool[section].push_back(
-          memory.operand(operand.slice(), offsetOn(operand, mesh, parts.communicator.rank())));
-    });
+    resolveOperands(step, spec, parts.communicator.rank(), operandPool[section]);
     for (const planpb::Wait &wait : step.waits())
       waitPool[section].push_back(
           {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});

@@ -73,13 +73,22 @@ public:
 private:
   Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts);
   /// Gives `out` its kernel, on the host or in a stream.
-  Status prepareKernel(const planpb::Step &step, const RankParts &parts, PreparedStep &out);
+  Status prepareKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts, PreparedStep &out);
   void findMetricWriters();
   /// Puts the call of `agree` before the last collective of the update that writes a metric.
   void prepareAgreement(const std::function<Status()> &agree);
   Status prepareSection(uint32_t section, const RankParts &parts);
   KernelSpec specOf(const planpb::Step &step, const RankParts &parts) const;
+  /// Was a step planned for another processor than what executes it here?
+  bool isForeign(const planpb::Step &step) const {
+    return step.queue() != planpb::HOST_COMPUTE && static_cast<Target>(plan.target()) != runsOn;
+  }
+  /// Kernels of steps that were planned for another processor work in memory beside the plan's: a piece per queue.
+  Status mapForeignWorkspace(const RankParts &parts);
+  void resolveOperands(const planpb::Step &step, const KernelSpec &spec, int rank, std::vector<void *> &pool) const;
 
+  Target runsOn = Target::cpu;
+  std::array<void *, kNumQueues> workspaces{};
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<void *> operandPool[2];
   std::vector<PreparedWait> waitPool[2];

@@ -152,21 +152,57 @@ Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec &spec, AxisSet axes, Co
   return std::unique_ptr<Kernel>(std::move(sum));
 }
 
+namespace {
+
+struct SpecialParts {
+  const KernelSpec &spec;
+  AxisSet axes;
+  Communicator &communicator;
+  InputLoader &loader;
+  OutputSink *outputs;
+};
+
+template <typename Made> Result<std::unique_ptr<Kernel>> makeCollective(const SpecialParts &p) {
+  return std::unique_ptr<Kernel>(std::make_unique<Made>(p.spec, p.axes, p.communicator));
+}
+
+struct SpecialKernel {
+  std::string_view name;
+  Result<std::unique_ptr<Kernel>> (*make)(const SpecialParts &);
+};
+constexpr SpecialKernel kSpecialKernels[] = {
+    {"all_gather", makeCollective<AllGatherKernel>},
+    {"all_to_all", makeCollective<AllToAllKernel>},
+    {"reduce_scatter",
+     [](const SpecialParts &p) { return makeSum<ReduceScatterKernel>(p.spec, p.axes, p.communicator); }},
+    {"all_reduce", [](const SpecialParts &p) { return makeSum<AllReduceKernel>(p.spec, p.axes, p.communicator); }},
+    {"load_input",
+     [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
+       return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(p.spec, p.loader));
+     }},
+    {"store_output",
+     [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
+       return std::unique_ptr<Kernel>(std::make_unique<StoreOutputKernel>(p.spec, p.outputs));
+     }},
+};
+
+const SpecialKernel *findSpecial(std::string_view name) {
+  for (const SpecialKernel &special : kSpecialKernels)
+    if (special.name == name)
+      return &special;
+  return nullptr;
+}
+
+} // namespace
+
+bool isSpecialKernel(std::string_view name) { return findSpecial(name) != nullptr; }
+
 Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator,
                                                   InputLoader &loader, OutputSink *outputs) {
-  if (spec.name == "all_gather")
-    return std::unique_ptr<Kernel>(std::make_unique<AllGatherKernel>(spec, axes, communicator));
-  if (spec.name == "reduce_scatter")
-    return makeSum<ReduceScatterKernel>(spec, axes, communicator);
-  if (spec.name == "all_reduce")
-    return makeSum<AllReduceKernel>(spec, axes, communicator);
-  if (spec.name == "all_to_all")
-    return std::unique_ptr<Kernel>(std::make_unique<AllToAllKernel>(spec, axes, communicator));
-  if (spec.name == "load_input")
-    return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(spec, loader));
-  if (spec.name == "store_output")
-    return std::unique_ptr<Kernel>(std::make_unique<StoreOutputKernel>(spec, outputs));
-  return std::unique_ptr<Kernel>();
+  const SpecialKernel *special = findSpecial(spec.name);
+  if (!special)
+    return std::unique_ptr<Kernel>();
+  return special->make({spec, axes, communicator, loader, outputs});
 }
 
 } // namespace zc

@@ -1,4 +1,5 @@
 // What a corrupt plan can ask for, and what bad data can hold: an error that names it, on both versions of a kernel.
+#include "kernels/cuda/Implementations.h"
 #include "test/kernels/KernelTest.h"
 
 namespace zc::test {
@@ -104,6 +105,31 @@ TEST(Errors, labelsAndIndicesOutOfRange) {
 TEST(Registry, bothVersionsHaveTheSameKernels) {
   EXPECT_EQ(registry(true).names(), registry(false).names());
   EXPECT_GE(registry(true).names().size(), 85u);
+}
+
+/// What is said to be ours on a GPU is there, and nothing else is.
+TEST(Registry, tableOfTheGpuNamesWhatIsThere) {
+  const std::set<std::string> &own = cuda::ownKernels();
+  EXPECT_EQ(blockRegistry().names(), std::vector<std::string>(own.begin(), own.end()));
+}
+
+/// Who computes a step, asked before it runs.
+TEST(Registry, tellsWhoComputes) {
+  auto product = [](DType type) {
+    return Call{"matmul", {Value({type, {4, 4}}), Value({type, {4, 4}})}, {Value({type, {4, 4}})}};
+  };
+  auto kindOf = [](const Call &call, const KernelRegistry &kernels) {
+    Result<Implementation> by = kernels.implementationOf(call.spec());
+    EXPECT_TRUE(by.ok());
+    return by->kind;
+  };
+  using Kind = Implementation::Kind;
+  EXPECT_EQ(kindOf(product(DType::f32), registry(false)), Kind::library);
+  EXPECT_EQ(kindOf(product(DType::f64), registry(false)), Kind::reference); // the fast one declines
+  EXPECT_EQ(kindOf(product(DType::f32), registry(true)), Kind::reference);
+  EXPECT_EQ(kindOf({"relu", {f32({2}, {1, 2})}, {f32({2}, {0, 0})}}, blockRegistry()), Kind::own);
+  EXPECT_EQ(cuda::implementationOf(product(DType::bf16).spec())->library, "cuBLASLt");
+  EXPECT_FALSE(cuda::implementationOf({"no_such_kernel", {}, 0, {}}).has_value());
 }
 
 } // namespace

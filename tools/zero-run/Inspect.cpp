@@ -1,7 +1,9 @@
 #include "runtime/base/Size.h"
+#include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
+#include "runtime/plan/Walk.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
@@ -72,6 +74,8 @@ std::string summary(const planpb::Plan &plan) {
   line(out, "producer", escapeName(plan.producer()) + ", plan hash " + hash);
   line(out, "world size", worldSize(meshOf(plan)));
   line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
+  if (plan.target() == planpb::CUDA)
+    line(out, "target", "cuda");
   if (plan.forward_only())
     line(out, "kind", "forward only, for zero-run eval");
   line(out, "accumulation", std::to_string(plan.accumulation()) + (plan.vertical() ? ", block by block" : ""));
@@ -106,6 +110,53 @@ std::string summary(const planpb::Plan &plan) {
   return out;
 }
 
+/// "f32[2x3], ...", inputs before the arrow.
+std::string operands(const planpb::Plan &plan, const planpb::Step &step) {
+  std::string text;
+  for (int i = 0; i < step.operands_size(); ++i) {
+    text += i == 0 ? "" : i == int(step.inputs()) ? " -> " : ", ";
+    text += dims(plan, step.operands(i).type());
+  }
+  return text;
+}
+
+std::string nameOf(const std::optional<Implementation> &by) {
+  if (!by)
+    return "none";
+  std::string name = namesOf(by->kind)[size_t(by->kind)];
+  return by->library.empty() ? name : name + ": " + std::string(by->library);
+}
+
+/// A line per step, then how many each computes.
+Status printKernels(const planpb::Plan &plan, Target target) {
+  KernelRegistry host;
+  registerCpuKernels(host);
+  std::map<std::string, int> counts;
+  int missing = 0;
+  for (uint32_t section : {0u, 1u}) {
+    std::string out;
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
+      auto by = implementationOf(plan, step, target, host);
+      if (!by)
+        return by.error();
+      missing += !*by;
+      ++counts[nameOf(*by)];
+      char head[160];
+      std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s", section == 0 ? "micro" : "update",
+                    planpb::Queue_Name(step.queue()).c_str(), plan.strings(int(step.kernel())).c_str(),
+                    nameOf(*by).c_str());
+      out += std::string(head) + operands(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
+    }
+    print(1, out);
+  }
+  std::string text = std::string(namesOf(Target())[size_t(target)]) + ":";
+  for (const auto &[name, count] : counts)
+    if (name != "none")
+      text += " " + name + " " + std::to_string(count) + ",";
+  print(1, text + " without an implementation " + std::to_string(missing) + "\n");
+  return Status::success();
+}
+
 } // namespace
 
 Status inspectCommand(const Flags &flags) {
@@ -113,6 +164,10 @@ Status inspectCommand(const Flags &flags) {
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  if (flags.kernels) {
+    bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
+    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu);
+  }
   if (!flags.wholeText) {
     print(1, summary(*plan));
     return Status::success();

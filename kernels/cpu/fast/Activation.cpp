@@ -164,17 +164,17 @@ Prepared prepareSlope(const KernelSpec &spec, int op) {
 
 } // namespace
 
-void addFastActivation(Overlay &overlay) {
+void addFastActivation(KernelRegistry &registry) {
   auto tanh = [](const KernelSpec &spec) { return spec.getInt("tanh", 0) != 0; };
-  overlay.add("gelu", [=](const KernelSpec &spec) { return prepareUnary(spec, tanh(spec) ? geluTanh : geluErf); });
-  overlay.add("gelu_grad",
-              [=](const KernelSpec &spec) { return prepareSlope(spec, tanh(spec) ? geluTanhGrad : geluErfGrad); });
-  overlay.add("silu_grad", [](const KernelSpec &spec) { return prepareSlope(spec, siluGrad); });
+  registry.add("gelu", [=](const KernelSpec &spec) { return prepareUnary(spec, tanh(spec) ? geluTanh : geluErf); });
+  registry.add("gelu_grad",
+               [=](const KernelSpec &spec) { return prepareSlope(spec, tanh(spec) ? geluTanhGrad : geluErfGrad); });
+  registry.add("silu_grad", [](const KernelSpec &spec) { return prepareSlope(spec, siluGrad); });
   const std::pair<const char *, UnaryOp> table[] = {
       {"silu", silu}, {"exp", exponential}, {"tanh", hyperbolic}, {"sigmoid", sigmoid},
       {"relu", relu}, {"neg", negation},    {"sqrt", root},       {"reciprocal", reciprocal}};
   for (auto [name, op] : table)
-    overlay.add(name, [op = op](const KernelSpec &spec) { return prepareUnary(spec, op); });
+    registry.add(name, [op = op](const KernelSpec &spec) { return prepareUnary(spec, op); });
 }
 
 } // namespace zc::cpu

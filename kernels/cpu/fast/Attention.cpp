@@ -261,9 +261,9 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastAttention(Overlay &overlay) {
-  overlay.add("attention", prepareAttention);
-  overlay.add("attention_grad", prepareAttentionGrad);
+void addFastAttention(KernelRegistry &registry) {
+  registry.add("attention", prepareAttention);
+  registry.add("attention_grad", prepareAttentionGrad);
 }
 
 } // namespace zc::cpu

@@ -191,10 +191,10 @@ Prepared prepareBatchNormApply(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastBatchNorm(Overlay &overlay) {
-  overlay.add("batch_norm", prepareBatchNorm);
-  overlay.add("batch_norm_grad", prepareBatchNormGrad);
-  overlay.add("batch_norm_apply", prepareBatchNormApply);
+void addFastBatchNorm(KernelRegistry &registry) {
+  registry.add("batch_norm", prepareBatchNorm);
+  registry.add("batch_norm_grad", prepareBatchNormGrad);
+  registry.add("batch_norm_apply", prepareBatchNormApply);
 }
 
 } // namespace zc::cpu

@@ -307,11 +307,11 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastConv(Overlay &overlay) {
-  overlay.add("conv", [](const KernelSpec &spec) { return prepareConv(spec, readConv(spec), makeForward); });
-  overlay.add("conv_transpose", prepareConvTranspose);
-  overlay.add("conv_weight_grad",
-              [](const KernelSpec &spec) { return prepareConv(spec, readConvWeightGrad(spec), makeBackwardWeights); });
+void addFastConv(KernelRegistry &registry) {
+  registry.add("conv", [](const KernelSpec &spec) { return prepareConv(spec, readConv(spec), makeForward); });
+  registry.add("conv_transpose", prepareConvTranspose);
+  registry.add("conv_weight_grad",
+               [](const KernelSpec &spec) { return prepareConv(spec, readConvWeightGrad(spec), makeBackwardWeights); });
 }
 
 } // namespace zc::cpu

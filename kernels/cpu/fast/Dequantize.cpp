@@ -176,9 +176,9 @@ Prepared prepareDequantizeSum(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastDequantize(Overlay &overlay) {
-  overlay.add("dequantize", prepareDequantize);
-  overlay.add("dequantize_sum", prepareDequantizeSum);
+void addFastDequantize(KernelRegistry &registry) {
+  registry.add("dequantize", prepareDequantize);
+  registry.add("dequantize_sum", prepareDequantizeSum);
 }
 
 } // namespace zc::cpu

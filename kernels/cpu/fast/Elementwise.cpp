@@ -180,12 +180,12 @@ Prepared prepareCast(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastElementwise(Overlay &overlay) {
+void addFastElementwise(KernelRegistry &registry) {
   int op = 0;
   for (const char *name : {"add", "sub", "mul", "div", "min", "max"})
-    overlay.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
-  overlay.add("select", prepareSelect);
-  overlay.add("cast", prepareCast);
+    registry.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
+  registry.add("select", prepareSelect);
+  registry.add("cast", prepareCast);
 }
 
 } // namespace zc::cpu

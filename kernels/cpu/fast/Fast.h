@@ -7,25 +7,7 @@
 
 namespace zc::cpu {
 
-/// Registry being filled, and the plain kernels below it.
-class Overlay {
-public:
-  Overlay(KernelRegistry &registry, std::shared_ptr<const KernelRegistry> plain)
-      : registry(registry), plain(std::move(plain)) {}
-
-  /// `factory` may decline a spec, for its types or shape, with a null kernel: the plain one is used then.
-  void add(const std::string &name, KernelFactory factory) {
-    registry.add(name, [plain = plain, factory = std::move(factory)](const KernelSpec &spec) -> Prepared {
-      Prepared kernel = factory(spec);
-      return kernel.ok() && !*kernel ? plain->prepare(spec) : std::move(kernel);
-    });
-  }
-
-private:
-  KernelRegistry &registry;
-  std::shared_ptr<const KernelRegistry> plain;
-};
-
+/// The spec is left to the plain kernel.
 inline Prepared decline() { return std::unique_ptr<Kernel>(); }
 
 /// Part `part` of [0, n) cut into `parts` at multiples of `granule`: depends on nothing else.
@@ -57,21 +39,21 @@ template <typename Fn> void parallelParts(int threads, int64_t n, int64_t granul
 constexpr int64_t kParallelElements = 8192;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }
 
-void addFastMatmul(Overlay &overlay);
-void addFastOptimizer(Overlay &overlay);
-void addFastActivation(Overlay &overlay);
-void addFastSoftmax(Overlay &overlay);
-void addFastNorm(Overlay &overlay);
-void addFastElementwise(Overlay &overlay);
-void addFastReduce(Overlay &overlay);
-void addFastAttention(Overlay &overlay);
-void addFastMove(Overlay &overlay);
-void addFastGather(Overlay &overlay);
-void addFastMetrics(Overlay &overlay);
-void addFastConv(Overlay &overlay);
-void addFastPool(Overlay &overlay);
-void addFastBatchNorm(Overlay &overlay);
-void addFastQuantize(Overlay &overlay);
-void addFastDequantize(Overlay &overlay);
+void addFastMatmul(KernelRegistry &registry);
+void addFastOptimizer(KernelRegistry &registry);
+void addFastActivation(KernelRegistry &registry);
+void addFastSoftmax(KernelRegistry &registry);
+void addFastNorm(KernelRegistry &registry);
+void addFastElementwise(KernelRegistry &registry);
+void addFastReduce(KernelRegistry &registry);
+void addFastAttention(KernelRegistry &registry);
+void addFastMove(KernelRegistry &registry);
+void addFastGather(KernelRegistry &registry);
+void addFastMetrics(KernelRegistry &registry);
+void addFastConv(KernelRegistry &registry);
+void addFastPool(KernelRegistry &registry);
+void addFastBatchNorm(KernelRegistry &registry);
+void addFastQuantize(KernelRegistry &registry);
+void addFastDequantize(KernelRegistry &registry);
 
 } // namespace zc::cpu

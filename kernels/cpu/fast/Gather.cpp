@@ -115,9 +115,9 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastGather(Overlay &overlay) {
-  overlay.add("gather", prepareGather);
-  overlay.add("gather_grad", prepareGatherGrad);
+void addFastGather(KernelRegistry &registry) {
+  registry.add("gather", prepareGather);
+  registry.add("gather_grad", prepareGatherGrad);
 }
 
 } // namespace zc::cpu

@@ -281,9 +281,9 @@ Prepared prepareMatmul(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastMatmul(Overlay &overlay) {
-  overlay.add("matmul", prepareMatmul);
-  overlay.add("matmul_part", prepareMatmulPart);
+void addFastMatmul(KernelRegistry &registry) {
+  registry.add("matmul", prepareMatmul);
+  registry.add("matmul_part", prepareMatmulPart);
 }
 
 } // namespace zc::cpu

@@ -129,9 +129,9 @@ Prepared prepareAccumulateGradient(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastMetrics(Overlay &overlay) {
-  overlay.add("norm_partial", prepareNormPartial);
-  overlay.add("accumulate_gradient", prepareAccumulateGradient);
+void addFastMetrics(KernelRegistry &registry) {
+  registry.add("norm_partial", prepareNormPartial);
+  registry.add("accumulate_gradient", prepareAccumulateGradient);
 }
 
 } // namespace zc::cpu

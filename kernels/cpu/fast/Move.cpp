@@ -151,10 +151,10 @@ Prepared prepareCopy(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastMove(Overlay &overlay) {
-  overlay.add("transpose", prepareTranspose);
-  overlay.add("expand", prepareExpand);
-  overlay.add("copy", prepareCopy);
+void addFastMove(KernelRegistry &registry) {
+  registry.add("transpose", prepareTranspose);
+  registry.add("expand", prepareExpand);
+  registry.add("copy", prepareCopy);
 }
 
 } // namespace zc::cpu

@@ -152,13 +152,13 @@ Prepared prepareNormGrad(const KernelSpec &spec, Result<NormShape> read, bool ce
 
 } // namespace
 
-void addFastNorm(Overlay &overlay) {
-  overlay.add("layer_norm", [](const KernelSpec &spec) { return prepareNorm(spec, readLayerNorm(spec), true); });
-  overlay.add("rms_norm", [](const KernelSpec &spec) { return prepareNorm(spec, readRmsNorm(spec), false); });
-  overlay.add("layer_norm_grad",
-              [](const KernelSpec &spec) { return prepareNormGrad(spec, readLayerNormGrad(spec), true); });
-  overlay.add("rms_norm_grad",
-              [](const KernelSpec &spec) { return prepareNormGrad(spec, readRmsNormGrad(spec), false); });
+void addFastNorm(KernelRegistry &registry) {
+  registry.add("layer_norm", [](const KernelSpec &spec) { return prepareNorm(spec, readLayerNorm(spec), true); });
+  registry.add("rms_norm", [](const KernelSpec &spec) { return prepareNorm(spec, readRmsNorm(spec), false); });
+  registry.add("layer_norm_grad",
+               [](const KernelSpec &spec) { return prepareNormGrad(spec, readLayerNormGrad(spec), true); });
+  registry.add("rms_norm_grad",
+               [](const KernelSpec &spec) { return prepareNormGrad(spec, readRmsNormGrad(spec), false); });
 }
 
 } // namespace zc::cpu

@@ -144,11 +144,11 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastOptimizer(Overlay &overlay) {
-  overlay.add("adamw", prepareOptimizer<Rule::adamw>);
-  overlay.add("adam", prepareOptimizer<Rule::adam>);
-  overlay.add("sgd", prepareOptimizer<Rule::sgd>);
-  overlay.add("momentum", prepareOptimizer<Rule::momentum>);
+void addFastOptimizer(KernelRegistry &registry) {
+  registry.add("adamw", prepareOptimizer<Rule::adamw>);
+  registry.add("adam", prepareOptimizer<Rule::adam>);
+  registry.add("sgd", prepareOptimizer<Rule::sgd>);
+  registry.add("momentum", prepareOptimizer<Rule::momentum>);
 }
 
 } // namespace zc::cpu

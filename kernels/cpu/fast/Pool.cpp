@@ -209,11 +209,11 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastPool(Overlay &overlay) {
-  overlay.add("max_pool", prepareMaxPool);
-  overlay.add("max_pool_grad", prepareMaxPoolGrad);
-  overlay.add("sum_pool", prepareSumPool);
-  overlay.add("sum_pool_grad", prepareSumPoolGrad);
+void addFastPool(KernelRegistry &registry) {
+  registry.add("max_pool", prepareMaxPool);
+  registry.add("max_pool_grad", prepareMaxPoolGrad);
+  registry.add("sum_pool", prepareSumPool);
+  registry.add("sum_pool_grad", prepareSumPoolGrad);
 }
 
 } // namespace zc::cpu

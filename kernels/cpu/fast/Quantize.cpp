@@ -324,9 +324,9 @@ Prepared prepareDequantizeSumQuantize(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastQuantize(Overlay &overlay) {
-  overlay.add("quantize", prepareQuantize);
-  overlay.add("dequantize_sum_quantize", prepareDequantizeSumQuantize);
+void addFastQuantize(KernelRegistry &registry) {
+  registry.add("quantize", prepareQuantize);
+  registry.add("dequantize_sum_quantize", prepareDequantizeSumQuantize);
 }
 
 } // namespace zc::cpu

@@ -105,9 +105,9 @@ Prepared prepareReduce(const KernelSpec &spec, bool mean) {
 
 } // namespace
 
-void addFastReduce(Overlay &overlay) {
-  overlay.add("reduce_sum", [](const KernelSpec &spec) { return prepareReduce(spec, false); });
-  overlay.add("reduce_mean", [](const KernelSpec &spec) { return prepareReduce(spec, true); });
+void addFastReduce(KernelRegistry &registry) {
+  registry.add("reduce_sum", [](const KernelSpec &spec) { return prepareReduce(spec, false); });
+  registry.add("reduce_mean", [](const KernelSpec &spec) { return prepareReduce(spec, true); });
 }
 
 } // namespace zc::cpu

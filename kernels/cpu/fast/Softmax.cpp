@@ -214,13 +214,13 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
 
 } // namespace
 
-void addFastSoftmax(Overlay &overlay) {
-  overlay.add("softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, false); });
-  overlay.add("log_softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, true); });
-  overlay.add("softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, false); });
-  overlay.add("log_softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, true); });
-  overlay.add("cross_entropy", prepareCrossEntropy);
-  overlay.add("cross_entropy_grad", prepareCrossEntropyGrad);
+void addFastSoftmax(KernelRegistry &registry) {
+  registry.add("softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, false); });
+  registry.add("log_softmax", [](const KernelSpec &spec) { return prepareSoftmax(spec, true); });
+  registry.add("softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, false); });
+  registry.add("log_softmax_grad", [](const KernelSpec &spec) { return prepareSoftmaxGrad(spec, true); });
+  registry.add("cross_entropy", prepareCrossEntropy);
+  registry.add("cross_entropy_grad", prepareCrossEntropyGrad);
 }
 
 } // namespace zc::cpu

@@ -90,11 +90,7 @@ Prepared prepareBatchNormApply(const KernelSpec &spec) {
 }
 
 Prepared prepareMovingAverage(const KernelSpec &spec) {
-  auto alike = [&] {
-    return spec.operands[1] == spec.operands[0] && spec.operands[2] == spec.operands[0] &&
-           isComputeFloat(spec.operands[0].dtype);
-  };
-  ZC_RETURN_IF_ERROR(Check(spec).counts(2, 1).that(alike, "f32, bf16 or f64 of one type").done());
+  ZC_RETURN_IF_ERROR(checkMovingAverage(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([n = spec.operands[0].numElements(), momentum = spec.getReal("momentum", 0),

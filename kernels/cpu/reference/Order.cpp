@@ -1,58 +1,22 @@
 // What runs along one axis: top_k, arg_max, cumsum, cumprod.
-#include "kernels/cpu/Support.h"
+#include "kernels/cpu/IndexShapes.h"
 
 #include <numeric>
 
 namespace zc::cpu {
 namespace {
 
-/// A tensor as [outer, n, inner].
-struct Lines {
-  int64_t outer = 1, n = 1, inner = 1;
-
-  Lines(const Dims &dims, int64_t axis)
-      : outer(product(dims, 0, static_cast<size_t>(axis))), n(dims[static_cast<size_t>(axis)]),
-        inner(product(dims, static_cast<size_t>(axis) + 1, dims.size())) {}
-  /// fn(offset of the line's first element here, in one of `count` elements per line).
-  template <typename Fn> void forEach(int64_t count, Fn fn) const {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i)
-        fn(o * n * inner + i, o * count * inner + i);
-  }
-};
-
-bool hasAxis(const KernelSpec &spec) {
-  int64_t axis = spec.getInt("axis", -1);
-  return axis >= 0 && axis < static_cast<int64_t>(spec.operands[0].dims.size());
-}
-
 /// a before b: larger (or smaller) first; NaN counts as the largest.
-template <typename C> bool isBefore(C a, C b, bool smallest) {
-  if (a != a || b != b)
-    return smallest ? a == a && b != b : a != a && b == b;
-  return smallest ? a < b : a > b;
-}
+template <typename C> bool isBefore(C a, C b, bool smallest) { return orderKey(a, smallest) > orderKey(b, smallest); }
 
 Prepared prepareTopK(const KernelSpec &spec) {
-  int64_t k = spec.getInt("k", 0), axis = spec.getInt("axis", -1);
-  auto matches = [&] {
-    TensorType expected = spec.operands[0];
-    if (k < 0 || k > expected.dims[static_cast<size_t>(axis)])
-      return false;
-    expected.dims[static_cast<size_t>(axis)] = k;
-    return spec.operands[1] == expected && spec.operands[2] == TensorType{DType::i64, expected.dims};
-  };
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 2)
-                         .that([&] { return hasAxis(spec); }, "an axis of its operand")
-                         .that(matches, "results with k elements along the axis")
-                         .done());
-  Lines lines(spec.operands[0].dims, axis);
+  Result<Lines> read = readTopK(spec);
+  ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    return makeKernel([lines, k, smallest = spec.getInt("smallest", 0) != 0,
-                       places = workspace.take<int64_t>(lines.n)](void *const *operands, const StepContext &) {
+    return makeKernel([lines = *read, k = spec.getInt("k", 0), smallest = spec.getInt("smallest", 0) != 0,
+                       places = workspace.take<int64_t>(read->n)](void *const *operands, const StepContext &) {
       int64_t *order = places.of(operands);
       lines.forEach(k, [&](int64_t from, int64_t to) {
         const T *x = as<T>(operands[0]) + from;
@@ -72,23 +36,11 @@ Prepared prepareTopK(const KernelSpec &spec) {
 }
 
 Prepared prepareArgMax(const KernelSpec &spec) {
-  int64_t axis = spec.getInt("axis", -1);
-  auto matches = [&] {
-    Dims dims = spec.operands[0].dims;
-    if (dims[static_cast<size_t>(axis)] == 0)
-      return false;
-    dims.erase(dims.begin() + axis);
-    return spec.operands[1] == TensorType{DType::i64, dims};
-  };
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 1)
-                         .that([&] { return hasAxis(spec); }, "an axis of its operand")
-                         .that(matches, "an axis with elements and i64 indices without it")
-                         .done());
-  Lines lines(spec.operands[0].dims, axis);
+  Result<Lines> read = readArgMax(spec);
+  ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([lines, smallest = spec.getInt("smallest", 0) != 0,
+    return makeKernel([lines = *read, smallest = spec.getInt("smallest", 0) != 0,
                        last = spec.getInt("last", 0) != 0](void *const *operands, const StepContext &) {
       lines.forEach(1, [&](int64_t from, int64_t to) {
         const T *x = as<T>(operands[0]) + from;
@@ -106,15 +58,11 @@ Prepared prepareArgMax(const KernelSpec &spec) {
 
 /// Sums in double for floats, as reductions.
 template <bool isProduct> Prepared prepareCumulative(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 1)
-                         .that([&] { return hasAxis(spec); }, "an axis of its operand")
-                         .that([&] { return spec.operands[0] == spec.operands[1]; }, "a result of the operand's type")
-                         .done());
-  Lines lines(spec.operands[0].dims, spec.getInt("axis", 0));
+  Result<Lines> read = readCumulative(spec);
+  ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([lines, exclusive = spec.getInt("exclusive", 0) != 0,
+    return makeKernel([lines = *read, exclusive = spec.getInt("exclusive", 0) != 0,
                        reverse = spec.getInt("reverse", 0) != 0](void *const *operands, const StepContext &) {
       lines.forEach(lines.n, [&](int64_t from, int64_t to) {
         const T *x = as<T>(operands[0]) + from;

@@ -1,0 +1,96 @@
+#include "kernels/cuda/Implementations.h"
+#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Windows.h"
+#include "kernels/formula/Elementwise.h"
+
+#include <iterator>
+#include <sstream>
+
+namespace zc::cuda {
+
+namespace {
+
+/// Products, of all floats.
+bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
+
+/// cuDNN's fused attention: 16 bits, heads of a multiple of 8 elements up to 128, no mask but the causal one, whole
+/// rows.
+bool isFused(const Result<cpu::AttentionShape> &read) {
+  if (!read)
+    return false;
+  auto isDepth = [](int64_t depth) { return depth % 8 == 0 && depth <= 128; };
+  return (read->dtype == DType::bf16 || read->dtype == DType::f16) && isDepth(read->depth) &&
+         isDepth(read->valueDepth) && !read->hasMask && (!read->causal || read->queries == read->keys);
+}
+
+/// cuDNN's convolutions: one to three spatial dimensions. f64 is ours, as it is on CPUs.
+bool isConvolution(const Result<cpu::ConvShape> &read) {
+  return read && formula::isFast(read->dtype) && read->windows.in.size() <= 3;
+}
+
+/// Kernels that a library computes, where it takes the spec.
+struct Library {
+  std::string_view kernel, name;
+  bool (*takes)(const KernelSpec &);
+};
+constexpr Library kLibraries[] = {
+    {"matmul", "cuBLASLt", isProduct},
+    {"matmul_part", "cuBLASLt", isProduct},
+    {"attention", "cuDNN", [](const KernelSpec &spec) { return isFused(cpu::readAttention(spec)); }},
+    {"attention_grad", "cuDNN", [](const KernelSpec &spec) { return isFused(cpu::readAttentionGrad(spec)); }},
+    {"conv", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConv(spec)); }},
+    {"conv_transpose", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConvTranspose(spec)); }},
+    {"conv_weight_grad", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConvWeightGrad(spec)); }},
+};
+
+/// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.
+constexpr const char *kOwn =
+    "not is_nan gelu gelu_grad silu_grad select cast dropout dropout_grad random "
+    "transpose expand slice slice_grad concat pad copy own_part fill_gaps constant iota loss_scale "
+    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod "
+    "gather gather_grad gather_elements "
+    "gather_elements_grad gather_nd gather_nd_grad scatter_elements scatter_nd "
+    "top_k arg_max cumsum cumprod "
+    "max_pool max_pool_grad sum_pool sum_pool_grad "
+    "batch_norm batch_norm_grad batch_norm_apply moving_average "
+    "conv conv_transpose conv_weight_grad attention attention_grad "
+    "softmax log_softmax softmax_grad log_softmax_grad label_index cross_entropy cross_entropy_grad "
+    "layer_norm layer_norm_grad rms_norm rms_norm_grad "
+    "adamw adam sgd momentum accumulate_loss accumulate_gradient norm_partial norm_finish "
+    "quantize dequantize dequantize_sum_quantize dequantize_sum";
+
+const Library *findLibrary(const KernelSpec &spec) {
+  for (const Library &library : kLibraries)
+    if (library.kernel == spec.name)
+      return !spec.operands.empty() && library.takes(spec) ? &library : nullptr;
+  return nullptr;
+}
+
+} // namespace
+
+bool isLibrary(const KernelSpec &spec) { return findLibrary(spec) != nullptr; }
+
+std::optional<Implementation> implementationOf(const KernelSpec &spec) {
+  if (const Library *library = findLibrary(spec))
+    return Implementation{Implementation::Kind::library, library->name};
+  if (ownKernels().count(spec.name))
+    return Implementation{Implementation::Kind::own, {}};
+  return std::nullopt;
+}
+
+const std::set<std::string> &ownKernels() {
+  static const std::set<std::string> names = [] {
+    std::istringstream words(kOwn);
+    std::set<std::string> all{std::istream_iterator<std::string>(words), {}};
+    auto add = [&](const char *name, auto) { all.insert(name); };
+    formula::forFloatFunctions(add);
+    formula::forAnyFunctions(add);
+    formula::forArithmetic(add);
+    formula::forComparisons(add);
+    formula::forBitFunctions(add);
+    return all;
+  }();
+  return names;
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,161 @@
+//===- Pool.h - max_pool, sum_pool and their gradients -------------------------------===//
+//
+// A thread per window, and per element where gradients come back. max_pool's positions are all that its gradient knows:
+// they are sorted (Segments.h). Sums are in double, in the CPU's order.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cuda/Segments.h"
+#include "kernels/cuda/Windows.h"
+
+namespace zc::cuda {
+
+template <typename T, typename I> struct MaxPoolBody {
+  const T *x;
+  T *y;
+  I *indices;
+  int64_t n;
+  Windows windows;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t plane = (first + i) / windows.outPlane, window = (first + i) % windows.outPlane, where = -1;
+      Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
+      for (int64_t t = 0; t < windows.taps; ++t) {
+        int64_t from = windows.readBy(window, t);
+        if (from < 0)
+          continue;
+        Compute<T> value = load(x[plane * windows.inPlane + from]);
+        if (where < 0 || value > best || (value != value && best == best)) {
+          best = value;
+          where = from;
+        }
+      }
+      y[first + i] = store<T>(best);
+      indices[first + i] = static_cast<I>(where);
+    });
+  }
+};
+
+/// The element that was the maximum of window i, over all planes.
+template <typename I> struct MaximumOf {
+  const I *indices;
+  int64_t inPlane, outPlane;
+  ZC_HD int64_t operator()(int64_t i, const Frame &frame) const {
+    int64_t at = indices[i];
+    if (at >= inPlane)
+      frame.fail(at);
+    return at < 0 || at >= inPlane ? -1 : i / outPlane * inPlane + at;
+  }
+};
+
+template <typename T> struct SumPoolBody {
+  const T *x;
+  T *y;
+  int64_t n;
+  Windows windows;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t plane = (first + i) / windows.outPlane, window = (first + i) % windows.outPlane;
+      double sum = 0;
+      for (int64_t t = 0; t < windows.taps; ++t)
+        if (int64_t from = windows.readBy(window, t); from >= 0)
+          sum += static_cast<double>(load(x[plane * windows.inPlane + from]));
+      y[first + i] = storeSum<T>(sum);
+    });
+  }
+};
+
+template <typename T> struct SumPoolGradBody {
+  const T *grad;
+  T *d;
+  int64_t n;
+  Windows windows;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    int64_t first = index * kElementsPerBlock, rest = n - first;
+    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+      int64_t plane = (first + i) / windows.inPlane, position = (first + i) % windows.inPlane;
+      double sum = 0;
+      for (int64_t t = windows.taps; t-- > 0;)
+        if (int64_t window = windows.reading(position, t); window >= 0)
+          sum += static_cast<double>(load(grad[plane * windows.outPlane + window]));
+      d[first + i] = storeSum<T>(sum);
+    });
+  }
+};
+
+template <typename Target> Prepared<Target> prepareMaxPool(const KernelSpec &spec) {
+  Result<cpu::PoolShape> read = cpu::readMaxPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    return withIndex(read->index, [&](auto indexTag) {
+      using T = TypeOf<decltype(tag)>;
+      using I = TypeOf<decltype(indexTag)>;
+      return launching<Target>(spec, [windows = Windows(read->windows),
+                                      n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
+        overElements(launch, n,
+                     MaxPoolBody<T, I>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
+                                       static_cast<I *>(operands[2]), n, windows});
+      });
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareMaxPoolGrad(const KernelSpec &spec) {
+  Result<cpu::PoolShape> read = cpu::readMaxPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!arePairs(spec.operands[2].numElements(), spec.operands[0].numElements()))
+    return cpu::wrongSpec(spec, "fewer than 2^31 elements");
+  return withFloat(read->dtype, [&](auto tag) {
+    return withIndex(read->index, [&](auto indexTag) {
+      using T = TypeOf<decltype(tag)>;
+      using I = TypeOf<decltype(indexTag)>;
+      return launching<Target>(spec, [in = read->windows.inPlane, out = read->windows.outPlane,
+                                      n = spec.operands[0].numElements(),
+                                      bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
+        launch.zero(operands[2], bytes);
+        if (n == 0)
+          return;
+        Pairs pairs = sortedPairs(launch, n, MaximumOf<I>{static_cast<const I *>(operands[1]), in, out});
+        foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), 1, SumSources<T>());
+      });
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareSumPool(const KernelSpec &spec) {
+  Result<cpu::PoolShape> read = cpu::readSumPool(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [windows = Windows(read->windows),
+                                    n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
+      overElements(launch, n,
+                   SumPoolBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, windows});
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareSumPoolGrad(const KernelSpec &spec) {
+  Result<cpu::PoolShape> read = cpu::readSumPoolGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [windows = Windows(read->windows),
+                                    n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
+      overElements(launch, n,
+                   SumPoolGradBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, windows});
+    });
+  });
+}
+
+template <typename Target, typename Registry> void addPools(Registry &registry) {
+  registry.add("max_pool", prepareMaxPool<Target>);
+  registry.add("max_pool_grad", prepareMaxPoolGrad<Target>);
+  registry.add("sum_pool", prepareSumPool<Target>);
+  registry.add("sum_pool_grad", prepareSumPoolGrad<Target>);
+}
+
+} // namespace zc::cuda

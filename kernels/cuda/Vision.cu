@@ -1,0 +1,14 @@
+#include "kernels/cuda/BatchNorm.h"
+#include "kernels/cuda/Conv.h"
+#include "kernels/cuda/Gpu.h"
+#include "kernels/cuda/Pool.h"
+
+namespace zc::cuda {
+
+void addGpuVision(GpuKernelRegistry &registry) {
+  addPools<Gpu>(registry);
+  addBatchNorms<Gpu>(registry);
+  addConvs<Gpu>(registry);
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,83 @@
+#include "runtime/exec/StepKernels.h"
+
+#include "kernels/Workspace.h"
+#include "kernels/cuda/Implementations.h"
+#include "runtime/exec/SpecialKernels.h"
+#include "runtime/plan/Tiers.h"
+#include "runtime/plan/Walk.h"
+
+namespace zc {
+
+namespace {
+
+TensorType typeOf(const planpb::TensorType &type) {
+  return {static_cast<DType>(type.type()), {type.dims().begin(), type.dims().end()}};
+}
+
+Attribute valueOf(const planpb::Attribute &attribute) {
+  switch (attribute.value_case()) {
+  case planpb::Attribute::kInteger:
+    return attribute.integer();
+  case planpb::Attribute::kReal:
+    return attribute.real();
+  case planpb::Attribute::kText:
+    return attribute.text();
+  case planpb::Attribute::kData:
+    return attribute.data();
+  case planpb::Attribute::VALUE_NOT_SET:
+    break;
+  }
+  return std::vector<int64_t>(attribute.integers().begin(), attribute.integers().end());
+}
+
+} // namespace
+
+KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
+  KernelSpec spec;
+  spec.name = plan.strings(static_cast<int>(step.kernel()));
+  spec.numInputs = step.inputs();
+  for (const planpb::Operand &operand : step.operands())
+    spec.operands.push_back(typeOf(plan.types(static_cast<int>(operand.type()))));
+  for (const planpb::Attribute &attribute : step.attributes())
+    spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
+  if (step.has_workspace())
+    spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
+  return spec;
+}
+
+Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
+                                                       Target target, const KernelRegistry &host) {
+  using Found = std::optional<Implementation>;
+  KernelSpec spec = kernelSpecOf(plan, step);
+  if (findTierCopy(spec.name) || isSpecialKernel(spec.name))
+    return Found(Implementation{Implementation::Kind::runtime, {}});
+  if (target == Target::cuda && step.queue() != planpb::HOST_COMPUTE)
+    return cuda::implementationOf(spec);
+  if (!host.contains(spec.name))
+    return Found();
+  if (mayHaveWorkspace(spec.name))
+    spec.workspace = workspaceBytes(spec, Target::cpu);
+  Result<Implementation> found = host.implementationOf(spec);
+  return found ? Result<Found>(Found(*found)) : Result<Found>(found.error());
+}
+
+Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
+  int64_t missing = 0;
+  std::string first;
+  for (uint32_t section : {0u, 1u})
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
+      Result<std::optional<Implementation>> found = implementationOf(plan, step, target, host);
+      ZC_RETURN_IF_ERROR(found.status());
+      if (!*found && missing++ == 0)
+        first = "kernel \"" + plan.strings(static_cast<int>(step.kernel())) + "\" of node \"" +
+                plan.strings(static_cast<int>(step.node())) + "\"";
+    }
+  if (missing == 0)
+    return {};
+  return makeError(Code::unsupported, 652,
+                   std::to_string(missing) + " steps have no implementation on " +
+                       namesOf(Target())[static_cast<size_t>(target)] + ", the first is " + first,
+                   {}, "zero-run inspect PLAN --kernels lists them; --device cpu runs the plan");
+}
+
+} // namespace zc

@@ -1,0 +1,20 @@
+//===- StepKernels.h - which kernel a step asks for, and who computes it -----------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/plan/plan.pb.h"
+
+namespace zc {
+
+/// What the plan says of a step's kernel; rank, seed and threads are the run's.
+KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step);
+
+/// Who computes `step` where COMPUTE is `target`'s: none where nobody does. `host` has the kernels of a CPU. Errors: a
+/// kernel of the host refuses the step.
+Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
+                                                       Target target, const KernelRegistry &host);
+
+/// Errors: steps that nobody computes on `target` (unsupported), with their number and the first one's node.
+Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);
+
+} // namespace zc

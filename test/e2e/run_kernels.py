@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Who computes each step of a plan for a GPU, asked without one (zero-run inspect --kernels): over every export here, precisions,
+stages, tiers, ZeRO++ and tilings, no step is without an implementation, but for those that MISSING counts. On CPUs the same."""
+import collections, json, pathlib, re, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite
+
+suite = Suite(__doc__)
+exports = pathlib.Path(__file__).resolve().parent / "exports"
+families = json.loads((exports / "golden.json").read_text())
+MISSING = {}  # kernel: steps without an implementation on cuda over all cases. Only fewer are allowed.
+PRECISIONS, OFFLOAD = ("fp32", "bf16", "fp16"), ("--offload-optimizer", "--offload-param", "--offload-activation")
+VARIANTS = [("--world-size", 2, "--zero-stage", stage, "--precision", precision, "--clip-grad-norm", 1)
+            for stage in range(4) for precision in PRECISIONS]
+VARIANTS += [("--world-size", 2, "--zero-stage", 3, "--precision", precision, *(word for flag in OFFLOAD for word in (flag, tier)))
+             for tier in ("host", "nvme") for precision in ("fp32", "bf16")]
+VARIANTS += [("--world-size", 4, "--ranks-per-node", 2, "--zero-stage", 3, "--quantize-weights", "int8", "--hierarchical",
+              "--quantize-gradients", "int4", "--precision", precision) for precision in PRECISIONS]
+VARIANTS += [("--zero-stage", 3, "--world-size", 2, "--tile-linear", "16KiB"), ("--forward-only",),
+             ("--grad-accumulation", 2, "--optimizer", "momentum", "--checkpoint-activations", "block")]
+missing = collections.Counter()
+
+
+def inspect(name, model, target, *flags):
+    """Kernels of the steps that nobody computes."""
+    stem = re.sub(r"[^\w.-]+", "_", f"{name} {target} " + " ".join(map(str, flags)))
+    plan = suite.compile(model, suite.dir / f"{stem}.plan", "--target", target, *flags)
+    text = suite.tool("zero-run", "inspect", plan, "--kernels")
+    lines = text.splitlines()
+    none = [line.split()[2] for line in lines[:-1] if re.match(r"\S+ +\S+ +\S+ +none ", line)]
+    count = int(re.fullmatch(rf"{target}: .*, without an implementation (\d+)", lines[-1])[1])
+    if count != len(none) or len(lines) < 2:
+        raise Case(f"{count} steps without an implementation, {len(none)} are listed")
+    plan.unlink()
+    return none
+
+
+def case(name, model, *flags):
+    def run():
+        missing.update(inspect(name, model, "cuda", *flags))
+
+    return " ".join(map(str, [name, *flags])), run
+
+
+def on_cpu(name, model):
+    def run():
+        if none := inspect(name, model, "cpu"):
+            raise Case(f"nobody computes {none}")
+
+    return f"{name} on cpu", run
+
+
+def check():
+    if missing != MISSING:
+        raise Case(f"without an implementation on cuda: {dict(missing)}, expected {MISSING}")
+
+
+models = {f"{path.parent.name}/{path.stem}": path for path in sorted(suite.models.glob("*/*.onnx"))
+          if path.stem != "dynamo23_sdpa_dropout"}  # PyTorch's exporter adds a mask of bools to scores there: refused
+DIMS = ("--dim", "batch=2", "--dim", "seq=16")
+suite.run([case(name, model, *(DIMS if "dynbatch" in name else ()), *flags) for name, model in models.items() for flags in VARIANTS])
+suite.run([case(name, exports / f"{name}.onnx", *families[name]["flags"], "--precision", precision)
+           for name in families for precision in ("fp32", "bf16")])
+suite.run([on_cpu(name, model) for name, model in models.items() if "dynbatch" not in name])
+if not suite.args.filter:
+    suite.run([("what is missing", check)])
+suite.finish()
