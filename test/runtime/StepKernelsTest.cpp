@@ -1,0 +1,72 @@
+// Who computes a plan's steps, and plans that are refused because nobody does.
+#include "runtime/exec/StepKernels.h"
+
+#include <gtest/gtest.h>
+
+namespace zc {
+namespace {
+
+/// Steps of tensors of 2 elements.
+class StepKernels : public testing::Test {
+protected:
+  StepKernels() {
+    registerCpuKernels(host);
+    plan.add_strings("");
+    for (planpb::Type type : {planpb::F32, planpb::F64}) {
+      planpb::TensorType *added = plan.add_types();
+      added->set_type(type);
+      added->add_dims(2);
+    }
+  }
+
+  const planpb::Step &add(const std::string &kernel, int inputs, uint32_t type = 0,
+                          planpb::Queue queue = planpb::COMPUTE) {
+    planpb::Step *step = plan.mutable_micro()->add_steps();
+    step->set_queue(queue);
+    step->set_inputs(static_cast<uint32_t>(inputs));
+    step->set_kernel(static_cast<uint32_t>(plan.strings_size()));
+    plan.add_strings(kernel);
+    step->set_node(static_cast<uint32_t>(plan.strings_size()));
+    plan.add_strings("/" + kernel);
+    for (int i = 0; i <= inputs; ++i)
+      step->add_operands()->set_type(type);
+    return *step;
+  }
+  std::string by(const planpb::Step &step, Target target) {
+    auto found = implementationOf(plan, step, target, host);
+    if (!found.ok())
+      return found.error().message;
+    return *found ? namesOf((*found)->kind)[static_cast<size_t>((*found)->kind)] : "none";
+  }
+
+  planpb::Plan plan;
+  KernelRegistry host;
+};
+
+TEST_F(StepKernels, areOfTheProcessorThatServesTheQueue) {
+  EXPECT_EQ(by(add("gelu", 1), Target::cuda), "own");
+  EXPECT_EQ(by(add("gelu", 1), Target::cpu), "own");
+  EXPECT_EQ(by(add("gelu", 1, 1), Target::cpu), "reference"); // the fast one does not take f64
+  EXPECT_EQ(by(add("gelu", 1, 1, planpb::HOST_COMPUTE), Target::cuda), "reference");
+  EXPECT_EQ(by(add("matmul", 2), Target::cuda), "library");
+  EXPECT_EQ(by(add("all_gather", 1, 0, planpb::COMM), Target::cuda), "runtime");
+  EXPECT_EQ(by(add("h2d", 1, 0, planpb::H2D), Target::cpu), "runtime");
+}
+
+TEST_F(StepKernels, thatNobodyHasAreCountedBeforeTheFirstStep) {
+  add("gelu", 1);
+  EXPECT_TRUE(checkImplementations(plan, Target::cuda, host).ok());
+  add("tidy_up", 1);
+  add("sweep", 1);
+  for (Target target : {Target::cpu, Target::cuda}) {
+    Status status = checkImplementations(plan, target, host);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::unsupported);
+    EXPECT_EQ(status.error().message, "2 steps have no implementation on " +
+                                          std::string(namesOf(target)[static_cast<size_t>(target)]) +
+                                          ", the first is kernel \"tidy_up\" of node \"/tidy_up\"");
+  }
+}
+
+} // namespace
+} // namespace zc
