@@ -23,9 +23,9 @@ from .reading import BLOCK, READERS, Progress, read
 
 HEADER = 256  # int32 of llm.c's header: magic, version, count
 FORMATS = {2: (20240520, 1), 4: (20240801, 7)}  # bytes of a token: magic, version
-LARGEST = 2**31 - 1  # tokens that the header can count
+LARGEST = 2**31 - 1  # tokens that llm.c can count; beyond, the count is -1 and an int64 follows, as zero-run knows
 END_NAMES = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "[SEP]")
-CACHED = 150_000  # words, and as many pieces of them, remembered by a process
+CACHED = 75_000  # words, and as many pieces of them, in each of the two generations that a process remembers
 SAMPLE = 50_000  # characters on which words are compared with the whole
 
 
@@ -156,34 +156,38 @@ def last_break(text, by_words):
     return max(at, 0)
 
 
-class Pieces(dict):
-    """piece of text -> its tokens as bytes, from the tokenizer where it is new."""
+class Remembered(dict):
+    """text -> its tokens as bytes, from `make` where it is new. What is full becomes the older generation, and what is asked for
+    again comes back from there: frequent words stay, however many rare ones pass."""
 
-    def __init__(self, codec, form):
+    def __init__(self, make):
         super().__init__()
-        self.codec, self.form = codec, form
+        self.make, self.older = make, {}
 
     def __missing__(self, text):
-        tokens = array.array(self.form, self.codec.encode(text, add_special_tokens=False).ids).tobytes()
+        tokens = self.older.get(text)
+        if tokens is None:
+            tokens = self.make(text)
         if len(self) >= CACHED:
+            self.older = dict(self)
             self.clear()
         self[text] = tokens
         return tokens
 
 
-class Words(dict):
+class Words(Remembered):
     """word -> its tokens as bytes. A word is what stands before a space that follows no white space; its own space leads it. Printable
     ASCII is cut into pieces as the tokenizer itself would, where that is known: there are fewer pieces than words."""
 
     def __init__(self, codec, width, description):
-        super().__init__()
-        self.codec, self.pieces = codec, Pieces(codec, "H" if width == 2 else "I")
+        self.codec, self.form, self.pieces = codec, "H" if width == 2 else "I", Remembered(self.whole)
+        super().__init__(lambda word: self.pieces[word.replace(MARK, " ")])
         self.cut = cutter(description)
         special = [re.escape(token["content"]) for token in description.get("added_tokens") or []]
         self.other = re.compile("|".join([r"[^ -~\t\n\r]", *special]))  # what `cut` does not know
 
     def whole(self, text):
-        return array.array(self.pieces.form, self.codec.encode(text, add_special_tokens=False).ids).tobytes()
+        return array.array(self.form, self.codec.encode(text, add_special_tokens=False).ids).tobytes()
 
     def encode(self, text):
         if not self.cut:
@@ -208,12 +212,6 @@ class Words(dict):
         text = re.sub(r"\s +", lambda spaces: spaces[0][0] + MARK * (len(spaces[0]) - 1), text)
         first, *rest = text.split(" ")
         return b"".join(map(self.__getitem__, [first, *map(" ".__add__, rest)]))
-
-    def __missing__(self, word):
-        if len(self) >= CACHED:
-            self.clear()
-        self[word] = tokens = self.pieces[word.replace(MARK, " ")]
-        return tokens
 
 
 def next_break(text, at):
@@ -338,6 +336,11 @@ def encode(path, codec, pieces, end_ids, width, workers):
                 future.cancel()
 
 
+def header(width, count):
+    magic, version = FORMATS[width]
+    return struct.pack("<3iiq", magic, version, count if count <= LARGEST else -1, 0, count if count > LARGEST else 0)
+
+
 class Output:
     """The file and, with a share for validation, the other one: temporaries until both are whole."""
 
@@ -352,8 +355,6 @@ class Output:
 
     def add(self, blob):
         self.count += len(blob) // self.width
-        if self.count > LARGEST:
-            raise ZeroError(UNSUPPORTED, f"more than {LARGEST} tokens, which the format cannot count", help="write several files")
         self.files[0].write(blob)
 
     def finish(self, where):
@@ -369,9 +370,8 @@ class Output:
             summary.update(val_tokens=held, val_path=str(targets[1]))
             self.move_tail(held)
         for file, count in zip(self.files, [self.count - held, held]):
-            magic, version = FORMATS[self.width]
             file.seek(0)
-            file.write(struct.pack("<3i", magic, version, count))
+            file.write(header(self.width, count))
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)

@@ -137,6 +137,12 @@ def refused():
     expect(sorted(p.name for p in folder.iterdir()) == ["bad.jsonl", "bad.txt", "empty.txt", "good.txt"], "something was left")
 
 
+def many_tokens():
+    """What llm.c can count is as it writes it; more is counted in an int64."""
+    expect(tokens.header(2, 5) == struct.pack("<6i", 20240520, 1, 5, 0, 0, 0), "the header of few tokens")
+    expect(tokens.header(4, 2**31) == struct.pack("<4iq", 20240801, 7, -1, 0, 2**31), "the header of many")
+
+
 def full_disk():
     """No space: exit code 6, and nothing is left."""
     folder = suite.dir / "full"
@@ -165,5 +171,5 @@ def read_by_zero_run():
 
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (refused, full_disk, read_by_zero_run)])
+suite.run(cases + [(f.__name__, f) for f in (refused, many_tokens, full_disk, read_by_zero_run)])
 suite.finish()
