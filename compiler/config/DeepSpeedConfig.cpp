@@ -1,9 +1,8 @@
 //===- DeepSpeedConfig.cpp - a DeepSpeed configuration as options ---------------------===//
 
 #include "compiler/config/DeepSpeedConfig.h"
+#include "compiler/config/DeepSpeedKeys.h"
 #include "runtime/base/File.h"
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
@@ -15,58 +14,6 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kMostBytes = 1 << 20;
 
-/// Keys that tune DeepSpeed's run time, print, or have only one meaning here: all that is below them is passed over.
-constexpr const char *kWithoutMeaning[] = {"/zero_optimization/overlap_comm",
-                                           "/zero_optimization/contiguous_gradients",
-                                           "/zero_optimization/reduce_scatter",
-                                           "/zero_optimization/allgather_partitions",
-                                           "/zero_optimization/allgather_bucket_size",
-                                           "/zero_optimization/sub_group_size",
-                                           "/zero_optimization/round_robin_gradients",
-                                           "/zero_optimization/stage3_max_live_parameters",
-                                           "/zero_optimization/stage3_max_reuse_distance",
-                                           "/zero_optimization/stage3_param_persistence_threshold",
-                                           "/zero_optimization/stage3_model_persistence_threshold",
-                                           "/zero_optimization/stage3_gather_16bit_weights_on_model_save",
-                                           "/zero_optimization/ignore_unused_parameters",
-                                           "/zero_optimization/load_from_fp32_weights",
-                                           "/zero_optimization/elastic_checkpoint",
-                                           "/zero_optimization/memory_efficient_linear",
-                                           "/zero_optimization/offload_optimizer/pin_memory",
-                                           "/zero_optimization/offload_optimizer/buffer_count",
-                                           "/zero_optimization/offload_optimizer/fast_init",
-                                           "/zero_optimization/offload_optimizer/pipeline",
-                                           "/zero_optimization/offload_optimizer/pipeline_read",
-                                           "/zero_optimization/offload_optimizer/pipeline_write",
-                                           "/zero_optimization/offload_param/pin_memory",
-                                           "/zero_optimization/offload_param/buffer_count",
-                                           "/zero_optimization/offload_param/buffer_size",
-                                           "/zero_optimization/offload_param/max_in_cpu",
-                                           "/fp16",
-                                           "/bf16",
-                                           "/bfloat16",
-                                           "/aio",
-                                           "/optimizer/params/adam_w_mode",
-                                           "/optimizer/params/torch_adam",
-                                           "/optimizer/params/bias_correction",
-                                           "/optimizer/legacy_fusion",
-                                           "/zero_allow_untested_optimizer",
-                                           "/zero_force_ds_cpu_optimizer",
-                                           "/activation_checkpointing",
-                                           "/steps_per_print",
-                                           "/wall_clock_breakdown",
-                                           "/memory_breakdown",
-                                           "/dump_state",
-                                           "/flops_profiler",
-                                           "/tensorboard",
-                                           "/wandb",
-                                           "/csv_monitor",
-                                           "/comms_logger",
-                                           "/prescale_gradients",
-                                           "/communication_data_type",
-                                           "/checkpoint",
-                                           "/data_types"};
-
 /// Features that change what is trained: refused unless off.
 constexpr const char *kUnsupported[] = {"/sparse_attention",
                                         "/compression_training",
@@ -76,288 +23,299 @@ constexpr const char *kUnsupported[] = {"/sparse_attention",
                                         "/pipeline",
                                         "/eigenvalue",
                                         "/amp",
+                                        "/torch_autocast",
+                                        "/elasticity",
+                                        "/hybrid_engine",
+                                        "/weight_quantization",
+                                        "/quantize_training",
+                                        "/tensor_parallel",
+                                        "/zenflow",
                                         "/sparse_gradients"};
+
+constexpr const char *kPrecisions[] = {"/bf16", "/bfloat16", "/fp16"};
 
 class Translation {
 public:
-  Translation(const std::string &path, const Json &config) : path(path), config(config) {}
+  Translation(DeepSpeedKeys &keys, int64_t worldSize, const std::set<std::string> &given)
+      : keys(keys), worldSize(worldSize), given(given) {}
 
-  Result<DeepSpeedConfig> run() {
-    for (Status (Translation::*part)() :
-         {&Translation::zero, &Translation::offload, &Translation::communication, &Translation::precisionAndBatch,
-          &Translation::optimizer, &Translation::forZeroRun, &Translation::refuse})
+  Status run() {
+    for (Status (Translation::*part)() : {&Translation::zero, &Translation::offload, &Translation::communication,
+                                          &Translation::precision, &Translation::batch})
       ZC_RETURN_IF_ERROR((this->*part)());
-    noteUnknown();
-    return std::move(result);
+    ZC_RETURN_IF_ERROR(translateScheduler(keys)); // its rate comes before the optimizer's
+    ZC_RETURN_IF_ERROR(optimizer());
+    for (const char *section : kUnsupported)
+      ZC_RETURN_IF_ERROR(keys.mustBeOff(section));
+    return keys.refuseTheRest();
   }
 
 private:
-  Error wrong(const std::string &key, const std::string &wanted) const {
-    return makeError(Code::usage, 126, "\"" + key.substr(1) + "\" is not " + wanted, path);
-  }
-
-  /// The value at `key`; null where it is absent, null or "auto".
-  const Json *find(const std::string &key) {
-    known.push_back(key);
-    const Json *value = &config;
-    for (size_t at = 0; at < key.size();) {
-      size_t end = std::min(key.find('/', at + 1), key.size());
-      auto found = value->is_object() ? value->find(key.substr(at + 1, end - at - 1)) : value->end();
-      if (!value->is_object() || found == value->end())
-        return nullptr;
-      value = &*found;
-      at = end;
-    }
-    return value->is_null() || *value == "auto" ? nullptr : value;
-  }
-
-  void give(const std::string &name, const std::string &value) { result.options.emplace_back(name, value); }
-
-  Status number(const std::string &key, const std::string &flag, double scale = 1, bool integral = false) {
-    const Json *value = find(key);
-    if (!value)
-      return Status::success();
-    if (!value->is_number())
-      return wrong(key, "a number");
-    double scaled = value->get<double>() * scale;
-    if (integral && !(scaled >= 0 && scaled < 0x1p53 && scaled == std::floor(scaled)))
-      return wrong(key, "a whole number");
-    give(flag, integral ? std::to_string(static_cast<int64_t>(scaled)) : Json(scaled).dump());
-    return Status::success();
-  }
-  Status integer(const std::string &key, const std::string &flag, double scale = 1) {
-    return number(key, flag, scale, true);
-  }
-
-  Status isOn(const std::string &key, bool &on) {
-    const Json *value = find(key);
-    on = false;
-    if (!value)
-      return Status::success();
-    if (!value->is_boolean())
-      return wrong(key, "true or false");
-    on = value->get<bool>();
-    return Status::success();
-  }
-
   Status place(const std::string &key, const std::string &flag) {
-    const Json *value = find(key);
+    const Json *value = keys.find(key);
     if (!value)
       return Status::success();
     for (auto [name, tier] : {std::pair("none", "none"), std::pair("cpu", "host"), std::pair("nvme", "nvme")})
       if (*value == name) {
-        give(flag, tier);
+        keys.give(flag, tier);
         return Status::success();
       }
-    return wrong(key, "none, cpu or nvme");
+    return keys.wrong(key, "none, cpu or nvme");
   }
 
   Status zero() {
     bool half = false;
     for (const char *key : {"/bf16/enabled", "/bfloat16/enabled", "/fp16/enabled"}) {
       bool on = false;
-      ZC_RETURN_IF_ERROR(isOn(key, on));
+      ZC_RETURN_IF_ERROR(keys.isOn(key, on));
       half |= on;
     }
-    double width = half ? 2 : 4; // DeepSpeed counts elements
-    ZC_RETURN_IF_ERROR(integer("/zero_optimization/stage", "zero-stage"));
-    ZC_RETURN_IF_ERROR(integer("/zero_optimization/reduce_bucket_size", "bucket-size", width));
-    return integer("/zero_optimization/stage3_prefetch_bucket_size", "prefetch", width);
+    double width = half ? 2 : 4;                                                     // DeepSpeed counts elements
+    if (const Json *old = keys.find("/zero_optimization"); old && old->is_boolean()) // before there were stages
+      keys.give("zero-stage", *old == true ? "1" : "0");
+    else
+      keys.forget("/zero_optimization");
+    ZC_RETURN_IF_ERROR(keys.integer("/zero_optimization/stage", "zero-stage"));
+    ZC_RETURN_IF_ERROR(keys.integer("/zero_optimization/reduce_bucket_size", "bucket-size", width));
+    return keys.integer("/zero_optimization/stage3_prefetch_bucket_size", "prefetch", width);
   }
 
   Status offload() {
     const std::string optimizer = "/zero_optimization/offload_optimizer",
                       parameters = "/zero_optimization/offload_param";
     ZC_RETURN_IF_ERROR(place(optimizer + "/device", "offload-optimizer"));
-    ZC_RETURN_IF_ERROR(number(optimizer + "/ratio", "offload-ratio"));
+    ZC_RETURN_IF_ERROR(keys.number(optimizer + "/ratio", "offload-ratio"));
     ZC_RETURN_IF_ERROR(place(parameters + "/device", "offload-param"));
-    bool on = false; // the old spelling, for both
-    ZC_RETURN_IF_ERROR(isOn("/zero_optimization/cpu_offload", on));
+    bool on = false;
+    for (auto [old, option] : {std::pair("/zero_optimization/cpu_offload", "offload-optimizer"),
+                               std::pair("/zero_optimization/cpu_offload_params", "offload-param")}) {
+      ZC_RETURN_IF_ERROR(keys.isOn(old, on));
+      if (on)
+        keys.give(option, "host");
+    }
+    ZC_RETURN_IF_ERROR(keys.isOn("/activation_checkpointing/cpu_checkpointing", on));
     if (on)
-      give("offload-optimizer", "host");
-    ZC_RETURN_IF_ERROR(isOn("/activation_checkpointing/cpu_checkpointing", on));
-    if (on)
-      give("offload-activation", "host");
+      keys.give("offload-activation", "host");
     for (const std::string &tier : {optimizer, parameters})
-      if (const Json *folder = find(tier + "/nvme_path"); folder && folder->is_string())
-        note("zero-run --nvme-dir " + folder->get<std::string>());
+      if (const Json *folder = keys.find(tier + "/nvme_path"); folder && folder->is_string())
+        keys.note("zero-run --nvme-dir " + folder->get<std::string>());
     return Status::success();
   }
 
   Status communication() {
     bool on = false;
-    ZC_RETURN_IF_ERROR(isOn("/zero_optimization/zero_quantized_weights", on));
+    ZC_RETURN_IF_ERROR(keys.isOn("/zero_optimization/zero_quantized_weights", on));
     if (on)
-      give("quantize-weights", "int8");
-    ZC_RETURN_IF_ERROR(isOn("/zero_optimization/zero_quantized_gradients", on));
+      keys.give("quantize-weights", "int8");
+    ZC_RETURN_IF_ERROR(keys.isOn("/zero_optimization/zero_quantized_gradients", on));
     if (on)
-      give("quantize-gradients", "int4");
+      keys.give("quantize-gradients", "int4");
     const std::string key = "/zero_optimization/zero_hpz_partition_size";
-    if (const Json *size = find(key); size && *size != 1) {
-      ZC_RETURN_IF_ERROR(integer(key, "ranks-per-node"));
-      give("hierarchical", "true");
+    if (const Json *size = keys.find(key); size && *size != 1) {
+      ZC_RETURN_IF_ERROR(keys.integer(key, "ranks-per-node"));
+      keys.give("hierarchical", "true");
     }
-    return Status::success();
+    ZC_RETURN_IF_ERROR(
+        keys.mustBe("/zero_optimization/zero_quantized_nontrainable_weights", false, "is not in this version"));
+    return keys.mustBe("/zero_optimization/mics_shard_size", -1, "is not in this version: all ranks share each state");
   }
 
-  Status precisionAndBatch() {
-    for (auto [key, name] : {std::pair("/bf16/enabled", "bf16"), std::pair("/bfloat16/enabled", "bf16"),
-                             std::pair("/fp16/enabled", "fp16")}) {
+  Status precision() {
+    for (const std::string section : kPrecisions) {
       bool on = false;
-      ZC_RETURN_IF_ERROR(isOn(key, on));
+      ZC_RETURN_IF_ERROR(keys.isOn(section + "/enabled", on));
+      const std::string name = section == "/fp16" ? "fp16" : "bf16";
+      if (keys.isAuto(section + "/enabled"))
+        resolve(section + "/enabled", "off");
       if (on)
-        give("precision", name);
-      if (on && name == std::string("fp16"))
-        ZC_RETURN_IF_ERROR(lossScale());
+        keys.give("precision", name);
+      ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_master_weights_and_grads", false, kNoSuchType));
+      ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_optimizer_states", false, kNoSuchType));
+      ZC_RETURN_IF_ERROR(lossScale(section == "/fp16" && on));
     }
-    if (const Json *clip = find("/gradient_clipping"); clip && *clip != 0)
-      ZC_RETURN_IF_ERROR(number("/gradient_clipping", "clip-grad-norm"));
-    ZC_RETURN_IF_ERROR(integer("/gradient_accumulation_steps", "grad-accumulation"));
-    if (const Json *rows = find("/train_micro_batch_size_per_gpu"))
-      note("--dim NAME=" + rows->dump() + " where the graph's batch is symbolic");
-    if (const Json *rows = find("/train_batch_size"))
-      note("train_batch_size " + rows->dump() + " is the graph's batch x --grad-accumulation x --world-size");
+    double clip = 0;
+    ZC_RETURN_IF_ERROR(keys.read("/gradient_clipping", clip));
+    if (keys.isAuto("/gradient_clipping")) {
+      clip = 1;
+      resolve("/gradient_clipping", "1, --clip-grad-norm");
+    }
+    if (clip != 0)
+      keys.give("clip-grad-norm", Json(clip).dump());
     return Status::success();
   }
 
-  /// "loss_scale" 0 is a dynamic one, as when it is absent.
-  Status lossScale() {
-    if (const Json *fixed = find("/fp16/loss_scale"); fixed && *fixed != 0)
-      return number("/fp16/loss_scale", "loss-scale");
-    if (const Json *power = find("/fp16/initial_scale_power")) {
-      if (!power->is_number() || std::abs(power->get<double>()) > 126)
-        return wrong("/fp16/initial_scale_power", "a power of two between -126 and 126");
-      give("initial-loss-scale", Json(std::exp2(power->get<double>())).dump());
+  /// "loss_scale" 0 is a dynamic one, as when it is absent. Where fp16 is off nothing is said.
+  Status lossScale(bool isOn) {
+    int64_t window = 0, hysteresis = 0;
+    double fixed = 0, power = 0, least = 0;
+    bool consecutive = false;
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/loss_scale", fixed));
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/initial_scale_power", power));
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/loss_scale_window", window));
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/hysteresis", hysteresis));
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/consecutive_hysteresis", consecutive));
+    ZC_RETURN_IF_ERROR(keys.read("/fp16/min_loss_scale", least));
+    if (!isOn)
+      return Status::success();
+    if (fixed != 0)
+      return keys.number("/fp16/loss_scale", "loss-scale");
+    if (keys.find("/fp16/initial_scale_power")) {
+      if (std::abs(power) > 126)
+        return keys.wrong("/fp16/initial_scale_power", "a power of two between -126 and 126");
+      keys.give("initial-loss-scale", Json(std::exp2(power)).dump());
     }
-    ZC_RETURN_IF_ERROR(integer("/fp16/loss_scale_window", "loss-scale-window"));
-    ZC_RETURN_IF_ERROR(integer("/fp16/hysteresis", "loss-scale-hysteresis"));
-    bool on = false;
-    ZC_RETURN_IF_ERROR(isOn("/fp16/consecutive_hysteresis", on));
-    if (on)
-      give("consecutive-hysteresis", "true");
-    return number("/fp16/min_loss_scale", "min-loss-scale");
+    ZC_RETURN_IF_ERROR(keys.integer("/fp16/loss_scale_window", "loss-scale-window"));
+    ZC_RETURN_IF_ERROR(keys.integer("/fp16/hysteresis", "loss-scale-hysteresis"));
+    if (consecutive)
+      keys.give("consecutive-hysteresis", "true");
+    return keys.number("/fp16/min_loss_scale", "min-loss-scale");
+  }
+
+  /// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks, of which one may be left
+  /// out (DeepSpeedConfig._set_batch_related_parameters). The graph has the rows of a micro-step itself.
+  Status batch() {
+    const std::string all = "/train_batch_size", rows = "/train_micro_batch_size_per_gpu",
+                      steps = "/gradient_accumulation_steps";
+    int64_t train = 0, micro = 0, accumulation = 0;
+    ZC_RETURN_IF_ERROR(keys.read(all, train, 1));
+    ZC_RETURN_IF_ERROR(keys.read(rows, micro, 1));
+    ZC_RETURN_IF_ERROR(keys.read(steps, accumulation, 1));
+    if (keys.isAuto(steps) && !(train && micro)) {
+      accumulation = 1;
+      resolve(steps, "1, --grad-accumulation");
+    }
+    keys.isAuto(all);
+    keys.isAuto(rows);
+    if (!accumulation && (train || micro))
+      accumulation = train && micro ? std::max<int64_t>(1, train / (micro * worldSize)) : 1;
+    if (train && !micro)
+      micro = std::max<int64_t>(1, train / (accumulation * worldSize));
+    // Who gives the flag wants another batch.
+    bool isOwn = given.count("grad-accumulation") > 0;
+    if (train && !isOwn && double(micro) * double(accumulation) * double(worldSize) != double(train))
+      return keys.wrong(all, "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: " +
+                                 std::to_string(train) + ", but " + std::to_string(micro) + " x " +
+                                 std::to_string(accumulation) + " x " + std::to_string(worldSize) + " (--world-size)");
+    if (accumulation)
+      keys.give("grad-accumulation", std::to_string(accumulation));
+    if (micro)
+      keys.note("--dim NAME=" + std::to_string(micro) + " where the graph's batch is symbolic");
+    return Status::success();
   }
 
   Status optimizer() {
-    const Json *type = find("/optimizer/type");
-    if (type) {
-      std::string name = type->is_string() ? type->get<std::string>() : "";
-      const Json *momentum = find("/optimizer/params/momentum"), *decoupled = find("/optimizer/params/adam_w_mode");
-      // DeepSpeed's Adam decays as AdamW does unless told otherwise, and by 0 unless told otherwise.
-      if (name == "AdamW" || name == "Adam")
-        give("optimizer", name == "Adam" && decoupled && *decoupled == false ? "adam" : "adamw");
-      else if (name == "SGD")
-        give("optimizer", momentum && *momentum != 0 ? "momentum" : "sgd");
-      else
-        return makeError(Code::unsupported, 127, "optimizer " + type->dump() + " is not in this version", path,
-                         "--optimizer adamw, adam, sgd or momentum");
-      if (!find("/optimizer/params/weight_decay"))
-        give("weight-decay", "0");
-    }
-    for (auto [key, flag] : {std::pair("lr", "lr"), std::pair("eps", "eps"), std::pair("weight_decay", "weight-decay"),
-                             std::pair("momentum", "momentum")})
-      ZC_RETURN_IF_ERROR(number(std::string("/optimizer/params/") + key, flag));
-    if (const Json *betas = find("/optimizer/params/betas")) {
+    const std::string params = "/optimizer/params/";
+    const Json *type = keys.find("/optimizer/type");
+    if (type)
+      ZC_RETURN_IF_ERROR(rule(*type));
+    for (auto [key, option] : {std::pair("lr", "lr"), std::pair("eps", "eps"),
+                               std::pair("weight_decay", "weight-decay"), std::pair("momentum", "momentum")})
+      ZC_RETURN_IF_ERROR(keys.number(params + key, option));
+    if (const Json *betas = keys.find(params + "betas")) {
       if (!betas->is_array() || betas->size() != 2 || !(*betas)[0].is_number() || !(*betas)[1].is_number())
-        return wrong("/optimizer/params/betas", "a list of two numbers");
-      give("betas", (*betas)[0].dump() + "," + (*betas)[1].dump());
+        return keys.wrong(params + "betas", "a list of two numbers");
+      keys.give("betas", (*betas)[0].dump() + "," + (*betas)[1].dump());
     }
+    struct Default {
+      const char *key, *option, *value;
+    };
+    // TrainingArguments' own, which is what "auto" becomes where nobody says otherwise.
+    for (auto [key, option, value] : {Default{"lr", "lr", "5e-05"}, Default{"betas", "betas", "0.9,0.999"},
+                                      Default{"eps", "eps", "1e-08"}, Default{"weight_decay", "weight-decay", "0"}})
+      if (keys.isAuto(params + key)) {
+        keys.give(option, value);
+        resolve(params + key, std::string(value) + ", --" + option);
+      }
+    constexpr const char *kNot = "is not in this version";
+    for (const char *key : {"nesterov", "amsgrad", "maximize"})
+      ZC_RETURN_IF_ERROR(keys.mustBe(params + key, false, kNot));
+    for (const char *key : {"bias_correction", "fp32_optimizer_states"})
+      ZC_RETURN_IF_ERROR(keys.mustBe(params + key, true, kNot));
+    return keys.mustBe(params + "dampening", 0, kNot);
+  }
+
+  /// DeepSpeed's Adam decays as AdamW does unless told otherwise, and by 0 unless told otherwise or torch's own.
+  Status rule(const Json &type) {
+    const std::string params = "/optimizer/params/";
+    std::string name = type.is_string() ? type.get<std::string>() : "", lower = name;
+    for (char &c : lower)
+      c = char(std::tolower(static_cast<unsigned char>(c)));
+    double momentum = 0;
+    bool decoupled = true, isTorchs = false;
+    ZC_RETURN_IF_ERROR(keys.read(params + "momentum", momentum));
+    ZC_RETURN_IF_ERROR(keys.read(params + "adam_w_mode", decoupled));
+    ZC_RETURN_IF_ERROR(keys.read(params + "torch_adam", isTorchs));
+    decoupled |= lower == "adamw";
+    if (lower == "adam" || lower == "adamw")
+      keys.give("optimizer", decoupled ? "adamw" : "adam");
+    else if (name == "SGD")
+      keys.give("optimizer", momentum != 0 ? "momentum" : "sgd");
+    else
+      return keys.unsupported("optimizer " + escapeName(type.dump()) + " is not in this version",
+                              "--optimizer adamw, adam, sgd or momentum");
+    if (!keys.find(params + "weight_decay") && !keys.isAuto(params + "weight_decay"))
+      keys.give("weight-decay", isTorchs && lower != "sgd" && decoupled ? "0.01" : "0");
     return Status::success();
   }
 
-  /// The schedule of the learning rate is the run's.
-  Status forZeroRun() {
-    known.push_back("/scheduler");
-    const Json *type = find("/scheduler/type");
-    if (!type)
-      return Status::success();
-    std::string flags;
-    for (auto [name, schedule] : {std::pair("WarmupLR", "constant"), std::pair("WarmupDecayLR", "linear"),
-                                  std::pair("WarmupCosineLR", "cosine")})
-      if (*type == name)
-        flags = std::string("--lr-schedule ") + schedule;
-    if (flags.empty())
-      return makeError(Code::unsupported, 127, "scheduler " + type->dump() + " is not in this version", path,
-                       "zero-run --lr-schedule constant, linear, cosine or wsd");
-    if (const Json *warmup = find("/scheduler/params/warmup_num_steps"))
-      flags += " --warmup " + warmup->dump();
-    if (const Json *steps = find("/scheduler/params/total_num_steps"))
-      flags += " --steps " + steps->dump();
-    note("zero-run " + flags);
-    return Status::success();
+  /// Says what an "auto" became.
+  void resolve(const std::string &key, const std::string &value) {
+    keys.note("\"" + key.substr(1) + "\" is \"auto\": " + value);
   }
 
-  Status refuse() {
-    for (const char *key : kUnsupported) {
-      const Json *value = find(key);
-      bool off = !value || *value == false ||
-                 (value->is_object() && (value->empty() || value->value("enabled", Json(true)) == false));
-      if (!off)
-        return makeError(Code::unsupported, 127, "\"" + std::string(key + 1) + "\" is not in this version", path,
-                         "take it out of the configuration if the model does not need it");
-    }
-    return Status::success();
-  }
+  static constexpr const char *kNoSuchType = "is not in this version: master weights and their state are fp32";
 
-  void noteUnknown() {
-    known.insert(known.end(), std::begin(kWithoutMeaning), std::end(kWithoutMeaning));
-    std::string unknown;
-    const Json leaves = config.empty() ? Json::object() : config.flatten();
-    for (const auto &[key, value] : leaves.items()) {
-      bool isKnown = std::any_of(known.begin(), known.end(), [&key = key](const std::string &prefix) {
-        return key.compare(0, prefix.size(), prefix) == 0 && (key.size() == prefix.size() || key[prefix.size()] == '/');
-      });
-      if (!isKnown && value != "auto")
-        unknown += (unknown.empty() ? "" : ", ") + key.substr(1);
-    }
-    if (!unknown.empty())
-      note("not known, and not heeded: " + escapeName(unknown));
-  }
-
-  void note(std::string text) {
-    if (std::find(result.notes.begin(), result.notes.end(), text) == result.notes.end())
-      result.notes.push_back(std::move(text));
-  }
-
-  const std::string &path;
-  const Json &config;
-  std::vector<std::string> known; ///< keys that were asked for
-  DeepSpeedConfig result;
+  DeepSpeedKeys &keys;
+  int64_t worldSize;
+  const std::set<std::string> &given;
 };
 
-/// Of keys that an object has twice, which the library would take the last of, one in `twice`.
-Json parseNotingTwice(const std::string &text, std::string &twice) {
+/// Where a text is no JSON, as "line L, column C: why"; else empty. Of keys that an object has twice, which the library
+/// would take the last of, one in `twice`.
+std::string parse(const std::string &text, Json &parsed, std::string &twice) {
   std::vector<std::set<std::string>> open;
-  auto watch = [&](int, Json::parse_event_t event, Json &parsed) {
+  auto watch = [&](int, Json::parse_event_t event, Json &value) {
     if (event == Json::parse_event_t::object_start)
       open.emplace_back();
     else if (event == Json::parse_event_t::object_end)
       open.pop_back();
-    else if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
-      twice = parsed.get<std::string>();
+    else if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
     return true;
   };
-  return Json::parse(text, watch, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+  try {
+    parsed = Json::parse(text, watch, /*allow_exceptions=*/true, /*ignore_comments=*/true);
+  } catch (const Json::exception &error) {
+    const std::string what = error.what();
+    size_t line = what.find("line ");
+    return escapeName(line == std::string::npos ? what : what.substr(line));
+  }
+  return "";
 }
 
 } // namespace
 
-Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path) {
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize,
+                                            const std::set<std::string> &given) {
   Result<std::string> text = readFile(path, kMostBytes);
   if (!text)
     return text.error();
   std::string twice;
-  Json config = parseNotingTwice(*text, twice);
+  Json config;
+  if (std::string problem = parse(*text, config, twice); !problem.empty())
+    return wrongConfig("this is no JSON: " + problem, path, "--config takes a DeepSpeed configuration");
   if (!twice.empty())
-    return makeError(Code::usage, 126, "\"" + twice + "\" is given twice", path, "the two may say different things");
+    return wrongConfig("\"" + twice + "\" is given twice", path, "the two may say different things");
   if (!config.is_object())
-    return makeError(Code::usage, 126, "this is no JSON object", path, "--config takes a DeepSpeed configuration");
-  return Translation(path, config).run();
+    return wrongConfig("this is no JSON object", path, "--config takes a DeepSpeed configuration");
+  DeepSpeedKeys keys(path, config);
+  ZC_RETURN_IF_ERROR(Translation(keys, worldSize, given).run());
+  return std::move(keys.result);
 }
 
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      std::set<std::string> &given) {
-  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path);
+                                                      int64_t worldSize, std::set<std::string> &given) {
+  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, worldSize, given);
   if (!config)
     return config.error();
   std::string taken;

@@ -1,6 +1,7 @@
 //===- ReportText.cpp - the report as JSON and as a table ------------------------------===//
 
 #include "compiler/emit/Report.h"
+#include "runtime/base/Size.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
@@ -62,16 +63,6 @@ std::string zc::reportAsJson(const planpb::Plan &plan) {
   return text;
 }
 
-/// "1.25 GiB", "812 B".
-static std::string human(uint64_t bytes) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  unsigned unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit)
-    value /= 1024;
-  return unit == 0 ? llvm::formatv("{0} B", bytes).str() : llvm::formatv("{0:f2} {1}", value, units[unit]).str();
-}
-
 /// "loss, logits", the loss first.
 static std::string outputsOf(const planpb::Plan &plan) {
   std::string loss, others;
@@ -105,31 +96,31 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
     if (tier.peak_bytes() == 0)
       return;
     out << name << " memory per rank\n";
-    row("parameters", human(tier.parameters()));
-    row("gradients", human(tier.gradients()));
-    row("optimizer state", human(tier.optimizer()));
-    row("activations", human(tier.activations()));
-    row("buffers", human(tier.buffers()));
-    row("peak", human(tier.peak_bytes()));
-    row("padding in model state", human(tier.padding()));
+    row("parameters", showSize(tier.parameters()));
+    row("gradients", showSize(tier.gradients()));
+    row("optimizer state", showSize(tier.optimizer()));
+    row("activations", showSize(tier.activations()));
+    row("buffers", showSize(tier.buffers()));
+    row("peak", showSize(tier.peak_bytes()));
+    row("padding in model state", showSize(tier.padding()));
     if (tier.budget() != 0)
-      row("budget", human(tier.budget()));
+      row("budget", showSize(tier.budget()));
     out << "\n";
   };
   tierRows("device", device);
   tierRows("host", report.host());
   tierRows("nvme", report.nvme());
   out << "traffic per rank and step\n";
-  row("parameters gathered", human(report.traffic().gather()));
-  row("gradients reduce-scattered", human(report.traffic().reduce_scatter()));
-  row("gradients all-reduced", human(report.traffic().all_reduce()));
+  row("parameters gathered", showSize(report.traffic().gather()));
+  row("gradients reduce-scattered", showSize(report.traffic().reduce_scatter()));
+  row("gradients all-reduced", showSize(report.traffic().all_reduce()));
   if (report.traffic().model() != 0)
-    row("along the model axis", human(report.traffic().model()));
-  row("sent inside the node", human(report.traffic().intra_node()));
-  row("sent between nodes", human(report.traffic().inter_node()));
+    row("along the model axis", showSize(report.traffic().model()));
+  row("sent inside the node", showSize(report.traffic().intra_node()));
+  row("sent between nodes", showSize(report.traffic().inter_node()));
   auto link = [&](llvm::StringRef name, uint64_t bytes) {
     if (bytes != 0)
-      row(name, human(bytes));
+      row(name, showSize(bytes));
   };
   link("host to device", report.traffic().h2d());
   link("device to host", report.traffic().d2h());

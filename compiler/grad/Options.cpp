@@ -1,6 +1,7 @@
 //===- Options.cpp - what the grad stage can be told ------------------------------------===//
 
 #include "compiler/grad/Options.h"
+#include "runtime/plan/Schedule.h"
 
 #include <cstdio>
 
@@ -17,6 +18,13 @@ static Status readBetas(const std::string &text, GradOptions &options) {
   return Status::success();
 }
 
+static Status readSchedule(const std::string &text, GradOptions &options) {
+  if (std::string problem = Schedule::problem(text); !problem.empty())
+    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" " + problem, "lr-schedule");
+  options.lrSchedule = text;
+  return Status::success();
+}
+
 void zc::listOptions(GradOptions &o, OptionList &list) {
   constexpr Range<double> kNotNegative{0}, kScale{0x1p-126, 0x1p126};
   constexpr Range<int64_t> kCount{1, int64_t(1) << 62};
@@ -27,6 +35,11 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.group("Training (torch's definitions and defaults)");
   list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
   list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");
+  list.add(
+      "lr-schedule", Option::Kind::value, "NAME[:KEY=VALUE,...]",
+      [&o](const std::string &text) { return readSchedule(text, o); },
+      "what zero-run does with the rate where it is not told otherwise: constant, linear:warmup=100, cosine:end=0.1, "
+      "wsd, deepspeed-warmup-decay, ... (docs/cli.md)");
   list.add(
       "betas", Option::Kind::value, "B1,B2", [&o](const std::string &text) { return readBetas(text, o); },
       "B1,B2 (0.9,0.999)");

@@ -33,6 +33,7 @@ struct GradOptions {
 
   UpdateRule rule = UpdateRule::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
+  std::string lrSchedule;           ///< as zc::Schedule takes it; empty: constant
   double weightDecay = -1;          ///< negative: torch's default of the rule
   std::vector<std::string> noDecay; ///< globs of parameters without weight decay
   double clipGradNorm = 0;          ///< 0: no clipping

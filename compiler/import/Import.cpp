@@ -1,6 +1,7 @@
 //===- Import.cpp - an ONNX file becomes a graph module ------------------------===//
 #include "compiler/import/Import.h"
 #include "compiler/import/program/Importer.h"
+#include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
 #include "runtime/io/File.h"
 
@@ -53,6 +54,7 @@ Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, con
   if (!file.ok())
     return file.error();
   ImportOptions adopted = options;
+  ZC_RETURN_IF_ERROR(adoptExportRecord(**file, adopted));
   auto own = adopt(**file, adopted);
   if (!own.ok())
     return own.error();

@@ -45,6 +45,17 @@ static Status readPadding(const std::string &text, ImportOptions &options) {
   return Status::success();
 }
 
+static Status readTrainable(const std::string &text, ImportOptions &options) {
+  bool isAlso = !text.empty() && text[0] == '+';
+  options.selections.push_back({isAlso ? Selection::Kind::also : Selection::Kind::trainable, text.substr(isAlso)});
+  return Status::success();
+}
+
+static Status readFrozen(const std::string &text, ImportOptions &options) {
+  options.selections.push_back({Selection::Kind::frozen, text});
+  return Status::success();
+}
+
 void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   list.group("Model");
   auto form = [&](const char *name, const char *values, auto read, const char *help) {
@@ -59,8 +70,9 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   form(
       "limit", "NAME=N", [](const std::string &text, ImportOptions &options) { return setLimit(options.limits, text); },
       "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, ...");
-  list.add("trainable", o.trainable, "globs of initializers that train");
-  list.add("frozen", o.frozen, "globs of initializers that do not");
+  form("trainable", "GLOB|+GLOB", readTrainable,
+       "only initializers of these names train; +GLOB: these too. A name wins over a glob, the longer glob, the later");
+  form("frozen", "GLOB", readFrozen, "initializers of these names do not train");
   form("tie", "A=B", readTie, "A=B: initializer B is A, transposed where it fits so");
   form("padding-idx", "GLOB=K", readPadding,
        "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row is zeros)");

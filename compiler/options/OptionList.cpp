@@ -68,7 +68,7 @@ void OptionList::add(const char *name, std::string &value, const char *help) {
 
 void OptionList::add(const char *name, std::vector<std::string> &values, const char *help) {
   add(
-      name, Option::Kind::several, "TEXT ...",
+      name, Option::Kind::several, "TEXT",
       [&values](const std::string &text) { return values.push_back(text), Status(); }, help);
 }
 

@@ -8,6 +8,7 @@ using namespace zc;
 /// What only a plan that trains can be told.
 static constexpr const char *kTrainingOnly[] = {"optimizer",
                                                 "lr",
+                                                "lr-schedule",
                                                 "betas",
                                                 "eps",
                                                 "weight-decay",

@@ -255,6 +255,8 @@ private:
                                                                                      {"weight_decay", decay},
                                                                                      {"max_norm", grad.clipGradNorm}})
       attrs.set(name, builder.getF64FloatAttr(value));
+    if (!grad.lrSchedule.empty())
+      attrs.set("lr_schedule", builder.getStringAttr(grad.lrSchedule));
     (*module)->setAttr("zc.optimizer", attrs.getDictionary(&context));
     return Status::success();
   }

@@ -2,6 +2,7 @@
 
 #include "compiler/pipeline/Explain.h"
 #include "compiler/pipeline/Driver.h"
+#include "runtime/base/Size.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 using namespace zc;
 
@@ -21,26 +21,33 @@ double numberOf(const llvm::json::Object &object, llvm::StringRef key) {
   return static_cast<double>(object.getInteger(key).value_or(0));
 }
 
-/// "124.9 kB", "1.3 TB": models of all sizes share the columns.
-std::string human(double bytes) {
-  static constexpr const char *kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-  size_t unit = 0;
-  for (; bytes >= 1000 && unit + 1 < std::size(kUnits); ++unit)
-    bytes /= 1000;
-  return unit == 0 ? llvm::formatv("{0:f0} B", bytes).str() : llvm::formatv("{0:f1} {1}", bytes, kUnits[unit]).str();
+uint64_t bytesOf(const llvm::json::Object &object, llvm::StringRef key) {
+  return static_cast<uint64_t>(object.getInteger(key).value_or(0));
+}
+
+/// Does each tier's peak keep to its budget? "-" where none is given.
+const char *fits(const llvm::json::Object &report, const Budgets &budgets) {
+  bool given = false, fits = true;
+  for (auto [tier, budget] :
+       {std::pair("device", budgets.device), std::pair("host", budgets.host), std::pair("nvme", budgets.nvme)}) {
+    given |= budget != 0;
+    fits &= budget == 0 || numberOf(*report.getObject("tiers")->getObject(tier), "peak_bytes") <= double(budget);
+  }
+  return !given ? "-" : fits ? "yes" : "no";
 }
 
 /// One line: peaks of the tiers; bytes of the links, and how many they are per parameter of this rank's share; seconds.
-std::string row(const ShardOptions &placement, bool chosen, const llvm::json::Object &report) {
+std::string row(const ShardOptions &placement, CheckpointPolicy recompute, bool chosen, const Budgets &budgets,
+                const llvm::json::Object &report) {
   std::string text;
   llvm::raw_string_ostream out(text);
   const llvm::json::Object &traffic = *report.getObject("traffic");
-  out << llvm::formatv("{0} {1,9} {2,6}", chosen ? ">" : " ", nameOf(placement.offloadOptimizer),
-                       nameOf(placement.offloadParam));
+  out << llvm::formatv("{0} {1,9} {2,6} {3,10} {4,5}", chosen ? ">" : " ", nameOf(placement.offloadOptimizer),
+                       nameOf(placement.offloadParam), nameOf(recompute), fits(report, budgets));
   for (const char *tier : {"device", "host", "nvme"})
-    out << llvm::formatv("{0,10}", human(numberOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
+    out << llvm::formatv("{0,12}", showSize(bytesOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
   for (const char *link : {"d2h", "h2d", "nvme_read", "nvme_write"})
-    out << llvm::formatv("{0,10}", human(numberOf(traffic, link)));
+    out << llvm::formatv("{0,12}", showSize(bytesOf(traffic, link)));
   double share = std::max(1.0, numberOf(report, "parameters") / static_cast<double>(placement.dataDegree()));
   out << llvm::formatv("{0,9:f2}", (numberOf(traffic, "d2h") + numberOf(traffic, "h2d")) / share);
   char seconds[32];
@@ -52,33 +59,43 @@ std::string row(const ShardOptions &placement, bool chosen, const llvm::json::Ob
 } // namespace
 
 Result<std::string> zc::explainOffload(const CompileOptions &options) {
-  std::string text =
-      llvm::formatv("  {0,9} {1,6}{2,10}{3,10}{4,10}{5,10}{6,10}{7,10}{8,10}{9,9}{10,10}\n", "optimizer", "param",
-                    "device", "host", "nvme", "d2h", "h2d", "read", "write", "B/param", "seconds");
-  const ShardOptions &given = options.strategy.shard;
+  std::string text = llvm::formatv(
+      "  {0,9} {1,6} {2,10} {3,5}{4,12}{5,12}{6,12}{7,12}{8,12}{9,12}{10,12}{11,9}{12,10}\n", "optimizer", "param",
+      "recompute", "fits", "device", "host", "nvme", "d2h", "h2d", "read", "write", "B/param", "seconds");
+  const Strategy &given = options.strategy;
+  const CheckpointPolicy asked = given.grad.checkpoint;
   for (Offload optimizer : kTiers)
-    for (Offload param : kTiers) {
-      CompileOptions placement = predicting(options);
-      placement.strategy.schedule.budgets = {}; // what each needs is the question
-      ShardOptions &shard = placement.strategy.shard;
-      shard.offloadOptimizer = optimizer;
-      shard.offloadParam = param;
-      if ((options.import.forwardOnly && optimizer != Offload::none) || !validate(shard).ok())
-        continue;
-      Result<CompileResult> compiled = compile(placement);
-      if (!compiled)
-        return compiled.error();
-      llvm::Expected<llvm::json::Value> report = llvm::json::parse(compiled->reportJson);
-      if (!report)
-        return makeError(Code::internal, 442, llvm::toString(report.takeError()));
-      bool chosen = given.offloadOptimizer == optimizer && given.offloadParam == param;
-      text += row(shard, chosen, *report->getAsObject());
-    }
-  if (given.delayUpdate)
+    for (Offload param : kTiers)
+      for (CheckpointPolicy recompute : {CheckpointPolicy::none, CheckpointPolicy::block}) {
+        bool isAsked = recompute == CheckpointPolicy::none;
+        if (!isAsked && (options.isGiven("checkpoint-activations") || options.import.forwardOnly))
+          continue;
+        CompileOptions placement = predicting(options);
+        placement.strategy.schedule.budgets = {}; // what each needs is the question
+        placement.strategy.grad.checkpoint = isAsked ? asked : recompute;
+        ShardOptions &shard = placement.strategy.shard;
+        shard.offloadOptimizer = optimizer;
+        shard.offloadParam = param;
+        if ((options.import.forwardOnly && optimizer != Offload::none) || !validate(shard).ok())
+          continue;
+        Result<CompileResult> compiled = compile(placement);
+        if (!compiled)
+          return compiled.error();
+        llvm::Expected<llvm::json::Value> report = llvm::json::parse(compiled->reportJson);
+        if (!report)
+          return makeError(Code::internal, 442, llvm::toString(report.takeError()));
+        bool chosen = isAsked && given.shard.offloadOptimizer == optimizer && given.shard.offloadParam == param;
+        text += row(shard, placement.strategy.grad.checkpoint, chosen, given.schedule.budgets, *report->getAsObject());
+      }
+  if (given.shard.delayUpdate)
     text += llvm::formatv("After step {0} the update on the host runs beside the next step, with parameters one update "
                           "old; seconds are those of such steps.\n",
-                          given.delayAfter);
-  return text + "> is the placement asked for. Peaks of memory; then what a step moves over the links, per rank, and "
-                "d2h + h2d for each parameter of its share: gradients down and parameters up, once each, are the least "
-                "that an optimizer on the host can do with. Seconds are those of the cost model (--machine).\n";
+                          given.shard.delayAfter);
+  return text +
+         "> is the placement asked for. Whether it fits --device-mem, --host-mem, --nvme-mem; peaks of memory; "
+         "then what a step moves over the links, per rank, and d2h + h2d for each parameter of its share: "
+         "gradients down and parameters up, once each, are the least that an optimizer on the host can do with. "
+         "Below stage 3 every rank has all parameters on its device whatever --offload-param says of what lasts, "
+         "and what comes over the link needs room beside what is in use. Seconds are those of the cost model "
+         "(--machine).\n";
 }

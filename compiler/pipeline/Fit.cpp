@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/pipeline/Fit.h"
+#include "runtime/base/Size.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -287,17 +288,13 @@ private:
     return text;
   }
 
-  static std::string megabytes(int64_t bytes) {
-    return llvm::formatv("{0:f1} MB", static_cast<double>(bytes) / 1e6).str();
-  }
-
   std::string describe(const Proposal &proposal) {
     std::string needs;
     for (const TierField &tier : kBudgets)
       if (int64_t need = (*last).*tier.bytes; need != 0) {
         int64_t budget = strategy.schedule.budgets.*tier.bytes;
-        needs += (needs.empty() ? "" : ", ") + std::string(tier.name) + " " + megabytes(need) +
-                 (budget ? " of " + megabytes(budget) : "");
+        needs += (needs.empty() ? "" : ", ") + std::string(tier.name) + " " + showSize(uint64_t(need)) +
+                 (budget ? " of " + showSize(uint64_t(budget)) : "");
       }
     return textOf(proposal) + " fits (" + needs + ")";
   }

@@ -3,6 +3,7 @@
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Placement.h"
+#include "runtime/base/Size.h"
 #include "runtime/plan/Tiers.h"
 
 #include <limits>
@@ -208,10 +209,12 @@ private:
     Location user = loc == own ? locationOfUser(tier) : loc;
     InFlightDiagnostic error = emitError(user) << "the plan needs " << tier.peak << " bytes but --" << name
                                                << "-mem allows " << tier.budget;
-    Diagnostic &note = error.attachNote() << tier.peak - tier.budget << " bytes are missing";
+    Diagnostic &note = error.attachNote() << showSize(uint64_t(tier.peak - tier.budget)) << " are missing of "
+                                          << showSize(uint64_t(tier.peak));
     for (const TierPlan &other : tiers)
       if (other.tier != tier.tier && other.budget > 0 && other.peak > other.budget)
-        note << ", and " << other.peak - other.budget << " of --" << zero::stringifyTier(other.tier) << "-mem";
+        note << ", and " << showSize(uint64_t(other.peak - other.budget)) << " of --" << zero::stringifyTier(other.tier)
+             << "-mem";
     if (user != loc)
       note << (tier.peakOperation ? "; most is needed by the update of parameters of this node"
                                   : "; most of it is state of parameters of this node");

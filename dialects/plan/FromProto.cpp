@@ -165,6 +165,8 @@ private:
     attrs.set("weight_decay", builder.getF64FloatAttr(optimizer.weight_decay()));
     attrs.set("momentum", builder.getF64FloatAttr(optimizer.momentum()));
     attrs.set("max_norm", builder.getF64FloatAttr(optimizer.max_norm()));
+    if (!optimizer.lr_schedule().empty())
+      attrs.set("lr_schedule", builder.getStringAttr(optimizer.lr_schedule()));
     set("zc.optimizer", attrs.getDictionary(&context));
     if (plan.has_loss_scale())
       set("zc.loss_scale", lossScale());

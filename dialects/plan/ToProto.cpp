@@ -141,6 +141,8 @@ private:
     optimizer->set_weight_decay(number("weight_decay"));
     optimizer->set_momentum(number("momentum"));
     optimizer->set_max_norm(number("max_norm"));
+    if (auto schedule = attrs.getAs<StringAttr>("lr_schedule"))
+      optimizer->set_lr_schedule(schedule.getValue().str());
   }
 
   //===-- tables ------------------------------------------------------------===//

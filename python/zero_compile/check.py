@@ -5,7 +5,6 @@ import tempfile
 
 from . import programs
 from .errors import MISMATCH, ZeroError, need
-from .record import compile_flags
 from .tasks import without_dropout
 
 LOSS, NORM = 1e-5, 1e-3  # relative
@@ -46,7 +45,7 @@ def zero_step(model, batch, rows, *flags):
     with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
         folder = pathlib.Path(folder)
         write_batch(folder / "batch.safetensors", batch)
-        programs.call("zero-compile", model, *compile_flags(model, {}), "--dim", f"batch={rows}", "--optimizer", "sgd", "--lr", "0",
+        programs.call("zero-compile", model, "--dim", f"batch={rows}", "--optimizer", "sgd", "--lr", "0",
                       "--dropout", "off", *flags, "-o", folder / "check.plan")
         programs.call("zero-run", folder / "check.plan", "--data", folder / "batch.safetensors", "--steps", "1", "--quiet", "--out",
                       folder / "run")

@@ -5,7 +5,7 @@ import pathlib
 import shlex
 import sys
 
-from . import exporting, programs, record, tasks, tokens, weights
+from . import exporting, programs, tasks, tokens, weights
 from .errors import MISMATCH, USAGE, ZeroError
 
 
@@ -70,7 +70,7 @@ def text(options, work, vocabulary):
 
 def compile(options, work, model):
     plan = work / "model.plan"
-    flags = [*record.compile_flags(model, {}), "--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
+    flags = ["--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
              options.zero_stage, "--lr", options.lr, *shlex.split(options.compile_flags)]
     programs.call("zero-compile", model, *flags, "-o", plan, echo=echo)
     return plan, options.world_size
@@ -95,7 +95,7 @@ def visible(command):
 
 def evaluate(options, work, model, ranks, data):
     plan = work / "eval.plan"
-    programs.call("zero-compile", model, *record.compile_flags(model, {}), "--forward-only", "--dim", f"batch={options.batch}",
+    programs.call("zero-compile", model, "--forward-only", "--dim", f"batch={options.batch}",
                   "--world-size", ranks, "-o", plan, echo=echo)
     command = [programs.find("zero-run"), "eval", plan, "-n", ranks, *data["val"], "--weights", work / "run/final", "--quiet"]
     echo(programs.shown(list(map(str, command))))

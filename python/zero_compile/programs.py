@@ -59,11 +59,9 @@ def failure(command, code, stderr):
 
 
 def compile(model, plan=None, **options):
-    """zero-compile MODEL -o PLAN with each option as its flag (world_size=4 is --world-size 4); the plan's path. What the model's
-    export says of frozen parameters and of padding is passed on, unless these flags are given."""
-    from .record import compile_flags
+    """zero-compile MODEL -o PLAN with each option as its flag (world_size=4 is --world-size 4); the plan's path."""
     plan = plan or str(pathlib.Path(model).with_suffix(".plan"))
-    call("zero-compile", model, *compile_flags(model, options), *flags(options), "-o", plan)
+    call("zero-compile", model, *flags(options), "-o", plan)
     return plan
 
 

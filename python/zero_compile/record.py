@@ -2,7 +2,6 @@
 
 Reading needs no package: metadata_props are field 14 of the file's one message, and all else is passed over."""
 import json
-import pathlib
 
 from .errors import BAD_INPUT, ZeroError
 
@@ -27,19 +26,6 @@ def read(path):
     except (OSError, ValueError, IndexError) as problem:
         raise ZeroError(BAD_INPUT, f"no ONNX model: {problem}", where=str(path)) from problem
     return {e.get(1, "")[len(PREFIX):]: json.loads(e.get(2, "null")) for e in entries if e.get(1, "").startswith(PREFIX)}
-
-
-def compile_flags(model, given):
-    """Flags of zero-compile that follow from the record; those that `given` (options by their Python names) holds win."""
-    if pathlib.Path(model).suffix != ".onnx":
-        return []
-    record, result = read(model), []
-    if "padding_idx" not in given:
-        for name, row in record.get("padding_idx", {}).items():
-            result += ["--padding-idx", f"{name}={'none' if row is None else row}"]
-    if record.get("batch_norm") and "batch_norm" not in given:
-        result += ["--batch-norm", record["batch_norm"]]
-    return result
 
 
 def _varint(file):

@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <iterator>
 
 std::optional<uint64_t> zc::parseSize(std::string_view text) {
   static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},
@@ -35,4 +37,15 @@ std::optional<uint64_t> zc::parseSize(std::string_view text) {
       return static_cast<uint64_t>(bytes);
     }
   return std::nullopt;
+}
+
+std::string zc::showSize(uint64_t bytes) {
+  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
+    value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
+  return text;
 }

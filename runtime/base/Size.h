@@ -17,4 +17,7 @@ inline std::string counted(int64_t count, const char *noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+/// "1.25 GiB", "812 B".
+std::string showSize(uint64_t bytes);
+
 } // namespace zc

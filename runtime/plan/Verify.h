@@ -9,7 +9,7 @@
 //                fp16
 //   plan_c3      strings are valid UTF-8 of at most 64 KiB
 //   plan_c4      at most 4,000,000 steps
-//   plan_c5      optimizer numbers are finite
+//   plan_c5      optimizer numbers are finite, the schedule of the learning rate is one
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
 //   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: no outputs
 //   delay_c1     a delayed update is of a plan that trains, from a step of at most 2^62 on; trainable buckets all have

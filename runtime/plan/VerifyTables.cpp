@@ -1,6 +1,7 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/Schedule.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
@@ -52,6 +53,8 @@ Status verifyHeader(const planpb::Plan &plan) {
   for (double number : {o.lr(), o.beta1(), o.beta2(), o.eps(), o.weight_decay(), o.momentum(), o.max_norm()})
     if (!std::isfinite(number))
       return violation(466, "plan_c5", "a number of optimizer \"" + o.rule() + "\" is not finite");
+  if (std::string problem = o.lr_schedule().empty() ? "" : Schedule::problem(o.lr_schedule()); !problem.empty())
+    return violation(586, "plan_c5", "the schedule of the learning rate " + problem);
   return {};
 }
 

@@ -99,7 +99,7 @@ uint64_t collectivesOf(const planpb::Plan &plan) {
 
 uint64_t optionsOf(const RunOptions &options, uint64_t seed, int64_t steps) {
   Hash hash;
-  for (uint64_t number : {seed, uint64_t(steps), uint64_t(options.warmup), uint64_t(options.saveEvery),
+  for (uint64_t number : {seed, uint64_t(steps), uint64_t(options.warmup.value_or(-1)), uint64_t(options.saveEvery),
                           uint64_t(options.keep), uint64_t(options.outlivesFailedSave), uint64_t(options.data.shuffle),
                           uint64_t(options.resume.empty()), uint64_t(options.overwrite), uint64_t(options.dataChanged)})
     hash.add(number);

@@ -30,9 +30,9 @@ struct JobOptions {
 /// The flags of `zero-run PLAN` (docs/cli.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps`
 /// 0: from `epochs`.
 struct RunOptions : JobOptions {
-  double epochs = 0; ///< 0: not given; with no steps either, one epoch
-  std::string schedule = "constant";
-  int64_t warmup = 0;              ///< steps
+  double epochs = 0;               ///< 0: not given; with no steps either, one epoch
+  std::string schedule;            ///< as Schedule takes it; empty: the plan's
+  std::optional<int64_t> warmup;   ///< steps, in place of the schedule's
   std::optional<double> lr;        ///< absent: the plan's
   int64_t saveEvery = 0;           ///< steps; 0: only at the end
   int64_t keep = 0;                ///< newest checkpoints kept; 0: all

@@ -32,6 +32,11 @@ bool Run::isOver() const {
   return resumed && resumed->step >= summary.steps && resumed->folder == summary.out + "/final";
 }
 
+std::string Run::scheduleText() const {
+  const std::string &planned = plan.optimizer().lr_schedule();
+  return !options.schedule.empty() ? options.schedule : !planned.empty() ? planned : "constant";
+}
+
 /// How many steps, which learning rates.
 Status Run::makeSchedule() {
   double epochs = options.epochs > 0 ? options.epochs : 1;
@@ -42,7 +47,7 @@ Status Run::makeSchedule() {
   if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
     return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
   auto made =
-      Schedule::create(options.schedule, options.lr.value_or(plan.optimizer().lr()), options.warmup, summary.steps);
+      Schedule::create(scheduleText(), options.lr.value_or(plan.optimizer().lr()), options.warmup, summary.steps);
   if (!made)
     return made.error();
   schedule = *made;
@@ -62,8 +67,8 @@ Status Run::prepareSteps() {
   manifest.plan.hash = planHash(plan);
   manifest.plan.samplesPerStep = summary.samplesPerStep;
   manifest.optimizer.lr = options.lr.value_or(plan.optimizer().lr());
-  manifest.optimizer.schedule = options.schedule;
-  manifest.optimizer.warmup = options.warmup;
+  manifest.optimizer.schedule = scheduleText();
+  manifest.optimizer.warmup = schedule.warmup();
   if (ranks.firstRank() == 0) { // the others see samples of it (identify)
     auto fingerprint = source->fingerprint();
     if (!fingerprint)

@@ -1,9 +1,9 @@
 //===- Run.h - what the ranks of one process share in a training run --------------------------===//
 #pragma once
 
+#include "runtime/plan/Schedule.h"
 #include "runtime/train/Resume.h"
 #include "runtime/train/RunFolder.h"
-#include "runtime/train/Schedule.h"
 #include "runtime/train/Session.h"
 #include "runtime/train/TraceFile.h"
 
@@ -43,6 +43,7 @@ protected:
 private:
   Status prepareAll();
   Status prepareSteps();
+  std::string scheduleText() const;
   Status makeSchedule();
   /// The checkpoint to go on from, if there is one, is fit for it. Rank 0.
   Status resume();

@@ -72,9 +72,61 @@ def zero(**more):
     return {"zero_optimization": more}
 
 
+ADAM = {"type": "Adam", "params": {"lr": 0.00015, "weight_decay": 0.01}}
+ADAM_FLAGS = "--optimizer adamw --lr 0.00015 --weight-decay 0.01"
+# As DeepSpeed's tutorials have them (deepspeed.ai/tutorials, 0.19): the plan that the same flags give, or the refusal.
+TUTORIALS = {
+    "getting started": ({"train_batch_size": 8, "gradient_accumulation_steps": 1, "optimizer": {"type": "Adam", "params": {"lr": 0.00015}},
+                         "fp16": {"enabled": True}, "zero_optimization": True},
+                        "--zero-stage 1 --precision fp16 --optimizer adamw --lr 0.00015 --weight-decay 0"),
+    "cifar": ({"train_batch_size": 8, "steps_per_print": 2000, "wall_clock_breakdown": False,
+               "optimizer": {"type": "Adam", "params": {"lr": 0.001, "betas": [0.8, 0.999], "eps": 1e-8, "weight_decay": 3e-7}},
+               "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.001, "warmup_num_steps": 1000}}},
+              "--optimizer adamw --lr 0.001 --betas 0.8,0.999 --eps 1e-8 --weight-decay 3e-7 "
+              "--lr-schedule deepspeed-warmup:warmup=1000,rise=log"),
+    "zero": ({"train_batch_size": 8, "zero_optimization": {"stage": 2, "contiguous_gradients": True, "overlap_comm": True, "reduce_scatter": True,
+              "reduce_bucket_size": 5e8, "allgather_bucket_size": 5e8}, "optimizer": ADAM},
+             f"--zero-stage 2 --bucket-size 2000000000 {ADAM_FLAGS}"),
+    "zero-offload": ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "contiguous_gradients": True,
+                      "overlap_comm": True}, "optimizer": ADAM},
+                     f"--zero-stage 2 --offload-optimizer host {ADAM_FLAGS}"),
+    "infinity": ({"zero_optimization": {"stage": 3, "contiguous_gradients": True, "stage3_max_live_parameters": 1e9,
+                  "stage3_max_reuse_distance": 1e9, "stage3_prefetch_bucket_size": 1e7, "stage3_param_persistence_threshold": 1e5,
+                  "reduce_bucket_size": 1e7, "sub_group_size": 1e9, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}},
+                 "--zero-stage 3 --prefetch 40000000 --bucket-size 40000000 --offload-optimizer host --offload-param host"),
+    "zero++": ({"zero_optimization": {"stage": 3, "reduce_bucket_size": 10000000, "reduce_scatter": True, "zero_quantized_weights": True,
+                "zero_hpz_partition_size": 2, "zero_quantized_gradients": True, "contiguous_gradients": True, "overlap_comm": True}},
+               "--zero-stage 3 --bucket-size 40000000 --quantize-weights int8 --ranks-per-node 2 --hierarchical "
+               "--quantize-gradients int4"),
+    "cosine": ({"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+                "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 1000, "warmup_num_steps": 10, "warmup_type": "linear"}}},
+               "--optimizer adamw --lr 1e-3 --weight-decay 0 "
+               "--lr-schedule deepspeed-warmup-cosine:warmup=10,rise=linear-from-zero,steps=1000,from=0.0,end=0.0001"),
+    "one cycle": ({"optimizer": {"type": "SGD", "params": {"lr": 1e-3}},
+                   "scheduler": {"type": "OneCycle", "params": {"cycle_first_step_size": 1000, "cycle_second_step_size": 500,
+                                 "decay_step_size": 1000, "cycle_min_lr": 0.0002, "cycle_max_lr": 0.001, "decay_lr_rate": 0.001}}},
+                  "--optimizer sgd --lr 0.001 --weight-decay 0 "
+                  "--lr-schedule deepspeed-one-cycle:up=1000,down=500,every=1000,rate=0.001,from=0.2"),
+    "one cycle of Adam": ({"optimizer": ADAM, "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0.0001, "cycle_max_lr": 0.001,
+                           "cycle_momentum": True, "cycle_min_mom": 0.85, "cycle_max_mom": 0.99}}}, "cycle_momentum"),
+    "range test": ({"scheduler": {"type": "LRRangeTest", "params": {"lr_range_test_min_lr": 0.0001, "lr_range_test_step_size": 200}}}, "LRRangeTest"),
+    "1-bit Adam": ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 4e-4, "freeze_step": 23000}}}, "OneBitAdam"),
+    "curriculum": ({"curriculum_learning": {"enabled": True, "curriculum_type": "seqlen"}}, "curriculum_learning"),
+    "sparse attention": ({"sparse_attention": {"mode": "fixed", "block": 16}}, "sparse_attention"),
+    "compression": ({"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": True}}}}, "compression_training"),
+}
+
+
+def tutorial(name, config, outcome):
+    if not outcome.startswith("--"):
+        return says(name, config, f'"{outcome}', code=4)
+    return same_plan(name, config, "--world-size 4", outcome)
+
+
 suite.run([
+    *(tutorial(name, *of) for name, of in TUTORIALS.items()),
     same_plan("typical", TYPICAL, "--world-size 2", "--zero-stage 3 --offload-optimizer host --offload-param host --optimizer adamw "
-              "--weight-decay 0 --clip-grad-norm 1"),
+              "--weight-decay 0 --clip-grad-norm 1 --lr 1e-3 --lr-schedule deepspeed-warmup-decay:warmup=20,rise=log,steps=400"),
     same_plan("most", MOST, "--world-size 4", "--zero-stage 3 --bucket-size 4000 --prefetch 10000 --quantize-weights int8 "
               "--quantize-gradients int4 --ranks-per-node 2 --hierarchical --precision bf16 --grad-accumulation 2 "
               "--clip-grad-norm 0.5 --optimizer adamw --lr 3e-4 --betas 0.9,0.95 --eps 1e-6 --weight-decay 0.1"),
@@ -89,10 +141,13 @@ suite.run([
               "--optimizer momentum --momentum 0.8 --lr 0.1 --weight-decay 0"),
     same_plan("empty", {}, "", ""),
     same_plan("comments", '{"gradient_clipping": 0, // off\n"bf16": {"enabled": true}}', "", "--precision bf16"),
-    says("notes", TYPICAL, "means --zero-stage 3", "zero-run --lr-schedule linear --warmup 20 --steps 400", "--dim NAME=2"),
+    says("notes", TYPICAL, "means --zero-stage 3", "zero-run --steps 400", "--dim NAME=2", '"optimizer/params/eps" is "auto"'),
     says("nvme folder", RATIO, "zero-run --nvme-dir /fast"),
-    says("unknown", {**zero(stage=1, stge=3), "optimiser": {}, "elasticity": {"enabled": True}},
-         "not heeded", "zero_optimization/stge", "elasticity/enabled", "optimiser"),
+    says("unknown", {**zero(stage=1, stge=3), "optimiser": {}}, "not known", "zero_optimization/stge", "optimiser", 'mean "optimizer"', code=4),
+    says("elasticity", {"elasticity": {"enabled": True}}, '"elasticity" is not in this version', code=4),
+    says("batch", {"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}, "16, but 2 x 1 x 4", code=2),
+    says("a trailing comma", '{"bf16": {"enabled": true},\n}', "line 2, column 1", code=2),
+    says("nesterov", {"optimizer": {"type": "SGD", "params": {"nesterov": True}}}, "nesterov", code=4),
     same_plan("fp16", {"fp16": {"enabled": True}}, "", "--precision fp16"),
     same_plan("fp16 rule", {"fp16": {"enabled": True, "loss_scale": 0, "initial_scale_power": 8, "loss_scale_window": 500, "hysteresis": 3,
                                      "consecutive_hysteresis": True, "min_loss_scale": 0.5, "auto_cast": False}}, "",
@@ -104,17 +159,17 @@ suite.run([
     says("scale window", {"fp16": {"enabled": True, "loss_scale_window": -1}}, "loss_scale_window", code=2),
     says("optimizer", {"optimizer": {"type": "Lamb"}}, '"Lamb"', code=4),
     says("scheduler", {"scheduler": {"type": "OneCycle"}}, '"OneCycle"', code=4),
-    says("sparse attention", {"sparse_attention": {"mode": "fixed"}}, "sparse_attention", code=4),
-    says("no json", "{", "no JSON object", code=2),
+    says("no sparse attention", {"sparse_attention": {"mode": "fixed"}}, "sparse_attention", code=4),
+    says("no json", "{", "no JSON: line 1", code=2),
     says("a list", "[1]", "no JSON object", code=2),
     says("a string for a number", zero(stage="three"), "zero_optimization/stage", "not a number", code=2),
     says("a fraction", {"gradient_accumulation_steps": 1.5}, "whole number", code=2),
     says("a number for a switch", zero(zero_quantized_weights=1), "true or false", code=2),
-    says("a list for an object", {"zero_optimization": [1]}, "not heeded"),
+    says("a list for an object", {"zero_optimization": [1]}, "not known", code=4),
     says("device", zero(stage=3, offload_param={"device": "gpu"}), "none, cpu or nvme", code=2),
     says("betas", {"optimizer": {"type": "Adam", "params": {"betas": [0.9]}}}, "two numbers", code=2),
     says("out of range", zero(stage=7), "--zero-stage", code=2),
-    says("control characters", {"\x1b[31m": 1}, "\\x1B"),
+    says("control characters", {"\x1b[31m": 1}, "\\x1B", code=4),
     ("no file", lambda: compile_model("none", "--config", suite.dir / "absent.json", code=3) and None),
 ])
 suite.finish()

@@ -43,7 +43,7 @@ def cheapest(model, world, stage, share, host=None):
     budget = int(least * share)
     budgets = ["--device-mem", budget] + (["--host-mem", host] if host else [])
     text = refused(model, *flat(flags), *budgets)
-    if f"{budget}" not in text or "node" not in text or "bytes are missing" not in text:
+    if f"{budget}" not in text or "node" not in text or "are missing of" not in text:
         raise Case(text)
     if found := re.search(r"= help: (--.*) fits \(", text):
         suite.tool("zero-compile", suite.models / model / "ts17.onnx", *flat(with_changes(flags, found[1])), *budgets,

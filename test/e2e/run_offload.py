@@ -110,7 +110,7 @@ def budget():
         suite.tool("zero-compile", model, *flags, flag, least[tier], "--dry-run")
         suite.tool("zero-compile", model, *flags, flag, least[tier] - 1, "--dry-run", code=5)
     several = suite.tool("zero-compile", model, *flags, "--device-mem", 1, "--nvme-mem", least["nvme"] - 4096, "--dry-run", code=5)
-    if "--device-mem" not in several or ", and 4096 of --nvme-mem" not in several:
+    if "--device-mem" not in several or ", and 4.00 KiB of --nvme-mem" not in several:
         raise Case(several)
     return f"{need}, at least {least}"
 
@@ -119,14 +119,22 @@ def explain():
     """Every placement once, the one asked for marked; its numbers are those of its report."""
     model = suite.models / "gpt2" / "ts17.onnx"
     flags = ["--world-size", 2, "--zero-stage", 3, *offload("host", "none", "none")]
-    rows = [line.split() for line in suite.tool("zero-compile", model, *flags, "--explain-offload").splitlines()[1:-1]]
+
+    def explained(*more):
+        return [line.split() for line in suite.tool("zero-compile", model, *flags, *more, "--explain-offload").splitlines()[1:-1]]
+
+    rows = explained()
     report = json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))
     chosen = [row[1:] for row in rows if row[0] == ">"]
-    if len(rows) != 9 or len(chosen) != 1 or chosen[0][:2] != ["host", "none"]:
+    if len(rows) != 18 or len(chosen) != 1 or chosen[0][:4] != ["host", "none", "none", "-"]:
         raise Case(f"rows {rows}")
     share, links = report["parameters"] / 2, report["traffic"]["d2h"] + report["traffic"]["h2d"]
-    if chosen[0][2:4] != [f"{report['tiers']['device']['peak_bytes'] / 1e3:.1f}", "kB"] or chosen[0][-2] != f"{links / share:.2f}":
+    if chosen[0][4:6] != [f"{report['tiers']['device']['peak_bytes'] / 1024:.2f}", "KiB"] or chosen[0][-2] != f"{links / share:.2f}":
         raise Case(f"{chosen[0]} is not {report['tiers']}")
+    rows = explained("--device-mem", report["tiers"]["device"]["peak_bytes"])
+    fits = {tuple(row[:3]): row[3] for row in (r[1:] if r[0] == ">" else r for r in rows)}
+    if fits["host", "none", "none"] != "yes" or fits["none", "none", "none"] != "no":
+        raise Case(f"fits: {fits}")
     if not 8 <= float(chosen[0][-2]) < 8.2:  # fp32: 4 down and 4 up, and padding
         raise Case(f"{chosen[0]}")
 

@@ -38,7 +38,7 @@ def family(name):
     path = folder / "model.onnx"
     with silent():
         details = exporting.export(model, batches[0], path, loss=tasks.forward(model, task), task=task)
-    plan = suite.compile(path, folder / "model.plan", *record.compile_flags(path, {}), "--dim", f"batch={ROWS}", "--optimizer", "sgd",
+    plan = suite.compile(path, folder / "model.plan", "--dim", f"batch={ROWS}", "--optimizer", "sgd",
                          "--lr", RATE)
     check.write_batch(folder / "data.safetensors", {key: torch.cat([b[key] for b in batches]) for key in batches[0]})
     metrics = suite.train(plan, folder / "run", "--data", folder / "data.safetensors", "--steps", 2)

@@ -1,6 +1,7 @@
 #include "runtime/base/CallMemory.h"
 #include "runtime/base/File.h"
 #include "runtime/base/SignalStack.h"
+#include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 
@@ -186,4 +187,15 @@ TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
     EXPECT_TRUE(CallMemory::give(next));
     std::thread([&] { EXPECT_TRUE(CallMemory::give(kept)); }).join();
   }
+}
+
+TEST(Size, IsShownInBinaryUnits) {
+  EXPECT_EQ(showSize(0), "0 B");
+  EXPECT_EQ(showSize(1023), "1023 B");
+  EXPECT_EQ(showSize(1024), "1.00 KiB");
+  EXPECT_EQ(showSize(32953088), "31.43 MiB");
+  EXPECT_EQ(showSize(uint64_t(3) << 50), "3.00 PiB");
+  EXPECT_EQ(showSize(uint64_t(1) << 63), "8192.00 PiB");
+  for (uint64_t bytes : {uint64_t(1) << 10, uint64_t(5) << 30})
+    EXPECT_EQ(parseSize(showSize(bytes)), bytes);
 }

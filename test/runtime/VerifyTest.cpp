@@ -148,6 +148,7 @@ const Negative kNegatives[] = {
     {"plan_c3_slice_name", [](Plan &p) { p.mutable_slices(0)->set_name("\xFF"); }},
     {"plan_c3_long", [](Plan &p) { p.add_strings(std::string(70000, 'x')); }},
     {"plan_c5_nan", [](Plan &p) { p.mutable_optimizer()->set_lr(NAN); }},
+    {"plan_c5_schedule", [](Plan &p) { p.mutable_optimizer()->set_lr_schedule("linear:warmup=-1"); }},
     {"plan_c6_peak", [](Plan &p) { p.mutable_report()->mutable_device()->set_peak_bytes(1); }},
     {"type_c1_unknown", [](Plan &p) { p.mutable_types(0)->set_type(static_cast<planpb::Type>(77)); }},
     {"type_c2_negative", [](Plan &p) { p.mutable_types(0)->set_dims(0, -128); }},

@@ -6,7 +6,6 @@
 #include "runtime/train/Export.h"
 #include "runtime/train/Layout.h"
 #include "runtime/train/RunFolder.h"
-#include "runtime/train/Schedule.h"
 #include "runtime/train/Train.h"
 
 #include <cmath>
@@ -324,27 +323,6 @@ TEST(Train, ExternalDataMayNotLeaveTheModelsFolder) {
   fixture.plan.mutable_model()->set_path(fixture.folder.write("sub/model.onnx", modelBytes()));
   fixture.plan.mutable_parameters(0)->mutable_source()->set_file("../model.onnx");
   EXPECT_EQ(fixture.run().error().code, Code::badInput);
-}
-
-TEST(Schedule, Shapes) {
-  auto at = [](const char *name, int64_t step) {
-    auto schedule = Schedule::create(name, 2, 4, 14);
-    EXPECT_TRUE(schedule.ok());
-    return schedule->at(step);
-  };
-  for (const char *name : {"constant", "linear", "cosine", "wsd"}) {
-    EXPECT_EQ(at(name, 1), 0.5) << name;
-    EXPECT_EQ(at(name, 4), 2) << name;
-    EXPECT_EQ(at(name, 5), 2) << name;
-  }
-  EXPECT_EQ(at("constant", 14), 2);
-  EXPECT_DOUBLE_EQ(at("linear", 10), 1);
-  EXPECT_DOUBLE_EQ(at("cosine", 10), 1);
-  EXPECT_EQ(at("wsd", 12), 2);
-  EXPECT_DOUBLE_EQ(at("wsd", 14), 1);
-  EXPECT_EQ(Schedule::create("step", 1, 0, 1).error().code, Code::usage);
-  EXPECT_EQ(Schedule::create("linear", -1, 0, 1).error().code, Code::usage);
-  EXPECT_EQ(Schedule::create("linear", NAN, 0, 1).error().code, Code::usage);
 }
 
 TEST(Layout, PiecesOfAShardedParameter) {

@@ -104,7 +104,7 @@ class ZeroRun(unittest.TestCase):
         self.expect(2, "needs data", run(self.dir / "tiny.plan"))
         self.expect(2, "exclude", self.train("--tokens", "x"))
         self.expect(2, "no plan", run("--steps", 3))
-        self.expect(2, "unknown schedule", self.train("--lr-schedule", "stairs"))
+        self.expect(2, "is none of constant, linear", self.train("--lr-schedule", "stairs"))
         self.expect(2, "FROM:TO", self.train("--trace", "3:1"))
 
     def test_files_in_each_others_place(self):

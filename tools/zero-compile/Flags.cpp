@@ -88,39 +88,41 @@ public:
         add(option);
   }
 
-  /// Errors: those of the options.
-  Status read(std::set<std::string> &given) const {
-    for (const Flag &flag : flags) {
-      if (app.count("--" + flag.option->name) == 0)
-        continue;
-      given.insert(flag.option->name);
-      if (flag.option->kind == Option::Kind::flag)
-        ZC_RETURN_IF_ERROR(flag.option->read(flag.isOn ? "true" : "false"));
-      for (const std::string &text : flag.texts)
-        ZC_RETURN_IF_ERROR(flag.option->read(text));
-    }
+  /// Reads them in the order in which they were given. Errors: those of the options.
+  Status read(std::set<std::string> &given) {
+    for (const CLI::Option *parsed : app.parse_order())
+      for (Flag &flag : flags)
+        if (flag.parsed == parsed) {
+          given.insert(flag.option->name);
+          ZC_RETURN_IF_ERROR(flag.option->read(flag.option->kind != Option::Kind::flag ? flag.texts[flag.numRead++]
+                                               : flag.isOn                             ? "true"
+                                                                                       : "false"));
+        }
     return Status::success();
   }
 
 private:
   struct Flag {
-    const Option *option;
+    const Option *option = nullptr;
+    CLI::Option *parsed = nullptr;
     std::vector<std::string> texts;
+    size_t numRead = 0; ///< of texts
     bool isOn = false;
   };
 
   void add(const Option &option) {
-    Flag &flag = flags.emplace_back(Flag{&option, {}, false});
+    Flag &flag = flags.emplace_back();
+    flag.option = &option;
     const std::string name = "--" + option.name;
     if (option.kind == Option::Kind::flag) {
-      app.add_flag(name, flag.isOn, option.help)->group(option.group);
+      flag.parsed = app.add_flag(name, flag.isOn, option.help)->group(option.group);
       return;
     }
-    CLI::Option *added = app.add_option(name, flag.texts, option.help)->group(option.group)->type_name(option.values);
-    if (option.kind == Option::Kind::several)
-      added->take_all();
-    else
-      added->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+    // One value each time: what follows may be the model.
+    flag.parsed = app.add_option(name, flag.texts, option.help)->group(option.group)->type_name(option.values);
+    flag.parsed->expected(1)->allow_extra_args(false);
+    flag.parsed->multi_option_policy(option.kind == Option::Kind::several ? CLI::MultiOptionPolicy::TakeAll
+                                                                          : CLI::MultiOptionPolicy::Throw);
   }
 
   CLI::App &app;
@@ -186,7 +188,8 @@ Result<Flags> parse(std::vector<std::string> arguments) {
     return unknownArgument(app, extras.front());
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
   if (!tool.config.empty()) {
-    Result<std::vector<std::string>> notes = applyDeepSpeedConfig(tool.config, list, flags.compile.given);
+    Result<std::vector<std::string>> notes =
+        applyDeepSpeedConfig(tool.config, list, flags.compile.strategy.shard.worldSize, flags.compile.given);
     if (!notes)
       return notes.error();
     flags.notes = std::move(*notes);

@@ -1,5 +1,6 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
+#include "compiler/import/base/Errors.h"
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
@@ -33,6 +34,13 @@ static Status run(const Flags &flags) {
   ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
   if (flags.command == Flags::Command::listParameters) {
     Result<CompileResult> listed = listParameters(flags.compile);
+    if (!listed && listed.error().number == importer::unboundDims) {
+      // Names, types and roles do not depend on the sizes. Where the graph does, what is missing is said.
+      CompileOptions guess = flags.compile;
+      guess.import.anySize = true;
+      if (Result<CompileResult> guessed = listParameters(guess))
+        listed = std::move(guessed);
+    }
     if (!listed)
       return listed.error();
     printWarnings(*listed);

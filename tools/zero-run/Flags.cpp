@@ -133,8 +133,11 @@ void Parser::addTraining() {
       ->check(CLI::Range(1e-9, 1e9).description(""))
       ->group(group);
   app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
-  app.add_option("--lr-schedule", run.schedule, "constant, linear, cosine or wsd")->group(group);
-  app.add_option("--warmup", run.warmup, "steps of linear warm-up")->group(group);
+  app.add_option("--lr-schedule", run.schedule,
+                 "NAME[:KEY=VALUE,...]: constant, linear, cosine, wsd, cosine-restarts, polynomial, inverse-sqrt, "
+                 "deepspeed-* with warmup=, rise=, from=, end=, steps=, ... (docs/cli.md; default: the plan's)")
+      ->group(group);
+  app.add_option("--warmup", run.warmup, "steps of warm-up, in place of the schedule's")->group(group);
   group = "Output";
   app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
   app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")

@@ -24,16 +24,7 @@ void line(std::string &out, const char *name, const std::string &value) {
   out += text + value + "\n";
 }
 
-std::string bytes(uint64_t count) {
-  static constexpr const char *kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = double(count);
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 5; ++unit)
-    value /= 1024;
-  char text[64];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
-  return unit == 0 ? text : std::string(text) + " (" + std::to_string(count) + ")";
-}
+std::string bytes(uint64_t count) { return showSize(count) + (count < 1024 ? "" : " (" + std::to_string(count) + ")"); }
 
 std::string dims(const planpb::Plan &plan, uint32_t type) {
   std::string text;

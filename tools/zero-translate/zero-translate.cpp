@@ -1,5 +1,6 @@
 //===- zero-translate.cpp - between files and MLIR ------------------------------===//
 #include "compiler/import/Import.h"
+#include "compiler/import/Options.h"
 #include "runtime/base/Outputs.h"
 #include "tools/zero-translate/PlanText.h"
 
@@ -9,6 +10,8 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <deque>
+
 using namespace llvm;
 
 static cl::OptionCategory category("zero-translate");
@@ -17,28 +20,7 @@ static cl::opt<std::string> output("o", cl::desc("output file"), cl::init("-"), 
 static cl::opt<bool> importOnnx("import-onnx", cl::desc("ONNX model to graph dialect"), cl::cat(category));
 static cl::opt<bool> fromPlan("plan-to-mlir", cl::desc("plan file to plan dialect"), cl::cat(category));
 static cl::opt<bool> toPlan("mlir-to-plan", cl::desc("plan dialect to plan file, verified"), cl::cat(category));
-static cl::list<std::string> dims("dim", cl::desc("NAME=N: size of a symbolic dimension"), cl::cat(category));
-static cl::opt<std::string> loss("loss", cl::desc("output to differentiate"), cl::cat(category));
-static cl::list<std::string> trainable("trainable", cl::desc("glob of initializers to train"), cl::cat(category));
-static cl::list<std::string> frozen("frozen", cl::desc("glob of initializers not to train"), cl::cat(category));
-static cl::opt<zc::importer::DropoutPolicy>
-    dropout("dropout", cl::desc("dropout policy"), cl::init(zc::importer::DropoutPolicy::asExported), cl::cat(category),
-            cl::values(clEnumValN(zc::importer::DropoutPolicy::asExported, "as-exported", "as the file says"),
-                       clEnumValN(zc::importer::DropoutPolicy::off, "off", "identity"),
-                       clEnumValN(zc::importer::DropoutPolicy::force, "force", "active wherever the ratio is not 0")));
-static cl::opt<zc::importer::BatchNormPolicy>
-    batchNorm("batch-norm", cl::desc("batch norm policy"), cl::init(zc::importer::BatchNormPolicy::asExported),
-              cl::cat(category),
-              cl::values(clEnumValN(zc::importer::BatchNormPolicy::asExported, "as-exported", "as the file says"),
-                         clEnumValN(zc::importer::BatchNormPolicy::train, "train", "the batch's own statistics"),
-                         clEnumValN(zc::importer::BatchNormPolicy::eval, "eval", "the file's statistics")));
-static cl::opt<zc::importer::BatchNormVariance>
-    batchNormVariance("batch-norm-variance", cl::desc("of running statistics"),
-                      cl::init(zc::importer::BatchNormVariance::sample), cl::cat(category),
-                      cl::values(clEnumValN(zc::importer::BatchNormVariance::sample, "torch", "divided by N - 1"),
-                                 clEnumValN(zc::importer::BatchNormVariance::population, "onnx", "divided by N")));
 static cl::opt<bool> forwardOnly("forward-only", cl::desc("no loss, all outputs"), cl::cat(category));
-static cl::list<std::string> limits("limit", cl::desc("NAME=N: a limit of the importer"), cl::cat(category));
 static cl::opt<bool> noRaise("no-raise", cl::desc("without the recognisers"), cl::cat(category));
 static cl::opt<bool> list("list-parameters", cl::desc("print the table of parameters instead"), cl::cat(category));
 static cl::opt<bool> locations("locations", cl::desc("print the nodes' names"), cl::cat(category));
@@ -48,16 +30,26 @@ static int fail(const zc::Error &error) {
   return static_cast<int>(error.code);
 }
 
-static zc::Status readDims(zc::importer::ImportOptions &options) {
-  for (const std::string &text : dims) {
-    auto [name, size] = StringRef(text).rsplit('=');
-    int64_t value;
-    if (name.empty() || size.getAsInteger(10, value) || value < 1)
-      return zc::makeError(zc::Code::usage, 100, "'" + text + "' is not NAME=N with N >= 1", "--dim");
-    options.dims[name.str()] = value;
+/// The importer's options as flags, read in the order in which they are given.
+class ImportFlags {
+public:
+  ImportFlags() {
+    listOptions(options, known);
+    for (const zc::Option &option : known.options)
+      flags.emplace_back(StringRef(option.name), cl::desc(option.help), cl::cat(category),
+                         cl::callback([this, &option](const std::string &text) {
+                           if (status.ok())
+                             status = option.read(text);
+                         }));
   }
-  return {};
-}
+
+  zc::importer::ImportOptions options;
+  zc::Status status; ///< of reading them
+
+private:
+  zc::OptionList known;
+  std::deque<cl::list<std::string>> flags;
+};
 
 static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
   return zc::checkOutputs(inputs, {{"-o", output == "-" ? std::string() : output}});
@@ -87,19 +79,10 @@ static int write(function_ref<zc::Status(raw_ostream &)> produce) {
   return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
 }
 
-static zc::Status importModel(raw_ostream &out) {
-  zc::importer::ImportOptions options;
-  if (auto status = readDims(options); !status.ok())
-    return status;
-  options.loss = loss;
-  for (const std::string &limit : limits)
-    if (auto status = zc::importer::setLimit(options.limits, limit); !status.ok())
-      return status;
-  options.trainable = trainable;
-  options.frozen = frozen;
-  options.dropout = dropout;
-  options.batchNorm = batchNorm;
-  options.batchNormVariance = batchNormVariance;
+static zc::Status importModel(ImportFlags &flags, raw_ostream &out) {
+  if (!flags.status.ok())
+    return flags.status.error();
+  zc::importer::ImportOptions &options = flags.options;
   options.forwardOnly = forwardOnly;
   options.raise = !noRaise;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -134,6 +117,7 @@ static zc::Status writePlanFile(raw_ostream &out) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
+  ImportFlags importFlags;
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
     return static_cast<int>(zc::Code::usage);
@@ -142,7 +126,7 @@ int main(int argc, char **argv) {
                               importOnnx || fromPlan || toPlan ? "too much to do" : "nothing to do", "",
                               "give one of --import-onnx, --plan-to-mlir, --mlir-to-plan"));
   if (importOnnx)
-    return write(importModel);
+    return write([&](raw_ostream &out) { return importModel(importFlags, out); });
   if (fromPlan)
     return write([](raw_ostream &out) { return zc::translate::planToMlir(input, out); });
   return write(writePlanFile);

@@ -39,12 +39,24 @@ enum class BatchNormPolicy { asExported, train, eval };
 /// Which variance the running statistics follow: N - 1 in the denominator, as PyTorch has it, or N, as ONNX says.
 enum class BatchNormVariance { sample, population };
 
+/// What the user says of initializers by name. Of several that match one the most special wins: a name over a glob,
+/// then the glob with more letters, then the later.
+struct Selection {
+  enum class Kind {
+    trainable, ///< trains; of what no selection names, nothing does
+    also,      ///< trains, beside what is found
+    frozen,
+  };
+  Kind kind;
+  std::string glob;
+};
+
 struct ImportOptions {
   std::map<std::string, int64_t> dims; ///< symbolic dimension -> size
+  bool anySize = false;                ///< one that is not bound gets a size: what is asked for does not depend on it
   std::string loss;                    ///< graph output to differentiate; empty: found
   std::string lossOp;                  ///< "cross_entropy:LOGITS:LABELS": appended, and the loss
-  std::vector<std::string> trainable;  ///< globs over initializer names; `frozen` wins over `trainable`
-  std::vector<std::string> frozen;
+  std::vector<Selection> selections;   ///< in the order given
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
                                                          ///< where the shapes or the values say so
   /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.

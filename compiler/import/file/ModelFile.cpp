@@ -142,6 +142,10 @@ static Result<FileReader> openLimited(const std::string &path, const ImportLimit
   return reader;
 }
 
+/// What to do with a file of weights.
+static constexpr const char *kNoGraph = "weights are no graph: export the model to ONNX (docs/own-model.md: zero "
+                                        "export), and give them to zero-run --weights";
+
 /// Says what a file that is no ONNX model is instead.
 static Status sniff(FileReader &file, const std::string &path) {
   if (file.size() == 0)
@@ -153,7 +157,12 @@ static Status sniff(FileReader &file, const std::string &path) {
   if (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b)
     return badFile(notOnnx, "is gzip-compressed, not an ONNX model", path, "unpack it first");
   if (bytes >= 4 && std::memcmp(head, "PK\3\4", 4) == 0)
-    return badFile(notOnnx, "is a zip archive (a PyTorch checkpoint?), not an ONNX model", path);
+    return badFile(notOnnx, "is a zip archive (a PyTorch checkpoint?), not an ONNX model", path, kNoGraph);
+  if (uint64_t header = 0; bytes >= 10 && head[8] == '{') {
+    std::memcpy(&header, head, sizeof header);
+    if (header >= 2 && header <= file.size() - 8)
+      return badFile(notOnnx, "is a safetensors file, not an ONNX model", path, kNoGraph);
+  }
   for (uint64_t i = 0; i < bytes; ++i)
     if (head[i] == 0 || head[i] > 126 || (head[i] < 32 && !std::strchr("\t\n\r\f", head[i])))
       return Status::success();

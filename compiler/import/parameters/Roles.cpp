@@ -1,11 +1,11 @@
 //===- Roles.cpp - which initializers are trained, and why ------------------===//
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/parameters/Selections.h"
 #include "compiler/import/parameters/Ties.h"
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/GlobPattern.h"
 
 #include <cmath>
 
@@ -78,46 +78,6 @@ struct Verdict {
   std::string evidence;
 };
 
-/// Globs given by the user, in order.
-class Globs {
-public:
-  static Result<Globs> compile(const std::vector<std::string> &patterns) {
-    Globs globs;
-    for (const std::string &pattern : patterns) {
-      auto glob = llvm::GlobPattern::create(pattern, 1024);
-      if (!glob) {
-        std::string problem = llvm::toString(glob.takeError());
-        return makeError(Code::usage, unmatchedGlob, "'" + pattern + "' is not a glob: " + problem);
-      }
-      globs.globs.push_back({pattern, std::move(*glob), false});
-    }
-    return globs;
-  }
-  const std::string *match(StringRef name) {
-    for (Entry &entry : globs)
-      if (entry.glob.match(name)) {
-        entry.used = true;
-        return &entry.text;
-      }
-    return nullptr;
-  }
-  Status allUsed(const char *flag) const {
-    for (const Entry &entry : globs)
-      if (!entry.used)
-        return makeError(Code::usage, unmatchedGlob, "no parameter matches '" + entry.text + "'", flag,
-                         "--list-parameters shows their names");
-    return Status::success();
-  }
-
-private:
-  struct Entry {
-    std::string text;
-    llvm::GlobPattern glob;
-    bool used;
-  };
-  std::vector<Entry> globs;
-};
-
 /// Only 0, 1 and numbers that a softmax makes nothing of.
 bool isMask(const HostTensor &tensor) {
   for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
@@ -185,7 +145,8 @@ public:
     if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read.getResult()); }))
       return {Role::frozen, "no derivative reaches it"};
     if (isPositionTable(parameter)) {
-      warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is", "--trainable");
+      warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is",
+           "--trainable '+");
       return {Role::frozen, "sines and cosines"};
     }
     if (origin.kind == OriginKind::parameter)
@@ -217,9 +178,10 @@ private:
     return origins.of(name.take_until([](char c) { return c == '#'; }));
   }
 
+  /// `flag` goes on with the name.
   static void warn(ParameterOp parameter, const Twine &what, StringRef flag) {
     auto warning = emitWarning(parameter.getLoc(), "'") << parameter.getSymName() << "' " << what.str();
-    warning.attachNote() << "help: " << flag << " '" << parameter.getSymName() << "' says otherwise";
+    warning.attachNote() << "help: " << flag << parameter.getSymName() << "' says otherwise";
   }
 
   /// A bare parameter (class token, layer scale) or a table? The place in the graph does not tell.
@@ -229,7 +191,7 @@ private:
       return {Role::frozen, "named like a buffer"};
     if (origin.kind == OriginKind::named) {
       if (!isNamedLikeParameter(name))
-        warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen");
+        warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen '");
       return {Role::trainable, "name of a module's tensor"};
     }
     auto values = contents.values(name);
@@ -243,12 +205,12 @@ private:
         lost += (lost.empty() ? "'" : ", '") + from + "'";
     if (lost.empty())
       warn(parameter, "is not trained: it is only combined elementwise and nothing says that it is a parameter",
-           "--trainable");
+           "--trainable '+");
     else
       warn(parameter,
            "is not trained: the exporter folded parameter " + lost +
                " into it; export with optimize=False to train that",
-           "--trainable");
+           "--trainable '+");
     return {Role::frozen, lost.empty() ? "not used as a weight" : "exporter: folded from " + lost};
   }
 
@@ -299,9 +261,9 @@ private:
 
 Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, const Origins &origins,
                                  Contents &contents) {
-  auto trainable = Globs::compile(options.trainable), frozen = Globs::compile(options.frozen);
-  if (!trainable.ok() || !frozen.ok())
-    return trainable.ok() ? frozen.error() : trainable.error();
+  auto selections = Selections::compile(options.selections);
+  if (!selections)
+    return selections.error();
   Judge judge(module, options, origins, contents);
   for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
     StringRef name = parameter.getSymName();
@@ -310,24 +272,26 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
       continue;
     }
     bool isFloat = isa<FloatType>(cast<RankedTensorType>(parameter.getType()).getElementType());
-    const std::string *wanted = trainable->match(name), *unwanted = frozen->match(name);
-    if (wanted && !isFloat)
+    const Selection *selection = selections->match(name);
+    bool isWanted = selection && selection->kind != Selection::Kind::frozen;
+    if (isWanted && !isFloat)
       return makeError(Code::usage, unmatchedGlob, "'" + name.str() + "' is not a float and cannot be trained",
-                       "--trainable " + *wanted);
-    if (wanted && judge.isState(name))
+                       Selections::flagOf(*selection));
+    if (isWanted && judge.isState(name))
       return makeError(Code::usage, unmatchedGlob,
-                       "'" + name.str() + "' holds running statistics and cannot be trained", "--trainable " + *wanted);
+                       "'" + name.str() + "' holds running statistics and cannot be trained",
+                       Selections::flagOf(*selection));
     Verdict verdict = judge.isState(name) ? Verdict{Role::buffer, "running statistics"}
-                      : unwanted          ? Verdict{Role::frozen, "--frozen " + *unwanted}
-                      : wanted            ? Verdict{Role::trainable, "--trainable " + *wanted}
-                                          : judge(parameter);
+                      : selection ? Verdict{isWanted ? Role::trainable : Role::frozen, Selections::flagOf(*selection)}
+                                  : judge(parameter);
+    if (!selection && selections->areAll() && verdict.role == Role::trainable)
+      verdict = {Role::frozen, "no --trainable names it"};
     if (options.forwardOnly && verdict.role == Role::trainable)
       verdict = {Role::frozen, "forward only"};
     parameter.setRole(verdict.role);
     parameter.setEvidence(verdict.evidence);
   }
-  ZC_RETURN_IF_ERROR(trainable->allUsed("--trainable"));
-  ZC_RETURN_IF_ERROR(frozen->allUsed("--frozen"));
+  ZC_RETURN_IF_ERROR(selections->allUsed());
   reportTies(module, contents);
   return Status::success();
 }

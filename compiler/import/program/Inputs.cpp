@@ -46,9 +46,12 @@ public:
   /// Every symbol has a size, and every size given a symbol.
   Status checkSymbols() const {
     if (!unbound.empty()) {
-      std::string help = "give";
-      for (const std::string &symbol : unbound)
-        help += " --dim '" + symbol + "=N'";
+      std::string help = "give", where;
+      for (size_t i = 0; i < unbound.size(); ++i) {
+        help += " --dim '" + unbound[i] + "=N'";
+        where += (i == 0 ? ": " : ", ") + places[i];
+      }
+      help += where;
       return makeError(Code::usage, unboundDims,
                        std::to_string(unbound.size()) + " symbolic dimension" +
                            (unbound.size() == 1 ? " has" : "s have") + " no size: " + listed(unbound, 64),
@@ -72,14 +75,22 @@ private:
     auto bound = options.dims.find(symbol);
     if (bound != options.dims.end())
       return bound->second;
-    if (!llvm::is_contained(unbound, symbol))
+    if (options.anySize)
+      return kAnySize;
+    if (!llvm::is_contained(unbound, symbol)) {
       unbound.push_back(symbol);
+      places.push_back("dimension " + std::to_string(d) + " of input \"" + input.name() + "\"");
+    }
     return 1;
   }
 
   const ModelFile &file;
   const ImportOptions &options;
+  /// With ImportOptions::anySize: not 1, which would broadcast.
+  static constexpr int64_t kAnySize = 2;
+
   std::vector<std::string> unbound, symbols;
+  std::vector<std::string> places; ///< of each unbound one, where it is first
 };
 
 } // namespace

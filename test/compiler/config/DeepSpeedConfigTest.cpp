@@ -17,7 +17,8 @@ struct Applied {
   CompileOptions options;
   Result<std::vector<std::string>> notes;
 
-  explicit Applied(const std::string &json, std::set<std::string> given = {}) : notes(apply(json, std::move(given))) {}
+  explicit Applied(const std::string &json, std::set<std::string> given = {}, int64_t ranks = 1)
+      : notes(apply(json, std::move(given), ranks)) {}
 
   const GradOptions &grad() const { return options.strategy.grad; }
   const ShardOptions &shard() const { return options.strategy.shard; }
@@ -29,12 +30,13 @@ struct Applied {
   }
 
 private:
-  Result<std::vector<std::string>> apply(const std::string &json, std::set<std::string> given) {
+  Result<std::vector<std::string>> apply(const std::string &json, std::set<std::string> given, int64_t ranks) {
     std::string path = testing::TempDir() + "zc-config-test.json";
     std::ofstream(path) << json;
     options.given = std::move(given);
+    options.strategy.shard.worldSize = ranks;
     OptionList list = listOptions(options);
-    auto applied = applyDeepSpeedConfig(path, list, options.given);
+    auto applied = applyDeepSpeedConfig(path, list, options.strategy.shard.worldSize, options.given);
     std::remove(path.c_str());
     return applied;
   }
@@ -69,27 +71,94 @@ TEST(DeepSpeedConfig, leavesWhatIsGiven) {
   EXPECT_EQ(config.grad().clipGradNorm, 2);
 }
 
-TEST(DeepSpeedConfig, autoAndWhatOnlyTunesItSayNothing) {
+TEST(DeepSpeedConfig, whatOnlyTunesItSaysNothing) {
   Applied config(R"({"zero_optimization": {"stage": "auto", "overlap_comm": true}, "aio": {"thread_count": 8}})");
   ASSERT_TRUE(config.notes);
   EXPECT_TRUE(config.options.given.empty());
   EXPECT_TRUE(config.says("nothing beyond the flags given"));
 }
 
+TEST(DeepSpeedConfig, autoIsWhatTrainingArgumentsHave) {
+  Applied config(R"({"optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto",
+                     "weight_decay": "auto"}}, "gradient_clipping": "auto", "gradient_accumulation_steps": "auto"})");
+  ASSERT_TRUE(config.notes);
+  EXPECT_EQ(config.grad().lr, 5e-5);
+  EXPECT_EQ(config.grad().weightDecay, 0);
+  EXPECT_EQ(config.grad().clipGradNorm, 1);
+  EXPECT_EQ(config.shard().accumulation, 1);
+  EXPECT_TRUE(config.says("\"optimizer/params/lr\" is \"auto\": 5e-05, --lr"));
+}
+
+TEST(DeepSpeedConfig, batchSizes) {
+  auto accumulation = [](const char *json, int64_t ranks) {
+    Applied config(json, {}, ranks);
+    EXPECT_TRUE(config.notes) << json;
+    return config.shard().accumulation;
+  };
+  EXPECT_EQ(accumulation(R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4})", 2), 4);
+  EXPECT_EQ(accumulation(R"({"train_batch_size": 32, "gradient_accumulation_steps": 4})", 2), 4);
+  EXPECT_EQ(accumulation(R"({"train_batch_size": 32})", 2), 1);
+  EXPECT_EQ(accumulation(R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2,
+                             "gradient_accumulation_steps": "auto"})",
+                         2),
+            2);
+  Applied wrong(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1})",
+                {}, 2);
+  ASSERT_FALSE(wrong.notes);
+  EXPECT_NE(wrong.notes.error().message.find("16, but 4 x 1 x 2"), std::string::npos) << wrong.notes.error().message;
+}
+
+TEST(DeepSpeedConfig, schedulesOfTheLearningRate) {
+  auto schedule = [](const std::string &json) {
+    Applied config(R"({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "scheduler": )" + json + "}");
+    EXPECT_TRUE(config.notes) << json;
+    return config.grad().lrSchedule + " " + std::to_string(config.grad().lr);
+  };
+  EXPECT_EQ(schedule(R"({"type": "WarmupLR", "params": {"warmup_num_steps": 7}})"),
+            "deepspeed-warmup:warmup=7,rise=log 0.100000");
+  EXPECT_EQ(
+      schedule(
+          R"({"type": "WarmupLR", "params": {"warmup_min_lr": 0.1, "warmup_max_lr": 0.5, "warmup_type": "linear"}})"),
+      "deepspeed-warmup:warmup=1000,rise=linear-from-zero,from=0.2 0.500000");
+  EXPECT_EQ(schedule(R"({"type": "WarmupDecayLR", "params": {"total_num_steps": 90, "warmup_num_steps": 7}})"),
+            "deepspeed-warmup-decay:warmup=7,rise=log,steps=90 0.001000");
+  EXPECT_EQ(schedule(R"({"type": "WarmupCosineLR", "params": {"total_num_steps": 90, "warmup_num_steps": 7}})"),
+            "deepspeed-warmup-cosine:warmup=7,rise=log,steps=90,from=0.0,end=0.0001 0.100000");
+  EXPECT_EQ(
+      schedule(
+          R"({"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.4, "cycle_first_step_size": 5}})"),
+      "deepspeed-one-cycle:up=5,down=5,every=0,rate=0.0,from=0.25 0.400000");
+}
+
 TEST(DeepSpeedConfig, namesWhatIsNotKnown) {
   Applied config(R"({"zero_optimisation": {"stage": 3}})");
-  ASSERT_TRUE(config.notes);
-  EXPECT_TRUE(config.says("zero_optimisation/stage"));
+  ASSERT_FALSE(config.notes);
+  EXPECT_EQ(config.notes.error().code, Code::unsupported);
+  EXPECT_NE(config.notes.error().message.find("zero_optimisation/stage"), std::string::npos);
+}
+
+TEST(DeepSpeedConfig, saysWhereItIsNoJson) {
+  Applied config("{\"gradient_clipping\": 1,\n \"bf16\": {},\n}");
+  ASSERT_FALSE(config.notes);
+  EXPECT_NE(config.notes.error().message.find("line 3, column 1"), std::string::npos) << config.notes.error().message;
 }
 
 TEST(DeepSpeedConfig, refuses) {
-  const std::pair<const char *, Code> cases[] = {{"[1]", Code::usage},
-                                                 {"{", Code::usage},
-                                                 {R"({"zero_optimization": {"stage": 7}})", Code::usage},
-                                                 {R"({"zero_optimization": {"stage": "three"}})", Code::usage},
-                                                 {R"({"gradient_accumulation_steps": 1.5})", Code::usage},
-                                                 {R"({"optimizer": {"type": "Lamb"}})", Code::unsupported},
-                                                 {R"({"sparse_attention": {"mode": "fixed"}})", Code::unsupported}};
+  const std::pair<const char *, Code> cases[] = {
+      {"[1]", Code::usage},
+      {"{", Code::usage},
+      {R"({"zero_optimization": {"stage": 7}})", Code::usage},
+      {R"({"zero_optimization": {"stage": "three"}})", Code::usage},
+      {R"({"gradient_accumulation_steps": 1.5})", Code::usage},
+      {R"({"optimizer": {"type": "Lamb"}})", Code::unsupported},
+      {R"({"optimizer": {"type": "AdamW", "params": {"amsgrad": true}}})", Code::unsupported},
+      {R"({"optimizer": {"type": "SGD", "params": {"nesterov": true}}})", Code::unsupported},
+      {R"({"scheduler": {"type": "OneCycle", "params": {"cycle_max_lr": 1}}})", Code::unsupported},
+      {R"({"scheduler": {"type": "LRRangeTest"}})", Code::unsupported},
+      {R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "fast"}}})", Code::usage},
+      {R"({"scheduler": {"type": "WarmupDecayLR"}})", Code::usage},
+      {R"({"elasticity": {"enabled": true}})", Code::unsupported},
+      {R"({"sparse_attention": {"mode": "fixed"}})", Code::unsupported}};
   for (auto [json, code] : cases) {
     Applied config(json);
     ASSERT_FALSE(config.notes) << json;

@@ -1,0 +1,64 @@
+//===- DeepSpeedKeys.h - the keys of a DeepSpeed configuration ------------------------===//
+#pragma once
+
+#include "compiler/config/DeepSpeedConfig.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace zc {
+
+/// The file at `path` is not what is wanted.
+Error wrongConfig(std::string message, const std::string &path, std::string help);
+
+/// Reads values by key, and keeps which keys were asked for: what nobody asked for is refused at the end, since it may
+/// change what is trained. A key is a JSON pointer, "/optimizer/params/lr". Errors of reading: usage, located in the
+/// file. `path` and `config` must outlive it.
+class DeepSpeedKeys {
+public:
+  using Json = nlohmann::json;
+
+  DeepSpeedKeys(const std::string &path, const Json &config) : path(path), config(config) {}
+
+  /// The value at `key`; null where it is absent, null or "auto".
+  const Json *find(const std::string &key);
+  /// Is "auto" said, which Hugging Face's Trainer replaces by its arguments?
+  bool isAuto(const std::string &key);
+  /// `value` stays as it is where the key is absent. A switch is true or false.
+  Status read(const std::string &key, double &value);
+  Status read(const std::string &key, int64_t &value, int64_t least = 0);
+  Status read(const std::string &key, bool &value);
+  Status isOn(const std::string &key, bool &on);
+
+  /// The number at `key`, times `scale`, for an option.
+  Status number(const std::string &key, const std::string &option, double scale = 1);
+  Status integer(const std::string &key, const std::string &option, double scale = 1);
+  /// The key of what is not there must be absent, null, or say `off`.
+  Status mustBe(const std::string &key, const Json &off, const char *why);
+  /// As mustBe, of a section that has an "enabled" of its own.
+  Status mustBeOff(const std::string &section);
+  Status refuseTheRest();
+
+  void give(const std::string &option, const std::string &value) { result.options.emplace_back(option, value); }
+  /// What is below `key` was not asked for.
+  void forget(const std::string &key) { known.erase(std::remove(known.begin(), known.end(), key), known.end()); }
+  void note(std::string text);
+  Error wrong(const std::string &key, const std::string &wanted) const;
+  Error unsupported(const std::string &what, const std::string &help = "") const;
+
+  DeepSpeedConfig result;
+
+private:
+  const Json *at(const std::string &key);
+  bool isKnown(const std::string &key) const;
+
+  const std::string &path;
+  const Json &config;
+  std::vector<std::string> known; ///< keys that were asked for
+};
+
+/// "scheduler", as --lr-schedule and --lr.
+Status translateScheduler(DeepSpeedKeys &keys);
+
+} // namespace zc
