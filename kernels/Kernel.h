@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct KernelSpec {
   std::vector<TensorType> operands; ///< inputs then outputs; an absent optional operand is simply not there
   size_t numInputs = 0;             ///< operands read only; the rest are written (or both, where the kernel says so)
   std::map<std::string, Attribute> attributes;
+  /// Inputs that are given at the very bytes of an output: (input, output), by their places among the operands.
+  std::vector<std::pair<size_t, size_t>> inPlace = {};
   int64_t workspace = 0; ///< bytes that runs are given at operands[operands.size()], 64-byte aligned
   int threads = 1;       ///< OpenMP threads the kernel may use
   int rank = 0;          ///< data-parallel rank
@@ -63,9 +66,14 @@ public:
   /// `operands[i]` points at operand i's elements, and one past the last operand at the workspace, if there is one:
   /// what it holds before and after means nothing. Errors: label or index out of range (bad input).
   virtual Status run(void *const *operands, const StepContext &context) = 0;
+  /// What the user should know of how it was prepared, as in "uses fewer threads than it was given: ..."; mostly empty.
+  virtual std::string note() const { return {}; }
 };
 
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &)>;
+
+/// As above; `note` says what the user should know of the kernel, or of why it is left to the next one (Kernel::note).
+using NotingFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &, std::string &note)>;
 
 /// Who computes a step.
 struct Implementation {
@@ -82,6 +90,14 @@ constexpr std::array<const char *, 4> namesOf(Implementation::Kind) {
   return {"own", "library", "reference", "runtime"};
 }
 
+/// Bit i: input i.
+using InputSet = uint32_t;
+constexpr InputSet kNoInput = 0, kAnyInput = ~InputSet(0);
+
+/// What every target asks of a spec before it makes the kernel, which may write its first output over the inputs
+/// `overwrites`. Errors: corrupt plan.
+Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites);
+
 /// Kernels by name, with who computes them. One registry per target; filled by registerCpuKernels().
 class KernelRegistry {
 public:
@@ -90,11 +106,14 @@ public:
   /// Of what is added from now on.
   void implementedBy(Implementation implementation) { current = implementation; }
   /// Comes before what was added under that name. `factory` may decline a spec, for its types or shape, with a null
-  /// kernel: then that is used.
-  void add(const std::string &name, KernelFactory factory) { entries[name].push_back({current, std::move(factory)}); }
+  /// kernel: then that is used. InPlace.h says what a kernel of this project may overwrite.
+  void add(const std::string &name, KernelFactory factory);
+  void addNoting(const std::string &name, NotingFactory factory);
+  /// A kernel from outside; `overwrites`: inputs whose bytes the first output may take, where it has their type.
+  void add(const std::string &name, KernelFactory factory, InputSet overwrites);
   bool contains(const std::string &name) const { return entries.count(name) != 0; }
-  /// Errors: unknown name, types or attributes the kernel does not take, less workspace than workspaceBytes() (internal
-  /// or corrupt plan).
+  /// Errors: unknown name, types, attributes or operands in place that the kernel does not take, less workspace than
+  /// workspaceBytes() (internal or corrupt plan).
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
   /// Who would compute it; prepares it to know. Errors as prepare.
   Result<Implementation> implementationOf(const KernelSpec &spec) const;
@@ -103,13 +122,17 @@ public:
 private:
   struct Entry {
     Implementation implementation;
-    KernelFactory factory;
+    NotingFactory factory;
+  };
+  struct Entries {
+    InputSet overwrites = kNoInput;
+    std::vector<Entry> all; ///< the last one is asked first
   };
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec, Implementation &by) const;
 
   Target runsOn;
   Implementation current;
-  std::map<std::string, std::vector<Entry>> entries;
+  std::map<std::string, Entries> entries;
 };
 
 /// Plain loops for every kernel, all floats; library zc_reference.

@@ -1,3 +1,4 @@
+#include "kernels/InPlace.h"
 #include "kernels/Workspace.h"
 
 namespace zc {
@@ -31,6 +32,56 @@ std::string KernelSpec::getText(const std::string &key) const {
   return value ? *value : std::string();
 }
 
+namespace {
+/// A kernel with something to say.
+class NotedKernel : public Kernel {
+public:
+  NotedKernel(std::unique_ptr<Kernel> inner, std::string text) : inner(std::move(inner)), text(std::move(text)) {}
+  Status run(void *const *operands, const StepContext &context) override { return inner->run(operands, context); }
+  std::string note() const override { return text; }
+
+private:
+  std::unique_ptr<Kernel> inner;
+  std::string text;
+};
+} // namespace
+
+Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
+  if (spec.operands.empty() || spec.numInputs > spec.operands.size())
+    return makeError(Code::corrupt, 701,
+                     "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
+                         std::to_string(spec.operands.size()) + " operands");
+  if (spec.threads < 1)
+    return makeError(Code::internal, 702,
+                     "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
+  if (int64_t needed = workspaceBytes(spec, target); spec.workspace < needed)
+    return makeError(Code::corrupt, 706,
+                     "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
+                         " bytes, it needs " + std::to_string(needed),
+                     {}, "compile the model again with this version");
+  for (auto [input, output] : spec.inPlace)
+    if (!mayOverwrite(spec, overwrites, input, output))
+      return makeError(Code::corrupt, 709,
+                       "plan asks kernel '" + spec.name + "' to write operand " + std::to_string(output) +
+                           " over operand " + std::to_string(input) + ", which it cannot");
+  return {};
+}
+
+void KernelRegistry::add(const std::string &name, KernelFactory factory) {
+  addNoting(name, [factory = std::move(factory)](const KernelSpec &spec, std::string &) { return factory(spec); });
+}
+
+void KernelRegistry::addNoting(const std::string &name, NotingFactory factory) {
+  Entries &named = entries[name];
+  named.overwrites = overwritableInputs(name);
+  named.all.push_back({current, std::move(factory)});
+}
+
+void KernelRegistry::add(const std::string &name, KernelFactory factory, InputSet overwrites) {
+  add(name, std::move(factory));
+  entries[name].overwrites = overwrites;
+}
+
 Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) const {
   Implementation by;
   return prepare(spec, by);
@@ -46,23 +97,16 @@ Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec, 
   auto it = entries.find(spec.name);
   if (it == entries.end())
     return makeError(Code::corrupt, 700, "plan asks for kernel '" + spec.name + "', which this build does not have");
-  if (spec.operands.empty() || spec.numInputs > spec.operands.size())
-    return makeError(Code::corrupt, 701,
-                     "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
-                         std::to_string(spec.operands.size()) + " operands");
-  if (spec.threads < 1)
-    return makeError(Code::internal, 702,
-                     "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
-  if (int64_t needed = workspaceBytes(spec, runsOn); spec.workspace < needed)
-    return makeError(Code::corrupt, 706,
-                     "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
-                         " bytes, it needs " + std::to_string(needed),
-                     {}, "compile the model again with this version");
-  for (auto entry = it->second.rbegin();; ++entry) {
-    Result<std::unique_ptr<Kernel>> kernel = entry->factory(spec);
+  ZC_RETURN_IF_ERROR(checkSpec(spec, runsOn, it->second.overwrites));
+  std::string note;
+  for (auto entry = it->second.all.rbegin();; ++entry) {
+    Result<std::unique_ptr<Kernel>> kernel = entry->factory(spec, note);
     by = entry->implementation;
-    if (!kernel || *kernel || std::next(entry) == it->second.rend())
-      return kernel;
+    if (kernel && !*kernel && std::next(entry) != it->second.all.rend())
+      continue; // declined
+    if (kernel && *kernel && !note.empty())
+      kernel = std::unique_ptr<Kernel>(std::make_unique<NotedKernel>(std::move(*kernel), std::move(note)));
+    return kernel;
   }
 }
 

@@ -41,7 +41,7 @@ public:
   std::optional<double> gradNorm() const override;
   std::vector<ArenaUse> arenas() const override { return prepared.memory.uses(); }
   Traffic traffic() const override;
-  const std::vector<std::string> &notes() const override { return prepared.memory.notes; }
+  const std::vector<std::string> &notes() const override { return prepared.notes; }
   std::vector<TraceEvent> takeTrace() override;
 
 protected:

@@ -5,6 +5,7 @@
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/Walk.h"
 
+#include <map>
 #include <optional>
 
 namespace zc {
@@ -32,12 +33,33 @@ Status PreparedPlan::prepare(const RankParts &parts) {
   ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
   if (static_cast<Target>(plan.target()) != runsOn)
     ZC_RETURN_IF_ERROR(mapForeignWorkspace(parts));
+  notes = memory.notes;
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, parts));
+  collectNotes();
   findMetricWriters();
   if (parts.options.agree)
     prepareAgreement(parts.options.agree);
   return {};
+}
+
+void PreparedPlan::collectNotes() {
+  struct Noted {
+    uint32_t node;
+    size_t others;
+  };
+  std::map<std::string, Noted> all;
+  for (uint32_t section : {0u, 1u})
+    for (const PreparedStep &step : steps[section])
+      if (std::string note = step.kernel ? step.kernel->note() : std::string(); !note.empty()) {
+        const planpb::Step &source = stepOf(plan, {section, 0, step.index});
+        auto [at, isNew] =
+            all.try_emplace(plan.strings(static_cast<int>(source.kernel())) + " " + note, Noted{source.node(), 0});
+        at->second.others += !isNew;
+      }
+  for (const auto &[text, noted] : all)
+    notes.push_back("node \"" + plan.strings(static_cast<int>(noted.node)) + "\"" +
+                    (noted.others == 0 ? "" : " and " + std::to_string(noted.others) + " more") + ": " + text);
 }
 
 static bool writesMetric(const planpb::Plan &plan, const planpb::Step &step) {
@@ -89,6 +111,7 @@ public:
     own.micro = micro;
     return inner->run(operands, own);
   }
+  std::string note() const override { return inner->note(); }
 
 private:
   std::unique_ptr<Kernel> inner;
@@ -122,6 +145,7 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts
   KernelSpec spec = kernelSpecOf(plan, step);
   if (isForeign(step) && mayHaveWorkspace(spec.name))
     spec.workspace = workspaceBytes(spec, runsOn);
+  spec.inPlace = aliases.inPlace(step);
   spec.threads = parts.options.threads;
   spec.rank = mesh.indexOf(mesh.dataAxes(), parts.communicator.rank());
   spec.seed = parts.options.seed.value_or(plan.seed());

@@ -7,6 +7,7 @@
 #include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/VerifyAliases.h"
 
 #include <array>
 
@@ -44,7 +45,7 @@ struct RankParts {
 /// Memory and kernels of one rank. Everything it points to lies in it; not movable.
 class PreparedPlan {
 public:
-  PreparedPlan(const planpb::Plan &plan) : plan(plan), mesh(meshOf(plan)), memory(plan) {}
+  PreparedPlan(const planpb::Plan &plan) : plan(plan), mesh(meshOf(plan)), memory(plan), aliases(plan) {}
   PreparedPlan(const PreparedPlan &) = delete;
   PreparedPlan &operator=(const PreparedPlan &) = delete;
 
@@ -69,6 +70,7 @@ public:
   std::vector<const PreparedStep *> queues[2][kNumQueues];
   std::vector<PreparedWait> metricWriters; ///< the last step of each queue that writes a metric, seen from the update
   bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
+  std::vector<std::string> notes;          ///< what the user should know
 
 private:
   Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts);
@@ -87,8 +89,12 @@ private:
   Status mapForeignWorkspace(const RankParts &parts);
   void resolveOperands(const planpb::Step &step, const KernelSpec &spec, int rank, std::vector<void *> &pool) const;
 
+  /// Adds what kernels have to say to the notes: once what many say, with the first one's node.
+  void collectNotes();
+
   Target runsOn = Target::cpu;
   std::array<void *, kNumQueues> workspaces{};
+  const verify::AliasFinder aliases;
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<void *> operandPool[2];
   std::vector<PreparedWait> waitPool[2];

@@ -75,7 +75,7 @@ std::optional<AliasFinder::Alias> AliasFinder::compare(const Range &a, const Ran
   return findRank();
 }
 
-AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing) {
+std::vector<AliasFinder::Range> AliasFinder::rangesOf(const planpb::Step &step) const {
   std::vector<Range> ranges;
   for (int i = 0; i < step.operands_size(); ++i)
     if (Range range = rangeOf(step, i); range.bytes > 0)
@@ -83,6 +83,28 @@ AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing
   std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
     return std::tie(a.arena, a.begin.base, a.position) < std::tie(b.arena, b.begin.base, b.position);
   });
+  return ranges;
+}
+
+std::vector<std::pair<size_t, size_t>> AliasFinder::inPlace(const planpb::Step &step) const {
+  std::vector<std::pair<size_t, size_t>> found;
+  std::vector<Range> ranges = rangesOf(step);
+  for (size_t first = 0, end = 0; first < ranges.size(); first = end) {
+    auto begins = [&](const Range &range) {
+      return range.arena == ranges[first].arena && (range.begin - ranges[first].begin).isZero();
+    };
+    for (end = first + 1; end < ranges.size() && begins(ranges[end]);)
+      ++end;
+    for (size_t i = first; i < end; ++i)
+      for (size_t j = first; j < end; ++j)
+        if (!ranges[i].isWritten && ranges[j].isWritten)
+          found.emplace_back(ranges[i].position, ranges[j].position);
+  }
+  return found;
+}
+
+AliasFinder::Finding AliasFinder::find(const planpb::Step &step, Sharing sharing) {
+  std::vector<Range> ranges = rangesOf(step);
   std::vector<const Range *> open[2]; // that may reach the next one: read, written
   for (const Range &range : ranges)
     for (bool isWritten : {true, false}) {

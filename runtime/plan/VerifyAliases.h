@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanMesh.h"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace zc::verify {
@@ -34,6 +35,9 @@ public:
   Finding find(const planpb::Step &step, Sharing sharing);
   /// Comparisons so far.
   uint64_t workSoFar() const { return work; }
+  /// Inputs and outputs that are the same bytes, on every rank: (input, output) by position. Others share none, in
+  /// steps that `find` takes.
+  std::vector<std::pair<size_t, size_t>> inPlace(const planpb::Step &step) const;
 
 private:
   /// The bytes of an operand.
@@ -46,6 +50,8 @@ private:
     int64_t hullEnd; ///< behind the last byte on any rank
   };
   Range rangeOf(const planpb::Step &step, int position) const;
+  /// Of the operands that have bytes, by their first one.
+  std::vector<Range> rangesOf(const planpb::Step &step) const;
   std::optional<Alias> compare(const Range &a, const Range &b, Sharing sharing, AxisSet axes);
   /// Where the smaller of two operands begins within the larger.
   Affine ownPlace(AxisSet axes, int64_t partBytes) const;

@@ -74,6 +74,20 @@ TEST(Errors, sizesThatCannotBeCounted) {
     }
 }
 
+/// Transposed over itself, a matrix would be read after it was written.
+TEST(Errors, inPlaceWhereTheKernelDoesNotWorkSo) {
+  Value x = f32({2, 2}, {1, 2, 3, 4}), y({DType::f32, {2, 2}});
+  for (const Call &call : std::vector<Call>{{"transpose", {x}, {y}, {{"permutation", std::vector<int64_t>{1, 0}}}},
+                                            {"matmul", {x, x}, {y}},
+                                            {"matmul_part", {x, x, x}, {y}, {{"whole", int64_t{8}}}}})
+    for (bool plain : {true, false}) {
+      Result<std::vector<Value>> outputs = runInPlace(registry(plain), call, 0);
+      ASSERT_FALSE(outputs.ok()) << call.name;
+      EXPECT_EQ(outputs.error().number, 709) << outputs.error().message;
+    }
+  EXPECT_TRUE(runInPlace(registry(true), {"matmul_part", {x, x, x}, {y}, {{"whole", int64_t{8}}}}, 2).ok());
+}
+
 TEST(Errors, labelsAndIndicesOutOfRange) {
   TensorType scalar{DType::f32, {}}, rows{DType::f32, {2}};
   Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6});

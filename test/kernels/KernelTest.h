@@ -1,6 +1,7 @@
 //===- KernelTest.h - tensors and kernel calls for tests ----------------------===//
 #pragma once
 
+#include "kernels/InPlace.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Kernels.h"
 
@@ -243,6 +244,37 @@ inline Result<std::vector<Value>> runOn(const KernelRegistry &kernels, Call call
   return call.outputs;
 }
 
+/// As runOn, with the first output over an input.
+inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call call, size_t input) {
+  KernelSpec spec = call.spec(kernels.target());
+  spec.inPlace = {{input, spec.numInputs}};
+  Result<std::unique_ptr<Kernel>> kernel = kernels.prepare(spec);
+  if (!kernel.ok())
+    return kernel.error();
+  std::vector<void *> operands;
+  for (Value &value : call.inputs)
+    operands.push_back(value.data());
+  for (Value &value : call.outputs)
+    operands.push_back(&value == &call.outputs.front() ? operands[input] : value.data());
+  WorkspaceOf workspace(spec);
+  operands.push_back(workspace.data());
+  ZC_RETURN_IF_ERROR((*kernel)->run(operands.data(), call.context));
+  call.outputs.front() = call.inputs[input];
+  return call.outputs;
+}
+
+/// Over each input that may be overwritten: the same bits as `outputs`, which are the kernel's beside its inputs.
+inline void expectInPlaceAgrees(const KernelRegistry &kernels, const Call &call, const std::vector<Value> &outputs) {
+  for (size_t input = 0; input < call.inputs.size(); ++input) {
+    if (!mayOverwrite(call.spec(kernels.target()), overwritableInputs(call.name), input, call.inputs.size()))
+      continue;
+    Result<std::vector<Value>> again = runInPlace(kernels, call, input);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      EXPECT_TRUE((*again)[i] == outputs[i]) << call.name << ": output " << i << " over input " << input;
+  }
+}
+
 inline void expectNear(const Value &actual, const std::vector<double> &expected, double tolerance) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -302,10 +334,14 @@ inline void expectBlocksAgree(const Call &call, const Result<std::vector<Value>>
     else
       expectNear(actual, elements(expected), tolerance);
   }
+  if (plain.ok())
+    expectInPlaceAgrees(blockRegistry(), call, *blocks);
 }
 
 inline Result<std::vector<Value>> run(const Call &call, bool referenceOnly = true) {
   Result<std::vector<Value>> result = runOn(registry(referenceOnly), call);
+  if (result.ok())
+    expectInPlaceAgrees(registry(referenceOnly), call, *result);
   if (referenceOnly)
     expectBlocksAgree(call, result);
   return result;

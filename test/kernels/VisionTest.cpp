@@ -131,6 +131,19 @@ TEST(Fast, convolutions) {
     }
 }
 
+TEST(Fast, aConvolutionThatIsPlainLoopsSaysSo) {
+  ConvCase cropped = convCases()[5], usual = convCases()[1];
+  auto noteOf = [](const ConvCase &test, DType type) {
+    Call call{"conv", {random(type, test.input, 1), random(type, test.weight, 2)}, {Value({type, test.output})}};
+    call.attributes = test.attributes;
+    auto kernel = registry(false).prepare(call.spec());
+    return kernel.ok() ? (*kernel)->note() : kernel.error().message;
+  };
+  EXPECT_NE(noteOf(cropped, DType::f32).find("no negative padding"), std::string::npos);
+  EXPECT_EQ(noteOf(usual, DType::f32), "");
+  EXPECT_EQ(noteOf(usual, DType::f64), ""); // nothing else is to be expected
+}
+
 TEST(Fast, pools) {
   struct Row {
     Ints input, output, kernel;

@@ -395,6 +395,45 @@ TEST(Executor, PrepareRefusesWhatItCannotRun) {
   EXPECT_EQ(world.error().code, Code::mismatch);
 }
 
+/// tinyPlan of three ranks with "test_reverse" between halves of each rank's part of x.
+static planpb::Plan reversingPlan(uint64_t from, uint64_t to, const std::string &note = {}) {
+  test::PlanBuilder b(3, 1);
+  b.plan = test::tinyPlanWithoutWaits(3, 1);
+  constexpr uint32_t kX = 3;
+  const uint64_t bytes = b.plan.slices(kX).bytes() / 3 / 2; // of half a shard
+  uint32_t half = b.type(planpb::F32, {static_cast<int64_t>(bytes / 4)});
+  const std::vector<uint64_t> own = b.ownStrides(b.mesh.dataAxes(), 2 * bytes);
+  for (int i = 0; i < 3; ++i) {
+    planpb::Step &step = b.step(
+        0, planpb::COMPUTE, "test_reverse", 1,
+        {b.operand(kX, half, planpb::READ, from * bytes, own), b.operand(kX, half, planpb::WRITE, to * bytes, own)});
+    if (!note.empty())
+      b.text(step, "note", note);
+  }
+  expectOk(addWaits(b.plan));
+  return b.plan;
+}
+
+TEST(Executor, RefusesKernelsInPlaceThatCannotWorkSo) {
+  Outcome outcome;
+  expectOk(runPlan(reversingPlan(0, 1), DeviceKind::sync, 1, outcome));
+  for (uint64_t half : {0, 1}) {
+    Status status = runPlan(reversingPlan(half, half), DeviceKind::sync, 1, outcome);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().number, 709) << status.error().message;
+    EXPECT_EQ(status.error().code, Code::corrupt);
+  }
+}
+
+TEST(Executor, SaysOnceWhatManyKernelsNote) {
+  Outcome outcome;
+  expectOk(runPlan(reversingPlan(1, 0, "walks backwards"), DeviceKind::cpu, 1, outcome, [](RankExecutor &executor) {
+    ASSERT_EQ(executor.notes().size(), 1u);
+    EXPECT_NE(executor.notes()[0].find(" and 2 more: test_reverse walks backwards"), std::string::npos)
+        << executor.notes()[0];
+  }));
+}
+
 TEST(Executor, ReportsMemoryTrafficAndTrace) {
   planpb::Plan plan = test::tinyPlan(Mesh::ofNodes(2, 1), 3);
   KernelRegistry registry = test::testKernels();

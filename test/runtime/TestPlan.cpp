@@ -351,16 +351,21 @@ template <typename Run> class FunctionKernel : public Kernel {
 public:
   FunctionKernel(KernelSpec spec, Run body) : spec(std::move(spec)), body(body) {}
   Status run(void *const *operands, const StepContext &context) override { return body(spec, operands, context); }
+  std::string note() const override { return spec.getText("note"); }
 
 private:
   KernelSpec spec;
   Run body;
 };
 
-template <typename Run> void add(KernelRegistry &registry, const std::string &name, Run body) {
-  registry.add(name, [body](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
-    return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(spec, body));
-  });
+template <typename Run>
+void add(KernelRegistry &registry, const std::string &name, Run body, InputSet overwrites = kAnyInput) {
+  registry.add(
+      name,
+      [body](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
+        return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(spec, body));
+      },
+      overwrites);
 }
 
 Status gradient(const KernelSpec &spec, void *const *operands, const StepContext &) {
@@ -409,6 +414,12 @@ Status failing(const KernelSpec &spec, void *const *, const StepContext &context
   return {};
 }
 
+Status reverse(const KernelSpec &spec, void *const *operands, const StepContext &) {
+  auto *from = static_cast<const float *>(operands[0]);
+  std::reverse_copy(from, from + spec.operands[0].numElements(), static_cast<float *>(operands[1]));
+  return {};
+}
+
 Status slow(const KernelSpec &, void *const *operands, const StepContext &) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   ++*static_cast<uint8_t *>(operands[0]);
@@ -425,6 +436,7 @@ KernelRegistry testKernels() {
   add(registry, "mix", mix);
   add(registry, "test_fail", failing);
   add(registry, "test_slow", slow);
+  add(registry, "test_reverse", reverse, kNoInput);
   return registry;
 }
 

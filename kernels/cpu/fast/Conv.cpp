@@ -195,24 +195,31 @@ template <typename PrimitiveDesc> bool isOptimised(const PrimitiveDesc &desc) {
 
 using Made = std::unique_ptr<Rearranged>;
 
+/// What is asked of oneDNN at a time.
+struct Attempt {
+  int threads;
+  bool lacksMemory = false; ///< had an implementation that does not fit into the workspace
+};
+
 /// `pick(desc, made)` connects a primitive's tensors and says whether they fit: oneDNN's implementations in its order
 /// of preference, none that is plain loops.
 template <typename PrimitiveDesc, typename Pick>
-Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &s, int threads, Pick pick) {
+Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &s, Attempt &attempt, Pick pick) {
   do {
     if (!isOptimised(desc))
       return nullptr;
-    auto made = std::make_unique<Rearranged>(spec, threads, s.dtype);
+    auto made = std::make_unique<Rearranged>(spec, attempt.threads, s.dtype);
     if (pick(desc, *made))
       return made;
-  } while (threads == 1 && desc.next_impl()); // another one is slower than fewer threads
+    attempt.lacksMemory = true;
+  } while (attempt.threads == 1 && desc.next_impl()); // another one is slower than fewer threads
   return nullptr;
 }
 
-Made makeForward(const KernelSpec &spec, const ConvShape &s, int threads) {
+Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s);
   auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
-  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+  return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
     if (s.hasBias)
@@ -222,13 +229,13 @@ Made makeForward(const KernelSpec &spec, const ConvShape &s, int threads) {
   });
 }
 
-Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, int threads) {
+Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s);
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
                                             d.any(d.output()), d.strides, d.dilates, d.low, d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
-  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+  return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
     made.output(DNNL_ARG_DIFF_SRC, d.plain(d.input()), desc.diff_src_desc());
@@ -236,13 +243,13 @@ Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, int threads) {
   });
 }
 
-Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, int threads) {
+Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s);
   dnnl::convolution_backward_weights::primitive_desc desc(
       dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
                                                d.any(d.output()), d.strides, d.dilates, d.low, d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
-  return firstThatFits(desc, spec, s, threads, [&](const auto &desc, Rearranged &made) {
+  return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
     made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
     made.output(DNNL_ARG_DIFF_WEIGHTS, d.plain(d.weight()), desc.diff_weights_desc());
@@ -250,41 +257,58 @@ Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, int threads
   });
 }
 
-using Make = Made (*)(const KernelSpec &, const ConvShape &, int);
+using Make = Made (*)(const KernelSpec &, const ConvShape &, Attempt &);
 
-/// Null where oneDNN has nothing better than plain loops, or nothing that fits into the workspace: the caller has those
-/// too. Its scratchpads grow with threads, so that fewer of them may do.
-Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s) {
-  auto negative = [](int64_t amount) { return amount < 0; };
-  const Windows &w = s.windows;
-  if (!isFast(s.dtype) || s.batch * s.inChannels * s.outChannels * w.inPlane * w.outPlane == 0 || w.in.size() > 3 ||
-      std::any_of(w.low.begin(), w.low.end(), negative) || std::any_of(s.high.begin(), s.high.end(), negative))
-    return nullptr;
+/// By as many threads as possible: oneDNN's scratchpads grow with them, so that fewer may do.
+Made makeThatFits(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
+  Attempt attempt{spec.threads};
+  Made made;
   try {
-    Made made;
-    for (int threads = spec.threads; threads > 0 && !made; threads /= 2) {
-      TeamOf team(threads);
-      made = make(spec, s, threads);
+    while (!made && attempt.threads > 0) {
+      TeamOf team(attempt.threads);
+      made = make(spec, s, attempt);
+      attempt.threads = made ? attempt.threads : attempt.threads / 2;
     }
-    return made;
   } catch (const std::exception &) {
-    return nullptr; // no implementation for this CPU or shape
+    made = nullptr; // no implementation for this CPU or shape
   }
+  if (!made)
+    note = std::string("is computed by plain loops: oneDNN ") +
+           (attempt.lacksMemory ? "needs a larger workspace than a plan allows it" : "has no kernel for it here");
+  else if (attempt.threads < spec.threads)
+    note = kFewerThreads;
+  else if (attempt.lacksMemory)
+    note = "uses a slower kernel of oneDNN's: the fastest needs a larger workspace than a plan allows it";
+  return made;
 }
 
-Prepared prepareConv(const KernelSpec &spec, Result<ConvShape> read, Make make) {
+/// Null where the caller's plain loops are as good, or all there is; `note` then says why.
+Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
+  auto negative = [](int64_t amount) { return amount < 0; };
+  const Windows &w = s.windows;
+  if (!isFast(s.dtype) || s.batch * s.inChannels * s.outChannels * w.inPlane * w.outPlane == 0)
+    return nullptr;
+  if (w.in.size() > 3 || std::any_of(w.low.begin(), w.low.end(), negative) ||
+      std::any_of(s.high.begin(), s.high.end(), negative)) {
+    note = "is computed by plain loops: oneDNN takes up to three dimensions, and no negative padding";
+    return nullptr;
+  }
+  return makeThatFits(make, spec, s, note);
+}
+
+Prepared prepareConv(const KernelSpec &spec, std::string &note, Result<ConvShape> read, Make make) {
   ZC_RETURN_IF_ERROR(read.status());
-  std::shared_ptr<Rearranged> made = tryMake(make, spec, *read);
+  std::shared_ptr<Rearranged> made = tryMake(make, spec, *read, note);
   if (!made)
     return decline();
   return makeKernel([made](void *const *operands, const StepContext &) { return made->run(operands); });
 }
 
 /// Operands: input, weight, [bias], result.
-Prepared prepareConvTranspose(const KernelSpec &spec) {
+Prepared prepareConvTranspose(const KernelSpec &spec, std::string &note) {
   Result<ConvShape> read = readConvTranspose(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  std::shared_ptr<Rearranged> made = tryMake(makeBackwardData, spec, *read);
+  std::shared_ptr<Rearranged> made = tryMake(makeBackwardData, spec, *read, note);
   if (!made)
     return decline();
   if (!read->hasBias)
@@ -308,10 +332,13 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
 } // namespace
 
 void addFastConv(KernelRegistry &registry) {
-  registry.add("conv", [](const KernelSpec &spec) { return prepareConv(spec, readConv(spec), makeForward); });
-  registry.add("conv_transpose", prepareConvTranspose);
-  registry.add("conv_weight_grad",
-               [](const KernelSpec &spec) { return prepareConv(spec, readConvWeightGrad(spec), makeBackwardWeights); });
+  registry.addNoting("conv", [](const KernelSpec &spec, std::string &note) {
+    return prepareConv(spec, note, readConv(spec), makeForward);
+  });
+  registry.addNoting("conv_transpose", prepareConvTranspose);
+  registry.addNoting("conv_weight_grad", [](const KernelSpec &spec, std::string &note) {
+    return prepareConv(spec, note, readConvWeightGrad(spec), makeBackwardWeights);
+  });
 }
 
 } // namespace zc::cpu

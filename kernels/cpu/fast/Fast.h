@@ -7,6 +7,10 @@
 
 namespace zc::cpu {
 
+/// A note of kernels that a library computes.
+inline const std::string kFewerThreads =
+    "uses fewer threads than it is given: with more, oneDNN needs a larger workspace than a plan allows it";
+
 /// The spec is left to the plain kernel.
 inline Prepared decline() { return std::unique_ptr<Kernel>(); }
 

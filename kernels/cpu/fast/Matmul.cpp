@@ -242,7 +242,7 @@ bool fitsLibrary(const MatmulShape &s) {
   return isFast(s.dtype) && s.m <= limit && s.n <= limit && s.k <= limit;
 }
 
-Prepared prepareMatmulPart(const KernelSpec &spec) {
+Prepared prepareMatmulPart(const KernelSpec &spec, std::string &note) {
   Result<MatmulPartShape> read = readMatmulPart(spec);
   ZC_RETURN_IF_ERROR(read.status());
   const MatmulShape &shape = read->product;
@@ -253,13 +253,13 @@ Prepared prepareMatmulPart(const KernelSpec &spec) {
     return makeMatmulOrdered(spec, *read);
   if (shape.dtype == DType::f32)
     return std::unique_ptr<Kernel>(std::make_unique<MatmulPartF32>(*read, spec.threads));
-  auto product = prepareDnnl(spec, shape, 1, read->out, read->hasAddend);
+  auto product = prepareDnnl(spec, shape, 1, note, read->out, read->hasAddend);
   if (!product)
     return makeWidened(spec, shape, read->out == DType::f32, read->hasAddend);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(product)));
 }
 
-Prepared prepareMatmul(const KernelSpec &spec) {
+Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
   Result<MatmulShape> read = readMatmul(spec);
   ZC_RETURN_IF_ERROR(read.status());
   MatmulShape shape = foldedBatch(*read);
@@ -273,7 +273,7 @@ Prepared prepareMatmul(const KernelSpec &spec) {
     return decline();
   bool isWhole = isRowMajorBatch(shape.lhsStrides, shape.batch, shape.m * shape.k) &&
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
-  auto product = prepareDnnl(spec, shape, isWhole ? shape.numBatches : 1);
+  auto product = prepareDnnl(spec, shape, isWhole ? shape.numBatches : 1, note);
   if (!product)
     return makeWidened(spec, shape);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(product), isWhole));
@@ -282,8 +282,8 @@ Prepared prepareMatmul(const KernelSpec &spec) {
 } // namespace
 
 void addFastMatmul(KernelRegistry &registry) {
-  registry.add("matmul", prepareMatmul);
-  registry.add("matmul_part", prepareMatmulPart);
+  registry.addNoting("matmul", prepareMatmul);
+  registry.addNoting("matmul_part", prepareMatmulPart);
 }
 
 } // namespace zc::cpu

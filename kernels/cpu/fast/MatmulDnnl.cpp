@@ -1,5 +1,6 @@
 #include "kernels/cpu/fast/MatmulDnnl.h"
 #include "kernels/cpu/fast/Dnnl.h"
+#include "kernels/cpu/fast/Fast.h"
 
 #include <string>
 
@@ -85,18 +86,22 @@ private:
 
 } // namespace
 
-std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches, DType result,
-                                        bool accumulates) {
+std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches,
+                                        std::string &note, DType result, bool accumulates) {
   if (shape.dtype != DType::bf16)
     return nullptr;
+  note = "multiplies blocks widened to fp32: oneDNN has no bf16 kernel for it here";
   try {
     for (int threads = spec.threads; threads > 0; threads /= 2) {
       auto product = std::make_unique<Product>(spec, shape, batches, threads, result, accumulates);
       if (!product->isOptimised())
         return nullptr;
-      if (product->fits())
+      if (product->fits()) {
+        note = threads < spec.threads ? kFewerThreads : "";
         return product;
+      }
     }
+    note = "multiplies blocks widened to fp32: oneDNN needs a larger workspace than a plan allows it";
   } catch (const std::exception &) {
     // No implementation for this CPU or shape: the caller has another way.
   }

@@ -15,8 +15,8 @@ public:
   virtual Status run(const void *lhs, const void *rhs, const void *bias, void *out, void *const *operands) = 0;
 };
 
-/// `result`: bf16, or f32; with `accumulates` the product is added to what `out` holds.
+/// `result`: bf16, or f32; with `accumulates` the product is added to what `out` holds. `note`: Kernel::note.
 std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches,
-                                        DType result = DType::bf16, bool accumulates = false);
+                                        std::string &note, DType result = DType::bf16, bool accumulates = false);
 
 } // namespace zc::cpu

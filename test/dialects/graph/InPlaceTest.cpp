@@ -1,0 +1,59 @@
+//===- InPlaceTest.cpp - what operations and kernels say of their inputs ------------------===//
+//
+// An operation says which operands its result may take the bytes of, its kernel's name stands for what the kernels of
+// all targets allow: a plan that follows the first must not be refused by the second.
+//
+//===----------------------------------------------------------------------===//
+#include "kernels/InPlace.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/KernelSpec.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+namespace zc::graph {
+namespace {
+
+TEST(InPlace, KernelsOfOverwritingOperationsTakeAnyInput) {
+  mlir::MLIRContext context;
+  context.loadDialect<GraphDialect>();
+  int overwriting = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.hasTrait<OverwritesOperands>()) {
+      EXPECT_EQ(overwritableInputs(name.stripDialect().str()), kAnyInput) << name.getStringRef().str();
+      ++overwriting;
+    }
+  EXPECT_GE(overwriting, 50);
+}
+
+TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
+  mlir::MLIRContext context;
+  context.loadDialect<GraphDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+    graph.program @micro phase = micro inputs = ["a", "b", "g", "x", "t", "lse"] {
+    ^bb0(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %g: tensor<f32>, %x: tensor<4x4xf32>, %t: tensor<4xi64>, %lse: tensor<4xf32>):
+      %y = graph.matmul_part %a, %b, %x {whole = 64 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x4xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x4xf32>
+      %s = graph.matmul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %m = graph.add %a, %g : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+      graph.return
+    })",
+                                                        &context);
+  ASSERT_TRUE(module);
+  int overwrites = 0;
+  module->walk([&](KernelOp op) {
+    mlir::FailureOr<KernelSpec> spec = toKernelSpec(op);
+    ASSERT_TRUE(succeeded(spec));
+    for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+      EXPECT_EQ(op.mayOverwrite(i), mayOverwrite(*spec, overwritableInputs(spec->name), i, op->getNumOperands()))
+          << spec->name << " over operand " << i;
+      overwrites += op.mayOverwrite(i);
+    }
+  });
+  EXPECT_EQ(overwrites, 3);
+}
+
+} // namespace
+} // namespace zc::graph
