@@ -65,37 +65,29 @@ static bool sliceOf(const Dims &full, const Dims &part, const Dims &offsets, con
   return true;
 }
 
-Result<MoveShape> readSlice(const KernelSpec &spec) {
+/// Part of a whole tensor: taken out of it, or, for the gradient, put into zeroes.
+static Result<MoveShape> readPart(const KernelSpec &spec, bool isGradient) {
   const TensorType &in = spec.operands[0], &out = spec.operands.back();
-  Dims strides;
+  const TensorType &whole = isGradient ? out : in, &part = isGradient ? in : out;
+  Dims inside;
   int64_t start = 0;
   Check check(spec);
   ZC_RETURN_IF_ERROR(sameElement(check, spec)
                          .that(
                              [&] {
-                               return sliceOf(in.dims, out.dims, spec.getInts("offsets"), spec.getInts("strides"),
-                                              strides, start);
+                               return sliceOf(whole.dims, part.dims, spec.getInts("offsets"), spec.getInts("strides"),
+                                              inside, start);
                              },
-                             "offsets and strides that stay inside the operand")
+                             "offsets and strides that stay inside the whole")
                          .done());
-  return MoveShape{in.dtype, out.dims, rowMajorStrides(out.dims), strides, 0, start, false, 0};
+  Dims packed = rowMajorStrides(part.dims);
+  if (isGradient)
+    return MoveShape{part.dtype, part.dims, inside, packed, start, 0, true, whole.numBytes()};
+  return MoveShape{part.dtype, part.dims, packed, inside, 0, start, false, 0};
 }
 
-Result<MoveShape> readSliceGrad(const KernelSpec &spec) {
-  const TensorType &in = spec.operands[0], &out = spec.operands.back();
-  Dims strides;
-  int64_t start = 0;
-  Check check(spec);
-  ZC_RETURN_IF_ERROR(sameElement(check, spec)
-                         .that(
-                             [&] {
-                               return sliceOf(out.dims, in.dims, spec.getInts("offsets"), spec.getInts("strides"),
-                                              strides, start);
-                             },
-                             "offsets and strides that stay inside the result")
-                         .done());
-  return MoveShape{in.dtype, in.dims, strides, rowMajorStrides(in.dims), start, 0, true, out.numBytes()};
-}
+Result<MoveShape> readSlice(const KernelSpec &spec) { return readPart(spec, false); }
+Result<MoveShape> readSliceGrad(const KernelSpec &spec) { return readPart(spec, true); }
 
 Result<ConcatShape> readConcat(const KernelSpec &spec) {
   int64_t axis = spec.getInt("axis", 0), total = 0;

@@ -150,66 +150,71 @@ template <typename L> Result<int64_t> countLabels(const KernelSpec &spec, const 
   return count;
 }
 
-Prepared prepareCrossEntropy(const KernelSpec &spec) {
-  Result<CrossEntropyShape> read = readCrossEntropy(spec);
+/// A kernel over rows of logits whose labels, at operand `labelsAt`, have been checked: body(rows, labels,
+/// Tag<storage>).
+struct LabelledRows {
+  CrossEntropyShape s;
+  int threads;
+  int64_t count; ///< of rows that are not ignored
+  void *const *operands;
+  double divisor() const { return s.sum ? 1.0 : static_cast<double>(count); }
+};
+template <typename Body>
+Prepared prepareLabelled(const KernelSpec &spec, const Result<CrossEntropyShape> &read, size_t labelsAt, Body body) {
   ZC_RETURN_IF_ERROR(read.status());
   if (!isFast(read->dtype) || read->stat != DType::f32)
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     return withIndex(read->label, [&](auto labelTag) {
-      using T = TypeOf<decltype(tag)>;
-      using L = TypeOf<decltype(labelTag)>;
       return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
                             void *const *operands, const StepContext &) -> Status {
-        const L *labels = as<L>(operands[1]);
-        float *lse = as<float>(operands[3]);
+        const auto *labels = as<TypeOf<decltype(labelTag)>>(operands[labelsAt]);
         Result<int64_t> count = countLabels(spec, s, labels);
         ZC_RETURN_IF_ERROR(count.status());
-        parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
-          for (int64_t r = begin; r < end; ++r)
-            HWY_DYNAMIC_DISPATCH(lseTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes, lse + r);
-        });
-        double loss = 0; // in row order, whatever the threads
-        for (int64_t r = 0; r < s.rows; ++r)
-          if (labels[r] != s.ignoreIndex)
-            loss += static_cast<double>(lse[r]) - load(row<T>(operands[0], r, s.classes)[labels[r]]);
-        *as<float>(operands[2]) = static_cast<float>(s.sum ? loss : loss / static_cast<double>(*count));
+        body(LabelledRows{s, threads, *count, operands}, labels, tag);
         return Status::success();
       });
     });
   });
 }
 
-Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
-  Result<CrossEntropyShape> read = readCrossEntropyGrad(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (!isFast(read->dtype) || read->stat != DType::f32)
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
-    return withIndex(read->label, [&](auto labelTag) {
-      using T = TypeOf<decltype(tag)>;
-      using L = TypeOf<decltype(labelTag)>;
-      return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->rows * read->classes)](
-                            void *const *operands, const StepContext &) -> Status {
-        const L *labels = as<L>(operands[2]);
-        const float *lse = as<float>(operands[3]);
-        Result<int64_t> count = countLabels(spec, s, labels);
-        ZC_RETURN_IF_ERROR(count.status());
-        auto factor = static_cast<float>(*as<float>(operands[0]) / (s.sum ? 1.0 : static_cast<double>(*count)));
-        parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
-          for (int64_t r = begin; r < end; ++r) {
-            T *d = row<T>(operands[4], r, s.classes);
-            if (labels[r] == s.ignoreIndex)
-              std::memset(static_cast<void *>(d), 0, static_cast<size_t>(s.classes) * sizeof(T));
-            else
-              HWY_DYNAMIC_DISPATCH(lossGradTyped)(s.dtype, row<T>(operands[1], r, s.classes), d, s.classes, lse[r],
-                                                  labels[r], factor);
-          }
-        });
-        return Status::success();
-      });
+Prepared prepareCrossEntropy(const KernelSpec &spec) {
+  return prepareLabelled(spec, readCrossEntropy(spec), 1, [](const LabelledRows &rows, const auto *labels, auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    const CrossEntropyShape &s = rows.s;
+    void *const *operands = rows.operands;
+    float *lse = as<float>(operands[3]);
+    parallelParts(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < end; ++r)
+        HWY_DYNAMIC_DISPATCH(lseTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes, lse + r);
     });
+    double loss = 0; // in row order, whatever the threads
+    for (int64_t r = 0; r < s.rows; ++r)
+      if (labels[r] != s.ignoreIndex)
+        loss += static_cast<double>(lse[r]) - load(row<T>(operands[0], r, s.classes)[labels[r]]);
+    *as<float>(operands[2]) = static_cast<float>(loss / rows.divisor());
   });
+}
+
+Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
+  return prepareLabelled(spec, readCrossEntropyGrad(spec), 2,
+                         [](const LabelledRows &rows, const auto *labels, auto tag) {
+                           using T = TypeOf<decltype(tag)>;
+                           const CrossEntropyShape &s = rows.s;
+                           void *const *operands = rows.operands;
+                           const float *lse = as<float>(operands[3]);
+                           auto factor = static_cast<float>(*as<float>(operands[0]) / rows.divisor());
+                           parallelParts(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+                             for (int64_t r = begin; r < end; ++r) {
+                               T *d = row<T>(operands[4], r, s.classes);
+                               if (labels[r] == s.ignoreIndex)
+                                 std::memset(static_cast<void *>(d), 0, static_cast<size_t>(s.classes) * sizeof(T));
+                               else
+                                 HWY_DYNAMIC_DISPATCH(lossGradTyped)(s.dtype, row<T>(operands[1], r, s.classes), d,
+                                                                     s.classes, lse[r], labels[r], factor);
+                             }
+                           });
+                         });
 }
 
 } // namespace
