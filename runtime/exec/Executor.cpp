@@ -4,6 +4,7 @@
 #include "runtime/device/Fake.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamExecutor.h"
+#include "runtime/exec/ThreadBudget.h"
 #include "runtime/plan/Walk.h"
 
 namespace zc {
@@ -49,7 +50,10 @@ private:
 /// A thread per queue; the first queue with steps is served by the caller, which would only wait otherwise.
 class CpuExecutor : public QueueExecutor {
 public:
-  using QueueExecutor::QueueExecutor;
+  CpuExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
+      : QueueExecutor(plan, options, communicator) {
+    teams = threadBudget(plan, options.threads);
+  }
 
   /// After prepare.
   Status start() {

@@ -1,5 +1,6 @@
 #include "runtime/exec/QueueExecutor.h"
 
+#include "kernels/cpu/Team.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/device/Caught.h"
@@ -32,6 +33,7 @@ void QueueExecutor::startThread(unsigned queue) {
 }
 
 void QueueExecutor::runQueue(unsigned queue, uint64_t mine) {
+  cpu::TeamLimit team(teams[queue]);
   StepContext now = contexts[mine % kInFlight];
   setFaultContext(communicator.rank(), now.step);
   int64_t micros = prepared.plan.accumulation(), executions = microExecutions(prepared.plan);

@@ -17,7 +17,10 @@ namespace zc {
 
 class QueueExecutor : public BaseExecutor {
 public:
-  using BaseExecutor::BaseExecutor;
+  QueueExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
+      : BaseExecutor(plan, options, communicator) {
+    teams.fill(options.threads);
+  }
   ~QueueExecutor() override { join(); }
 
   Status runStep(const StepContext &step) final;
@@ -42,6 +45,7 @@ protected:
   void fail(const Error &error);
 
   std::array<Timeline, kNumQueues> done;       // steps finished, per queue
+  std::array<int, kNumQueues> teams;           // threads of a queue's kernels
   uint64_t iteration = 0;                      // asked for
   std::array<StepContext, kInFlight> contexts; // by iteration
 

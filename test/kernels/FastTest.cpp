@@ -1,4 +1,5 @@
 // Each fast kernel against its plain version; the same bits at every alignment and in every run.
+#include "kernels/cpu/Team.h"
 #include "test/kernels/KernelTest.h"
 
 namespace zc::test {
@@ -39,6 +40,13 @@ void expectFastMatches(Call call, double tolerance) {
       expectNear((*first)[i], elements((*expected)[i]), bound);
       if (testing::Test::HasFatalFailure())
         return;
+    }
+    {
+      cpu::TeamLimit one(1);
+      Result<std::vector<Value>> alone = run(call, false);
+      ASSERT_TRUE(alone.ok());
+      for (size_t i = 0; i < first->size(); ++i)
+        ASSERT_TRUE((*alone)[i] == (*first)[i]) << "output " << i << " of " << threads << " parts on one thread";
     }
     for (size_t offset : {0, 1, 7}) {
       Result<std::vector<Value>> again = run(atOffset(call, offset), false);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/Support.h"
+#include "kernels/cpu/Team.h"
 
 #include <omp.h>
 
@@ -27,13 +28,14 @@ inline Range partOf(int64_t n, int64_t granule, int parts, int part) {
 /// Calls fn(begin, end, part) for `threads` parts of [0, n), each on a thread. With one thread there is no team at all.
 /// Should OpenMP give fewer threads than asked for, the parts stay the same.
 template <typename Fn> void parallelParts(int threads, int64_t n, int64_t granule, Fn fn) {
-  if (threads == 1 || n <= granule) {
+  const int team = TeamLimit::of(threads);
+  if (team == 1 || n <= granule) {
     for (int part = 0; part < threads; ++part)
       if (Range range = partOf(n, granule, threads, part); range.begin < range.end)
         fn(range.begin, range.end, part);
     return;
   }
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(team)
   for (int part = omp_get_thread_num(); part < threads; part += omp_get_num_threads())
     if (Range range = partOf(n, granule, threads, part); range.begin < range.end)
       fn(range.begin, range.end, part);

@@ -2,6 +2,7 @@
 // element), so that a recomputed forward has the same one: those numbers make a Philox key, and element e is word e % 4
 // of block e / 4.
 #include "kernels/cpu/ElementShapes.h"
+#include "kernels/cpu/Team.h"
 #include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
@@ -24,7 +25,7 @@ Prepared prepareDropout(const KernelSpec &spec) {
       const T *x = as<T>(operands[0]);
       T *y = as<T>(operands[1]);
       Bool *mask = as<Bool>(operands[2]);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
+#pragma omp parallel for num_threads(TeamLimit::of(threads)) if (TeamLimit::of(threads) > 1)
       for (int64_t block = 0; block < (s.n + 3) / 4; ++block) {
         Words words = randomBlock(key, block);
         for (int64_t i = 0; i < 4 && block * 4 + i < s.n; ++i) {
@@ -45,7 +46,7 @@ Prepared prepareDropoutGrad(const KernelSpec &spec) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
       auto scale = static_cast<Compute<T>>(1 / (1 - s.ratio));
-#pragma omp parallel for num_threads(threads) if (threads > 1)
+#pragma omp parallel for num_threads(TeamLimit::of(threads)) if (TeamLimit::of(threads) > 1)
       for (int64_t i = 0; i < s.n; ++i)
         as<T>(operands[2])[i] = store<T>(load(as<Bool>(operands[1])[i]) ? load(as<T>(operands[0])[i]) * scale : 0);
     });
