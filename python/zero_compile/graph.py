@@ -47,7 +47,7 @@ def adopt(proto, model, prefix, with_gradient):
     describe(proto, {**kinds, **dict.fromkeys(buffers, "BUFFER")})
     return {"frozen": [n for n in groups if not parameters[n].requires_grad], "unused": unused,
             "tied": {other: first for first, others in groups.items() for other in others},
-            "constants": constants(graph, present - set(kinds) - buffers),
+            "constants": constants(graph, present - set(kinds) - (buffers & set(model.state_dict()))),
             "padding_idx": paddings(model, groups, present)}
 
 

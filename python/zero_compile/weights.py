@@ -49,24 +49,8 @@ def state_dict(run, model=None):
                         help=f"zero-run export {checkpoint} --safetensors OUT writes the weights under the graph's names")
     with tempfile.TemporaryDirectory(prefix="zero-import-") as folder:
         file = pathlib.Path(folder) / "weights.safetensors"
-        programs.call("zero-run", "export", checkpoint, "--safetensors", file)
-        state = {name: value for name, value in files.load_file(file).items() if name not in details["constants"]}
-    state.update(untrained(model, details, state))
-    for name, first in details["tied"].items():
-        if first in state:
-            state[name] = state[first]
-    return state, details
-
-
-def untrained(model, details, state):
-    """What a run does not save, because it never changes: frozen parameters, as the model's file has them."""
-    wanted = set(details["frozen"]) - set(details["unused"]) - set(state)
-    if not wanted:
-        return {}
-    onnx = need("onnx", "zero import of a model with frozen parameters")
-    proto = onnx.load(model, load_external_data=False)
-    folder = str(pathlib.Path(model).resolve().parent)
-    return {t.name: onnx.numpy_helper.to_array(t, folder) for t in proto.graph.initializer if t.name in wanted}
+        programs.call("zero-run", "export", checkpoint, "--safetensors", file, "--model", model)
+        return files.load_file(file), details
 
 
 def to_file(run, output, model=None):

@@ -60,4 +60,10 @@ void convert(const void *from, DType fromType, void *to, DType toType, int64_t c
     storeFloat(destination + i * sizeOf(toType), toType, loadFloat(source + i * sizeOf(fromType), fromType));
 }
 
+void turn(const char *from, int64_t rows, int64_t columns, int64_t size, char *to) {
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r, to += size)
+      std::memcpy(to, from + (r * columns + c) * size, size_t(size));
+}
+
 } // namespace zc::train

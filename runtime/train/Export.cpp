@@ -1,7 +1,5 @@
 #include "runtime/train/Export.h"
 
-#include "runtime/base/Outputs.h"
-#include "runtime/io/Safetensors.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Weights.h"
 
@@ -9,28 +7,16 @@
 
 namespace zc::train {
 
-static Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
+Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
   ZC_RETURN_IF_ERROR(verifyFiles(manifest));
   return io::SafetensorsFile::open(manifest.folder + "/weights.safetensors");
 }
 
-static std::vector<NamedPath> filesOf(const Manifest &manifest) {
+std::vector<NamedPath> filesOf(const Manifest &manifest) {
   std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/manifest.json"}};
   for (const auto &[name, file] : manifest.files)
     files.push_back({"checkpoint", manifest.folder + "/" + name});
   return files;
-}
-
-Status exportSafetensors(const Manifest &manifest, const std::string &path) {
-  auto weights = openWeights(manifest);
-  if (!weights)
-    return weights.error();
-  ZC_RETURN_IF_ERROR(checkOutputs(filesOf(manifest), {{"--safetensors", path}}));
-  auto out = io::OutputFile::create(path);
-  if (!out)
-    return out.error();
-  ZC_RETURN_IF_ERROR(io::copyInto(*out, weights->file()));
-  return out->commit();
 }
 
 /// Overwrites the parameter's bytes in `out` by its values, in the type the file has.

@@ -1,7 +1,11 @@
 //===- Export.h - trained weights as ONNX or safetensors ----------------------------------===//
 #pragma once
 
+#include "runtime/base/Outputs.h"
+#include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
+
+#include <functional>
 
 namespace zc::train {
 
@@ -12,7 +16,14 @@ namespace zc::train {
 /// the original's), io.
 Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model = {});
 
-/// The checkpoint's weights as one file.
-Status exportSafetensors(const Manifest &manifest, const std::string &path);
+/// The checkpoint's weights under the names and in the layout that the model's own state has, as far as its file says
+/// (ModelNames.h): transposed copies turned back, shared parameters under each of their names, frozen ones from the
+/// model, no tables of the exporter. What it does not say, and a model that is not there any more, is told to `warn`;
+/// the graph's names are then kept. A tensor that is turned passes through memory whole. Errors: corrupt, usage, io.
+Status exportSafetensors(const Manifest &manifest, const std::string &path, const std::string &model,
+                         const std::function<void(const std::string &)> &warn);
+/// A checkpoint's weights, verified; and all its files, which no output may replace.
+Result<io::SafetensorsFile> openWeights(const Manifest &manifest);
+std::vector<NamedPath> filesOf(const Manifest &manifest);
 
 } // namespace zc::train

@@ -138,12 +138,38 @@ static const io::SafetensorsEntry *lookUp(const io::SafetensorsFile &table, cons
   return found;
 }
 
+/// What the plan's model says of names; nothing where it is not there.
+static ModelNames namesOf(const planpb::Plan &plan) {
+  auto file = openModel(plan.model().path(), plan.model().bytes(), std::nullopt);
+  auto names = file ? readModelNames(*file) : Result<ModelNames>(file.error());
+  return names ? std::move(*names) : ModelNames();
+}
+
+Result<bool> InitialValues::findCopy(const io::SafetensorsFile &table, const ModelNames &names,
+                                     const planpb::Plan &plan, const planpb::Parameter &parameter, Entry &entry) {
+  auto origin = names.copyOf.find(wholeNameOf(parameter));
+  const io::SafetensorsEntry *found = origin == names.copyOf.end() ? nullptr : table.find(origin->second);
+  TensorType type = wholeTypeOf(plan, parameter);
+  if (!found || type.dims.size() != 2 || found->type.dims != std::vector<int64_t>{type.dims[1], type.dims[0]} ||
+      !convertible(found->type.dtype, type.dtype))
+    return false;
+  std::string rows(size_t(found->type.numBytes()), char(0));
+  entry.held = std::make_shared<std::string>(rows.size(), char(0));
+  ZC_RETURN_IF_ERROR(table.file().readAt(rows.data(), int64_t(rows.size()), found->offset));
+  turn(rows.data(), type.dims[1], type.dims[0], sizeOf(found->type.dtype), entry.held->data());
+  entry.type = found->type.dtype;
+  entry.inlined = entry.held.get();
+  entry.offset = firstOf(parameter) * sizeOf(entry.type);
+  return true;
+}
+
 Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, const std::string &path) {
   auto table = io::SafetensorsFile::open(path);
   if (!table)
     return table.error();
   InitialValues values;
   std::vector<std::string> problems;
+  std::optional<ModelNames> names;
   for (const planpb::Parameter &parameter : plan.parameters()) {
     TensorType type = wholeTypeOf(plan, parameter);
     Entry entry;
@@ -154,8 +180,15 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
       entry.offset = found->offset + firstOf(parameter) * sizeOf(entry.type);
       if ((found->type.dims != type.dims || !convertible(entry.type, type.dtype)) && isFirst)
         problems.push_back("\"" + name + "\" has another shape or type");
-    } else if (isFirst) {
-      problems.push_back("\"" + name + "\" is missing");
+    } else {
+      if (!names)
+        names = namesOf(plan);
+      auto copied = findCopy(*table, *names, plan, parameter, entry);
+      if (!copied)
+        return copied.error();
+      entry.isModels = !*copied && parameter.role() != planpb::TRAINABLE && !names->initializers.empty();
+      if (!*copied && !entry.isModels && isFirst)
+        problems.push_back("\"" + name + "\" is missing");
     }
     values.entries.push_back(std::move(entry));
   }
@@ -172,8 +205,23 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   }
   auto file = std::make_shared<io::File>(table->takeFile());
   for (Entry &entry : values.entries)
-    entry.file = file;
-  return values;
+    if (!entry.inlined)
+      entry.file = file;
+  return values.withModels(plan);
+}
+
+/// The entries that are the model's.
+Result<InitialValues> InitialValues::withModels(const planpb::Plan &plan) {
+  bool any = std::any_of(entries.begin(), entries.end(), [](const Entry &entry) { return entry.isModels; });
+  if (!any)
+    return std::move(*this);
+  auto model = fromModel(plan, false);
+  if (!model)
+    return model;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (entries[i].isModels)
+      entries[i] = model->entries[i];
+  return std::move(*this);
 }
 
 Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::string &path,
@@ -189,7 +237,7 @@ Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as
   const Entry &entry = entries[size_t(parameter)];
   int64_t size = sizeOf(entry.type);
   if (entry.inlined) {
-    convert(entry.inlined->data() + first * size, entry.type, to, as, count);
+    convert(entry.inlined->data() + entry.offset + first * size, entry.type, to, as, count);
     return Status::success();
   }
   if (entry.type == as)

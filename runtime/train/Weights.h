@@ -2,8 +2,9 @@
 #pragma once
 
 #include "runtime/exec/Executor.h"
-#include "runtime/io/File.h"
+#include "runtime/io/Safetensors.h"
 #include "runtime/train/Layout.h"
+#include "runtime/train/ModelNames.h"
 
 #include <functional>
 #include <memory>
@@ -19,8 +20,10 @@ public:
   /// compared, which reads all of it; else only its size.
   /// Errors: mismatch (the model is not the one that was compiled), badInput, corrupt.
   static Result<InitialValues> fromModel(const planpb::Plan &plan, bool wholeModel = true);
-  /// From a safetensors file with one tensor per parameter (or one of its tied names).
-  /// Errors: mismatch (missing or of another shape; the first are listed), badInput.
+  /// From a safetensors file with one tensor per parameter: under its own name, a tied one, or, turned, under that of
+  /// which the model's file says that it is a copy (ModelNames.h), as exportSafetensors writes them. What is not
+  /// trained and not in it is the model's. Errors: mismatch (missing or of another shape; the first are listed),
+  /// badInput.
   static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
 
   /// From a safetensors file, or from a checkpoint's folder or a run's newest one, verified; `passed` is told of
@@ -32,11 +35,19 @@ public:
   Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;
 
 private:
+  struct Entry;
+  /// The entry for a parameter's whole tensor that the file has under another name, turned; false where it has not.
+  static Result<bool> findCopy(const io::SafetensorsFile &table, const ModelNames &names, const planpb::Plan &plan,
+                               const planpb::Parameter &parameter, Entry &entry);
+  Result<InitialValues> withModels(const planpb::Plan &plan);
+
   struct Entry {
     std::shared_ptr<io::File> file; ///< null: `inlined`
     int64_t offset = 0;
     DType type = DType::f32;
-    const std::string *inlined = nullptr; ///< in the plan, which outlives this
+    const std::string *inlined = nullptr; ///< in the plan, which outlives this, or `held`
+    std::shared_ptr<std::string> held;    ///< a tensor that was turned
+    bool isModels = false;                ///< to be taken from the model
   };
   std::vector<Entry> entries; ///< by parameter
 };

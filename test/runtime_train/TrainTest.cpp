@@ -258,7 +258,7 @@ TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
   auto manifest = readManifest(fixture.folder.path + "/out/final");
   ASSERT_OK(manifest);
   EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx").error().code, Code::unsupported);
-  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors"));
+  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors", "", [](const std::string &) {}));
 }
 
 TEST(Export, PatchesTheModelsBytes) {
@@ -268,7 +268,7 @@ TEST(Export, PatchesTheModelsBytes) {
   auto manifest = readManifest(fixture.folder.path + "/out/final");
   ASSERT_OK(manifest);
   ASSERT_OK(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx"));
-  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors"));
+  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors", "", [](const std::string &) {}));
   std::string onnx = fixture.folder.read("trained.onnx"), weights = fixture.folder.read("trained.safetensors");
   ASSERT_EQ(onnx.size(), 408u);
   EXPECT_EQ(onnx.substr(0, 4) + onnx.substr(404), "HEADTAIL");

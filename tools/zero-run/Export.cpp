@@ -7,10 +7,11 @@
 namespace zc::run {
 
 Status exportCommand(const Flags &flags) {
-  auto manifest = train::openCheckpoint(flags.checkpoint, [](const std::string &text) { print(2, text + "\n"); });
+  auto tell = [](const std::string &text) { print(2, escapeName(text) + "\n"); };
+  auto manifest = train::openCheckpoint(flags.checkpoint, tell);
   if (!manifest)
     return manifest.error();
-  return flags.onnx.empty() ? train::exportSafetensors(*manifest, flags.safetensors)
+  return flags.onnx.empty() ? train::exportSafetensors(*manifest, flags.safetensors, flags.model, tell)
                             : train::exportOnnx(*manifest, flags.onnx, flags.model);
 }
 
