@@ -15,6 +15,7 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/comm/Call.h"
 #include "runtime/comm/FlightRecorder.h"
+#include "runtime/comm/Lane.h"
 
 #include <cstdint>
 #include <memory>
@@ -123,6 +124,12 @@ public:
   /// Do sums pass through the workspace of their options? Else it may be null.
   virtual bool stagesSums() const = 0;
 
+  /// Can collectives be enqueued on a device's stream? Where not, their buffers are the host's.
+  virtual bool takesLanes() const { return false; }
+  /// Collectives, but broadcasts, are enqueued there from now on, on all ranks alike: their buffers are the device's,
+  /// and they are over when the stream is behind them. Null: they are over when they return. If takesLanes().
+  void enqueueOn(Lane *stream) { lane = stream; }
+
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
   virtual void abort(const Error &cause) = 0;
 
@@ -136,6 +143,8 @@ protected:
   Communicator(const Mesh &mesh, int rank) : ranks(mesh), self(rank) {}
   /// Null when nothing is recorded.
   FlightLog *flight = nullptr;
+  /// Null when the host does it all.
+  Lane *lane = nullptr;
 
 private:
   // What an implementation does; types have been checked. `call` is what all members must agree on.

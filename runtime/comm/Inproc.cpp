@@ -19,7 +19,8 @@ namespace {
 /// buffers. A member may only leave (return an error, so that its buffers go) when no peer is inside a phase; `busy`
 /// counts those.
 struct Place {
-  explicit Place(size_t members) : calls(members), inputs(members), outputs(members) {}
+  explicit Place(size_t members)
+      : calls(members), inputs(members), outputs(members), marks{Marks(members), Marks(members)} {}
   int size() const { return static_cast<int>(calls.size()); }
   void signal() {
     version.fetch_add(1, std::memory_order_release);
@@ -30,6 +31,10 @@ struct Place {
   std::vector<Call> calls;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
+  /// Null where the host does it all. Of one meeting and the next in turn: they are still read when a meeting is over,
+  /// but not when the next one is.
+  using Marks = std::vector<std::shared_ptr<const Event>>;
+  std::array<Marks, 2> marks;
   // Under the group's mutex.
   int arrived = 0, busy = 0;
   uint64_t meetings = 0;
@@ -157,10 +162,6 @@ void Group::leave(int rank) {
 
 char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
 const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
-void copy(void *to, const void *from, uint64_t bytes) {
-  if (to != from && bytes > 0)
-    std::memcpy(to, from, bytes);
-}
 
 class InprocCommunicator : public Communicator {
 public:
@@ -168,6 +169,7 @@ public:
   ~InprocCommunicator() override { group.leave(rank()); }
   void abort(const Error &cause) override { group.fail(rank(), cause); }
   bool stagesSums() const override { return false; }
+  bool takesLanes() const override { return true; }
 
 private:
   Status runAllGather(const Call &call, const AllGatherOptions &options) override;
@@ -183,8 +185,32 @@ private:
   /// Meets the others and checks that all called the same; after it, their buffers may be read until end().
   Status begin(const Call &call, const void *input, void *output);
   Status end(const Call &call) { return meet(call, /*inPhase=*/true, /*nextPhase=*/false); }
-  Status meet(const Call &call, bool inPhase, bool nextPhase) {
-    return group.meet(place(call), call.axes, rank(), inPhase, nextPhase);
+  /// Meets the others, on the host and in the order of lanes.
+  Status meet(const Call &call, bool inPhase, bool nextPhase);
+  /// Bytes of this call, on the host or in the lane's order.
+  Status copy(void *to, const void *from, uint64_t bytes) {
+    if (to == from || bytes == 0)
+      return {};
+    if (lane)
+      return lane->copy(to, from, bytes);
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status add(const OrderedSum &sum) {
+    if (lane)
+      return sum.elements > 0 ? lane->sum(sum) : Status();
+    orderedSum(sum);
+    return {};
+  }
+  /// Ends a call whose work inside a phase was refused by the lane's device, for all.
+  Status giveUp(const Call &call, const Status &why) {
+    group.fail(rank(), why.error());
+    (void)group.quit(place(call), /*inPhase=*/true);
+    return why;
+  }
+  template <typename Work> Status inPhase(const Call &call, const Work &work) {
+    Status status = work();
+    return status.ok() ? status : giveUp(call, status);
   }
   Place &place(const Call &call) {
     Place *&known = places[call.axes.asBits()];
@@ -196,6 +222,7 @@ private:
 
   Group &group;
   std::array<Place *, 1 << Mesh::kMaxAxes> places{}; ///< of this rank, by axes
+  std::array<uint32_t, 1 << Mesh::kMaxAxes> met{};   ///< meetings there
 };
 
 Status InprocCommunicator::begin(const Call &call, const void *input, void *output) {
@@ -217,24 +244,53 @@ Status InprocCommunicator::begin(const Call &call, const void *input, void *outp
   return {};
 }
 
+Status InprocCommunicator::meet(const Call &call, bool inPhase, bool nextPhase) {
+  Place::Marks &marks = place(call).marks[met[call.axes.asBits()]++ % 2];
+  std::shared_ptr<const Event> &mine = marks[me(call)];
+  mine.reset();
+  if (lane) {
+    auto mark = lane->mark();
+    if (!mark)
+      return inPhase ? giveUp(call, mark.status()) : mark.status();
+    mine = *mark;
+  }
+  ZC_RETURN_IF_ERROR(group.meet(place(call), call.axes, rank(), inPhase, nextPhase));
+  if (!lane)
+    return {};
+  auto followOthers = [&]() -> Status {
+    for (size_t peer = 0; peer < marks.size(); ++peer)
+      if (peer != me(call) && marks[peer])
+        ZC_RETURN_IF_ERROR(lane->follow(*marks[peer]));
+    return {};
+  };
+  return nextPhase ? this->inPhase(call, followOthers) : followOthers();
+}
+
 Status InprocCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
   Place &here = place(call);
-  // Each member starts with its right neighbour, so that they do not all read from one.
-  for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
-    size_t peer = (me(call) + i) % members;
-    copy(at(options.output, peer * options.bytes), here.inputs[peer], options.bytes);
-  }
+  ZC_RETURN_IF_ERROR(inPhase(call, [&]() -> Status {
+    // Each member starts with its right neighbour, so that they do not all read from one.
+    for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
+      size_t peer = (me(call) + i) % members;
+      ZC_RETURN_IF_ERROR(copy(at(options.output, peer * options.bytes), here.inputs[peer], options.bytes));
+    }
+    return {};
+  }));
   return end(call);
 }
 
 Status InprocCommunicator::runAllToAll(const Call &call, const AllToAllOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.input, nullptr));
   Place &here = place(call);
-  for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
-    size_t peer = (me(call) + i) % members;
-    copy(at(options.output, peer * options.bytes), at(here.inputs[peer], me(call) * options.bytes), options.bytes);
-  }
+  ZC_RETURN_IF_ERROR(inPhase(call, [&]() -> Status {
+    for (size_t i = 1, members = here.calls.size(); i <= members; ++i) {
+      size_t peer = (me(call) + i) % members;
+      ZC_RETURN_IF_ERROR(copy(at(options.output, peer * options.bytes), at(here.inputs[peer], me(call) * options.bytes),
+                              options.bytes));
+    }
+    return {};
+  }));
   return end(call);
 }
 
@@ -251,7 +307,7 @@ Status InprocCommunicator::runReduceScatter(const Call &call, const ReduceScatte
   sum.outputType = options.outputType;
   sum.scale = options.scale;
   sum.accumulate = options.accumulate;
-  orderedSum(sum);
+  ZC_RETURN_IF_ERROR(inPhase(call, [&] { return add(sum); }));
   return end(call);
 }
 
@@ -271,18 +327,23 @@ Status InprocCommunicator::runAllReduce(const Call &call, const AllReduceOptions
   sum.elements = startOf(me(call) + 1) - first;
   sum.inputType = sum.outputType = options.type;
   sum.scale = options.scale;
-  orderedSum(sum);
+  ZC_RETURN_IF_ERROR(inPhase(call, [&] { return add(sum); }));
   ZC_RETURN_IF_ERROR(meet(call, /*inPhase=*/true, /*nextPhase=*/true));
-  for (uint64_t peer = 0; peer < members; ++peer) {
-    uint64_t start = startOf(peer) * size;
-    copy(at(options.output, start), at(here.outputs[peer], start), startOf(peer + 1) * size - start);
-  }
+  ZC_RETURN_IF_ERROR(inPhase(call, [&]() -> Status {
+    for (uint64_t peer = 0; peer < members; ++peer) {
+      uint64_t start = startOf(peer) * size;
+      ZC_RETURN_IF_ERROR(
+          copy(at(options.output, start), at(here.outputs[peer], start), startOf(peer + 1) * size - start));
+    }
+    return {};
+  }));
   return end(call);
 }
 
 Status InprocCommunicator::runBroadcast(const Call &call, const BroadcastOptions &options) {
   ZC_RETURN_IF_ERROR(begin(call, options.data, nullptr));
-  copy(options.data, place(call).inputs[static_cast<size_t>(options.root)], options.bytes);
+  ZC_RETURN_IF_ERROR(inPhase(
+      call, [&] { return copy(options.data, place(call).inputs[static_cast<size_t>(options.root)], options.bytes); }));
   return end(call);
 }
 

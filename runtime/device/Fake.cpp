@@ -56,7 +56,7 @@ private:
   char *shown = nullptr;
 };
 
-/// Byte ranges that kernels at work read and write.
+/// Byte ranges that kernels at work read and write, of all devices of the process.
 class Accesses {
 public:
   struct Range {
@@ -83,10 +83,55 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     atWork.erase(kernel);
   }
+  /// Does work that touches ranges; false if it met other work.
+  template <typename Work> bool around(std::vector<Range> ranges, Work work) {
+    Kernel mine;
+    bool isAlone = enter(std::move(ranges), mine);
+    work();
+    leave(mine);
+    return isAlone;
+  }
 
 private:
   std::mutex mutex;
   std::list<std::vector<Range>> atWork;
+};
+
+/// What the devices of a process have in common: each may be given addresses of the others.
+class World {
+public:
+  static World &instance() {
+    static World world;
+    return world;
+  }
+  Result<void *> allocate(uint64_t bytes, std::list<FakeMemory> &owner) {
+    Result<FakeMemory> memory = FakeMemory::map(bytes);
+    if (!memory)
+      return memory.error();
+    std::lock_guard<std::mutex> lock(mutex);
+    owner.push_back(std::move(*memory));
+    known.push_back(&owner.back());
+    return static_cast<void *>(owner.back().address());
+  }
+  void release(std::list<FakeMemory> &owner) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const FakeMemory &memory : owner)
+      known.remove(&memory);
+    owner.clear();
+  }
+  /// Where an address of a device, or of the host, really is.
+  void *translate(const void *address) const {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const FakeMemory *memory : known)
+      if (char *real = memory->translate(address))
+        return real;
+    return const_cast<void *>(address);
+  }
+  Accesses accesses;
+
+private:
+  mutable std::mutex mutex;
+  std::list<const FakeMemory *> known;
 };
 
 /// Counts how often it was recorded, and how many of these are behind us.
@@ -100,10 +145,8 @@ public:
 class FakeStream : public Stream {
 public:
   using Work = std::function<void()>;
-  using Translate = std::function<void *(const void *)>;
 
-  FakeStream(uint64_t seed, Translate translate)
-      : translate(std::move(translate)), random(seed), thread([this] { serve(); }) {}
+  explicit FakeStream(uint64_t seed) : random(seed), thread([this] { serve(); }) {}
   ~FakeStream() override {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -122,7 +165,10 @@ public:
   }
 
   Status copy(void *to, const void *from, uint64_t bytes) override {
-    add([this, to, from, bytes] { std::memcpy(translate(to), translate(from), bytes); });
+    add([to, from, bytes] {
+      World &world = World::instance();
+      std::memcpy(world.translate(to), world.translate(from), bytes);
+    });
     return {};
   }
   Status record(Event &event) override {
@@ -191,7 +237,6 @@ private:
     }
   }
 
-  Translate translate;
   std::minstd_rand random;
   std::mutex mutex;
   std::condition_variable changed;
@@ -204,16 +249,11 @@ class FakeDevice : public Device {
 public:
   FakeDevice(const KernelRegistry &registry, const FakeOptions &options)
       : registry(registry), options(options), random(options.seed) {}
+  ~FakeDevice() override { World::instance().release(memories); }
 
   std::string name() const override { return "threads"; }
   Target target() const override { return registry.target(); }
-  Result<void *> allocate(uint64_t bytes) override {
-    Result<FakeMemory> memory = FakeMemory::map(bytes);
-    if (!memory)
-      return memory.error();
-    memories.push_back(std::move(*memory));
-    return static_cast<void *>(memories.back().address());
-  }
+  Result<void *> allocate(uint64_t bytes) override { return World::instance().allocate(bytes, memories); }
   Status pin(void *, uint64_t) override { return {}; }
   Result<void *> allocatePinned(uint64_t bytes) override {
     Result<Arena> arena = Arena::map(bytes);
@@ -223,16 +263,15 @@ public:
     return static_cast<void *>(pinned.back().data());
   }
   Status read(void *to, const void *from, uint64_t bytes) override {
-    std::memcpy(to, translate(from), bytes);
+    std::memcpy(to, World::instance().translate(from), bytes);
     return {};
   }
   Status write(void *to, const void *from, uint64_t bytes) override {
-    std::memcpy(translate(to), from, bytes);
+    std::memcpy(World::instance().translate(to), from, bytes);
     return {};
   }
   Result<std::unique_ptr<Stream>> makeStream() override {
-    return std::unique_ptr<Stream>(
-        std::make_unique<FakeStream>(random(), [this](const void *address) { return translate(address); }));
+    return std::unique_ptr<Stream>(std::make_unique<FakeStream>(random()));
   }
   Result<std::unique_ptr<Event>> makeEvent() override { return std::unique_ptr<Event>(std::make_unique<FakeEvent>()); }
 
@@ -240,11 +279,10 @@ public:
     Result<std::unique_ptr<Kernel>> kernel = registry.prepare(spec);
     if (!kernel)
       return kernel.error();
-    return launched(spec, std::move(*kernel), [this, number](Error error) { note(number, std::move(error)); });
+    return std::unique_ptr<DeviceKernel>(std::make_unique<Launched>(*this, spec, std::move(*kernel), number));
   }
-  Result<std::unique_ptr<DeviceKernel>> prepareCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost,
-                                                          std::function<void(Error)> failed) override {
-    return launched(spec, std::move(onHost), std::move(failed));
+  Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override {
+    return std::unique_ptr<Lane>(std::make_unique<FakeLane>(*this, static_cast<FakeStream &>(stream)));
   }
 
   std::optional<Fault> fault() const override {
@@ -253,13 +291,66 @@ public:
   }
 
 private:
+  /// Collectives in the order of a stream.
+  class FakeLane : public Lane {
+  public:
+    FakeLane(FakeDevice &device, FakeStream &stream) : device(device), stream(stream) {}
+    Status copy(void *to, const void *from, uint64_t bytes) override {
+      stream.add([this, to, from, bytes] {
+        auto *target = static_cast<char *>(World::instance().translate(to));
+        auto *source = static_cast<char *>(World::instance().translate(from));
+        touch({{source, source + bytes, false}, {target, target + bytes, true}},
+              [&] { std::memcpy(target, source, bytes); });
+      });
+      return {};
+    }
+    Status sum(const OrderedSum &sum) override {
+      std::vector<const void *> inputs(sum.inputs, sum.inputs + sum.ranks);
+      stream.add([this, own = sum, inputs = std::move(inputs)]() mutable { add(own, inputs); });
+      return {};
+    }
+    Result<std::shared_ptr<const Event>> mark() override {
+      std::shared_ptr<FakeEvent> &event = events[++marks % 2];
+      ZC_RETURN_IF_ERROR(stream.record(*event));
+      return std::shared_ptr<const Event>(event);
+    }
+    Status follow(const Event &mark) override { return stream.wait(mark); }
+
+  private:
+    void add(OrderedSum &sum, std::vector<const void *> &inputs) {
+      auto size = static_cast<uint64_t>(sizeOf(sum.inputType));
+      sum.output = World::instance().translate(sum.output);
+      auto *result = static_cast<char *>(sum.output);
+      std::vector<Accesses::Range> ranges = {
+          {result, result + sum.elements * static_cast<uint64_t>(sizeOf(sum.outputType)), true}};
+      for (const void *&input : inputs) {
+        auto *first = static_cast<char *>(World::instance().translate(input));
+        input = first;
+        ranges.push_back({first + sum.skip * size, first + (sum.skip + sum.elements) * size, false});
+      }
+      sum.inputs = inputs.data();
+      touch(std::move(ranges), [&] { orderedSum(sum); });
+    }
+    template <typename Work> void touch(std::vector<Accesses::Range> ranges, Work work) {
+      if (!World::instance().accesses.around(std::move(ranges), work))
+        device.note({}, beside("a collective"));
+    }
+
+    FakeDevice &device;
+    FakeStream &stream;
+    std::shared_ptr<FakeEvent> events[2] = {std::make_shared<FakeEvent>(), std::make_shared<FakeEvent>()};
+    uint32_t marks = 0;
+  };
+
+  static Error beside(const std::string &what) {
+    return makeError(Code::internal, 581, what + " ran beside one that touches the same bytes");
+  }
+
   /// Runs a kernel of the host on what the device's addresses stand for.
   class Launched : public DeviceKernel {
   public:
-    Launched(FakeDevice &device, const KernelSpec &spec, std::unique_ptr<Kernel> kernel,
-             std::function<void(Error)> failed)
-        : device(device), kernel(std::move(kernel)), failed(std::move(failed)), name(spec.name),
-          inputs(spec.numInputs) {
+    Launched(FakeDevice &device, const KernelSpec &spec, std::unique_ptr<Kernel> kernel, uint32_t number)
+        : device(device), kernel(std::move(kernel)), number(number), name(spec.name), inputs(spec.numInputs) {
       for (const TensorType &type : spec.operands)
         bytes.push_back(type.numBytes());
       if (spec.workspace > 0)
@@ -276,42 +367,30 @@ private:
       std::vector<void *> real;
       std::vector<Accesses::Range> ranges;
       for (size_t i = 0; i < bytes.size(); ++i) {
-        auto *begin = static_cast<char *>(device.translate(operands[i]));
+        auto *begin = static_cast<char *>(World::instance().translate(operands[i]));
         real.push_back(begin);
         ranges.push_back({begin, begin + bytes[i], i >= inputs});
       }
-      StepContext context = *static_cast<const StepContext *>(device.translate(at));
+      StepContext context = *static_cast<const StepContext *>(World::instance().translate(at));
       setFaultContext(device.options.rank, context.step);
-      Accesses::Kernel mine;
-      bool isAlone = device.accesses.enter(std::move(ranges), mine);
-      Status status = caught([&] { return kernel->run(real.data(), context); });
-      device.accesses.leave(mine);
+      Status status;
+      bool isAlone = World::instance().accesses.around(
+          std::move(ranges), [&] { status = caught([&] { return kernel->run(real.data(), context); }); });
       if (!isAlone)
-        status = makeError(Code::internal, 581, "kernel '" + name + "' ran beside one that touches the same bytes");
+        status = beside("kernel '" + name + "'");
       if (!status.ok())
-        failed(status.error());
+        device.note(number, status.error());
     }
 
     FakeDevice &device;
     std::unique_ptr<Kernel> kernel;
-    std::function<void(Error)> failed;
+    uint32_t number;
     std::string name;
     size_t inputs;
     std::vector<int64_t> bytes;
   };
 
-  Result<std::unique_ptr<DeviceKernel>> launched(const KernelSpec &spec, std::unique_ptr<Kernel> kernel,
-                                                 std::function<void(Error)> failed) {
-    return std::unique_ptr<DeviceKernel>(std::make_unique<Launched>(*this, spec, std::move(kernel), std::move(failed)));
-  }
-  /// Where an address of the device, or of the host, really is.
-  void *translate(const void *address) const {
-    for (const FakeMemory &memory : memories)
-      if (char *real = memory.translate(address))
-        return real;
-    return const_cast<void *>(address);
-  }
-  void note(uint32_t number, Error error) {
+  void note(std::optional<uint32_t> number, Error error) {
     std::lock_guard<std::mutex> lock(mutex);
     if (!first)
       first = Fault{number, std::move(error)};
@@ -322,7 +401,6 @@ private:
   std::minstd_rand random;
   std::list<FakeMemory> memories; // all are made before streams work
   std::list<Arena> pinned;
-  Accesses accesses;
   mutable std::mutex mutex; // of `first`
   std::optional<Fault> first;
 };

@@ -10,12 +10,14 @@
 #pragma once
 
 #include "kernels/Kernel.h"
+#include "runtime/comm/Lane.h"
 #include "runtime/device/Timeline.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace zc {
 
@@ -34,10 +36,10 @@ public:
   virtual Status record(Event &event) = 0;
   /// Later work comes after what `event`, of this device, was last recorded behind.
   virtual Status wait(const Event &event) = 0;
-  /// Later work comes after the host's timeline has reached `target`, or has failed.
+  /// Later work comes after the host's timeline, whose word is in pinned memory, has reached `target` or has failed.
   virtual Status wait(const Timeline &timeline, uint64_t target) = 0;
-  /// The host calls function(argument) when all work before is done, and later work comes after. It may not call the
-  /// device.
+  /// The host calls function(argument) when all work before is done, and later work comes after; also when the device
+  /// is lost. It may not call the device.
   virtual Status call(void (*function)(void *), void *argument) = 0;
   /// Waits until all work is done.
   virtual Status drain() = 0;
@@ -82,17 +84,18 @@ public:
 
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
-  /// A collective. `onHost` does it on memory that the host reaches; its errors, and the group's, go to `failed`, on
-  /// any thread.
-  virtual Result<std::unique_ptr<DeviceKernel>>
-  prepareCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost, std::function<void(Error)> failed) = 0;
+  /// For collectives of ranks of one process, whose devices are of one kind. Lives as long as the stream.
+  virtual Result<std::unique_ptr<Lane>> makeLane(Stream &stream) = 0;
 
-  /// What kernels found wrong first, of all whose work is done: everything after it is worthless.
+  /// What was found wrong first, of all whose work is done: everything after it is worthless.
   struct Fault {
-    uint32_t kernel; ///< its number
+    std::optional<uint32_t> kernel; ///< its number, if it is known
     Error error;
   };
   virtual std::optional<Fault> fault() const = 0;
+
+  /// What the user should know of it; a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 } // namespace zc

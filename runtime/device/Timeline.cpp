@@ -15,12 +15,12 @@ void Timeline::wakeSleepers() {
 }
 
 void Timeline::advance(uint64_t steps) {
-  value.fetch_add(steps);
+  value->fetch_add(steps);
   wakeSleepers();
 }
 
 void Timeline::fail() {
-  value.fetch_or(kFailed);
+  value->fetch_or(kFailed);
   wakeSleepers();
 }
 

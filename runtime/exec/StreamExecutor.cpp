@@ -24,7 +24,7 @@ public:
   StreamExecutor(std::unique_ptr<Device> device, const planpb::Plan &plan, const ExecutorOptions &options,
                  Communicator &communicator)
       : QueueExecutor(plan, options, communicator), device(std::move(device)), perStep(plan.accumulation()),
-        kernels(*this->device, perStep * kInFlight,
+        kernels(*this->device, communicator, perStep * kInFlight,
                 [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
   ~StreamExecutor() override { join(); }
 
@@ -69,7 +69,11 @@ private:
     bool isUpdate = number >= numMicro;
     return locate(std::move(error), prepared.plan, isUpdate, isUpdate ? number - numMicro : number);
   }
+  Error errorOf(const Device::Fault &fault) const {
+    return fault.kernel ? locatedAt(*fault.kernel, fault.error) : fault.error;
+  }
 
+  Status prepareTimelines();
   Status prepareContexts();
   Status prepareEvents();
   Status prepareMetrics();
@@ -102,7 +106,10 @@ private:
 Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader) {
   numMicro = static_cast<uint32_t>(prepared.plan.micro().steps_size());
   agreement = options.agree;
+  ZC_RETURN_IF_ERROR(prepareTimelines());
   ZC_RETURN_IF_ERROR(prepared.prepare({options, communicator, registry, loader, &kernels}));
+  for (std::string &note : device->notes())
+    prepared.memory.notes.push_back(std::move(note));
   ZC_RETURN_IF_ERROR(prepareContexts());
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (isOnStream(queue) && prepared.stepsPerIteration(queue) > 0) {
@@ -122,6 +129,16 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (!isOnStream(queue) && prepared.stepsPerIteration(queue) > 0)
       startThread(queue);
+  return {};
+}
+
+/// Streams wait for the host's queues: their words go where a device can read them.
+Status StreamExecutor::prepareTimelines() {
+  constexpr uint64_t kLine = 64; // of a cache
+  Result<void *> pinned = device->allocatePinned(kNumQueues * kLine);
+  ZC_RETURN_IF_ERROR(pinned.status());
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    done[queue].countIn(*new (static_cast<char *>(*pinned) + queue * kLine) std::atomic<uint64_t>(0));
   return {};
 }
 
@@ -292,7 +309,9 @@ Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, in
 
 Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
   Stream &stream = *streams[step.queue];
-  if (step.agrees)
+  if (step.agrees && kernels.meetWhenIssued())
+    ZC_RETURN_IF_ERROR(agreement());
+  else if (step.agrees)
     ZC_RETURN_IF_ERROR(stream.call(
         [](void *argument) {
           auto *self = static_cast<StreamExecutor *>(argument);
@@ -345,7 +364,7 @@ Status StreamExecutor::publish(const StepContext &context) {
       return locate(status.error(), prepared.plan, 1, step.index);
   }
   if (std::optional<Device::Fault> fault = device->fault())
-    return locatedAt(fault->kernel, fault->error);
+    return errorOf(*fault);
   return {};
 }
 
@@ -359,7 +378,7 @@ const void *StreamExecutor::metric(uint32_t slice) const {
 bool StreamExecutor::foundFault() {
   std::optional<Device::Fault> fault = device->fault();
   if (fault)
-    fail(locatedAt(fault->kernel, fault->error));
+    fail(errorOf(*fault));
   return fault.has_value();
 }
 

@@ -24,11 +24,16 @@ public:
   using Failed = std::function<void(uint32_t number, Error error)>;
 
   /// `slots`: contexts that may be in use at once.
-  StreamKernels(Device &device, uint32_t slots, Failed failed)
-      : device(device), slots(slots), failed(std::move(failed)) {}
+  StreamKernels(Device &device, Communicator &communicator, uint32_t slots, Failed failed)
+      : device(device), communicator(communicator), slots(slots), failed(std::move(failed)) {}
 
   /// `special`: what makeSpecialKernel made of the step, null for kernels of the registry. Lives as long as this does.
   Result<DeviceKernel *> make(const KernelSpec &spec, std::unique_ptr<Kernel> special, uint32_t number);
+
+  /// Of the stream that collectives are enqueued on, all on one; made when the first is.
+  Result<Lane *> laneOf(Stream &stream);
+  /// Are collectives called while they are issued, by that thread? Else by the host's calls in their stream's order.
+  bool meetWhenIssued() const { return communicator.takesLanes(); }
 
   /// Bytes that copies have been asked to move, host to device and back.
   uint64_t movedToDevice() const { return toDevice; }
@@ -40,9 +45,17 @@ private:
   Result<std::unique_ptr<DeviceKernel>> makeOne(const KernelSpec &spec, std::unique_ptr<Kernel> special,
                                                 uint32_t number);
 
+  Result<std::unique_ptr<DeviceKernel>> makeCollective(const KernelSpec &spec, std::unique_ptr<Kernel> onHost,
+                                                       uint32_t number);
+  /// At least so many bytes of pinned memory, for one collective after the other.
+  Result<void *> staging(uint64_t bytes);
+
+  Communicator &communicator;
   const uint32_t slots;
   Failed failed;
   std::atomic<uint64_t> toDevice{0}, toHost{0};
+  std::pair<void *, uint64_t> staged{nullptr, 0};
+  std::unique_ptr<Lane> lane;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
 };
 

@@ -2,10 +2,10 @@
 """The device of streams, in random order (--device fake), gives the bits of the inline one: losses, norms and weights over stages,
 worlds, tiers, precisions, accumulation, delayed updates, quantization and prefetching; files of outputs of an evaluation; a run that
 is begun on one device and resumed on the other. What goes wrong on it has the error and the exit code that it has elsewhere."""
-import itertools, pathlib, random, re, subprocess, sys
+import itertools, json, pathlib, random, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, read_safetensors, same, write_safetensors
+from e2e import Case, Skip, Suite, read_safetensors, same, write_safetensors
 
 STEPS = 4
 suite = Suite(__doc__)
@@ -39,6 +39,23 @@ def case(model, world, stage, *flags):
         compare(train(plan, model, world, "sync", "--steps", STEPS), train(plan, model, world, "fake", "--steps", STEPS))
 
     return name, run
+
+
+def processes(*flags):
+    """Ranks that cannot read each other's memory: their collectives go through pinned memory."""
+    if not (suite.bin / "libzc_mpi.so").exists():
+        raise Skip("built without MPI")
+    plan = compiled("processes" + "".join(flags), "gpt2", 2, 3, "--clip-grad-norm", "0.1", *flags)
+    expected = train(plan, "gpt2", 2, "sync", "--steps", STEPS)
+    out = suite.dir / f"{plan.stem}-mpi"
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", suite.bin / "zero-run", plan, "--out", out, "--quiet",
+               "--device", "fake", "--data", suite.models / "gpt2" / "inputs.safetensors", "--steps", STEPS, "--threads", 1]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    compare(expected, ([m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], (out / "exported.safetensors").read_bytes()))
 
 
 def resumed(first, then):
@@ -103,5 +120,6 @@ suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1") for model in ("mlp", "ll
 suite.run([case("gpt2", 2, 2, "--offload-optimizer", "host", "--delay-update", "--delay-after", after) for after in (0, 2)] +
           [case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
            case("llama", 4, 3, "--ranks-per-node", 2, "--hierarchical-collectives", "--grad-accumulation", 2)])
-suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ("evaluation", evaluation), ("a token out of range", bad_label)])
+suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ("evaluation", evaluation), ("a token out of range", bad_label),
+           ("ranks as processes", processes), ("ranks as processes, accumulating", lambda: processes("--grad-accumulation", "2"))])
 suite.finish()
