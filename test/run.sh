@@ -17,11 +17,12 @@
 #   tsan     the runtime's unit tests under ThreadSanitizer
 #   fuzz     the importer's reading of files, fuzzed for a minute (needs clang-19)
 #   clang    clang++-19 -Werror over the runtime, the kernels and zero-run
+#   cuda     the plugin for GPUs: nvcc with warnings as errors, loading it without a driver, registers that spill
 #
 # What the machine cannot do is skipped, and says why. Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-all=(format unit lit conformance e2e killsweep product cluster asan asanlit tsan fuzz clang)
+all=(format unit lit conformance e2e killsweep product cluster asan asanlit tsan fuzz clang cuda)
 
 suites=() kills=30
 while (($#)); do
@@ -125,6 +126,21 @@ suite_fuzz() {
 suite_clang() {
   build clang -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
+}
+
+# For one kind of GPU: all three take thrice as long and say the same, but for spills.
+suite_cuda() {
+  if ! { command -v nvcc || ls /usr/local/cuda*/bin/nvcc; } >/dev/null 2>&1; then
+    echo "no nvcc: the plugin for GPUs is not built"
+    echo "0 passed, 0 failed, 1 skipped"
+    return
+  fi
+  tools/setup.sh --cuda || echo "the headers of cuBLAS could not be had; going on with the toolkit's"
+  # Cleaned, so that what ptxas says is there (from ccache, where nothing changed).
+  [[ -f build/cuda/build.ninja ]] && ninja -C build/cuda -t clean zc_cuda >/dev/null
+  build cuda zc_cuda zc-cuda-test zero-run -- -DCMAKE_BUILD_TYPE=Release -DZC_COMPILER=OFF -DZC_CUDA=ON -DZC_CUDA_VERBOSE=ON \
+    "-DZC_CUDA_ARCHITECTURES=${ZC_CUDA_ARCHITECTURES:-90-real}" &&
+    ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/plugin.py test/cuda/spills.py
 }
 
 tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }

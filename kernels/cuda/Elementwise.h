@@ -41,15 +41,17 @@ template <int V, typename... Ts> bool isAligned(const Ts *...pointers) {
 
 //===-- one tensor -----------------------------------------------------------===//
 
-/// y[i] = f(x[i]), packs of V.
-template <typename From, typename To, typename F, int V> struct MapBody {
+/// y[i] = f(x[i]), in packs where both are aligned.
+template <typename From, typename To, typename F> struct MapBody {
+  static constexpr int V = packOf<From, To>();
   const From *x;
   To *y;
   int64_t n;
+  bool packed;
   F f;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     Part part(index, n);
-    int64_t whole = part.count / V * V;
+    int64_t whole = packed ? part.count / V * V : 0;
     block.template forEach<V>(whole, [&](int64_t i) {
       auto in = *reinterpret_cast<const Pack<From, V> *>(x + part.first + i);
       Pack<To, V> out;
@@ -64,13 +66,10 @@ template <typename From, typename To, typename F, int V> struct MapBody {
 template <typename Target, typename From, typename To, typename F>
 Prepared<Target> mapping(const KernelSpec &spec, F f) {
   return launching<Target>(spec, [n = spec.operands[0].numElements(), f](void *const *operands, const auto &launch) {
-    constexpr int V = packOf<From, To>();
+    using Body = MapBody<From, To, F>;
     auto *x = static_cast<const From *>(operands[0]);
     auto *y = static_cast<To *>(operands[1]);
-    if (isAligned<V>(x, y))
-      overElements(launch, n, MapBody<From, To, F, V>{x, y, n, f});
-    else
-      overElements(launch, n, MapBody<From, To, F, 1>{x, y, n, f});
+    overElements(launch, n, Body{x, y, n, isAligned<Body::V>(x, y), f});
   });
 }
 
@@ -92,16 +91,17 @@ template <typename T> struct IsNanOf {
 
 //===-- two tensors ----------------------------------------------------------===//
 
-/// y = f(a, b) where a and b are whole or scalars (step 0 or 1).
-template <typename T, typename R, typename F, int V> struct ZipBody {
+/// y = f(a, b) where a and b are whole or scalars, in packs where all are aligned.
+template <typename T, typename R, typename F> struct ZipBody {
+  static constexpr int V = packOf<T, R>();
   const T *a, *b;
   R *y;
   int64_t n;
-  bool aIsScalar, bIsScalar;
+  bool aIsScalar, bIsScalar, packed;
   F f;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     Part part(index, n);
-    int64_t whole = part.count / V * V;
+    int64_t whole = packed ? part.count / V * V : 0;
     block.template forEach<V>(whole, [&](int64_t i) {
       Pack<T, V> left, right;
       Pack<R, V> out;
@@ -150,16 +150,16 @@ template <typename Target, typename T, typename R, typename F> Prepared<Target> 
                             cpu::broadcastStrides(spec.operands[1].dims, result)}));
   return launching<Target>(
       spec, [n = spec.operands[2].numElements(), places, f](void *const *operands, const auto &launch) {
-        constexpr int V = packOf<T, R>();
+        using Body = ZipBody<T, R, F>;
         auto *a = static_cast<const T *>(operands[0]), *b = static_cast<const T *>(operands[1]);
         auto *y = static_cast<R *>(operands[2]);
         bool flat = (places.dense[1] || places.scalar[1]) && (places.dense[2] || places.scalar[2]);
-        if (!flat)
-          overElements(launch, n, BroadcastBody<T, R, F>{a, b, y, n, places, f});
-        else if (isAligned<V>(places.dense[1] ? a : nullptr, places.dense[2] ? b : nullptr) && isAligned<V>(y))
-          overElements(launch, n, ZipBody<T, R, F, V>{a, b, y, n, !places.dense[1], !places.dense[2], f});
+        bool packed =
+            isAligned<Body::V>(places.dense[1] ? a : nullptr, places.dense[2] ? b : nullptr) && isAligned<Body::V>(y);
+        if (flat)
+          overElements(launch, n, Body{a, b, y, n, !places.dense[1], !places.dense[2], packed, f});
         else
-          overElements(launch, n, ZipBody<T, R, F, 1>{a, b, y, n, !places.dense[1], !places.dense[2], f});
+          overElements(launch, n, BroadcastBody<T, R, F>{a, b, y, n, places, f});
       });
 }
 

@@ -5,37 +5,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/GpuRegistry.h"
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cuda_runtime.h>
 
 namespace zc::cuda {
-
-/// A prepared kernel of a GPU. `enqueue` is called from one thread at a time.
-class GpuKernel {
-public:
-  virtual ~GpuKernel() = default;
-  /// `operands[i]` points at operand i's elements, and one past the last at the workspace, if there is one. Errors: the
-  /// launch was refused.
-  virtual Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) = 0;
-};
-
-using GpuKernelFactory = std::function<Result<std::unique_ptr<GpuKernel>>(const KernelSpec &)>;
-
-/// Kernels by name.
-class GpuKernelRegistry {
-public:
-  void add(const std::string &name, GpuKernelFactory factory) { factories[name] = std::move(factory); }
-  const GpuKernelFactory *find(const std::string &name) const {
-    auto found = factories.find(name);
-    return found == factories.end() ? nullptr : &found->second;
-  }
-  const std::map<std::string, GpuKernelFactory> &all() const { return factories; }
-
-private:
-  std::map<std::string, GpuKernelFactory> factories;
-};
 
 template <int T, typename Body> __global__ void __launch_bounds__(T) runBody(Body body, Frame frame) {
   DeviceBlock<T> block;
@@ -103,13 +78,5 @@ struct Gpu {
     size_t workspaceAt; ///< 0: none
   };
 };
-
-void addGpuElementwise(GpuKernelRegistry &registry);
-void addGpuMove(GpuKernelRegistry &registry);
-void addGpuRows(GpuKernelRegistry &registry);
-void addGpuUpdate(GpuKernelRegistry &registry);
-void addGpuIndex(GpuKernelRegistry &registry);
-void addGpuVision(GpuKernelRegistry &registry);
-void addGpuAttention(GpuKernelRegistry &registry);
 
 } // namespace zc::cuda

@@ -1,6 +1,5 @@
 #include "kernels/cuda/Implementations.h"
-#include "kernels/cpu/Shapes.h"
-#include "kernels/cpu/Windows.h"
+#include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
 
 #include <iterator>
@@ -13,21 +12,6 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
-/// cuDNN's fused attention: 16 bits, heads of a multiple of 8 elements up to 128, no mask but the causal one, whole
-/// rows.
-bool isFused(const Result<cpu::AttentionShape> &read) {
-  if (!read)
-    return false;
-  auto isDepth = [](int64_t depth) { return depth % 8 == 0 && depth <= 128; };
-  return (read->dtype == DType::bf16 || read->dtype == DType::f16) && isDepth(read->depth) &&
-         isDepth(read->valueDepth) && !read->hasMask && (!read->causal || read->queries == read->keys);
-}
-
-/// cuDNN's convolutions: one to three spatial dimensions. f64 is ours, as it is on CPUs.
-bool isConvolution(const Result<cpu::ConvShape> &read) {
-  return read && formula::isFast(read->dtype) && read->windows.in.size() <= 3;
-}
-
 /// Kernels that a library computes, where it takes the spec.
 struct Library {
   std::string_view kernel, name;
@@ -36,11 +20,6 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"matmul", "cuBLASLt", isProduct},
     {"matmul_part", "cuBLASLt", isProduct},
-    {"attention", "cuDNN", [](const KernelSpec &spec) { return isFused(cpu::readAttention(spec)); }},
-    {"attention_grad", "cuDNN", [](const KernelSpec &spec) { return isFused(cpu::readAttentionGrad(spec)); }},
-    {"conv", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConv(spec)); }},
-    {"conv_transpose", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConvTranspose(spec)); }},
-    {"conv_weight_grad", "cuDNN", [](const KernelSpec &spec) { return isConvolution(cpu::readConvWeightGrad(spec)); }},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.

@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Block.h"
+#include "kernels/cuda/OutOfRange.h"
 #include "kernels/cuda/Workspace.h"
 
 #include <algorithm>
@@ -19,9 +20,11 @@
 
 namespace zc::cuda {
 
-/// The first index or label that was out of range; the step is not to be trusted after it. In memory of the device.
+/// The first index or label that was out of range; the step is not to be trusted after it. In memory of the host that
+/// the device reaches.
 struct FirstError {
-  int32_t set;
+  static constexpr int32_t kTold = 2;
+  int32_t set;    ///< 0: none; 1: being written; kTold
   int32_t kernel; ///< of KernelFrame
   int64_t value;
 };
@@ -37,10 +40,12 @@ struct Frame {
     if (atomicCAS(&error->set, 0, 1) == 0) {
       error->kernel = kernel;
       error->value = value;
+      __threadfence_system();
+      *const_cast<volatile int32_t *>(&error->set) = FirstError::kTold;
     }
 #else
     if (!error->set)
-      *error = {1, kernel, value};
+      *error = {FirstError::kTold, kernel, value};
 #endif
   }
 };
@@ -98,7 +103,7 @@ struct Host {
       FirstError error{};
       fn(operands, Launcher(context, error, spec.workspace ? operands[spec.operands.size()] : nullptr));
       if (error.set)
-        return cpu::outOfRange(spec, "index or label", error.value, 0, 0);
+        return outOfRange(spec, error.value);
       return Status::success();
     }
 

@@ -85,6 +85,16 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readRmsNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 1); });
        }},
+      {"matmul",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readMatmul(spec),
+                        [](const cpu::MatmulShape &s) { return matmulBytes(s.numBatches * s.m * s.n); });
+       }},
+      {"matmul_part",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readMatmulPart(spec),
+                        [](const cpu::MatmulPartShape &s) { return matmulBytes(s.product.m * s.product.n); });
+       }},
       {"reduce_max", ofReduce},
       {"reduce_mean", ofReduce},
       {"reduce_min", ofReduce},

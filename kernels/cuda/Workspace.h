@@ -12,9 +12,9 @@
 
 namespace zc::cuda {
 
-/// Of a radix sort of n pairs of 32-bit numbers: two histograms and a look-back per tile. CUB is asked when it sorts,
-/// and refuses to with less.
-inline int64_t sortBytes(int64_t n) { return 64 * 1024 + 8 * n; }
+/// Of a radix sort of n pairs of 32-bit numbers: the pairs once more, histograms, and a look-back of 1 KiB per tile of
+/// some thousand. CUB is asked when it sorts, and refuses to with less.
+inline int64_t sortBytes(int64_t n) { return 64 * 1024 + 9 * n; }
 
 /// Into how many parts rows are cut for sums over them.
 constexpr int64_t rowParts(int64_t rows) { return rows < 64 ? 1 : rows < 4096 ? rows / 64 : 64; }
@@ -38,6 +38,12 @@ inline int64_t pairsBytes(int64_t n) { return 4 * n * static_cast<int64_t>(sizeo
 inline int64_t gatherGradBytes(const cpu::GatherShape &s) { return pairsBytes(s.count); }
 inline int64_t crossEntropyBytes(const cpu::CrossEntropyShape &s) {
   return s.rows * static_cast<int64_t>(sizeof(double));
+}
+/// What cuBLASLt may have: sums in fp32 of parts of the products, 8 of each, and never more than its documentation asks
+/// for on any GPU.
+inline int64_t matmulBytes(int64_t results) {
+  constexpr int64_t kEnough = int64_t(32) << 20;
+  return results > kEnough / 32 ? kEnough : 32 * results;
 }
 inline int64_t crossEntropyGradBytes(const cpu::CrossEntropyShape &) { return sizeof(double); }
 /// `sums` over the rows: of the scale's gradient, and the bias'.

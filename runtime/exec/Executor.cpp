@@ -1,6 +1,7 @@
 #include "runtime/exec/Executor.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/cuda/Cuda.h"
 #include "runtime/device/Fake.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamExecutor.h"
@@ -95,6 +96,10 @@ std::optional<DeviceKind> deviceFromName(std::string_view name) {
     return DeviceKind::cpu;
   if (name == "fake")
     return DeviceKind::fake;
+  if (name == "cuda")
+    return DeviceKind::cuda;
+  if (name == "cuda-sync")
+    return DeviceKind::cudaSync;
   return std::nullopt;
 }
 
@@ -109,6 +114,13 @@ Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, cons
   case DeviceKind::fake:
     return prepareOnDevice(makeFakeDevice(registry, {options.seed.value_or(plan.seed()), communicator.rank()}), plan,
                            options, communicator, registry, loader);
+  case DeviceKind::cuda:
+  case DeviceKind::cudaSync: {
+    Result<std::unique_ptr<Device>> device = openCudaDevice(
+        {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync});
+    ZC_RETURN_IF_ERROR(device.status());
+    return prepareOnDevice(std::move(*device), plan, options, communicator, registry, loader);
+  }
   }
   return start(std::make_unique<CpuExecutor>(plan, options, communicator), options, registry, loader);
 }

@@ -48,12 +48,17 @@ public:
   virtual Status store(uint32_t output, const StepContext &context, const void *source, uint64_t bytes) = 0;
 };
 
-/// `fake`: streams of a device made of threads (runtime/device/Fake.h).
-enum class DeviceKind : uint8_t { sync, cpu, fake };
+/// `fake`: streams of a device made of threads (runtime/device/Fake.h). `cuda`: a GPU's; `cudaSync`: one stream, which
+/// is empty before the next step is issued, so that errors are those of a step.
+enum class DeviceKind : uint8_t { sync, cpu, fake, cuda, cudaSync };
+/// "sync", "cpu", "fake", "cuda", "cuda-sync".
 std::optional<DeviceKind> deviceFromName(std::string_view name);
+constexpr bool isCuda(DeviceKind device) { return device == DeviceKind::cuda || device == DeviceKind::cudaSync; }
 
 struct ExecutorOptions {
   DeviceKind device = DeviceKind::cpu;
+  int localRank = 0;             ///< among the ranks of this machine: which GPU it has
+  int localRanks = 1;            ///< of this machine
   int threads = 1;               ///< OpenMP threads of this rank's kernels
   std::optional<uint64_t> seed;  ///< of dropout and random; Plan.seed if absent
   size_t traceCapacity = 0;      ///< events kept per queue (Trace.h); 0: no tracing

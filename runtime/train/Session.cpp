@@ -4,6 +4,7 @@
 #include "runtime/base/Limits.h"
 #include "runtime/base/Size.h"
 #include "runtime/comm/Inproc.h"
+#include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
@@ -58,13 +59,20 @@ static int ranksHere(const RankGroup &ranks) {
                           : int(std::count(machines.begin(), machines.end(), machines[size_t(ranks.firstRank())]));
 }
 
+/// Which of this machine's ranks it is.
+static int localRankOf(const RankGroup &ranks, int rank) {
+  std::vector<int> machines = ranks.machines();
+  return machines.empty() ? rank - ranks.firstRank()
+                          : int(std::count(machines.begin(), machines.begin() + rank, machines[size_t(rank)]));
+}
+
 /// All ranks of this machine together must find their memory here, before any takes its own.
-static Status checkTiers(const planpb::Plan &plan, const NvmeOptions &nvme, uint64_t ranks) {
+static Status checkTiers(const planpb::Plan &plan, DeviceKind device, const NvmeOptions &nvme, uint64_t ranks) {
   uint64_t memory = 0;
   for (const planpb::Arena &arena : plan.arenas())
-    if (arena.tier() != planpb::NVME)
+    if (arena.tier() == planpb::HOST || (arena.tier() == planpb::DEVICE && !isCuda(device)))
       memory += arena.bytes();
-    else if (arena.bytes() > 0)
+    else if (arena.tier() == planpb::NVME && arena.bytes() > 0)
       ZC_RETURN_IF_ERROR(NvmeArena::check(nvme, arena.bytes(), ranks));
   return Arena::checkFree(memory > UINT64_MAX / ranks ? UINT64_MAX : memory * ranks);
 }
@@ -73,20 +81,22 @@ Status Session::chooseDevice() {
   const bool isPlanned = job.device.empty();
   const std::string name = isPlanned ? namesOf(Target())[static_cast<size_t>(plan.target())] : job.device;
   auto kind = deviceFromName(name);
-  if (!kind && name == "cuda")
-    return makeError(Code::unsupported, 940,
-                     "this build has no cuda device" + std::string(isPlanned ? ", which the plan is for" : ""),
-                     isPlanned ? job.plan : "--device", "--device cpu gives the same results on this machine, slowly");
   if (!kind)
-    return makeError(Code::usage, 940, "device \"" + name + "\" is not in this build", "--device",
-                     "one of cpu, fake, sync");
+    return makeError(Code::usage, 940, "there is no device \"" + name + "\"", "--device",
+                     "one of cpu, cuda, cuda-sync, fake, sync");
   device = *kind;
-  return Status::success();
+  Status there = isCuda(device) ? checkCuda() : Status();
+  if (!there.ok() && isPlanned) {
+    there.error().where = job.plan;
+    there.error().note = "the plan is for cuda";
+    there.error().help = "--device cpu gives the same results on this machine, slowly";
+  }
+  return there;
 }
 
 Status Session::prepareData() {
   ZC_RETURN_IF_ERROR(chooseDevice());
-  ZC_RETURN_IF_ERROR(checkTiers(plan, job.nvme, uint64_t(ranksHere(ranks))));
+  ZC_RETURN_IF_ERROR(checkTiers(plan, device, job.nvme, uint64_t(ranksHere(ranks))));
   data::DataOptions dataOptions = job.data;
   seed = job.seed.value_or(plan.seed());
   dataOptions.seed = seed;
@@ -187,7 +197,10 @@ Status Session::begin(Communicator &communicator, bool &ready) {
 
 Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(Communicator &communicator,
                                                                const ExecutorOptions &options, InputLoader &loader) {
-  auto executor = prepareRank(plan, options, communicator, registry, loader);
+  ExecutorOptions own = options;
+  own.localRank = localRankOf(ranks, communicator.rank());
+  own.localRanks = ranksHere(ranks);
+  auto executor = prepareRank(plan, own, communicator, registry, loader);
   if (executor && communicator.rank() == 0)
     for (const std::string &note : (*executor)->notes())
       observer.warning(note);

@@ -4,6 +4,7 @@
 #include "kernels/InPlace.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Kernels.h"
+#include "test/kernels/OnGpu.h"
 
 #include <gtest/gtest.h>
 
@@ -157,12 +158,17 @@ inline const KernelRegistry &registry(bool referenceOnly) {
   return referenceOnly ? plain : fast;
 }
 
-/// The GPU's kernels on a host's blocks (kernels/cuda).
+/// The GPU's kernels on a host's blocks (kernels/cuda); on a GPU where ZC_TEST_DEVICE=cuda says so, products too.
 inline const KernelRegistry &blockRegistry() {
   static const KernelRegistry blocks = [] {
     KernelRegistry filled(Target::cuda);
     cuda::registerHostBlockKernels(filled);
-    return filled;
+    const char *device = std::getenv("ZC_TEST_DEVICE");
+    if (!device || std::string(device) != "cuda")
+      return filled;
+    std::vector<std::string> names = filled.names();
+    names.insert(names.end(), {"matmul", "matmul_part"});
+    return onGpu(names);
   }();
   return blocks;
 }

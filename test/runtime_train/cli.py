@@ -136,8 +136,10 @@ class ZeroRun(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertRegex(err, r"the data have \d+ samples but a step takes 32: samples repeat within a step")
 
-    def test_not_there_yet(self):
-        self.expect(4, "cuda", self.train("--device", "cuda"))
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
+    def test_no_gpu(self):
+        for device in ("cuda", "cuda-sync"):
+            self.expect(4, "libzc_cuda.so|no NVIDIA driver", self.train("--device", device))
 
     def test_launchers_that_disagree(self):
         self.expect(2, "OMPI_COMM_WORLD_RANK=0 .*but RANK=1 and WORLD_SIZE=2",

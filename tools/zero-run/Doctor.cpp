@@ -1,4 +1,5 @@
 #include "runtime/base/Limits.h"
+#include "runtime/cuda/Cuda.h"
 #include "runtime/mpi/Mpi.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
@@ -81,15 +82,10 @@ std::string groupLimit() {
   return limit.isOfGroup ? "; the control group allows " + std::to_string(limit.bytes / 1024) + " kB" : "";
 }
 
-std::string cuda() {
-  return ::access("/proc/driver/nvidia/version", R_OK) == 0 ? "driver found, but this build has no cuda device"
-                                                            : "no driver";
-}
-
 } // namespace
 
 Status doctorCommand() {
-  const std::pair<const char *, std::string> lines[] = {
+  std::vector<std::pair<std::string, std::string>> lines = {
       {"cpu", procValue("/proc/cpuinfo", "model name")},
       {"instructions", instructionSets()},
       {"cores", cores()},
@@ -99,11 +95,12 @@ Status doctorCommand() {
       {"oneDNN", oneDnn()},
       {"io_uring", ioUring()},
       {"MPI", mpiProblem().value_or("available")},
-      {"cuda", cuda()},
   };
+  for (auto &line : describeCuda())
+    lines.push_back(std::move(line));
   std::string out;
   for (const auto &[name, value] : lines)
-    out += std::string(name) + std::string(14 - std::strlen(name), ' ') + value + "\n";
+    out += name + std::string(14 - name.size(), ' ') + value + "\n";
   print(1, out);
   return Status::success();
 }

@@ -93,10 +93,11 @@ void Parser::addJob(CLI::App &app) {
       ->check(CLI::IsMember({"text", "json"}))
       ->group(group);
   group = "Machine";
-  app.add_option("--device", run.device,
-                 "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests) or cuda "
-                 "(default: what the plan is for)")
-      ->check(CLI::IsMember({"cpu", "cuda", "fake", "sync"}))
+  app.add_option(
+         "--device", run.device,
+         "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
+         "cuda-sync (step by step) (default: what the plan is for)")
+      ->check(CLI::IsMember({"cpu", "cuda", "cuda-sync", "fake", "sync"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))

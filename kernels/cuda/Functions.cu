@@ -3,10 +3,8 @@
 
 namespace zc::cuda {
 
-void addGpuElementwise(GpuKernelRegistry &registry) {
+void addGpuFunctions(GpuKernelRegistry &registry) {
   addFunctions<Gpu>(registry);
-  addArithmetic<Gpu>(registry);
-  addCasts<Gpu>(registry);
   addRandom<Gpu>(registry);
 }
 

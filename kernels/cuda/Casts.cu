@@ -1,0 +1,8 @@
+#include "kernels/cuda/Elementwise.h"
+#include "kernels/cuda/Gpu.h"
+
+namespace zc::cuda {
+
+void addGpuCasts(GpuKernelRegistry &registry) { addCasts<Gpu>(registry); }
+
+} // namespace zc::cuda

@@ -1,0 +1,31 @@
+//===- OutOfRange.h - what is said of an index or label that a body found -------------------===//
+#pragma once
+
+#include "kernels/cpu/Shapes.h"
+
+namespace zc::cuda {
+
+/// As the CPU's kernels say it.
+inline Error outOfRange(const KernelSpec &spec, int64_t value) {
+  auto label = [&](const auto &read) {
+    return cpu::outOfRange(spec, "label", value, 0, read.ok() ? read->classes : 0);
+  };
+  auto index = [&](const auto &read) {
+    int64_t n = read.ok() ? read->n : 0;
+    return cpu::outOfRange(spec, "index", value, -n, n);
+  };
+  if (spec.name == "cross_entropy")
+    return label(cpu::readCrossEntropy(spec));
+  if (spec.name == "cross_entropy_grad")
+    return label(cpu::readCrossEntropyGrad(spec));
+  if (spec.name == "label_index")
+    return label(cpu::readLabelIndex(spec));
+  if (spec.name == "gather")
+    return index(cpu::readGather(spec, 0, 2));
+  if (spec.name == "gather_grad")
+    return index(cpu::readGather(spec, 2, 0));
+  return makeError(Code::badInput, 704,
+                   "index " + std::to_string(value) + " of kernel '" + spec.name + "' is out of range");
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,215 @@
+#include "runtime/cuda/Device.h"
+
+#include "kernels/Workspace.h"
+#include "runtime/cuda/Matmul.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace zc::cuda {
+
+namespace {
+
+const GpuKernelRegistry &registry() {
+  static const GpuKernelRegistry all = [] {
+    GpuKernelRegistry made;
+    addGpuFamilies(made);
+    addMatmul(made);
+    return made;
+  }();
+  return all;
+}
+
+/// A kernel of the registry behind the seam.
+class GpuLaunch : public DeviceKernel {
+public:
+  GpuLaunch(std::unique_ptr<GpuKernel> kernel, FirstError *error, uint32_t number)
+      : kernel(std::move(kernel)), error(error), number(static_cast<int32_t>(number)) {}
+  Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
+    auto &own = static_cast<GpuStream &>(stream);
+    ZC_CUDA(own.gpu.use(), "take the GPU");
+    ZC_RETURN_IF_ERROR(kernel->enqueue(operands, Frame{context.device, error, number}, own.stream));
+    return own.settle("run the step");
+  }
+
+private:
+  std::unique_ptr<GpuKernel> kernel;
+  FirstError *error;
+  int32_t number;
+};
+
+std::string mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+/// Lets a GPU read the others' memory, where the machine allows it.
+void reachPeers(int ordinal, int count) {
+  for (int peer = 0; peer < count; ++peer) {
+    int can = 0;
+    if (peer != ordinal && cudaDeviceCanAccessPeer(&can, ordinal, peer) == cudaSuccess && can &&
+        cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess)
+      (void)cudaGetLastError(); // another rank was faster
+  }
+}
+
+} // namespace
+
+Result<std::unique_ptr<Device>> GpuDevice::open(const CudaOptions &options) {
+  int count = 0;
+  ZC_CUDA(cudaGetDeviceCount(&count), "find a GPU");
+  if (count == 0)
+    return errorOf(cudaErrorNoDevice, "find a GPU");
+  std::unique_ptr<GpuDevice> device(new GpuDevice(options, count));
+  ZC_RETURN_IF_ERROR(device->start());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+GpuDevice::GpuDevice(const CudaOptions &options, int count) : options(options), count(count) {
+  gpu.ordinal = options.localRank % count;
+  gpu.isSync = options.isSync;
+}
+
+Status GpuDevice::start() {
+  ZC_CUDA(gpu.use(), "take GPU " + std::to_string(gpu.ordinal));
+  ZC_CUDA(cudaFree(nullptr), "start GPU " + std::to_string(gpu.ordinal));
+  cudaDeviceProp properties;
+  ZC_CUDA(cudaGetDeviceProperties(&properties, gpu.ordinal), "ask for the GPU's name");
+  title = properties.name;
+  if (options.localRanks > 1)
+    reachPeers(gpu.ordinal, count);
+  Result<void *> word = allocatePinned(sizeof(FirstError));
+  ZC_RETURN_IF_ERROR(word.status());
+  error = static_cast<FirstError *>(*word);
+  if (options.localRanks > count)
+    told.push_back(std::to_string(options.localRanks) + " ranks share " +
+                   (count == 1 ? std::string("one GPU") : std::to_string(count) + " GPUs"));
+  return {};
+}
+
+GpuDevice::~GpuDevice() {
+  if (gpu.use() != cudaSuccess)
+    return;
+  if (gpu.single)
+    (void)cudaStreamDestroy(gpu.single);
+  for (void *memory : allocated)
+    (void)cudaFree(memory);
+  for (void *memory : pinned)
+    (void)cudaFreeHost(memory);
+  for (void *memory : registered)
+    (void)cudaHostUnregister(memory);
+}
+
+Result<void *> GpuDevice::allocate(uint64_t bytes) {
+  void *memory = nullptr;
+  if (bytes == 0)
+    return memory;
+  ZC_CUDA(gpu.use(), "take the GPU");
+  size_t free = 0, total = 0;
+  ZC_CUDA(cudaMemGetInfo(&free, &total), "ask for free memory");
+  auto refused = [&] {
+    Error error =
+        makeError(Code::budget, 634,
+                  "rank " + std::to_string(options.rank) + " needs " + mebibytes(bytes) + " of device memory, GPU " +
+                      std::to_string(gpu.ordinal) + " has " + mebibytes(free) + " free of " + mebibytes(total));
+    error.help = options.localRanks > count ? "run fewer ranks per GPU, or compile with a smaller --device-mem"
+                                            : "see nvidia-smi for who has it, or compile with a smaller --device-mem";
+    return error;
+  };
+  if (bytes > free)
+    return refused();
+  cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return refused();
+  }
+  ZC_CUDA(status, "allocate " + mebibytes(bytes));
+  allocated.push_back(memory);
+  ZC_CUDA(cudaMemset(memory, 0, bytes), "write zeroes");
+  ZC_CUDA(cudaDeviceSynchronize(), "write zeroes");
+  return memory;
+}
+
+Status GpuDevice::pin(void *memory, uint64_t bytes) {
+  if (bytes == 0)
+    return {};
+  ZC_CUDA(gpu.use(), "take the GPU");
+  cudaError_t status = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  if (status == cudaSuccess) {
+    registered.push_back(memory);
+    return {};
+  }
+  (void)cudaGetLastError();
+  if (!isUnpinned)
+    told.push_back(mebibytes(bytes) + " of host memory cannot be pinned (" + cudaGetErrorString(status) +
+                   "): transfers are slower and do not go on beside compute; see ulimit -l");
+  isUnpinned = true;
+  return {};
+}
+
+Result<void *> GpuDevice::allocatePinned(uint64_t bytes) {
+  void *memory = nullptr;
+  if (bytes == 0)
+    return memory;
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "allocate " + std::to_string(bytes) + " bytes of pinned memory");
+  pinned.push_back(memory);
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+Status GpuDevice::read(void *to, const void *from, uint64_t bytes) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "read " + std::to_string(bytes) + " bytes");
+  return {};
+}
+
+Status GpuDevice::write(void *to, const void *from, uint64_t bytes) {
+  ZC_RETURN_IF_ERROR(read(to, from, bytes));
+  ZC_CUDA(cudaStreamSynchronize(nullptr), "write"); // of pageable memory a copy may still be on its way
+  return {};
+}
+
+Result<std::unique_ptr<Event>> GpuDevice::makeEvent() {
+  Result<std::unique_ptr<GpuEvent>> event = GpuEvent::make(gpu);
+  ZC_RETURN_IF_ERROR(event.status());
+  return std::unique_ptr<Event>(std::move(*event));
+}
+
+Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec, uint32_t number) {
+  const GpuKernelFactory *factory = registry().find(spec.name);
+  if (!factory)
+    return makeError(Code::unsupported, 635, "kernel '" + spec.name + "' has no implementation for GPUs yet", {},
+                     "take another device: cpu, fake, sync");
+  if (spec.operands.empty() || spec.numInputs > spec.operands.size())
+    return makeError(Code::corrupt, 636,
+                     "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
+                         std::to_string(spec.operands.size()) + " operands");
+  if (int64_t needed = workspaceBytes(spec, Target::cuda); spec.workspace < needed)
+    return makeError(Code::mismatch, 637,
+                     "the plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
+                         " bytes, on a GPU it needs " + std::to_string(needed),
+                     {}, "compile with --target cuda");
+  ZC_CUDA(gpu.use(), "take the GPU");
+  Result<std::unique_ptr<GpuKernel>> kernel = (*factory)(spec);
+  ZC_RETURN_IF_ERROR(kernel.status());
+  KernelSpec &kept = specs[number] = spec;
+  kept.attributes.erase("data"); // of constants, large
+  return std::unique_ptr<DeviceKernel>(std::make_unique<GpuLaunch>(std::move(*kernel), error, number));
+}
+
+Result<std::unique_ptr<Lane>> GpuDevice::makeLane(Stream &stream) {
+  return GpuLane::make(static_cast<GpuStream &>(stream));
+}
+
+std::optional<Device::Fault> GpuDevice::fault() const {
+  if (int lost = gpu.lost.load(); lost != cudaSuccess)
+    return Fault{{}, errorOf(static_cast<cudaError_t>(lost), "run a step")};
+  const volatile FirstError &found = *error;
+  if (found.set != FirstError::kTold)
+    return std::nullopt;
+  auto number = static_cast<uint32_t>(found.kernel);
+  auto spec = specs.find(number);
+  return Fault{number, spec == specs.end() ? makeError(Code::internal, 638, "a kernel found a wrong index")
+                                           : outOfRange(spec->second, found.value)};
+}
+
+} // namespace zc::cuda

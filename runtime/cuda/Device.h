@@ -1,0 +1,47 @@
+//===- Device.h - one rank's GPU -----------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cuda/GpuRegistry.h"
+#include "runtime/cuda/Cuda.h"
+#include "runtime/cuda/Streams.h"
+
+#include <map>
+
+namespace zc::cuda {
+
+class GpuDevice : public Device {
+public:
+  static Result<std::unique_ptr<Device>> open(const CudaOptions &options);
+  ~GpuDevice() override;
+
+  std::string name() const override { return title; }
+  Target target() const override { return Target::cuda; }
+  Result<void *> allocate(uint64_t bytes) override;
+  /// Memory that cannot be pinned is used as it is, which the notes say.
+  Status pin(void *memory, uint64_t bytes) override;
+  Result<void *> allocatePinned(uint64_t bytes) override;
+  Status read(void *to, const void *from, uint64_t bytes) override;
+  Status write(void *to, const void *from, uint64_t bytes) override;
+  Result<std::unique_ptr<Stream>> makeStream() override { return GpuStream::make(gpu); }
+  Result<std::unique_ptr<Event>> makeEvent() override;
+  Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override;
+  Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
+  std::optional<Fault> fault() const override;
+  std::vector<std::string> notes() const override { return told; }
+
+private:
+  GpuDevice(const CudaOptions &options, int count);
+  Status start();
+
+  const CudaOptions options;
+  const int count; ///< of the machine's GPUs
+  GpuState gpu;
+  std::string title;
+  std::vector<std::string> told;
+  bool isUnpinned = false;
+  std::vector<void *> allocated, pinned, registered;
+  FirstError *error = nullptr;          ///< pinned
+  std::map<uint32_t, KernelSpec> specs; ///< of kernels, by number
+};
+
+} // namespace zc::cuda

@@ -1,0 +1,43 @@
+//===- Library.h - CUDA's libraries, loaded when first needed ------------------------------===//
+//
+// The plugin builds from headers alone and starts where a library is missing; what is missing is an error that names
+// it and the package that has it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zc::cuda {
+
+/// One shared object, looked for by the loader, in the folders of ZERO_CUDA_LIBRARIES (a:b), where tools/setup.sh
+/// --cuda puts it, and in a toolkit.
+class Library {
+public:
+  /// `names`: the newest first. `package`: of PyPI.
+  Library(std::vector<std::string> names, const char *package);
+  /// Resolves a function by name.
+  template <typename Function> void take(Function &function, const char *name) {
+    function = reinterpret_cast<Function>(symbol(name));
+  }
+  /// Errors: not found, or without a function that was asked for (unsupported).
+  const Status &status() const { return state; }
+  const std::string &path() const { return found; }
+
+private:
+  void *symbol(const char *name);
+
+  void *handle = nullptr;
+  const char *package;
+  std::string found;
+  Status state;
+};
+
+/// What `doctor` says of the libraries: name, and version or what is missing.
+std::vector<std::pair<std::string, std::string>> describeLibraries();
+
+} // namespace zc::cuda

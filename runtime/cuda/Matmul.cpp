@@ -1,0 +1,313 @@
+// matmul, matmul_part: cuBLASLt. An algorithm is asked for once, while preparing: of those that give the same bits each
+// time, in the plan's workspace. fp32 without TF32; sums of 16-bit floats in fp32.
+#include "runtime/cuda/Matmul.h"
+#include "runtime/cuda/Errors.h"
+#include "runtime/cuda/Library.h"
+#include "runtime/cuda/MatmulLayout.h"
+
+#include <cublasLt.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+
+namespace zc::cuda {
+
+namespace {
+
+/// The functions that are used, by their own declarations.
+struct CublasLt {
+  Library library{{"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so.13", "libcublasLt.so.12"},
+                  "nvidia-cublas"};
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmulDescCreate) descCreate;
+  decltype(&cublasLtMatmulDescDestroy) descDestroy;
+  decltype(&cublasLtMatmulDescSetAttribute) descSet;
+  decltype(&cublasLtMatrixLayoutCreate) layoutCreate;
+  decltype(&cublasLtMatrixLayoutDestroy) layoutDestroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layoutSet;
+  decltype(&cublasLtMatmulPreferenceCreate) preferenceCreate;
+  decltype(&cublasLtMatmulPreferenceDestroy) preferenceDestroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preferenceSet;
+
+  CublasLt() {
+    library.take(create, "cublasLtCreate");
+    library.take(matmul, "cublasLtMatmul");
+    library.take(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    library.take(descCreate, "cublasLtMatmulDescCreate");
+    library.take(descDestroy, "cublasLtMatmulDescDestroy");
+    library.take(descSet, "cublasLtMatmulDescSetAttribute");
+    library.take(layoutCreate, "cublasLtMatrixLayoutCreate");
+    library.take(layoutDestroy, "cublasLtMatrixLayoutDestroy");
+    library.take(layoutSet, "cublasLtMatrixLayoutSetAttribute");
+    library.take(preferenceCreate, "cublasLtMatmulPreferenceCreate");
+    library.take(preferenceDestroy, "cublasLtMatmulPreferenceDestroy");
+    library.take(preferenceSet, "cublasLtMatmulPreferenceSetAttribute");
+  }
+  static const CublasLt &instance() {
+    static const CublasLt lt;
+    return lt;
+  }
+};
+
+Error refused(cublasStatus_t status, const std::string &what) {
+  return makeError(status == CUBLAS_STATUS_ALLOC_FAILED ? Code::budget : Code::internal, 632,
+                   "cuBLASLt cannot " + what + ": status " + std::to_string(static_cast<int>(status)));
+}
+#define ZC_CUBLAS(call, what)                                                                                          \
+  do {                                                                                                                 \
+    if (cublasStatus_t zcBlas = (call); zcBlas != CUBLAS_STATUS_SUCCESS)                                               \
+      return refused(zcBlas, what);                                                                                    \
+  } while (0)
+
+/// One per device, made when its first product is prepared, and kept.
+Result<cublasLtHandle_t> handleOfCurrentDevice() {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;
+  const CublasLt &lt = CublasLt::instance();
+  ZC_RETURN_IF_ERROR(Status(lt.library.status()));
+  int ordinal = 0;
+  ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
+  std::lock_guard<std::mutex> lock(mutex);
+  auto [entry, isNew] = handles.try_emplace(ordinal, nullptr);
+  if (isNew || !entry->second)
+    ZC_CUBLAS(lt.create(&entry->second), "start");
+  return entry->second;
+}
+
+cudaDataType_t typeOf(DType type) {
+  return type == DType::f64    ? CUDA_R_64F
+         : type == DType::bf16 ? CUDA_R_16BF
+         : type == DType::f16  ? CUDA_R_16F
+                               : CUDA_R_32F;
+}
+
+/// What cuBLASLt's descriptors need to go again.
+struct Descriptors {
+  cublasLtMatmulDesc_t operation{};
+  std::array<cublasLtMatrixLayout_t, 3> layouts{}; ///< of A, B, D
+  cublasLtMatmulPreference_t preference{};
+
+  Descriptors() = default;
+  Descriptors(const Descriptors &) = delete;
+  ~Descriptors() {
+    const CublasLt &lt = CublasLt::instance();
+    for (cublasLtMatrixLayout_t layout : layouts)
+      if (layout)
+        (void)lt.layoutDestroy(layout);
+    if (preference)
+      (void)lt.preferenceDestroy(preference);
+    if (operation)
+      (void)lt.descDestroy(operation);
+  }
+};
+
+/// What is multiplied; the rest of a kernel's spec says where.
+struct ProductSpec {
+  std::string name;
+  cpu::MatmulShape shape;
+  DType out;
+  bool hasAddend = false; ///< operand 2, of the result's shape: D = AB + C
+  uint64_t workspace = 0;
+};
+
+class LtMatmul : public GpuKernel {
+public:
+  explicit LtMatmul(ProductSpec spec) : spec(std::move(spec)), product(layoutOf(this->spec.shape)) {}
+
+  Status prepare();
+  Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override;
+
+private:
+  /// Addresses are multiples of 16 bytes where slices begin; parts of slices may begin anywhere.
+  static constexpr uint32_t kAlignments = 2, kAligned = 16;
+
+  Status describe();
+  Status setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matrix, DType type);
+  Result<bool> choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm);
+  Status withoutProduct(void *const *operands, cudaStream_t stream) const;
+  Status fillBias(void *const *operands, cudaStream_t stream) const;
+  void *result(void *const *operands) const { return operands[hasThird() ? 3 : 2]; }
+  bool hasThird() const { return spec.shape.hasBias || spec.hasAddend; }
+  int64_t elements() const { return spec.shape.numBatches * spec.shape.m * spec.shape.n; }
+  std::string what() const {
+    const cpu::MatmulShape &s = spec.shape;
+    return "multiply " + std::to_string(s.numBatches) + " times " + std::to_string(s.m) + "x" + std::to_string(s.k) +
+           " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " + std::string(nameOf(s.dtype)) +
+           " for kernel '" + spec.name + "'";
+  }
+
+  const ProductSpec spec;
+  const LtProduct product;
+  cublasLtHandle_t handle{};
+  Descriptors made;
+  bool addsBias = false; ///< in the epilogue; else it lies in the result before the product is added
+  std::array<cublasLtMatmulAlgo_t, kAlignments> algorithms{}; ///< for aligned addresses, for all
+};
+
+Status LtMatmul::setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matrix, DType type) {
+  const CublasLt &lt = CublasLt::instance();
+  auto rows = static_cast<uint64_t>(matrix.rows), columns = static_cast<uint64_t>(matrix.columns);
+  ZC_CUBLAS(lt.layoutCreate(&layout, typeOf(type), rows, columns, matrix.rows), "describe a matrix");
+  int32_t count = product.batches;
+  int64_t stride = matrix.batchStride;
+  ZC_CUBLAS(lt.layoutSet(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describe a matrix");
+  ZC_CUBLAS(lt.layoutSet(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+            "describe a matrix");
+  return {};
+}
+
+Status LtMatmul::describe() {
+  const CublasLt &lt = CublasLt::instance();
+  bool isDouble = spec.shape.dtype == DType::f64;
+  ZC_CUBLAS(lt.descCreate(&made.operation, isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                          isDouble ? CUDA_R_64F : CUDA_R_32F),
+            "describe a product");
+  cublasOperation_t a = product.transA ? CUBLAS_OP_T : CUBLAS_OP_N, b = product.transB ? CUBLAS_OP_T : CUBLAS_OP_N;
+  ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "describe a product");
+  ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "describe a product");
+  ZC_RETURN_IF_ERROR(setLayout(made.layouts[0], product.a, spec.shape.dtype));
+  ZC_RETURN_IF_ERROR(setLayout(made.layouts[1], product.b, spec.shape.dtype));
+  ZC_RETURN_IF_ERROR(setLayout(made.layouts[2], product.d, spec.out));
+  ZC_CUBLAS(lt.preferenceCreate(&made.preference), "describe a preference");
+  // Not in place in the result, where parts would be added in whatever order they come.
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  uint64_t workspace = spec.workspace;
+  ZC_CUBLAS(lt.preferenceSet(made.preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
+            "describe a preference");
+  ZC_CUBLAS(lt.preferenceSet(made.preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+            "describe a preference");
+  return {};
+}
+
+/// Is there an algorithm for addresses of `alignment` bytes?
+Result<bool> LtMatmul::choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm) {
+  const CublasLt &lt = CublasLt::instance();
+  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    ZC_CUBLAS(lt.preferenceSet(made.preference, attribute, &alignment, sizeof alignment), "describe a preference");
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  cublasStatus_t status = lt.heuristic(handle, made.operation, made.layouts[0], made.layouts[1], made.layouts[2],
+                                       made.layouts[2], made.preference, 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+    return false;
+  ZC_CUBLAS(status, what());
+  algorithm = found.algo;
+  return true;
+}
+
+Status LtMatmul::prepare() {
+  if (product.calls.empty() || spec.shape.k == 0)
+    return {};
+  Result<cublasLtHandle_t> found = handleOfCurrentDevice();
+  ZC_RETURN_IF_ERROR(found.status());
+  handle = *found;
+  ZC_RETURN_IF_ERROR(describe());
+  auto size = static_cast<uint32_t>(sizeOf(spec.shape.dtype));
+  auto chooseBoth = [&]() -> Result<bool> {
+    Result<bool> aligned = choose(kAligned, algorithms[0]);
+    return aligned && *aligned ? choose(size, algorithms[1]) : aligned;
+  };
+  auto setEpilogue = [&](cublasLtEpilogue_t epilogue) -> Status {
+    ZC_CUBLAS(CublasLt::instance().descSet(made.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+              "describe a product");
+    return {};
+  };
+  if (spec.shape.hasBias) {                                    // no epilogue of doubles
+    auto *nowhere = reinterpret_cast<void *>(uintptr_t(4096)); // must be set to ask, and is not looked at
+    ZC_RETURN_IF_ERROR(setEpilogue(CUBLASLT_EPILOGUE_BIAS));
+    ZC_CUBLAS(CublasLt::instance().descSet(made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &nowhere, sizeof nowhere),
+              "describe a product");
+    Result<bool> there = spec.shape.dtype == DType::f64 ? Result<bool>(false) : chooseBoth();
+    ZC_RETURN_IF_ERROR(there.status());
+    if (*there) {
+      addsBias = true;
+      return {};
+    }
+    ZC_RETURN_IF_ERROR(setEpilogue(CUBLASLT_EPILOGUE_DEFAULT));
+  }
+  Result<bool> there = chooseBoth();
+  ZC_RETURN_IF_ERROR(there.status());
+  if (!*there)
+    return makeError(Code::unsupported, 633, "cuBLASLt has no way to " + what());
+  return {};
+}
+
+/// Without a product: what it would be added to.
+Status LtMatmul::withoutProduct(void *const *operands, cudaStream_t stream) const {
+  auto bytes = static_cast<size_t>(elements() * sizeOf(spec.out));
+  if (bytes == 0)
+    return {};
+  if (spec.shape.hasBias)
+    return fillBias(operands, stream);
+  if (!spec.hasAddend)
+    ZC_CUDA(cudaMemsetAsync(result(operands), 0, bytes, stream), "write zeroes");
+  else if (operands[2] != result(operands))
+    ZC_CUDA(cudaMemcpyAsync(result(operands), operands[2], bytes, cudaMemcpyDeviceToDevice, stream), "copy an addend");
+  return {};
+}
+
+Status LtMatmul::fillBias(void *const *operands, cudaStream_t stream) const {
+  ZC_CUDA(
+      gpuRepeatRow(result(operands), operands[2], elements() / spec.shape.n, spec.shape.n * sizeOf(spec.out), stream),
+      "write a bias");
+  return {};
+}
+
+Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stream) {
+  const CublasLt &lt = CublasLt::instance();
+  if (!handle)
+    return withoutProduct(operands, stream);
+  auto *lhs = static_cast<const char *>(operands[0]), *rhs = static_cast<const char *>(operands[1]);
+  auto *out = static_cast<char *>(result(operands));
+  if (addsBias)
+    ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands[2], sizeof operands[2]), what());
+  else if (spec.shape.hasBias)
+    ZC_RETURN_IF_ERROR(fillBias(operands, stream));
+  bool adds = spec.hasAddend || (spec.shape.hasBias && !addsBias);
+  const char *addend = spec.hasAddend ? static_cast<const char *>(operands[2]) : out;
+  const double one = 1, zero = 0;
+  const float oneFloat = 1, zeroFloat = 0;
+  bool isDouble = spec.shape.dtype == DType::f64;
+  const void *alpha = isDouble ? static_cast<const void *>(&one) : &oneFloat;
+  const void *beta = adds ? alpha : (isDouble ? static_cast<const void *>(&zero) : &zeroFloat);
+  void *workspace = spec.workspace ? operands[hasThird() ? 4 : 3] : nullptr;
+  int64_t size = sizeOf(spec.shape.dtype), outSize = sizeOf(spec.out);
+  for (const LtProduct::Offsets &at : product.calls) {
+    const char *a = rhs + at.rhs * size, *b = lhs + at.lhs * size, *c = addend + at.out * outSize;
+    char *d = out + at.out * outSize;
+    auto places = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c) |
+                  reinterpret_cast<uintptr_t>(d);
+    ZC_CUBLAS(lt.matmul(handle, made.operation, alpha, a, made.layouts[0], b, made.layouts[1], beta, c, made.layouts[2],
+                        d, made.layouts[2], &algorithms[places % kAligned == 0 ? 0 : 1], workspace, spec.workspace,
+                        stream),
+              what());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<GpuKernel>> prepared(ProductSpec spec) {
+  auto kernel = std::make_unique<LtMatmul>(std::move(spec));
+  ZC_RETURN_IF_ERROR(kernel->prepare());
+  return std::unique_ptr<GpuKernel>(std::move(kernel));
+}
+
+} // namespace
+
+void addMatmul(GpuKernelRegistry &registry) {
+  registry.add("matmul", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
+    Result<cpu::MatmulShape> shape = cpu::readMatmul(spec);
+    ZC_RETURN_IF_ERROR(shape.status());
+    return prepared({spec.name, *shape, shape->dtype, false, static_cast<uint64_t>(spec.workspace)});
+  });
+  registry.add("matmul_part", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
+    Result<cpu::MatmulPartShape> part = cpu::readMatmulPart(spec);
+    ZC_RETURN_IF_ERROR(part.status());
+    return prepared({spec.name, part->product, part->out, part->hasAddend, static_cast<uint64_t>(spec.workspace)});
+  });
+}
+
+} // namespace zc::cuda

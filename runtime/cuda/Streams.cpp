@@ -1,0 +1,122 @@
+#include "runtime/cuda/Streams.h"
+
+#include "kernels/cuda/GpuRegistry.h"
+#include "runtime/cuda/Driver.h"
+
+namespace zc::cuda {
+
+Result<std::unique_ptr<GpuEvent>> GpuEvent::make(const GpuState &gpu) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  cudaEvent_t event;
+  ZC_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "make an event");
+  return std::make_unique<GpuEvent>(event);
+}
+
+Result<std::unique_ptr<Stream>> GpuStream::make(GpuState &gpu) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  if (gpu.isSync && gpu.single)
+    return std::unique_ptr<Stream>(std::make_unique<GpuStream>(gpu, gpu.single));
+  cudaStream_t stream;
+  ZC_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
+  if (gpu.isSync)
+    gpu.single = stream;
+  return std::unique_ptr<Stream>(std::make_unique<GpuStream>(gpu, stream));
+}
+
+GpuStream::~GpuStream() {
+  if (stream != gpu.single)
+    (void)cudaStreamDestroy(stream);
+}
+
+Status GpuStream::settle(const char *what) {
+  if (gpu.isSync)
+    ZC_CUDA(cudaStreamSynchronize(stream), what);
+  return {};
+}
+
+Status GpuStream::copy(void *to, const void *from, uint64_t bytes) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy " + std::to_string(bytes) + " bytes");
+  return settle("copy");
+}
+
+Status GpuStream::record(Event &event) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaEventRecord(static_cast<GpuEvent &>(event).event, stream), "record an event");
+  return {};
+}
+
+Status GpuStream::wait(const Event &event) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaStreamWaitEvent(stream, static_cast<const GpuEvent &>(event).event, 0), "wait for an event");
+  return settle("wait for another rank");
+}
+
+Status GpuStream::wait(const Timeline &timeline, uint64_t target) {
+  if (timeline.hasReached(target))
+    return {};
+  const Driver &driver = Driver::instance();
+  if (gpu.isSync || !driver.waitValue) { // the host waits in its stead
+    (void)const_cast<Timeline &>(timeline).waitFor(target);
+    return {};
+  }
+  ZC_CUDA(gpu.use(), "take the GPU");
+  auto address = reinterpret_cast<CUdeviceptr>(&timeline.word());
+  if (CUresult status = driver.waitValue(stream, address, target, CU_STREAM_WAIT_VALUE_GEQ); status != CUDA_SUCCESS)
+    return makeError(Code::internal, 628,
+                     "a stream cannot wait for a word of the host: CUDA error " + std::to_string(int(status)));
+  return {};
+}
+
+/// Not cudaLaunchHostFunc: its functions are not called once the device is lost, and who waits for them would hang.
+Status GpuStream::call(void (*function)(void *), void *argument) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  if (gpu.isSync) {
+    ZC_RETURN_IF_ERROR(settle("work"));
+    function(argument);
+    return {};
+  }
+  HostCall &call = calls.try_emplace({function, argument}, HostCall{&gpu, function, argument}).first->second;
+  ZC_CUDA(cudaStreamAddCallback(
+              stream,
+              [](cudaStream_t, cudaError_t status, void *data) {
+                auto *call = static_cast<HostCall *>(data);
+                int none = cudaSuccess;
+                if (status != cudaSuccess)
+                  call->gpu->lost.compare_exchange_strong(none, status);
+                call->function(call->argument);
+              },
+              &call, 0),
+          "call the host");
+  return {};
+}
+
+Status GpuStream::drain() {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaStreamSynchronize(stream), "finish a stream's work");
+  return {};
+}
+
+Result<std::unique_ptr<Lane>> GpuLane::make(GpuStream &stream) {
+  std::unique_ptr<GpuLane> lane(new GpuLane(stream));
+  for (std::shared_ptr<GpuEvent> &event : lane->events) {
+    Result<std::unique_ptr<GpuEvent>> made = GpuEvent::make(stream.gpu);
+    ZC_RETURN_IF_ERROR(made.status());
+    event = std::move(*made);
+  }
+  return std::unique_ptr<Lane>(std::move(lane));
+}
+
+Status GpuLane::sum(const OrderedSum &sum) {
+  ZC_CUDA(stream.gpu.use(), "take the GPU");
+  ZC_CUDA(gpuOrderedSum(sum, stream.stream), "sum over " + std::to_string(sum.ranks) + " ranks");
+  return stream.settle("sum over ranks");
+}
+
+Result<std::shared_ptr<const Event>> GpuLane::mark() {
+  std::shared_ptr<GpuEvent> &event = events[++marks % 2];
+  ZC_RETURN_IF_ERROR(stream.record(*event));
+  return std::shared_ptr<const Event>(event);
+}
+
+} // namespace zc::cuda

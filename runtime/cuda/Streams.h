@@ -1,0 +1,78 @@
+//===- Streams.h - streams, events and lanes of a GPU --------------------------------------===//
+#pragma once
+
+#include "runtime/cuda/Errors.h"
+#include "runtime/device/Stream.h"
+
+#include <atomic>
+#include <map>
+#include <utility>
+
+namespace zc::cuda {
+
+/// What the streams of a device share.
+struct GpuState {
+  int ordinal = 0;       ///< of CUDA
+  bool isSync = false;   ///< one stream for all, empty when a call returns
+  cudaStream_t single{}; ///< that one
+  /// What a stream found when the host was called in its order: cudaSuccess, or why the device is lost.
+  std::atomic<int> lost{cudaSuccess};
+
+  /// CUDA's current device is a thread's.
+  cudaError_t use() const { return cudaSetDevice(ordinal); }
+};
+
+class GpuEvent : public Event {
+public:
+  explicit GpuEvent(cudaEvent_t event) : event(event) {}
+  ~GpuEvent() override { (void)cudaEventDestroy(event); }
+  static Result<std::unique_ptr<GpuEvent>> make(const GpuState &gpu);
+  const cudaEvent_t event;
+};
+
+class GpuStream : public Stream {
+public:
+  GpuStream(GpuState &gpu, cudaStream_t stream) : gpu(gpu), stream(stream) {}
+  ~GpuStream() override;
+  static Result<std::unique_ptr<Stream>> make(GpuState &gpu);
+
+  Status copy(void *to, const void *from, uint64_t bytes) override;
+  Status record(Event &event) override;
+  Status wait(const Event &event) override;
+  Status wait(const Timeline &timeline, uint64_t target) override;
+  Status call(void (*function)(void *), void *argument) override;
+  Status drain() override;
+
+  /// After something was enqueued: on a device that works step by step, waits for it.
+  Status settle(const char *what);
+
+  GpuState &gpu;
+  const cudaStream_t stream;
+
+private:
+  /// A function of the host and its argument; kept, since the same ones come again every step.
+  struct HostCall {
+    GpuState *gpu;
+    void (*function)(void *);
+    void *argument;
+  };
+  std::map<std::pair<void (*)(void *), void *>, HostCall> calls;
+};
+
+/// Collectives of ranks that are in this process, with the GPUs that they have, one or several.
+class GpuLane : public Lane {
+public:
+  static Result<std::unique_ptr<Lane>> make(GpuStream &stream);
+  Status copy(void *to, const void *from, uint64_t bytes) override { return stream.copy(to, from, bytes); }
+  Status sum(const OrderedSum &sum) override;
+  Result<std::shared_ptr<const Event>> mark() override;
+  Status follow(const Event &mark) override { return stream.wait(mark); }
+
+private:
+  explicit GpuLane(GpuStream &stream) : stream(stream) {}
+  GpuStream &stream;
+  std::shared_ptr<GpuEvent> events[2];
+  uint32_t marks = 0;
+};
+
+} // namespace zc::cuda

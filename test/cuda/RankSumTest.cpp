@@ -1,0 +1,87 @@
+// The sum over ranks that a GPU's blocks make has the bits of the host's.
+#include "kernels/cuda/RankSum.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace zc::cuda {
+namespace {
+
+struct Case {
+  DType in, out;
+  double scale;
+  bool accumulate;
+};
+
+class RankSum : public testing::TestWithParam<Case> {};
+
+/// Bytes that are finite numbers of any type.
+std::vector<char> numbers(DType type, size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<char> bytes(n * static_cast<size_t>(sizeOf(type)));
+  for (size_t i = 0; i < n; ++i) {
+    float x = static_cast<float>(static_cast<int>(random() % 20001) - 10000) / 97;
+    char *to = bytes.data() + i * static_cast<size_t>(sizeOf(type));
+    double wide = x;
+    int64_t whole = random();
+    uint16_t half = type == DType::bf16 ? toBf16(x) : toF16(x);
+    const void *from = type == DType::f32   ? static_cast<const void *>(&x)
+                       : type == DType::f64 ? static_cast<const void *>(&wide)
+                       : type == DType::i64 ? static_cast<const void *>(&whole)
+                                            : &half;
+    std::memcpy(to, from, static_cast<size_t>(sizeOf(type)));
+  }
+  return bytes;
+}
+
+TEST_P(RankSum, HasTheHostsBits) {
+  const Case &test = GetParam();
+  constexpr size_t kRanks = 3, kSkip = 5, kElements = 4321;
+  std::vector<std::vector<char>> parts;
+  std::vector<const void *> inputs;
+  for (unsigned rank = 0; rank < kRanks; ++rank)
+    parts.push_back(numbers(test.in, kSkip + kElements, rank));
+  for (const std::vector<char> &part : parts)
+    inputs.push_back(part.data());
+  std::vector<char> expected = numbers(test.out, kElements, 9), got = expected;
+  OrderedSum sum{inputs.data(), kRanks,   kSkip,      expected.data(), kElements,
+                 test.in,       test.out, test.scale, test.accumulate};
+  orderedSum(sum);
+  sum.output = got.data();
+  FirstError error{};
+  StepContext context;
+  ASSERT_TRUE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+  EXPECT_EQ(got, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RankSum,
+    testing::Values(Case{DType::f32, DType::f32, 1, false}, Case{DType::f32, DType::f32, 0.3, true},
+                    Case{DType::bf16, DType::bf16, 0.25, true}, Case{DType::bf16, DType::f32, 0.7, true},
+                    Case{DType::f16, DType::f16, 0.7, true}, Case{DType::f16, DType::f32, 1, false},
+                    Case{DType::f64, DType::f64, 0.3, true}, Case{DType::i64, DType::i64, 1, true}));
+
+TEST(RankSum, RefusesWhatIsNotSummed) {
+  FirstError error{};
+  StepContext context;
+  OrderedSum sum;
+  sum.inputType = sum.outputType = DType::i32;
+  EXPECT_FALSE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+  sum.inputType = sum.outputType = DType::f32;
+  sum.ranks = kMaxSummed + 1;
+  EXPECT_FALSE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+}
+
+TEST(RepeatRow, WritesItIntoAllRows) {
+  std::vector<uint16_t> row = {1, 2, 3}, to(3 * 1000, 7);
+  FirstError error{};
+  StepContext context;
+  launchRepeatRow(to.data(), row.data(), 1000, 3, Host::Launcher(context, error, nullptr));
+  for (size_t i = 0; i < to.size(); ++i)
+    ASSERT_EQ(to[i], row[i % 3]) << i;
+}
+
+} // namespace
+} // namespace zc::cuda

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
+against the CPU, streams against that, the same bits over stages, ranks and tiers, faults. One GPU is enough: ranks share it."""
+import argparse, collections, itertools, json, os, pathlib, re, shutil, statistics, subprocess, sys, time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import e2e
+from e2e import Case, Skip, Suite, close, read_safetensors, same, write_safetensors
+
+PARTS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults", "speed", "sanitizer")
+parser = argparse.ArgumentParser(description=__doc__, add_help=False)
+parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+parser.add_argument("--budget", type=float, default=440, help="seconds after which nothing new begins")
+own, rest = parser.parse_known_args()
+sys.argv[1:] = rest + ["-v", "--jobs", "1"]
+suite = Suite(__doc__)
+deadline = time.monotonic() + own.budget
+STEPS = 4
+BAD_INPUT, BUDGET = 3, 5
+# Of the test program alone, which is not installed: others find the archive's libraries by themselves.
+environment = {**os.environ, "ZC_TEST_DEVICE": "cuda",
+               "LD_LIBRARY_PATH": f"{suite.bin.parent / 'lib/zero-compile'}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
+
+
+def part(name, cases):
+    """Runs cases one by one while there is time; each says how long it took."""
+    def timed(function):
+        def run():
+            if time.monotonic() > deadline:
+                raise Skip(f"more than {own.budget:g} s are gone")
+            began = time.monotonic()
+            remark = function()
+            return f"{time.monotonic() - began:.1f} s {remark or ''}"
+        return run
+    if name in own.only:
+        print(f"== {name}", flush=True)
+        suite.run([(f"{name}: {title}", timed(function)) for title, function in cases])
+
+
+def kernel_tests(*command, filters="*"):
+    program = suite.bin / "zc-kernel-test"
+    if not program.exists():
+        raise Skip(f"no {program}")
+    done = subprocess.run([*command, program, f"--gtest_filter={filters}", "--gtest_brief=1"], capture_output=True, text=True,
+                          env=environment, timeout=max(30, deadline - time.monotonic()))
+    failed = sorted(set(re.findall(r"\[  FAILED  \] (\S+?)[, ]", done.stdout)))
+    if done.returncode or failed:
+        where = re.findall(r"^.*(?:error|Failure|over blocks).*$(?:\n.*){0,3}", done.stdout + done.stderr, re.M)
+        raise Case(f"exit code {done.returncode}; {len(failed)} failed: {' '.join(failed[:60])}\n" + "\n".join(where[:12])[:4000] + done.stderr[-600:])
+    return (done.stdout.strip().splitlines() or [""])[-1]
+
+
+def sanitizer():
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not pathlib.Path(tool).exists():
+        raise Skip("no compute-sanitizer")
+    return kernel_tests(tool, "--error-exitcode", "9", "--launch-timeout", "60",
+                        filters="Norm*:*CrossEntropy*:*Softmax*:*Gather*:*Reduce*:*Matmul*:Quantize*:Optimizer*")
+
+
+targets = []
+
+
+def target():
+    """--target cuda, where this zero-compile knows it."""
+    if not targets:
+        help = suite.tool("zero-compile", "--help-all")
+        targets.append(("--target", "cuda") if "--target" in help else ())
+    return targets[0]
+
+
+def export(model):
+    path = suite.models / model / "ts17.onnx"
+    if not path.exists():
+        raise Skip(f"no {path}")
+    return path
+
+
+def compiled(model, *flags):
+    name = re.sub(r"[^\w.-]+", "_", " ".join(map(str, (model, *flags))))
+    plan = suite.dir / f"{name}.plan"
+    if not plan.exists():
+        suite.compile(export(model), plan, "--bucket-size", "16KiB", *target(), *flags)
+    return plan
+
+
+def train(model, plan, world, device, *more):
+    """Losses, norms, weights."""
+    out = suite.dir / f"{plan.stem}-{device}"
+    shutil.rmtree(out, ignore_errors=True)
+    metrics = suite.train(plan, out, "-n", world, "--device", device, "--steps", STEPS, "--nvme-dir", suite.dir, "--data",
+                          suite.models / model / "inputs.safetensors", *more)
+    weights = out / "exported.safetensors"
+    suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+
+
+def fixture(model, precision, tolerance):
+    def run():
+        plan = compiled(model, "--precision", precision, "--clip-grad-norm", "0.1")
+        host = train(model, plan, 1, "cpu")
+        step_by_step = train(model, plan, 1, "cuda-sync")
+        worst = close("loss", step_by_step[0], host[0], tolerance)
+        return f"losses differ from the CPU's by {worst:.1e} at most"
+    return run
+
+
+def equal(what, a, b):
+    for name, got, expected in zip(("losses", "norms", "weights"), a, b):
+        same(f"{what}: {name}", got, expected)
+
+
+def streams(model, world, *flags):
+    def run():
+        plan = compiled(model, "--world-size", world, "--clip-grad-norm", "0.1", *flags)
+        first = train(model, plan, world, "cuda-sync")
+        for again in range(2):
+            equal(f"run {again}", train(model, plan, world, "cuda"), first)
+    return run
+
+
+groups = {}
+
+
+def stage(model, world, stage, *flags):
+    """Whatever the stage and the tiers, the bits are those of stage 0."""
+    def run():
+        plan = compiled(model, "--world-size", world, "--zero-stage", stage, "--clip-grad-norm", "0.1", *flags)
+        got = train(model, plan, world, "cuda")
+        equal(f"stage {stage}", got, groups.setdefault((model, world), got))
+    return run
+
+
+def bad_label():
+    inputs = read_safetensors(suite.models / "gpt2" / "inputs.safetensors")
+    kind, shape, values = inputs["input_ids"]
+    values[len(values) // 2] = 10**6
+    data = write_safetensors(suite.dir / "bad.safetensors", {**inputs, "input_ids": (kind, shape, values)})
+    plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
+    said = []
+    for device in ("sync", "cuda"):
+        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / f"bad-{device}", "--quiet", "-n", 2, "--device",
+                                             device, "--data", data, "--epochs", 1])), capture_output=True, text=True, timeout=120)
+        said.append((done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr)))
+    if said[0][0] != BAD_INPUT or said[1] != said[0]:
+        raise Case(f"sync {said[0]}, cuda {said[1]}")
+
+
+def memory_taken():
+    """Somebody else has almost all of the GPU: exit code 5 with both numbers, before the first step."""
+    hold = subprocess.Popen([sys.executable, "-c", "import torch, sys\nfree = torch.cuda.mem_get_info()[0]\nx = torch.empty(free - 200 * 2**20, "
+                             "dtype=torch.uint8, device='cuda')\ntorch.cuda.synchronize()\nprint('held', flush=True)\nsys.stdin.read()"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if hold.stdout.readline().strip() != "held":
+            raise Skip("no torch to take the memory")
+        plan = compiled("gpt2")
+        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "taken", "--quiet", "--device", "cuda", "--steps", 1,
+                                             "--data", suite.models / "gpt2/inputs.safetensors"])), capture_output=True, text=True, timeout=120)
+    finally:
+        hold.stdin.close()
+        hold.wait()
+    if done.returncode != BUDGET:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-800:]}")
+    return (re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr) or [""])[0]
+
+
+def interrupted():
+    """SIGTERM while the GPU is at work: the run ends by itself, and says so."""
+    plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
+    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "term", "-n", 2, "--device", "cuda", "--steps", 100000, "--quiet",
+                                          "--data", suite.models / "gpt2/inputs.safetensors"])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(8)
+    run.terminate()
+    try:
+        _, err = run.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        raise Case("it does not end")
+    if run.returncode < 0:
+        raise Case(f"killed by signal {-run.returncode}: {err[-500:]}")
+    return f"exit code {run.returncode}"
+
+
+def graph(layers, width, heads, length, batch):
+    """GPT-2's shape, of zeroes: what a step costs does not depend on the numbers."""
+    path = suite.dir / f"gpt-{layers}-{width}-{length}-{batch}.onnx"
+    inputs = path.with_suffix(".safetensors")
+    subprocess.run(list(map(str, [sys.executable, e2e.ROOT / "test/support/make_gpt.py", path, "--layers", layers, "--hidden", width, "--heads", heads, "--vocab", 50304,
+                                  "--seq", length, "--batch", batch, "--inputs", inputs, "--rows", batch])), check=True, capture_output=True)
+    return path, inputs
+
+
+def speed(layers, width, heads, length, batch, *flags, peak=989e12):
+    """Seconds of a step, the part of the GPU's peak, and which kernels take the time of a step on cuda-sync."""
+    def run():
+        onnx, inputs = graph(layers, width, heads, length, batch)
+        plan = onnx.with_suffix(".plan")
+        suite.compile(onnx, plan, "--precision", "bf16", *target(), *flags)
+        run_on = lambda device, steps, *more: suite.train(plan, suite.dir / f"{onnx.stem}-{device}", "--overwrite", "--device", device, "--data", inputs,
+                                                          "--epochs", steps, "--steps", steps, *more)
+        seconds = statistics.median(m["step_seconds"] for m in run_on("cuda", 12)[4:])
+        parameters = 12 * layers * width**2 + 50304 * width
+        flops = batch * length * (6 * parameters + 12 * layers * width * length)
+        run_on("cuda-sync", 3, "--trace", "3:3")
+        sums = collections.Counter()
+        for event in json.loads((suite.dir / f"{onnx.stem}-cuda-sync/trace.json").read_text())["traceEvents"]:
+            if event["ph"] == "X":
+                sums[event["name"]] += event["dur"] / 1e3
+        shares = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sums.most_common(12))
+        return (f"{seconds * 1e3:.1f} ms a step, {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
+                f"step by step {sum(sums.values()):.1f} ms: {shares}")
+    return run
+
+
+def torchs(*words):
+    def run():
+        done = subprocess.run([sys.executable, e2e.ROOT / "test/bench/peers/gpu.py", *words], capture_output=True, text=True,
+                              timeout=max(30, deadline - time.monotonic()))
+        if done.returncode:
+            raise Skip(f"torch: {done.stderr.strip()[-300:]}")
+        return done.stdout.strip().replace("\n", "; ")
+    return run
+
+
+MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet") if (suite.models / model).is_dir()]
+part("kernels", [("against the CPU's plain ones", kernel_tests)])
+part("fixtures", [(f"{model} {precision}", fixture(model, precision, tolerance))
+                  for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS])
+part("streams", [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in
+                 [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2))]])
+part("bits", [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
+              if world > 1 or number == 0])
+TIERS = [("--offload-optimizer", "host"), ("--offload-optimizer", "host", "--offload-param", "host"),
+         ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "host")]
+part("tiers", [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS])
+part("faults", [("a token out of range", bad_label), ("memory that somebody else has", memory_taken), ("SIGTERM", interrupted)])
+part("speed", [("GPT-2 124M, T 1024, batch 16", speed(12, 768, 12, 1024, 16)), ("torch, the same", torchs("g124m:16:eager", "g124m:16:compile"))])
+part("sanitizer", [("kernels of each family", sanitizer)])
+suite.finish()

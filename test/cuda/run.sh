@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The plugin for GPUs on a machine that has one: a line each; the last is `N passed, N failed`.
+#   test/cuda/run.sh [PROGRAMS] [-- ARGUMENT...]
+#     PROGRAMS   build folder with bin/ (default: build/cuda), or the folder of an unpacked tools/bundle.sh archive
+#     ARGUMENT   of test/cuda/on_gpu.py: --only PART..., --budget SECONDS
+# Needs a driver and Python; torch for the last part; nvcc for nothing. Exit code 77 where there is no GPU.
+set -uo pipefail
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+programs=$(realpath -m "$here/../../build/cuda")
+if (($#)) && [[ $1 != -- ]]; then programs=$(realpath -m "$1"); shift; fi
+[[ ${1-} == -- ]] && shift
+[[ -x $programs/bin/zero-run ]] || { echo "run.sh: no \"$programs/bin/zero-run\"" >&2; exit 2; }
+
+# The archive of tools/bundle.sh has what was given along in the folders of the repository.
+[[ -x $programs/bin/zc-kernel-test || ! -x $programs/build/release/bin/zc-kernel-test ]] ||
+  cp "$programs/build/release/bin/zc-kernel-test" "$programs/bin/"
+
+# Libraries of NVIDIA come with the machine's torch, where it has one.
+wheels=$(python3 - <<'EOF' 2>/dev/null
+import glob, os, site, sys
+folders = {os.path.dirname(f) for base in {*site.getsitepackages(), site.getusersitepackages(), *sys.path} if base
+           for f in glob.glob(f"{base}/nvidia/*/lib/*.so*")}
+print(":".join(sorted(folders)))
+EOF
+)
+export ZERO_CUDA_LIBRARIES=${ZERO_CUDA_LIBRARIES:+$ZERO_CUDA_LIBRARIES:}$wheels
+"$programs/bin/zero-run" doctor
+if ! [[ -e /dev/nvidiactl || -e /proc/driver/nvidia/version ]]; then
+  echo "run.sh: there is no GPU on this machine: nothing was run" >&2
+  exit 77
+fi
+exec python3 "$here/on_gpu.py" --bin "$programs/bin" "$@"
