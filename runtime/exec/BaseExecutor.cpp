@@ -1,7 +1,10 @@
 #include "runtime/exec/BaseExecutor.h"
 
 #include "runtime/base/Clock.h"
+#include "runtime/base/Failpoint.h"
 #include "runtime/device/Caught.h"
+#include "runtime/plan/Walk.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -15,8 +18,18 @@ void TraceRing::drainInto(std::vector<TraceEvent> &out) {
 
 BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
     : prepared(plan), communicator(communicator), agree(options.agree) {
-  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+  for (unsigned queue = 0; queue < kNumQueues; ++queue) {
     rings.emplace_back(options.traceCapacity);
+    if (queue != planpb::COMM) // collectives have the flight recorder
+      working[queue] =
+          std::make_unique<Working>(communicator.rank(), [this](uint32_t what) { return nameOf(what & 1, what >> 1); });
+  }
+}
+
+std::string BaseExecutor::nameOf(uint32_t section, uint32_t index) const {
+  const planpb::Step &step = stepOf(prepared.plan, {section, 0, index});
+  auto text = [this](uint32_t number) { return "\"" + prepared.plan.strings(int(number)) + "\""; };
+  return "computing " + text(step.kernel()) + " of node " + text(step.node());
 }
 
 double BaseExecutor::loss() const {
@@ -51,7 +64,16 @@ std::vector<TraceEvent> BaseExecutor::takeTrace() {
 
 Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
   int64_t begin = tracedNow(step.queue);
-  Status status = caught([&] { return step.kernel->run(step.operands, context); });
+  Working *sign = working[step.queue].get();
+  if (sign)
+    sign->begin(step.index << 1 | section, context.step);
+  Status status = caught([&] {
+    if (auto fault = failpoint("kernel.run"); fault && fault->kind == FaultAction::Kind::error)
+      return Status(makeError(Code::other, 661, "the kernel was told to fail", "", "ZERO_FAULT is set"));
+    return step.kernel->run(step.operands, context);
+  });
+  if (sign)
+    sign->end();
   trace(step, section, context, begin);
   return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
 }

@@ -5,7 +5,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Working.h"
 #include "runtime/exec/PreparedPlan.h"
+
+#include <array>
+#include <memory>
 
 namespace zc {
 
@@ -65,6 +69,10 @@ protected:
   Communicator &communicator;
   std::function<Status()> agree;
   std::vector<TraceRing> rings; // per queue
+
+private:
+  std::string nameOf(uint32_t section, uint32_t index) const;
+  std::array<std::unique_ptr<Working>, kNumQueues> working; // of queues whose steps wait for nobody
 };
 
 } // namespace zc

@@ -92,8 +92,9 @@ public:
   /// Waits until all steps are over. Errors as runStep.
   virtual Status drain() = 0;
 
-  /// Bytes [offset, offset + bytes) of a slice, on whatever tier, to or from memory; after drain(). `slice` <
-  /// Plan.slices, the range lies inside it. Errors: io and corrupt, of the NVMe tier only.
+  /// Bytes [offset, offset + bytes) of a slice, on whatever tier, to or from memory; after drain(), from any thread, of
+  /// different bytes from several at a time. `slice` < Plan.slices, the range lies inside it. Errors: io and corrupt,
+  /// of the NVMe tier only.
   virtual Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) = 0;
   virtual Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) = 0;
   virtual const planpb::Plan &plan() const = 0;

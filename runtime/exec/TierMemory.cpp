@@ -147,10 +147,14 @@ void *TierMemory::operand(uint32_t index, uint64_t offset) const {
 Status TierMemory::read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const {
   if (bytes == 0)
     return {};
-  if (tierOf(plan, slice) == planpb::NVME)
+  if (tierOf(plan, slice) == planpb::NVME) {
+    std::lock_guard<std::mutex> lock(otherLock);
     return other->readBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), to, bytes);
-  if (streams)
+  }
+  if (streams) {
+    std::lock_guard<std::mutex> lock(otherLock);
     return streams->device.read(to, operand(slice, offset), bytes);
+  }
   std::memcpy(to, operand(slice, offset), bytes);
   return {};
 }
@@ -158,10 +162,14 @@ Status TierMemory::read(uint32_t slice, uint64_t offset, void *to, uint64_t byte
 Status TierMemory::write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) {
   if (bytes == 0)
     return {};
-  if (tierOf(plan, slice) == planpb::NVME)
+  if (tierOf(plan, slice) == planpb::NVME) {
+    std::lock_guard<std::mutex> lock(otherLock);
     return other->writeBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), from, bytes);
-  if (streams)
+  }
+  if (streams) {
+    std::lock_guard<std::mutex> lock(otherLock);
     return streams->device.write(operand(slice, offset), from, bytes);
+  }
   std::memcpy(operand(slice, offset), from, bytes);
   return {};
 }

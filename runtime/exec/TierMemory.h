@@ -9,6 +9,7 @@
 #include "runtime/exec/StreamKernels.h"
 
 #include <array>
+#include <mutex>
 
 namespace zc {
 
@@ -45,7 +46,7 @@ public:
   /// Memory beside the arenas, where kernels of the device reach it; after map().
   Result<void *> mapBeside(uint64_t bytes);
 
-  /// Any bytes of a slice, on any tier; while no step runs.
+  /// Any bytes of a slice, on any tier, from any thread; while no step runs.
   Status read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const;
   Status write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes);
 
@@ -78,6 +79,7 @@ private:
   std::vector<Arena> beside;
   std::array<Throttle, kNumLinks> links;              ///< each used by its queue's thread
   std::unique_ptr<NvmeChannel> reader, writer, other; ///< of the two queues, and of everybody else
+  mutable std::mutex otherLock;                       ///< of `other`, and of the device's own reads and writes
   std::array<uint64_t, kNumLinks> moved{};            ///< bytes; each written by its queue's thread
 };
 

@@ -20,6 +20,8 @@ static constexpr int64_t kChunk = 1 << 20;
 /// What one call of the system may be asked to move: each has its own deadline.
 static constexpr int64_t kAtOnce = 64 << 20;
 static constexpr const char *kToDisk = "bringing to disk";
+/// What the addresses of transfers past the page cache are multiples of, and how much is worth one.
+static constexpr int64_t kPage = 4096, kDirectFrom = 256 << 10;
 
 /// What a failpoint wants this place to fail with; 0: nothing.
 static int injected(const char *site) {
@@ -58,18 +60,23 @@ std::string fileNameOf(const std::string &path) {
 
 //===- File ----------------------------------------------------------------===//
 
-File::File(File &&other) noexcept : fd(other.fd), bytes(other.bytes), name(std::move(other.name)) { other.fd = -1; }
+File::File(File &&other) noexcept
+    : fd(other.fd), direct(other.direct), bytes(other.bytes), name(std::move(other.name)) {
+  other.fd = other.direct = -1;
+}
 
 File &File::operator=(File &&other) noexcept {
   std::swap(fd, other.fd);
+  std::swap(direct, other.direct);
   std::swap(bytes, other.bytes);
   std::swap(name, other.name);
   return *this;
 }
 
 File::~File() {
-  if (fd >= 0)
-    ::close(fd);
+  for (int each : {fd, direct})
+    if (each >= 0)
+      ::close(each);
 }
 
 Result<File> File::adopt(int fd, const std::string &path) {
@@ -98,14 +105,49 @@ Result<File> File::open(const std::string &path) {
   return adopt(fd, path);
 }
 
-Status File::readAt(void *destination, int64_t count, int64_t offset) const {
+Status File::check(int64_t count, int64_t offset) const {
   if (count < 0 || offset < 0 || offset > bytes || count > bytes - offset)
     return makeError(Code::badInput, 805,
                      "\"" + name + "\" has " + std::to_string(bytes) + " bytes, but " + std::to_string(count) +
                          " at offset " + std::to_string(offset) + " are needed");
   if (int errnum = injected("file.read", "reading", name))
     return errnoError(Code::io, 806, "cannot read", name, errnum);
-  auto *cursor = static_cast<char *>(destination);
+  return Status::success();
+}
+
+void File::openDirect() { // by the descriptor: what its name leads to may be another file by now
+  direct = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+}
+
+Status File::readInto(char *page, int64_t count, int64_t offset) const {
+  if (direct < 0 || count < kDirectFrom)
+    return readAt(page + offset % kPage, count, offset);
+  ZC_RETURN_IF_ERROR(check(count, offset));
+  int64_t begin = offset / kPage * kPage, end = (offset + count + kPage - 1) / kPage * kPage, at = begin;
+  while (at < offset + count) {
+    Blocking here("reading", name);
+    ssize_t got = ::pread(direct, page + (at - begin), size_t(end - at), at);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0 && errno == EINVAL) // not on this file system after all
+      return readAll(page + offset % kPage, count, offset);
+    if (got < 0)
+      return errnoError(Code::io, 806, "cannot read", name, errno);
+    at += got;
+    if (got % kPage != 0 || got == 0) // where the file ends
+      break;
+  }
+  if (at < offset + count)
+    return makeError(Code::io, 807, "\"" + name + "\" became shorter while it was read");
+  return Status::success();
+}
+
+Status File::readAt(void *destination, int64_t count, int64_t offset) const {
+  ZC_RETURN_IF_ERROR(check(count, offset));
+  return readAll(static_cast<char *>(destination), count, offset);
+}
+
+Status File::readAll(char *cursor, int64_t count, int64_t offset) const {
   while (count > 0) {
     Blocking here("reading", name);
     ssize_t got = ::pread(fd, cursor, size_t(std::min(count, kAtOnce)), offset);
@@ -158,12 +200,15 @@ Result<uint64_t> fingerprintOf(const File &file, int64_t offset, int64_t count) 
 //===- OutputFile ------------------------------------------------------------===//
 
 OutputFile::OutputFile(OutputFile &&other) noexcept
-    : fd(other.fd), position(other.position), target(std::move(other.target)), temporary(std::move(other.temporary)) {
-  other.fd = -1;
+    : fd(other.fd), direct(other.direct), blockBytes(other.blockBytes), position(other.position),
+      target(std::move(other.target)), temporary(std::move(other.temporary)) {
+  other.fd = other.direct = -1;
 }
 
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(fd, other.fd);
+  std::swap(direct, other.direct);
+  std::swap(blockBytes, other.blockBytes);
   std::swap(position, other.position);
   std::swap(target, other.target);
   std::swap(temporary, other.temporary);
@@ -173,12 +218,26 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
 OutputFile::~OutputFile() { abandon(); }
 
 void OutputFile::abandon() {
+  if (direct >= 0)
+    ::close(direct);
+  direct = -1;
   if (fd < 0)
     return;
   ::close(fd);
   if (!target.empty())
     ::unlink(temporary.c_str());
   fd = -1;
+}
+
+/// Several threads and processes write into neighbouring blocks of the file, some of them through the page cache: what
+/// goes past it is whole blocks of the file system, so that nobody writes back an older one.
+void OutputFile::openDirect() {
+  struct stat info;
+  if (::fstat(fd, &info) != 0 || info.st_blksize < kPage || info.st_blksize > kDirectFrom ||
+      (info.st_blksize & (info.st_blksize - 1)) != 0)
+    return;
+  blockBytes = info.st_blksize;
+  direct = ::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
 }
 
 Result<OutputFile> OutputFile::create(const std::string &path) {
@@ -215,6 +274,7 @@ Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
   }
   if (file.fd < 0)
     return errnoError(Code::io, 812, "cannot create", path, errnum);
+  file.openDirect();
   return file;
 }
 
@@ -222,16 +282,32 @@ Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
   if (int errnum = injected("file.write", "writing", name()))
     return errnoError(Code::io, 813, "cannot write", name(), errnum);
+  bool isAlike = ((reinterpret_cast<uintptr_t>(data) ^ uintptr_t(offset)) & (kPage - 1)) == 0;
+  if (direct < 0 || count < kDirectFrom || !isAlike)
+    return writeAll(fd, cursor, count, offset);
+  int64_t begin = (offset + blockBytes - 1) / blockBytes * blockBytes, end = (offset + count) / blockBytes * blockBytes;
+  ZC_RETURN_IF_ERROR(writeAll(fd, cursor, begin - offset, offset));
+  ZC_RETURN_IF_ERROR(writeAll(direct, cursor + (begin - offset), end - begin, begin));
+  return writeAll(fd, cursor + (end - offset), offset + count - end, end);
+}
+
+Status OutputFile::writeAll(int to, const char *cursor, int64_t count, int64_t offset) {
   while (count > 0) {
     Blocking here("writing", name());
-    ssize_t put = ::pwrite(fd, cursor, size_t(std::min(count, kAtOnce)), offset);
+    ssize_t put = ::pwrite(to, cursor, size_t(std::min(count, kAtOnce)), offset);
     if (put < 0 && errno == EINTR)
       continue;
+    if (to == direct && put < 0 && errno == EINVAL) { // not on this file system after all
+      to = fd;
+      continue;
+    }
     if (put <= 0)
       return errnoError(Code::io, 813, "cannot write", name(), put == 0 ? ENOSPC : errno);
     cursor += put;
     offset += put;
     count -= put;
+    if (put % kPage != 0) // the rest of a block
+      to = fd;
   }
   return Status::success();
 }
@@ -263,6 +339,7 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
   file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (file.fd < 0)
     return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
+  file.openDirect();
   return file;
 }
 
@@ -318,6 +395,8 @@ Status makeFolder(const std::string &path) {
   Blocking here("making folder", path);
   std::error_code failure;
   std::filesystem::create_directories(path, failure);
+  if (std::error_code ignored; failure && std::filesystem::is_symlink(path, ignored))
+    return makeError(Code::io, 817, "cannot make folder \"" + path + "\": it is a symbolic link to what is not there");
   if (failure)
     return errnoError(Code::io, 817, "cannot make folder", path, failure.value());
   if (!std::filesystem::is_directory(path, failure))

@@ -40,10 +40,17 @@ public:
   bool isOpen() const { return fd >= 0; }
   /// Reads exactly `count` bytes from `offset`. Allocates only on failure. Errors: badInput out of bounds, io.
   Status readAt(void *destination, int64_t count, int64_t offset) const;
+  /// From now on readInto goes past the page cache (O_DIRECT), where the file system can.
+  void openDirect();
+  /// Reads as readAt to `page` + `offset` % 4096. `page` begins a page and has room for `count` and two pages more.
+  Status readInto(char *page, int64_t count, int64_t offset) const;
 
 private:
   static Result<File> adopt(int fd, const std::string &path);
+  Status check(int64_t count, int64_t offset) const;
+  Status readAll(char *cursor, int64_t count, int64_t offset) const;
   int fd = -1;
+  int direct = -1; ///< the same file with O_DIRECT; -1: not used
   int64_t bytes = 0;
   std::string name;
 };
@@ -74,7 +81,8 @@ public:
   static Result<OutputFile> createInPlace(const std::string &path);
   /// Appends. Errors: io (disk full, ...).
   Status write(const void *data, int64_t count);
-  /// Overwrites bytes already written, or fills reserved ones; several threads may.
+  /// Overwrites bytes already written, or fills reserved ones; several threads may. Much at a time goes past the page
+  /// cache (O_DIRECT), which the file system's blocks in it can where `data` has the same place in a page as `offset`.
   Status writeAt(const void *data, int64_t count, int64_t offset);
   /// Gives the file `count` bytes in all, on disk, so that it cannot be full later. Errors: io.
   Status reserve(int64_t count);
@@ -91,7 +99,11 @@ public:
 private:
   void abandon();
   const std::string &name() const { return target.empty() ? temporary : target; }
+  void openDirect();
+  Status writeAll(int to, const char *data, int64_t count, int64_t offset);
   int fd = -1;
+  int direct = -1;        ///< the same file with O_DIRECT; -1: not used
+  int64_t blockBytes = 0; ///< what such transfers are multiples of
   int64_t position = 0;
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };

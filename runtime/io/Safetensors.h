@@ -82,7 +82,7 @@ public:
   /// What stands before the tensors, and where a tensor's bytes begin; index `tensors`: the file's size.
   const std::string &head() const { return header; }
   int64_t positionOf(size_t tensor) const { return positions[tensor]; }
-  /// Bytes [offset, offset + count) of a tensor, inside it. Errors: io; internal beyond its end.
+  /// Bytes [offset, offset + count) of a tensor, and of those that follow it. Errors: io; internal beyond the last.
   Status place(size_t tensor, int64_t offset, const void *data, int64_t count);
   /// What this process has placed is on disk.
   Status flush() { return out.flush(); }

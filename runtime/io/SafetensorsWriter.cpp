@@ -157,7 +157,7 @@ Result<SafetensorsTable> SafetensorsTable::join(const std::string &temporaryName
 }
 
 Status SafetensorsTable::place(size_t tensor, int64_t offset, const void *data, int64_t count) {
-  if (offset < 0 || count < 0 || count > positions[tensor + 1] - positions[tensor] - offset)
+  if (offset < 0 || count < 0 || count > positions.back() - positions[tensor] - offset)
     return makeError(Code::internal, 834, "more tensor bytes are written than announced");
   return out.writeAt(data, count, positions[tensor] + offset);
 }

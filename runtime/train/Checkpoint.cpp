@@ -1,6 +1,7 @@
 #include "runtime/train/Checkpoint.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Workers.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/Safetensors.h"
 
@@ -9,8 +10,10 @@
 
 namespace zc::train {
 
-/// Bytes that pass through memory at a time, whatever the tier they are on.
-static constexpr int64_t kChunk = 1 << 20;
+int workersOf(const planpb::Plan &plan) {
+  const Mesh mesh = meshOf(plan);
+  return std::clamp(8 / mesh.ranksPerNode(), 1, 4);
+}
 
 std::string ownFileOf(int64_t rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
 std::string fileOf(State state) { return std::string(nameOf(state)) + ".safetensors"; }
@@ -42,12 +45,14 @@ struct SharedFile {
   io::SafetensorsTable::Notes notes;
 };
 
-/// A piece of one tensor, of some rank's.
+/// A piece of one tensor, of some rank's, which has a hash of its own.
 struct Cut {
   size_t tensor = 0;
   int64_t first = 0, count = 0; ///< elements of the tensor
   Store store;
-  int64_t at = 0; ///< element of the store
+  int64_t at = 0;       ///< element of the store
+  int64_t position = 0; ///< byte of the file
+  int64_t bytes() const { return count * sizeOf(store.type); }
 };
 
 std::vector<SharedFile> sharedFilesOf(const planpb::Plan &plan, int64_t step) {
@@ -55,7 +60,7 @@ std::vector<SharedFile> sharedFilesOf(const planpb::Plan &plan, int64_t step) {
   std::sort(wholes.begin(), wholes.end(), [](const Whole &a, const Whole &b) { return a.name < b.name; });
   std::vector<SharedFile> files;
   for (State state : kStates) {
-    SharedFile file{state, {}, {}, {{"format", "pt"}, {"step", std::to_string(step)}}};
+    SharedFile file{state, {}, {}, {{"format", "pt"}, {"step", std::to_string(step)}, {kStateNote, nameOf(state)}}};
     for (const Whole &whole : wholes) {
       auto store = storeOf(plan, *whole.parts.front(), state);
       if (!store)
@@ -71,18 +76,48 @@ std::vector<SharedFile> sharedFilesOf(const planpb::Plan &plan, int64_t step) {
   return files;
 }
 
-/// What `rank` writes of a file, by tensor and element.
-std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, int rank) {
+/// `whole` in pieces that end where kPieceBytes of the file do, to an element.
+void appendPieces(std::vector<Cut> &cuts, Cut whole) {
+  int64_t size = sizeOf(whole.store.type);
+  while (whole.count > 0) {
+    Cut piece = whole;
+    int64_t end = (whole.position / kPieceBytes + 1) * kPieceBytes;
+    piece.count = std::min(whole.count, std::max<int64_t>((end - whole.position) / size, 1));
+    cuts.push_back(piece);
+    whole.first += piece.count;
+    whole.at += piece.count;
+    whole.position += piece.bytes();
+    whole.count -= piece.count;
+  }
+}
+
+/// What `rank` writes of a file, in the order of its bytes.
+std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, const io::SafetensorsTable &table, int rank) {
   const Mesh mesh = meshOf(plan);
   std::vector<Cut> cuts;
   for (size_t i = 0; i < file.wholes.size(); ++i)
     for (const planpb::Parameter *part : file.wholes[i].parts) {
       Store store = *storeOf(plan, *part, file.state);
       Piece piece = writtenPieceOf(plan, mesh, *part, store, rank);
-      if (piece.count > 0)
-        cuts.push_back({i, firstOf(*part) + piece.first, piece.count, store, piece.at});
+      int64_t first = firstOf(*part) + piece.first;
+      appendPieces(cuts, {i, first, piece.count, store, piece.at, table.positionOf(i) + first * sizeOf(store.type)});
     }
   return cuts;
+}
+
+/// Where each transfer's cuts end: those that follow one another in the file, up to kPieceBytes.
+std::vector<size_t> transfersOf(const std::vector<Cut> &cuts) {
+  std::vector<size_t> ends;
+  int64_t begin = 0;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    if (i == 0 || cuts[i - 1].position + cuts[i - 1].bytes() != cuts[i].position ||
+        cuts[i].position + cuts[i].bytes() - begin > kPieceBytes) {
+      begin = cuts[i].position;
+      ends.push_back(i);
+    }
+    ends.back() = i + 1;
+  }
+  return ends;
 }
 
 /// One rank's part of a save.
@@ -90,7 +125,7 @@ class Save {
 public:
   Save(RankExecutor &executor, Communicator &communicator, const Manifest &manifest, std::string temporary)
       : executor(executor), communicator(communicator), plan(executor.plan()), temporary(std::move(temporary)),
-        files(sharedFilesOf(plan, manifest.step)), chunk(size_t(kChunk)) {}
+        files(sharedFilesOf(plan, manifest.step)), buffers(size_t(workersOf(plan))) {}
 
   /// Rank 0, before the others begin: the shared files with their heads.
   Status createFiles();
@@ -108,6 +143,7 @@ private:
   };
   std::string path(const SharedFile &file) const { return temporary + "/" + fileOf(file.state); }
   Status writeShared(const SharedFile &file, io::SafetensorsTable &table);
+  Status transfer(int worker, const Cut *cuts, size_t count, io::SafetensorsTable &table, uint64_t *hashes);
   Status writeOwn();
 
   RankExecutor &executor;
@@ -116,8 +152,8 @@ private:
   const std::string temporary;
   const std::vector<SharedFile> files;
   std::vector<io::SafetensorsTable> tables; ///< of rank 0
-  std::vector<char> chunk;
-  std::vector<uint64_t> hashes; ///< of this rank's pieces, file by file
+  std::vector<TransferBuffer> buffers;      ///< by worker
+  std::vector<uint64_t> hashes;             ///< of this rank's pieces, file by file
   Told told;
   std::vector<Told> all;           ///< by rank
   std::vector<uint64_t> allHashes; ///< a row per rank, of the longest one's length
@@ -134,19 +170,28 @@ Status Save::createFiles() {
 }
 
 Status Save::writeShared(const SharedFile &file, io::SafetensorsTable &table) {
-  for (const Cut &cut : cutsOf(plan, file, communicator.rank())) {
-    io::Hasher hash;
-    int64_t size = sizeOf(cut.store.type);
-    for (int64_t done = 0; done < cut.count * size; done += kChunk) {
-      int64_t now = std::min(kChunk, cut.count * size - done);
-      ZC_RETURN_IF_ERROR(
-          executor.readSlice(cut.store.slice, uint64_t(cut.at * size + done), chunk.data(), uint64_t(now)));
-      hash.add(chunk.data(), now);
-      ZC_RETURN_IF_ERROR(table.place(cut.tensor, cut.first * size + done, chunk.data(), now));
-    }
-    hashes.push_back(hash.value());
-  }
+  std::vector<Cut> cuts = cutsOf(plan, file, table, communicator.rank());
+  std::vector<size_t> ends = transfersOf(cuts);
+  size_t before = hashes.size();
+  hashes.resize(before + cuts.size());
+  ZC_RETURN_IF_ERROR(forEachOf(ends.size(), int(buffers.size()), [&](int worker, size_t i) {
+    size_t first = i > 0 ? ends[i - 1] : 0;
+    return transfer(worker, &cuts[first], ends[i] - first, table, &hashes[before + first]);
+  }));
   return table.flush();
+}
+
+/// Bytes of the file that follow one another, from slices, each piece with its hash.
+Status Save::transfer(int worker, const Cut *cuts, size_t count, io::SafetensorsTable &table, uint64_t *hashes) {
+  char *to = buffers[size_t(worker)].at(cuts[0].position), *end = to;
+  for (size_t i = 0; i < count; ++i) {
+    const Cut &cut = cuts[i];
+    ZC_RETURN_IF_ERROR(
+        executor.readSlice(cut.store.slice, uint64_t(cut.at * sizeOf(cut.store.type)), end, uint64_t(cut.bytes())));
+    hashes[i] = io::hashOf({end, size_t(cut.bytes())});
+    end += cut.bytes();
+  }
+  return table.place(cuts[0].tensor, cuts[0].position - table.positionOf(cuts[0].tensor), to, end - to);
 }
 
 Status Save::writeOwn() {
@@ -162,11 +207,12 @@ Status Save::writeOwn() {
   io::Hasher hash;
   hash.add(table->head().data(), int64_t(table->head().size()));
   for (size_t i = 0; i < own.size(); ++i)
-    for (int64_t done = 0; done < own[i].type.numBytes(); done += kChunk) {
-      int64_t now = std::min(kChunk, own[i].type.numBytes() - done);
-      ZC_RETURN_IF_ERROR(executor.readSlice(own[i].slice, uint64_t(done), chunk.data(), uint64_t(now)));
-      hash.add(chunk.data(), now);
-      ZC_RETURN_IF_ERROR(table->place(i, done, chunk.data(), now));
+    for (int64_t done = 0; done < own[i].type.numBytes(); done += kPieceBytes) {
+      int64_t now = std::min(kPieceBytes, own[i].type.numBytes() - done);
+      char *chunk = buffers[0].at(table->positionOf(i) + done);
+      ZC_RETURN_IF_ERROR(executor.readSlice(own[i].slice, uint64_t(done), chunk, uint64_t(now)));
+      hash.add(chunk, now);
+      ZC_RETURN_IF_ERROR(table->place(i, done, chunk, now));
     }
   told.ownBytes = uint64_t(table->positionOf(own.size()));
   told.ownHash = hash.value();
@@ -210,11 +256,9 @@ Status Save::describe(Manifest &manifest) const {
     for (const auto &tensor : file.tensors)
       tensors.push_back({tensor.name, fileOf(file.state), tensor.type, {}});
     for (size_t rank = 0; rank < all.size(); ++rank)
-      for (const Cut &cut : cutsOf(plan, file, int(rank)))
-        tensors[cut.tensor].pieces.push_back(
-            {uint64_t(cut.first), uint64_t(cut.count),
-             uint64_t(tables[f].positionOf(cut.tensor) + cut.first * sizeOf(cut.store.type)),
-             allHashes[rank * (allHashes.size() / all.size()) + next[rank]++]});
+      for (const Cut &cut : cutsOf(plan, file, tables[f], int(rank)))
+        tensors[cut.tensor].pieces.push_back({uint64_t(cut.first), uint64_t(cut.count), uint64_t(cut.position),
+                                              allHashes[rank * (allHashes.size() / all.size()) + next[rank]++]});
     for (Manifest::Tensor &tensor : tensors) {
       std::sort(tensor.pieces.begin(), tensor.pieces.end(),
                 [](const Manifest::Piece &a, const Manifest::Piece &b) { return a.first < b.first; });

@@ -19,9 +19,12 @@
 #pragma once
 
 #include "runtime/exec/Executor.h"
+#include "runtime/io/File.h"
 #include "runtime/train/CheckpointFolder.h"
 #include "runtime/train/Manifest.h"
 
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,8 @@ namespace zc::train {
 /// Every file listed is there, beneath the folder, with its size, each of its bytes under a hash that it has. Errors:
 /// corrupt (naming the file, and the tensor where there is one), io.
 Status verifyFiles(const Manifest &manifest);
+/// The same of all but the elements of whole tensors, which restoreCheckpoint compares as it reads them.
+Status verifyHeads(const Manifest &manifest);
 
 struct SaveOutcome {
   bool saved = false; ///< the checkpoint is there; the same on all ranks
@@ -41,10 +46,26 @@ struct SaveOutcome {
 /// are as they were. Errors: of the communicator.
 Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
                                    CheckpointFolder &folder, const std::string &name, int64_t keep);
-/// Puts this rank's state in place, from a checkpoint of this or another plan for the same model. The manifest must
-/// have been verified, and its run been found to go on here (Resume.h). `samePlan`: it was this plan. Errors: corrupt,
-/// mismatch, io.
+/// Puts this rank's state in place, from a checkpoint of this or another plan for the same model whose heads have been
+/// verified, and whose run was found to go on here (Resume.h). What a rank reads it compares with its hash; what none
+/// needs the ranks share among them: when all have come back without an error, every byte of the checkpoint was right.
+/// `samePlan`: it was this plan. Errors: corrupt (what is in place then is of no use), io.
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest, bool samePlan);
+
+/// The files of a checkpoint, open: there, beneath its folder, with the sizes that its manifest says.
+class CheckpointFiles {
+public:
+  /// Errors: corrupt, io.
+  Status open(const Manifest &manifest);
+  const io::File &at(const std::string &name) const { return files.at(name); }
+
+private:
+  std::string folder;
+  std::map<std::string, io::File> files;
+};
+/// Of bytes whose hash is another than the manifest says; `tensor` is empty of a head.
+Error wrongHash(const io::File &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
+                uint64_t expected);
 
 /// What only one rank has: a slice that its own file holds.
 struct OwnSlice {
@@ -55,6 +76,30 @@ struct OwnSlice {
 };
 std::vector<OwnSlice> ownSlicesOf(const planpb::Plan &plan);
 std::string ownFileOf(int64_t rank);
+
+/// Bytes of a file that are moved at a time, and that have a hash of their own in checkpoints written since then.
+constexpr int64_t kPieceBytes = 4 << 20;
+/// Threads of a rank that move them: enough to keep a disk at work, few where many ranks share it.
+int workersOf(const planpb::Plan &plan);
+
+/// Memory for one piece, from the same place in a page as in its file, so that it need not be copied on its way.
+class TransferBuffer {
+public:
+  char *at(int64_t position) { return begin() + position % int64_t(kPage); }
+  /// Of the page.
+  char *begin() {
+    if (!memory)
+      memory.reset(new (std::align_val_t(kPage)) char[kPieceBytes + 2 * kPage]);
+    return memory.get();
+  }
+
+private:
+  static constexpr size_t kPage = 4096;
+  struct Free {
+    void operator()(char *bytes) const { ::operator delete[](bytes, std::align_val_t(kPage)); }
+  };
+  std::unique_ptr<char[], Free> memory;
+};
 std::string fileOf(State state);
 
 } // namespace zc::train

@@ -227,6 +227,9 @@ Status EvalRank::loop() {
   for (int64_t step = 1; step <= run.summary.steps; ++step) {
     double begin = now();
     ZC_RETURN_IF_ERROR(this->step(step));
+    if (run.isFirst(communicator))
+      if (std::string excess = run.memory.look(); !excess.empty())
+        run.observer.warning("step " + std::to_string(step) + ": " + excess);
     if (leads())
       tell(step, now() - begin);
     if (run.hasLoss() && !std::isfinite(sum)) {
@@ -283,7 +286,8 @@ Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return EvalRank(run, communicator).main(); }));
   if (run.ending)
     return *run.ending;
-  if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())
+  run.memory.fill(run.report);
+  if (std::string excess = run.memory.look(); !excess.empty())
     observer.warning(excess);
   if (ranks.firstRank() != 0)
     return std::move(run.report);

@@ -30,6 +30,8 @@ Store exactStore(const planpb::Plan &plan, const planpb::Parameter &parameter);
 enum class State : uint8_t { weights, moment1, moment2, published };
 constexpr State kStates[] = {State::weights, State::moment1, State::moment2, State::published};
 const char *nameOf(State state);
+/// Under which a checkpoint's safetensors files note that name.
+constexpr const char *kStateNote = "state";
 /// Where that stands of a parameter; nothing where the plan has none.
 std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &parameter, State state);
 

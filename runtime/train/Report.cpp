@@ -1,9 +1,9 @@
+#include "runtime/base/Failpoint.h"
 #include "runtime/train/Evaluate.h"
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 namespace zc::train {
 
@@ -18,29 +18,35 @@ static Json number(double value) { return std::isfinite(value) ? Json(value) : J
 
 /// The most bytes of memory this process has had; 0 where the system does not say.
 static uint64_t peakResident() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.compare(0, 6, "VmHWM:") == 0)
-      return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
-  return 0;
+  rusage usage = {};
+  uint64_t more = failpoint("memory.resident") ? uint64_t(1) << 40 : 0;
+  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? uint64_t(usage.ru_maxrss) * 1024 + more : 0;
 }
 
-std::string measureMemory(const planpb::Plan &plan, int ranks, JobReport &report) {
+MemoryWatch::MemoryWatch(const planpb::Plan &plan, int ranks) {
   for (const planpb::Arena &arena : plan.arenas())
     if (arena.tier() != planpb::NVME)
-      report.plannedMemory += arena.bytes() * uint64_t(ranks);
-  report.residentMemory = peakResident();
+      planned += arena.bytes() * uint64_t(ranks);
+}
+
+std::string MemoryWatch::look() {
   // The program, its libraries and their buffers; a sanitizer's shadow of all that.
 #ifdef __SANITIZE_ADDRESS__
   constexpr double kAround = 1e9;
 #else
   constexpr double kAround = 100e6;
 #endif
-  double allowed = 1.05 * double(report.plannedMemory) + kAround;
-  if (double(report.residentMemory) <= allowed)
+  uint64_t resident = hasWarned ? 0 : peakResident();
+  if (double(resident) <= 1.05 * double(planned) + kAround)
     return {};
-  return "the process took " + std::to_string(report.residentMemory) +
-         " bytes of memory; its arenas were planned to take " + std::to_string(report.plannedMemory);
+  hasWarned = true;
+  return "the process took " + std::to_string(resident) + " bytes of memory; its arenas were planned to take " +
+         std::to_string(planned);
+}
+
+void MemoryWatch::fill(JobReport &report) const {
+  report.plannedMemory = planned;
+  report.residentMemory = peakResident();
 }
 
 /// What all reports say of steps, memory and links.

@@ -1,46 +1,219 @@
+#include "runtime/base/Workers.h"
+#include "runtime/io/Hash.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
-#include "runtime/train/Weights.h"
 
 #include <algorithm>
+#include <map>
 
 namespace zc::train {
 
-/// Bytes that pass through memory at a time: a rank needs no more than this beside its arenas, whatever it loads.
-static constexpr int64_t kChunk = 1 << 20;
+namespace {
 
-static Error wrongTensor(const std::string &name, const std::string &path) {
+/// Elements [first, first + count) of a tensor, which a slice holds from its element `at`.
+struct Target {
+  int64_t first = 0, count = 0, at = 0;
+  uint32_t slice = 0;
+  DType type = DType::f32;
+};
+
+/// Where a tensor of the checkpoint goes on this rank; of one that no rank needs there is none of these.
+struct Destination {
+  TensorType type;
+  std::vector<Target> targets; ///< in order of their first elements
+  bool isWhole = false;        ///< on every rank, in one place at least
+};
+using Key = std::pair<std::string, std::string>; // file, tensor
+
+Error wrongTensor(const std::string &name, const std::string &path) {
   return makeError(Code::corrupt, 915, "\"" + name + "\" is missing or of another shape", path);
 }
 
-/// The elements of one kind of state that this rank holds, from the file that has them whole.
-static Status restoreState(RankExecutor &executor, const Manifest &manifest, State state) {
-  const planpb::Plan &plan = executor.plan();
-  const Mesh mesh = meshOf(plan);
-  auto file = io::SafetensorsFile::open(manifest.folder + "/" + fileOf(state));
-  if (!file)
-    return file.error();
-  std::vector<char> from(static_cast<size_t>(kChunk)), to(static_cast<size_t>(kChunk));
+bool needs(const planpb::Plan &plan, State state) {
+  for (const planpb::Parameter &parameter : plan.parameters())
+    if (storeOf(plan, parameter, state))
+      return true;
+  return false;
+}
+
+/// One rank's part of a load, of what belongs to the model.
+class Restore {
+public:
+  Restore(RankExecutor &executor, const Manifest &manifest)
+      : executor(executor), plan(executor.plan()), manifest(manifest), buffers(size_t(workersOf(plan))),
+        converted(buffers.size()) {}
+
+  Status run();
+
+private:
+  /// A tensor's elements under one hash; `destination` is null where they are only to be compared.
+  struct Task {
+    const Manifest::Tensor *tensor;
+    const Manifest::Piece *piece;
+    const Destination *destination;
+    bool isShared; ///< other ranks here need it as well: the page cache has it for them
+  };
+  void findTargets();
+  void addTarget(State state, const planpb::Parameter &parameter, const Store &store);
+  Status findTasks();
+  Status clearRest();
+  Status clear(uint32_t slice, int64_t first, int64_t end);
+  Status load(int worker, const Task &task);
+  Status scatter(int worker, const Task &task, int64_t first, int64_t count, const char *from);
+
+  RankExecutor &executor;
+  const planpb::Plan &plan;
+  const Manifest &manifest;
+  CheckpointFiles files;
+  std::map<Key, Destination> destinations;
+  std::vector<Task> tasks;
+  std::vector<TransferBuffer> buffers, converted; ///< by worker
+};
+
+/// What every rank of the plan needs has its entry, whatever this one holds of it.
+void Restore::addTarget(State state, const planpb::Parameter &parameter, const Store &store) {
+  Destination &destination = destinations[{fileOf(state), wholeNameOf(parameter)}];
+  destination.type = {store.type, wholeTypeOf(plan, parameter).dims};
+  destination.isWhole |= store.cut.empty();
+  Piece piece = pieceOf(plan, meshOf(plan), parameter, store, executor.rank());
+  if (piece.count > 0)
+    destination.targets.push_back({firstOf(parameter) + piece.first, piece.count, piece.at, store.slice, store.type});
+}
+
+void Restore::findTargets() {
+  // A plan that begins to delay publishes what the weights are.
+  bool isPublished = needs(plan, State::published) && manifest.files.count(fileOf(State::published)) > 0;
   for (const planpb::Parameter &parameter : plan.parameters()) {
-    auto store = storeOf(plan, parameter, state);
-    if (!store)
+    auto published = isPublished ? storeOf(plan, parameter, State::published) : std::nullopt;
+    for (const Store &store : storesOf(plan, parameter))
+      if (!published || published->slice != store.slice)
+        addTarget(State::weights, parameter, store);
+    if (published)
+      addTarget(State::published, parameter, *published);
+    for (State state : {State::moment1, State::moment2})
+      if (auto store = storeOf(plan, parameter, state))
+        addTarget(state, parameter, *store);
+  }
+  for (auto &[key, destination] : destinations)
+    std::sort(destination.targets.begin(), destination.targets.end(),
+              [](const Target &a, const Target &b) { return a.first < b.first; });
+}
+
+/// The pieces of which this rank needs an element; of those that nobody needs, its share.
+Status Restore::findTasks() {
+  std::map<Key, bool> found;
+  size_t unused = 0, ranks = size_t(meshOf(plan).worldSize());
+  for (const Manifest::Tensor &tensor : manifest.tensors) {
+    auto known = destinations.find({tensor.file, tensor.name});
+    if (known == destinations.end()) {
+      for (const Manifest::Piece &piece : tensor.pieces)
+        if (unused++ % ranks == size_t(executor.rank()))
+          tasks.push_back({&tensor, &piece, nullptr, false});
       continue;
-    const io::SafetensorsEntry *entry = file->find(wholeNameOf(parameter));
-    if (!entry || entry->type.dims != wholeTypeOf(plan, parameter).dims || !convertible(entry->type.dtype, store->type))
-      return wrongTensor(wholeNameOf(parameter), file->file().path());
-    Piece piece = pieceOf(plan, mesh, parameter, *store, executor.rank());
-    int64_t fileSize = sizeOf(entry->type.dtype), size = sizeOf(store->type), step = kChunk / std::max(fileSize, size);
-    for (int64_t done = 0; done < piece.count; done += step) {
-      int64_t now = std::min(step, piece.count - done), first = firstOf(parameter) + piece.first + done;
-      ZC_RETURN_IF_ERROR(file->file().readAt(from.data(), now * fileSize, entry->offset + first * fileSize));
-      convert(from.data(), entry->type.dtype, to.data(), store->type, now);
-      ZC_RETURN_IF_ERROR(
-          executor.writeSlice(store->slice, uint64_t((piece.at + done) * size), to.data(), uint64_t(now * size)));
+    }
+    const Destination &destination = known->second;
+    if (tensor.type.dims != destination.type.dims || !convertible(tensor.type.dtype, destination.type.dtype))
+      return wrongTensor(tensor.name, files.at(tensor.file).path());
+    found[known->first] = true;
+    for (const Manifest::Piece &piece : tensor.pieces)
+      for (const Target &target : destination.targets)
+        if (target.first < int64_t(piece.first + piece.count) && int64_t(piece.first) < target.first + target.count) {
+          tasks.push_back({&tensor, &piece, &destination, destination.isWhole && ranks > 1});
+          break;
+        }
+  }
+  for (const auto &[key, destination] : destinations)
+    if (!found.count(key))
+      return wrongTensor(key.second, manifest.folder + "/" + key.first);
+  return Status::success();
+}
+
+/// Elements `from` of the task's tensor, beginning with `first`, to wherever they belong.
+Status Restore::scatter(int worker, const Task &task, int64_t first, int64_t count, const char *from) {
+  DType type = task.tensor->type.dtype;
+  for (const Target &target : task.destination->targets) {
+    int64_t begin = std::max(first, target.first), end = std::min(first + count, target.first + target.count);
+    int64_t size = sizeOf(target.type), step = kPieceBytes / size;
+    for (int64_t at = begin; at < end; at += step) {
+      int64_t now = std::min(step, end - at);
+      const char *source = from + (at - first) * sizeOf(type);
+      if (type != target.type) {
+        char *to = converted[size_t(worker)].at(0);
+        convert(source, type, to, target.type, now);
+        source = to;
+      }
+      ZC_RETURN_IF_ERROR(executor.writeSlice(target.slice, uint64_t((target.at + at - target.first) * size), source,
+                                             uint64_t(now * size)));
     }
   }
   return Status::success();
 }
+
+Status Restore::load(int worker, const Task &task) {
+  const io::File &file = files.at(task.tensor->file);
+  int64_t size = sizeOf(task.tensor->type.dtype), most = kPieceBytes / size;
+  io::Hasher hash;
+  for (int64_t done = 0; done < int64_t(task.piece->count); done += most) { // another's pieces may be longer
+    int64_t now = std::min(most, int64_t(task.piece->count) - done);
+    int64_t position = int64_t(task.piece->offset) + done * size;
+    char *buffer = buffers[size_t(worker)].at(position);
+    ZC_RETURN_IF_ERROR(task.isShared ? file.readAt(buffer, now * size, position)
+                                     : file.readInto(buffers[size_t(worker)].begin(), now * size, position));
+    hash.add(buffer, now * size);
+    if (task.destination)
+      ZC_RETURN_IF_ERROR(scatter(worker, task, int64_t(task.piece->first) + done, now, buffer));
+  }
+  if (hash.value() == task.piece->hash)
+    return Status::success();
+  return wrongHash(file, task.tensor->name, task.piece->offset, task.piece->count * uint64_t(size), hash.value(),
+                   task.piece->hash);
+}
+
+Status Restore::clear(uint32_t slice, int64_t first, int64_t end) {
+  std::vector<char> zeros(size_t(std::clamp<int64_t>(end - first, 0, 1 << 20)));
+  for (int64_t at = first; at < end; at += int64_t(zeros.size()))
+    ZC_RETURN_IF_ERROR(
+        executor.writeSlice(slice, uint64_t(at), zeros.data(), uint64_t(std::min(int64_t(zeros.size()), end - at))));
+  return Status::success();
+}
+
+/// What no element of the checkpoint comes to: padding, and what gradients lost.
+Status Restore::clearRest() {
+  std::map<uint32_t, std::vector<std::pair<int64_t, int64_t>>> filled; // bytes of each slice
+  for (const auto &[key, destination] : destinations)
+    for (const Target &target : destination.targets)
+      filled[target.slice].emplace_back(target.at * sizeOf(target.type),
+                                        (target.at + target.count) * sizeOf(target.type));
+  for (const planpb::Bucket &bucket : plan.buckets()) {
+    std::vector<int32_t> slices{bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(),
+                                bucket.moment2_slice()};
+    slices.insert(slices.end(), bucket.residual_slices().begin(), bucket.residual_slices().end());
+    for (int32_t slice : slices) {
+      if (slice < 0)
+        continue;
+      auto &ranges = filled[uint32_t(slice)];
+      std::sort(ranges.begin(), ranges.end());
+      int64_t next = 0;
+      for (auto [first, end] : ranges) {
+        ZC_RETURN_IF_ERROR(clear(uint32_t(slice), next, first));
+        next = std::max(next, end);
+      }
+      ZC_RETURN_IF_ERROR(clear(uint32_t(slice), next, int64_t(plan.slices(slice).bytes())));
+    }
+  }
+  return Status::success();
+}
+
+Status Restore::run() {
+  ZC_RETURN_IF_ERROR(files.open(manifest));
+  findTargets();
+  ZC_RETURN_IF_ERROR(findTasks());
+  ZC_RETURN_IF_ERROR(clearRest());
+  return forEachOf(tasks.size(), int(buffers.size()), [this](int worker, size_t i) { return load(worker, tasks[i]); });
+}
+
+} // namespace
 
 /// The rank whose own file is for `rank`: of another mesh it is one that had the samples, counted round.
 static int rankBefore(const Mesh &before, const Mesh &mesh, int rank) {
@@ -59,36 +232,25 @@ static Status restoreOwn(RankExecutor &executor, const Manifest &manifest, bool 
   auto file = io::SafetensorsFile::open(manifest.folder + "/" + name);
   if (!file)
     return file.error();
-  std::vector<char> chunk(static_cast<size_t>(kChunk));
+  TransferBuffer buffer;
   for (const OwnSlice &each : own) {
     if (each.ofThePlan && !samePlan)
       continue;
     const io::SafetensorsEntry *entry = file->find(each.name);
     if (!entry || !(entry->type == each.type))
       return wrongTensor(each.name, file->file().path());
-    for (int64_t done = 0; done < entry->bytes; done += kChunk) {
-      int64_t now = std::min(kChunk, entry->bytes - done);
-      ZC_RETURN_IF_ERROR(file->file().readAt(chunk.data(), now, entry->offset + done));
-      ZC_RETURN_IF_ERROR(executor.writeSlice(each.slice, uint64_t(done), chunk.data(), uint64_t(now)));
+    for (int64_t done = 0; done < entry->bytes; done += kPieceBytes) {
+      int64_t now = std::min(kPieceBytes, entry->bytes - done);
+      char *chunk = buffer.at(0);
+      ZC_RETURN_IF_ERROR(file->file().readAt(chunk, now, entry->offset + done));
+      ZC_RETURN_IF_ERROR(executor.writeSlice(each.slice, uint64_t(done), chunk, uint64_t(now)));
     }
   }
   return Status::success();
 }
 
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest, bool samePlan) {
-  const planpb::Plan &plan = executor.plan();
-  auto values = InitialValues::fromSafetensors(plan, manifest.folder + "/" + fileOf(State::weights));
-  if (!values)
-    return values.error();
-  ZC_RETURN_IF_ERROR(loadWeights(executor, *values));
-  for (State state : {State::moment1, State::moment2, State::published}) {
-    bool needed = false;
-    for (const planpb::Parameter &parameter : plan.parameters())
-      needed |= storeOf(plan, parameter, state).has_value();
-    // A plan that begins to delay publishes what the weights are.
-    if (needed && (state != State::published || manifest.files.count(fileOf(state))))
-      ZC_RETURN_IF_ERROR(restoreState(executor, manifest, state));
-  }
+  ZC_RETURN_IF_ERROR(Restore(executor, manifest).run());
   return restoreOwn(executor, manifest, samePlan);
 }
 

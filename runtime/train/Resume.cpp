@@ -8,57 +8,71 @@
 
 namespace zc::train {
 
-using Told = std::function<void(const std::string &)>;
-
 //===- Finding ------------------------------------------------------------------===//
 
-static Result<Manifest> verified(const std::string &folder) {
-  auto manifest = readManifest(folder);
-  if (!manifest)
-    return manifest;
-  ZC_RETURN_IF_ERROR(verifyFiles(*manifest));
-  return manifest;
-}
-
-/// The newest of `folders` that is whole.
-static Result<Manifest> newestOf(const std::vector<std::string> &folders, const std::string &out, const Told &passed) {
-  for (const std::string &folder : folders) {
-    auto manifest = verified(folder);
-    if (manifest || manifest.error().code != Code::corrupt)
-      return manifest;
-    passed("not usable, passed over: " + render(manifest.error()));
-  }
-  return makeError(Code::corrupt, 917,
-                   "none of the " + std::to_string(folders.size()) + " checkpoints in \"" + out + "\" can be used",
-                   folders[0], "zero-run checkpoint verify says what is wrong; --overwrite starts afresh");
-}
-
-Result<Manifest> openCheckpoint(const std::string &path, const Told &passed) {
+Result<CheckpointChoice> CheckpointChoice::of(const std::string &path) {
   struct stat info = {};
+  CheckpointChoice choice;
+  choice.folders = {path};
   if (::lstat((path + "/" + kManifestFile).c_str(), &info) == 0)
-    return verified(path);
+    return choice;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    std::string folder = io::folderOf(path);
+    bool isPart = ::lstat((folder + "/" + kManifestFile).c_str(), &info) == 0;
+    return makeError(Code::badInput, 926, "\"" + path + "\" is a file, no folder of a checkpoint or a run", "",
+                     isPart ? "give \"" + folder + "\", which it is a part of" : "");
+  }
   auto checkpoints = listCheckpoints(path);
   if (!checkpoints)
     return checkpoints.error();
-  if (!checkpoints->empty())
-    return newestOf(*checkpoints, path, passed);
+  if (!checkpoints->empty()) {
+    choice.run = path;
+    choice.folders = std::move(*checkpoints);
+    return choice;
+  }
   if (::lstat((path + "/" + fileOf(State::weights)).c_str(), &info) != 0 && ::lstat(path.c_str(), &info) == 0)
     return makeError(Code::badInput, 926, "\"" + path + "\" holds no checkpoint");
-  return verified(path); // the rest of one, or nothing
+  return choice; // the rest of one, or nothing
 }
 
-Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume, const Told &passed) {
+Result<std::optional<CheckpointChoice>> CheckpointChoice::toResume(const std::string &out, const std::string &resume) {
   if (resume == "auto") {
     auto checkpoints = listCheckpoints(out);
     if (!checkpoints)
       return checkpoints.error();
     if (checkpoints->empty())
-      return std::optional<Manifest>();
+      return std::optional<CheckpointChoice>();
   }
-  auto manifest = openCheckpoint(resume == "auto" ? out : resume, passed);
-  if (!manifest)
-    return manifest.error();
-  return std::optional<Manifest>(std::move(*manifest));
+  auto choice = of(resume == "auto" ? out : resume);
+  if (!choice)
+    return choice.error();
+  return std::optional<CheckpointChoice>(std::move(*choice));
+}
+
+Status CheckpointChoice::passOver(const Error &why, const Told &passed) {
+  if (run.empty() || why.code != Code::corrupt)
+    return why;
+  passed("not usable, passed over: " + render(why));
+  ++at;
+  return Status::success();
+}
+
+Result<Manifest> CheckpointChoice::newest(const std::function<Status(const Manifest &)> &verify, const Told &passed) {
+  while (at < folders.size()) {
+    auto manifest = readManifest(folders[at]);
+    Status status = manifest ? verify(*manifest) : Status(manifest.error());
+    if (status.ok())
+      return manifest;
+    ZC_RETURN_IF_ERROR(passOver(status.error(), passed));
+  }
+  return makeError(Code::corrupt, 917,
+                   "none of the " + std::to_string(folders.size()) + " checkpoints in \"" + run + "\" can be used",
+                   folders[0], "zero-run checkpoint verify says what is wrong; --overwrite starts afresh");
+}
+
+Result<Manifest> openCheckpoint(const std::string &path, const Told &passed) {
+  auto choice = CheckpointChoice::of(path);
+  return choice ? choice->newest(verifyFiles, passed) : choice.error();
 }
 
 //===- Comparing ----------------------------------------------------------------===//

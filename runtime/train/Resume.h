@@ -9,15 +9,33 @@
 
 namespace zc::train {
 
-/// A checkpoint, verified: the folder itself or, of a run's folder, the newest that is whole. `passed` is told of each
-/// damaged one on the way. Errors: corrupt (it, or all there are), mismatch (another format), badInput (none there),
-/// io. What only could not be read is never passed over.
-Result<Manifest> openCheckpoint(const std::string &path, const std::function<void(const std::string &)> &passed);
+using Told = std::function<void(const std::string &)>;
 
-/// The checkpoint to go on from by `options.resume` ("auto", a checkpoint's or a run's folder); nothing where "auto"
-/// finds none at all. Errors: those of openCheckpoint.
-Result<std::optional<Manifest>> findCheckpoint(const std::string &out, const std::string &resume,
-                                               const std::function<void(const std::string &)> &passed);
+/// The checkpoints that may be meant: one, or all of a run, newest first.
+class CheckpointChoice {
+public:
+  /// `path`: a checkpoint's folder or a run's. Errors: badInput (none there), io.
+  static Result<CheckpointChoice> of(const std::string &path);
+  /// The same of "auto", which means what `out` holds; nothing where that is none at all.
+  static Result<std::optional<CheckpointChoice>> toResume(const std::string &out, const std::string &resume);
+
+  /// Newest first; at least one.
+  const std::vector<std::string> &all() const { return folders; }
+
+  /// The newest left that `verify` has nothing against. `passed` is told of each damaged one on the way; what only
+  /// could not be read is never passed over. Errors: corrupt (it, or all there are), mismatch (another format), io.
+  Result<Manifest> newest(const std::function<Status(const Manifest &)> &verify, const Told &passed);
+  /// The one that `newest` gave turned out to be wrong. Errors: `why`, where nothing else can be meant.
+  Status passOver(const Error &why, const Told &passed);
+
+private:
+  std::string run; ///< its folder; empty where one checkpoint was named
+  std::vector<std::string> folders;
+  size_t at = 0;
+};
+
+/// The newest of them, verified as a whole. Errors: those of CheckpointChoice.
+Result<Manifest> openCheckpoint(const std::string &path, const Told &passed);
 
 /// Whether this run, which would write `expected`, may go on where `manifest` stands. Errors: mismatch, naming what
 /// differs: the model's tensors, the optimizer's rule or (unless it was given anew) its rate, the seed, and (unless

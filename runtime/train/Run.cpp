@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -85,45 +86,62 @@ Status Run::open() {
   folder = std::move(*locked);
   summary.out = folder.name();
   checkpoints = CheckpointFolder(folder.name());
-  ZC_RETURN_IF_ERROR(checkpoints.recover([this](const std::string &text) { observer.warning(text); }));
-  ZC_RETURN_IF_ERROR(resume());
+  auto told = [this](const std::string &text) { tell(text); };
+  ZC_RETURN_IF_ERROR(checkpoints.recover(told));
+  if (options.overwrite) {
+    ZC_RETURN_IF_ERROR(checkpoints.clear());
+  } else if (options.resume.empty()) {
+    ZC_RETURN_IF_ERROR(checkFresh(summary.out));
+  } else {
+    auto found = CheckpointChoice::toResume(summary.out, options.resume);
+    if (!found)
+      return found.error();
+    choice = std::move(*found);
+  }
+  if (choice)
+    ZC_RETURN_IF_ERROR(choose());
   if (!values && !resumed)
     ZC_RETURN_IF_ERROR(prepareWeights());
-  ZC_RETURN_IF_ERROR(metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1));
+  if (!resumed)
+    ZC_RETURN_IF_ERROR(settle());
   return record(true);
 }
 
-Status Run::resume() {
-  if (options.overwrite)
-    ZC_RETURN_IF_ERROR(checkpoints.clear());
-  else if (options.resume.empty())
-    return checkFresh(summary.out);
-  if (options.resume.empty())
-    return Status::success();
-  auto tell = [this](const std::string &text) { observer.warning(text); };
-  auto found = findCheckpoint(summary.out, options.resume, tell);
+/// Whether that checkpoint is one of this run's own.
+static bool isOf(const std::string &out, const Manifest &manifest) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(io::folderOf(manifest.folder), out, ignored);
+}
+
+Status Run::choose() {
+  auto found = choice->newest(verifyHeads, [this](const std::string &text) { tell(text); });
   if (!found)
     return found.error();
-  if (!*found)
-    return Status::success();
-  ZC_RETURN_IF_ERROR(checkResumes(plan, **found, manifest, options));
-  resumed = std::move(*found);
-  std::error_code ignored;
-  bool isOurs = std::filesystem::equivalent(io::folderOf(resumed->folder), summary.out, ignored);
-  if (!isOurs)
+  ZC_RETURN_IF_ERROR(checkResumes(plan, *found, manifest, options));
+  if (!isOf(summary.out, *found))
     ZC_RETURN_IF_ERROR(checkFresh(summary.out));
-  else if (options.resume != "auto")
-    ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step, tell));
-  if (isOurs)
-    checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
-  observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder + "\"");
-  for (const std::string &line : changesOf(*resumed, manifest))
-    observer.note(line);
-  ZC_RETURN_IF_ERROR(goOn());
-  if (resumed->step >= summary.steps)
-    tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
-         std::to_string(summary.steps) + " is left to do");
-  return Status::success();
+  resumed = std::move(*found);
+  return goOn();
+}
+
+Status Run::settle() {
+  if (resumed) {
+    if (isOf(summary.out, *resumed)) {
+      if (options.resume != "auto")
+        ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step, [this](const std::string &text) { tell(text); }));
+      checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
+    }
+    char seconds[40];
+    std::snprintf(seconds, sizeof seconds, "%.3f", loading);
+    observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder +
+                  "\", loaded in " + seconds + " s");
+    for (const std::string &line : changesOf(*resumed, manifest))
+      observer.note(line);
+    if (resumed->step >= summary.steps)
+      tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
+           std::to_string(summary.steps) + " is left to do");
+  }
+  return metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1);
 }
 
 Status Run::goOn() {
@@ -132,41 +150,76 @@ Status Run::goOn() {
   return makeSchedule();
 }
 
+Status Run::restore(Communicator &communicator, RankExecutor &executor, bool &ready) {
+  bool leads = communicator.rank() == 0;
+  double began = now();
+  for (;;) {
+    auto refusal = agree(communicator, identity, restoreCheckpoint(executor, *resumed, samePlan()));
+    if (!refusal)
+      return refusal.error();
+    if (!*refusal)
+      break;
+    Status next = Status::success();
+    if (leads) {
+      next = choice->passOver(**refusal, [this](const std::string &text) { tell(text); });
+      if (next.ok())
+        next = choose();
+    }
+    ZC_RETURN_IF_ERROR(agreeWith(communicator, next, ready));
+    if (!ready)
+      return Status::success();
+    ZC_RETURN_IF_ERROR(shareCheckpoint(communicator));
+    ZC_RETURN_IF_ERROR(communicator.barrier());
+  }
+  if (leads)
+    loading = now() - began;
+  return agreeWith(communicator, leads ? settle() : Status::success(), ready);
+}
+
+static void write(char (&to)[4096], const std::string &from) {
+  std::memcpy(to, from.data(), std::min(from.size(), sizeof to - 1));
+}
+
 Status Run::share(Communicator &communicator) {
+  char out[4096] = {};
+  if (communicator.rank() == 0)
+    write(out, summary.out);
+  ZC_RETURN_IF_ERROR(communicator.broadcast({out, sizeof out, 0}));
+  bool learns = communicator.rank() != 0 && isFirst(communicator);
+  if (learns) {
+    summary.out = out;
+    checkpoints = CheckpointFolder(summary.out);
+  }
+  ZC_RETURN_IF_ERROR(shareCheckpoint(communicator));
+  if (!learns)
+    return Status::success();
+  if (!values && !resumed)
+    ZC_RETURN_IF_ERROR(prepareWeights());
+  return record(false);
+}
+
+Status Run::shareCheckpoint(Communicator &communicator) {
   struct {
-    char out[4096] = {}, resume[4096] = {};
+    char folder[4096] = {};
     int64_t step = -1;
   } found;
-  auto write = [](char(&to)[4096], const std::string &from) {
-    std::memcpy(to, from.data(), std::min(from.size(), sizeof to - 1));
-  };
-  if (communicator.rank() == 0) {
-    write(found.out, summary.out);
-    if (resumed) {
-      write(found.resume, resumed->folder);
-      found.step = resumed->step;
-    }
+  if (communicator.rank() == 0 && resumed) {
+    write(found.folder, resumed->folder);
+    found.step = resumed->step;
   }
   ZC_RETURN_IF_ERROR(communicator.broadcast({&found, sizeof found, 0}));
-  if (communicator.rank() == 0 || !isFirst(communicator))
+  if (communicator.rank() == 0 || !isFirst(communicator) || found.step < 0)
     return Status::success();
-  summary.out = found.out;
-  checkpoints = CheckpointFolder(summary.out);
-  if (found.step >= 0) {
-    auto manifest = readManifest(found.resume); // rank 0 has verified the files
-    if (!manifest)
-      return manifest.error();
-    if (manifest->step != found.step)
-      return makeError(Code::mismatch, 949,
-                       "the checkpoint is of step " + std::to_string(manifest->step) + " here but of step " +
-                           std::to_string(found.step) + " on rank 0",
-                       found.resume, "the run's folder must be the same for all ranks");
-    resumed = std::move(*manifest);
-    ZC_RETURN_IF_ERROR(goOn());
-  } else if (!values) {
-    ZC_RETURN_IF_ERROR(prepareWeights());
-  }
-  return record(false);
+  auto manifest = readManifest(found.folder); // rank 0 has verified the heads
+  if (!manifest)
+    return manifest.error();
+  if (manifest->step != found.step)
+    return makeError(Code::mismatch, 949,
+                     "the checkpoint is of step " + std::to_string(manifest->step) + " here but of step " +
+                         std::to_string(found.step) + " on rank 0",
+                     found.folder, "the run's folder must be the same for all ranks");
+  resumed = std::move(*manifest);
+  return goOn();
 }
 
 } // namespace zc::train

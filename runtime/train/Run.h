@@ -18,6 +18,9 @@ struct Run : Session {
 
   /// Whether it was this very plan that is resumed.
   bool samePlan() const { return resumed && resumed->plan.hash == manifest.plan.hash; }
+  /// All ranks, once their executors are prepared: the state of the checkpoint to go on from. One that is found to be
+  /// damaged is passed over, where another may be meant. `ready` as in Session::begin; then the run is settled.
+  Status restore(Communicator &communicator, RankExecutor &executor, bool &ready);
   /// Samples of the data consumed after `step`.
   int64_t positionAfter(int64_t step) const;
   /// Whether there is nothing left to do, not even to save.
@@ -34,7 +37,7 @@ struct Run : Session {
   TraceFile trace;  ///< has its own lock
 
 protected:
-  /// The folder, held from now on, the checkpoint to continue from, metrics.jsonl.
+  /// The folder, held from now on, and the checkpoint to continue from; without one the run is settled.
   Status open() override;
   /// The other ranks learn the folder and the checkpoint.
   Status share(Communicator &communicator) override;
@@ -45,10 +48,18 @@ private:
   Status prepareSteps();
   std::string scheduleText() const;
   Status makeSchedule();
-  /// The checkpoint to go on from, if there is one, is fit for it. Rank 0.
-  Status resume();
+  void tell(const std::string &text) { observer.warning(text); }
+  /// Rank 0: the newest checkpoint to go on from, if there is one, which is fit for it as far as its heads say.
+  Status choose();
+  /// Rank 0: nothing changes any more about where the run begins. What it leaves behind and what is otherwise now.
+  Status settle();
+  /// The other processes learn of `resumed`, where there is one.
+  Status shareCheckpoint(Communicator &communicator);
   /// On every process, once `resumed` is known.
   Status goOn();
+
+  std::optional<CheckpointChoice> choice; ///< of rank 0
+  double loading = 0;                     ///< seconds
 };
 
 } // namespace zc::train

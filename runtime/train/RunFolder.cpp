@@ -5,6 +5,7 @@
 #include "runtime/io/File.h"
 #include "runtime/train/CheckpointFolder.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -26,6 +27,22 @@ RunFolder::~RunFolder() {
     ::close(lock);
 }
 
+/// Who holds a lock writes into it, for others to read; it is only said.
+static void sign(int lock) {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  std::string text = "process " + std::to_string(::getpid()) + " on " + host + "\n";
+  if (::ftruncate(lock, 0) != 0 || ::pwrite(lock, text.data(), text.size(), 0) != ssize_t(text.size()))
+    return;
+}
+static std::string holderOf(int lock) {
+  char text[300];
+  ssize_t got = ::pread(lock, text, sizeof text, 0);
+  std::string holder(text, size_t(std::max<ssize_t>(got, 0)));
+  holder = holder.substr(0, holder.find('\n'));
+  return holder.compare(0, 8, "process ") == 0 ? ": " + holder : "";
+}
+
 Result<RunFolder> RunFolder::open(const std::string &path) {
   ZC_RETURN_IF_ERROR(io::makeFolder(path));
   RunFolder folder;
@@ -36,9 +53,11 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   if (folder.lock < 0)
     return io::errnoError(Code::io, 930, "cannot write into", path, errno);
   if (::flock(folder.lock, LOCK_EX | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK ? makeError(Code::usage, 931, "another run is writing into \"" + path + "\"", "--out",
-                                            "give another --out")
-                                : io::errnoError(Code::io, 930, "cannot lock", path, errno);
+    return errno == EWOULDBLOCK
+               ? makeError(Code::usage, 931, "another run is writing into \"" + path + "\"" + holderOf(folder.lock),
+                           "--out", "give another --out, or wait for it to end")
+               : io::errnoError(Code::io, 930, "cannot lock", path, errno);
+  sign(folder.lock);
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   // Under the lock: who wrote them was killed.
   std::error_code failed;

@@ -32,9 +32,12 @@ void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
 
 Session::Session(const planpb::Plan &plan, const JobOptions &job, const RunControl &control, RunObserver &observer)
     : plan(plan), mesh(meshOf(plan)), job(job), control(control), observer(observer),
-      threads(control.ranks ? nullptr : makeInprocGroup(mesh)), ranks(control.ranks ? *control.ranks : *threads) {
-  if (job.watchdog > 0 && control.end)
-    watchdog.start(ranks.firstRank(), ranks.count(), job.watchdog, control.end);
+      threads(control.ranks ? nullptr : makeInprocGroup(mesh)), ranks(control.ranks ? *control.ranks : *threads),
+      memory(plan, ranks.count()) {
+  if (job.watchdog <= 0 || !control.end)
+    return;
+  watchdog.explain(control.stop, control.say);
+  watchdog.start(ranks.firstRank(), ranks.count(), job.watchdog, control.end);
 }
 
 Status Session::prepareJob() {

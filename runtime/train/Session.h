@@ -58,6 +58,7 @@ struct Session {
   std::optional<InitialValues> values; ///< of a fresh start
   RunSummary summary;
   uint64_t seed = 0;
+  MemoryWatch memory; ///< looked at by this process's first rank
   std::unique_ptr<FlightRecorder> recorder;
   Watchdog watchdog; // after the recorder, which it reads
 
@@ -74,9 +75,11 @@ protected:
   /// makes the shared file anew.
   Status record(bool create);
 
+  /// `ready` if all ranks' `prepared` are without error and they are alike; else the run ends here (begin).
+  Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
+
 private:
   Status checkData();
-  Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
 };
 
 /// Gives an executor the run's data, which are there once the run is prepared.

@@ -25,8 +25,8 @@ public:
 
 private:
   bool leads() const { return communicator.rank() == 0; }
-  /// The state before the first step.
-  Status begin();
+  /// The state before the first step; where there is to be none, `ready` is false.
+  Status begin(bool &ready);
   Status loop();
   Status step(int64_t step);
   /// Whether the step's numbers are finite, and what is done where they are not.
@@ -78,7 +78,9 @@ Status Rank::main() {
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
-  ZC_RETURN_IF_ERROR(begin());
+  ZC_RETURN_IF_ERROR(begin(ready));
+  if (!ready)
+    return Status::success();
   ZC_RETURN_IF_ERROR(communicator.barrier());
   forget();
   if (leads())
@@ -87,13 +89,15 @@ Status Rank::main() {
   return numeric ? Status::success() : finish();
 }
 
-Status Rank::begin() {
+Status Rank::begin(bool &ready) {
   if (run.plan.has_loss_scale())
     lossScale = LossScale(run.plan.loss_scale());
   if (!run.resumed)
     return loadWeights(*executor, *run.values);
+  ZC_RETURN_IF_ERROR(run.restore(communicator, *executor, ready));
+  if (!ready)
+    return Status::success();
   const Manifest &resumed = *run.resumed;
-  ZC_RETURN_IF_ERROR(restoreCheckpoint(*executor, resumed, run.samePlan()));
   record = resumed.last;
   if (leads())
     run.report.last = record;
@@ -126,6 +130,9 @@ Status Rank::step(int64_t step) {
   record.lr = context.learningRate;
   record.samples = run.summary.samplesPerStep;
   judge(step);
+  if (run.isFirst(communicator))
+    if (std::string excess = run.memory.look(); !excess.empty())
+      run.observer.warning("step " + std::to_string(step) + ": " + excess);
   if (!leads())
     return Status::success();
   RunReport &report = run.report;
@@ -286,7 +293,8 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   RankGroup &ranks = run.ranks;
   run.prepare();
   ZC_RETURN_IF_ERROR(runJob(ranks, [&run](Communicator &communicator) { return Rank(run, communicator).main(); }));
-  if (std::string excess = measureMemory(plan, ranks.count(), run.report); !excess.empty())
+  run.memory.fill(run.report);
+  if (std::string excess = run.memory.look(); !excess.empty()) // of the last save
     observer.warning(excess);
   if (run.metrics.failure() != 0)
     observer.warning(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));

@@ -40,8 +40,19 @@ struct RunReport : JobReport {
   StepRecord last;
   std::string final; ///< folder
 };
-/// Fills in the process's memory. What to warn of, when it took noticeably more than planned; empty otherwise.
-std::string measureMemory(const planpb::Plan &plan, int ranks, JobReport &report);
+/// Of this process, with so many ranks.
+class MemoryWatch {
+public:
+  MemoryWatch(const planpb::Plan &plan, int ranks);
+  /// What to warn of, the first time that it has had noticeably more than planned; empty otherwise. Costs one call of
+  /// the system, and no memory before that.
+  std::string look();
+  void fill(JobReport &report) const;
+
+private:
+  uint64_t planned = 0;
+  bool hasWarned = false;
+};
 /// One JSON object without a newline.
 std::string toJson(const RunReport &report);
 
@@ -66,6 +77,8 @@ struct RunControl {
   /// Ends the process with the error's code, at once and from any thread, saying the error unless it has no message;
   /// null: there is no watchdog.
   std::function<void(const Error &)> end = {};
+  /// A line to the user, from any thread; null: it is not said.
+  std::function<void(const std::string &)> say = {};
 };
 
 /// Runs a verified plan: metrics.jsonl, checkpoints, and at the end the checkpoint `out`/final. Everything that can be

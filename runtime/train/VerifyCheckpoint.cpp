@@ -1,4 +1,4 @@
-#include "runtime/io/File.h"
+#include "runtime/base/Workers.h"
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
@@ -94,38 +94,61 @@ Result<io::File> openPart(const std::string &folder, const std::string &name) {
   return error;
 }
 
-Status verifyFile(const Manifest &manifest, const std::string &name, const std::vector<Block> &blocks) {
-  auto file = openPart(manifest.folder, name);
-  if (!file)
-    return file.error();
-  uint64_t bytes = manifest.files.at(name).bytes;
-  if (uint64_t(file->size()) != bytes)
-    return broken(file->path(),
-                  "it has " + std::to_string(file->size()) + " bytes instead of " + std::to_string(bytes));
-  for (const Block &block : blocks) {
-    auto hash = io::hashOf(*file, int64_t(block.offset), int64_t(block.bytes));
-    if (!hash)
-      return hash.error();
-    if (*hash == block.hash)
-      continue;
-    std::string what = block.tensor ? "of tensor \"" + block.tensor->name + "\"" : std::string("of its head");
-    return broken(file->path(), "the hash " + what + " (" + std::to_string(block.bytes) + " bytes from byte " +
-                                    std::to_string(block.offset) + ") is " + hex(*hash) + " instead of " +
-                                    hex(block.hash));
+/// A part of a file under one hash, of those that are to be looked at.
+struct Part {
+  const io::File *file;
+  const Block *block;
+};
+
+} // namespace
+
+Status CheckpointFiles::open(const Manifest &manifest) {
+  folder = manifest.folder;
+  if (!manifest.files.count(fileOf(State::weights)))
+    return broken(folder, "\"" + fileOf(State::weights) + "\" is not listed");
+  for (const auto &[name, file] : manifest.files) {
+    auto opened = openPart(folder, name);
+    if (!opened)
+      return opened.error();
+    if (uint64_t(opened->size()) != file.bytes)
+      return broken(opened->path(),
+                    "it has " + std::to_string(opened->size()) + " bytes instead of " + std::to_string(file.bytes));
+    opened->openDirect();
+    files.emplace(name, std::move(*opened));
   }
   return Status::success();
 }
 
-} // namespace
-
-Status verifyFiles(const Manifest &manifest) {
-  if (!manifest.files.count(fileOf(State::weights)))
-    return broken(manifest.folder, "\"" + fileOf(State::weights) + "\" is not listed");
-  std::map<std::string, std::vector<Block>> blocks;
-  ZC_RETURN_IF_ERROR(blocksOf(manifest, blocks));
-  for (const auto &[name, list] : blocks)
-    ZC_RETURN_IF_ERROR(verifyFile(manifest, name, list));
-  return Status::success();
+Error wrongHash(const io::File &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
+                uint64_t expected) {
+  std::string what = tensor.empty() ? "of its head" : "of tensor \"" + tensor + "\"";
+  return broken(file.path(), "the hash " + what + " (" + std::to_string(bytes) + " bytes from byte " +
+                                 std::to_string(offset) + ") is " + hex(is) + " instead of " + hex(expected));
 }
+
+static Status verify(const Manifest &manifest, bool headsOnly) {
+  std::map<std::string, std::vector<Block>> blocks;
+  CheckpointFiles files;
+  ZC_RETURN_IF_ERROR(blocksOf(manifest, blocks));
+  ZC_RETURN_IF_ERROR(files.open(manifest));
+  std::vector<Part> parts;
+  for (const auto &[name, list] : blocks)
+    for (const Block &block : list)
+      if (!block.tensor || !headsOnly)
+        parts.push_back({&files.at(name), &block});
+  return forEachOf(parts.size(), 4, [&](int, size_t i) -> Status {
+    const Block &block = *parts[i].block;
+    auto hash = io::hashOf(*parts[i].file, int64_t(block.offset), int64_t(block.bytes));
+    if (!hash)
+      return hash.error();
+    if (*hash == block.hash)
+      return Status::success();
+    return wrongHash(*parts[i].file, block.tensor ? block.tensor->name : "", block.offset, block.bytes, *hash,
+                     block.hash);
+  });
+}
+
+Status verifyFiles(const Manifest &manifest) { return verify(manifest, false); }
+Status verifyHeads(const Manifest &manifest) { return verify(manifest, true); }
 
 } // namespace zc::train

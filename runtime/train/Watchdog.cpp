@@ -2,6 +2,8 @@
 
 #include "runtime/base/Clock.h"
 #include "runtime/base/File.h"
+#include "runtime/base/Limits.h"
+#include "runtime/base/Working.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +26,22 @@ void Watchdog::start(int first, int count, double seconds, End end) {
   this->end = std::move(end);
   passed.assign(size_t(count), 0);
   thread = std::thread([this] { watch(); });
+}
+
+void Watchdog::explain(const std::atomic<int> *stop, std::function<void(const std::string &)> say) {
+  asked = stop;
+  this->say = std::move(say);
+  oomKillsBefore = oomKills();
+}
+
+void Watchdog::explainStop() {
+  if (!say || !asked || asked->load(std::memory_order_relaxed) == 0)
+    return;
+  if (uint64_t kills = oomKills(); kills > oomKillsBefore)
+    say("the system killed a process for want of memory since this run began (oom_kill rose from " +
+        std::to_string(oomKillsBefore) + " to " + std::to_string(kills) +
+        "); if a rank was lost, compile for more ranks, a higher ZeRO stage or a smaller batch, or give --reserve");
+  say = nullptr;
 }
 
 void Watchdog::observe(FlightRecorder &recorder, std::string file) {
@@ -49,10 +67,13 @@ void Watchdog::watch() {
   sigset_t all; // signals are the main thread's business
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  auto pause = std::chrono::duration<double>(std::clamp(seconds / 8, 0.05, 1.0));
+  auto pause = std::chrono::duration<double>(std::clamp(seconds / 8, 0.05, 0.5));
   std::unique_lock<std::mutex> lock(mutex);
   while (!wake.wait_for(lock, pause, [this] { return stopping; })) {
+    explainStop();
     std::vector<BlockedThread> blocked = blockedThreads();
+    std::vector<BlockedThread> working = workingThreads(int64_t(std::min(seconds, 1e9) * 1e9 / 4));
+    blocked.insert(blocked.end(), working.begin(), working.end()); // what a kernel reads is named first
     if (recorder)
       note(blocked);
     if (std::string why = reason(blocked); !why.empty())

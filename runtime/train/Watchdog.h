@@ -4,6 +4,7 @@
 #include "runtime/base/Blocking.h"
 #include "runtime/comm/FlightRecorder.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -14,9 +15,9 @@
 namespace zc::train {
 
 /// A thread that looks at this process's ranks: when one has been in one call to the system (Blocking: a read, a write,
-/// the disk of the NVMe tier) or inside a collective for longer than it may, the flight recorder is written to a file
-/// and `end` is called, once. While some rank gets on, going through such calls one after the other (it saves or
-/// loads), waiting for it in a collective is no reason.
+/// the disk of the NVMe tier), in one kernel (Working) or inside a collective for longer than it may, the flight
+/// recorder is written to a file and `end` is called, once. While some rank gets on, going through such calls one after
+/// the other (it saves or loads), waiting for it in a collective is no reason.
 class Watchdog {
 public:
   using End = std::function<void(const Error &)>;
@@ -25,6 +26,9 @@ public:
 
   /// `seconds` > 0; ranks [first, first + count) are this process's. Before `observe` it sees calls to the system only.
   void start(int first, int count, double seconds, End end);
+  /// Before `start`: once `stop` is set, which is how a launcher ends the other ranks when one was killed, `say` is
+  /// told if the system has killed for want of memory meanwhile.
+  void explain(const std::atomic<int> *stop, std::function<void(const std::string &)> say);
   /// The collectives as well. The recorder must outlive the watchdog. The first watchdog of a job that notices says
   /// why; the others give it a second and then end without words (an error without a message).
   void observe(FlightRecorder &recorder, std::string file);
@@ -38,8 +42,13 @@ private:
   std::string reason(const std::vector<BlockedThread> &blocked);
   void fire(const std::string &why);
 
+  void explainStop();
+
   int first = 0, count = 0;
   double seconds = 0;
+  const std::atomic<int> *asked = nullptr; ///< to stop
+  std::function<void(const std::string &)> say;
+  uint64_t oomKillsBefore = 0;
   End end;
   std::mutex mutex; // of `stopping`, `recorder`, `file`
   std::condition_variable wake;

@@ -167,6 +167,11 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   auto table = io::SafetensorsFile::open(path);
   if (!table)
     return table.error();
+  auto state = table->metadata().find(kStateNote);
+  if (state != table->metadata().end() && state->second != nameOf(State::weights))
+    return makeError(Code::mismatch, 906,
+                     "\"" + path + "\" holds no weights but the \"" + state->second + "\" of a checkpoint", "",
+                     "give its folder, \"" + io::folderOf(path) + "\"");
   InitialValues values;
   std::vector<std::string> problems;
   std::optional<ModelNames> names;
@@ -227,8 +232,14 @@ Result<InitialValues> InitialValues::withModels(const planpb::Plan &plan) {
 Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::string &path,
                                           const std::function<void(const std::string &)> &passed) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored))
-    return fromSafetensors(plan, path);
+  if (!std::filesystem::is_directory(path, ignored)) {
+    auto values = fromSafetensors(plan, path);
+    if (values || values.error().number != 831)
+      return values;
+    Error error = values.error(); // no such file at all
+    error.help = "weights are read from a safetensors file, or the folder of a checkpoint or a run";
+    return error;
+  }
   auto manifest = openCheckpoint(path, passed);
   return manifest ? fromSafetensors(plan, manifest->folder + "/" + fileOf(State::weights)) : manifest.error();
 }

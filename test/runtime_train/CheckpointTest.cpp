@@ -2,7 +2,9 @@
 #include "test/runtime_train/TrainPlan.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Workers.h"
 #include "runtime/io/Hash.h"
+#include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Train.h"
 
@@ -338,6 +340,7 @@ TEST(Checkpoint, EveryFlipAndEveryCutIsFound) {
   Fixture fixture;
   ASSERT_OK(fixture.run(3, 2, Placement::tiered));
   std::mt19937 random(7);
+  fixture.options.dataChanged = true; // more zeros
   Names files;
   for (const auto &entry : std::filesystem::directory_iterator(fixture.options.out + "/final"))
     files.push_back("final/" + entry.path().filename().string());
@@ -357,11 +360,77 @@ TEST(Checkpoint, EveryFlipAndEveryCutIsFound) {
     else
       fixture.folder.write("out/" + file, whole.substr(0, random() % whole.size()));
     EXPECT_TRUE(damaged()) << file << ", attempt " << i;
+    if (i % 2 == 0) { // loading reads each byte once, whatever of it this plan needs
+      fixture.options.resume = fixture.options.out + (i % 4 ? "" : "/final");
+      auto report = fixture.run(4, i % 3 ? 2 : 1, i % 5 ? Placement::sharded : Placement::replicated);
+      ASSERT_FALSE(report.ok()) << file << ", attempt " << i;
+      EXPECT_EQ(report.error().code, Code::corrupt) << file << ": " << render(report.error());
+    }
     fixture.folder.write("out/" + file, whole);
   }
   ASSERT_FALSE(damaged());
   std::filesystem::rename(fixture.options.out + "/final", fixture.options.out + "/step-4");
   EXPECT_EQ(readManifest(fixture.options.out + "/step-4").error().code, Code::corrupt) << "it is step 3's";
+}
+
+/// Found while it is loaded, by one rank or another: all go on from the one before, and the run is as if it had ended
+/// there.
+TEST(Checkpoint, WhatIsDamagedInItsMiddleIsPassedOverByAll) {
+  std::string expected = undisturbed(8);
+  for (const char *file : {"weights", "moment1", "moment2"})
+    for (size_t back : {1, 200}) { // the last rank's elements, and the first one's
+      Fixture fixture;
+      fixture.options.saveEvery = 2;
+      ASSERT_OK(fixture.run(6));
+      for (const char *name : {"final", "step-6"}) {
+        std::string path = std::string(name) + "/" + file + ".safetensors";
+        fixture.flip(path, fixture.read(path).size() - back, 3);
+      }
+      fixture.options.resume = "auto";
+      auto rest = fixture.run(8);
+      ASSERT_OK(rest);
+      EXPECT_EQ(rest->steps, 4);
+      EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << file;
+      for (const char *note : {"/final/", "/step-6/", "of tensor \"w\"", "continuing after step 4"})
+        EXPECT_TRUE(fixture.notes.has(note)) << note << " in " << fixture.notes.all;
+      std::istringstream metrics(fixture.read("metrics.jsonl"));
+      int64_t step = 0;
+      for (std::string line; std::getline(metrics, line);)
+        EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
+      EXPECT_EQ(step, 8);
+    }
+}
+
+/// A tensor that is larger than what is moved and hashed at a time, beside small ones: pieces of several tensors share
+/// blocks of the disk, and threads a file.
+TEST(Checkpoint, LargeTensorsAreMovedInPieces) {
+  TempFolder folder;
+  std::vector<io::SafetensorsTable::Tensor> tensors{{"a", {DType::bf16, {3}}},
+                                                    {"b", {DType::f32, {1, 2000003}}},
+                                                    {"c", {DType::u8, {5}}},
+                                                    {"d", {DType::f32, {70001}}}};
+  auto table = io::SafetensorsTable::createInPlace(folder.path + "/t.safetensors", tensors, {});
+  ASSERT_OK(table);
+  std::mt19937_64 random(3);
+  std::string bytes(size_t(table->positionOf(4) - table->positionOf(0)), '\0');
+  for (char &byte : bytes)
+    byte = char(random());
+  // From the same place in a page or not, many blocks or a part of one.
+  int64_t begin = table->positionOf(0);
+  for (int64_t shift : {0, 1})
+    for (int64_t piece : {int64_t(1) << 20, int64_t(300000), int64_t(5000)}) {
+      std::vector<TransferBuffer> buffers(4);
+      ASSERT_TRUE(forEachOf(bytes.size() / size_t(piece) + 1, 4, [&](int worker, size_t i) {
+                    int64_t at = int64_t(i) * piece, now = std::min(piece, int64_t(bytes.size()) - at);
+                    char *from = buffers[size_t(worker)].at(begin + at) + shift;
+                    std::memcpy(from, &bytes[size_t(at)], size_t(now));
+                    return table->place(0, at, from, now);
+                  }).ok());
+      ASSERT_TRUE(table->flush().ok());
+      EXPECT_EQ(folder.read("t.safetensors").substr(size_t(begin)), bytes) << shift << " " << piece;
+      for (char &byte : bytes)
+        byte = char(~byte);
+    }
 }
 
 /// Every place where saving or loading can fail, one after the other: what was committed loads.

@@ -213,6 +213,17 @@ class ZeroRun(unittest.TestCase):
                             self.train("--quiet", "--watchdog", 0.5, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
                 self.assertLess(time.time() - began, 10)
 
+    def test_a_kernel_that_computes_for_ever(self):
+        """One rank or all of them, on a thread per queue or all inline: the kernel and its node are named."""
+        for rank, who, more in (("rank=1,", "rank 1|rank 0 waits in .* for rank 1: it", ()), ("", "rank [01]", ()),
+                                ("rank=1,", "rank 1|rank 0 waits in .* for rank 1: it", ("--device", "sync"))):
+            with self.subTest(rank=rank, more=more):
+                began = time.time()
+                self.expect(11, f'nothing has moved for 1 s: ({who}) has been computing "[a-z_]+" of node ".*" for [12]\\.',
+                            self.train("--quiet", "--watchdog", 1, *more, out=f"kernel{rank}{more}",
+                                       env={"ZERO_FAULT": f"kernel.run@{rank}step=3,n=1:delay=600s"}))
+                self.assertLess(time.time() - began, 10)
+
     def test_the_one_that_waits_names_the_file_of_the_other(self):
         """Rank 0 has waited for longer than rank 1 has been reading: it tells first, and what for."""
         fault = {"ZERO_FAULT": "step.begin@rank=1,step=3:delay=600ms; file.read@rank=1,step=3:delay=600s"}
@@ -286,6 +297,32 @@ class ZeroRun(unittest.TestCase):
         began = time.time()
         self.expect(11, "nothing has moved for 2 s: rank 0 waits", self.train("--quiet", "--watchdog", 2, env=stuck, out="stuck"))
         self.assertLess(time.time() - began, 15)
+
+    def test_f48_more_memory_than_planned_is_said_at_once(self):
+        code, _, err = self.train(steps=4, env={"ZERO_FAULT": "memory.resident@step=2:EIO"})
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"step 2: the process took 10995\d* bytes of memory; its arenas were planned to take \d+")
+        self.assertEqual(err.count("were planned"), 1)
+        code, _, err = self.train(steps=4, out="next", env={"ZERO_FAULT": "memory.resident:EIO"})
+        self.assertEqual(err.count("were planned"), 1, "once, though it is so in every step")
+        self.assertEqual(self.train("--quiet", steps=4, out="fine")[2], "")
+
+    def test_f49_who_is_told_to_stop_says_what_was_killed_for_memory(self):
+        """As mpirun does to the ranks that are left when one was killed: TERM, and a second later KILL."""
+        for kills, said in (("n=2+", "killed a process for want of memory since this run began \\(oom_kill rose from"), ("n=1", None)):
+            out = self.dir / f"oom{kills}"
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT":
+                                        f"memory.events@{kills}:EIO; kernel.run@rank=1,step=40:delay=600s"})
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and len(metrics.read_text().splitlines()) == 39) and time.time() < deadline:
+                time.sleep(0.02)
+            process.terminate()
+            time.sleep(1)
+            process.kill()
+            _, err = process.communicate(timeout=60)
+            self.assertRegex(err, said) if said else self.assertEqual(err, "")
 
     def test_reserve_takes_all_memory_first(self):
         code, out, err = self.train("--reserve", "--quiet")
@@ -427,6 +464,43 @@ class ZeroRun(unittest.TestCase):
         self.expect(3, "holds no checkpoint|cannot open", run("checkpoint", "verify", self.dir / "none"))
         self.expect(2, "required", run("checkpoint"))
 
+    def test_ordinary_mistakes_with_folders(self):
+        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+        final = self.dir / "out/final"
+        # A part of a checkpoint instead of its folder, or what is none.
+        for part in ("manifest.json", "weights.safetensors"):
+            self.expect(3, f"is a file, no folder of a checkpoint(.|\n)*help: give \".*/out/final\"", self.train("--resume", final / part, out="next"))
+            self.expect(3, "is a file, no folder", run("checkpoint", "verify", final / part))
+            self.expect(3, "is a file, no folder", run("export", final / part, "--safetensors", self.dir / "x"))
+        self.expect(3, "is a file, no folder", self.train("--resume", self.dir / "tiny.plan", out="next"))
+        self.expect(3, "no such file", self.train("--resume", self.dir / "nowhere", out="next"))
+        # What the optimizer remembers has the weights' names and shapes.
+        self.expect(10, 'holds no weights but the "moment1" of a checkpoint(.|\n)*help: give its folder, ".*/out/final"',
+                    self.train("--weights", final / "moment1.safetensors", out="next"))
+        for other in (self.dir / "model.onnx", self.dir / "out/metrics.jsonl"):
+            self.expect(3, "not a valid safetensors file(.|\n)*help: weights are read from", self.train("--weights", other, out="next"))
+        # A shell's variable that is not set is not a flag that was not given.
+        flags = {"--data": self.dir / "data.safetensors", "--out": self.dir / "next", "--steps": 1}
+        for flag in ("--resume", "--weights", "--out", "--data"):
+            self.expect(2, f'the value of "{flag}" is empty',
+                        run(self.dir / "tiny.plan", *(word for pair in {**flags, flag: ""}.items() for word in pair)))
+        self.assertFalse((self.dir / "next/metrics.jsonl").exists() and (self.dir / "next/metrics.jsonl").stat().st_size)
+        (self.dir / "dangling").symlink_to("nowhere")
+        self.expect(6, "it is a symbolic link to what is not there", self.train(out="dangling"))
+        self.expect(6, "cannot make folder .*: not a directory", self.train(out="tiny.plan"))
+        # Links, trailing slashes, spaces and other letters are as good as any.
+        (self.dir / "real").mkdir()
+        (self.dir / "link").symlink_to("real")
+        self.assertEqual(self.train(out="link", steps=2)[0], 0)
+        self.assertTrue((self.dir / "real/final/manifest.json").exists())
+        odd = "o u t/\u00fc \u4e16"
+        for flag, value in (("--resume", f"{self.dir}/out/"), ("--resume", f"{final}/"), ("--weights", f"{self.dir}/out/"), ("--weights", f"{final}/")):
+            code, _, err = self.train(flag, value, "--overwrite" if flag == "--weights" else "--quiet", out=f"{odd}{flag}{len(value)}", steps=6)
+            self.assertEqual(code, 0, err)
+        self.assertEqual(run("export", "out", "--safetensors", "x y.safetensors", cwd=self.dir)[0], 0)
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+
     def test_an_output_is_no_input(self):
         self.assertEqual(self.train()[0], 0)
         weights = self.dir / "out/final/weights.safetensors"
@@ -548,7 +622,7 @@ class ZeroRun(unittest.TestCase):
         deadline = time.time() + 60
         while not (self.dir / "out" / "metrics.jsonl").exists() and time.time() < deadline:
             time.sleep(0.02)
-        self.expect(2, "another run", self.train())
+        self.expect(2, "another run is writing into .*: process %d on ." % process.pid, self.train())
         process.kill()
         process.wait()
 

@@ -222,6 +222,16 @@ Error usage(std::string message, const std::string &flag) {
   return makeError(Code::usage, 963, message, flag, "see zero-run --help");
 }
 
+/// A shell's variable that is not set would else be a flag that was not given.
+Status checkValues(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &value : option->results())
+      if (value.empty())
+        return makeError(Code::usage, 963, "the value of \"" + option->get_name() + "\" is empty", option->get_name(),
+                         "give one, or leave the flag out");
+  return Status::success();
+}
+
 /// "FROM:TO", steps from 1.
 Status readTrace(const std::string &text, train::RunOptions &run) {
   long long from = 0, to = 0;
@@ -341,6 +351,7 @@ Result<Flags> parseFlags(int argc, char **argv) {
   std::vector<std::string> extras = parser.app.remaining(true);
   if (!extras.empty())
     return unknownArgument(*command, extras[0]);
+  ZC_RETURN_IF_ERROR(checkValues(*command));
   ZC_RETURN_IF_ERROR(complete(parser));
   parser.flags.forwarded = withoutLaunch(argc, argv);
   return std::move(parser.flags);

@@ -24,6 +24,7 @@ static train::RunControl controlOf(RankGroup *ranks) {
   control.allocations = allocations;
   control.ranks = ranks;
   control.end = endProcess;
+  control.say = [](const std::string &text) { tell(2, "warning: " + text + "\n"); };
   return control;
 }
 

@@ -1,25 +1,16 @@
-#include "runtime/io/File.h"
-#include "runtime/train/Checkpoint.h"
+#include "runtime/train/Resume.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
-
-#include <sys/stat.h>
 
 namespace zc::run {
 
 /// A line on stdout for each that is whole; the first that is not decides the exit code, all of them are told.
 Status verifyCheckpointCommand(const Flags &flags) {
-  struct stat info = {};
-  std::vector<std::string> folders = {flags.checkpoint};
-  if (::lstat((flags.checkpoint + "/" + train::kManifestFile).c_str(), &info) != 0) {
-    auto found = train::listCheckpoints(flags.checkpoint);
-    if (!found)
-      return found.error();
-    if (!found->empty())
-      folders = std::move(*found);
-  }
+  auto choice = train::CheckpointChoice::of(flags.checkpoint);
+  if (!choice)
+    return choice.error();
   Status outcome;
-  for (const std::string &folder : folders) {
+  for (const std::string &folder : choice->all()) {
     auto manifest = train::readManifest(folder);
     Status status = manifest ? train::verifyFiles(*manifest) : Status(manifest.error());
     if (status.ok())
