@@ -396,7 +396,7 @@ Status makeFolder(const std::string &path) {
   std::error_code failure;
   std::filesystem::create_directories(path, failure);
   if (std::error_code ignored; failure && std::filesystem::is_symlink(path, ignored))
-    return makeError(Code::io, 817, "cannot make folder \"" + path + "\": it is a symbolic link to what is not there");
+    return makeError(Code::io, 818, "cannot make folder \"" + path + "\": it is a symbolic link to what is not there");
   if (failure)
     return errnoError(Code::io, 817, "cannot make folder", path, failure.value());
   if (!std::filesystem::is_directory(path, failure))

@@ -19,7 +19,7 @@ Result<CheckpointChoice> CheckpointChoice::of(const std::string &path) {
   if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     std::string folder = io::folderOf(path);
     bool isPart = ::lstat((folder + "/" + kManifestFile).c_str(), &info) == 0;
-    return makeError(Code::badInput, 926, "\"" + path + "\" is a file, no folder of a checkpoint or a run", "",
+    return makeError(Code::badInput, 937, "\"" + path + "\" is a file, no folder of a checkpoint or a run", "",
                      isPart ? "give \"" + folder + "\", which it is a part of" : "");
   }
   auto checkpoints = listCheckpoints(path);

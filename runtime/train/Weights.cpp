@@ -169,7 +169,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
     return table.error();
   auto state = table->metadata().find(kStateNote);
   if (state != table->metadata().end() && state->second != nameOf(State::weights))
-    return makeError(Code::mismatch, 906,
+    return makeError(Code::mismatch, 936,
                      "\"" + path + "\" holds no weights but the \"" + state->second + "\" of a checkpoint", "",
                      "give its folder, \"" + io::folderOf(path) + "\"");
   InitialValues values;

@@ -11,7 +11,7 @@ from e2e import Case, Suite, close, same
 full = "--full" in sys.argv and sys.argv.remove("--full") is None
 suite = Suite(__doc__)
 folder = suite.models / "gpt2"
-SAVED, STEPS, BATCH = 3, 5, 24  # BATCH: micro-steps times ranks, alike for all
+SAVED, MIDDLE, STEPS, BATCH = 3, 2, 5, 24  # BATCH: micro-steps times ranks, alike for all
 TIERS = {"none": (), "host": ("--offload-optimizer", "host"),
          "nvme": ("--offload-optimizer", "nvme", "--offload-param", "nvme")}
 
@@ -46,17 +46,17 @@ def saved(config):
     out = suite.dir / f"{name_of(config)}-saved"
     with LOCK:
         if not (out / "final").exists():
-            train(config, out, "--steps", SAVED)
+            train(config, out, "--steps", SAVED, "--save-every", MIDDLE)
     return out
 
 
-def reshard(source, target):
-    """The run's folder is as good as its checkpoint."""
-    out = suite.dir / f"{name_of(source)}-to-{name_of(target)}"
-    metrics = train(target, out, "--steps", STEPS, "--resume", saved(source))
-    if [m["step"] for m in metrics] != list(range(SAVED + 1, STEPS + 1)):
+def reshard(source, target, checkpoint="", step=SAVED):
+    """The run's folder is as good as its newest checkpoint."""
+    out = suite.dir / f"{name_of(source)}-{checkpoint}-to-{name_of(target)}"
+    metrics = train(target, out, "--steps", STEPS, "--resume", saved(source) / checkpoint)
+    if [m["step"] for m in metrics] != list(range(step + 1, STEPS + 1)):
         raise Case(f"steps {[m['step'] for m in metrics]}")
-    return f"{close('loss', [m['loss'] for m in metrics], REFERENCE[SAVED:], 1e-5):.1e}"
+    return f"{close('loss', [m['loss'] for m in metrics], REFERENCE[step:], 1e-5):.1e}"
 
 
 def same_plan(config):
@@ -101,6 +101,9 @@ step = 1 if full else 7
 pairs = [(CONFIGS[i], CONFIGS[(i * 23 + 11) % len(CONFIGS)]) for i in range(0, len(CONFIGS), 1 if full else 3)]
 pairs += [(SPECIAL[0], CONFIGS[-1]), (CONFIGS[-1], SPECIAL[0])]
 suite.run([(f"{name_of(a)} to {name_of(b)}", lambda a=a, b=b: reshard(a, b)) for a, b in pairs])
+PLAIN = [config for config in CONFIGS if config[2] == "none"]  # every world size and stage, to and from
+suite.run([(f"{name_of(a)}, step-{MIDDLE}, to {name_of(b)}", lambda a=a, b=b: reshard(a, b, f"step-{MIDDLE}", MIDDLE))
+           for a, b in ((config, PLAIN[(i * 7 + 9) % len(PLAIN)]) for i, config in enumerate(PLAIN))])
 suite.run([(f"same bits {name_of(config)}", lambda c=config: same_plan(c)) for config in CONFIGS[::step]])
 INPUTS = folder / "inputs.safetensors"
 suite.run([refused("rate", (("--lr", "2e-3"), INPUTS, ()), "learning rate 0.001, here it is 0.002"),

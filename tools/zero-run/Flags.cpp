@@ -227,7 +227,7 @@ Status checkValues(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
     for (const std::string &value : option->results())
       if (value.empty())
-        return makeError(Code::usage, 963, "the value of \"" + option->get_name() + "\" is empty", option->get_name(),
+        return makeError(Code::usage, 965, "the value of \"" + option->get_name() + "\" is empty", option->get_name(),
                          "give one, or leave the flag out");
   return Status::success();
 }
