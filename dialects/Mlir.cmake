@@ -33,7 +33,7 @@ macro(zc_mlir_folder)
 endmacro()
 
 # Headers of MLIR and of the dialects are most of what a file here costs to compile: they are compiled once per level. LEVEL is
-# mlir (MLIR alone, for the graph dialect's own files), graph (and the graph dialect) or zero (and zero and plan).
+# graph (MLIR and the graph dialect) or zero (and zero and plan).
 function(zc_precompiled target level)
-  target_precompile_headers(${target} REUSE_FROM zc_pch_${level})
+  zc_reuse_headers(${target} zc_pch_${level})
 endfunction()
