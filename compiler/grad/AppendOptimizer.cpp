@@ -1,5 +1,6 @@
 //===- AppendOptimizer.cpp - the update program -------------------------------===//
 #include "compiler/grad/Passes.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -24,7 +25,6 @@ struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, G
         return signalPassFailure();
       }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    module->setAttr("zc.lr", builder.getF64FloatAttr(options.lr));
     auto program = builder.create<ProgramOp>(module.getLoc(), "update", Phase::update, builder.getStrArrayAttr({}));
     builder.createBlock(&program.getBody());
     appendUpdates(builder, module);
@@ -56,19 +56,16 @@ private:
     });
   }
 
-  DictionaryAttr lossScaleRule(OpBuilder &builder) {
-    auto number = [&](double value) {
-      return builder.getF64FloatAttr(static_cast<float>(value));
-    }; // as kernels take it
-    NamedAttrList rule;
+  LossScale lossScaleRule() const {
+    auto number = [](double value) { return static_cast<float>(value); }; // as kernels take it
     const bool isFixed = options.lossScale > 0;
-    rule.set("initial", number(isFixed ? options.lossScale : options.initialLossScale));
-    rule.set("minimum", number(isFixed ? options.lossScale : options.minLossScale));
-    rule.set("window", builder.getI64IntegerAttr(isFixed ? 0 : options.lossScaleWindow));
-    rule.set("hysteresis", builder.getI64IntegerAttr(options.lossScaleHysteresis));
-    if (options.consecutiveHysteresis)
-      rule.set("consecutive", builder.getUnitAttr());
-    return rule.getDictionary(builder.getContext());
+    LossScale rule;
+    rule.initial = number(isFixed ? options.lossScale : options.initialLossScale);
+    rule.minimum = number(isFixed ? options.lossScale : options.minLossScale);
+    rule.window = isFixed ? 0 : options.lossScaleWindow;
+    rule.hysteresis = options.lossScaleHysteresis;
+    rule.consecutive = options.consecutiveHysteresis;
+    return rule;
   }
 
   void appendUpdates(OpBuilder &builder, ModuleOp module) {
@@ -77,8 +74,11 @@ private:
     bool scaled = isScaled(module);
     auto clip = builder.create<ClipFactorOp>(module.getLoc(), scalar, scalar, limit,
                                              scaled ? builder.getUnitAttr() : UnitAttr());
-    if (scaled)
-      module->setAttr("zc.loss_scale", lossScaleRule(builder));
+    if (scaled) {
+      Training training = trainingOf(module);
+      training.lossScale = lossScaleRule();
+      setTraining(module, training);
+    }
     double decay = options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
     Optimizer rule = *symbolizeOptimizer(nameOf(options.rule));
     for (auto parameter : module.getOps<ParameterOp>()) {

@@ -103,10 +103,14 @@ LogicalResult Converter::inferAgain(Operation &op) {
 
 LogicalResult Converter::convert(Operation &op) {
   builder.setInsertionPoint(&op);
-  if (!isa<InferTypeOpInterface>(op)) { // return, assign: the border of the program
+  if (!isa<InferTypeOpInterface>(
+          op)) { // return, assign: the border of the program; and what takes only what it was given
     for (OpOperand &operand : op.getOpOperands())
       if (kinds.contains(operand.get()))
         operand.set(castTo(operand.get(), wideType));
+    for (Value result : op.getResults())
+      if (getElementTypeOrSelf(result.getType()) == wideType)
+        kinds[result] = Kind::wide;
     return success();
   }
   SmallVector<bool> wasF32;

@@ -1,5 +1,6 @@
 //===- ForwardOnly.cpp - a step that trains nothing ----------------------------===//
 #include "compiler/grad/Passes.h"
+#include "dialects/graph/ModuleAttrs.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -25,38 +26,35 @@ struct ForwardOnly : impl::ForwardOnlyBase<ForwardOnly> {
     auto update = builder.create<ProgramOp>(module.getLoc(), "update", Phase::update, builder.getStrArrayAttr({}));
     builder.createBlock(&update.getBody());
     builder.create<ReturnOp>(module.getLoc(), ValueRange());
-    module->setAttr("zc.forward_only", builder.getUnitAttr());
+    Training training = trainingOf(module);
+    training.forwardOnly = true;
+    setTraining(module, training);
   }
 
 private:
   /// Each value is handed over where it is made, so that its bytes are needed no longer than by its other users.
   LogicalResult handOver(ProgramOp program) {
     auto exit = cast<ReturnOp>(program.getBlock().getTerminator());
-    auto names = program->getAttrOfType<ArrayAttr>("zc.output_names");
-    if (exit.getResults().empty() || !names || names.size() != exit.getResults().size())
-      return exit.emitOpError("needs a name in 'zc.output_names' for each result, and at least one");
+    std::optional<Outputs> named = outputsOf(program);
+    if (exit.getResults().empty() || !named || named->names.size() != exit.getResults().size())
+      return exit.emitOpError("needs a name in 'graph.outputs' for each result, and at least one");
     auto kinds = [&](size_t index) {
-      auto is = [&](StringRef attribute) {
-        auto known = program->getAttrOfType<IntegerAttr>(attribute);
-        return known && known.getInt() == static_cast<int64_t>(index);
-      };
-      return is("zc.loss_output")     ? OutputKind::loss
-             : is("zc.weight_output") ? OutputKind::loss_weight
-                                      : OutputKind::value;
+      return named->loss == static_cast<int64_t>(index)     ? OutputKind::loss
+             : named->weight == static_cast<int64_t>(index) ? OutputKind::loss_weight
+                                                            : OutputKind::value;
     };
     OpBuilder builder(exit);
-    for (auto [index, value, name] : llvm::enumerate(exit.getResults(), names.getAsRange<StringAttr>())) {
+    for (auto [index, value, name] : llvm::enumerate(exit.getResults(), named->names)) {
       if (Operation *maker = value.getDefiningOp())
         builder.setInsertionPointAfter(maker);
       else
         builder.setInsertionPointToStart(&program.getBlock());
-      builder.create<OutputOp>(value.getLoc(), value, name.getValue(), kinds(index));
+      builder.create<OutputOp>(value.getLoc(), value, name, kinds(index));
       ++outputs;
     }
     exit.getResultsMutable().clear();
     exit.setWeighted(false);
-    for (StringRef attribute : {"zc.output_names", "zc.loss_output", "zc.weight_output"})
-      program->removeAttr(attribute);
+    setOutputs(program, std::nullopt);
     return success();
   }
 };

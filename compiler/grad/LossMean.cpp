@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/grad/Passes.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -173,7 +174,7 @@ struct LossMeanPass : StagePass<impl::LossMeanBase<LossMeanPass>, GradOptions> {
     if (options.lossMean == LossMean::rank)
       return;
     ModuleOp module = getOperation();
-    if (module->hasAttr("zc.sums_gradients")) {
+    if (trainingOf(module).sumsGradients) {
       module.emitError("the model's own training sums gradients over micro-steps: there is no mean to take otherwise");
       return signalPassFailure();
     }
@@ -185,14 +186,13 @@ struct LossMeanPass : StagePass<impl::LossMeanBase<LossMeanPass>, GradOptions> {
 private:
   LogicalResult run(ProgramOp program) {
     auto exit = cast<ReturnOp>(program.getBlock().getTerminator());
-    auto names = program->getAttrOfType<ArrayAttr>("zc.output_names"); // of a program that is evaluated
-    auto index = program->getAttrOfType<IntegerAttr>("zc.loss_output");
-    if (names && !index)
+    std::optional<Outputs> outputs = outputsOf(program); // of a program that is evaluated
+    if (outputs && !outputs->loss)
       return program.emitError("there is no loss to take the mean of");
     if (exit.getResults().empty())
       return exit.emitOpError("returns no loss");
     LossMeanRewriter rewriter(program);
-    auto found = rewriter.find(exit.getResults()[index ? index.getInt() : 0]);
+    auto found = rewriter.find(exit.getResults()[outputs ? *outputs->loss : 0]);
     if (failed(found))
       return failure();
     if (!found->mean) // the same weight everywhere: both means are one
@@ -201,18 +201,19 @@ private:
     int64_t count = rewriter.countOf(found->mean);
     Value weight = rewriter.weightOf(builder, found->mean, count);
     ++weighted;
-    if (names) {
-      program->setAttr("zc.weight_output", builder.getI64IntegerAttr(exit.getNumOperands()));
-      SmallVector<Attribute> all(names.begin(), names.end());
-      all.push_back(builder.getStringAttr("loss_weight"));
-      program->setAttr("zc.output_names", builder.getArrayAttr(all));
+    if (outputs) {
+      outputs->weight = exit.getNumOperands();
+      outputs->names.push_back("loss_weight");
+      setOutputs(program, outputs);
       exit.getResultsMutable().append(weight);
       return success();
     }
     rewriter.divideByCount(found->mean, count);
     exit.getResultsMutable().assign({exit.getResults().front(), weight});
     exit.setWeighted(true);
-    getOperation()->setAttr("zc.weighted_loss", builder.getUnitAttr());
+    Training training = trainingOf(getOperation());
+    training.weightedLoss = true;
+    setTraining(getOperation(), training);
     return success();
   }
 };

@@ -63,8 +63,8 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let summary = "the loss as numerator and weight of a mean over all ranks and micro-steps";
   let description = [{
     In: the `micro` program before differentiate. Out, under `loss-mean=global`: where the loss is a mean over labels that count, S
-    / c, it returns S / n and c / n, n the number of all labels, marked `weighted`, and the module has the attribute
-    `zc.weighted_loss`; a program to be evaluated returns c / n as one more output, `zc.weight_output`. A mean over what is
+    / c, it returns S / n and c / n, n the number of all labels, marked `weighted`, and so is the
+    module's `graph.training`; a program to be evaluated returns c / n as one more output, the `weight` of its `graph.outputs`. A mean over what is
     equally much on every rank stays. Fails where the loss is something else, as the sum of two means. With `loss-mean=rank`
     nothing changes: each rank and micro-step has its mean, and these are averaged, as in torch's DDP.
 
@@ -85,9 +85,9 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
 def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
   let summary = "a step that trains nothing: what the micro-step returns is handed over";
   let description = [{
-    In: a `micro` program that returns values named by its attribute `zc.output_names`, of which `zc.loss_output` may be the
-    loss and `zc.weight_output` its weight; no trainable parameter. Out: a `graph.output` behind the maker of each, nothing
-    returned, an empty `update`, and the module attribute `zc.forward_only`. Stands where differentiate and append-optimizer
+    In: a `micro` program that returns values named by its attribute `graph.outputs`, of which one may be the loss and one its
+    weight; no trainable parameter. Out: a `graph.output` behind the maker of each, nothing
+    returned, an empty `update`, and the module's `graph.training` says so. Stands where differentiate and append-optimizer
     stand in training.
 
     ```mlir
@@ -130,10 +130,9 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the update program: unscaling, clipping and one optimizer step per trainable parameter";
   let description = [{
-    In: a module after differentiate. Out: with `graph.program @update` and the default learning rate as module attribute
-    `zc.lr`. Parameters that match a `no-decay` glob (or carry `no_decay`) get weight decay 0. A negative weight decay
+    In: a module after differentiate. Out: with `graph.program @update`. Parameters that match a `no-decay` glob (or carry `no_decay`) get weight decay 0. A negative weight decay
     stands for torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is still computed.
-    Where differentiate scaled the loss, the factor undoes that, and `zc.loss_scale` says how the run chooses the scale:
+    Where differentiate scaled the loss, the factor undoes that, and `graph.training` says how the run chooses the scale:
     DeepSpeed's rules and defaults (runtime/train/LossScale.h).
 
     ```mlir

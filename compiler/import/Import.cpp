@@ -3,6 +3,7 @@
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "runtime/io/File.h"
 
 #include <set>
@@ -28,24 +29,21 @@ static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions 
   return std::optional<OwnOptimizer>(std::move(*own));
 }
 
-static DictionaryAttr asAttribute(const OwnOptimizer &own, Builder builder) {
-  NamedAttrList list;
-  list.set("rule", builder.getStringAttr(own.rule));
-  list.set("from", builder.getStringAttr(own.from));
-  for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"beta1", own.beta1},
-                                                                                   {"beta2", own.beta2},
-                                                                                   {"eps", own.eps},
-                                                                                   {"momentum", own.momentum},
-                                                                                   {"weight_decay", own.weightDecay},
-                                                                                   {"max_norm", own.maxNorm}})
-    list.set(name, builder.getF64FloatAttr(value));
-  if (own.lr)
-    list.set("lr", builder.getF64FloatAttr(*own.lr));
-  if (own.epsUncorrected)
-    list.set("eps_uncorrected", builder.getUnitAttr());
-  if (own.sumsGradients)
-    list.set("sums_gradients", builder.getUnitAttr());
-  return list.getDictionary(builder.getContext());
+/// The model's own rule, for whoever compiles to follow or not.
+static void record(const OwnOptimizer &own, ModuleOp module) {
+  graph::Training training = graph::trainingOf(module);
+  graph::UpdateSettings &settings = training.optimizer.emplace();
+  settings.rule = *graph::symbolizeOptimizer(own.rule);
+  settings.lr = own.lr;
+  settings.beta1 = own.beta1;
+  settings.beta2 = own.beta2;
+  settings.eps = own.eps;
+  settings.momentum = own.momentum;
+  settings.weightDecay = own.weightDecay;
+  settings.maxNorm = own.maxNorm;
+  training.epsUncorrected = own.epsUncorrected;
+  training.sumsGradients = own.sumsGradients;
+  graph::setTraining(module, training);
 }
 
 Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, const std::string &path,
@@ -61,14 +59,12 @@ Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, con
   ZC_RETURN_IF_ERROR(validateModel(**file, options.limits));
   auto module = Importer(context, **file, adopted).run();
   if (module.ok() && *own)
-    (**module)->setAttr("zc.own_optimizer", asAttribute(**own, Builder(&context)));
+    record(**own, **module);
   return module;
 }
 
 std::vector<std::string> zc::importer::filesOf(ModuleOp module) {
-  std::string model;
-  if (auto path = module->getAttrOfType<StringAttr>("zc.model_path"))
-    model = path.str();
+  const std::string model = graph::modelOf(module).path;
   std::set<std::string> files = {model};
   for (auto parameter : module.getOps<graph::ParameterOp>())
     if (auto source = parameter.getSource())

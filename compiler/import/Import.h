@@ -14,15 +14,12 @@
 namespace zc::importer {
 
 /// The module: `graph.parameter`s and the program `@micro`, which returns the loss (tensor<f32>). With `forwardOnly` it
-/// returns outputs of any type, with their names in `zc.output_names` and the index of the loss, if one of them is it,
-/// in `zc.loss_output`.
+/// returns outputs of any type, and says by `graph.outputs` what each is.
 ///
-/// A model that brings its own update rule (training artifacts, training_info) gives it as `zc.own_optimizer`: a
-/// dictionary of rule, beta1, beta2, eps, momentum, weight_decay, max_norm, from, and where they hold lr,
-/// eps_uncorrected, sums_gradients.
-///
-/// Module attributes: `zc.model_path` (absolute), `zc.model_bytes`, `zc.model_hash` (XXH3-64, i64). Errors: bad input
-/// (the file), unsupported (all operators without a handler at once), usage (unbound dimensions, no or several losses).
+/// Module attributes (dialects/graph/ModuleAttrs.h): `graph.model` with an absolute path and the file's XXH3-64; where
+/// the model brings its own update rule (training artifacts, training_info), `graph.training` with that. Errors: bad
+/// input (the file), unsupported (all operators without a handler at once), usage (unbound dimensions, no or several
+/// losses).
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, const std::string &path,
                                                      const ImportOptions &options = {});
 

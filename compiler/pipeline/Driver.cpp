@@ -11,9 +11,11 @@
 #include "compiler/pipeline/Fit.h"
 #include "compiler/pipeline/MicroOrder.h"
 #include "compiler/pipeline/Register.h"
-#include "compiler/schedule/MachineModel.h"
+#include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/Placement.h"
 #include "compiler/shard/Passes.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
@@ -142,49 +144,47 @@ private:
     module->walk([&](Operation *) { ++result.operations; });
     size.operations = result.operations;
     adoptOptimizer();
-    OpBuilder builder(&context);
-    (*module)->setAttr("zc.model_name", builder.getStringAttr(llvm::sys::path::stem(options.model)));
-    (*module)->setAttr("zc.precision", builder.getStringAttr(nameOf(strategy.grad.precision)));
-    if (strategy.schedule.target != Target::cpu)
-      (*module)->setAttr("zc.target", builder.getStringAttr(nameOf(strategy.schedule.target)));
+    graph::Model model = graph::modelOf(*module);
+    model.name = llvm::sys::path::stem(options.model).str();
+    graph::setModel(*module, model);
+    graph::setTarget(*module, strategy.schedule.target);
     if (const std::string &name = strategy.schedule.machine; !name.empty()) {
       const MachinePreset *known = findMachine(name);
       Result<MachineModel> machine = known ? known->model : readMachine(name);
       if (!machine)
         return machine.error();
-      NamedAttrList rates;
-      for (const MachineModel::Field &field : MachineModel::kFields)
-        rates.set(field.name, builder.getF64FloatAttr((*machine).*field.rate));
-      (*module)->setAttr("zc.machine", rates.getDictionary(&context));
+      setMachine(*module, *machine);
     }
-    (*module)->setAttr("zc.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
     return Status::success();
   }
 
   /// A model with a rule of its own is trained by it, unless --optimizer says otherwise.
   void adoptOptimizer() {
-    auto own = (*module)->getAttrOfType<DictionaryAttr>("zc.own_optimizer");
-    (*module)->removeAttr("zc.own_optimizer");
-    if (!own || options.isGiven("optimizer"))
-      return;
-    auto number = [&](StringRef name) { return own.getAs<FloatAttr>(name).getValueAsDouble(); };
+    graph::Training training = graph::trainingOf(*module);
+    training.precision = nameOf(strategy.grad.precision);
+    training.seed = static_cast<int64_t>(options.seed);
+    if (!training.optimizer || options.isGiven("optimizer"))
+      training.epsUncorrected = training.sumsGradients = false;
+    else
+      adopt(*training.optimizer);
+    training.optimizer.reset(); // recorded as it is used, after grad
+    graph::setTraining(*module, training);
+  }
+
+  void adopt(const graph::UpdateSettings &own) {
     GradOptions &grad = strategy.grad;
-    std::string rule = own.getAs<StringAttr>("rule").str();
     for (size_t i = 0; i < namesOf(UpdateRule()).size(); ++i)
-      if (rule == namesOf(UpdateRule())[i])
+      if (graph::stringifyOptimizer(own.rule) == namesOf(UpdateRule())[i])
         grad.rule = static_cast<UpdateRule>(i);
-    grad.beta1 = number("beta1");
-    grad.beta2 = number("beta2");
-    grad.eps = number("eps");
-    grad.momentum = number("momentum");
-    grad.weightDecay = number("weight_decay");
-    if (number("max_norm") > 0)
-      grad.clipGradNorm = number("max_norm");
-    if (own.get("lr") && !options.isGiven("lr"))
-      grad.lr = number("lr");
-    for (StringRef flag : {"eps_uncorrected", "sums_gradients"})
-      if (own.get(flag))
-        (*module)->setAttr(("zc." + flag).str(), UnitAttr::get(&context));
+    grad.beta1 = own.beta1;
+    grad.beta2 = own.beta2;
+    grad.eps = own.eps;
+    grad.momentum = own.momentum;
+    grad.weightDecay = own.weightDecay;
+    if (own.maxNorm > 0)
+      grad.clipGradNorm = own.maxNorm;
+    if (own.lr && !options.isGiven("lr"))
+      grad.lr = *own.lr;
   }
 
   Status runPhase(const PhaseInfo &phase) {
@@ -200,7 +200,7 @@ private:
     build(manager, phase.phase);
     if (succeeded(manager.run(*module)) && (isTrial || succeeded(verify(*module))))
       return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
-    if (auto tier = (*module)->getAttrOfType<StringAttr>("zc.short_tier"))
+    if (auto tier = (*module)->getAttrOfType<StringAttr>(placement::kShortTier))
       return shortfall(tier.str());
     return collector.error(phase.failure, phase.number);
   }
@@ -244,20 +244,18 @@ private:
     if (!updates)
       return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", options.model,
                        "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
-    OpBuilder builder(&context);
-    NamedAttrList attrs;
-    attrs.set("rule", builder.getStringAttr(nameOf(grad.rule)));
-    for (auto [name, value] : std::initializer_list<std::pair<const char *, double>>{{"lr", grad.lr},
-                                                                                     {"beta1", grad.beta1},
-                                                                                     {"beta2", grad.beta2},
-                                                                                     {"eps", grad.eps},
-                                                                                     {"momentum", grad.momentum},
-                                                                                     {"weight_decay", decay},
-                                                                                     {"max_norm", grad.clipGradNorm}})
-      attrs.set(name, builder.getF64FloatAttr(value));
-    if (!grad.lrSchedule.empty())
-      attrs.set("lr_schedule", builder.getStringAttr(grad.lrSchedule));
-    (*module)->setAttr("zc.optimizer", attrs.getDictionary(&context));
+    graph::Training training = graph::trainingOf(*module);
+    graph::UpdateSettings &settings = training.optimizer.emplace();
+    settings.rule = *graph::symbolizeOptimizer(nameOf(grad.rule));
+    settings.lr = grad.lr;
+    settings.lrSchedule = grad.lrSchedule;
+    settings.beta1 = grad.beta1;
+    settings.beta2 = grad.beta2;
+    settings.eps = grad.eps;
+    settings.momentum = grad.momentum;
+    settings.weightDecay = decay;
+    settings.maxNorm = grad.clipGradNorm;
+    graph::setTraining(*module, training);
     return Status::success();
   }
 

@@ -1,6 +1,7 @@
 //===- CostModel.cpp - roofline for compute, bytes on the wire for collectives ---------===//
 
 #include "compiler/schedule/CostModel.h"
+#include "dialects/graph/ModuleAttrs.h"
 
 using namespace mlir;
 using namespace zc;
@@ -23,23 +24,27 @@ static double secondsOnWire(const zero::Work &work, const MachineModel &machine,
   return std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode() / machine.nodeBandwidth);
 }
 
+static constexpr StringLiteral kMachine = "plan.machine";
+
+void zc::setMachine(ModuleOp module, const MachineModel &machine) {
+  Builder builder(module.getContext());
+  NamedAttrList rates;
+  for (const MachineModel::Field &field : MachineModel::kFields)
+    rates.set(field.name, builder.getF64FloatAttr(machine.*field.rate));
+  module->setAttr(kMachine, rates.getDictionary(module.getContext()));
+}
+
 MachineModel zc::machineOf(ModuleOp module) {
   MachineModel machine;
-  if (auto given = module->getAttrOfType<DictionaryAttr>("zc.machine"))
+  if (auto given = module->getAttrOfType<DictionaryAttr>(kMachine))
     for (const MachineModel::Field &field : MachineModel::kFields)
       if (auto rate = given.getAs<FloatAttr>(field.name))
         machine.*field.rate = rate.getValueAsDouble();
-  auto precision = module->getAttrOfType<StringAttr>("zc.precision");
-  if (machine.halfFlopsPerSecond > 0 && precision && precision.getValue() != "fp32")
+  if (machine.halfFlopsPerSecond > 0 && graph::trainingOf(module).precision != "fp32")
     machine.flopsPerSecond = machine.halfFlopsPerSecond;
   if (machine.hostMemoryBandwidth <= 0)
     machine.hostMemoryBandwidth = machine.memoryBandwidth;
   return machine;
-}
-
-Target zc::targetOf(ModuleOp module) {
-  auto name = module->getAttrOfType<StringAttr>("zc.target");
-  return name && name.getValue() == namesOf(Target())[static_cast<size_t>(Target::cuda)] ? Target::cuda : Target::cpu;
 }
 
 double zc::secondsOf(const zero::Work &work, const MachineModel &machine, const Mesh &mesh) {

@@ -7,10 +7,10 @@
 
 namespace zc {
 
-/// The module's `zc.machine`, with the rate of products in its precision; what it does not say has its default.
+/// The machine that a module is planned for: `plan.machine`, a rate for each field of a machine file.
+void setMachine(mlir::ModuleOp module, const MachineModel &machine);
+/// With the rate of products in the module's precision; what it does not say has its default.
 MachineModel machineOf(mlir::ModuleOp module);
-/// The module's `zc.target`.
-Target targetOf(mlir::ModuleOp module);
 
 /// Seconds of an operation that takes `work`: the largest of its arithmetic, its memory traffic (roofline), and its
 /// bytes on the wire of the slower link.

@@ -3,7 +3,7 @@
 #include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/Passes.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/zero/Zero.h"
+#include "dialects/zero/Execution.h"
 
 namespace zc {
 #define GEN_PASS_DEF_JOINUPDATE
@@ -22,7 +22,7 @@ bool leavesDevice(graph::ProgramOp program) {
 
 struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {
   void runOnOperation() override {
-    if (zero::microExecutionsOf(getOperation()) > 1 || getOperation()->hasAttr("zc.delay_after"))
+    if (zero::microExecutionsOf(getOperation()) > 1 || zero::executionOf(getOperation()).delayAfter)
       return;
     graph::ProgramOp micro, update;
     for (auto program : getOperation().getOps<graph::ProgramOp>())

@@ -2,11 +2,8 @@
 
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Assigned.h"
-#include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Leaving.h"
 #include "compiler/schedule/Publishing.h"
-#include "dialects/graph/KernelSpec.h"
-#include "runtime/comm/Staging.h"
 
 using namespace mlir;
 using namespace zc;
@@ -15,7 +12,7 @@ Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAtt
                      FlatSymbolRefAttr normSlice)
     : overlap(overlap), lossSlice(lossSlice), normSlice(normSlice),
       transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
-      context(program->getParentOfType<ModuleOp>()), target(targetOf(program->getParentOfType<ModuleOp>())) {
+      context(program->getParentOfType<ModuleOp>()) {
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
@@ -149,40 +146,14 @@ FlatSymbolRefAttr Lifetimes::sliceOf(Operation *op, const zero::State &state) {
   return {};
 }
 
-/// Of a kernel, or of a sum over ranks.
-static int64_t workspaceOf(Operation *op, int64_t dataDegree, Target target) {
-  auto members = static_cast<uint64_t>(dataDegree);
-  auto ofAll = [&](uint64_t elements, uint64_t size) {
-    return static_cast<int64_t>(allReduceStaging(members, elements, size));
-  };
-  if (auto kernel = dyn_cast<graph::KernelOp>(op))
-    return graph::workspaceBytes(kernel, assignedQueue(op) == plan::Queue::host_compute ? Target::cpu : target);
-  if (auto scatter = dyn_cast<zero::ReduceScatterOp>(op)) {
-    zero::BufferType whole = scatter.getBuffer().getType(), part = scatter.getShard().getType();
-    auto size = static_cast<uint64_t>(graph::bytesOfElement(whole.getElementType()));
-    auto elements = static_cast<uint64_t>(part.getNumElements());
-    return static_cast<int64_t>(
-        reduceScatterStaging(static_cast<uint64_t>(whole.getNumElements()) / elements, elements, size));
-  }
-  if (auto sum = dyn_cast<zero::AllReduceOp>(op))
-    return ofAll(static_cast<uint64_t>(sum.getType().getNumElements()),
-                 static_cast<uint64_t>(graph::bytesOfElement(sum.getType().getElementType())));
-  if (isa<zero::ReduceLossOp>(op)) // one f64, or two
-    return ofAll(1 + op->getNumResults(), 8);
-  return 0;
-}
-
 void Lifetimes::placeWorkspace(Operation *op, int64_t position) {
-  int64_t bytes = workspaceOf(op, context.mesh.dataDegree(), target);
-  if (bytes == 0)
+  auto scheduled = dyn_cast<zero::ScheduledOp>(op);
+  const zero::Workspace workspace = scheduled ? scheduled.getWorkspace(context) : zero::Workspace();
+  if (workspace.bytes == 0)
     return;
   workspaces.emplace_back(op, roots.size());
-  // A sum stages beside what it sums; other work reaches one tier.
-  zero::Tier tier = zero::Tier::device;
-  if (assignedQueue(op) == plan::Queue::host_compute || (isa<zero::ReduceScatterOp, zero::AllReduceOp>(op) &&
-                                                         zero::tierOf(op->getOperand(0).getType()) == zero::Tier::host))
-    tier = zero::Tier::host;
-  roots.push_back({bytes, tier, position, position, endOf(position), plan::Class::buffers, {}, op->getLoc()});
+  roots.push_back(
+      {workspace.bytes, workspace.tier, position, position, endOf(position), plan::Class::buffers, {}, op->getLoc()});
 }
 
 /// Views, and values whose place follows from what they are.

@@ -37,7 +37,7 @@ public:
 
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Place> places;
-  /// What kernels work in besides their operands: roots that live while their operation runs.
+  /// What steps work in besides their operands: roots that live while their operation runs.
   std::vector<std::pair<mlir::Operation *, size_t>> workspaces;
 
   mlir::Operation *operationAt(int64_t position) const;
@@ -73,7 +73,6 @@ private:
   mlir::FlatSymbolRefAttr lossSlice, normSlice;
   plan::Class transientClass;
   zero::ScheduleContext context;
-  Target target;
   mlir::SymbolTableCollection symbols;
 };
 

@@ -2,7 +2,9 @@
 
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/StepBuilder.h"
+#include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
+#include "dialects/zero/Execution.h"
 #include "runtime/plan/Walk.h"
 
 namespace zc {
@@ -16,7 +18,6 @@ namespace {
 struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    recordFlops();
     StepBuilder builder(module);
     std::array<plan::SectionOp, 2> sections;
     SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
@@ -35,6 +36,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       return signalPassFailure();
     }
     lowerDeclarations();
+    recordExecution();
     for (graph::ProgramOp program : programs)
       program.erase();
     if (failed(assignWaits(sections)))
@@ -62,11 +64,19 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     return success();
   }
 
-  void recordFlops() {
-    double flops = 0;
-    getOperation().walk([&](graph::KernelOp op) { flops += graph::isView(op) ? 0 : op.getFlops(); });
-    flops *= static_cast<double>(zero::microExecutionsOf(getOperation()));
-    getOperation()->setAttr("zc.flops", FloatAttr::get(Float64Type::get(&getContext()), flops));
+  /// The execution in the plan's words.
+  void recordExecution() {
+    ModuleOp module = getOperation();
+    const zero::Execution from = zero::executionOf(module);
+    plan::Execution execution;
+    execution.zeroStage = from.stage;
+    execution.accumulation = from.accumulation;
+    execution.vertical = from.vertical;
+    execution.delayAfter = from.delayAfter;
+    module.walk([&](graph::KernelOp op) { execution.flops += graph::isView(op) ? 0 : op.getFlops(); });
+    execution.flops *= static_cast<double>(zero::microExecutionsOf(module));
+    plan::setExecution(module, execution);
+    module->removeAttr(zero::ExecutionAttr::name);
   }
 
   /// Inputs, parameters, buckets and the mesh, in the plan's words.

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
-    In: the zero level. Out: `zero.storage` first, no `graph.backward`, `plan.queue` and `plan.seconds` (cost model, with the rates of `zc.machine`)
+    In: the zero level. Out: `zero.storage` first, no `graph.backward`, `plan.queue` and `plan.seconds` (cost model, with the rates of `plan.machine`)
     stand on every operation of the programs.
   }];
   let dependentDialects = ["::zc::plan::PlanDialect"];

@@ -2,7 +2,9 @@
 //
 // plan-memory leaves its result on the zero level as attributes, read by lower-to-plan:
 //   plan.results (operations), plan.inputs (programs): an array of #plan.operand, one per result or block argument;
-//   plan.workspace (operations): a #plan.operand of what their kernel works in;
+//   plan.workspace (operations): a #plan.operand of what their step works in;
+//   plan.live_bytes (programs): bytes of the device that no plan could be below;
+//   plan.short_tier (the module): the tier whose budget does not suffice, where plan-memory failed for that;
 //   plan.parameters, plan.gradients, plan.master, plan.moment1, plan.moment2 (buckets), plan.slice (buffers): slices.
 //
 //===----------------------------------------------------------------------===//
@@ -18,6 +20,8 @@ namespace zc::placement {
 inline constexpr llvm::StringLiteral kResults = "plan.results";
 inline constexpr llvm::StringLiteral kInputs = "plan.inputs";
 inline constexpr llvm::StringLiteral kWorkspace = "plan.workspace";
+inline constexpr llvm::StringLiteral kLiveBytes = "plan.live_bytes";
+inline constexpr llvm::StringLiteral kShortTier = "plan.short_tier";
 inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
 inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 

@@ -3,6 +3,8 @@
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Placement.h"
+#include "dialects/graph/ModuleAttrs.h"
+#include "dialects/zero/Execution.h"
 #include "runtime/base/Size.h"
 #include "runtime/plan/Tiers.h"
 
@@ -98,10 +100,11 @@ private:
         parameter->setAttr("plan.slice", persistentSlice(device, parameter.getLoc(), "buffer." + parameter.getSymName(),
                                                          graph::bytesOf(cast<RankedTensorType>(parameter.getType())),
                                                          plan::Class::buffers));
-    if (module->hasAttr("zc.forward_only"))
+    const graph::Training training = graph::trainingOf(module);
+    if (training.forwardOnly)
       return;
-    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice,
-                                module->hasAttr("zc.weighted_loss") ? 16 : 8, plan::Class::buffers);
+    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice, training.weightedLoss ? 16 : 8,
+                                plan::Class::buffers);
     // The norm is known where the clipping factor is computed.
     TierPlan *normTier = &device;
     module.walk([&](zero::ClipFactorOp clip) { normTier = &tierOf(clip.getNorm().getType()); });
@@ -139,7 +142,7 @@ private:
         return failure();
     annotate(program, lifetimes);
     // A delayed update runs on beside the next micro-step: over the same bytes one would wait for the other.
-    if (options.overlap != Overlap::none && getOperation()->hasAttr("zc.delay_after"))
+    if (options.overlap != Overlap::none && zero::executionOf(getOperation()).delayAfter)
       for (TierPlan &tier : tiers)
         if (tier.tier != zero::Tier::device)
           tier.end = tier.peak;
@@ -169,7 +172,7 @@ private:
       tier.peakOperation = lifetimes.operationAt(position);
     }
     if (tier.tier == zero::Tier::device) // what no plan could be below: reported, and tested against the peak
-      program->setAttr("zc.live_bytes", builder->getI64IntegerAttr(tier.end + problem.lowerBound()));
+      program->setAttr(placement::kLiveBytes, builder->getI64IntegerAttr(tier.end + problem.lowerBound()));
     for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets))
       root->slice = makeSlice(tier, root->loc, "s" + Twine(numSlices++), tier.end + offset, root->bytes, root->klass,
                               /*persistent=*/false);
@@ -204,7 +207,7 @@ private:
   void reportShortfall(const TierPlan &tier) {
     StringRef name = zero::stringifyTier(tier.tier);
     // For the tool's exit code; what is needed stands on the arenas.
-    getOperation()->setAttr("zc.short_tier", builder->getStringAttr(name));
+    getOperation()->setAttr(placement::kShortTier, builder->getStringAttr(name));
     Location own = getOperation().getLoc(), loc = tier.peakOperation ? tier.peakOperation->getLoc() : own;
     Location user = loc == own ? locationOfUser(tier) : loc;
     InFlightDiagnostic error = emitError(user) << "the plan needs " << tier.peak << " bytes but --" << name
@@ -220,8 +223,8 @@ private:
                                   : "; most of it is state of parameters of this node");
   }
 
-  /// The update, and what outlives a step, are of no node. The location of one that uses the parameters that it is all
-  /// about: of the bucket that the peak's operation works on, or else of the largest on the tier.
+  /// The update, and what outlives a step, are of no node. The location of one that uses the parameters that it is
+  /// all about: of the bucket that the peak's operation works on, or else of the largest on the tier.
   Location locationOfUser(const TierPlan &tier) {
     StringRef bucket;
     if (tier.peakOperation)

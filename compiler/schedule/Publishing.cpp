@@ -2,13 +2,14 @@
 
 #include "compiler/schedule/Publishing.h"
 #include "compiler/schedule/MemoryUse.h"
+#include "dialects/zero/Execution.h"
 
 using namespace mlir;
 using namespace zc;
 
 llvm::DenseSet<Operation *> zc::publishingOperations(graph::ProgramOp program) {
   llvm::DenseSet<Operation *> publishing;
-  if (program.getPhase() != graph::Phase::update || !program->getParentOfType<ModuleOp>()->hasAttr("zc.delay_after"))
+  if (program.getPhase() != graph::Phase::update || !zero::executionOf(program->getParentOfType<ModuleOp>()).delayAfter)
     return publishing;
   // Backward: an operation publishes if it writes parameters, or a temporary buffer that one further down reads.
   llvm::DenseSet<MemoryObject> wanted;

@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/StepBuilder.h"
 #include "compiler/schedule/Assigned.h"
+#include "dialects/zero/Execution.h"
 
 using namespace mlir;
 using namespace zc;
@@ -71,7 +72,7 @@ plan::StepOp StepBuilder::create(Operation *op, const zero::Step &step) {
   for (const zero::StepOperand &operand : step.operands)
     operands.push_back(placeOf(operand));
   SmallVector<NamedAttribute> attributes(step.attributes.begin(), step.attributes.end());
-  if (Attribute micro = op->getAttr("zc.micro"))
+  if (Attribute micro = zero::microStepOf(op))
     attributes.push_back(builder.getNamedAttr("micro", micro));
   StringRef kernel = step.kernel.empty() ? plan::stringifyQueue(assignedQueue(op)) : StringRef(step.kernel);
   return create(op, kernel, step.numInputs, operands, attributes);

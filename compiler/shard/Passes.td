@@ -71,7 +71,7 @@ def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
     `zero.publish`, which makes the weights of the step before the parameters, and with the gathers of parameters. So nothing waits
     for an update but the next one, and it may run beside a whole step. Both go through the buckets backward: so
     backward is done with their parameters, and so the next one takes the gradients' buffers back. Steps up to `delay-after` are
-    ordinary: the plan says so (`zc.delay_after`), the runtime publishes at their end.
+    ordinary: the plan says so (`zero.execution`), the runtime publishes at their end.
     All trainable parameters are delayed, wherever they are updated, so that placement changes no bits.
     Source: ZeRO-Offload (arXiv 2101.06840, section 5.2).
   }];
@@ -83,7 +83,7 @@ def ZeroDelayUpdate : Pass<"zero-delay-update", "::mlir::ModuleOp"> {
 def ZeroVertical : Pass<"zero-vertical", "::mlir::ModuleOp"> {
   let summary = "all micro-steps of a block before the next block";
   let description = [{
-    In: output of zero-partition. Out: with accumulation, the micro program has the operations of all micro-steps (`zc.vertical`), block
+    In: output of zero-partition. Out: with accumulation, the micro program has the operations of all micro-steps (`zero.execution`), block
     after block and in a block micro-step after micro-step; its inputs are there once for each. Parameters of a block are then
     gathered or fetched once per step and half instead of once per micro-step, and what backward needs of forward waits for all
     micro-steps. Every sum keeps its order, so bits do not change. Programs with running statistics stay as they are. Tiles

@@ -1,7 +1,7 @@
 //===- ZeroDelayUpdate.cpp - parameters follow the update a step later ----------------===//
 
 #include "compiler/shard/Passes.h"
-#include "dialects/zero/Zero.h"
+#include "dialects/zero/Execution.h"
 
 namespace zc {
 #define GEN_PASS_DEF_ZERODELAYUPDATE
@@ -19,13 +19,15 @@ struct ZeroDelayUpdatePass : StagePass<impl::ZeroDelayUpdateBase<ZeroDelayUpdate
     mesh = zero::meshOf(module);
     SmallVector<zero::UpdateOp> updates;
     module.walk([&](zero::UpdateOp update) { updates.push_back(update); });
-    if (updates.empty() || module->hasAttr("zc.delay_after")) {
+    zero::Execution execution = zero::executionOf(module);
+    if (updates.empty() || execution.delayAfter) {
       module.emitError("zero-delay-update needs the updates that zero-partition leaves, once");
       return signalPassFailure();
     }
     Block &block = *updates.front()->getBlock();
     OpBuilder builder(&block, block.begin());
-    module->setAttr("zc.delay_after", builder.getI64IntegerAttr(options.delayAfter));
+    execution.delayAfter = options.delayAfter;
+    zero::setExecution(module, execution);
     SymbolTable symbols(module);
     // Backward is through with the last bucket's parameters first, and takes the buffers of its gradients back first.
     std::reverse(updates.begin(), updates.end());

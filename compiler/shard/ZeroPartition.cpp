@@ -1,7 +1,8 @@
 //===- ZeroPartition.cpp - ZeRO stages: what is cut, and when it is reduced ---------===//
 
 #include "compiler/shard/Passes.h"
-#include "dialects/zero/Zero.h"
+#include "dialects/graph/ModuleAttrs.h"
+#include "dialects/zero/Execution.h"
 
 namespace zc {
 #define GEN_PASS_DEF_ZEROPARTITION
@@ -35,16 +36,17 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())
         places[member.getParameter().getValue()] = {buckets.size() - 1, member.getOffset()};
     }
-    OpBuilder builder(module.getContext());
+    training = graph::trainingOf(module);
     // Gradients of ranks and micro-steps are averaged, unless the model's own algorithm sums them.
-    gradientScale =
-        module->hasAttr("zc.sums_gradients") ? 1.0 : 1.0 / static_cast<double>(degree * options.accumulation);
-    module->setAttr("zc.zero_stage", builder.getI64IntegerAttr(options.stage));
-    module->setAttr("zc.accumulation", builder.getI64IntegerAttr(options.accumulation));
+    gradientScale = training.sumsGradients ? 1.0 : 1.0 / static_cast<double>(degree * options.accumulation);
+    zero::Execution execution = zero::executionOf(module);
+    execution.stage = options.stage;
+    execution.accumulation = options.accumulation;
+    zero::setExecution(module, execution);
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() == graph::Phase::micro)
         partitionGradients(program);
-      else if (!module->hasAttr("zc.forward_only"))
+      else if (!training.forwardOnly)
         partitionUpdate(program);
     }
   }
@@ -107,7 +109,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
       forEachTrainable([&](zero::BucketOp bucket) { allGather(builder, loc, bucket, zero::Storage::gradients); });
     // Where the losses have weights, their sum is what gradients are divided by.
     Value weight;
-    if (isWeighted())
+    if (training.weightedLoss)
       weight = builder
                    .create<zero::ReduceLossOp>(
                        loc, zero::BufferType::get(&getContext(), 1, builder.getF64Type(), zero::Tier::device))
@@ -120,11 +122,9 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
       if (bucket.getOptimizerSharded() && !bucket.getParametersSharded())
         allGather(builder, loc, bucket, zero::Storage::parameters);
     });
-    if (!isWeighted())
+    if (!training.weightedLoss)
       builder.create<zero::ReduceLossOp>(loc, Type());
   }
-
-  bool isWeighted() { return getOperation()->hasAttr("zc.weighted_loss"); }
 
   void forEachTrainable(llvm::function_ref<void(zero::BucketOp)> visit) {
     for (BucketGradients &gradients : buckets)
@@ -191,6 +191,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
 
   Mesh mesh;
   int64_t degree = 1; ///< data-parallel
+  graph::Training training;
   double gradientScale = 1;
   Value factor; ///< the clipping factor
   SmallVector<BucketGradients> buckets;

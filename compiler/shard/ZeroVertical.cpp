@@ -2,7 +2,7 @@
 
 #include "compiler/grad/Cuts.h"
 #include "compiler/shard/Passes.h"
-#include "dialects/zero/Zero.h"
+#include "dialects/zero/Execution.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -81,7 +81,7 @@ private:
     if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op))
       reduce.setAccumulate(micro > 0);
     if (auto scheduled = dyn_cast<zero::ScheduledOp>(op); scheduled && scheduled.dependsOnMicroStep())
-      op->setAttr("zc.micro", Builder(op->getContext()).getI64IntegerAttr(static_cast<int64_t>(micro)));
+      zero::setMicroStep(op, static_cast<int64_t>(micro));
   }
 
   graph::ProgramOp program;
@@ -94,7 +94,8 @@ struct ZeroVerticalPass : StagePass<impl::ZeroVerticalBase<ZeroVerticalPass>, Sh
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    const int64_t accumulation = zero::accumulationOf(module);
+    zero::Execution execution = zero::executionOf(module);
+    const int64_t accumulation = execution.accumulation;
     if (accumulation < 2)
       return;
     for (auto program : module.getOps<graph::ProgramOp>()) {
@@ -114,7 +115,8 @@ struct ZeroVerticalPass : StagePass<impl::ZeroVerticalBase<ZeroVerticalPass>, Sh
       }
       Unroller(program, accumulation).run();
     }
-    module->setAttr("zc.vertical", UnitAttr::get(&getContext()));
+    execution.vertical = true;
+    zero::setExecution(module, execution);
   }
 };
 

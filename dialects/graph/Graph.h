@@ -12,6 +12,10 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace zc {
+enum class Target : uint8_t; // kernels/Kernel.h
+}
+
 namespace zc::graph {
 /// Elements of all results: the flops of an op that says nothing better.
 double defaultFlops(mlir::Operation *op);
@@ -19,6 +23,8 @@ double defaultFlops(mlir::Operation *op);
 double defaultBytes(mlir::Operation *op);
 /// Whether the op is marked OverwritesOperands and operand `index` has result 0's type.
 bool mayOverwriteOperand(mlir::Operation *op, unsigned index);
+/// What kernels/Workspace.h says of the op's kernel; 0 for views and for kernels that are not of this project.
+int64_t defaultWorkspaceBytes(mlir::Operation *op, zc::Target target);
 
 /// What an operand is to a layer. Import learns from it which stored tensors are trained.
 enum class OperandRole {

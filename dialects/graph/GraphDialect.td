@@ -93,4 +93,74 @@ def Graph_Optimizer : I32EnumAttr<"Optimizer", "update rule", [
 }
 def Graph_OptimizerKind : EnumAttr<Graph_Dialect, Graph_Optimizer, "optimizer">;
 
+//===-- what modules and programs say of themselves: ModuleAttrs.h has each as a value -------===//
+
+def Graph_FileAttr : Graph_Attr<"File", "file"> {
+  let summary = "a file beside the model's that holds tensors of it: name, bytes, and a hash of its content";
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$bytes, "int64_t":$hash);
+  let assemblyFormat = "`<` $name `,` $bytes `,` $hash `>`";
+}
+
+def Graph_ModelAttr : Graph_Attr<"Model", "model"> {
+  let summary = "the file that a step was imported from";
+  let description = [{
+    `graph.model` of a module, from import to the plan. `hash` is that of all `bytes`; `external` are `#graph.file`s, recorded when
+    the plan is written. Example: `#graph.model<path = "/models/m.onnx", name = "m", bytes = 4096, hash = 7>`.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$path, OptionalParameter<"::mlir::StringAttr">:$name,
+      DefaultValuedParameter<"int64_t", "0">:$bytes, DefaultValuedParameter<"int64_t", "0">:$hash,
+      OptionalParameter<"::mlir::ArrayAttr">:$external);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Graph_UpdateSettingsAttr : Graph_Attr<"UpdateSettings", "update_settings"> {
+  let summary = "an optimizer and its numbers, as the plan records them";
+  let description = [{
+    `weight_decay` is that of parameters that decay; `max_norm` is 0 where gradients are not clipped; no `lr`: whoever made the model
+    has not said. Example: `#graph.update_settings<rule = sgd, lr = 1.0e-3 : f64>`.
+  }];
+  let parameters = (ins EnumParameter<Graph_Optimizer>:$rule, OptionalParameter<"::mlir::FloatAttr">:$lr,
+      OptionalParameter<"::mlir::StringAttr">:$lr_schedule,
+      OptionalParameter<"::mlir::FloatAttr">:$beta1, OptionalParameter<"::mlir::FloatAttr">:$beta2,
+      OptionalParameter<"::mlir::FloatAttr">:$eps, OptionalParameter<"::mlir::FloatAttr">:$momentum,
+      OptionalParameter<"::mlir::FloatAttr">:$weight_decay, OptionalParameter<"::mlir::FloatAttr">:$max_norm);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Graph_LossScaleAttr : Graph_Attr<"LossScale", "loss_scale"> {
+  let summary = "how the scale of the loss follows overflows (fp16)";
+  let description = [{
+    DeepSpeed's rule (runtime/train/LossScale.h); a `window` of 0 keeps the scale as it is. Set by append-optimizer.
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$initial, "::mlir::FloatAttr":$minimum, "int64_t":$window, "int64_t":$hysteresis,
+      OptionalParameter<"::mlir::UnitAttr">:$consecutive);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Graph_TrainingAttr : Graph_Attr<"Training", "training"> {
+  let summary = "what a step computes, apart from where";
+  let description = [{
+    `graph.training` of a module, from import to the plan. `forward_only`: there is no backward. `sums_gradients`: over
+    micro-steps and ranks, not their mean. `weighted_loss`: losses are numerators of a mean (loss-mean). `eps_uncorrected`: eps is
+    added to sqrt(v), not to sqrt(v / (1 - beta2^t)). Example: `#graph.training<precision = "bf16", forward_only = unit>`.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$precision, DefaultValuedParameter<"int64_t", "0">:$seed,
+      OptionalParameter<"::mlir::UnitAttr">:$forward_only, OptionalParameter<"::mlir::UnitAttr">:$sums_gradients,
+      OptionalParameter<"::mlir::UnitAttr">:$weighted_loss, OptionalParameter<"::mlir::UnitAttr">:$eps_uncorrected,
+      OptionalParameter<"::zc::graph::UpdateSettingsAttr">:$optimizer,
+      OptionalParameter<"::zc::graph::LossScaleAttr">:$loss_scale);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Graph_OutputsAttr : Graph_Attr<"Outputs", "outputs"> {
+  let summary = "what a program's results are";
+  let description = [{
+    `graph.outputs` of a program, from import to forward-only: a name for each result; which one is the loss, and which the
+    weight of the loss (-1: none). Example: `#graph.outputs<names = ["y", "loss"], loss = 1>`.
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$names, DefaultValuedParameter<"int64_t", "-1">:$loss,
+      DefaultValuedParameter<"int64_t", "-1">:$weight);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 #endif // ZC_GRAPH_DIALECT

@@ -37,6 +37,11 @@ def KernelOp : OpInterface<"KernelOp"> {
       Does the same operation on the same operands do something else in another micro-step: does its kernel draw random numbers,
       or read the number of the step or micro-step? It is then never folded, and says in which micro-step it stands.
     }], "bool", "dependsOnMicroStep", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
+      Bytes that the kernel works in besides its operands: enough on any machine of the kind `target`, and all the memory that it
+      gets (kernels/Workspace.h, which the kernels of this project answer from).
+    }], "int64_t", "getWorkspaceBytes", (ins "::zc::Target":$target), [{}],
+      [{ return ::zc::graph::defaultWorkspaceBytes($_op, target); }]>,
     InterfaceMethod<"Floating-point operations.", "double", "getFlops", (ins), [{}],
       [{ return ::zc::graph::defaultFlops($_op); }]>,
     InterfaceMethod<"Bytes read and written.", "double", "getBytes", (ins), [{}],

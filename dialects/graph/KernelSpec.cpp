@@ -116,9 +116,9 @@ FailureOr<zc::KernelSpec> toKernelSpec(Operation *op) {
   return spec;
 }
 
-int64_t workspaceBytes(KernelOp op, zc::Target target) {
-  StringRef name = op.getKernelName();
-  if (op.getViewOperand() >= 0 || !zc::mayHaveWorkspace({name.data(), name.size()}))
+int64_t defaultWorkspaceBytes(Operation *op, zc::Target target) {
+  StringRef name = cast<KernelOp>(op).getKernelName();
+  if (isView(op) || !zc::mayHaveWorkspace({name.data(), name.size()}))
     return 0;
   FailureOr<zc::KernelSpec> spec = toKernelSpec(op);
   return failed(spec) ? 0 : zc::workspaceBytes(*spec, target);

@@ -18,10 +18,6 @@ mlir::FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute);
 /// else `data`, the elements' bytes, little endian, a byte per bool. Fails after an error on the op.
 mlir::FailureOr<zc::KernelSpec> toKernelSpec(mlir::Operation *op);
 
-/// Bytes that the op's kernel works in besides its operands on `target` (kernels/Workspace.h); 0 for views and for what
-/// has no kernel.
-int64_t workspaceBytes(KernelOp op, zc::Target target);
-
 /// The elements' bytes as a kernel sees them.
 std::string elementBytes(mlir::DenseElementsAttr elements);
 

@@ -1,5 +1,7 @@
 //===- FromProto.cpp - plan message to plan dialect ------------------------------------===//
 
+#include "dialects/graph/ModuleAttrs.h"
+#include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 
 using namespace mlir;
@@ -118,58 +120,73 @@ private:
     return RankedTensorType::get(ArrayRef<int64_t>(type.dims().data(), type.dims_size()), elementType(type.type()));
   }
 
-  void set(StringRef name, Attribute value) { (*module)->setAttr(name, value); }
-
   void readHeader() {
-    set("zc.model_path", builder.getStringAttr(plan.model().path()));
-    set("zc.model_name", builder.getStringAttr(plan.model().name()));
-    set("zc.model_bytes", builder.getI64IntegerAttr(plan.model().bytes()));
-    set("zc.model_hash", builder.getI64IntegerAttr(plan.model().hash()));
-    SmallVector<Attribute> files;
-    for (const planpb::ModelFile &file : plan.model().external())
-      files.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("file", builder.getStringAttr(file.file())),
-           builder.getNamedAttr("bytes", builder.getI64IntegerAttr(static_cast<int64_t>(file.bytes()))),
-           builder.getNamedAttr("hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash())))}));
-    if (!files.empty())
-      set("zc.external_files", builder.getArrayAttr(files));
-    set("zc.zero_stage", builder.getI64IntegerAttr(plan.zero_stage()));
-    set("zc.accumulation", builder.getI64IntegerAttr(plan.accumulation()));
-    set("zc.precision", builder.getStringAttr(plan.precision()));
-    if (plan.target() != planpb::CPU)
-      set("zc.target", builder.getStringAttr("cuda"));
-    set("zc.seed", builder.getI64IntegerAttr(plan.seed()));
-    if (plan.forward_only())
-      set("zc.forward_only", builder.getUnitAttr());
-    if (plan.vertical())
-      set("zc.vertical", builder.getUnitAttr());
+    readModel();
+    graph::setTarget(*module, plan.target() == planpb::CUDA ? Target::cuda : Target::cpu);
+    Execution execution;
+    execution.zeroStage = plan.zero_stage();
+    execution.accumulation = plan.accumulation();
+    execution.vertical = plan.vertical();
     if (plan.has_delay())
-      set("zc.delay_after", builder.getI64IntegerAttr(static_cast<int64_t>(plan.delay().after())));
-    if (plan.metrics().weighted())
-      set("zc.weighted_loss", builder.getUnitAttr());
-    set("zc.flops", builder.getF64FloatAttr(plan.report().flops()));
-    auto setBudget = [&](StringRef name, const planpb::TierReport &tier) {
-      if (tier.budget() != 0)
-        set(name, builder.getI64IntegerAttr(static_cast<int64_t>(tier.budget())));
-    };
-    setBudget("zc.device_budget", plan.report().device());
-    setBudget("zc.host_budget", plan.report().host());
-    setBudget("zc.nvme_budget", plan.report().nvme());
-    const planpb::Optimizer &optimizer = plan.optimizer();
-    NamedAttrList attrs;
-    attrs.set("rule", builder.getStringAttr(optimizer.rule()));
-    attrs.set("lr", builder.getF64FloatAttr(optimizer.lr()));
-    attrs.set("beta1", builder.getF64FloatAttr(optimizer.beta1()));
-    attrs.set("beta2", builder.getF64FloatAttr(optimizer.beta2()));
-    attrs.set("eps", builder.getF64FloatAttr(optimizer.eps()));
-    attrs.set("weight_decay", builder.getF64FloatAttr(optimizer.weight_decay()));
-    attrs.set("momentum", builder.getF64FloatAttr(optimizer.momentum()));
-    attrs.set("max_norm", builder.getF64FloatAttr(optimizer.max_norm()));
-    if (!optimizer.lr_schedule().empty())
-      attrs.set("lr_schedule", builder.getStringAttr(optimizer.lr_schedule()));
-    set("zc.optimizer", attrs.getDictionary(&context));
+      execution.delayAfter = static_cast<int64_t>(plan.delay().after());
+    execution.flops = plan.report().flops();
+    execution.deviceBudget = static_cast<int64_t>(plan.report().device().budget());
+    execution.hostBudget = static_cast<int64_t>(plan.report().host().budget());
+    execution.nvmeBudget = static_cast<int64_t>(plan.report().nvme().budget());
+    setExecution(*module, execution);
+    readTraining();
+  }
+
+  void readModel() {
+    graph::Model model;
+    model.path = plan.model().path();
+    model.name = plan.model().name();
+    model.bytes = static_cast<int64_t>(plan.model().bytes());
+    model.hash = static_cast<int64_t>(plan.model().hash());
+    for (const planpb::ModelFile &file : plan.model().external())
+      model.external.push_back({file.file(), static_cast<int64_t>(file.bytes()), static_cast<int64_t>(file.hash())});
+    graph::setModel(*module, model);
+  }
+
+  void readTraining() {
+    graph::Training training;
+    training.precision = plan.precision();
+    training.seed = static_cast<int64_t>(plan.seed());
+    training.forwardOnly = plan.forward_only();
+    training.weightedLoss = plan.metrics().weighted();
+    if (!plan.optimizer().rule().empty())
+      training.optimizer = updateSettings();
     if (plan.has_loss_scale())
-      set("zc.loss_scale", lossScale());
+      training.lossScale = lossScale();
+    graph::setTraining(*module, training);
+  }
+
+  graph::UpdateSettings updateSettings() {
+    const planpb::Optimizer &optimizer = plan.optimizer();
+    std::optional<graph::Optimizer> rule = graph::symbolizeOptimizer(optimizer.rule());
+    if (!rule)
+      wrong("rule");
+    graph::UpdateSettings settings;
+    settings.rule = rule.value_or(graph::Optimizer::adamw);
+    settings.lr = optimizer.lr();
+    settings.lrSchedule = optimizer.lr_schedule();
+    settings.beta1 = optimizer.beta1();
+    settings.beta2 = optimizer.beta2();
+    settings.eps = optimizer.eps();
+    settings.weightDecay = optimizer.weight_decay();
+    settings.momentum = optimizer.momentum();
+    settings.maxNorm = optimizer.max_norm();
+    return settings;
+  }
+
+  graph::LossScale lossScale() const {
+    graph::LossScale scale;
+    scale.initial = plan.loss_scale().initial();
+    scale.minimum = plan.loss_scale().minimum();
+    scale.window = static_cast<int64_t>(plan.loss_scale().window());
+    scale.hysteresis = static_cast<int64_t>(plan.loss_scale().hysteresis());
+    scale.consecutive = plan.loss_scale().consecutive_hysteresis();
+    return scale;
   }
 
   void readMesh() {
@@ -191,18 +208,6 @@ private:
       else
         wrong("axis");
     return names.empty() ? ArrayAttr() : builder.getStrArrayAttr(names);
-  }
-
-  DictionaryAttr lossScale() {
-    const planpb::LossScale &scale = plan.loss_scale();
-    NamedAttrList rule;
-    rule.set("initial", builder.getF64FloatAttr(scale.initial()));
-    rule.set("minimum", builder.getF64FloatAttr(scale.minimum()));
-    rule.set("window", builder.getI64IntegerAttr(static_cast<int64_t>(scale.window())));
-    rule.set("hysteresis", builder.getI64IntegerAttr(static_cast<int64_t>(scale.hysteresis())));
-    if (scale.consecutive_hysteresis())
-      rule.set("consecutive", builder.getUnitAttr());
-    return rule.getDictionary(&context);
   }
 
   void readOutput(const planpb::Output &output) {

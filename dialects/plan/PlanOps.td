@@ -28,6 +28,20 @@ def Plan_ClassAttr : EnumAttr<Plan_Dialect, Plan_Class, "class">;
 
 class Plan_Attr<string name, string mnemonic_> : AttrDef<Plan_Dialect, name> { let mnemonic = mnemonic_; }
 
+def Plan_ExecutionAttr : Plan_Attr<"Execution", "execution"> {
+  let summary = "numbers of a plan that are no operations: how steps repeat, and what the report says of them";
+  let description = [{
+    `plan.execution` of a module, set by lower-to-plan; Execution.h has it as a value. Stage to `delay_after` (-1: no update is
+    delayed) as in the plan file, `flops` of a step. Budgets are bytes of each tier, 0 for none: only a plan that was read from its
+    file has them here. Example: `#plan.execution<zero_stage = 3, accumulation = 2>`.
+  }];
+  let parameters = (ins "int64_t":$zero_stage, DefaultValuedParameter<"int64_t", "1">:$accumulation,
+      OptionalParameter<"::mlir::UnitAttr">:$vertical, DefaultValuedParameter<"int64_t", "-1">:$delay_after,
+      OptionalParameter<"::mlir::FloatAttr">:$flops, DefaultValuedParameter<"int64_t", "0">:$device_budget,
+      DefaultValuedParameter<"int64_t", "0">:$host_budget, DefaultValuedParameter<"int64_t", "0">:$nvme_budget);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Plan_OperandAttr : Plan_Attr<"Operand", "operand"> {
   let summary = "a tensor in a slice: byte offset, plus the rank's coordinate on each axis of the mesh times a stride";
   let parameters = (ins EnumParameter<Plan_Access>:$access, "::mlir::FlatSymbolRefAttr":$slice, "int64_t":$offset,

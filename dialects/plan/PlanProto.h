@@ -9,11 +9,9 @@
 
 namespace zc::plan {
 
-/// The message of a module of the plan dialect. What has no operation stands in module attributes: "zc.model_path",
-/// "zc.model_bytes", "zc.model_hash", "zc.zero_stage", "zc.accumulation",
-/// "zc.precision", "zc.seed", "zc.optimizer" (a dictionary), "zc.flops", and, where they are so, "zc.forward_only",
-/// "zc.vertical", "zc.delay_after", "zc.weighted_loss", "zc.loss_scale", "zc.target"; and "zc.device_budget", which the
-/// inverse sets for whoever fills the rest of the report. Emits an error and fails on references to what is not there.
+/// The message of a module of the plan dialect. What has no operation stands in the module's attributes `graph.model`,
+/// `graph.training`, `graph.target` (ModuleAttrs.h) and `plan.execution` (Execution.h). Emits an error and fails on
+/// references to what is not there.
 mlir::FailureOr<planpb::Plan> toProto(mlir::ModuleOp module);
 
 /// The inverse. Fails on a message that is not well formed; it need not be verified.

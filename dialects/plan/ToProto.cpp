@@ -1,5 +1,7 @@
 //===- ToProto.cpp - plan dialect to plan message ------------------------------------===//
 
+#include "dialects/graph/ModuleAttrs.h"
+#include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
 
@@ -60,89 +62,69 @@ public:
 private:
   //===-- header ------------------------------------------------------------===//
 
-  int64_t integer(StringRef name, int64_t fallback = 0) {
-    auto attr = module->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : fallback;
-  }
-  static double valueOf(FloatAttr attr) { return attr ? attr.getValueAsDouble() : 0; }
-  double real(StringRef name) { return valueOf(module->getAttrOfType<FloatAttr>(name)); }
-  std::string text(StringRef name, StringRef fallback = {}) {
-    auto attr = module->getAttrOfType<StringAttr>(name);
-    return (attr ? attr.getValue() : fallback).str();
-  }
-
   void writeHeader() {
     result.set_format(kPlanFormat);
     result.set_producer("zero-compile " ZC_VERSION);
-    auto *model = result.mutable_model();
-    model->set_path(text("zc.model_path"));
-    model->set_bytes(static_cast<uint64_t>(integer("zc.model_bytes")));
-    model->set_hash(static_cast<uint64_t>(integer("zc.model_hash")));
-    model->set_name(text("zc.model_name"));
-    if (auto files = module->getAttrOfType<ArrayAttr>("zc.external_files"))
-      for (Attribute entry : files) {
-        auto record = dyn_cast<DictionaryAttr>(entry);
-        auto name = record ? record.getAs<StringAttr>("file") : StringAttr();
-        auto bytes = record ? record.getAs<IntegerAttr>("bytes") : IntegerAttr();
-        auto hash = record ? record.getAs<IntegerAttr>("hash") : IntegerAttr();
-        if (!name || !bytes || !hash)
-          continue;
-        auto *file = model->add_external();
-        file->set_file(name.str());
-        file->set_bytes(static_cast<uint64_t>(bytes.getInt()));
-        file->set_hash(static_cast<uint64_t>(hash.getInt()));
-      }
-    result.set_zero_stage(static_cast<uint32_t>(integer("zc.zero_stage")));
-    result.set_precision(text("zc.precision", "fp32"));
-    result.set_target(text("zc.target") == "cuda" ? planpb::CUDA : planpb::CPU);
-    result.set_accumulation(static_cast<uint32_t>(integer("zc.accumulation", 1)));
-    result.set_seed(static_cast<uint64_t>(integer("zc.seed")));
-    result.set_forward_only(module->hasAttr("zc.forward_only"));
-    result.set_vertical(module->hasAttr("zc.vertical"));
-    if (module->hasAttr("zc.delay_after"))
-      result.mutable_delay()->set_after(static_cast<uint64_t>(integer("zc.delay_after")));
-    result.mutable_metrics()->set_weighted(module->hasAttr("zc.weighted_loss"));
+    writeModel(graph::modelOf(module));
+    result.set_target(graph::targetOf(module) == Target::cuda ? planpb::CUDA : planpb::CPU);
+    const Execution execution = executionOf(module);
+    result.set_zero_stage(static_cast<uint32_t>(execution.zeroStage));
+    result.set_accumulation(static_cast<uint32_t>(execution.accumulation));
+    result.set_vertical(execution.vertical);
+    if (execution.delayAfter)
+      result.mutable_delay()->set_after(static_cast<uint64_t>(*execution.delayAfter));
+    result.mutable_report()->set_flops(execution.flops);
+    writeTraining(graph::trainingOf(module));
     result.add_strings(""); // index 0: no name
     stringIndex[""] = 0;
-    auto *report = result.mutable_report();
-    report->set_flops(real("zc.flops"));
-    writeOptimizer();
-    writeLossScale();
   }
 
-  void writeLossScale() {
-    auto rule = module->getAttrOfType<DictionaryAttr>("zc.loss_scale");
-    if (!rule)
-      return;
-    auto count = [&](StringRef name) {
-      auto attr = rule.getAs<IntegerAttr>(name);
-      return attr ? static_cast<uint64_t>(attr.getInt()) : 0;
-    };
+  void writeModel(const graph::Model &from) {
+    auto *model = result.mutable_model();
+    model->set_path(from.path);
+    model->set_bytes(static_cast<uint64_t>(from.bytes));
+    model->set_hash(static_cast<uint64_t>(from.hash));
+    model->set_name(from.name);
+    for (const graph::Model::File &external : from.external) {
+      auto *file = model->add_external();
+      file->set_file(external.name);
+      file->set_bytes(static_cast<uint64_t>(external.bytes));
+      file->set_hash(static_cast<uint64_t>(external.hash));
+    }
+  }
+
+  void writeTraining(const graph::Training &training) {
+    result.set_precision(training.precision);
+    result.set_seed(static_cast<uint64_t>(training.seed));
+    result.set_forward_only(training.forwardOnly);
+    result.mutable_metrics()->set_weighted(training.weightedLoss);
+    result.mutable_optimizer();
+    if (training.optimizer)
+      writeOptimizer(*training.optimizer);
+    if (training.lossScale)
+      writeLossScale(*training.lossScale);
+  }
+
+  void writeLossScale(const graph::LossScale &from) {
     auto *scale = result.mutable_loss_scale();
-    scale->set_initial(valueOf(rule.getAs<FloatAttr>("initial")));
-    scale->set_minimum(valueOf(rule.getAs<FloatAttr>("minimum")));
-    scale->set_window(count("window"));
-    scale->set_hysteresis(count("hysteresis"));
-    scale->set_consecutive_hysteresis(rule.contains("consecutive"));
+    scale->set_initial(from.initial);
+    scale->set_minimum(from.minimum);
+    scale->set_window(static_cast<uint64_t>(from.window));
+    scale->set_hysteresis(static_cast<uint64_t>(from.hysteresis));
+    scale->set_consecutive_hysteresis(from.consecutive);
   }
 
-  void writeOptimizer() {
+  void writeOptimizer(const graph::UpdateSettings &from) {
     auto *optimizer = result.mutable_optimizer();
-    auto attrs = module->getAttrOfType<DictionaryAttr>("zc.optimizer");
-    if (!attrs)
-      return;
-    auto number = [&](StringRef name) { return valueOf(attrs.getAs<FloatAttr>(name)); };
-    if (auto rule = attrs.getAs<StringAttr>("rule"))
-      optimizer->set_rule(rule.getValue().str());
-    optimizer->set_lr(number("lr"));
-    optimizer->set_beta1(number("beta1"));
-    optimizer->set_beta2(number("beta2"));
-    optimizer->set_eps(number("eps"));
-    optimizer->set_weight_decay(number("weight_decay"));
-    optimizer->set_momentum(number("momentum"));
-    optimizer->set_max_norm(number("max_norm"));
-    if (auto schedule = attrs.getAs<StringAttr>("lr_schedule"))
-      optimizer->set_lr_schedule(schedule.getValue().str());
+    optimizer->set_rule(graph::stringifyOptimizer(from.rule).str());
+    optimizer->set_lr(from.lr.value_or(0));
+    optimizer->set_lr_schedule(from.lrSchedule);
+    optimizer->set_beta1(from.beta1);
+    optimizer->set_beta2(from.beta2);
+    optimizer->set_eps(from.eps);
+    optimizer->set_weight_decay(from.weightDecay);
+    optimizer->set_momentum(from.momentum);
+    optimizer->set_max_norm(from.maxNorm);
   }
 
   //===-- tables ------------------------------------------------------------===//

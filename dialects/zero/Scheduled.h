@@ -49,6 +49,12 @@ struct Work {
   static Work copy(Tier from, Tier to, double bytes) { return {Kind::copy, from, to, 0, bytes}; }
 };
 
+/// Bytes that only the step itself touches: a kernel's scratch, or what peers send of a sum. They live while it runs.
+struct Workspace {
+  int64_t bytes = 0;
+  Tier tier = Tier::device;
+};
+
 /// What outlives the step and is no value.
 struct State {
   enum class Kind { none, parameter, storage, losses, norm };

@@ -197,17 +197,6 @@ Value zc::zero::viewedValue(Value value) {
   return value;
 }
 
-int64_t zc::zero::accumulationOf(ModuleOp module) {
-  auto accumulation = module->getAttrOfType<IntegerAttr>("zc.accumulation");
-  return accumulation ? accumulation.getInt() : 1;
-}
-
-int64_t zc::zero::microExecutionsOf(ModuleOp module) {
-  return module->hasAttr("zc.vertical") ? 1 : accumulationOf(module);
-}
-
-int64_t zc::zero::microStepsOf(ModuleOp module) { return accumulationOf(module) / microExecutionsOf(module); }
-
 RankedTensorType zc::zero::storedType(Type type) {
   if (auto buffer = dyn_cast<BufferType>(type))
     return RankedTensorType::get({buffer.getNumElements()}, buffer.getElementType());

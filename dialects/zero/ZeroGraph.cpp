@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
 
 using namespace mlir;
@@ -50,6 +51,10 @@ struct KernelModel : ScheduledOp::ExternalModel<KernelModel, graph::KernelOp> {
       else if (!isNote(attribute) && !isa<TypeAttr>(attribute.getValue()))
         step.attributes.push_back(attribute);
     return step;
+  }
+
+  Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
+    return {cast<graph::KernelOp>(op).getWorkspaceBytes(graph::targetOf(context.module)), Tier::device};
   }
 
   ResultPlace getResultPlace(Operation *op, unsigned, const ScheduleContext &) const {

@@ -16,6 +16,8 @@ def ScheduledOp : OpInterface<"ScheduledOp"> {
     InterfaceMethod<"What it takes: who works, and how much.", "::zc::zero::Work", "getWork">,
     InterfaceMethod<"The step it becomes; none where there is nothing to execute.", "::std::optional<::zc::zero::Step>",
       "getStep", (ins "::zc::zero::StepContext &":$context)>,
+    InterfaceMethod<"What its step works in besides its operands.", "::zc::zero::Workspace", "getWorkspace",
+      (ins "const ::zc::zero::ScheduleContext &":$context), [{}], [{ return ::zc::zero::Workspace(); }]>,
     InterfaceMethod<"Where the bytes of result `number` are.", "::zc::zero::ResultPlace", "getResultPlace",
       (ins "unsigned":$number, "const ::zc::zero::ScheduleContext &":$context), [{}],
       [{ return ::zc::zero::ResultPlace(); }]>,

@@ -48,6 +48,21 @@ def Zero_MemberAttr : AttrDef<Zero_Dialect, "Member"> {
 }
 def Zero_MemberArray : TypedArrayAttrBase<Zero_MemberAttr, "members of a bucket">;
 
+def Zero_ExecutionAttr : AttrDef<Zero_Dialect, "Execution"> {
+  let mnemonic = "execution";
+  let summary = "how a step is spread over ranks and time";
+  let description = [{
+    `zero.execution` of a module, set by zero-partition; Execution.h has it as a value. `vertical`: the micro program has the
+    operations of all micro-steps (zero-vertical). `delay_after`: ordinary steps before updates are delayed by one, -1 for all
+    (zero-delay-update). Stages are 0 to 3, there is at least one micro-step, no step has a negative number (`execution_c1`). Example:
+    `#zero.execution<stage = 3, accumulation = 2>`.
+  }];
+  let genVerifyDecl = 1;
+  let parameters = (ins "int64_t":$stage, DefaultValuedParameter<"int64_t", "1">:$accumulation,
+      OptionalParameter<"::mlir::UnitAttr">:$vertical, DefaultValuedParameter<"int64_t", "-1">:$delay_after);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Zero_TierAttr : EnumAttr<Zero_Dialect, Zero_Tier, "tier">;
 def Zero_AxisKindOrData : EnumParameter<Zero_AxisKind> { let defaultValue = "::zc::zero::AxisKind::data"; }
 def Zero_MeshAxisAttr : AttrDef<Zero_Dialect, "MeshAxis"> {
@@ -302,7 +317,7 @@ def Zero_PutOp : Zero_ScheduledOp<"put"> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceScatterOp : Zero_OpAlongAxes<"reduce_scatter"> {
+def Zero_ReduceScatterOp : Zero_OpAlongAxes<"reduce_scatter", ["getWorkspace"]> {
   let summary = "sums a buffer over ranks, each rank its shard";
   let description = [{
     The sum runs in rank order in fp32, times `scale` (1 / (data-parallel degree x micro-steps)), rounded to the element type; with `accumulate`
@@ -395,7 +410,7 @@ def Zero_NormPartialOp : Zero_ScheduledOp<"norm_partial", ["getOverwritten"]> {
   let hasVerifier = 1;
 }
 
-def Zero_AllReduceOp : Zero_ScheduledOp<"all_reduce", ["getOverwritten"], [SameOperandsAndResultType]> {
+def Zero_AllReduceOp : Zero_ScheduledOp<"all_reduce", ["getOverwritten", "getWorkspace"], [SameOperandsAndResultType]> {
   let summary = "sum over ranks, in rank order, in place";
   let description = [{
     ```mlir
@@ -447,7 +462,7 @@ def Zero_UpdateOp : Zero_ScheduledOp<"update", [], [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceLossOp : Zero_ScheduledOp<"reduce_loss", ["getResultPlace", "getAssignedState"], [MemoryEffects<[MemRead, MemWrite]>]> {
+def Zero_ReduceLossOp : Zero_ScheduledOp<"reduce_loss", ["getResultPlace", "getAssignedState", "getWorkspace"], [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "sums the step's loss over ranks, and the weight of the losses where they have one";
   let description = [{
     The result is that weight, one f64 on the device (`reduce_loss_c1`).

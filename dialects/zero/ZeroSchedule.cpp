@@ -1,6 +1,7 @@
 //===- ZeroSchedule.cpp - what executes an operation, what it costs, where its results are ----===//
 
-#include "dialects/zero/Zero.h"
+#include "dialects/zero/Execution.h"
+#include "runtime/comm/Staging.h"
 
 using namespace mlir;
 using namespace zc;
@@ -18,9 +19,8 @@ static Work copy(Value from, Value to) { return Work::copy(tierOf(from.getType()
 static bool isStorage(Value value) { return bool(viewedValue(value).getDefiningOp<StorageOp>()); }
 
 ScheduleContext::ScheduleContext(ModuleOp module)
-    : module(module), mesh(meshOf(module)), accumulation(accumulationOf(module)) {
-  if (auto given = module->getAttrOfType<IntegerAttr>("zc.zero_stage"))
-    stage = given.getInt();
+    : module(module), mesh(meshOf(module)), stage(executionOf(module).stage),
+      accumulation(executionOf(module).accumulation) {
   for (auto bucket : module.getOps<BucketOp>())
     buckets[bucket.getSymName()] = bucket;
 }
@@ -71,6 +71,35 @@ Work UpdateOp::getWork() {
   for (Value moment : getMoments())
     bytes += 2 * size(moment);
   return Work::compute(tierOf(getWeights().getType()), bytes + (getCopy() ? size(getCopy()) : 0));
+}
+
+//===-- what it works in -------------------------------------------------------===//
+
+/// Elements of a buffer that is summed, and bytes of each.
+static std::pair<uint64_t, uint64_t> summed(BufferType type) {
+  return {static_cast<uint64_t>(type.getNumElements()),
+          static_cast<uint64_t>(graph::bytesOfElement(type.getElementType()))};
+}
+
+/// What peers send of a sum is staged beside what is summed.
+Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &) {
+  auto [elements, size] = summed(getShard().getType());
+  uint64_t members = summed(getBuffer().getType()).first / elements;
+  return {static_cast<int64_t>(reduceScatterStaging(members, elements, size)), getBuffer().getType().getTier()};
+}
+
+static Workspace stagingOfSum(const ScheduleContext &context, uint64_t elements, uint64_t size, Tier tier) {
+  return {static_cast<int64_t>(allReduceStaging(static_cast<uint64_t>(context.mesh.dataDegree()), elements, size)),
+          tier};
+}
+
+Workspace AllReduceOp::getWorkspace(const ScheduleContext &context) {
+  auto [elements, size] = summed(getType());
+  return stagingOfSum(context, elements, size, getType().getTier());
+}
+
+Workspace ReduceLossOp::getWorkspace(const ScheduleContext &context) { // of one f64, or two
+  return stagingOfSum(context, getWeight() ? 2 : 1, sizeof(double), Tier::device);
 }
 
 //===-- what it overwrites ----------------------------------------------------===//

@@ -1,5 +1,6 @@
 //===- ZeroSteps.cpp - the step that an operation becomes --------------------------------===//
 
+#include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
 
 using namespace mlir;
@@ -181,7 +182,7 @@ MaybeStep UpdateOp::getStep(StepContext &context) {
     step.output(getCopy());
   for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
     step.set(name, (*this)->getAttr(name));
-  if (context.module->hasAttr("zc.eps_uncorrected"))
+  if (graph::trainingOf(context.module).epsUncorrected)
     step.set("eps_uncorrected", integer(*this, 1));
   return step;
 }

@@ -4,6 +4,7 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/graph/KernelSpec.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/PlanProto.h"
 #include "dialects/zero/Zero.h"
 #include "runtime/exec/Executor.h"
@@ -47,14 +48,13 @@ public:
     mlir::Value square = builder.create<graph::MulOp>(loc, w, w);
     mlir::Value loss = builder.create<graph::ReduceSumOp>(loc, square, llvm::ArrayRef<int64_t>{0}, /*keepdims=*/false);
     exit->setOperands(loss);
-    module->setAttr("zc.precision", builder.getStringAttr("fp32"));
-    module->setAttr("zc.model_name", builder.getStringAttr("node-test"));
-    module->setAttr("zc.seed", builder.getI64IntegerAttr(7));
-    mlir::NamedAttrList optimizer;
-    optimizer.set("rule", builder.getStringAttr("sgd"));
-    for (const char *name : {"lr", "beta1", "beta2", "eps", "momentum", "weight_decay", "max_norm"})
-      optimizer.set(name, builder.getF64FloatAttr(0.1));
-    module->setAttr("zc.optimizer", optimizer.getDictionary(module.getContext()));
+    graph::Model model = graph::modelOf(module);
+    model.name = "node-test";
+    graph::setModel(module, model);
+    graph::Training training;
+    training.seed = 7;
+    training.optimizer = graph::UpdateSettings{graph::Optimizer::sgd, 0.1, "", 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+    graph::setTraining(module, training);
   }
 
 private:

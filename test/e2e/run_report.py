@@ -117,7 +117,7 @@ def budget(stage):
 def near_live_bytes(model, world, stage):
     """The planned peak against the most bytes that live at once, which no plan is below."""
     ir = suite.tool("zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage, "--compile-to", "schedule")
-    live = max(map(int, re.findall(r"zc.live_bytes = (\d+)", ir)))
+    live = max(map(int, re.findall(r"plan.live_bytes = (\d+)", ir)))
     peak = int(re.search(r"plan.arena @device tier = +device bytes = (\d+)", ir).group(1))
     if not live <= peak <= 1.05 * live:
         raise Case(f"a peak of {peak} bytes for {live} live ones")

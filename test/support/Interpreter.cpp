@@ -1,6 +1,5 @@
 #include "test/support/Interpreter.h"
 #include "dialects/graph/KernelSpec.h"
-#include "kernels/Workspace.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace zc::graph;
@@ -28,7 +27,7 @@ Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegi
       mlir::FailureOr<KernelSpec> spec = toKernelSpec(&op);
       if (mlir::failed(spec))
         return failed("no kernel spec for " + op.getName().getStringRef().str());
-      spec->workspace = zc::workspaceBytes(*spec, Target::cpu);
+      spec->workspace = kernel.getWorkspaceBytes(Target::cpu);
       step.workspace = std::make_unique<Block[]>(size_t(spec->workspace + 63) / 64);
       auto prepared = registry.prepare(*spec);
       if (!prepared)

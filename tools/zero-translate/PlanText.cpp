@@ -3,6 +3,7 @@
 #include "tools/zero-translate/PlanText.h"
 #include "compiler/emit/ExternalFiles.h"
 #include "compiler/emit/Report.h"
+#include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
@@ -57,11 +58,8 @@ Result<std::string> mlirToPlan(const std::string &path) {
     return errorOf(message, where);
   if (Status status = recordExternalFiles(*plan); !status.ok())
     return status.error();
-  auto budget = [&](StringRef name) {
-    auto attr = (*module)->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : 0;
-  };
-  fillReport(*plan, {budget("zc.device_budget"), budget("zc.host_budget"), budget("zc.nvme_budget")});
+  const plan::Execution execution = plan::executionOf(*module);
+  fillReport(*plan, {execution.deviceBudget, execution.hostBudget, execution.nvmeBudget});
   if (Status status = verifyPlan(*plan); !status.ok()) {
     const std::string &place = status.error().where;
     return errorOf(status.error().message + (place.empty() ? "" : " (" + place + ")"), path);

@@ -1,7 +1,6 @@
 //===- Kernel.cpp - constants on reference kernels --------------------------===//
 #include "compiler/import/fold/Fold.h"
 #include "dialects/graph/KernelSpec.h"
-#include "kernels/Workspace.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -44,7 +43,7 @@ Status zc::importer::evaluateByKernel(graph::KernelOp op, Operands operands, llv
     auto spec = graph::toKernelSpec(op);
     if (mlir::failed(spec))
       return Status::success();
-    spec->workspace = workspaceBytes(*spec, Target::cpu);
+    spec->workspace = op.getWorkspaceBytes(Target::cpu);
     buffers.emplace_back(spec->workspace + 64);
     auto kernel = referenceKernels().prepare(*spec);
     if (!kernel.ok())

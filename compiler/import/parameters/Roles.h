@@ -4,6 +4,7 @@
 #include "compiler/import/base/Options.h"
 #include "compiler/import/parameters/Contents.h"
 #include "compiler/import/parameters/Origins.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace zc::importer {
 

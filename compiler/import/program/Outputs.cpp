@@ -4,6 +4,7 @@
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/program/Operators.h"
+#include "dialects/graph/ModuleAttrs.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -76,8 +77,8 @@ Status Importer::returnLoss(Value loss) {
 Status Importer::returnOutputs(Value appendedLoss) {
   const onnxpb::Graph &graph = file.graph();
   llvm::SmallVector<Value> results;
-  llvm::SmallVector<Attribute> names;
-  std::optional<size_t> lossIndex;
+  graph::Outputs outputs;
+  std::vector<std::string> &names = outputs.names;
   Result<int> chosen = appendedLoss ? Result<int>(-1) : chooseLoss();
   if (!chosen.ok() && !options.loss.empty())
     return chosen.error();
@@ -90,24 +91,21 @@ Status Importer::returnOutputs(Value appendedLoss) {
       return bound.error();
     for (auto [k, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs
       results.push_back(element);
-      names.push_back(builder.getStringAttr(name + "[" + Twine(k) + "]"));
+      names.push_back(name + "[" + std::to_string(k) + "]");
     }
     if (bound->isSequence)
       continue;
     if (chosen.ok() && *chosen == i)
-      lossIndex = results.size();
+      outputs.loss = static_cast<int64_t>(results.size());
     results.push_back(bound->value);
-    names.push_back(builder.getStringAttr(name));
+    names.push_back(name);
   }
   if (appendedLoss) {
-    lossIndex = results.size();
-    bool isTaken = llvm::is_contained(names, builder.getStringAttr("loss"));
-    names.push_back(builder.getStringAttr(isTaken ? "loss_op" : "loss"));
+    outputs.loss = static_cast<int64_t>(results.size());
+    names.push_back(llvm::is_contained(names, "loss") ? "loss_op" : "loss");
     results.push_back(appendedLoss);
   }
-  program->setAttr("zc.output_names", builder.getArrayAttr(names));
-  if (lossIndex)
-    program->setAttr("zc.loss_output", builder.getI64IntegerAttr(static_cast<int64_t>(*lossIndex)));
+  graph::setOutputs(program, outputs);
   builder.create<graph::ReturnOp>(builder.getUnknownLoc(), results);
   return Status::success();
 }
@@ -143,9 +141,11 @@ static void warnOf(const ExporterHabits &habits, const ImportOptions &options, L
 }
 
 Status Importer::finishModule() {
-  (*module)->setAttr("zc.model_path", builder.getStringAttr(file.folder + (file.folder == "/" ? "" : "/") + file.name));
-  (*module)->setAttr("zc.model_bytes", builder.getI64IntegerAttr(static_cast<int64_t>(file.bytes)));
-  (*module)->setAttr("zc.model_hash", builder.getI64IntegerAttr(static_cast<int64_t>(file.hash)));
+  graph::Model model;
+  model.path = file.folder + (file.folder == "/" ? "" : "/") + file.name;
+  model.bytes = static_cast<int64_t>(file.bytes);
+  model.hash = static_cast<int64_t>(file.hash);
+  graph::setModel(*module, model);
   constants.clear();
   modelScope.bindings.clear();
   diagnostic.clear();

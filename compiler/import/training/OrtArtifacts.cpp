@@ -113,7 +113,6 @@ static Result<OwnOptimizer> readRule(const onnxpb::Node &node, const std::string
   auto refuse = [&](const std::string &what) { return unsupportedError(unsupportedForm, what, where); };
   OwnOptimizer own;
   own.sumsGradients = true;
-  own.from = where;
   if (node.op_type() == "SGDOptimizerV2") {
     own.rule = "sgd";
     return own;

@@ -17,12 +17,11 @@ namespace zc::importer {
 
 /// The update that a model brings along, in the words of the optimizer flags.
 struct OwnOptimizer {
-  std::string rule;
+  std::string rule; ///< as graph::Optimizer
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, maxNorm = 0, momentum = 0;
   bool epsUncorrected = false; ///< eps is added to sqrt(v), not to sqrt(v / (1 - beta2^t))
   bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean
   std::optional<double> lr;    ///< where the model fixes it
-  std::string from;            ///< for messages
 };
 
 /// One tensor of a checkpoint: where its bytes lie.

@@ -26,7 +26,6 @@ public:
       return refuse("updates no initializer by the gradient of a loss");
     loss = lossName;
     mark();
-    own.from = where;
     return own;
   }
 

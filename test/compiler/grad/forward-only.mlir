@@ -2,12 +2,12 @@
 // RUN: zero-opt %s --split-input-file --zero-grad-pipeline="forward-only" --verify-diagnostics | FileCheck %s --check-prefix=STAGE
 
 // Each value is handed over where it is made; nothing is returned; the update is empty.
-// CHECK: module attributes {zc.forward_only}
+// CHECK: module attributes {graph.training = #graph.training<precision = "fp32", forward_only = unit>}
 graph.parameter @w : tensor<4xf32> role = frozen
 // CHECK-LABEL: graph.program @micro
 // CHECK-SAME: inputs = ["x"] {
 // STAGE-LABEL: graph.program @micro
-graph.program @micro phase = micro inputs = ["x"] attributes {zc.output_names = ["y", "x", "loss"], zc.loss_output = 2 : i64} {
+graph.program @micro phase = micro inputs = ["x"] attributes {graph.outputs = #graph.outputs<names = ["y", "x", "loss"], loss = 2>} {
 ^bb0(%x: tensor<4xf32>):
   // CHECK: graph.output %[[X:.*]] as "x"
   %w = graph.read @w : tensor<4xf32>
@@ -31,7 +31,7 @@ graph.program @micro phase = micro inputs = ["x"] attributes {zc.output_names = 
 // expected-error @below {{forward-only needs one program, of phase 'micro', and no trainable parameter}}
 module {
   graph.parameter @w : tensor<4xf32> role = trainable
-  graph.program @micro phase = micro inputs = [] attributes {zc.output_names = ["w"]} {
+  graph.program @micro phase = micro inputs = [] attributes {graph.outputs = #graph.outputs<names = ["w"]>} {
     %w = graph.read @w : tensor<4xf32>
     graph.return %w : tensor<4xf32>
   }
@@ -41,6 +41,6 @@ module {
 
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4xf32>):
-  // expected-error @below {{needs a name in 'zc.output_names' for each result, and at least one}}
+  // expected-error @below {{needs a name in 'graph.outputs' for each result, and at least one}}
   graph.return %x : tensor<4xf32>
 }

@@ -2,7 +2,7 @@
 // RUN: zero-opt %s --split-input-file --loss-mean="loss-mean=rank" | FileCheck %s --check-prefix=RANK
 
 // A sum over all labels, ignored ones weigh nothing; the constant behind it stays.
-// CHECK: module attributes {zc.weighted_loss}
+// CHECK: module attributes {graph.training = #graph.training<precision = "fp32", weighted_loss = unit>}
 // RANK-LABEL: @micro
 // RANK-NOT: weighted
 graph.program @micro phase = micro inputs = ["x", "t"] {
@@ -58,8 +58,8 @@ graph.program @equal phase = micro inputs = ["x"] {
 
 // Evaluated: the weight is one more output, the loss stays.
 // CHECK-LABEL: @evaluated
-// CHECK-SAME: zc.output_names = ["y", "loss", "loss_weight"], zc.weight_output = 2 : i64
-graph.program @evaluated phase = micro inputs = ["x", "t"] attributes {zc.output_names = ["y", "loss"], zc.loss_output = 1 : i64} {
+// CHECK-SAME: graph.outputs = #graph.outputs<names = ["y", "loss", "loss_weight"], loss = 1, weight = 2>
+graph.program @evaluated phase = micro inputs = ["x", "t"] attributes {graph.outputs = #graph.outputs<names = ["y", "loss"], loss = 1>} {
 ^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
   // CHECK: %[[LOSS:.*]], %{{.*}} = graph.cross_entropy %{{.*}} {ignore_index = -100 : i64}
   // CHECK: graph.return %{{.*}}, %[[LOSS]], %{{.*}} : tensor<8x4xf32>, tensor<f32>, tensor<f32>

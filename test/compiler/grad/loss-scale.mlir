@@ -7,9 +7,9 @@
 
 // INITIAL: initial-loss-scale: it is below --min-loss-scale
 // MINIMUM: min-loss-scale: 0 is not in [
-// CHECK: zc.loss_scale = {hysteresis = 2 : i64, initial = 6.553600e+04 : f64, minimum = 1.000000e+00 : f64, window = 1000 : i64}
-// FIXED: zc.loss_scale = {hysteresis = 2 : i64, initial = 100.099{{[0-9]*}} : f64, minimum = 100.099{{[0-9]*}} : f64, window = 0 : i64}
-// RULE: zc.loss_scale = {consecutive, hysteresis = 4 : i64, initial = 8.000000e+00 : f64, minimum = 2.000000e+00 : f64, window = 3 : i64}
+// CHECK: loss_scale = <initial = 6.553600e+04 : f64, minimum = 1.000000e+00 : f64, window = 1000, hysteresis = 2>
+// FIXED: loss_scale = <initial = 100.099{{[0-9]*}} : f64, minimum = 100.099{{[0-9]*}} : f64, window = 0, hysteresis = 2>
+// RULE: loss_scale = <initial = 8.000000e+00 : f64, minimum = 2.000000e+00 : f64, window = 3, hysteresis = 4, consecutive = unit>
 graph.parameter @w : tensor<4xf16> role = trainable
 // CHECK-LABEL: graph.program @micro
 graph.program @micro phase = micro inputs = ["x"] {

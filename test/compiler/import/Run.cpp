@@ -1,5 +1,6 @@
 #include "test/compiler/import/Run.h"
 #include "compiler/import/base/HostTensor.h"
+#include "dialects/graph/ModuleAttrs.h"
 #include "runtime/io/File.h"
 
 using namespace zc;
@@ -36,7 +37,7 @@ Result<test::Interpreter> test::prepareModel(mlir::ModuleOp module) {
   auto interpreter = Interpreter::prepare(module, registry);
   if (!interpreter.ok())
     return interpreter.error();
-  std::string path = module->getAttrOfType<mlir::StringAttr>("zc.model_path").str();
+  std::string path = graph::modelOf(module).path;
   ZC_RETURN_IF_ERROR(loadParameters(module, path.substr(0, path.rfind('/')), *interpreter));
   return interpreter;
 }

@@ -1,13 +1,15 @@
-//===- OutsideOpTest.cpp - an operation that this project does not know -----------------===//
+//===- OutsideOpTest.cpp - operations that this project does not know -------------------===//
 //
-// A dialect of somebody else's, with one operation that says what it is by KernelOp and Differentiable. Nothing else
-// names it, and it goes through every stage into a plan.
+// A dialect of somebody else's, whose operations say what they are by KernelOp, Differentiable and the traits of the
+// graph dialect. Nothing else names them: what every stage has to know of them it asks.
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/import/parameters/Roles.h"
 #include "compiler/pipeline/Register.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/plan/PlanProto.h"
+#include "kernels/Kernel.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,45 +22,92 @@ using namespace zc;
 
 namespace {
 
-/// y = x + noise, drawn anew in each micro-step.
-class NoiseOp : public Op<NoiseOp, OpTrait::OneOperand, OpTrait::OneTypedResult<RankedTensorType>::Impl,
-                          OpTrait::ZeroRegions, OpTrait::ZeroSuccessors, OpTrait::SameOperandsAndResultType,
-                          graph::Elementwise, graph::OverwritesOperands, graph::KernelOp::Trait,
-                          graph::Differentiable::Trait, MemoryEffectOpInterface::Trait> {
+/// A kernel with one result and no effects.
+template <typename Self, template <typename> class... Traits>
+class OutsideKernel
+    : public Op<Self, OpTrait::OneTypedResult<RankedTensorType>::Impl, OpTrait::ZeroRegions, OpTrait::ZeroSuccessors,
+                graph::KernelOp::Trait, MemoryEffectOpInterface::Trait, Traits...> {
 public:
-  using Op::Op;
-  static StringRef getOperationName() { return "outside.noise"; }
+  using Base = Op<Self, OpTrait::OneTypedResult<RankedTensorType>::Impl, OpTrait::ZeroRegions, OpTrait::ZeroSuccessors,
+                  graph::KernelOp::Trait, MemoryEffectOpInterface::Trait, Traits...>;
+  using Base::Base;
   static ArrayRef<StringRef> getAttributeNames() { return {}; }
+  void getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &) {}
+};
 
+/// y = x + noise, drawn anew in each micro-step; in place, dear, in memory of its own.
+class NoiseOp : public OutsideKernel<NoiseOp, OpTrait::OneOperand, OpTrait::SameOperandsAndResultType,
+                                     graph::Elementwise, graph::OverwritesOperands, graph::Differentiable::Trait> {
+public:
+  using OutsideKernel::OutsideKernel;
+  static StringRef getOperationName() { return "outside.noise"; }
+
+  static constexpr int64_t kWorkspace = 4096;
   double getFlops() { return 1000000; }
   bool dependsOnMicroStep() { return true; }
+  int64_t getWorkspaceBytes(Target) { return kWorkspace; }
   LogicalResult buildGradient(OpBuilder &, ValueRange resultGrads, ArrayRef<bool> wanted,
                               MutableArrayRef<Value> operandGrads) {
     if (wanted[0])
       operandGrads[0] = resultGrads[0];
     return success();
   }
-  void getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &) {}
+};
+
+/// y = x v; cheap to make again. The layer's scale is v.
+class ScaleOp : public OutsideKernel<ScaleOp, OpTrait::NOperands<2>::Impl, OpTrait::SameOperandsAndResultType,
+                                     graph::Elementwise, graph::Differentiable::Trait> {
+public:
+  using OutsideKernel::OutsideKernel;
+  static StringRef getOperationName() { return "outside.scale"; }
+
+  graph::OperandRole getOperandRole(unsigned index) {
+    return index == 1 ? graph::OperandRole::vector : graph::OperandRole::data;
+  }
+  LogicalResult buildGradient(OpBuilder &builder, ValueRange resultGrads, ArrayRef<bool> wanted,
+                              MutableArrayRef<Value> operandGrads) {
+    for (unsigned i : {0, 1})
+      if (wanted[i])
+        operandGrads[i] = builder.create<graph::MulOp>(getLoc(), resultGrads[0], getOperand(1 - i));
+    return success();
+  }
+};
+
+/// The same in every micro-step, and made from nothing.
+class TableOp : public OutsideKernel<TableOp, OpTrait::ZeroOperands, graph::FreeToRecompute> {
+public:
+  using OutsideKernel::OutsideKernel;
+  static StringRef getOperationName() { return "outside.table"; }
 };
 
 class OutsideDialect : public Dialect {
 public:
   explicit OutsideDialect(MLIRContext *context)
       : Dialect(getDialectNamespace(), context, TypeID::get<OutsideDialect>()) {
-    addOperations<NoiseOp>();
+    addOperations<NoiseOp, ScaleOp, TableOp>();
   }
   static StringRef getDialectNamespace() { return "outside"; }
 };
 
 constexpr const char *kModule = R"(
 graph.parameter @w : tensor<16x16xf32> role = trainable
+graph.parameter @v : tensor<4x16xf32> role = frozen
+graph.parameter @c : tensor<4x16xf32> role = frozen
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4x16xf32>):
   %w = graph.read @w : tensor<16x16xf32>
   %y = graph.matmul %x, %w : (tensor<4x16xf32>, tensor<16x16xf32>) -> tensor<4x16xf32>
   %n = "outside.noise"(%y) : (tensor<4x16xf32>) -> tensor<4x16xf32>
-  %s = graph.mul %n, %n : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
-  %loss = graph.reduce_sum %s {axes = array<i64: 0, 1>} : (tensor<4x16xf32>) -> tensor<f32>
+  %v = graph.read @v : tensor<4x16xf32>
+  %z = "outside.scale"(%n, %v) : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %s = graph.mul %z, %n : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %t = "outside.table"() : () -> tensor<4x16xf32>
+  %m = graph.mul %n, %t : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %c = graph.read @c : tensor<4x16xf32>
+  %o = graph.mul %m, %c : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %p = graph.mul %o, %n : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %a = graph.add %s, %p : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %loss = graph.reduce_sum %a {axes = array<i64: 0, 1>} : (tensor<4x16xf32>) -> tensor<f32>
   graph.return %loss : tensor<f32>
 })";
 
@@ -74,21 +123,21 @@ protected:
     context.loadAllAvailableDialects();
   }
 
-  /// The plan of kModule, with the options of zero-shard-pipeline.
-  FailureOr<planpb::Plan> compile(const std::string &shard) {
+  /// The plan of kModule, with the options of zero-shard-pipeline and zero-grad-pipeline.
+  FailureOr<planpb::Plan> compile(const std::string &shard, const std::string &grad = "") {
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kModule, &context);
     PassManager manager(&context);
     std::string pipeline =
-        "zero-grad-pipeline,zero-shard-pipeline{" + shard + "},zero-schedule-pipeline,zero-plan-pipeline";
+        "zero-grad-pipeline{" + grad + "},zero-shard-pipeline{" + shard + "},zero-schedule-pipeline,zero-plan-pipeline";
     if (!module || failed(parsePassPipeline(pipeline, manager)) || failed(manager.run(*module)))
       return failure();
     return plan::toProto(*module);
   }
 
-  static std::vector<const planpb::Step *> stepsOf(const planpb::Plan &plan) {
+  static std::vector<const planpb::Step *> stepsOf(const planpb::Plan &plan, const std::string &kernel = "noise") {
     std::vector<const planpb::Step *> steps;
     for (const planpb::Step &step : plan.micro().steps())
-      if (plan.strings(static_cast<int>(step.kernel())) == "noise")
+      if (plan.strings(static_cast<int>(step.kernel())) == kernel)
         steps.push_back(&step);
     return steps;
   }
@@ -107,6 +156,47 @@ TEST_F(OutsideOp, becomesAStepOfItsKernel) {
   // In place, as it says that it may, and at its own cost.
   EXPECT_EQ(steps[0]->operands(0).slice(), steps[0]->operands(1).slice());
   EXPECT_GT(steps[0]->seconds(), 1e-6);
+}
+
+TEST_F(OutsideOp, hasTheWorkspaceThatItAsksFor) {
+  FailureOr<planpb::Plan> plan = compile("world-size=2 zero-stage=3");
+  ASSERT_TRUE(succeeded(plan));
+  std::vector<const planpb::Step *> steps = stepsOf(*plan);
+  ASSERT_EQ(steps.size(), 1u);
+  ASSERT_TRUE(steps[0]->has_workspace());
+  const planpb::Slice &slice = plan->slices(static_cast<int>(steps[0]->workspace().slice()));
+  EXPECT_EQ(slice.bytes(), static_cast<uint64_t>(NoiseOp::kWorkspace));
+  EXPECT_EQ(plan->arenas(static_cast<int>(slice.arena())).tier(), planpb::DEVICE);
+  for (const planpb::Step *scale : stepsOf(*plan, "scale"))
+    EXPECT_FALSE(scale->has_workspace());
+}
+
+TEST_F(OutsideOp, isComputedInF32WhereItDoesNotInferItsTypes) {
+  FailureOr<planpb::Plan> plan = compile("world-size=1", "precision=bf16");
+  ASSERT_TRUE(succeeded(plan));
+  for (const char *kernel : {"noise", "scale"})
+    for (const planpb::Step *step : stepsOf(*plan, kernel))
+      for (const planpb::Operand &operand : step->operands())
+        EXPECT_EQ(plan->types(static_cast<int>(operand.type())).type(), planpb::F32) << kernel;
+}
+
+TEST_F(OutsideOp, isMadeOnceForAllMicroStepsWhereNothingChangesIt) {
+  FailureOr<planpb::Plan> plan = compile("grad-accumulation=2 micro-order=vertical");
+  ASSERT_TRUE(succeeded(plan));
+  EXPECT_EQ(stepsOf(*plan, "table").size(), 1u);
+  EXPECT_EQ(stepsOf(*plan, "scale").size(), 2u);
+}
+
+TEST_F(OutsideOp, saysWhichOfItsOperandsIsAWeight) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kModule, &context);
+  ASSERT_TRUE(module);
+  importer::ModelFile none;
+  llvm::StringMap<importer::TensorInfo> tensors;
+  importer::Contents contents(none, tensors);
+  ASSERT_TRUE(importer::assignRoles(*module, {}, importer::Origins(none.model), contents).ok());
+  auto roleOf = [&](StringRef name) { return module->lookupSymbol<graph::ParameterOp>(name).getRole(); };
+  EXPECT_EQ(roleOf("v"), graph::Role::trainable); // the scale of a layer
+  EXPECT_EQ(roleOf("c"), graph::Role::frozen);    // an operand of an elementwise operation
 }
 
 TEST_F(OutsideOp, passesGradientsOn) {

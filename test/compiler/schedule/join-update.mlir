@@ -51,8 +51,8 @@ graph.program @update phase = update inputs = [] {
 // -----
 
 // With more micro-steps their loop ends first.
-// CHECK-LABEL: module attributes {zc.accumulation = 2 : i64}
-module attributes {zc.accumulation = 2 : i64} {
+// CHECK-LABEL: module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>}
+module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>} {
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable, gradients_tier = #zero<tier host>, optimizer_tier = #zero<tier host>}
 graph.program @micro phase = micro inputs = [] {
   graph.return

@@ -2,7 +2,7 @@
 // RUN: echo "module {}" | not zero-opt --lower-to-plan 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: lower-to-plan needs a micro and an update program
 
-module attributes {zc.accumulation = 2 : i64, zc.zero_stage = 3 : i64} {
+module attributes {zero.execution = #zero.execution<stage = 3, accumulation = 2>} {
 // CHECK-DAG: plan.mesh axes = [#plan.axis<"node" = 1>, #plan.axis<"local" = 2>]
 // CHECK-DAG: plan.input "x" : tensor<64xf32>
 // CHECK-DAG: plan.bucket @bucket0 : f32 padded = 128 used = 64 {{.*}}parameters = @bucket0.parameters, parameters_sharded, trainable}

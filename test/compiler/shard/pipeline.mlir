@@ -2,8 +2,8 @@
 // RUN: zero-opt %s --zero-shard-pipeline="world-size=2 zero-stage=3" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=PLAN
 
 // The whole stage; and with the next ones, a plan.
-// CHECK: module attributes {zc.accumulation = 2 : i64, zc.zero_stage = 3 : i64}
-// PLAN: module attributes {{.*}}zc.zero_stage = 3 : i64
+// CHECK: module attributes {zero.execution = #zero.execution<stage = 3, accumulation = 2>}
+// PLAN: module attributes {{.*}}plan.execution = #plan.execution<zero_stage = 3, 
 // PLAN: plan.mesh axes = [#plan.axis<"node" = 1>, #plan.axis<"local" = 2>]
 graph.parameter @w : tensor<64xf32> role = trainable
 // CHECK: graph.program @micro

@@ -8,8 +8,8 @@
 
 // TWICE: error: zero-delay-update needs the updates that zero-partition leaves, once
 // NEGATIVE: delay-after: -1 is not in [0, 
-// CHECK: zc.delay_after = 3
-// NVME: zc.delay_after = 40
+// CHECK: delay_after = 3>
+// NVME: delay_after = 40>
 // CHECK: zero.bucket @exact {{.*}} {delayed,
 // CHECK: zero.bucket @half {{.*}} {delayed,
 zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]

@@ -7,7 +7,7 @@
 
 // STAGE: zero-stage: 4 is not in [0, 3]
 // STEPS: grad-accumulation: 0 is not in [1, 1048576]
-// S3: module attributes {zc.accumulation = 4 : i64, zc.zero_stage = 3 : i64}
+// S3: module attributes {zero.execution = #zero.execution<stage = 3, accumulation = 4>}
 
 zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<8x8xf32> role = trainable

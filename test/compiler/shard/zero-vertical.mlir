@@ -6,25 +6,25 @@
 // Both micro-steps of forward come before backward; parameters are read once; only the first micro-step's gradient overwrites the
 // sum; what depends on the micro-step says which one it is of. Backward
 // begins once, behind the last micro-step's loss, which the program returns.
-// CHECK: module attributes {zc.accumulation = 2 : i64, zc.vertical}
+// CHECK: module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2, vertical = unit>}
 // CHECK: graph.program @micro phase = micro inputs = ["x", "x"]
 // CHECK-NEXT: ^bb0(%[[X0:.*]]: tensor<64xf32>, %[[X1:.*]]: tensor<64xf32>):
 // CHECK-NEXT: %[[W:.*]] = graph.read @w
-// CHECK-NEXT: graph.dropout %[[X0]] {{.*}}zc.micro = 0
+// CHECK-NEXT: graph.dropout %[[X0]] {{.*}}zero.micro_step = 0
 // CHECK-NEXT: graph.mul %{{.*}}, %[[W]]
 // CHECK-NEXT: %[[L0:.*]] = graph.reduce_mean
-// CHECK-NEXT: graph.dropout %[[X1]] {{.*}}zc.micro = 1
+// CHECK-NEXT: graph.dropout %[[X1]] {{.*}}zero.micro_step = 1
 // CHECK-NEXT: graph.mul %{{.*}}, %[[W]]
 // CHECK-NEXT: %[[L1:.*]] = graph.reduce_mean
 // CHECK-NEXT: graph.backward
 // CHECK-NEXT: %[[B0:.*]] = zero.grad_buffer
 // CHECK: zero.reduce_scatter %[[B0]] into %{{.*}} scale = 5.000000e-01 :
-// CHECK-NEXT: zero.record_loss %[[L0]] {zc.micro = 0
+// CHECK-NEXT: zero.record_loss %[[L0]] {zero.micro_step = 0
 // CHECK-NEXT: %[[B1:.*]] = zero.grad_buffer
 // CHECK: zero.reduce_scatter %[[B1]] into %{{.*}} scale = 5.000000e-01 {accumulate} :
-// CHECK-NEXT: zero.record_loss %[[L1]] {zc.micro = 1
+// CHECK-NEXT: zero.record_loss %[[L1]] {zero.micro_step = 1
 // CHECK-NEXT: graph.return %[[L1]]
-module attributes {zc.accumulation = 2 : i64} {
+module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>} {
 graph.parameter @w : tensor<64xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@w, 0, 64>] {trainable}
 graph.program @micro phase = micro inputs = ["x"] {
@@ -48,10 +48,10 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // Running statistics pass from one micro-step to the next.
 // WARN: warning: micro-steps run one after the other
-// CHECK: module attributes {zc.accumulation = 2 : i64} {
+// CHECK: module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>} {
 // CHECK: graph.assign
 // CHECK-NOT: graph.assign
-module attributes {zc.accumulation = 2 : i64} {
+module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>} {
 graph.parameter @mean : tensor<4xf32> role = buffer
 graph.program @micro phase = micro inputs = [] {
   %0 = graph.read @mean : tensor<4xf32>
@@ -73,7 +73,7 @@ graph.program @micro phase = micro inputs = [] {
 // CHECK-NEXT: graph.matmul
 // CHECK-NEXT: graph.reduce_mean
 // CHECK-NEXT: graph.matmul %[[Y1]]
-module attributes {zc.accumulation = 2 : i64} {
+module attributes {zero.execution = #zero.execution<stage = 0, accumulation = 2>} {
 graph.parameter @u : tensor<8x32xf32> role = trainable
 graph.parameter @v : tensor<32x8xf32> role = trainable
 graph.program @micro phase = micro inputs = ["x"] {

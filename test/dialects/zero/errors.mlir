@@ -1,6 +1,11 @@
 // RUN: zero-opt %s --split-input-file --verify-diagnostics
 // One case per labelled constraint; labels.test checks that none is missing.
 
+// expected-error @below {{[execution_c1] there is no execution of stage 4 in 1 micro-steps, with updates delayed after -1 steps}}
+module attributes {zero.execution = #zero.execution<stage = 4>} {}
+
+// -----
+
 // expected-error @below {{[mesh_c1] has axis "local" of size 0}}
 zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 0>]
 

@@ -1,0 +1,76 @@
+//===- ModuleAttrs.h - what modules and programs say of themselves ---------------===//
+//
+// The attributes of modules and programs as values with named fields. Who sets one field takes the value, sets it and
+// puts it back; nobody else knows an attribute's name.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/graph/Graph.h"
+#include "kernels/Target.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zc::graph {
+
+/// `graph.model`: the file that the step was imported from.
+struct Model {
+  struct File {
+    std::string name;
+    int64_t bytes = 0, hash = 0;
+  };
+  std::string path, name;
+  int64_t bytes = 0, hash = 0;
+  std::vector<File> external; ///< beside it, with tensors of it
+};
+Model modelOf(mlir::ModuleOp module);
+void setModel(mlir::ModuleOp module, const Model &model);
+
+/// `graph.target`: what the kernels of the step run on; the CPU where nothing is said.
+Target targetOf(mlir::ModuleOp module);
+void setTarget(mlir::ModuleOp module, Target target);
+
+/// An optimizer and its numbers.
+struct UpdateSettings {
+  Optimizer rule = Optimizer::adamw;
+  std::optional<double> lr; ///< none: whoever made the model has not said
+  std::string lrSchedule;   ///< of zc::Schedule; empty: the rate is constant
+  double beta1 = 0, beta2 = 0, eps = 0, momentum = 0;
+  double weightDecay = 0; ///< of parameters that decay
+  double maxNorm = 0;     ///< gradients are clipped to; 0: they are not
+};
+
+/// How the scale of the loss follows overflows.
+struct LossScale {
+  double initial = 0, minimum = 0;
+  int64_t window = 0, hysteresis = 0; ///< a window of 0 keeps the scale
+  bool consecutive = false;
+};
+
+/// `graph.training`: what a step computes, apart from where.
+struct Training {
+  std::string precision = "fp32";
+  int64_t seed = 0;
+  bool forwardOnly = false;    ///< there is no backward
+  bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean
+  bool weightedLoss = false;   ///< losses are numerators of a mean over all ranks and micro-steps
+  bool epsUncorrected = false; ///< eps is added to sqrt(v), not to sqrt(v / (1 - beta2^t))
+  std::optional<UpdateSettings> optimizer;
+  std::optional<LossScale> lossScale;
+};
+Training trainingOf(mlir::ModuleOp module);
+void setTraining(mlir::ModuleOp module, const Training &training);
+
+/// `graph.outputs`: what a program's results are, until forward-only hands them over.
+struct Outputs {
+  std::vector<std::string> names;      ///< one for each result
+  std::optional<int64_t> loss, weight; ///< which results are the loss, and the weight of it
+};
+std::optional<Outputs> outputsOf(ProgramOp program);
+void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs);
+
+} // namespace zc::graph
