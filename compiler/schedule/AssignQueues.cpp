@@ -57,15 +57,21 @@ struct AssignQueuesPass : impl::AssignQueuesBase<AssignQueuesPass> {
       if (Operation *border = program.getBackward()) // both halves are one schedule
         border->erase();
       for (Operation &op : program.getBlock()) {
-        auto scheduled = dyn_cast<zero::ScheduledOp>(op);
-        if (!scheduled) {
-          op.emitOpError("cannot be scheduled: it says neither by ScheduledOp nor by KernelOp what executes it");
+        auto load = dyn_cast<zero::LoadOp>(op);
+        auto isAssigned = [&](Operation &part) { return succeeded(assignOne(&part, machine, mesh)); };
+        if (!(load ? llvm::all_of(load.getBlock().without_terminator(), isAssigned) : isAssigned(op)))
           return signalPassFailure();
-        }
-        zero::Work work = scheduled.getWork();
-        assign(&op, queueOf(work), secondsOf(work, machine, mesh));
       }
     }
+  }
+
+  static LogicalResult assignOne(Operation *op, const MachineModel &machine, const Mesh &mesh) {
+    auto scheduled = dyn_cast<zero::ScheduledOp>(op);
+    if (!scheduled)
+      return op->emitOpError("cannot be scheduled: it says neither by ScheduledOp nor by KernelOp what executes it");
+    zero::Work work = scheduled.getWork();
+    assign(op, queueOf(work), secondsOf(work, machine, mesh));
+    return success();
   }
 };
 } // namespace

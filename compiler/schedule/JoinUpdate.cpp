@@ -15,9 +15,12 @@ namespace {
 
 /// Does anything but compute and the communication of the device's own update take part?
 bool leavesDevice(graph::ProgramOp program) {
-  return llvm::any_of(program.getBlock(), [](Operation &op) {
-    return assignedQueue(&op) != plan::Queue::compute && assignedQueue(&op) != plan::Queue::comm;
+  WalkResult result = program.walk([](Operation *op) {
+    plan::Queue queue = assignedQueue(op);
+    return queue != plan::Queue::compute && queue != plan::Queue::comm ? WalkResult::interrupt()
+                                                                       : WalkResult::advance();
   });
+  return result.wasInterrupted();
 }
 
 struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {

@@ -27,8 +27,7 @@ def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let summary = "gather and fetch ahead of use";
   let description = [{
-    In: output of assign-queues. Out: each `zero.gather`, with the fetches that feed it, and each fetch of what stays whole have
-    moved up, until the compute they pass takes as long as their slowest link or `prefetch` bytes wait on the device. auto: the
+    In: output of assign-queues. Out: no `zero.load`: what they have stands in their place, and that has moved up, until the compute they pass takes as long as their slowest link or `prefetch` bytes wait on the device. auto: the
     two largest loads. 0: load just before use. For links between tiers slower than expected a fetch passes the first use of
     another load at least. Loads keep their order. How far reading a file runs ahead follows from the slots of the staging.
     Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.

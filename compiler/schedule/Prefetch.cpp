@@ -16,87 +16,37 @@ using namespace mlir;
 
 namespace {
 
-/// What brings one buffer to the device just before its first use: fetches from other tiers, a gather and what only
-/// serves it: quantization and an earlier hop before it, dequantization, a part that is kept and reordering after it.
-/// They move together.
+/// What has to be known of a load to move it.
 struct Load {
-  SmallVector<Operation *> operations; ///< in program order
-  Value buffer;                        ///< what views look into
-  int64_t bytes = 0;                   ///< of it
+  zero::LoadOp op;
+  int64_t bytes = 0; ///< of the buffer
   double seconds = 0;
+  bool isFetched = false; ///< from another tier
+  llvm::DenseSet<MemoryObject> touched, changed;
 
-  explicit Load(zero::GatherOp gather) : buffer(gather.getResult()) {
-    for (Operation *op = gather.getShard().getDefiningOp(); servesAlone(op); op = op->getOperand(0).getDefiningOp())
-      operations.insert(operations.begin(), op);
-    operations.push_back(gather);
-    if (auto alloc = operations.front()->getOperand(0).getDefiningOp<zero::AllocOp>()) {
-      SmallVector<Operation *> fetches = fetchesInto(alloc);
-      operations.insert(operations.begin(), fetches.begin(), fetches.end());
-    }
-    for (Operation *user : gather->getUsers()) {
-      if (auto reorder = dyn_cast<zero::ReorderOp>(user)) {
-        buffer = reorder.getTarget();
-        operations.push_back(buffer.getDefiningOp());
-      } else if (auto dequantize = dyn_cast<zero::DequantizeOp>(user)) {
-        buffer = dequantize.getResult();
-      } else if (!isa<zero::OwnPartOp>(user)) {
-        continue;
+  explicit Load(zero::LoadOp op) : op(op), bytes(zero::bytesOf(op.getBuffer().getType())) {
+    std::map<plan::Queue, double> links; // each works beside the others
+    for (Operation &part : op.getBlock().without_terminator()) {
+      seconds = std::max(seconds, links[assignedQueue(&part)] += assignedSeconds(&part));
+      isFetched |= isa<zero::FetchOp>(part);
+      for (Value operand : part.getOperands()) {
+        touched.insert(objectOf(operand));
+        if (mutates(&part, operand))
+          changed.insert(objectOf(operand));
       }
-      operations.push_back(user);
     }
-    measure();
   }
 
-  /// A buffer that is used as it was fetched; no operations if nothing is fetched into it.
-  explicit Load(zero::AllocOp alloc) : operations(fetchesInto(alloc)), buffer(alloc) { measure(); }
-
-  Operation *front() const { return operations.front(); }
-  bool isFetched() const { return llvm::any_of(operations, llvm::IsaPred<zero::FetchOp>); }
-  bool contains(Operation *op) const { return llvm::is_contained(operations, op); }
-  /// Must `op` stay before the operations? It makes a value that they take, changes bytes that they touch, or touches
-  /// bytes that they change.
-  bool follows(Operation *op) const {
-    return llvm::any_of(op->getUsers(), [&](Operation *user) { return contains(user); }) ||
-           llvm::any_of(op->getOperands(), [&](Value operand) {
-             return isa<zero::BufferType>(zero::viewedValue(operand).getType()) && touches(objectOf(operand)) &&
-                    (mutates(op, operand) || changes(objectOf(operand)));
+  /// Must `other` stay before the load? It makes a value that it takes, changes bytes that it touches, or touches bytes
+  /// that it changes.
+  bool follows(Operation *other) const {
+    return llvm::any_of(other->getUsers(), [&](Operation *user) { return op->isAncestor(user); }) ||
+           llvm::any_of(other->getOperands(), [&](Value operand) {
+             return isa<zero::BufferType>(zero::viewedValue(operand).getType()) &&
+                    touched.contains(objectOf(operand)) &&
+                    (mutates(other, operand) || changed.contains(objectOf(operand)));
            });
   }
-
-private:
-  /// The buffer and the operations behind it that fill it, on the way from any tier.
-  static SmallVector<Operation *> fetchesInto(zero::AllocOp alloc) {
-    SmallVector<Operation *> operations{alloc};
-    bool fetched = false;
-    for (Operation *op = alloc->getNextNode(); isa<zero::AllocOp, zero::PartOp, zero::FetchOp>(op);
-         op = op->getNextNode()) {
-      if (isa<zero::AllocOp>(op) && zero::tierOf(op->getResult(0).getType()) == zero::Tier::device)
-        break; // the next load
-      fetched |= isa<zero::FetchOp>(op);
-      operations.push_back(op);
-    }
-    return fetched ? operations : SmallVector<Operation *>();
-  }
-
-  void measure() {
-    bytes = zero::bytesOf(buffer.getType());
-    std::map<plan::Queue, double> links; // each works beside the others
-    for (Operation *op : operations)
-      seconds = std::max(seconds, links[assignedQueue(op)] += assignedSeconds(op));
-  }
-
-  bool changes(MemoryObject object) const {
-    return llvm::any_of(operations, [&](Operation *op) {
-      return llvm::any_of(op->getOperands(),
-                          [&](Value operand) { return objectOf(operand) == object && mutates(op, operand); });
-    });
-  }
-  bool touches(MemoryObject object) const {
-    return llvm::any_of(operations, [&](Operation *op) {
-      return llvm::any_of(op->getOperands(), [&](Value operand) { return objectOf(operand) == object; });
-    });
-  }
-  static bool servesAlone(Operation *op) { return op && isa<zero::QuantizeOp, zero::GatherOp>(op) && op->hasOneUse(); }
 };
 
 struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOptions> {
@@ -104,38 +54,32 @@ struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOption
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>()) {
-      if (program.getPhase() != graph::Phase::micro)
-        continue;
-      std::vector<Load> loads = loadsOf(program.getBlock());
-      int64_t window = options.prefetch < 0 ? twoLargest(llvm::map_range(
-                                                  loads, [](const Load &load) { return load.bytes; }))
-                                            : options.prefetch;
-      if (window == 0)
-        continue;
-      buffers.clear();
-      for (const Load &load : loads)
-        buffers[load.buffer] = load.bytes;
-      for (auto [index, load] : llvm::enumerate(loads))
-        moveUp(load, index == 0 ? nullptr : loads[index - 1].operations.back(), window);
+      if (program.getPhase() == graph::Phase::micro)
+        prefetch(program.getBlock());
+      for (auto load : llvm::make_early_inc_range(program.getOps<zero::LoadOp>()))
+        putInPlace(load);
     }
   }
 
-  static std::vector<Load> loadsOf(Block &block) {
+  void prefetch(Block &block) {
     std::vector<Load> loads;
-    auto add = [&](Load load) {
-      if (load.operations.empty())
-        return;
-      if (!loads.empty() && load.contains(loads.back().operations.back()))
-        loads.pop_back(); // that was its first hop, or what is gathered
-      loads.push_back(std::move(load));
-    };
-    for (Operation &op : block) {
-      if (auto gather = dyn_cast<zero::GatherOp>(op))
-        add(Load(gather));
-      else if (auto alloc = dyn_cast<zero::AllocOp>(op); alloc && zero::tierOf(alloc.getType()) == zero::Tier::device)
-        add(Load(alloc));
-    }
-    return loads;
+    for (auto load : block.getOps<zero::LoadOp>())
+      loads.emplace_back(load);
+    int64_t window = options.prefetch < 0 ? twoLargest(llvm::map_range(
+                                                loads, [](const Load &load) { return load.bytes; }))
+                                          : options.prefetch;
+    if (window == 0)
+      return;
+    for (auto [index, load] : llvm::enumerate(loads))
+      moveUp(load, index == 0 ? nullptr : loads[index - 1].op.getOperation(), window);
+  }
+
+  /// From here on there are only its parts.
+  static void putInPlace(zero::LoadOp load) {
+    for (Operation &part : llvm::make_early_inc_range(load.getBlock().without_terminator()))
+      part.moveBefore(load);
+    load->replaceAllUsesWith(load.getYield()->getOperands());
+    load.erase();
   }
 
   /// Up past compute that hides it, and from another tier, whose link may be slower than expected, past the first use
@@ -146,14 +90,14 @@ struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOption
     int64_t ahead = load.bytes;
     llvm::SmallDenseSet<Value, 4> counted;
     Operation *place = nullptr;
-    const size_t uses = options.overlap == Overlap::slower && load.isFetched() ? 1 : 0; // passed whatever the link
-    for (Operation *op = load.front()->getPrevNode();
+    const size_t uses = options.overlap == Overlap::slower && load.isFetched ? 1 : 0; // passed whatever the link
+    for (Operation *op = load.op->getPrevNode();
          op && op != previous && !load.follows(op) && (hidden < load.seconds || counted.size() < uses);
          op = op->getPrevNode()) {
       // Above this op, loads whose first view is here are waiting too.
       if (auto view = dyn_cast<zero::ViewOp>(op))
-        if (auto other = buffers.find(view.getBuffer()); other != buffers.end() && counted.insert(other->first).second)
-          ahead += other->second;
+        if (view.getBuffer().getDefiningOp<zero::LoadOp>() && counted.insert(view.getBuffer()).second)
+          ahead += zero::bytesOf(view.getBuffer().getType());
       if (ahead > window)
         break;
       if (assignedQueue(op) == plan::Queue::compute)
@@ -162,12 +106,9 @@ struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOption
     }
     if (!place)
       return;
-    for (Operation *op : load.operations)
-      op->moveBefore(place);
+    load.op->moveBefore(place);
     ++numMoved;
   }
-
-  llvm::DenseMap<Value, int64_t> buffers; ///< what loads end in -> bytes
 };
 
 } // namespace

@@ -97,8 +97,8 @@ def ZeroInsertGatherRelease : Pass<"zero-insert-gather-release", "::mlir::Module
   let summary = "gather a bucket just before its first use, release it after its last, again in backward";
   let description = [{
     In: output of zero-partition. Out: each `graph.read` of a bucket's member has become a view of the gathered bucket
-    (sharded parameters: one gather in forward, one in backward; of a tile, one for each use) or of the resident one. What
-    follows the loss is backward.
+    (sharded parameters: one gather in forward, one in backward; of a tile, one for each use) or of the resident one. A gather
+    stands in a `zero.load`, which has all that brings the buffer to the device: the passes that follow rewrite what is in it.
     Source: ZeRO (arXiv 1910.02054, section 7.2.2): 3 M per step.
   }];
   let statistics = [Statistic<"numGathers", "gathers", "gathers inserted">];
@@ -161,8 +161,8 @@ def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
   let description = [{
     In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move
     what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on
-    the host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, each rank its shard
-    over its own link. Activations that backward needs are evicted after their last use in forward. What passes through the
+    the host, chunk by chunk, and parameters come back. Parameters are fetched before they are gathered, in the same `zero.load`, each rank
+    its shard over its own link. Activations that backward needs are evicted after their last use in forward. What passes through the
     host on its way to or from a file goes through rings of constant size. Under `offload-param=nvme` parameters of the first
     buckets stay on the host, as far as `resident-on-host` goes: each micro-step reads the others twice. Source: ZeRO-Offload
     (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).

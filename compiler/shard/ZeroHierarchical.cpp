@@ -13,28 +13,6 @@ using namespace mlir;
 
 namespace {
 
-/// What was copied into a temporary buffer, or null.
-Value fetchedFrom(zero::AllocOp buffer) {
-  for (Operation *user : buffer->getUsers())
-    if (auto fetch = dyn_cast<zero::FetchOp>(user); fetch && fetch.getTarget() == buffer.getResult())
-      return fetch.getSource();
-  return {};
-}
-
-/// The storage that `value` was quantized or copied from, or null.
-zero::StorageOp originOf(Value value) {
-  while (value) {
-    Operation *op = value.getDefiningOp();
-    if (auto quantize = dyn_cast_or_null<zero::QuantizeOp>(op))
-      value = quantize.getInput();
-    else if (auto buffer = dyn_cast_or_null<zero::AllocOp>(op))
-      value = fetchedFrom(buffer);
-    else
-      return dyn_cast_or_null<zero::StorageOp>(op);
-  }
-  return {};
-}
-
 struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
   void runOnOperation() override {
     FailureOr<NodeGrid> found = gridOf(getOperation(), "zero-hierarchical");
@@ -48,34 +26,58 @@ struct ZeroHierarchicalPass : impl::ZeroHierarchicalBase<ZeroHierarchicalPass> {
         lower(program.getBlock());
   }
 
-  /// The first gather of a storage that leaves the node is forward's; the later ones use what it left in the node.
+  /// The first load of a storage is forward's; the later ones use what it left in the node.
   void lower(Block &block) {
-    llvm::MapVector<std::pair<Attribute, int64_t>, SmallVector<zero::GatherOp>> gathers;
-    for (auto gather : block.getOps<zero::GatherOp>())
-      if (zero::StorageOp origin = originOf(gather.getShard()); origin && gather.getAxesAttr() != grid.inside)
-        gathers[{origin.getBucketAttr(), static_cast<int64_t>(origin.getOffset())}].push_back(gather);
-    for (auto &[origin, sameBytes] : gathers) {
-      zero::GatherOp first = sameBytes.front();
+    llvm::MapVector<std::pair<Attribute, int64_t>, SmallVector<zero::LoadOp>> loads;
+    for (auto load : block.getOps<zero::LoadOp>())
+      if (zero::StorageOp source = load.getSource(); source && gatherOf(load))
+        loads[{source.getBucketAttr(), static_cast<int64_t>(source.getOffset())}].push_back(load);
+    for (auto &[source, sameBytes] : loads) {
+      zero::GatherOp first = gatherOf(sameBytes.front());
       Value secondary;
-      for (zero::GatherOp later : ArrayRef(sameBytes).drop_front()) {
+      for (zero::LoadOp load : ArrayRef(sameBytes).drop_front()) {
+        zero::GatherOp later = gatherOf(load);
         if (later.getType() != first.getType() || later.getAxesAttr() != first.getAxesAttr())
           continue;
         if (!secondary)
-          secondary = secondaryShard(first);
+          secondary = secondaryShard(sameBytes.front(), first);
         reuse(later, secondary);
       }
     }
   }
 
+  /// The gather of a load that leaves the node, or null.
+  zero::GatherOp gatherOf(zero::LoadOp load) const {
+    for (auto gather : load.getBlock().getOps<zero::GatherOp>())
+      if (gather.getAxesAttr() != grid.inside)
+        return gather;
+    return {};
+  }
+
   /// What a gather between nodes brought is a W-th of the node's part for each rank already; of a gather over all ranks
   /// a part is kept.
-  Value secondaryShard(zero::GatherOp gather) {
+  Value secondaryShard(zero::LoadOp load, zero::GatherOp gather) {
     if (gather.getAxesAttr() == grid.between)
-      return gather.getResult();
+      return hopOf(load, gather);
     OpBuilder builder(gather);
     builder.setInsertionPointAfter(gather);
     zero::BufferType part = resized(gather.getType(), gather.getType().getNumElements() / grid.local);
-    return builder.create<zero::OwnPartOp>(gather.getLoc(), part, gather.getResult(), grid.inside);
+    Value own = builder.create<zero::OwnPartOp>(gather.getLoc(), part, gather.getResult(), grid.inside);
+    return load.yielding(own)->getResults().back();
+  }
+
+  /// Up to the gather between nodes it becomes a load of its own: its bytes are there for longer.
+  static Value hopOf(zero::LoadOp load, zero::GatherOp gather) {
+    OpBuilder builder(load);
+    auto hop = builder.create<zero::LoadOp>(load.getLoc(), [&](OpBuilder &inside) -> Value {
+      Block &to = *inside.getInsertionBlock();
+      while (gather->getBlock() != &to)
+        load.getBlock().front().moveBefore(&to, to.end());
+      return gather.getResult();
+    });
+    gather.getResult().replaceUsesWithIf(
+        hop.getBuffer(), [&](OpOperand &use) { return use.getOwner()->getParentOp() != hop.getOperation(); });
+    return hop.getBuffer();
   }
 
   void reuse(zero::GatherOp later, Value secondary) {

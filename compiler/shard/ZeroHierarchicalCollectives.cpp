@@ -19,15 +19,19 @@ struct ZeroHierarchicalCollectivesPass : impl::ZeroHierarchicalCollectivesBase<Z
     grid = *found;
     if (grid.nodes == 1 || grid.local == 1)
       return; // there is only one axis
-    for (auto program : getOperation().getOps<graph::ProgramOp>())
-      for (Operation &op : llvm::make_early_inc_range(program.getBlock())) {
-        if (auto gather = dyn_cast<zero::GatherOp>(op); gather && !gather.getAxesAttr())
-          lower(gather);
-        else if (auto gather = dyn_cast<zero::AllGatherOp>(op))
-          lower(gather);
-        else if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op); reduce && !reduce.getAxesAttr())
-          lower(reduce);
-      }
+    SmallVector<Operation *> collectives;
+    getOperation().walk([&](Operation *op) {
+      if (isa<zero::GatherOp, zero::AllGatherOp, zero::ReduceScatterOp>(op))
+        collectives.push_back(op);
+    });
+    for (Operation *op : collectives) {
+      if (auto gather = dyn_cast<zero::GatherOp>(op); gather && !gather.getAxesAttr())
+        lower(gather);
+      else if (auto gather = dyn_cast<zero::AllGatherOp>(op))
+        lower(gather);
+      else if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op); reduce && !reduce.getAxesAttr())
+        lower(reduce);
+    }
   }
 
   /// Between nodes first, so that each byte enters a node once; then inside. Pieces arrive ordered by local index, then

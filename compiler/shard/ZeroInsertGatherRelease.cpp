@@ -104,7 +104,13 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
     Value buffer;
     Value stored = zero::createStorage(builder, first->getLoc(), bucket, zero::Storage::parameters, mesh);
     if (bucket.getParametersSharded()) {
-      buffer = builder.create<zero::GatherOp>(first->getLoc(), type, stored, ArrayAttr());
+      buffer =
+          builder
+              .create<zero::LoadOp>(first->getLoc(),
+                                    [&](OpBuilder &inside) -> Value {
+                                      return inside.create<zero::GatherOp>(first->getLoc(), type, stored, ArrayAttr());
+                                    })
+              .getBuffer();
       builder.setInsertionPointAfter(last);
       builder.create<zero::ReleaseOp>(last->getLoc(), buffer);
       builder.setInsertionPointAfter(buffer.getDefiningOp());

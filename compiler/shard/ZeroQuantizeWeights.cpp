@@ -17,10 +17,11 @@ struct ZeroQuantizeWeightsPass : StagePass<impl::ZeroQuantizeWeightsBase<ZeroQua
   void runOnOperation() override {
     if (options.quantizeBlock > 0)
       block = options.quantizeBlock;
-    for (auto program : getOperation().getOps<graph::ProgramOp>())
-      for (auto gather : llvm::make_early_inc_range(program.getBlock().getOps<zero::GatherOp>()))
-        if (isa<FloatType>(gather.getType().getElementType()) && failed(lower(gather)))
-          return signalPassFailure();
+    SmallVector<zero::GatherOp> gathers;
+    getOperation().walk([&](zero::GatherOp gather) { gathers.push_back(gather); });
+    for (zero::GatherOp gather : gathers)
+      if (isa<FloatType>(gather.getType().getElementType()) && failed(lower(gather)))
+        return signalPassFailure();
   }
 
   /// Forward and backward quantize the same shard, and so compute with the same weights.

@@ -239,13 +239,64 @@ def Zero_EvictOp : Zero_ScheduledOp<"evict", ["getEvicted"]> {
   let hasVerifier = 1;
 }
 
+//===-- what is brought to the device just before its use --------------------===//
+
+def Zero_LoadOp : Zero_Op<"load", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "all that brings one buffer to the device, just before its first use";
+  let description = [{
+    The body says what that takes, in order: fetches from other tiers, quantization and gathers, dequantization and reordering. It
+    yields the buffer, which is on the device (`load_c1`), and behind it what later loads take from this one instead of their own
+    source (a secondary shard, zero-hierarchical). The body stands for its place only: what it has is what the program would have
+    there. Passes of the shard stage rewrite it; prefetch moves it as a whole and puts what it has into its place, and none is left
+    then. Created by zero-insert-gather-release and zero-offload.
+
+    ```mlir
+    %b = zero.load {
+      %g = zero.gather %s : !zero.buffer<128 x f32, device> -> !zero.buffer<256 x f32, device>
+      zero.yield %g : !zero.buffer<256 x f32, device>
+    } : !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let results = (outs Variadic<Zero_BufferType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$body attr-dict `:` type($results)";
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::function_ref<::mlir::Value(::mlir::OpBuilder &)>":$body)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    ::mlir::Operation *getYield() { return getBlock().getTerminator(); }
+    /// What views look into.
+    ::mlir::Value getBuffer() { return getResult(0); }
+    /// The storage that it begins with, or null.
+    StorageOp getSource();
+    /// Yields `value`, of the body, too: another load in the place of this one, which is erased.
+    LoadOp yielding(::mlir::Value value);
+  }];
+}
+
+def Zero_YieldOp : Zero_Op<"yield", [Pure, Terminator, HasParent<"LoadOp">]> {
+  let summary = "what a load brings";
+  let description = [{
+    ```mlir
+    %b = zero.load {
+      %d = zero.alloc : !zero.buffer<256 x f32, device>
+      zero.fetch %h into %d : !zero.buffer<256 x f32, host>, !zero.buffer<256 x f32, device>
+      zero.yield %d : !zero.buffer<256 x f32, device>
+    } : !zero.buffer<256 x f32, device>
+    ```
+  }];
+  let arguments = (ins Variadic<Zero_BufferType>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+}
+
 //===-- parameters in the micro-step ----------------------------------------===//
 
 def Zero_GatherOp : Zero_OpAlongAxes<"gather", ["fillsDevice"]> {
   let summary = "the shards of a buffer of all ranks along `axes`, put together in a temporary one (all-gather)";
   let description = [{
-    The result is a whole number of shards of the same type on the same tier (`gather_c1`). Ends with its `zero.release`. Created by
-    zero-insert-gather-release when parameters are sharded.
+    The result is a whole number of shards of the same type on the same tier (`gather_c1`). Created by zero-insert-gather-release, in
+    a `zero.load`, when parameters are sharded.
 
     ```mlir
     %b = zero.gather %s : !zero.buffer<128 x f32, device> -> !zero.buffer<256 x f32, device>

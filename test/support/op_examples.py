@@ -65,15 +65,17 @@ def wrap_zero(example):
         return example
     if re.match(r"\s*zero\.bucket", example):
         return mesh + "\n" + example
-    defined, tensors, buffers = set(re.findall(r"^(.*) = zero\.", example, re.M)), {}, {}
-    kinds = re.findall(r"tensor<[^<>]*>|!zero\.buffer<[^<>]*>", example[example.rfind(" : "):])
-    body = example.rpartition(" = zero.")[2] if re.match(r"\s*%", example) else example
-    operands = re.findall(r"%\w+", re.sub(r"\{.*?\}", "", body).split(" : ")[0])
-    if len(kinds) == 1:
-        kinds *= len(operands)
-    for operand, kind in zip(operands, kinds):
-        if operand not in defined:
-            (buffers if "buffer" in kind else tensors)[operand] = kind
+    defined, tensors, buffers = set(), {}, {}
+    for line in example.strip().splitlines():
+        results, _, op = line.rpartition(" = zero.") if re.match(r"\s*%", line) else ("", "", line)
+        kinds = re.findall(r"tensor<[^<>]*>|!zero\.buffer<[^<>]*>", line[line.rfind(" : "):])
+        operands = re.findall(r"%\w+", re.sub(r"\{.*?\}", "", op).split(" : ")[0])
+        if len(kinds) == 1:
+            kinds *= len(operands)
+        for operand, kind in zip(operands, kinds):
+            if operand not in defined:
+                (buffers if "buffer" in kind else tensors)[operand] = kind
+        defined.update(re.findall(r"%\w+", results))
     names = ", ".join(f'"{t[1:]}"' for t in tensors)
     module = [mesh, "zero.bucket @bucket0 : f32 padded = 256 members = []",
               f"graph.program @micro phase = micro inputs = [{names}] {{"]

@@ -65,19 +65,19 @@ private:
     auto type = cast<RankedTensorType>(value.getType());
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfter(uses.lastForward);
-    auto bufferOn = [&](zero::Tier where, bool activation) -> Value {
-      auto buffer = zero::BufferType::get(builder.getContext(), type.getNumElements(), type.getElementType(), where);
-      return builder.create<zero::AllocOp>(location, buffer, activation);
+    auto bufferOn = [&](OpBuilder &at, zero::Tier where) -> Value {
+      auto buffer = zero::BufferType::get(at.getContext(), type.getNumElements(), type.getElementType(), where);
+      return at.create<zero::AllocOp>(location, buffer, /*activation=*/true);
     };
-    Value kept = bufferOn(tier, true);
+    Value kept = bufferOn(builder, tier);
     // A tensor cannot be cut: on its way to a file all of it lies on the host for a while.
-    auto stage = [&] {
-      return context.microStaging.next(builder, location, "activations", type.getNumElements(), type.getElementType());
+    auto stage = [&](OpBuilder &at) {
+      return context.microStaging.next(at, location, "activations", type.getNumElements(), type.getElementType());
     };
     if (tier == zero::Tier::host) {
       builder.create<zero::EvictOp>(location, value, kept);
     } else {
-      Value staged = stage();
+      Value staged = stage(builder);
       builder.create<zero::EvictOp>(location, value, staged);
       builder.create<zero::EvictOp>(location, staged, kept);
     }
@@ -85,14 +85,17 @@ private:
     for (OpOperand *use : uses.backward)
       first = use->getOwner()->isBeforeInBlock(first) ? use->getOwner() : first;
     builder.setInsertionPoint(first);
-    Value loaded = bufferOn(zero::Tier::device, true), source = kept;
-    if (tier == zero::Tier::nvme) {
-      source = stage();
-      builder.create<zero::FetchOp>(location, kept, source);
-    }
-    builder.create<zero::FetchOp>(location, source, loaded);
+    auto load = builder.create<zero::LoadOp>(location, [&](OpBuilder &inside) {
+      Value loaded = bufferOn(inside, zero::Tier::device), source = kept;
+      if (tier == zero::Tier::nvme) {
+        source = stage(inside);
+        inside.create<zero::FetchOp>(location, kept, source);
+      }
+      inside.create<zero::FetchOp>(location, source, loaded);
+      return loaded;
+    });
     IRMapping map;
-    map.map(value, builder.create<zero::ViewOp>(location, type, loaded, int64_t(0)).getResult());
+    map.map(value, builder.create<zero::ViewOp>(location, type, load.getBuffer(), int64_t(0)).getResult());
     for (OpOperand *use : uses.backward)
       use->set(cloneViews(builder, map, use->get()));
   }

@@ -165,9 +165,12 @@ private:
     Tier tier = onDevice.empty() ? Tier::host : Tier::device;
     Value sum = keeper ? Value(accumulator(builder, location)) : Value();
     if (sum && tier == Tier::device) {
-      Value onHost = sum;
-      sum = builder.create<zero::AllocOp>(location, accumulatorOn(tier));
-      builder.create<zero::FetchOp>(location, onHost, sum);
+      auto load = builder.create<zero::LoadOp>(location, [&](OpBuilder &inside) -> Value {
+        Value loaded = inside.create<zero::AllocOp>(location, accumulatorOn(tier));
+        inside.create<zero::FetchOp>(location, sum, loaded);
+        return loaded;
+      });
+      sum = load.getBuffer();
     }
     for (Value gradient : onDevice)
       sum = builder.create<zero::NormPartialOp>(location, accumulatorOn(tier), gradient, sum, false);

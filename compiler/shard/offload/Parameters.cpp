@@ -21,9 +21,16 @@ void offload::offloadParameters(Context &context) {
     Value stored = zero::createStorage(builder, location, bucket, zero::Storage::parameters, context.mesh);
     auto type = zero::BufferType::get(builder.getContext(), storage.getType().getNumElements(), bucket.getType(),
                                       zero::Tier::device);
-    Value loaded = builder.create<zero::AllocOp>(location, type);
-    context.move(builder, location, context.microStaging, "parameters", stored, loaded);
-    storage.replaceAllUsesWith(loaded);
+    auto fetch = [&](OpBuilder &inside) -> Value {
+      Value loaded = inside.create<zero::AllocOp>(location, type);
+      context.move(inside, location, context.microStaging, "parameters", stored, loaded);
+      return loaded;
+    };
+    // A load that gathers begins by fetching; what is used as it is fetched is a load by itself.
+    auto load = storage.use_empty() ? zero::LoadOp() : storage->user_begin()->getParentOfType<zero::LoadOp>();
+    if (load)
+      builder.setInsertionPointToStart(&load.getBlock());
+    storage.replaceAllUsesWith(load ? fetch(builder) : builder.create<zero::LoadOp>(location, fetch).getBuffer());
     storage.erase();
   }
 }

@@ -12,7 +12,10 @@ graph.program @micro phase = micro inputs = ["x"] {
   // CHECK: zero.storage @bucket0 of parameters
   // CHECK: zero.gather {{.*}} {plan.queue = #plan<queue comm>, plan.seconds = 5.252{{[0-9]*}}E-4 : f64}
   %p = zero.storage @bucket0 of parameters : !zero.buffer<524288 x f32, device>
-  %b = zero.gather %p : !zero.buffer<524288 x f32, device> -> !zero.buffer<1048576 x f32, device>
+  %b = zero.load {
+    %gathered = zero.gather %p : !zero.buffer<524288 x f32, device> -> !zero.buffer<1048576 x f32, device>
+    zero.yield %gathered : !zero.buffer<1048576 x f32, device>
+  } : !zero.buffer<1048576 x f32, device>
   // CHECK: zero.view {{.*}} {plan.queue = #plan<queue compute>, plan.seconds = 0.0
   %v = zero.view %b offset = 0 : !zero.buffer<1048576 x f32, device> -> tensor<1048576xf32>
   // CHECK: graph.mul {{.*}} {plan.queue = #plan<queue compute>, plan.seconds = 6.3{{[0-9]*}}E-4 : f64}

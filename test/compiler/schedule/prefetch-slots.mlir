@@ -19,9 +19,12 @@ graph.program @micro phase = micro inputs = ["x"] {
   zero.evict %slot into %kept {slot = "read", plan.queue = #plan<queue nvme_write>, plan.seconds = 4.0} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, nvme>
   %1 = graph.abs %x {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   %2 = graph.sqrt %1 {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
-  %loaded = zero.alloc : !zero.buffer<1024 x f32, device>
-  zero.fetch %kept into %slot {slot = "written again", plan.queue = #plan<queue nvme_read>, plan.seconds = 9.0} : !zero.buffer<1024 x f32, nvme>, !zero.buffer<1024 x f32, host>
-  zero.fetch %slot into %loaded {plan.queue = #plan<queue h2d>, plan.seconds = 9.0} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+  %loaded = zero.load {
+    %filled = zero.alloc : !zero.buffer<1024 x f32, device>
+    zero.fetch %kept into %slot {slot = "written again", plan.queue = #plan<queue nvme_read>, plan.seconds = 9.0} : !zero.buffer<1024 x f32, nvme>, !zero.buffer<1024 x f32, host>
+    zero.fetch %slot into %filled {plan.queue = #plan<queue h2d>, plan.seconds = 9.0} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+    zero.yield %filled : !zero.buffer<1024 x f32, device>
+  } : !zero.buffer<1024 x f32, device>
   %v = zero.view %loaded offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>
   %3 = graph.log %v {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   graph.return

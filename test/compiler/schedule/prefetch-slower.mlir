@@ -27,13 +27,19 @@ graph.program @micro phase = micro inputs = ["x"] {
   %p1 = zero.storage @bucket1 of parameters : !zero.buffer<1024 x f32, host>
   %0 = graph.exp %x {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   %1 = graph.abs %x {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
-  %b0 = zero.alloc : !zero.buffer<1024 x f32, device>
-  zero.fetch %p0 into %b0 {load = 0, plan.queue = #plan<queue h2d>, plan.seconds = 0.1} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+  %b0 = zero.load {
+    %filled = zero.alloc : !zero.buffer<1024 x f32, device>
+    zero.fetch %p0 into %filled {load = 0, plan.queue = #plan<queue h2d>, plan.seconds = 0.1} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+    zero.yield %filled : !zero.buffer<1024 x f32, device>
+  } : !zero.buffer<1024 x f32, device>
   %v0 = zero.view %b0 offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>
   %2 = graph.neg %v0 {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   %3 = graph.sqrt %2 {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
-  %b1 = zero.alloc : !zero.buffer<1024 x f32, device>
-  zero.fetch %p1 into %b1 {load = 1, plan.queue = #plan<queue h2d>, plan.seconds = 0.1} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+  %b1 = zero.load {
+    %filled = zero.alloc : !zero.buffer<1024 x f32, device>
+    zero.fetch %p1 into %filled {load = 1, plan.queue = #plan<queue h2d>, plan.seconds = 0.1} : !zero.buffer<1024 x f32, host>, !zero.buffer<1024 x f32, device>
+    zero.yield %filled : !zero.buffer<1024 x f32, device>
+  } : !zero.buffer<1024 x f32, device>
   %v1 = zero.view %b1 offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>
   %4 = graph.log %v1 {plan.seconds = 1.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   graph.return

@@ -43,11 +43,17 @@ graph.program @micro phase = micro inputs = ["x"] {
   %0 = graph.exp %x {plan.seconds = 2.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   %1 = graph.sqrt %x {plan.seconds = 2.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   %2 = graph.abs %x {plan.seconds = 2.0} : (tensor<1024xf32>) -> tensor<1024xf32>
-  %b0 = zero.gather %p0 {plan.seconds = 3.0} : !zero.buffer<512 x f32, device> -> !zero.buffer<1024 x f32, device>
+  %b0 = zero.load {
+    %gathered = zero.gather %p0 {plan.seconds = 3.0} : !zero.buffer<512 x f32, device> -> !zero.buffer<1024 x f32, device>
+    zero.yield %gathered : !zero.buffer<1024 x f32, device>
+  } : !zero.buffer<1024 x f32, device>
   %v0 = zero.view %b0 offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>
   %3 = graph.neg %v0 {plan.seconds = 2.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   zero.release %b0 : !zero.buffer<1024 x f32, device>
-  %b1 = zero.gather %p1 {plan.seconds = 3.0} : !zero.buffer<512 x f32, device> -> !zero.buffer<1024 x f32, device>
+  %b1 = zero.load {
+    %gathered = zero.gather %p1 {plan.seconds = 3.0} : !zero.buffer<512 x f32, device> -> !zero.buffer<1024 x f32, device>
+    zero.yield %gathered : !zero.buffer<1024 x f32, device>
+  } : !zero.buffer<1024 x f32, device>
   %v1 = zero.view %b1 offset = 0 : !zero.buffer<1024 x f32, device> -> tensor<1024xf32>
   %4 = graph.log %v1 {plan.seconds = 2.0} : (tensor<1024xf32>) -> tensor<1024xf32>
   zero.release %b1 : !zero.buffer<1024 x f32, device>

@@ -8,14 +8,19 @@ zero.bucket @bucket0 : f32 padded = 384 members = [] {trainable, parameters_shar
 graph.program @micro phase = micro inputs = [] {
   // CHECK: %[[S:.*]] = zero.storage @bucket0 of parameters
   %s = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
+  // CHECK-NEXT: %[[LOAD:.*]] = zero.load
   // CHECK-NEXT: %[[N:.*]] = zero.gather %[[S]] {axes = ["node"]} : <64 x f32, device> -> <192 x f32, device>
   // CHECK-NEXT: %[[L:.*]] = zero.gather %[[N]] {axes = ["local"]} : <192 x f32, device> -> <384 x f32, device>
   // CHECK-NEXT: %[[B:.*]] = zero.alloc
   // CHECK-NEXT: zero.reorder %[[L]] into %[[B]] rows = 2 columns = 3
-  %b = zero.gather %s : !zero.buffer<64 x f32, device> -> !zero.buffer<384 x f32, device>
-  // CHECK-NEXT: zero.view %[[B]]
+  %b = zero.load {
+    %gathered = zero.gather %s : !zero.buffer<64 x f32, device> -> !zero.buffer<384 x f32, device>
+    zero.yield %gathered : !zero.buffer<384 x f32, device>
+  } : !zero.buffer<384 x f32, device>
+  // CHECK-NEXT: zero.yield %[[B]]
+  // CHECK: zero.view %[[LOAD]]
   %w = zero.view %b offset = 0 : !zero.buffer<384 x f32, device> -> tensor<384xf32>
-  // CHECK-NEXT: zero.release %[[B]]
+  // CHECK-NEXT: zero.release %[[LOAD]]
   zero.release %b : !zero.buffer<384 x f32, device>
   // CHECK: %[[G:.*]] = zero.grad_buffer
   %g = zero.grad_buffer @bucket0 : !zero.buffer<384 x f32, device>
@@ -38,8 +43,11 @@ graph.program @micro phase = micro inputs = [] {
   // CHECK-NOT: zero.reorder
   // CHECK: zero.dequantize {{.*}}columns = 2 : i64, rows = 2 : i64
   %q = zero.alloc : !zero.buffer<68 x ui8, device>
-  %g = zero.gather %q : !zero.buffer<68 x ui8, device> -> !zero.buffer<272 x ui8, device>
-  %b = zero.dequantize %g {bits = 8 : i64, block = 64 : i64, rows = 1 : i64, columns = 4 : i64} : !zero.buffer<272 x ui8, device> -> !zero.buffer<256 x f32, device>
+  %b = zero.load {
+    %g = zero.gather %q : !zero.buffer<68 x ui8, device> -> !zero.buffer<272 x ui8, device>
+    %d = zero.dequantize %g {bits = 8 : i64, block = 64 : i64, rows = 1 : i64, columns = 4 : i64} : !zero.buffer<272 x ui8, device> -> !zero.buffer<256 x f32, device>
+    zero.yield %d : !zero.buffer<256 x f32, device>
+  } : !zero.buffer<256 x f32, device>
   %own = zero.storage @bucket1 of parameters {own} : !zero.buffer<64 x f32, device>
   // CHECK: %[[W:.*]] = zero.storage @bucket1 of parameters : <256 x f32, device>
   %whole = zero.storage @bucket1 of parameters : !zero.buffer<256 x f32, device>
@@ -59,6 +67,9 @@ zero.bucket @bucket0 : f32 padded = 128 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {
   %s = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
   // CHECK: zero.gather %{{.*}} : <64 x f32, device> -> <128 x f32, device>
-  %b = zero.gather %s : !zero.buffer<64 x f32, device> -> !zero.buffer<128 x f32, device>
+  %b = zero.load {
+    %gathered = zero.gather %s : !zero.buffer<64 x f32, device> -> !zero.buffer<128 x f32, device>
+    zero.yield %gathered : !zero.buffer<128 x f32, device>
+  } : !zero.buffer<128 x f32, device>
   graph.return
 }

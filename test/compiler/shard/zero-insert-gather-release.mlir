@@ -18,7 +18,10 @@ graph.program @micro phase = micro inputs = ["x"] {
   // CHECK-NEXT: graph.exp
   %a = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
   // CHECK-NEXT: %[[P:.*]] = zero.storage @bucket0 of parameters : <64 x f32, device>
-  // CHECK-NEXT: %[[B:.*]] = zero.gather %[[P]] : <64 x f32, device> -> <128 x f32, device>
+  // CHECK-NEXT: %[[B:.*]] = zero.load
+  // CHECK-NEXT: %[[G:.*]] = zero.gather %[[P]] : <64 x f32, device> -> <128 x f32, device>
+  // CHECK-NEXT: zero.yield %[[G]]
+  // CHECK-NEXT: }
   // CHECK-NEXT: %[[W:.*]] = zero.view %[[B]] offset = 0
   // CHECK-NEXT: %[[V:.*]] = zero.view %[[B]] offset = 64
   // CHECK-NEXT: %[[FLAT:.*]] = graph.reshape %[[W]]
@@ -36,7 +39,10 @@ graph.program @micro phase = micro inputs = ["x"] {
   // CHECK-NEXT: graph.abs
   %e = graph.abs %d : (tensor<64xf32>) -> tensor<64xf32>
   // CHECK-NEXT: %[[P2:.*]] = zero.storage @bucket0 of parameters
-  // CHECK-NEXT: %[[B2:.*]] = zero.gather %[[P2]]
+  // CHECK-NEXT: %[[B2:.*]] = zero.load
+  // CHECK-NEXT: %[[G2:.*]] = zero.gather %[[P2]]
+  // CHECK-NEXT: zero.yield %[[G2]]
+  // CHECK-NEXT: }
   // CHECK-NEXT: %[[W2:.*]] = zero.view %[[B2]] offset = 0
   // CHECK-NEXT: %[[FLAT2:.*]] = graph.reshape %[[W2]]
   // CHECK-NEXT: graph.mul %{{.*}}, %[[FLAT2]]

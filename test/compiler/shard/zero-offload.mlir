@@ -18,7 +18,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %p = zero.storage @bucket0 of parameters : !zero.buffer<2560 x f32, device>
   // Parameters from the file: two chunks, each through a slot of the staging, into the shard that is gathered.
   // NVME: %[[STORED:.*]] = zero.storage @bucket0 of parameters : <2560 x f32, nvme>
-  // NVME: %[[SHARD:.*]] = zero.alloc : <2560 x f32, device>
+  // NVME: zero.load
+  // NVME-NEXT: %[[SHARD:.*]] = zero.alloc : <2560 x f32, device>
   // NVME: %[[SLOT:.*]] = zero.part %[[SLOTS:.*]] offset = 0
   // NVME: %[[FROM:.*]] = zero.part %[[STORED]] offset = 0 : <2560 x f32, nvme> -> <2048 x f32, nvme>
   // NVME: zero.fetch %[[FROM]] into %[[SLOT]] : <2048 x f32, nvme>, <2048 x f32, host>
@@ -27,7 +28,10 @@ graph.program @micro phase = micro inputs = ["x"] {
   // NVME: zero.fetch {{.*}} : <512 x f32, nvme>, <512 x f32, host>
   // NVME: zero.fetch {{.*}} : <512 x f32, host>, <512 x f32, device>
   // NVME: zero.gather %[[SHARD]]
-  %b = zero.gather %p : !zero.buffer<2560 x f32, device> -> !zero.buffer<5120 x f32, device>
+  %b = zero.load {
+    %gathered = zero.gather %p : !zero.buffer<2560 x f32, device> -> !zero.buffer<5120 x f32, device>
+    zero.yield %gathered : !zero.buffer<5120 x f32, device>
+  } : !zero.buffer<5120 x f32, device>
   %w = zero.view %b offset = 0 : !zero.buffer<5120 x f32, device> -> tensor<5000xf32>
   %y = graph.mul %x, %w : (tensor<5000xf32>, tensor<5000xf32>) -> tensor<5000xf32>
   zero.release %b : !zero.buffer<5120 x f32, device>
@@ -39,9 +43,11 @@ graph.program @micro phase = micro inputs = ["x"] {
   // HOST-NEXT: zero.evict %[[Z]] into %[[KEPT]]
   %loss = graph.reduce_mean %z {axes = array<i64: 0>} : (tensor<5000xf32>) -> tensor<f32>
   graph.backward
-  // HOST: %[[BACK:.*]] = zero.alloc {activation} : <5000 x f32, device>
+  // HOST: %[[LOAD:.*]] = zero.load
+  // HOST-NEXT: %[[BACK:.*]] = zero.alloc {activation} : <5000 x f32, device>
   // HOST-NEXT: zero.fetch %[[KEPT]] into %[[BACK]]
-  // HOST-NEXT: %[[ZB:.*]] = zero.view %[[BACK]] offset = 0
+  // HOST-NEXT: zero.yield %[[BACK]]
+  // HOST: %[[ZB:.*]] = zero.view %[[LOAD]] offset = 0
   // HOST-NEXT: graph.abs %[[ZB]]
   %d = graph.abs %z : (tensor<5000xf32>) -> tensor<5000xf32>
   %g = zero.grad_buffer @bucket0 : !zero.buffer<5120 x f32, device>

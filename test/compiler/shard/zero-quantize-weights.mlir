@@ -11,13 +11,18 @@ zero.bucket @bucket0 : bf16 padded = 640 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {
   // CHECK-NEXT: %[[S:.*]] = zero.storage @bucket0 of parameters
   %s = zero.storage @bucket0 of parameters : !zero.buffer<320 x bf16, device>
+  // CHECK-NEXT: %[[L:.*]] = zero.load
   // CHECK-NEXT: %[[Q:.*]] = zero.quantize %[[S]] {bits = 8 : i64, block = 512 : i64, columns = 1 : i64, rows = 1 : i64} : (!zero.buffer<320 x bf16, device>) -> !zero.buffer<324 x ui8, device>
   // CHECK-NEXT: %[[G:.*]] = zero.gather %[[Q]] : <324 x ui8, device> -> <648 x ui8, device>
   // CHECK-NEXT: %[[B:.*]] = zero.dequantize %[[G]] {bits = 8 : i64, block = 512 : i64, columns = 2 : i64, rows = 1 : i64} : <648 x ui8, device> -> <640 x bf16, device>
-  %b = zero.gather %s : !zero.buffer<320 x bf16, device> -> !zero.buffer<640 x bf16, device>
-  // CHECK-NEXT: zero.view %[[B]]
+  %b = zero.load {
+    %gathered = zero.gather %s : !zero.buffer<320 x bf16, device> -> !zero.buffer<640 x bf16, device>
+    zero.yield %gathered : !zero.buffer<640 x bf16, device>
+  } : !zero.buffer<640 x bf16, device>
+  // CHECK-NEXT: zero.yield %[[B]]
+  // CHECK: zero.view %[[L]]
   %w = zero.view %b offset = 0 : !zero.buffer<640 x bf16, device> -> tensor<640xbf16>
-  // CHECK-NEXT: zero.release %[[B]]
+  // CHECK-NEXT: zero.release %[[L]]
   zero.release %b : !zero.buffer<640 x bf16, device>
   graph.return
 }

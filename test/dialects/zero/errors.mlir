@@ -321,3 +321,14 @@ graph.program @micro phase = micro inputs = [] {
   zero.reorder %b into %b rows = 3 columns = 2 : !zero.buffer<512 x f32, device>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[load_c1] takes no arguments and yields what it results in, a buffer on the device first}}
+  %b = zero.load {
+    %h = zero.alloc : !zero.buffer<64 x f32, host>
+    zero.yield %h : !zero.buffer<64 x f32, host>
+  } : !zero.buffer<64 x f32, host>
+  graph.return
+}
