@@ -24,7 +24,7 @@ inline Error outOfRange(const KernelSpec &spec, int64_t value) {
     return index(cpu::readGather(spec, 0, 2));
   if (spec.name == "gather_grad")
     return index(cpu::readGather(spec, 2, 0));
-  return makeError(Code::badInput, 704,
+  return makeError(Code::badInput, 712,
                    "index " + std::to_string(value) + " of kernel '" + spec.name + "' is out of range");
 }
 
