@@ -97,7 +97,7 @@ def Graph_OptimizerKind : EnumAttr<Graph_Dialect, Graph_Optimizer, "optimizer">;
 
 def Graph_FileAttr : Graph_Attr<"File", "file"> {
   let summary = "a file beside the model's that holds tensors of it: name, bytes, and a hash of its content";
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$bytes, "int64_t":$hash);
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$bytes, "uint64_t":$hash);
   let assemblyFormat = "`<` $name `,` $bytes `,` $hash `>`";
 }
 
@@ -108,7 +108,7 @@ def Graph_ModelAttr : Graph_Attr<"Model", "model"> {
     the plan is written. Example: `#graph.model<path = "/models/m.onnx", name = "m", bytes = 4096, hash = 7>`.
   }];
   let parameters = (ins "::mlir::StringAttr":$path, OptionalParameter<"::mlir::StringAttr">:$name,
-      DefaultValuedParameter<"int64_t", "0">:$bytes, DefaultValuedParameter<"int64_t", "0">:$hash,
+      DefaultValuedParameter<"int64_t", "0">:$bytes, DefaultValuedParameter<"uint64_t", "0">:$hash,
       OptionalParameter<"::mlir::ArrayAttr">:$external);
   let assemblyFormat = "`<` struct(params) `>`";
 }

@@ -21,10 +21,12 @@ namespace zc::graph {
 struct Model {
   struct File {
     std::string name;
-    int64_t bytes = 0, hash = 0;
+    int64_t bytes = 0;
+    uint64_t hash = 0;
   };
   std::string path, name;
-  int64_t bytes = 0, hash = 0;
+  int64_t bytes = 0;
+  uint64_t hash = 0;
   std::vector<File> external; ///< beside it, with tensors of it
 };
 Model modelOf(mlir::ModuleOp module);

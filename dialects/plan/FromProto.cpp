@@ -142,9 +142,9 @@ private:
     model.path = plan.model().path();
     model.name = plan.model().name();
     model.bytes = static_cast<int64_t>(plan.model().bytes());
-    model.hash = static_cast<int64_t>(plan.model().hash());
+    model.hash = plan.model().hash();
     for (const planpb::ModelFile &file : plan.model().external())
-      model.external.push_back({file.file(), static_cast<int64_t>(file.bytes()), static_cast<int64_t>(file.hash())});
+      model.external.push_back({file.file(), static_cast<int64_t>(file.bytes()), file.hash()});
     graph::setModel(*module, model);
   }
 

@@ -83,13 +83,13 @@ private:
     auto *model = result.mutable_model();
     model->set_path(from.path);
     model->set_bytes(static_cast<uint64_t>(from.bytes));
-    model->set_hash(static_cast<uint64_t>(from.hash));
+    model->set_hash(from.hash);
     model->set_name(from.name);
     for (const graph::Model::File &external : from.external) {
       auto *file = model->add_external();
       file->set_file(external.name);
       file->set_bytes(static_cast<uint64_t>(external.bytes));
-      file->set_hash(static_cast<uint64_t>(external.hash));
+      file->set_hash(external.hash);
     }
   }
 

@@ -177,7 +177,8 @@ void Parser::addCommands() {
   inspect = app.add_subcommand("inspect", "what a plan holds");
   inspect->add_option("plan", flags.run.plan, "plan file")->required();
   inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
-  inspect->add_flag("--kernels", flags.kernels, "who computes each step: our own kernel, a library, plain loops");
+  inspect->add_flag("--kernels", flags.kernels,
+                    "who computes the steps: our own kernels, a library, plain loops; --text: of each");
   inspect->add_option("--device", flags.run.device, "of --kernels: cpu, cuda or sync (default: what the plan is for)")
       ->check(CLI::IsMember({"cpu", "cuda", "sync"}));
   exporting = app.add_subcommand("export", "a checkpoint's weights as a file");

@@ -111,41 +111,54 @@ std::string operands(const planpb::Plan &plan, const planpb::Step &step) {
   return text;
 }
 
+constexpr const char *kNobody = "no implementation";
+
 std::string nameOf(const std::optional<Implementation> &by) {
   if (!by)
-    return "none";
+    return kNobody;
   std::string name = namesOf(by->kind)[size_t(by->kind)];
   return by->library.empty() ? name : name + ": " + std::string(by->library);
 }
 
-/// A line per step, then how many each computes.
-Status printKernels(const planpb::Plan &plan, Target target) {
+std::string lineOf(const planpb::Plan &plan, uint32_t section, const planpb::Step &step, const std::string &by) {
+  char head[160];
+  std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s", section == 0 ? "micro" : "update",
+                planpb::Queue_Name(step.queue()).c_str(), plan.strings(int(step.kernel())).c_str(), by.c_str());
+  return std::string(head) + operands(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
+}
+
+/// A line per kernel and implementation with the number of steps, or one per step; then how many each computes. Errors:
+/// unsupported (steps that nobody computes), after all lines.
+Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
   KernelRegistry host;
   registerCpuKernels(host);
+  std::map<std::pair<std::string, std::string>, int> lines; // kernel, implementation
   std::map<std::string, int> counts;
-  int missing = 0;
   for (uint32_t section : {0u, 1u}) {
     std::string out;
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       auto by = implementationOf(plan, step, target, host);
       if (!by)
         return by.error();
-      missing += !*by;
+      ++lines[{plan.strings(int(step.kernel())), nameOf(*by)}];
       ++counts[nameOf(*by)];
-      char head[160];
-      std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s", section == 0 ? "micro" : "update",
-                    planpb::Queue_Name(step.queue()).c_str(), plan.strings(int(step.kernel())).c_str(),
-                    nameOf(*by).c_str());
-      out += std::string(head) + operands(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
+      if (eachStep)
+        out += lineOf(plan, section, step, nameOf(*by));
     }
     print(1, out);
   }
-  std::string text = std::string(namesOf(Target())[size_t(target)]) + ":";
+  std::string text;
+  for (const auto &[line, steps] : lines) {
+    char head[160];
+    std::snprintf(head, sizeof head, "%-24s %-28s %d\n", line.first.c_str(), line.second.c_str(), steps);
+    text += eachStep ? "" : head;
+  }
+  text += std::string(namesOf(Target())[size_t(target)]) + ":";
   for (const auto &[name, count] : counts)
-    if (name != "none")
+    if (name != kNobody)
       text += " " + name + " " + std::to_string(count) + ",";
-  print(1, text + " without an implementation " + std::to_string(missing) + "\n");
-  return Status::success();
+  print(1, text + " without an implementation " + std::to_string(counts[kNobody]) + "\n");
+  return checkImplementations(plan, target, host);
 }
 
 } // namespace
@@ -157,7 +170,7 @@ Status inspectCommand(const Flags &flags) {
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
   if (flags.kernels) {
     bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
-    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu);
+    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, flags.wholeText);
   }
   if (!flags.wholeText) {
     print(1, summary(*plan));

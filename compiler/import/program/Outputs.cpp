@@ -144,7 +144,7 @@ Status Importer::finishModule() {
   graph::Model model;
   model.path = file.folder + (file.folder == "/" ? "" : "/") + file.name;
   model.bytes = static_cast<int64_t>(file.bytes);
-  model.hash = static_cast<int64_t>(file.hash);
+  model.hash = file.hash;
   graph::setModel(*module, model);
   constants.clear();
   modelScope.bindings.clear();
