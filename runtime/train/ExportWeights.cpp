@@ -85,11 +85,11 @@ Status StateDict::collect(io::SafetensorsFile weights) {
   for (const Manifest::Parameter &parameter : manifest.parameters)
     if (const io::SafetensorsEntry *entry = weights.find(parameter.name))
       found.emplace_back(&parameter, *entry);
-  // What has a name of its own comes before copies of it.
-  std::stable_partition(found.begin(), found.end(), [&](const auto &each) { return !isCopy(each.first->name); });
   auto file = std::make_shared<const io::File>(weights.takeFile());
-  for (const auto &[parameter, entry] : found)
-    add(*parameter, entry, file);
+  for (bool copies : {false, true}) // what has a name of its own comes before copies of it
+    for (const auto &[parameter, entry] : found)
+      if (isCopy(parameter->name) == copies)
+        add(*parameter, entry, file);
   if (!names)
     return Status::success();
   ZC_RETURN_IF_ERROR(addFromModel());
