@@ -206,7 +206,7 @@ class ZeroRun(unittest.TestCase):
                 ("file.rename@step=2", "rank 0", 'putting in place ".*/step-2.tmp/manifest.json"', save),
                 ("folder.rename@step=2", "rank 0", 'putting in place ".*/step-2"', save),
                 ("metrics.write@step=2", "rank 0", 'writing ".*/metrics.jsonl"', ()),
-                ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/weights.safetensors"', ("--resume", self.dir / "saved"))):
+                ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/(weights|moment[12]).safetensors"', ("--resume", self.dir / "saved"))):
             with self.subTest(fault):
                 began = time.time()
                 self.expect(11, f"nothing has moved for 0.5 s: {who} has been {doing}",
