@@ -45,20 +45,20 @@ public:
     for (int64_t i = 0; i < n; i += V)
       f(i);
   }
-  /// Op over start and f(0), f(V), ...; every thread has the result. Each thread's part begins with `start`.
-  template <typename Op, int V = 1, typename S, typename F> S reduce(int64_t n, S start, F f) {
+  /// op over start and f(0), f(V), ...; every thread has the result. Each thread's part begins with `start`.
+  template <typename Op, int V = 1, typename S, typename F> S reduce(int64_t n, S start, F f, const Op &op = Op()) {
     S partial[T];
     for (int t = 0; t < T; ++t) {
       partial[t] = start;
       for (int64_t i = static_cast<int64_t>(t) * V; i < n; i += static_cast<int64_t>(T) * V)
-        partial[t] = Op::template apply<S>(partial[t], f(i));
+        partial[t] = op.template apply<S>(partial[t], f(i));
     }
     S result = start;
     for (int warp = 0; warp < T; warp += 32) {
       for (int half = 16; half; half /= 2)
         for (int lane = 0; lane < half; ++lane)
-          partial[warp + lane] = Op::template apply<S>(partial[warp + lane], partial[warp + lane + half]);
-      result = warp ? Op::template apply<S>(result, partial[warp]) : partial[0];
+          partial[warp + lane] = op.template apply<S>(partial[warp + lane], partial[warp + lane + half]);
+      result = warp ? op.template apply<S>(result, partial[warp]) : partial[0];
     }
     return result;
   }
@@ -81,12 +81,13 @@ public:
     for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
       f(i);
   }
-  template <typename Op, int V = 1, typename S, typename F> __device__ S reduce(int64_t n, S start, F f) {
+  template <typename Op, int V = 1, typename S, typename F>
+  __device__ S reduce(int64_t n, S start, F f, const Op &op = Op()) {
     S mine = start;
     for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
-      mine = Op::template apply<S>(mine, f(i));
+      mine = op.template apply<S>(mine, f(i));
     for (int half = 16; half; half /= 2)
-      mine = Op::template apply<S>(mine, __shfl_down_sync(0xffffffffu, mine, half));
+      mine = op.template apply<S>(mine, __shfl_down_sync(0xffffffffu, mine, half));
     if constexpr (T == 32)
       return __shfl_sync(0xffffffffu, mine, 0);
     __shared__ S warps[T / 32];
@@ -96,7 +97,7 @@ public:
     __syncthreads();
     S result = warps[0];
     for (int warp = 1; warp < T / 32; ++warp)
-      result = Op::template apply<S>(result, warps[warp]);
+      result = op.template apply<S>(result, warps[warp]);
     return result;
   }
   template <int N, typename F> __device__ void addIntegers(int64_t n, int64_t *out, F f) {

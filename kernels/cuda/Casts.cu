@@ -1,4 +1,4 @@
-#include "kernels/cuda/Elementwise.h"
+#include "kernels/cuda/Casts.h"
 #include "kernels/cuda/Gpu.h"
 
 namespace zc::cuda {

@@ -1,8 +1,12 @@
 //===- Elementwise.h - one output element per index --------------------------===//
 //
-// Functions of one, two and three tensors, casts, activations and dropout. Tensors that are whole or scalars go in
+// Functions of one, two and three tensors, and activations. Tensors that are whole or scalars go in
 // packs of 16 bytes; others through StridedIndex, an element at a time. Each element is read before it is written, by
 // the same thread: a result may lie over any operand of its type and shape. Limit: memory; goal 0.85 of a device copy.
+//
+// A kernel for each function and type that training moves much data through (f32, bf16, f16). What integers, doubles
+// and comparisons need is chosen while a kernel runs (ChosenOf): ten times fewer kernels, which are compiled for each
+// GPU.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,9 +15,7 @@
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
 #include "kernels/formula/Activation.h"
-#include "kernels/formula/Cast.h"
 #include "kernels/formula/Elementwise.h"
-#include "kernels/formula/Philox.h"
 
 namespace zc::cuda {
 
@@ -39,11 +41,88 @@ template <int V, typename... Ts> bool isAligned(const Ts *...pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(Ts) * V) == 0) && ...);
 }
 
+//===-- functions of elements ---------------------------------------------------===//
+
+/// A function of formula/Elementwise.h on stored elements.
+template <typename Op, typename T, typename R = T> struct Applied {
+  ZC_HD R operator()(T x) const { return store<R>(Op::apply(load(x))); }
+  ZC_HD R operator()(T a, T b) const { return store<R>(Op::apply(load(a), load(b))); }
+};
+
+/// Families of functions, by their numbers in them.
+struct IntegerFunctions {
+  ZC_CALLS_ANY template <typename Fn> static ZC_HD void forEach(Fn fn) {
+    forAnyFunctions(fn);
+    fn("not", Not());
+  }
+};
+struct DoubleFunctions {
+  ZC_CALLS_ANY template <typename Fn> static ZC_HD void forEach(Fn fn) {
+    forFloatFunctions(fn);
+    forAnyFunctions(fn);
+  }
+};
+struct IntegerPairs {
+  ZC_CALLS_ANY template <typename Fn> static ZC_HD void forEach(Fn fn) {
+    forArithmetic(fn);
+    forBitFunctions(fn);
+  }
+};
+struct DoublePairs {
+  ZC_CALLS_ANY template <typename Fn> static ZC_HD void forEach(Fn fn) { forArithmetic(fn); }
+};
+struct Comparisons {
+  ZC_CALLS_ANY template <typename Fn> static ZC_HD void forEach(Fn fn) { forComparisons(fn); }
+};
+
+template <typename Family> int numberIn(const std::string &name) {
+  int number = 0, found = -1;
+  Family::forEach([&](const char *other, auto) {
+    found = name == other ? number : found;
+    ++number;
+  });
+  return found;
+}
+
+/// Function `number` of a family, chosen while it runs.
+template <typename Family, typename T, typename R = T> struct ChosenOf {
+  int number;
+  explicit ChosenOf(const std::string &name) : number(numberIn<Family>(name)) {}
+  ZC_HD R operator()(T x) const {
+    R result{};
+    int at = 0;
+    Family::forEach([&](const char *, auto op) {
+      if (at++ == number)
+        result = store<R>(op.apply(load(x)));
+    });
+    return result;
+  }
+  ZC_HD R operator()(T a, T b) const {
+    R result{};
+    int at = 0;
+    Family::forEach([&](const char *, auto op) {
+      if (at++ == number)
+        result = store<R>(op.apply(load(a), load(b)));
+    });
+    return result;
+  }
+};
+
+/// Is a function taken on packs? Of long ones a pack would hold the code eight times, and they are not limited by
+/// memory.
+template <typename Op, typename... Ops> constexpr bool isOneOf = (std::is_same_v<Op, Ops> || ...);
+template <typename Op>
+constexpr bool isLong =
+    isOneOf<Op, Pow, Mod, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Expm1, Softplus>;
+template <typename F> constexpr bool takesPacks = true;
+template <typename Op, typename T, typename R> constexpr bool takesPacks<Applied<Op, T, R>> = !isLong<Op>;
+template <typename Family, typename T, typename R> constexpr bool takesPacks<ChosenOf<Family, T, R>> = false;
+
 //===-- one tensor -----------------------------------------------------------===//
 
 /// y[i] = f(x[i]), in packs where both are aligned.
 template <typename From, typename To, typename F> struct MapBody {
-  static constexpr int V = packOf<From, To>();
+  static constexpr int V = takesPacks<F> ? packOf<From, To>() : 1;
   const From *x;
   To *y;
   int64_t n;
@@ -51,14 +130,17 @@ template <typename From, typename To, typename F> struct MapBody {
   F f;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     Part part(index, n);
-    int64_t whole = packed ? part.count / V * V : 0;
-    block.template forEach<V>(whole, [&](int64_t i) {
-      auto in = *reinterpret_cast<const Pack<From, V> *>(x + part.first + i);
-      Pack<To, V> out;
-      for (int k = 0; k < V; ++k)
-        out.element[k] = f(in.element[k]);
-      *reinterpret_cast<Pack<To, V> *>(y + part.first + i) = out;
-    });
+    int64_t whole = 0;
+    if constexpr (V > 1) {
+      whole = packed ? part.count / V * V : 0;
+      block.template forEach<V>(whole, [&](int64_t i) {
+        auto in = *reinterpret_cast<const Pack<From, V> *>(x + part.first + i);
+        Pack<To, V> out;
+        for (int k = 0; k < V; ++k)
+          out.element[k] = f(in.element[k]);
+        *reinterpret_cast<Pack<To, V> *>(y + part.first + i) = out;
+      });
+    }
     block.forEach(part.count - whole, [&](int64_t i) { y[part.first + whole + i] = f(x[part.first + whole + i]); });
   }
 };
@@ -73,17 +155,9 @@ Prepared<Target> mapping(const KernelSpec &spec, F f) {
   });
 }
 
-/// A function of formula/Elementwise.h on stored elements.
-template <typename Op, typename T, typename R = T> struct Applied {
-  ZC_HD R operator()(T x) const { return store<R>(Op::apply(load(x))); }
-  ZC_HD R operator()(T a, T b) const { return store<R>(Op::apply(load(a), load(b))); }
-};
 template <typename T> struct GeluOf {
   bool tanh;
   ZC_HD T operator()(T x) const { return store<T>(gelu(load(x), tanh)); }
-};
-template <typename To, typename From> struct ConvertTo {
-  ZC_HD To operator()(From x) const { return convert<To>(x); }
 };
 template <typename T> struct IsNanOf {
   ZC_HD Bool operator()(T x) const { return store<Bool>(std::isnan(load(x))); }
@@ -93,7 +167,7 @@ template <typename T> struct IsNanOf {
 
 /// y = f(a, b) where a and b are whole or scalars, in packs where all are aligned.
 template <typename T, typename R, typename F> struct ZipBody {
-  static constexpr int V = packOf<T, R>();
+  static constexpr int V = takesPacks<F> ? packOf<T, R>() : 1;
   const T *a, *b;
   R *y;
   int64_t n;
@@ -101,16 +175,19 @@ template <typename T, typename R, typename F> struct ZipBody {
   F f;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     Part part(index, n);
-    int64_t whole = packed ? part.count / V * V : 0;
-    block.template forEach<V>(whole, [&](int64_t i) {
-      Pack<T, V> left, right;
-      Pack<R, V> out;
-      fill(left, a, aIsScalar, part.first + i);
-      fill(right, b, bIsScalar, part.first + i);
-      for (int k = 0; k < V; ++k)
-        out.element[k] = f(left.element[k], right.element[k]);
-      *reinterpret_cast<Pack<R, V> *>(y + part.first + i) = out;
-    });
+    int64_t whole = 0;
+    if constexpr (V > 1) {
+      whole = packed ? part.count / V * V : 0;
+      block.template forEach<V>(whole, [&](int64_t i) {
+        Pack<T, V> left, right;
+        Pack<R, V> out;
+        fill(left, a, aIsScalar, part.first + i);
+        fill(right, b, bIsScalar, part.first + i);
+        for (int k = 0; k < V; ++k)
+          out.element[k] = f(left.element[k], right.element[k]);
+        *reinterpret_cast<Pack<R, V> *>(y + part.first + i) = out;
+      });
+    }
     block.forEach(part.count - whole, [&](int64_t i) {
       int64_t at = part.first + whole + i;
       y[at] = f(a[aIsScalar ? 0 : at], b[bIsScalar ? 0 : at]);
@@ -214,110 +291,21 @@ template <typename Target> Prepared<Target> prepareSelect(const KernelSpec &spec
   });
 }
 
-//===-- dropout and random numbers ------------------------------------------------===//
-
-/// Four elements a block of the generator, so four a pack.
-template <typename T> struct DropoutBody {
-  const T *x;
-  T *y;
-  Bool *mask;
-  int64_t n, id;
-  uint64_t threshold, seed; ///< dropped where word < threshold
-  Compute<T> scale;
-  int rank;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    Part part(index, n);
-    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
-    block.forEach((part.count + 3) / 4, [&](int64_t quad) {
-      int64_t first = part.first + quad * 4;
-      Words words = randomBlock(key, first / 4);
-      for (int64_t i = 0; i < 4 && first + i < n; ++i) {
-        bool kept = words[i] >= threshold;
-        mask[first + i] = store<Bool>(kept);
-        y[first + i] = store<T>(kept ? load(x[first + i]) * scale : 0);
-      }
-    });
-  }
-};
-template <typename T> struct DropoutGradBody {
-  const T *grad;
-  const Bool *mask;
-  T *d;
-  int64_t n;
-  Compute<T> scale;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    Part part(index, n);
-    block.forEach(part.count, [&](int64_t i) {
-      int64_t at = part.first + i;
-      d[at] = store<T>(load(mask[at]) ? load(grad[at]) * scale : 0);
-    });
-  }
-};
-template <typename T> struct RandomBody {
-  T *y;
-  int64_t n, id;
-  uint64_t seed;
-  int rank;
-  bool normal;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    Part part(index, n);
-    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
-    block.forEach(part.count, [&](int64_t i) { y[part.first + i] = randomNumber<T>(key, part.first + i, normal); });
-  }
-};
-
-template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 2);
-  ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      overElements(launch, s.n,
-                   DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
-                                  static_cast<Bool *>(operands[2]), s.n, s.id,
-                                  static_cast<uint64_t>(s.ratio * 4294967296.0), s.seed,
-                                  static_cast<Compute<T>>(1 / (1 - s.ratio)), s.rank});
-    });
-  });
-}
-
-template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 1);
-  ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      overElements(launch, s.n,
-                   DropoutGradBody<T>{static_cast<const T *>(operands[0]), static_cast<const Bool *>(operands[1]),
-                                      static_cast<T *>(operands[2]), s.n, static_cast<Compute<T>>(1 / (1 - s.ratio))});
-    });
-  });
-}
-
-template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkRandom(spec));
-  return withFloat(spec.operands[0].dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    RandomBody<T> body{nullptr,   spec.operands[0].numElements(), spec.getInt("id", 0), spec.seed,
-                       spec.rank, spec.getInt("normal", 0) != 0};
-    return launching<Target>(spec, [body](void *const *operands, const auto &launch) {
-      RandomBody<T> own = body;
-      own.y = static_cast<T *>(operands[0]);
-      overElements(launch, own.n, own);
-    });
-  });
-}
-
 //===-- the registry's names ----------------------------------------------------===//
+
+/// Integers and bools: all functions of one type are one kernel, and those of pairs two.
+template <typename Target, typename Family> Prepared<Target> mapIntegers(const KernelSpec &spec) {
+  return withInteger(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return mapping<Target, T, T>(spec, ChosenOf<Family, T>(spec.name));
+  });
+}
 
 template <typename Target> Prepared<Target> prepareNot(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isBits, "bool or integers"));
   if (cpu::isBool(spec.operands[0].dtype))
     return mapping<Target, Bool, Bool>(spec, Applied<BoolNot, Bool>());
-  return withInteger(spec.operands[0].dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return mapping<Target, T, T>(spec, Applied<Not, T>());
-  });
+  return mapIntegers<Target, IntegerFunctions>(spec);
 }
 
 template <typename Target> Prepared<Target> prepareIsNan(const KernelSpec &spec) {
@@ -325,17 +313,6 @@ template <typename Target> Prepared<Target> prepareIsNan(const KernelSpec &spec)
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return mapping<Target, T, Bool>(spec, IsNanOf<T>());
-  });
-}
-
-template <typename Target> Prepared<Target> prepareCast(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkCast(spec));
-  return withStorage(spec.operands[0].dtype, [&](auto fromTag) {
-    return withStorage(spec.operands[1].dtype, [&](auto toTag) {
-      using From = TypeOf<decltype(fromTag)>;
-      using To = TypeOf<decltype(toTag)>;
-      return mapping<Target, From, To>(spec, ConvertTo<To, From>());
-    });
   });
 }
 
@@ -361,40 +338,52 @@ template <typename Target> Prepared<Target> prepareSiluGrad(const KernelSpec &sp
   });
 }
 
-template <typename Target, typename Op> Prepared<Target> prepareFloatFunction(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
-  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+/// A function of one float.
+template <typename Target, typename Op> Prepared<Target> mapFloats(const KernelSpec &spec) {
+  if (spec.operands[0].dtype == DType::f64)
+    return mapping<Target, double, double>(spec, ChosenOf<DoubleFunctions, double>(spec.name));
+  return withFast(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return mapping<Target, T, T>(spec, Applied<Op, T>());
   });
 }
+template <typename Target, typename Op> Prepared<Target> prepareFloatFunction(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
+  return mapFloats<Target, Op>(spec);
+}
 template <typename Target, typename Op> Prepared<Target> prepareAnyFunction(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isAny, "any type"));
-  return withElement(spec.operands[0].dtype, [&](auto tag) {
+  return isFloat(spec.operands[0].dtype) ? mapFloats<Target, Op>(spec) : mapIntegers<Target, IntegerFunctions>(spec);
+}
+
+template <typename Target> Prepared<Target> zipIntegers(const KernelSpec &spec) {
+  return withInteger(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return mapping<Target, T, T>(spec, Applied<Op, T>());
+    return zipping<Target, T, T>(spec, ChosenOf<IntegerPairs, T>(spec.name));
   });
 }
 template <typename Target, typename Op> Prepared<Target> prepareArithmetic(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, false));
-  return withElement(spec.operands[0].dtype, [&](auto tag) {
+  DType type = spec.operands[0].dtype;
+  if (!isFloat(type))
+    return zipIntegers<Target>(spec);
+  if (type == DType::f64)
+    return zipping<Target, double, double>(spec, ChosenOf<DoublePairs, double>(spec.name));
+  return withFast(type, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return zipping<Target, T, T>(spec, Applied<Op, T>());
   });
 }
-template <typename Target, typename Op> Prepared<Target> prepareComparison(const KernelSpec &spec) {
+template <typename Target> Prepared<Target> prepareComparison(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, true));
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return zipping<Target, T, Bool>(spec, Applied<Op, T, Bool>());
+    return zipping<Target, T, Bool>(spec, ChosenOf<Comparisons, T, Bool>(spec.name));
   });
 }
-template <typename Target, typename Op> Prepared<Target> prepareBitFunction(const KernelSpec &spec) {
+template <typename Target> Prepared<Target> prepareBitFunction(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isBits, false));
-  return withInteger(spec.operands[0].dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return zipping<Target, T, T>(spec, Applied<Op, T>());
-  });
+  return zipIntegers<Target>(spec);
 }
 
 template <typename Target, typename Registry> void addFunctions(Registry &registry) {
@@ -406,19 +395,10 @@ template <typename Target, typename Registry> void addFunctions(Registry &regist
 }
 template <typename Target, typename Registry> void addArithmetic(Registry &registry) {
   forArithmetic([&](const char *name, auto op) { registry.add(name, prepareArithmetic<Target, decltype(op)>); });
-  forComparisons([&](const char *name, auto op) { registry.add(name, prepareComparison<Target, decltype(op)>); });
-  forBitFunctions([&](const char *name, auto op) { registry.add(name, prepareBitFunction<Target, decltype(op)>); });
+  forComparisons([&](const char *name, auto) { registry.add(name, prepareComparison<Target>); });
+  forBitFunctions([&](const char *name, auto) { registry.add(name, prepareBitFunction<Target>); });
   registry.add("gelu_grad", prepareGeluGrad<Target>);
   registry.add("silu_grad", prepareSiluGrad<Target>);
   registry.add("select", prepareSelect<Target>);
 }
-template <typename Target, typename Registry> void addCasts(Registry &registry) {
-  registry.add("cast", prepareCast<Target>);
-}
-template <typename Target, typename Registry> void addRandom(Registry &registry) {
-  registry.add("dropout", prepareDropout<Target>);
-  registry.add("dropout_grad", prepareDropoutGrad<Target>);
-  registry.add("random", prepareRandom<Target>);
-}
-
 } // namespace zc::cuda

@@ -3,9 +3,6 @@
 
 namespace zc::cuda {
 
-void addGpuFunctions(GpuKernelRegistry &registry) {
-  addFunctions<Gpu>(registry);
-  addRandom<Gpu>(registry);
-}
+void addGpuFunctions(GpuKernelRegistry &registry) { addFunctions<Gpu>(registry); }
 
 } // namespace zc::cuda

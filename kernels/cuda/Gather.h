@@ -116,9 +116,17 @@ template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &
         auto *rows = static_cast<int32_t *>(launch.workspace()), *sources = rows + 2 * s.count;
         overElements(launch, s.count, PairsBody<I>{static_cast<const I *>(operands[1]), rows, sources, s.n, s.count});
         launch.sortPairs(rows, sources, s.count, sources + 2 * s.count);
-        overRows(launch, s.outer * s.count, s.inner,
-                 SegmentSumBody<T>{static_cast<const T *>(operands[0]), rows + s.count, sources + s.count,
-                                   static_cast<T *>(operands[2]), s.n, s.count, s.inner});
+        SegmentSumBody<T> body{static_cast<const T *>(operands[0]),
+                               rows + s.count,
+                               sources + s.count,
+                               static_cast<T *>(operands[2]),
+                               s.n,
+                               s.count,
+                               s.inner};
+        if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
+          overRows(launch, s.outer * s.count, s.inner, body);
+        else
+          launch.template blocks<kElementThreads>(s.outer * s.count, body);
       });
     });
   });

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/GpuRegistry.h"
 
-#include <cub/device/device_radix_sort.cuh>
 #include <cuda_runtime.h>
 
 namespace zc::cuda {
@@ -27,6 +26,10 @@ struct Gpu {
     void *workspace() const { return space; }
 
     template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+      if (count <= 0) // which CUDA refuses
+        return;
+      if (count > std::numeric_limits<int32_t>::max()) // as many as a grid may have
+        return keep(cudaErrorInvalidConfiguration);
       runBody<T><<<static_cast<unsigned>(count), T, 0, stream>>>(body, frame);
       keep(cudaGetLastError());
     }
@@ -39,12 +42,7 @@ struct Gpu {
         keep(cudaMemcpyAsync(to, from, static_cast<size_t>(count), cudaMemcpyDeviceToDevice, stream));
     }
     void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *space) const {
-      size_t bytes = 0;
-      auto number = static_cast<int>(n);
-      keep(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, keys + n, values, values + n, number, 0, 32, stream));
-      if (bytes > static_cast<size_t>(sortBytes(n)))
-        return keep(cudaErrorInvalidValue);
-      keep(cub::DeviceRadixSort::SortPairs(space, bytes, keys, keys + n, values, values + n, number, 0, 32, stream));
+      keep(gpuSortPairs(keys, values, n, space, sortBytes(n), stream));
     }
     cudaError_t status() const { return first; }
 

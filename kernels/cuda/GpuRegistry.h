@@ -41,10 +41,12 @@ void addGpuArithmetic(GpuKernelRegistry &registry);
 void addGpuAttention(GpuKernelRegistry &registry);
 void addGpuCasts(GpuKernelRegistry &registry);
 void addGpuFunctions(GpuKernelRegistry &registry);
-void addGpuIndex(GpuKernelRegistry &registry);
+void addGpuScatters(GpuKernelRegistry &registry);
 void addGpuMove(GpuKernelRegistry &registry);
 void addGpuOptimizers(GpuKernelRegistry &registry);
+void addGpuOrder(GpuKernelRegistry &registry);
 void addGpuQuantization(GpuKernelRegistry &registry);
+void addGpuRandom(GpuKernelRegistry &registry);
 void addGpuReductions(GpuKernelRegistry &registry);
 void addGpuRows(GpuKernelRegistry &registry);
 void addGpuVision(GpuKernelRegistry &registry);
@@ -55,15 +57,21 @@ inline void addGpuFamilies(GpuKernelRegistry &registry) {
   addGpuAttention(registry);
   addGpuCasts(registry);
   addGpuFunctions(registry);
-  addGpuIndex(registry);
+  addGpuScatters(registry);
   addGpuMove(registry);
   addGpuOptimizers(registry);
+  addGpuOrder(registry);
   addGpuQuantization(registry);
+  addGpuRandom(registry);
   addGpuReductions(registry);
   addGpuRows(registry);
   addGpuVision(registry);
 }
 
+/// Pairs of 32-bit numbers by key, stably, into the second halves of both: keys and values are arrays of 2 n. Fails
+/// where `space` has fewer bytes than it takes.
+cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space, int64_t spaceBytes,
+                         cudaStream_t stream);
 /// orderedSum (Sums.h), of inputs that the GPU reaches.
 cudaError_t gpuOrderedSum(const OrderedSum &sum, cudaStream_t stream);
 /// Each of `rows` rows of `to` = the `bytes` bytes at `from`.

@@ -1,5 +1,6 @@
-#include "kernels/cuda/Elementwise.h"
+#include "kernels/cuda/Casts.h"
 #include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/Random.h"
 
 namespace zc::cuda {
 

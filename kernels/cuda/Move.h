@@ -114,15 +114,28 @@ template <typename T> struct FillBody {
   }
 };
 
+/// fn(an unsigned integer of T's size, which has the bits of `value`): a fill does not look at elements.
+template <typename T, typename Fn> auto withBitsOf(T value, Fn fn) {
+  using U = std::conditional_t<
+      sizeof(T) == 1, uint8_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  U bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return fn(bits);
+}
+
 template <typename Target> Prepared<Target> preparePad(const KernelSpec &spec) {
   Result<cpu::PadShape> shape = cpu::readPad(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   return withStorage(shape->move.dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [mover = Mover(shape->move), n = shape->n, value = cpu::fillValue<T>(shape->value)](
-                                       void *const *operands, const auto &launch) {
-      overElements(launch, n, FillBody<T>{static_cast<T *>(operands[1]), n, value});
-      mover(launch, operands[0], operands[1]);
+    return withBitsOf(cpu::fillValue<T>(shape->value), [&](auto value) {
+      using U = decltype(value);
+      return launching<Target>(
+          spec, [mover = Mover(shape->move), n = shape->n, value](void *const *operands, const auto &launch) {
+            overElements(launch, n, FillBody<U>{static_cast<U *>(operands[1]), n, value});
+            mover(launch, operands[0], operands[1]);
+          });
     });
   });
 }
@@ -199,9 +212,12 @@ template <typename Target> Prepared<Target> prepareConstant(const KernelSpec &sp
     });
   return withStorage(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [n = spec.operands[0].numElements(),
-                                    value = cpu::splatValue<T>(spec)](void *const *operands, const auto &launch) {
-      overElements(launch, n, FillBody<T>{static_cast<T *>(operands[0]), n, value});
+    return withBitsOf(cpu::splatValue<T>(spec), [&](auto value) {
+      using U = decltype(value);
+      return launching<Target>(spec,
+                               [n = spec.operands[0].numElements(), value](void *const *operands, const auto &launch) {
+                                 overElements(launch, n, FillBody<U>{static_cast<U *>(operands[0]), n, value});
+                               });
     });
   });
 }

@@ -141,16 +141,10 @@ template <typename T> struct AddPartsBody {
   }
 };
 
-/// fn(Tag<storage>, Tag<statistics>).
-template <typename Fn> auto withNormTypes(const cpu::NormShape &s, Fn fn) {
-  return withFloat(s.dtype,
-                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
-}
-
 template <typename Target, bool centred> Prepared<Target> prepareNorm(const KernelSpec &spec) {
   Result<cpu::NormShape> read = centred ? cpu::readLayerNorm(spec) : cpu::readRmsNorm(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withNormTypes(*read, [&](auto tag, auto statTag) {
+  return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
@@ -174,7 +168,7 @@ template <typename Target, bool centred> Prepared<Target> prepareNorm(const Kern
 template <typename Target, bool centred> Prepared<Target> prepareNormGrad(const KernelSpec &spec) {
   Result<cpu::NormShape> read = centred ? cpu::readLayerNormGrad(spec) : cpu::readRmsNormGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withNormTypes(*read, [&](auto tag, auto statTag) {
+  return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
     int64_t parts = rowParts(read->rows);

@@ -16,6 +16,24 @@ namespace zc::cuda {
 
 using namespace formula;
 
+/// A reduction of formula/Reduce.h that is chosen while it runs: one kernel for all, where little is reduced by them.
+enum class ReductionKind { sum, mean, max, min, prod };
+struct ChosenReduction {
+  ReductionKind kind = ReductionKind::sum;
+  template <typename T> ZC_HD Sum<T> start() const {
+    return kind == ReductionKind::max    ? LargestOf::start<T>()
+           : kind == ReductionKind::min  ? SmallestOf::start<T>()
+           : kind == ReductionKind::prod ? ProductOf::start<T>()
+                                         : SumOf::start<T>();
+  }
+  template <typename S> ZC_HD S apply(S a, S b) const {
+    return kind == ReductionKind::max    ? LargestOf::apply(a, b)
+           : kind == ReductionKind::min  ? SmallestOf::apply(a, b)
+           : kind == ReductionKind::prod ? ProductOf::apply(a, b)
+                                         : SumOf::apply(a, b);
+  }
+};
+
 /// Where element i of result r lies: kept offset of r + reduced offset of i.
 struct ReducePlaces {
   StridedIndex<1> kept, reduced;
@@ -33,12 +51,13 @@ template <typename Op, typename T> struct ReducePartBody {
   Sum<T> *partial;
   int64_t n, parts;
   ReducePlaces places;
+  Op op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t result = index / parts, part = index % parts;
     int64_t begin = n * part / parts, end = n * (part + 1) / parts;
-    auto value = block.template reduce<Op>(end - begin, Op::template start<T>(), [&](int64_t i) {
-      return static_cast<Sum<T>>(load(x[places.at(result, begin + i)]));
-    });
+    auto value = block.template reduce<Op>(
+        end - begin, op.template start<T>(),
+        [&](int64_t i) { return static_cast<Sum<T>>(load(x[places.at(result, begin + i)])); }, op);
     block.once([&] { partial[index] = value; });
   }
 };
@@ -49,6 +68,7 @@ template <typename Op, typename T> struct ReduceColumnsBody {
   Sum<T> *partial;
   int64_t results, n, parts;
   ReducePlaces places;
+  Op op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t tiles = (results + kReduceColumns - 1) / kReduceColumns, part = index / tiles;
     int64_t begin = n * part / parts, end = n * (part + 1) / parts;
@@ -56,32 +76,44 @@ template <typename Op, typename T> struct ReduceColumnsBody {
       int64_t column = index % tiles * kReduceColumns + t;
       if (column >= results)
         return;
-      auto value = Op::template start<T>();
+      auto value = op.template start<T>();
       for (int64_t i = begin; i < end; ++i)
-        value = Op::apply(value, static_cast<Sum<T>>(load(x[places.at(column, i)])));
+        value = op.apply(value, static_cast<Sum<T>>(load(x[places.at(column, i)])));
       partial[part * results + column] = value;
     });
   }
 };
 
-/// y[result] = Op over its parts, in order, `stride` apart.
-template <typename Op, typename T> struct ReduceFinishBody {
+/// y[result] = the reduction of its parts, in order, `stride` apart.
+template <typename T> struct ReduceFinishBody {
   const Sum<T> *partial;
   T *y;
   int64_t results, n, parts, resultStride, partStride;
+  ChosenReduction op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t first = index * kElementsPerBlock, rest = results - first;
     block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
       const Sum<T> *own = partial + (first + i) * resultStride;
       Sum<T> value = own[0];
       for (int64_t p = 1; p < parts; ++p)
-        value = Op::apply(value, own[p * partStride]);
-      y[first + i] = storeSum<T>(Op::finish(value, n));
+        value = op.apply(value, own[p * partStride]);
+      y[first + i] = storeSum<T>(op.kind == ReductionKind::mean ? MeanOf::finish(value, n) : value);
     });
   }
 };
 
-template <typename Target, typename Op> Prepared<Target> prepareReduce(const KernelSpec &spec) {
+template <typename Op, typename T, typename Launcher>
+void reduceParts(const Launcher &launch, const ReduceCut &cut, const ReducePlaces &places, const T *x, Sum<T> *partial,
+                 const Op &op) {
+  if (cut.columnBlocks)
+    launch.template blocks<kReduceColumns>(
+        cut.columnBlocks * cut.parts, ReduceColumnsBody<Op, T>{x, partial, cut.results, cut.n, cut.parts, places, op});
+  else
+    overRows(launch, cut.results * cut.parts, cut.n / cut.parts,
+             ReducePartBody<Op, T>{x, partial, cut.n, cut.parts, places, op});
+}
+
+template <typename Target, ReductionKind kind> Prepared<Target> prepareReduce(const KernelSpec &spec) {
   Result<cpu::ReduceShape> read = cpu::readReduce(spec);
   ZC_RETURN_IF_ERROR(read.status());
   cpu::Walk<1> kept(read->kept, {read->keptStrides}), reduced(read->reduced, {read->reducedStrides});
@@ -90,29 +122,29 @@ template <typename Target, typename Op> Prepared<Target> prepareReduce(const Ker
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [cut, places = ReducePlaces{StridedIndex<1>(kept), StridedIndex<1>(reduced)}](
                                        void *const *operands, const auto &launch) {
-      auto [results, n, parts, columnBlocks] = cut;
-      if (results == 0)
+      if (cut.results == 0)
         return;
       auto *x = static_cast<const T *>(operands[0]);
       auto *partial = static_cast<Sum<T> *>(launch.workspace());
-      if (columnBlocks)
-        launch.template blocks<kReduceColumns>(columnBlocks * parts,
-                                               ReduceColumnsBody<Op, T>{x, partial, results, n, parts, places});
+      constexpr bool isSum = kind == ReductionKind::sum || kind == ReductionKind::mean;
+      if constexpr (isSum && std::is_same_v<Sum<T>, double> && !std::is_same_v<T, double>)
+        reduceParts(launch, cut, places, x, partial, SumOf());
       else
-        overRows(launch, results * parts, n / parts, ReducePartBody<Op, T>{x, partial, n, parts, places});
-      overElements(launch, results,
-                   ReduceFinishBody<Op, T>{partial, static_cast<T *>(operands[1]), results, n, parts,
-                                           columnBlocks ? 1 : parts, columnBlocks ? results : 1});
+        reduceParts(launch, cut, places, x, partial, ChosenReduction{kind});
+      overElements(launch, cut.results,
+                   ReduceFinishBody<T>{partial, static_cast<T *>(operands[1]), cut.results, cut.n, cut.parts,
+                                       cut.columnBlocks ? 1 : cut.parts, cut.columnBlocks ? cut.results : 1,
+                                       ChosenReduction{kind}});
     });
   });
 }
 
 template <typename Target, typename Registry> void addReductions(Registry &registry) {
-  registry.add("reduce_sum", prepareReduce<Target, SumOf>);
-  registry.add("reduce_mean", prepareReduce<Target, MeanOf>);
-  registry.add("reduce_max", prepareReduce<Target, LargestOf>);
-  registry.add("reduce_min", prepareReduce<Target, SmallestOf>);
-  registry.add("reduce_prod", prepareReduce<Target, ProductOf>);
+  registry.add("reduce_sum", prepareReduce<Target, ReductionKind::sum>);
+  registry.add("reduce_mean", prepareReduce<Target, ReductionKind::mean>);
+  registry.add("reduce_max", prepareReduce<Target, ReductionKind::max>);
+  registry.add("reduce_min", prepareReduce<Target, ReductionKind::min>);
+  registry.add("reduce_prod", prepareReduce<Target, ReductionKind::prod>);
 }
 
 } // namespace zc::cuda

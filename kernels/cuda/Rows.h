@@ -147,10 +147,20 @@ template <typename Target, bool logarithm> Prepared<Target> prepareSoftmaxGrad(c
 
 //===-- cross-entropy --------------------------------------------------------------===//
 
+/// Labels of either width.
+struct Labels {
+  const void *data;
+  bool isWide;
+  Labels(const void *data, DType type) : data(data), isWide(type == DType::i64) {}
+  ZC_HD int64_t operator[](int64_t i) const {
+    return isWide ? static_cast<const int64_t *>(data)[i] : static_cast<const int32_t *>(data)[i];
+  }
+};
+
 /// lse of each row, and in `losses` what it adds to the loss, 0 for ignored labels.
-template <typename T, typename S, typename L, int V> struct CrossEntropyBody {
+template <typename T, typename S, int V> struct CrossEntropyBody {
   const T *logits;
-  const L *labels;
+  Labels labels;
   S *lse;
   double *losses;
   int64_t n, ignored;
@@ -187,8 +197,8 @@ template <typename T, typename S, typename L, int V> struct CrossEntropyBody {
 };
 
 /// The sum of `losses`, divided by how many labels count.
-template <typename S, typename L> struct MeanLossBody {
-  const L *labels;
+template <typename S> struct MeanLossBody {
+  Labels labels;
   const double *losses;
   S *loss;
   int64_t rows, ignored;
@@ -202,9 +212,9 @@ template <typename S, typename L> struct MeanLossBody {
 };
 
 /// What each row's gradient is multiplied by; a label out of range fails.
-template <typename S, typename L> struct LossFactorBody {
+template <typename S> struct LossFactorBody {
   const S *grad;
-  const L *labels;
+  Labels labels;
   double *factor;
   int64_t rows, n, ignored;
   bool sums;
@@ -221,9 +231,9 @@ template <typename S, typename L> struct LossFactorBody {
   }
 };
 
-template <typename T, typename S, typename L, int V> struct CrossEntropyGradBody {
+template <typename T, typename S, int V> struct CrossEntropyGradBody {
   const T *logits;
-  const L *labels;
+  Labels labels;
   const S *lse;
   const double *factor;
   T *d;
@@ -242,36 +252,36 @@ template <typename T, typename S, typename L, int V> struct CrossEntropyGradBody
   }
 };
 
-/// fn(Tag<storage>, Tag<statistics>, Tag<label>).
-template <typename Fn> auto withLossTypes(const cpu::CrossEntropyShape &s, Fn fn) {
-  return withFloat(s.dtype, [&](auto tag) {
-    return withIndex(s.label, [&](auto label) {
-      return s.stat == DType::f64 ? fn(tag, Tag<double>(), label) : fn(tag, Tag<float>(), label);
-    });
+/// fn(Tag<storage>, Tag<statistics>): f32, of doubles also f64.
+template <typename Fn> auto withStatistics(DType type, DType statistics, Fn fn) {
+  return withFloat(type, [&](auto tag) {
+    if constexpr (std::is_same_v<TypeOf<decltype(tag)>, double>)
+      return statistics == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>());
+    else
+      return fn(tag, Tag<float>());
   });
 }
 
 template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec &spec) {
   Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropy(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withLossTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+  return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    using L = TypeOf<decltype(labelTag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       auto *x = static_cast<const T *>(operands[0]);
-      auto *labels = static_cast<const L *>(operands[1]);
+      Labels labels(operands[1], s.label);
       auto *lse = static_cast<S *>(operands[3]);
       auto *losses = static_cast<double *>(launch.workspace());
       withPack<T>(
           s.classes,
           [&](auto v) {
             overRows(launch, s.rows, s.classes,
-                     CrossEntropyBody<T, S, L, v()>{x, labels, lse, losses, s.classes, s.ignoreIndex});
+                     CrossEntropyBody<T, S, v()>{x, labels, lse, losses, s.classes, s.ignoreIndex});
           },
           x);
       launch.template blocks<1024>(
-          1, MeanLossBody<S, L>{labels, losses, static_cast<S *>(operands[2]), s.rows, s.ignoreIndex, s.sum});
+          1, MeanLossBody<S>{labels, losses, static_cast<S *>(operands[2]), s.rows, s.ignoreIndex, s.sum});
     });
   });
 }
@@ -279,23 +289,22 @@ template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec
 template <typename Target> Prepared<Target> prepareCrossEntropyGrad(const KernelSpec &spec) {
   Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropyGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withLossTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+  return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
-    using L = TypeOf<decltype(labelTag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       auto *x = static_cast<const T *>(operands[1]);
-      auto *labels = static_cast<const L *>(operands[2]);
+      Labels labels(operands[2], s.label);
       auto *d = static_cast<T *>(operands[4]);
       auto *factor = static_cast<double *>(launch.workspace());
-      launch.template blocks<1024>(1, LossFactorBody<S, L>{static_cast<const S *>(operands[0]), labels, factor, s.rows,
-                                                           s.classes, s.ignoreIndex, s.sum});
+      launch.template blocks<1024>(1, LossFactorBody<S>{static_cast<const S *>(operands[0]), labels, factor, s.rows,
+                                                        s.classes, s.ignoreIndex, s.sum});
       withPack<T>(
           s.classes,
           [&](auto v) {
             overRows(launch, s.rows, s.classes,
-                     CrossEntropyGradBody<T, S, L, v()>{x, labels, static_cast<const S *>(operands[3]), factor, d,
-                                                        s.classes, s.ignoreIndex});
+                     CrossEntropyGradBody<T, S, v()>{x, labels, static_cast<const S *>(operands[3]), factor, d,
+                                                     s.classes, s.ignoreIndex});
           },
           x, d);
     });

@@ -16,12 +16,55 @@ using namespace formula;
 
 //===-- optimizers -------------------------------------------------------------------===//
 
+/// Floats of whatever type, read and written through its number.
+struct AnyFloats {
+  void *data;
+  DType type;
+  ZC_HD double load(int64_t i) const {
+    switch (type) {
+    case DType::bf16:
+      return formula::load(static_cast<const Bf16 *>(data)[i]);
+    case DType::f16:
+      return formula::load(static_cast<const F16 *>(data)[i]);
+    case DType::f64:
+      return static_cast<const double *>(data)[i];
+    default:
+      return static_cast<const float *>(data)[i];
+    }
+  }
+  template <typename P> ZC_HD void store(int64_t i, P x) const {
+    switch (type) {
+    case DType::bf16:
+      static_cast<Bf16 *>(data)[i] = formula::store<Bf16>(static_cast<float>(x));
+      return;
+    case DType::f16:
+      static_cast<F16 *>(data)[i] = formula::store<F16>(static_cast<float>(x));
+      return;
+    case DType::f64:
+      static_cast<double *>(data)[i] = static_cast<double>(x);
+      return;
+    default:
+      static_cast<float *>(data)[i] = static_cast<float>(x);
+    }
+  }
+};
+/// Floats of a known type, behind the same functions.
+template <typename T> struct Floats {
+  void *data;
+  DType type;
+  ZC_HD Compute<T> load(int64_t i) const { return formula::load(static_cast<const T *>(data)[i]); }
+  template <typename P> ZC_HD void store(int64_t i, P x) const {
+    static_cast<T *>(data)[i] = formula::store<T>(static_cast<Compute<T>>(x));
+  }
+};
+
+/// `grad` and `out` are Floats, or AnyFloats where little is updated.
 template <typename G, typename P, typename O> struct OptimizerBody {
   OptimizerRule rule;
-  const G *grad;
+  G grad;
   const float *factor;
   P *p, *m, *v;
-  O *out; ///< a copy of the parameters in its own type, or null
+  O out; ///< a copy of the parameters in its own type, or of null
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     int64_t first = index * kElementsPerBlock, rest = n - first;
@@ -32,38 +75,46 @@ template <typename G, typename P, typename O> struct OptimizerBody {
       P own = p[at];
       if (!skips) {
         P first1 = m ? m[at] : P(0), second = v ? v[at] : P(0);
-        updateOne<P>(rule.rule, step, static_cast<P>(load(grad[at])), own, &first1, &second);
+        updateOne<P>(rule.rule, step, static_cast<P>(grad.load(at)), own, &first1, &second);
         p[at] = own;
         if (m)
           m[at] = first1;
         if (v)
           v[at] = second;
       }
-      if (out)
-        out[at] = store<O>(static_cast<Compute<O>>(own));
+      if (out.data)
+        out.store(at, own);
     });
   }
 };
 
+template <typename Target, typename G, typename P, typename O>
+Prepared<Target> updating(const KernelSpec &spec, const cpu::OptimizerShape &shape) {
+  return launching<Target>(spec, [s = shape](void *const *operands, const auto &launch) {
+    auto moment = [&](size_t i) { return s.moments > i ? static_cast<P *>(operands[3 + i]) : nullptr; };
+    overElements(launch, s.n,
+                 OptimizerBody<G, P, O>{s.rule,
+                                        {operands[0], s.grad},
+                                        static_cast<const float *>(operands[1]),
+                                        static_cast<P *>(operands[2]),
+                                        moment(0),
+                                        moment(1),
+                                        {s.out ? operands[3 + s.moments] : nullptr, s.out.value_or(DType::f32)},
+                                        s.n});
+  });
+}
+
 template <typename Target, Rule rule> Prepared<Target> prepareOptimizer(const KernelSpec &spec) {
   Result<cpu::OptimizerShape> read = cpu::readOptimizer(spec, rule);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->grad, [&](auto gradTag) {
-    return withFloat(read->out.value_or(DType::f32), [&](auto outTag) {
-      auto typed = [&](auto paramTag) {
-        using G = TypeOf<decltype(gradTag)>;
-        using O = TypeOf<decltype(outTag)>;
-        using P = TypeOf<decltype(paramTag)>;
-        return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-          auto moment = [&](size_t i) { return s.moments > i ? static_cast<P *>(operands[3 + i]) : nullptr; };
-          overElements(launch, s.n,
-                       OptimizerBody<G, P, O>{s.rule, static_cast<const G *>(operands[0]),
-                                              static_cast<const float *>(operands[1]), static_cast<P *>(operands[2]),
-                                              moment(0), moment(1),
-                                              s.out ? static_cast<O *>(operands[3 + s.moments]) : nullptr, s.n});
-        });
-      };
-      return read->param == DType::f64 ? typed(Tag<double>()) : typed(Tag<float>());
+  DType out = read->out.value_or(DType::f32);
+  if (read->param == DType::f64)
+    return updating<Target, AnyFloats, double, AnyFloats>(spec, *read);
+  if (!isFast(read->grad) || !isFast(out))
+    return updating<Target, AnyFloats, float, AnyFloats>(spec, *read);
+  return withFast(read->grad, [&](auto gradTag) {
+    return withFast(out, [&](auto outTag) {
+      return updating<Target, Floats<TypeOf<decltype(gradTag)>>, float, Floats<TypeOf<decltype(outTag)>>>(spec, *read);
     });
   });
 }

@@ -12,6 +12,13 @@
 #include <cstdint>
 #include <type_traits>
 
+/// Stands before a template of both processors that calls what it is given, on the one that this is for.
+#ifdef __CUDACC__
+#define ZC_CALLS_ANY _Pragma("nv_exec_check_disable")
+#else
+#define ZC_CALLS_ANY
+#endif
+
 namespace zc::formula {
 
 //===-- unary --------------------------------------------------------------===//
@@ -172,10 +179,10 @@ struct ShiftRight {
 
 //===-- names ----------------------------------------------------------------===//
 //
-// Which kernel is which function: fn(name, Function()) for each.
+// Which kernel is which function: fn(name, Function()) for each, on a host or a GPU.
 
 /// Floats.
-template <typename Fn> void forFloatFunctions(Fn fn) {
+ZC_CALLS_ANY template <typename Fn> ZC_HD void forFloatFunctions(Fn fn) {
   fn("exp", Exp());
   fn("log", Log());
   fn("sqrt", Sqrt());
@@ -203,13 +210,13 @@ template <typename Fn> void forFloatFunctions(Fn fn) {
   fn("round", Round());
 }
 /// Any type.
-template <typename Fn> void forAnyFunctions(Fn fn) {
+ZC_CALLS_ANY template <typename Fn> ZC_HD void forAnyFunctions(Fn fn) {
   fn("neg", Neg());
   fn("abs", Abs());
   fn("sign", Sign());
 }
 /// Two of any type.
-template <typename Fn> void forArithmetic(Fn fn) {
+ZC_CALLS_ANY template <typename Fn> ZC_HD void forArithmetic(Fn fn) {
   fn("add", Add());
   fn("sub", Sub());
   fn("mul", Mul());
@@ -220,13 +227,13 @@ template <typename Fn> void forArithmetic(Fn fn) {
   fn("mod", Mod());
 }
 /// Two of any type to a bool.
-template <typename Fn> void forComparisons(Fn fn) {
+ZC_CALLS_ANY template <typename Fn> ZC_HD void forComparisons(Fn fn) {
   fn("equal", Equal());
   fn("less", Less());
   fn("less_equal", LessEqual());
 }
 /// Two integers, or bools.
-template <typename Fn> void forBitFunctions(Fn fn) {
+ZC_CALLS_ANY template <typename Fn> ZC_HD void forBitFunctions(Fn fn) {
   fn("and", And());
   fn("or", Or());
   fn("xor", Xor());
