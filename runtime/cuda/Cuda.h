@@ -15,10 +15,11 @@
 namespace zc {
 
 struct CudaOptions {
-  int rank = 0;        ///< in messages
-  int localRank = 0;   ///< among the ranks of this machine: rank i has GPU i, modulo their number
-  int localRanks = 1;  ///< ranks of this machine
-  bool isSync = false; ///< everything on one stream, which is empty when a call returns
+  int rank = 0;              ///< in messages
+  int localRank = 0;         ///< among the ranks of this machine: rank i has GPU i, modulo their number
+  int localRanks = 1;        ///< ranks of this machine
+  bool isSync = false;       ///< everything on one stream, which is empty when a call returns
+  bool shareProcess = false; ///< the ranks of this machine are threads of one process, which read each other's memory
 };
 
 /// A rank's GPU. Errors: unsupported (no plugin, driver or GPU; a driver that is older than the build).

@@ -1,6 +1,6 @@
 #include "runtime/cuda/Device.h"
 
-#include "kernels/Workspace.h"
+#include "kernels/InPlace.h"
 #include "runtime/cuda/Matmul.h"
 
 #include <algorithm>
@@ -40,14 +40,27 @@ private:
 
 std::string mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
-/// Lets a GPU read the others' memory, where the machine allows it.
-void reachPeers(int ordinal, int count) {
+/// Lets GPU `ordinal` read the memory of the others that this process uses, the first `count`: sums over ranks do.
+/// Errors: it cannot.
+Status reachPeers(int ordinal, int count) {
   for (int peer = 0; peer < count; ++peer) {
+    if (peer == ordinal)
+      continue;
     int can = 0;
-    if (peer != ordinal && cudaDeviceCanAccessPeer(&can, ordinal, peer) == cudaSuccess && can &&
-        cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess)
-      (void)cudaGetLastError(); // another rank was faster
+    ZC_CUDA(cudaDeviceCanAccessPeer(&can, ordinal, peer),
+            "ask whether GPU " + std::to_string(ordinal) + " reaches GPU " + std::to_string(peer));
+    if (!can)
+      return makeError(Code::unsupported, 637,
+                       "GPU " + std::to_string(ordinal) + " cannot read the memory of GPU " + std::to_string(peer) +
+                           ", which ranks of one process do",
+                       "--device", "start a process per rank (mpirun), or let CUDA_VISIBLE_DEVICES name one GPU");
+    cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled)
+      (void)cudaGetLastError(); // another rank of this GPU was faster
+    else
+      ZC_CUDA(status, "reach GPU " + std::to_string(peer));
   }
+  return {};
 }
 
 } // namespace
@@ -73,8 +86,8 @@ Status GpuDevice::start() {
   cudaDeviceProp properties;
   ZC_CUDA(cudaGetDeviceProperties(&properties, gpu.ordinal), "ask for the GPU's name");
   title = properties.name;
-  if (options.localRanks > 1)
-    reachPeers(gpu.ordinal, count);
+  if (options.shareProcess)
+    ZC_RETURN_IF_ERROR(reachPeers(gpu.ordinal, std::min(count, options.localRanks)));
   Result<void *> word = allocatePinned(sizeof(FirstError));
   ZC_RETURN_IF_ERROR(word.status());
   error = static_cast<FirstError *>(*word);
@@ -123,7 +136,7 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
   ZC_CUDA(status, "allocate " + mebibytes(bytes));
   allocated.push_back(memory);
   ZC_CUDA(cudaMemset(memory, 0, bytes), "write zeroes");
-  ZC_CUDA(cudaDeviceSynchronize(), "write zeroes");
+  ZC_CUDA(cudaStreamSynchronize(nullptr), "write zeroes"); // not of other ranks, which may be at work
   return memory;
 }
 
@@ -141,6 +154,7 @@ Status GpuDevice::pin(void *memory, uint64_t bytes) {
     told.push_back(mebibytes(bytes) + " of host memory cannot be pinned (" + cudaGetErrorString(status) +
                    "): transfers are slower and do not go on beside compute; see ulimit -l");
   isUnpinned = true;
+  gpu.unpinned.emplace_back(static_cast<const char *>(memory), bytes);
   return {};
 }
 
@@ -179,15 +193,7 @@ Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec,
   if (!factory)
     return makeError(Code::unsupported, 635, "kernel '" + spec.name + "' has no implementation for GPUs yet", {},
                      "take another device: cpu, fake, sync");
-  if (spec.operands.empty() || spec.numInputs > spec.operands.size())
-    return makeError(Code::corrupt, 636,
-                     "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
-                         std::to_string(spec.operands.size()) + " operands");
-  if (int64_t needed = workspaceBytes(spec, Target::cuda); spec.workspace < needed)
-    return makeError(Code::mismatch, 637,
-                     "the plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
-                         " bytes, on a GPU it needs " + std::to_string(needed),
-                     {}, "compile with --target cuda");
+  ZC_RETURN_IF_ERROR(checkSpec(spec, Target::cuda, overwritableInputs(spec.name)));
   ZC_CUDA(gpu.use(), "take the GPU");
   Result<std::unique_ptr<GpuKernel>> kernel = (*factory)(spec);
   ZC_RETURN_IF_ERROR(kernel.status());

@@ -280,7 +280,7 @@ Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stre
     const char *a = rhs + at.rhs * size, *b = lhs + at.lhs * size, *c = addend + at.out * outSize;
     char *d = out + at.out * outSize;
     auto places = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c) |
-                  reinterpret_cast<uintptr_t>(d);
+                  reinterpret_cast<uintptr_t>(d) | (addsBias ? reinterpret_cast<uintptr_t>(operands[2]) : 0);
     ZC_CUBLAS(lt.matmul(handle, made.operation, alpha, a, made.layouts[0], b, made.layouts[1], beta, c, made.layouts[2],
                         d, made.layouts[2], &algorithms[places % kAligned == 0 ? 0 : 1], workspace, spec.workspace,
                         stream),

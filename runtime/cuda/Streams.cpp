@@ -36,7 +36,13 @@ Status GpuStream::settle(const char *what) {
 
 Status GpuStream::copy(void *to, const void *from, uint64_t bytes) {
   ZC_CUDA(gpu.use(), "take the GPU");
+  // A copy from memory that is not pinned reads it when it is called, not when its turn comes.
+  bool isNow = gpu.isUnpinned(to) || gpu.isUnpinned(from);
+  if (isNow)
+    ZC_CUDA(cudaStreamSynchronize(stream), "finish a stream's work");
   ZC_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy " + std::to_string(bytes) + " bytes");
+  if (isNow)
+    ZC_CUDA(cudaStreamSynchronize(stream), "copy " + std::to_string(bytes) + " bytes");
   return settle("copy");
 }
 
@@ -56,13 +62,18 @@ Status GpuStream::wait(const Timeline &timeline, uint64_t target) {
   if (timeline.hasReached(target))
     return {};
   const Driver &driver = Driver::instance();
-  if (gpu.isSync || !driver.waitValue) { // the host waits in its stead
+  auto waitHere = [&]() -> Status { // in the stream's stead
     (void)const_cast<Timeline &>(timeline).waitFor(target);
     return {};
-  }
+  };
+  if (gpu.isSync || !driver.waitValue)
+    return waitHere();
   ZC_CUDA(gpu.use(), "take the GPU");
   auto address = reinterpret_cast<CUdeviceptr>(&timeline.word());
-  if (CUresult status = driver.waitValue(stream, address, target, CU_STREAM_WAIT_VALUE_GEQ); status != CUDA_SUCCESS)
+  CUresult status = driver.waitValue(stream, address, target, CU_STREAM_WAIT_VALUE_GEQ);
+  if (status == CUDA_ERROR_NOT_SUPPORTED) // by this GPU, whatever its driver
+    return waitHere();
+  if (status != CUDA_SUCCESS)
     return makeError(Code::internal, 628,
                      "a stream cannot wait for a word of the host: CUDA error " + std::to_string(int(status)));
   return {};

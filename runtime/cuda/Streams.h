@@ -7,19 +7,27 @@
 #include <atomic>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace zc::cuda {
 
 /// What the streams of a device share.
 struct GpuState {
-  int ordinal = 0;       ///< of CUDA
-  bool isSync = false;   ///< one stream for all, empty when a call returns
-  cudaStream_t single{}; ///< that one
+  int ordinal = 0;                                         ///< of CUDA
+  bool isSync = false;                                     ///< one stream for all, empty when a call returns
+  cudaStream_t single{};                                   ///< that one
+  std::vector<std::pair<const char *, uint64_t>> unpinned; ///< memory of the host that copies cannot read on their own
   /// What a stream found when the host was called in its order: cudaSuccess, or why the device is lost.
   std::atomic<int> lost{cudaSuccess};
 
   /// CUDA's current device is a thread's.
   cudaError_t use() const { return cudaSetDevice(ordinal); }
+  bool isUnpinned(const void *address) const {
+    for (auto [memory, bytes] : unpinned)
+      if (address >= memory && address < memory + bytes)
+        return true;
+    return false;
+  }
 };
 
 class GpuEvent : public Event {

@@ -117,7 +117,8 @@ Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, cons
   case DeviceKind::cuda:
   case DeviceKind::cudaSync: {
     Result<std::unique_ptr<Device>> device = openCudaDevice(
-        {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync});
+        {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync,
+         /*shareProcess=*/communicator.takesLanes() && options.localRanks > 1});
     ZC_RETURN_IF_ERROR(device.status());
     return prepareOnDevice(std::move(*device), plan, options, communicator, registry, loader);
   }
