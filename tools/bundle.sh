@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Packs the programs of a build with the libraries they need into one archive, which runs on any x86-64 Linux with glibc 2.36 or
 # newer, without any package: unpack it anywhere and run bin/zero-compile, bin/zero-run.
-#   tools/bundle.sh [-o FILE] [-b BUILD] [-0..-9] [EXTRA...]
+#   tools/bundle.sh [-o FILE] [-b BUILD] [-c BUILD] [-0..-9] [EXTRA...]
 #     -o FILE    the archive (default: build/zero-compile-VERSION-x86_64-linux.tar.xz)
 #     -b BUILD   a build folder (default: build/release, which is built first)
+#     -c BUILD   a build folder with the plugin for GPUs, where that of -b has none; cuBLASLt and NCCL stay the machine's
 #     -0..-9     how hard xz tries (9: two minutes; 3 is twice as fast and a tenth larger)
 #     EXTRA      files and folders that go along: those of this repository at their places below the top of the archive, others by name
 # The C library stays the machine's, and so do MPI and its launcher: ranks as processes need Open MPI 4 there (libmpi.so.40).
@@ -12,7 +13,7 @@ set -euo pipefail
 root=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
 glibc=2.36
 limit=$((30 << 20))
-build=$root/build/release output='' preset=9 extra=()
+build=$root/build/release cuda='' output='' preset=9 extra=()
 
 die() {
   echo "bundle: $*" >&2
@@ -24,12 +25,14 @@ while (($#)); do
   case $1 in
   -o) output=${2-} && shift 2 || die "-o needs a file" ;;
   -b) given=${2-} && shift 2 || die "-b needs a folder" ;;
+  -c) cuda=${2-} && shift 2 || die "-c needs a folder" ;;
   -[0-9]) preset=${1#-} && shift ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
   -*) echo "bundle: unknown flag \"$1\"; see --help" >&2; exit 2 ;;
   *) extra+=("$1") && shift ;;
   esac
 done
+[[ ! $cuda || -f $cuda/bin/libzc_cuda.so ]] || die "\"$cuda/bin\" has no libzc_cuda.so: configure it with -DZC_CUDA=ON, and build zc_cuda"
 for e in "${extra[@]}"; do [[ -e $e ]] || die "no \"$e\""; done
 if [[ $given ]]; then
   build=$(realpath "$given")
@@ -47,6 +50,7 @@ trap 'rm -rf "$work"' EXIT
 stage=$work/$name libraries=$work/$name/lib/zero-compile
 cmake --install "$build" --prefix "$stage" >"$work/install.log" || die "cmake --install: $(tail -n 3 "$work/install.log")"
 mkdir -p "$libraries"
+[[ ! $cuda ]] || cp "$cuda/bin/libzc_cuda.so" "$libraries/"
 
 # What the programs load, found by the loader itself; the C library's own parts are left to the machine.
 ours='/(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libanl|libnss_[a-z]+)\.so\.[0-9]+$'
@@ -83,6 +87,7 @@ for e in "${extra[@]}"; do
   [[ $place == "$root"/* ]] && place=$stage/$(dirname "${place#"$root"/}") || place=$stage
   mkdir -p "$place"
   cp -rL "$e" "$place/"
+  find "$place/$(basename "$e")" -type f -perm -u+x -exec strip {} \; 2>/dev/null || true # but scripts
 done
 
 mkdir -p "$(dirname "$output")"
