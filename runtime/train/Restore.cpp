@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace zc::train {
 
@@ -54,12 +55,19 @@ private:
     const Destination *destination;
     bool isShared; ///< other ranks here need it as well: the page cache has it for them
   };
+  static int64_t bytesOf(const Task &task) {
+    return int64_t(task.piece->count) * sizeOf(task.tensor->type.dtype);
+  }
   void findTargets();
   void addTarget(State state, const planpb::Parameter &parameter, const Store &store);
   Status findTasks();
+  void findTransfers();
   Status clearRest();
   Status clear(uint32_t slice, int64_t first, int64_t end);
-  Status load(int worker, const Task &task);
+  Status load(int worker, size_t first, size_t end);
+  Status loadLong(int worker, const Task &task);
+  Status read(int worker, const Task &task, int64_t position, int64_t bytes);
+  Status check(const Task &task, uint64_t hash) const;
   Status scatter(int worker, const Task &task, int64_t first, int64_t count, const char *from);
 
   RankExecutor &executor;
@@ -67,7 +75,8 @@ private:
   const Manifest &manifest;
   CheckpointFiles files;
   std::map<Key, Destination> destinations;
-  std::vector<Task> tasks;
+  std::vector<Task> tasks;                        ///< in the order of files and of their bytes
+  std::vector<size_t> ends;                       ///< of the tasks that are read at once
   std::vector<TransferBuffer> buffers, converted; ///< by worker
 };
 
@@ -150,24 +159,71 @@ Status Restore::scatter(int worker, const Task &task, int64_t first, int64_t cou
   return Status::success();
 }
 
-Status Restore::load(int worker, const Task &task) {
+/// Pieces that follow one another in a file are read at once, whatever tensors they are of: those of small tensors are
+/// too short to be worth a call of the system each.
+void Restore::findTransfers() {
+  std::sort(tasks.begin(), tasks.end(), [](const Task &a, const Task &b) {
+    return std::tie(a.tensor->file, a.piece->offset) < std::tie(b.tensor->file, b.piece->offset);
+  });
+  uint64_t begin = 0, next = 0; // bytes of the transfer so far
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Task &task = tasks[i];
+    bool follows = i > 0 && tasks[i - 1].tensor->file == task.tensor->file && task.piece->offset == next &&
+                   tasks[i - 1].isShared == task.isShared;
+    next = task.piece->offset + uint64_t(bytesOf(task));
+    if (!follows || next - begin > uint64_t(kPieceBytes)) {
+      begin = task.piece->offset;
+      ends.push_back(i);
+    }
+    ends.back() = i + 1;
+  }
+}
+
+Status Restore::read(int worker, const Task &task, int64_t position, int64_t bytes) {
   const io::File &file = files.at(task.tensor->file);
+  TransferBuffer &buffer = buffers[size_t(worker)];
+  return task.isShared ? file.readAt(buffer.at(position), bytes, position)
+                       : file.readInto(buffer.begin(), bytes, position);
+}
+
+Status Restore::check(const Task &task, uint64_t hash) const {
+  if (hash == task.piece->hash)
+    return Status::success();
+  return wrongHash(files.at(task.tensor->file), task.tensor->name, task.piece->offset, uint64_t(bytesOf(task)), hash,
+                   task.piece->hash);
+}
+
+Status Restore::load(int worker, size_t first, size_t end) {
+  auto position = int64_t(tasks[first].piece->offset);
+  int64_t bytes = int64_t(tasks[end - 1].piece->offset) + bytesOf(tasks[end - 1]) - position;
+  if (bytes > kPieceBytes) // another's pieces may be longer
+    return loadLong(worker, tasks[first]);
+  ZC_RETURN_IF_ERROR(read(worker, tasks[first], position, bytes));
+  const char *at = buffers[size_t(worker)].at(position);
+  for (size_t i = first; i < end; ++i) {
+    const Task &task = tasks[i];
+    ZC_RETURN_IF_ERROR(check(task, io::hashOf({at, size_t(bytesOf(task))})));
+    if (task.destination)
+      ZC_RETURN_IF_ERROR(scatter(worker, task, int64_t(task.piece->first), int64_t(task.piece->count), at));
+    at += bytesOf(task);
+  }
+  return Status::success();
+}
+
+/// A piece of more bytes than are moved at a time.
+Status Restore::loadLong(int worker, const Task &task) {
   int64_t size = sizeOf(task.tensor->type.dtype), most = kPieceBytes / size;
   io::Hasher hash;
-  for (int64_t done = 0; done < int64_t(task.piece->count); done += most) { // another's pieces may be longer
+  for (int64_t done = 0; done < int64_t(task.piece->count); done += most) {
     int64_t now = std::min(most, int64_t(task.piece->count) - done);
     int64_t position = int64_t(task.piece->offset) + done * size;
-    char *buffer = buffers[size_t(worker)].at(position);
-    ZC_RETURN_IF_ERROR(task.isShared ? file.readAt(buffer, now * size, position)
-                                     : file.readInto(buffers[size_t(worker)].begin(), now * size, position));
-    hash.add(buffer, now * size);
+    ZC_RETURN_IF_ERROR(read(worker, task, position, now * size));
+    const char *at = buffers[size_t(worker)].at(position);
+    hash.add(at, now * size);
     if (task.destination)
-      ZC_RETURN_IF_ERROR(scatter(worker, task, int64_t(task.piece->first) + done, now, buffer));
+      ZC_RETURN_IF_ERROR(scatter(worker, task, int64_t(task.piece->first) + done, now, at));
   }
-  if (hash.value() == task.piece->hash)
-    return Status::success();
-  return wrongHash(file, task.tensor->name, task.piece->offset, task.piece->count * uint64_t(size), hash.value(),
-                   task.piece->hash);
+  return check(task, hash.value());
 }
 
 Status Restore::clear(uint32_t slice, int64_t first, int64_t end) {
@@ -209,8 +265,10 @@ Status Restore::run() {
   ZC_RETURN_IF_ERROR(files.open(manifest));
   findTargets();
   ZC_RETURN_IF_ERROR(findTasks());
+  findTransfers();
   ZC_RETURN_IF_ERROR(clearRest());
-  return forEachOf(tasks.size(), int(buffers.size()), [this](int worker, size_t i) { return load(worker, tasks[i]); });
+  return forEachOf(ends.size(), int(buffers.size()),
+                   [this](int worker, size_t i) { return load(worker, i > 0 ? ends[i - 1] : 0, ends[i]); });
 }
 
 } // namespace
