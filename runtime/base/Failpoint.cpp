@@ -45,8 +45,9 @@ struct Context {
 };
 thread_local Context context;
 
-std::mutex mutex; // of `rules`; passages are rare enough when there are rules at all
+std::mutex mutex; // of the two below; passages are rare enough when there are rules at all
 std::vector<Rule> rules;
+std::map<std::string, int64_t> passages; // by site, since the rules were set
 
 std::string trimmed(const std::string &text) {
   size_t begin = text.find_first_not_of(" \t\n"), end = text.find_last_not_of(" \t\n");
@@ -170,11 +171,17 @@ Status setFailpoints(const std::string &text) {
   }
   std::lock_guard<std::mutex> lock(mutex);
   rules = std::move(read);
+  passages.clear();
   detail::anyFailpoints.store(!rules.empty(), std::memory_order_relaxed);
   return {};
 }
 
 void setFaultContext(int rank, int64_t step) { context = {rank, step}; }
+
+std::map<std::string, int64_t> passedFailpoints() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return passages;
+}
 
 int faultRank() { return context.rank; }
 
@@ -184,6 +191,7 @@ std::optional<FaultAction> detail::passFailpoint(const char *site) {
   std::optional<Rule> due;
   {
     std::lock_guard<std::mutex> lock(mutex);
+    ++passages[site];
     for (Rule &rule : rules)
       if (fits(rule, site) && !due)
         due = rule;

@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,9 @@ std::optional<FaultAction> passFailpoint(const char *site);
 
 /// Replaces all rules; an empty text turns failpoints off. Errors: usage, naming the rule.
 Status setFailpoints(const std::string &text);
+
+/// How often each place was passed since rules were set, by any thread: what a test that fails them one by one counts.
+std::map<std::string, int64_t> passedFailpoints();
 
 /// Says for which rank and optimizer step this thread works from now on; without, rules that select them do not fit.
 void setFaultContext(int rank, int64_t step);

@@ -1,6 +1,7 @@
 #include "runtime/base/File.h"
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/Failpoint.h"
 
 #include <algorithm>
 #include <atomic>
@@ -40,10 +41,19 @@ Error outputError(const std::string &path, const char *action, int error) {
   return makeError(Code::io, 191, "cannot " + std::string(action) + " \"" + path + "\": " + std::strerror(error), path);
 }
 
+/// Whether a failpoint wants this call to fail; errno says with what.
+bool isToFail(const char *site) {
+  std::optional<FaultAction> fault = failpoint(site);
+  if (!fault || fault->kind != FaultAction::Kind::error)
+    return false;
+  errno = fault->errnum;
+  return true;
+}
+
 bool writeAll(int fd, std::string_view bytes) {
   constexpr size_t kChunk = size_t(1) << 30; // Linux takes at most 2 GiB - 4 KiB at once
   while (!bytes.empty()) {
-    ssize_t n = ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
+    ssize_t n = isToFail("whole.write") ? -1 : ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
@@ -63,7 +73,7 @@ std::string folderOf(const std::string &path) {
 Result<std::string> readFile(const std::string &path, uint64_t cap) {
   Blocking here("reading", path);
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  FileDescriptor file(isToFail("whole.open") ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0)
     return inputError(path, 190, std::strerror(errno));
   struct stat info = {};
@@ -78,7 +88,7 @@ Result<std::string> readFile(const std::string &path, uint64_t cap) {
   std::string bytes(size, '\0');
   size_t done = 0;
   while (done < size) {
-    ssize_t n = ::read(file.get(), bytes.data() + done, size - done);
+    ssize_t n = isToFail("whole.read") ? -1 : ::read(file.get(), bytes.data() + done, size - done);
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
@@ -119,7 +129,8 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
     return writeToSpecialFile(path, bytes);
   static std::atomic<unsigned> counter{0};
   std::string temporary = path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-  FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  FileDescriptor file(
+      isToFail("whole.create") ? -1 : ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.get() < 0)
     return outputError(path, "write", errno);
   auto fail = [&](const char *action) {
@@ -129,9 +140,9 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   };
   if (!writeAll(file.get(), bytes))
     return fail("write");
-  if (::fsync(file.get()) != 0 || !file.reset())
+  if (isToFail("whole.fsync") || ::fsync(file.get()) != 0 || !file.reset())
     return fail("flush");
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
+  if (isToFail("whole.rename") || ::rename(temporary.c_str(), path.c_str()) != 0)
     return fail("replace");
   FileDescriptor folder(::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems refuse fsync on a folder (EINVAL); the content itself is safe already.

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
+#include "runtime/base/Working.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Caught.h"
 
@@ -146,7 +147,8 @@ class FakeStream : public Stream {
 public:
   using Work = std::function<void()>;
 
-  explicit FakeStream(uint64_t seed) : random(seed), thread([this] { serve(); }) {}
+  FakeStream(uint64_t seed, int rank, std::function<std::string(uint32_t)> name)
+      : kernels(rank, std::move(name)), random(seed), thread([this] { serve(); }) {}
   ~FakeStream() override {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -212,6 +214,8 @@ public:
     return {};
   }
 
+  Working kernels; ///< which one it is at, by number
+
 private:
   void serve() {
     SignalStack stack;
@@ -252,6 +256,7 @@ public:
   ~FakeDevice() override { World::instance().release(memories); }
 
   std::string name() const override { return "threads"; }
+  void nameKernels(std::function<std::string(uint32_t)> how) override { nameOf = std::move(how); }
   Target target() const override { return registry.target(); }
   Result<void *> allocate(uint64_t bytes) override { return World::instance().allocate(bytes, memories); }
   Status pin(void *, uint64_t) override { return {}; }
@@ -271,7 +276,7 @@ public:
     return {};
   }
   Result<std::unique_ptr<Stream>> makeStream() override {
-    return std::unique_ptr<Stream>(std::make_unique<FakeStream>(random()));
+    return std::unique_ptr<Stream>(std::make_unique<FakeStream>(random(), options.rank, nameOf));
   }
   Result<std::unique_ptr<Event>> makeEvent() override { return std::unique_ptr<Event>(std::make_unique<FakeEvent>()); }
 
@@ -358,12 +363,13 @@ private:
     }
     Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
       // Operands are kept by who prepared the step; the context only as long as the step runs, as on a GPU.
-      static_cast<FakeStream &>(stream).add([this, operands, at = context.device] { run(operands, at); });
+      auto &fake = static_cast<FakeStream &>(stream);
+      fake.add([this, &fake, operands, at = context.device] { run(operands, at, fake.kernels); });
       return {};
     }
 
   private:
-    void run(void *const *operands, const StepContext *at) {
+    void run(void *const *operands, const StepContext *at, Working &sign) {
       std::vector<void *> real;
       std::vector<Accesses::Range> ranges;
       for (size_t i = 0; i < bytes.size(); ++i) {
@@ -374,8 +380,14 @@ private:
       StepContext context = *static_cast<const StepContext *>(World::instance().translate(at));
       setFaultContext(device.options.rank, context.step);
       Status status;
-      bool isAlone = World::instance().accesses.around(
-          std::move(ranges), [&] { status = caught([&] { return kernel->run(real.data(), context); }); });
+      sign.begin(number, context.step);
+      bool isAlone = World::instance().accesses.around(std::move(ranges), [&] {
+        status = caught([&] {
+          (void)failpoint("kernel.run"); // one that takes its time
+          return kernel->run(real.data(), context);
+        });
+      });
+      sign.end();
       if (!isAlone)
         status = beside("kernel '" + name + "'");
       if (!status.ok())
@@ -398,6 +410,7 @@ private:
 
   const KernelRegistry &registry;
   FakeOptions options;
+  std::function<std::string(uint32_t)> nameOf = [](uint32_t number) { return "computing " + std::to_string(number); };
   std::minstd_rand random;
   std::list<FakeMemory> memories; // all are made before streams work
   std::list<Arena> pinned;

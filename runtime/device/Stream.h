@@ -14,6 +14,7 @@
 #include "runtime/device/Timeline.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,6 +94,10 @@ public:
     Error error;
   };
   virtual std::optional<Fault> fault() const = 0;
+
+  /// Before streams are made: what a kernel's number stands for ("computing \"gelu\" of node ..."), asked from other
+  /// threads, for a device that can tell whoever watches (Working) which kernel each of its streams is at.
+  virtual void nameKernels(std::function<std::string(uint32_t number)>) {}
 
   /// What the user should know of it; a line each.
   virtual std::vector<std::string> notes() const { return {}; }

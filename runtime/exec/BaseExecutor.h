@@ -65,13 +65,15 @@ protected:
   /// Where no step of the plan carries the agreement.
   Status agreeNow();
 
+  /// "computing "gelu" of node ...", for whoever watches.
+  std::string nameOf(uint32_t section, uint32_t index) const;
+
   PreparedPlan prepared;
   Communicator &communicator;
   std::function<Status()> agree;
   std::vector<TraceRing> rings; // per queue
 
 private:
-  std::string nameOf(uint32_t section, uint32_t index) const;
   std::array<std::unique_ptr<Working>, kNumQueues> working; // of queues whose steps wait for nobody
 };
 

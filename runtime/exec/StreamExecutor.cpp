@@ -110,6 +110,10 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   ZC_RETURN_IF_ERROR(prepared.prepare({options, communicator, registry, loader, &kernels}));
   for (std::string &note : device->notes())
     prepared.memory.notes.push_back(std::move(note));
+  device->nameKernels([this](uint32_t number) {
+    bool isUpdate = number >= numMicro;
+    return nameOf(isUpdate, isUpdate ? number - numMicro : number);
+  });
   ZC_RETURN_IF_ERROR(prepareContexts());
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (isOnStream(queue) && prepared.stepsPerIteration(queue) > 0) {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace zc::io {
@@ -29,10 +30,30 @@ static int injected(const char *site) {
   return fault && fault->kind == FaultAction::Kind::error ? fault->errnum : 0;
 }
 
-/// The same where nothing else holds the place up.
-static int injected(const char *site, const char *doing, const std::string &name) {
-  Blocking here(doing, name);
-  return injected(site);
+/// pread or pwrite of at most kAtOnce bytes, with what the failpoint `site` makes of it: an error, fewer bytes, a bit
+/// that is another.
+template <typename Call> static ssize_t moved(const char *site, int64_t count, Call call) {
+  std::optional<FaultAction> fault = failpoint(site);
+  if (fault && fault->kind == FaultAction::Kind::error) {
+    errno = fault->errnum;
+    return -1;
+  }
+  bool isShort = fault && fault->kind == FaultAction::Kind::shorten;
+  count = std::min(count, kAtOnce);
+  return call(size_t(isShort ? (count + 1) / 2 : count), fault && fault->kind == FaultAction::Kind::flip);
+}
+
+static ssize_t readOnce(int fd, char *to, int64_t count, int64_t offset) {
+  return moved("file.read", count, [&](size_t now, bool flips) {
+    ssize_t got = ::pread(fd, to, now, offset);
+    if (flips && got > 0)
+      to[got / 2] = char(to[got / 2] ^ 4);
+    return got;
+  });
+}
+
+static ssize_t writeOnce(int fd, const char *from, int64_t count, int64_t offset) {
+  return moved("file.write", count, [&](size_t now, bool) { return ::pwrite(fd, from, now, offset); });
 }
 
 std::string reasonOf(int errnum) {
@@ -84,8 +105,11 @@ Result<File> File::adopt(int fd, const std::string &path) {
   file.fd = fd;
   file.name = path;
   struct stat info;
-  if (::fstat(fd, &info) != 0)
-    return errnoError(Code::io, 801, "cannot examine", path, errno);
+  int errnum = injected("file.stat");
+  if (errnum == 0 && ::fstat(fd, &info) != 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 801, "cannot examine", path, errnum);
   if (!S_ISREG(info.st_mode))
     return makeError(Code::badInput, 802, "\"" + path + "\" is not a regular file");
   file.bytes = info.st_size;
@@ -110,8 +134,6 @@ Status File::check(int64_t count, int64_t offset) const {
     return makeError(Code::badInput, 805,
                      "\"" + name + "\" has " + std::to_string(bytes) + " bytes, but " + std::to_string(count) +
                          " at offset " + std::to_string(offset) + " are needed");
-  if (int errnum = injected("file.read", "reading", name))
-    return errnoError(Code::io, 806, "cannot read", name, errnum);
   return Status::success();
 }
 
@@ -126,7 +148,7 @@ Status File::readInto(char *page, int64_t count, int64_t offset) const {
   int64_t begin = offset / kPage * kPage, end = (offset + count + kPage - 1) / kPage * kPage, at = begin;
   while (at < offset + count) {
     Blocking here("reading", name);
-    ssize_t got = ::pread(direct, page + (at - begin), size_t(end - at), at);
+    ssize_t got = readOnce(direct, page + (at - begin), end - at, at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && errno == EINVAL) // not on this file system after all
@@ -134,12 +156,11 @@ Status File::readInto(char *page, int64_t count, int64_t offset) const {
     if (got < 0)
       return errnoError(Code::io, 806, "cannot read", name, errno);
     at += got;
-    if (got % kPage != 0 || got == 0) // where the file ends
+    if (got % kPage != 0 || got == 0) // where the file ends, or a transfer that was cut short
       break;
   }
-  if (at < offset + count)
-    return makeError(Code::io, 807, "\"" + name + "\" became shorter while it was read");
-  return Status::success();
+  at = std::max(at, offset);
+  return readAll(page + (at - begin), offset + count - at, at);
 }
 
 Status File::readAt(void *destination, int64_t count, int64_t offset) const {
@@ -150,7 +171,7 @@ Status File::readAt(void *destination, int64_t count, int64_t offset) const {
 Status File::readAll(char *cursor, int64_t count, int64_t offset) const {
   while (count > 0) {
     Blocking here("reading", name);
-    ssize_t got = ::pread(fd, cursor, size_t(std::min(count, kAtOnce)), offset);
+    ssize_t got = readOnce(fd, cursor, count, offset);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -240,6 +261,14 @@ void OutputFile::openDirect() {
   direct = ::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
 }
 
+/// errno, 0: it is open.
+int OutputFile::createTemporary() {
+  if (int errnum = injected("file.create"))
+    return errnum;
+  fd = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  return fd >= 0 ? 0 : errno;
+}
+
 Result<OutputFile> OutputFile::create(const std::string &path) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return makeError(Code::usage, 810, "\"" + path + "\" is no file name");
@@ -254,25 +283,18 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
     Blocking here("creating", path);
-    file.fd = ::open(file.temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file.fd >= 0 || errno != EEXIST)
-      break;
+    if (int errnum = file.createTemporary(); errnum != EEXIST)
+      return errnum == 0 ? Result<OutputFile>(std::move(file))
+                         : errnoError(Code::io, 812, "cannot create", path, errnum);
   }
-  if (file.fd < 0)
-    return errnoError(Code::io, 812, "cannot create", path, errno);
-  return file;
+  return errnoError(Code::io, 812, "cannot create", path, EEXIST);
 }
 
 Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
   OutputFile file;
   file.temporary = path;
   Blocking here("creating", path);
-  int errnum = injected("file.create");
-  if (errnum == 0) {
-    file.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    errnum = errno;
-  }
-  if (file.fd < 0)
+  if (int errnum = file.createTemporary())
     return errnoError(Code::io, 812, "cannot create", path, errnum);
   file.openDirect();
   return file;
@@ -280,8 +302,6 @@ Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
 
 Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
-  if (int errnum = injected("file.write", "writing", name()))
-    return errnoError(Code::io, 813, "cannot write", name(), errnum);
   bool isAlike = ((reinterpret_cast<uintptr_t>(data) ^ uintptr_t(offset)) & (kPage - 1)) == 0;
   if (direct < 0 || count < kDirectFrom || !isAlike)
     return writeAll(fd, cursor, count, offset);
@@ -294,7 +314,7 @@ Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
 Status OutputFile::writeAll(int to, const char *cursor, int64_t count, int64_t offset) {
   while (count > 0) {
     Blocking here("writing", name());
-    ssize_t put = ::pwrite(to, cursor, size_t(std::min(count, kAtOnce)), offset);
+    ssize_t put = writeOnce(to, cursor, count, offset);
     if (put < 0 && errno == EINTR)
       continue;
     if (to == direct && put < 0 && errno == EINVAL) { // not on this file system after all
@@ -319,10 +339,12 @@ Status OutputFile::write(const void *data, int64_t count) {
 }
 
 Status OutputFile::reserve(int64_t count) {
-  int errnum = injected("file.write", "allocating", name());
+  int errnum = 0;
   for (int64_t at = 0; errnum == 0 && at < count; at += kAtOnce) { // where it is emulated it writes every block
     Blocking here("allocating", name());
-    errnum = ::posix_fallocate(fd, at, std::min(kAtOnce, count - at));
+    errnum = injected("file.allocate");
+    if (errnum == 0)
+      errnum = ::posix_fallocate(fd, at, std::min(kAtOnce, count - at));
   }
   if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
     errnum = ::ftruncate(fd, count) == 0 ? 0 : errno;
@@ -336,15 +358,17 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
   OutputFile file;
   file.temporary = temporaryName;
   Blocking here("opening", temporaryName);
-  file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (file.fd < 0)
-    return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
+  int errnum = injected("file.open");
+  if (errnum == 0 && (file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 812, "cannot open", temporaryName, errnum);
   file.openDirect();
   return file;
 }
 
 Status OutputFile::flush() {
-  int errnum = injected("file.fsync", kToDisk, name());
+  int errnum = 0;
   struct stat info;
   int64_t size = ::fstat(fd, &info) == 0 ? info.st_size : 0;
   // Range by range first: what takes long because it is much is told from what hangs. Errors count, fsync may not tell
@@ -352,10 +376,14 @@ Status OutputFile::flush() {
   for (unsigned how : {SYNC_FILE_RANGE_WRITE, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER})
     for (int64_t at = 0; errnum == 0 && at < size; at += kAtOnce) {
       Blocking here(kToDisk, name());
-      if (::sync_file_range(fd, at, kAtOnce, how) != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+      errnum = injected("file.writeback");
+      if (errnum == 0 && ::sync_file_range(fd, at, kAtOnce, how) != 0 &&
+          (errno == EIO || errno == ENOSPC || errno == EDQUOT))
         errnum = errno;
     }
   Blocking here(kToDisk, name());
+  if (errnum == 0)
+    errnum = injected("file.fsync");
   if (errnum == 0 && ::fsync(fd) != 0)
     errnum = errno;
   if (errnum != 0)
@@ -372,10 +400,10 @@ Status OutputFile::commit() {
     errnum = errno;
   if (errnum != 0)
     return errnoError(Code::io, 815, "cannot put in place", target, errnum);
-  int closing = fd;
-  fd = -1;
-  if (::close(closing) != 0)
-    return errnoError(Code::io, 816, "cannot close", target, errno);
+  int closing = std::exchange(fd, -1);
+  errnum = ::close(closing) != 0 ? errno : injected("file.close");
+  if (errnum != 0)
+    return errnoError(Code::io, 816, "cannot close", target, errnum);
   return syncFolder(folderOf(target));
 }
 
@@ -393,8 +421,9 @@ Status copyInto(OutputFile &to, const File &from) {
 
 Status makeFolder(const std::string &path) {
   Blocking here("making folder", path);
-  std::error_code failure;
-  std::filesystem::create_directories(path, failure);
+  std::error_code failure(injected("folder.make"), std::generic_category());
+  if (!failure)
+    std::filesystem::create_directories(path, failure);
   if (std::error_code ignored; failure && std::filesystem::is_symlink(path, ignored))
     return makeError(Code::io, 818, "cannot make folder \"" + path + "\": it is a symbolic link to what is not there");
   if (failure)
@@ -423,17 +452,18 @@ Status renameInto(const std::string &from, const std::string &to) {
 
 Status syncFolder(const std::string &folder) {
   Blocking here(kToDisk, folder);
-  if (int errnum = injected("folder.fsync"))
-    return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return errnoError(Code::io, 819, "cannot open folder", folder, errno);
-  int result = ::fsync(fd);
-  int why = errno;
+  int errnum = injected("folder.open"), fd = -1;
+  if (errnum == 0 && (fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnoError(Code::io, 819, "cannot open folder", folder, errnum);
+  errnum = injected("folder.fsync");
+  if (errnum == 0 && ::fsync(fd) != 0)
+    errnum = errno;
   ::close(fd);
   // Some file systems have no fsync for folders; that is not the user's fault.
-  if (result != 0 && why != EINVAL)
-    return errnoError(Code::io, 819, "cannot bring to disk", folder, why);
+  if (errnum != 0 && errnum != EINVAL)
+    return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);
   return Status::success();
 }
 

@@ -98,6 +98,7 @@ public:
 
 private:
   void abandon();
+  int createTemporary();
   const std::string &name() const { return target.empty() ? temporary : target; }
   void openDirect();
   Status writeAll(int to, const char *data, int64_t count, int64_t offset);

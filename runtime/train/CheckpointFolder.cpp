@@ -27,9 +27,10 @@ static Status passFault(const char *site, const std::string &path) {
   return Status::success();
 }
 
+/// What cannot be looked at is there: who opens it is told why not.
 static bool exists(const std::string &path) {
   struct stat info;
-  return ::lstat(path.c_str(), &info) == 0;
+  return ::lstat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 //===- What there is -----------------------------------------------------------===//
@@ -112,6 +113,8 @@ static Status removeAll(const std::string &folder) {
 /// errno, 0: done.
 static int renamed(const std::string &from, const std::string &to) {
   Blocking here("renaming", from);
+  if (auto fault = failpoint("folder.rename"); fault && fault->kind == FaultAction::Kind::error)
+    return fault->errnum;
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 

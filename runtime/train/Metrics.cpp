@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace zc::train {
@@ -58,15 +59,37 @@ static std::string linesUpTo(const std::string &text, int64_t lastStep) {
 
 Status MetricsFile::open(const std::string &path, int64_t lastStep) {
   std::string kept;
-  if (lastStep > 0)
-    if (auto old = readFile(path, uint64_t(1) << 32))
-      kept = linesUpTo(*old, lastStep);
+  std::error_code failure;
+  bool isNew = !std::filesystem::exists(path, failure) && !failure;
+  if (lastStep > 0 && !isNew) { // what cannot be read now must not be replaced
+    auto old = readFile(path, uint64_t(1) << 32);
+    if (!old) {
+      Error error = old.error();
+      error.code = Code::io;
+      return error;
+    }
+    kept = linesUpTo(*old, lastStep);
+  }
   ZC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
   this->path = path;
+  return openToAppend();
+}
+
+Status MetricsFile::openToAppend() {
+  if (fd >= 0)
+    ::close(fd);
   fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd < 0)
     return io::errnoError(Code::io, 910, "cannot open", path, errno);
   return Status::success();
+}
+
+Status MetricsFile::putBack() {
+  auto text = readFile("/proc/self/fd/" + std::to_string(fd), uint64_t(1) << 32);
+  if (!text)
+    return text.error();
+  ZC_RETURN_IF_ERROR(writeFileAtomically(path, *text));
+  return openToAppend();
 }
 
 void MetricsFile::append(const StepRecord &record) {

@@ -39,9 +39,12 @@ public:
   /// Starts the file anew, or keeps the lines up to `lastStep` when a run continues. Errors: io.
   Status open(const std::string &path, int64_t lastStep);
   void append(const StepRecord &record);
+  /// The same lines under the same name again, where somebody has removed the file. Errors: io.
+  Status putBack();
   int failure() const { return errnum; } ///< errno, 0: none
 
 private:
+  Status openToAppend();
   std::string path;
   int fd = -1;
   int errnum = 0;

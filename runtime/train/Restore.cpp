@@ -55,9 +55,7 @@ private:
     const Destination *destination;
     bool isShared; ///< other ranks here need it as well: the page cache has it for them
   };
-  static int64_t bytesOf(const Task &task) {
-    return int64_t(task.piece->count) * sizeOf(task.tensor->type.dtype);
-  }
+  static int64_t bytesOf(const Task &task) { return int64_t(task.piece->count) * sizeOf(task.tensor->type.dtype); }
   void findTargets();
   void addTarget(State state, const planpb::Parameter &parameter, const Store &store);
   Status findTasks();

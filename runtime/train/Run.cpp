@@ -144,6 +144,18 @@ Status Run::settle() {
   return metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1);
 }
 
+Status Run::remakeFolder() {
+  auto again = RunFolder::open(folder.name());
+  if (!again) {
+    Error error = again.error();
+    error.code = Code::io;
+    error.note = "\"" + folder.name() + "\" was removed while the run went on, and cannot be made again";
+    return error;
+  }
+  folder = std::move(*again);
+  return metrics.putBack();
+}
+
 Status Run::goOn() {
   source->startAt(resumed->step, resumed->data.position);
   summary.firstStep = resumed->step + 1;

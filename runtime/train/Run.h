@@ -25,6 +25,9 @@ struct Run : Session {
   int64_t positionAfter(int64_t step) const;
   /// Whether there is nothing left to do, not even to save.
   bool isOver() const;
+  /// Rank 0: the folder that somebody has removed, anew, with the metrics so far. Errors: io, also where another run is
+  /// in its place.
+  Status remakeFolder();
 
   const RunOptions &options;
   std::optional<Manifest> resumed;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace zc::train {
@@ -67,6 +68,15 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
       fs::remove(entry->path(), ignored);
   }
   return folder;
+}
+
+bool RunFolder::isGone() const {
+  struct stat mine = {}, there = {};
+  if (lock < 0 || ::fstat(lock, &mine) != 0)
+    return false;
+  if (::stat((path + "/.lock").c_str(), &there) != 0)
+    return errno == ENOENT || errno == ENOTDIR; // what does not answer may be there
+  return mine.st_dev != there.st_dev || mine.st_ino != there.st_ino;
 }
 
 std::string outputFolder(const RunOptions &options, const planpb::Plan &plan) {

@@ -17,6 +17,8 @@ public:
   /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it), io.
   static Result<RunFolder> open(const std::string &path);
   const std::string &name() const { return path; }
+  /// Whether what was opened is not there any more under its name: somebody has removed or moved it.
+  bool isGone() const;
 
 private:
   std::string path;

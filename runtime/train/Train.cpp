@@ -251,11 +251,19 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   manifest.last = record;
   if (run.plan.has_loss_scale())
     manifest.lossScale = lossScale.state();
+  bool isGone = leads() && run.folder.isGone();
+  if (isGone)
+    ZC_RETURN_IF_ERROR(run.remakeFolder());
   auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.checkpoints, name, run.options.keep);
   if (!outcome)
     return outcome.error();
   if (leads() && outcome->saved)
     run.observer.note("saved \"" + run.summary.out + "/" + name + "\"");
+  if (isGone && outcome->saved) // whoever removed it may not want the run to go on
+    return makeError(Code::io, 938,
+                     "\"" + run.summary.out + "\" was removed while the run went on: the state after step " +
+                         std::to_string(step) + " and the metrics were saved there again, older checkpoints are gone",
+                     "", "continue with --resume auto");
   if (!outcome->own.ok()) {
     if (!goesOn)
       return outcome->own;

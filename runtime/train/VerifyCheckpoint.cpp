@@ -1,3 +1,4 @@
+#include "runtime/base/Failpoint.h"
 #include "runtime/base/Workers.h"
 #include "runtime/train/Checkpoint.h"
 
@@ -81,9 +82,14 @@ Result<io::File> openPart(const std::string &folder, const std::string &name) {
   struct stat info = {};
   if (name.find('/') != std::string::npos || name == "..")
     return broken(folder, "\"" + name + "\" is no file of it");
-  if (::lstat(path.c_str(), &info) != 0)
-    return errno == ENOENT || errno == ENOTDIR ? broken(folder, "\"" + name + "\" is missing")
-                                               : io::errnoError(Code::io, 934, "cannot read", path, errno);
+  int errnum = 0;
+  if (auto fault = failpoint("file.stat"); fault && fault->kind == FaultAction::Kind::error)
+    errnum = fault->errnum;
+  else if (::lstat(path.c_str(), &info) != 0)
+    errnum = errno;
+  if (errnum != 0)
+    return errnum == ENOENT || errnum == ENOTDIR ? broken(folder, "\"" + name + "\" is missing")
+                                                 : io::errnoError(Code::io, 934, "cannot read", path, errnum);
   if (!S_ISREG(info.st_mode))
     return broken(folder, "\"" + name + "\" is not a regular file");
   auto file = io::File::openBeneath(folder, name);

@@ -145,7 +145,7 @@ def outputs_that_cannot_be():
 
 
 def streams_that_are_closed():
-    """93: zero-compile; zero-run's are tried by test/runtime_train/cli.py."""
+    """93: zero-compile; zero-run's are tried by test/runtime_train/cli_faults.py."""
     for closed in (0, 1, 2):
         plan = suite.dir / f"closed-{closed}.plan"
         done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", plan], preexec_fn=lambda: os.close(closed), timeout=60)

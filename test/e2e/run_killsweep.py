@@ -71,8 +71,9 @@ code, error = run(PLANS[0], suite.dir / "whole", STEPS)
 assert code == 0, error
 LONG = max(0.3, time.time() - began)
 EXPECTED = state(suite.dir / "whole")
-SITES = ("ckpt.write", "ckpt.manifest", "ckpt.rename", "ckpt.replaced", "ckpt.remove", "ckpt.removed", "file.write", "file.fsync", "file.rename",
-         "folder.fsync", "folder.rename", "file.read", "file.open", "step.begin", "ckpt.exchange")
+SITES = ("ckpt.write", "ckpt.manifest", "ckpt.rename", "ckpt.replaced", "ckpt.remove", "ckpt.removed", "file.create", "file.allocate", "file.write",
+         "file.writeback", "file.fsync", "file.rename", "folder.make", "folder.fsync", "folder.rename", "file.read", "file.open", "step.begin",
+         "ckpt.exchange", "whole.rename", "metrics.write")
 
 
 def sweep(number):

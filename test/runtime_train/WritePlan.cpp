@@ -1,4 +1,4 @@
-//===- WritePlan.cpp - the test plan as files, for cli.py ---------------------------------------------===//
+//===- WritePlan.cpp - the test plans as files, for cli*.py --------------------------------------------===//
 //
 // zc-write-train-plan FOLDER WORLD_SIZE ACCUMULATION PLACEMENT (0, 1, 2): writes model.onnx, data.safetensors and
 // tiny.plan.
@@ -24,6 +24,8 @@ int main(int argc, char **argv) {
                                       static_cast<test::Placement>(std::stoi(argv[4])));
   plan.mutable_parameters(0)->clear_tied(); // tied ones cannot be exported as ONNX
   Status status = writePlan(folder + "/tiny.plan", plan);
+  if (status.ok())
+    status = writePlan(folder + "/eval.plan", test::evalPlan(folder + "/model.onnx", worldSize, /*sharded=*/true));
   if (!status.ok())
     std::fprintf(stderr, "%s\n", render(status.error()).c_str());
   return status.ok() ? 0 : 1;

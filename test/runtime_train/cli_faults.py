@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""zero-run when something goes wrong while it runs: hangs, signals, clocks, memory, pipes. Usage: cli_faults.py ZERO_RUN WRITE_PLAN"""
+import ctypes, json, os, pathlib, re, shutil, signal, subprocess, time, unittest
+
+from zero_run import ZERO_RUN, ZeroRunTest, main
+
+
+class Faults(ZeroRunTest):
+    def test_watchdog_and_flight_recorder(self):
+        fault = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s"}
+        self.expect(11, "nothing has moved for 0.5 s: rank 0 waits in all_gather.* of step 3 for rank 1: it left",
+                    self.train("--quiet", "--watchdog", 0.5, env=fault))
+        record = json.loads((self.dir / "out" / "flight-recorder.json").read_text())
+        self.assertEqual([r["rank"] for r in record["ranks"]], [0, 1])
+        self.assertTrue(record["ranks"][0]["inside"] and not record["ranks"][1]["inside"])
+        self.assertIsNone(record["ranks"][0]["last"][-1]["took_seconds"])
+
+    def test_what_never_answers_ends_the_job_and_is_named(self):
+        """A file server that is gone: whoever waits for it, one rank or all of them in the same place."""
+        save = ("--save-every", 2)
+        self.assertEqual(self.train(*save, out="saved")[0], 0)
+        for fault, who, doing, more in (
+                ("file.read@rank=1,step=3", "rank 1", 'reading ".*/data.safetensors" for .*, in step 3', ()),
+                ("file.read@step=3", "rank [01]", 'reading ".*/data.safetensors" for .*, in step 3', ()),
+                ("file.open@n=1", "this process", 'opening ".*/data.safetensors"', ()),
+                ("file.write@rank=1,step=2", "rank 1", 'writing ".*/step-2.tmp/weights.safetensors"', save),
+                ("file.fsync@step=2", "rank [01]", 'bringing to disk ".*/step-2.tmp/weights.safetensors"', save),
+                ("file.rename@step=2", "rank 0", 'putting in place ".*/step-2.tmp/manifest.json"', save),
+                ("folder.rename@step=2", "rank 0", 'putting in place ".*/step-2"', save),
+                ("metrics.write@step=2", "rank 0", 'writing ".*/metrics.jsonl"', ()),
+                ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/(weights|moment[12]).safetensors"', ("--resume", self.dir / "saved"))):
+            with self.subTest(fault):
+                began = time.time()
+                self.expect(11, f"nothing has moved for 0.5 s: {who} has been {doing}",
+                            self.train("--quiet", "--watchdog", 0.5, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
+                self.assertLess(time.time() - began, 10)
+
+    def test_a_kernel_that_computes_for_ever(self):
+        """One rank or all of them, on a thread per queue, all inline or on streams: the kernel and its node are named."""
+        one, all = "rank 1|rank 0 waits in .* for rank 1: it", "rank [01]"
+        for rank, who, more in (("rank=1,", one, ()), ("", all, ()), ("rank=1,", one, ("--device", "sync")),
+                                ("rank=1,", one, ("--device", "fake")), ("", all, ("--device", "fake"))):
+            with self.subTest(rank=rank, more=more):
+                began = time.time()
+                self.expect(11, f'nothing has moved for 1 s: ({who}) has been computing "[a-z_]+" of node ".*" for [12]\\.',
+                            self.train("--quiet", "--watchdog", 1, *more, out=f"kernel{rank}{more}",
+                                       env={"ZERO_FAULT": f"kernel.run@{rank}step=3,n=1:delay=600s"}))
+                self.assertLess(time.time() - began, 10)
+
+    def test_the_one_that_waits_names_the_file_of_the_other(self):
+        """Rank 0 has waited for longer than rank 1 has been reading: it tells first, and what for."""
+        fault = {"ZERO_FAULT": "step.begin@rank=1,step=3:delay=600ms; file.read@rank=1,step=3:delay=600s"}
+        self.expect(11, 'rank 0 waits in .* for rank 1: it has been reading ".*data.safetensors"|rank 1 has been reading',
+                    self.train("--quiet", "--watchdog", 1, env=fault))
+
+    def test_f11_a_signal_that_a_helper_thread_gets_is_not_lost(self):
+        for pick in (0, -1):
+            out = self.dir / f"helper{pick}"
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
+                time.sleep(0.02)
+            tasks = pathlib.Path(f"/proc/{process.pid}/task")
+            blocked = {int(task.name): int(re.search(r"SigBlk:\t(\w+)", (task / "status").read_text())[1], 16) for task in tasks.iterdir()}
+            takes = sorted(tid for tid, mask in blocked.items() if tid != process.pid and not mask >> (signal.SIGUSR1 - 1) & 1)
+            self.assertGreater(len(takes), 1, blocked)
+            self.assertGreater(len(blocked), len(takes) + 1, "the watchdog leaves signals to others")
+            libc = ctypes.CDLL(None, use_errno=True)
+            self.assertEqual(libc.syscall(234, process.pid, takes[pick], int(signal.SIGUSR1)), 0)  # tgkill
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertTrue(list(out.glob("step-*/manifest.json")))
+
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler for the clock that jumps")
+    def test_f55_a_clock_that_jumps(self):
+        """Forward and back by an hour, once a second: nothing is taken for stuck, steps take what they take, all else is the same."""
+        (self.dir / "jump.c").write_text('''
+            #define _GNU_SOURCE
+            #include <sys/syscall.h>
+            #include <sys/time.h>
+            #include <time.h>
+            #include <unistd.h>
+            static long jump(void) {
+              struct timespec t;
+              syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+              return t.tv_nsec / 300000000 % 3 * 3600 - 3600;
+            }
+            int clock_gettime(clockid_t clock, struct timespec *t) {
+              int failed = syscall(SYS_clock_gettime, clock, t);
+              if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) t->tv_sec += jump();
+              return failed;
+            }
+            int gettimeofday(struct timeval *t, void *zone) {
+              struct timespec now;
+              clock_gettime(CLOCK_REALTIME, &now);
+              t->tv_sec = now.tv_sec, t->tv_usec = now.tv_nsec / 1000;
+              return 0;
+            }
+            time_t time(time_t *t) {
+              struct timespec now;
+              clock_gettime(CLOCK_REALTIME, &now);
+              return t ? *t = now.tv_sec : now.tv_sec;
+            }''')
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.dir / "jump.so", self.dir / "jump.c"], check=True)
+        # AddressSanitizer wants to be loaded first, which it does not need here.
+        preload = {"LD_PRELOAD": str(self.dir / "jump.so"),
+                   "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        self.assertEqual(self.train(out="steady", steps=6)[0], 0)
+        # Rank 1 writes its part slowly, longer than the watchdog lets a collective take; then all steps are slow.
+        slow = {"ZERO_FAULT": "file.write@rank=1:delay=600ms; step.begin@rank=0:delay=150ms", **preload}
+        code, _, err = self.train("--quiet", "--watchdog", 1, env=slow, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("sign", err)
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, 7)))
+        self.assertTrue(all(0 < m["step_seconds"] < 60 for m in self.lines()), self.lines())
+        self.assertEqual([m["loss"] for m in self.lines()], [m["loss"] for m in self.lines("steady")])
+        stuck = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s", **preload}
+        began = time.time()
+        self.expect(11, "nothing has moved for 2 s: rank 0 waits", self.train("--quiet", "--watchdog", 2, env=stuck, out="stuck"))
+        self.assertLess(time.time() - began, 15)
+
+    def test_f48_more_memory_than_planned_is_said_at_once(self):
+        code, _, err = self.train(steps=4, env={"ZERO_FAULT": "memory.resident@step=2:EIO"})
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, r"step 2: the process took 1\d{12} bytes of memory; its arenas were planned to take \d+")
+        self.assertEqual(err.count("were planned"), 1)
+        code, _, err = self.train(steps=4, out="next", env={"ZERO_FAULT": "memory.resident:EIO"})
+        self.assertEqual(err.count("were planned"), 1, "once, though it is so in every step")
+        self.assertEqual(self.train("--quiet", steps=4, out="fine")[2], "")
+
+    def test_f49_who_is_told_to_stop_says_what_was_killed_for_memory(self):
+        """As mpirun does to the ranks that are left when one was killed: TERM, and a second later KILL."""
+        for kills, said in (("n=2+", "killed a process for want of memory since this run began \\(oom_kill rose from"), ("n=1", None)):
+            out = self.dir / f"oom{kills}"
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT":
+                                        f"memory.events@{kills}:EIO; kernel.run@rank=1,step=40:delay=600s"})
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and len(metrics.read_text().splitlines()) == 39) and time.time() < deadline:
+                time.sleep(0.02)
+            process.terminate()
+            time.sleep(1)
+            process.kill()
+            _, err = process.communicate(timeout=60)
+            self.assertRegex(err, said) if said else self.assertEqual(err, "")
+
+    def test_reserve_takes_all_memory_first(self):
+        code, out, err = self.train("--reserve", "--quiet")
+        self.assertEqual(code, 0, err)
+        device = json.loads(out.splitlines()[-1])["peak_bytes"]["device"]
+        self.assertEqual(device["measured"], -(-device["planned"] // 4096) * 4096)
+        self.expect(5, "cannot map .* after 0: ", self.train("--reserve", out="refused", env={"ZERO_FAULT": "arena.reserve@rank=1:ENOMEM"}))
+        self.assertEqual((self.dir / "refused/metrics.jsonl").read_text(), "")
+
+    def test_a_slow_rank_is_named_and_not_killed(self):
+        code, _, err = self.train("--quiet", "--watchdog", 5, env={"ZERO_FAULT": "step.begin@rank=1:delay=80ms"}, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "rank 1 is slow: in step 3 the others waited for it")
+
+    def test_collectives_that_differ(self):
+        self.expect(7, "collectives differ: rank 0 calls all_gather of .* rank 1 calls all_gather of",
+                    self.train("--quiet", env={"ZERO_FAULT": "coll.allgather@rank=1,step=2,n=1:short"}))
+
+    def test_bad_fault_rules(self):
+        self.expect(2, "no rule for failpoints", self.train(env={"ZERO_FAULT": "nonsense"}))
+
+    def test_closed_streams_do_not_kill(self):
+        for fd in (0, 1, 2):
+            code, out, err = self.train("--overwrite", preexec_fn=lambda: os.close(fd))
+            self.assertEqual(code, 0, (fd, err))
+            self.assertEqual(len(self.lines()), 4)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "4",
+                               "--out", self.dir / "out", "--overwrite", "--log-format", "json"], stdout=writer, timeout=120)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+
+    def test_a_full_pipe_does_not_stop_training(self):
+        """A pager, Ctrl-S: lines may be lost, steps and their metrics not."""
+        reader, writer = os.pipe()
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "1200",
+                                    "--out", self.dir / "out"], stderr=writer, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        os.close(writer)
+        self.assertEqual(process.wait(timeout=100), 0)
+        self.assertEqual(len(self.lines()), 1200)
+        os.close(reader)
+
+    def test_a_save_that_is_slow_is_not_stuck(self):
+        """The others wait for longer than the watchdog allows, but the rank that writes gets on."""
+        slow = {"ZERO_FAULT": "file.write@rank=1:delay=600ms"}
+        code, _, err = self.train("--quiet", "--watchdog", 1, steps=1, env=slow)
+        self.assertEqual(code, 0, err)
+
+    def test_signals(self):
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
+                                    "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        metrics = self.dir / "out" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, err)
+        self.assertIn("--resume auto", err)
+        step = self.lines()[-1]["step"]
+        self.assertTrue((self.dir / "out" / f"step-{step}" / "manifest.json").exists())
+        code, out, err = self.train("--resume", "auto", steps=step + 2)
+        self.assertEqual(code, 0, err)
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, step + 3)))
+        self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 2)
+
+    def test_f8_a_signal_while_it_evaluates(self):
+        """While it computes, and while it waits for the data: it ends after the step, and leaves nothing half."""
+        for number, fault in enumerate(("kernel.run@rank=0:delay=200ms", "file.read@step=2:delay=2s")):
+            out, outputs = self.dir / f"eval{number}", self.dir / f"outputs{number}.safetensors"
+            process = subprocess.Popen([ZERO_RUN, "eval", self.dir / "eval.plan", "--data", self.dir / "data.safetensors", "--out", out,
+                                        "--outputs", outputs], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT": fault})
+            self.addCleanup(process.kill)
+            status = pathlib.Path(f"/proc/{process.pid}/status")
+            self.wait_for(lambda: int(re.search(r"SigCgt:\t(\w+)", status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1 and out.exists())
+            process.terminate()
+            began = time.time()
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertRegex(err, "stopped after step [1-6], nothing is kept")
+            self.assertLess(time.time() - began, 10)
+            self.assertEqual([path.name for path in out.iterdir()], [])
+            self.assertEqual(list(self.dir.glob(outputs.name + "*")), [])
+
+    def test_f9_told_twice_it_ends_at_once(self):
+        """In a kernel that computes for ever, or in the middle of a save: what was saved before goes on to the same bits."""
+        flags = ("--lr-schedule", "constant", "--save-every", 2)
+        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
+        whole = (self.dir / "whole/final/weights.safetensors").read_bytes()
+        for number, fault in ((signal.SIGINT, "kernel.run@rank=1,step=5,n=1:delay=600s"), (signal.SIGTERM, "file.write@step=4:delay=600s")):
+            out = self.dir / number.name
+            process = self.start(*flags, steps=6, out=out, fault=fault)
+            self.wait_for(lambda: (out / "step-4" if number == signal.SIGINT else out / "step-4.tmp/weights.safetensors").exists())
+            self.wait_for(self.has_steps(4, out))
+            process.send_signal(number)
+            with self.assertRaises(subprocess.TimeoutExpired, msg="told once it finishes its step"):
+                process.wait(timeout=0.5)
+            began = time.time()
+            process.send_signal(number)
+            self.assertEqual(process.wait(timeout=60), 128 + number)
+            self.assertLess(time.time() - began, 5)
+            code, _, err = self.train(*flags, "--resume", "auto", out=out, steps=6)
+            self.assertEqual(code, 0, err)
+            self.assertRegex(err, f"continuing after step {4 if number == signal.SIGINT else 2}")
+            self.assertEqual((out / "final/weights.safetensors").read_bytes(), whole)
+            self.assertEqual(list(out.glob("*.tmp")), [])
+
+    def test_f57_a_trace_that_cannot_be_written_is_a_warning(self):
+        (self.dir / "out" / "trace.json").mkdir(parents=True)
+        code, out, err = self.train("--trace", "2:3", "--quiet")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err.count("the trace is missing"), 1, err)
+
+    def test_f57_metrics_that_cannot_be_written_are_a_warning(self):
+        code, out, err = self.train("--quiet", env={"ZERO_FAULT": "metrics.write@n=3+:ENOSPC"})
+        self.assertEqual((code, json.loads(out.splitlines()[-1])["steps"]), (0, 4), err)
+        self.assertEqual(err.count("metrics.jsonl is incomplete"), 1, err)
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2])
+
+    def test_f8_a_signal_while_it_waits_for_data_or_warms_up(self):
+        for site in ("file.read@step=3", "step.begin@step=3"):
+            out = self.dir / site
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100", "--warmup", "50",
+                                        "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT": site + ":delay=2s"})
+            self.addCleanup(process.kill)
+            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            while not (metrics.exists() and metrics.read_text().count("\n") == 2) and time.time() < deadline:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertEqual(len(self.lines(site)), 3)
+            self.assertTrue((out / "step-3/manifest.json").exists())
+
+
+if __name__ == "__main__":
+    main()

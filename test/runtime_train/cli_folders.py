@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""zero-run's folders: resuming, replacing, checkpoints, what may not be overwritten. Usage: cli_folders.py ZERO_RUN WRITE_PLAN"""
+import fcntl, json, os, resource, shutil, signal, subprocess, time
+
+from zero_run import ZERO_RUN, ZeroRunTest, main, run
+
+
+class Folders(ZeroRunTest):
+    def test_export(self):
+        self.assertEqual(self.train()[0], 0)
+        final = self.dir / "out" / "final"
+        self.assertEqual(run("export", final, "--onnx", self.dir / "new.onnx")[0], 0)
+        self.assertEqual(run("export", final, "--safetensors", self.dir / "new.safetensors")[0], 0)
+        old, new = (self.dir / "model.onnx").read_bytes(), (self.dir / "new.onnx").read_bytes()
+        self.assertEqual((old[:4], old[-4:], len(old)), (new[:4], new[-4:], len(new)))
+        self.assertEqual(new[4:-4], (self.dir / "new.safetensors").read_bytes()[-400:])
+        self.expect(2, "either --onnx", run("export", final))
+        self.assertEqual(run("export", self.dir / "out", "--safetensors", self.dir / "run.safetensors")[0], 0)  # its newest
+        self.assertEqual((self.dir / "run.safetensors").read_bytes(), (self.dir / "new.safetensors").read_bytes())
+        self.expect(3, "holds no checkpoint", run("export", self.dir, "--onnx", self.dir / "x.onnx"))
+        self.assertFalse((self.dir / "x.onnx").exists())
+
+    def test_killed_anywhere_in_a_save(self):
+        """What is killed while it saves continues to the bits of an undisturbed run."""
+        self.assertEqual(self.train(out="whole", steps=6)[0], 0)
+        for site, at, left in (("ckpt.write", "n=2", [2]), ("ckpt.manifest", "n=2", [2]), ("ckpt.rename", "n=2", [2]),
+                               ("ckpt.remove", "n=1", [2, 4])):
+            flags = ("--save-every", 2, "--keep", 1, "--lr-schedule", "constant", "--quiet")
+            killed = self.train(*flags, out=site, steps=6, env={"ZERO_FAULT": f"{site}@rank=0,{at}:crash"})
+            self.assertEqual(killed[0], -9, killed)
+            found = sorted(int(p.name[5:]) for p in (self.dir / site).glob("step-?"))
+            self.assertEqual(found, left, site)
+            code, _, err = self.train(*flags, "--resume", "auto", out=site, steps=6)
+            self.assertEqual(code, 0, err)
+            self.assertEqual((self.dir / site / "final/weights.safetensors").read_bytes(),
+                             (self.dir / "whole/final/weights.safetensors").read_bytes(), site)
+            self.assertEqual(list((self.dir / site).glob("*.tmp")), [])
+
+    def test_goes_on_where_a_run_ended(self):
+        """What ended goes on from its end, with more steps; a later run's checkpoint is newer than that."""
+        flags = ("--lr-schedule", "constant", "--resume", "auto")
+        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
+        self.assertEqual(self.train("--lr-schedule", "constant", steps=2)[0], 0)
+        code, out, err = self.train(*flags, steps=2)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "continuing after step 2 of .*final")
+        self.assertRegex(err, "the run is at step 2 already")
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2])
+        final = json.loads(out.splitlines()[-1])  # what a sweep would look at
+        self.assertEqual((final["step"], final["steps"], final["loss"]), (2, 0, self.lines()[-1]["loss"]))
+        crash = {"ZERO_FAULT": "ckpt.write@rank=0,n=2:crash"}  # the save at the end
+        self.assertEqual(self.train(*flags, "--save-every", 3, steps=4, env=crash)[0], -9)
+        code, _, err = self.train(*flags, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertRegex(err, "continuing after step 3 of .*step-3")
+        self.assertEqual([m["step"] for m in self.lines()], list(range(1, 7)))
+        self.assertEqual((self.dir / "out/final/weights.safetensors").read_bytes(),
+                         (self.dir / "whole/final/weights.safetensors").read_bytes())
+
+    def test_a_full_disk_ends_the_save_and_keeps_what_was_saved(self):
+        flags = ("--save-every", 2, "--quiet")
+        self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
+        self.assertEqual(self.train(*flags, "--resume", "auto")[0], 0)
+
+    def test_output_folder(self):
+        (self.dir / "file").write_text("x")
+        self.expect(6, "folder", self.train(out="file"))
+        if os.getuid() != 0:
+            locked = self.dir / "locked"
+            locked.mkdir(mode=0o500)
+            self.expect(6, "locked", self.train(out="locked/out"))
+        # A disk that is full from the start: refused before the first step, nothing half-written is left.
+        def no_space():
+            # Ignored from the start: a sanitizer's runtime writes before main does.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        code, out, err = self.train(out="full", preexec_fn=no_space)
+        self.assertEqual(code, 6, err)
+        self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
+
+    def test_checkpoint_verify(self):
+        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        code, out, err = run("checkpoint", "verify", self.dir / "out")
+        self.assertEqual((code, err, len(out.splitlines())), (0, "", 3))
+        self.assertIn("step-2: whole, step 2", out)
+        file = self.dir / "out/step-4/moment1.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+        code, out, err = run("checkpoint", "verify", self.dir / "out")
+        self.assertEqual((code, len(out.splitlines())), (9, 2))
+        self.assertRegex(err, 'moment1.safetensors(.|\n)*|tensor "w"')
+        self.expect(9, 'of tensor "w"', run("checkpoint", "verify", self.dir / "out/step-4"))
+        self.expect(3, "holds no checkpoint|cannot open", run("checkpoint", "verify", self.dir / "none"))
+        self.expect(2, "required", run("checkpoint"))
+
+    def test_ordinary_mistakes_with_folders(self):
+        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+        final = self.dir / "out/final"
+        # A part of a checkpoint instead of its folder, or what is none.
+        for part in ("manifest.json", "weights.safetensors"):
+            self.expect(3, f"is a file, no folder of a checkpoint(.|\n)*help: give \".*/out/final\"", self.train("--resume", final / part, out="next"))
+            self.expect(3, "is a file, no folder", run("checkpoint", "verify", final / part))
+            self.expect(3, "is a file, no folder", run("export", final / part, "--safetensors", self.dir / "x"))
+        self.expect(3, "is a file, no folder", self.train("--resume", self.dir / "tiny.plan", out="next"))
+        self.expect(3, "no such file", self.train("--resume", self.dir / "nowhere", out="next"))
+        # What the optimizer remembers has the weights' names and shapes.
+        self.expect(10, 'holds no weights but the "moment1" of a checkpoint(.|\n)*help: give its folder, ".*/out/final"',
+                    self.train("--weights", final / "moment1.safetensors", out="next"))
+        for other in (self.dir / "model.onnx", self.dir / "out/metrics.jsonl"):
+            self.expect(3, "not a valid safetensors file(.|\n)*help: weights are read from", self.train("--weights", other, out="next"))
+        # A shell's variable that is not set is not a flag that was not given.
+        flags = {"--data": self.dir / "data.safetensors", "--out": self.dir / "next", "--steps": 1}
+        for flag in ("--resume", "--weights", "--out", "--data"):
+            self.expect(2, f'the value of "{flag}" is empty',
+                        run(self.dir / "tiny.plan", *(word for pair in {**flags, flag: ""}.items() for word in pair)))
+        self.assertFalse((self.dir / "next/metrics.jsonl").exists() and (self.dir / "next/metrics.jsonl").stat().st_size)
+        (self.dir / "dangling").symlink_to("nowhere")
+        self.expect(6, "it is a symbolic link to what is not there", self.train(out="dangling"))
+        self.expect(6, "cannot make folder .*: not a directory", self.train(out="tiny.plan"))
+        # Links, trailing slashes, spaces and other letters are as good as any.
+        (self.dir / "real").mkdir()
+        (self.dir / "link").symlink_to("real")
+        self.assertEqual(self.train(out="link", steps=2)[0], 0)
+        self.assertTrue((self.dir / "real/final/manifest.json").exists())
+        odd = "o u t/\u00fc \u4e16"
+        for flag, value in (("--resume", f"{self.dir}/out/"), ("--resume", f"{final}/"), ("--weights", f"{self.dir}/out/"), ("--weights", f"{final}/")):
+            code, _, err = self.train(flag, value, "--overwrite" if flag == "--weights" else "--quiet", out=f"{odd}{flag}{len(value)}", steps=6)
+            self.assertEqual(code, 0, err)
+        self.assertEqual(run("export", "out", "--safetensors", "x y.safetensors", cwd=self.dir)[0], 0)
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+
+    def test_an_output_is_no_input(self):
+        self.assertEqual(self.train()[0], 0)
+        weights = self.dir / "out/final/weights.safetensors"
+        before = weights.read_bytes()
+        self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", weights))
+        os.link(weights, self.dir / "linked")
+        self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", self.dir / "linked"))
+        self.assertEqual(weights.read_bytes(), before)
+        # Before anything is touched: not the model that the plan names, nor another checkpoint's folder, nor what a run reads.
+        model = (self.dir / "model.onnx").read_bytes()
+        self.expect(2, "would overwrite the input model", run("export", self.dir / "out", "--onnx", self.dir / "model.onnx"))
+        self.assertEqual((self.dir / "model.onnx").read_bytes(), model)
+        metrics = self.dir / "out/metrics.jsonl"
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+        self.expect(2, "metrics.jsonl\" would overwrite the input --tokens", run(self.dir / "tiny.plan", "--tokens", metrics, "--byte-level",
+                    "--overwrite", "--steps", 1, "--out", self.dir / "out"))
+        self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out/final", "--overwrite"))
+        self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out", "--overwrite", out="./out/../out"))
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+        self.assertEqual(self.train("--weights", self.dir / "out/final", out="next")[0], 0)
+
+    def test_an_evaluation_overwrites_nothing_it_reads(self):
+        """Refused by the file, whatever it is called; outputs that are one file as well."""
+        data = self.dir / "data.safetensors"
+        before = data.read_bytes()
+        (self.dir / "link").symlink_to("data.safetensors")
+        os.link(data, self.dir / "linked")
+        for name in ("data.safetensors", "link", "linked", "../" + self.dir.name + "/data.safetensors"):
+            self.expect(2, "would overwrite the input --data", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / name))
+        self.expect(2, "would overwrite the input .*tiny.plan", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / "tiny.plan"))
+        self.expect(2, "are one file", run("eval", self.dir / "tiny.plan", "--data", data, "--outputs", self.dir / "new/eval.json", "--out",
+                    self.dir / "new"))
+        self.assertEqual(data.read_bytes(), before)
+        self.assertFalse((self.dir / "new").exists())
+
+    def test_a_folder_that_is_removed_while_a_run_goes_on(self):
+        """What the run has in memory is saved there again, with the metrics, and the run ends; where another run is by now, nothing is
+        touched."""
+        flags = ("--lr-schedule", "constant", "--save-every", 4)
+        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=8)[0], 0)
+        for moved in (False, True):
+            process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=1500ms")
+            self.wait_for(self.has_steps(2))
+            self.assertIsNone(process.poll())
+            (self.dir / "out").rename(self.dir / f"moved{moved}") if moved else shutil.rmtree(self.dir / "out")
+            _, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 6, err)
+            self.assertRegex(err, 'out" was removed while the run went on: the state after step 4(.|\n)*--resume auto')
+            self.assertEqual(sorted(path.name for path in (self.dir / "out").iterdir()), [".lock", "metrics.jsonl", "step-4"])
+            self.assertEqual([m["step"] for m in self.lines()], [1, 2, 3, 4])
+            self.assertEqual(run("checkpoint", "verify", self.dir / "out")[0], 0)
+            code, _, err = self.train(*flags, "--resume", "auto", steps=8)
+            self.assertEqual(code, 0, err)
+            self.assertEqual((self.dir / "out/final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
+            shutil.rmtree(self.dir / "out")
+        process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=1500ms")
+        self.wait_for(self.has_steps(2))
+        shutil.rmtree(self.dir / "out")
+        (self.dir / "out").mkdir()
+        with open(self.dir / "out/.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 6, err)
+        self.assertRegex(err, "another run is writing into(.|\n)*was removed while the run went on")
+        self.assertEqual([path.name for path in (self.dir / "out").iterdir()], [".lock"])
+
+    def test_one_run_per_folder(self):
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",
+                                    "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        deadline = time.time() + 60
+        while not (self.dir / "out" / "metrics.jsonl").exists() and time.time() < deadline:
+            time.sleep(0.02)
+        self.expect(2, "another run is writing into .*: process %d on ." % process.pid, self.train())
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""What the tests of zero-run's command line have in common: a folder with a tiny plan and its data. Usage of each of them:
+cli.py ZERO_RUN WRITE_PLAN"""
+import json, os, pathlib, subprocess, sys, tempfile, time, unittest
+
+ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
+
+
+def run(*args, cwd=None, env=None, **more):
+    """Exit code, stdout, stderr; whatever happens no signal and no time-out."""
+    done = subprocess.run([ZERO_RUN, *map(str, args)], cwd=cwd, env={**os.environ, **(env or {})}, text=True,
+                          capture_output=True, timeout=120, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+class ZeroRunTest(unittest.TestCase):
+    def setUp(self):
+        self.temp = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.temp.name)
+        self.write_plan()
+
+    def tearDown(self):
+        self.temp.cleanup()
+
+    def write_plan(self, world=2, accumulation=1, placement=1):
+        subprocess.run([WRITE_PLAN, str(self.dir), str(world), str(accumulation), str(placement)], check=True)
+
+    def train(self, *more, steps=4, out="out", **how):
+        return run(self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", steps, "--out",
+                   self.dir / out, *more, **how)
+
+    def start(self, *more, steps=100000000, out="out", fault=""):
+        """Runs on beside the test."""
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", str(steps), "--out",
+                                    self.dir / out, "--quiet", *map(str, more)], stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, "ZERO_FAULT": fault})
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, condition):
+        deadline = time.time() + 60
+        while not condition():
+            self.assertLess(time.time(), deadline, "it never came so far")
+            time.sleep(0.02)
+
+    def has_steps(self, count, out="out"):
+        metrics = self.dir / out / "metrics.jsonl"
+        return lambda: metrics.exists() and metrics.read_text().count("\n") >= count
+
+    def expect(self, code, says, result):
+        self.assertEqual(result[0], code, result)
+        self.assertRegex(result[2], says)
+        self.assertRegex(result[2], r"error\[Z\d{4}\]: ")
+        self.assertEqual(result[1], "")
+
+    def lines(self, out="out"):
+        return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
+
+
+def main():
+    """Runs the tests of the script; the last line is what run_tests.py counts."""
+    done = unittest.main(argv=[sys.argv[0]], exit=False).result
+    failed = len(done.failures) + len(done.errors)
+    sys.stderr.flush()
+    print(f"{done.testsRun - failed} passed, {failed} failed", flush=True)
+    sys.exit(failed > 0)
