@@ -7,6 +7,7 @@
 #include "runtime/device/Caught.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -379,6 +380,8 @@ private:
       }
       StepContext context = *static_cast<const StepContext *>(World::instance().translate(at));
       setFaultContext(device.options.rank, context.step);
+      if (device.isLost())
+        return;
       Status status;
       sign.begin(number, context.step);
       bool isAlone = World::instance().accesses.around(std::move(ranges), [&] {
@@ -402,6 +405,13 @@ private:
     std::vector<int64_t> bytes;
   };
 
+  /// As after an Xid: nothing that is enqueued is done any more, and the host finds out when it asks.
+  bool isLost() {
+    if (failpoint("device.lost") && !lost.exchange(true))
+      note({}, makeError(Code::peerLost, 583, "the device of rank " + std::to_string(options.rank) + " is lost", {},
+                         "resume from the last checkpoint"));
+    return lost;
+  }
   void note(std::optional<uint32_t> number, Error error) {
     std::lock_guard<std::mutex> lock(mutex);
     if (!first)
@@ -414,6 +424,7 @@ private:
   std::minstd_rand random;
   std::list<FakeMemory> memories; // all are made before streams work
   std::list<Arena> pinned;
+  std::atomic<bool> lost{false};
   mutable std::mutex mutex; // of `first`
   std::optional<Fault> first;
 };

@@ -93,7 +93,11 @@ def fails_alone():
     done = suite.launch(2, 2, *flags(folder), fault="step.begin@rank=1,step=3:EIO", code=1)
     done.says("step 3 was told to fail")
     check("on rank 1" in done.err, done.err)
-    suite.launch(2, 2, *flags(out("exits")), fault="step.begin@rank=1,step=3:exit=9", code=9)
+    check(len(done.errors()) == 1, f"the others tell as well: {done.errors()}")
+    check(after_last_step(done, folder) <= DEATH, "took long")
+    done = suite.launch(2, 2, *flags(out("exits")), fault="step.begin@rank=1,step=3:exit=9", code=9)
+    check(after_last_step(done, out("exits")) <= DEATH, "took long")
+    no_orphans(out("exits"))
 
 
 def stopped():
@@ -199,13 +203,17 @@ def told_twice():
         tell_launcher(process, folder)
         time.sleep(0.3)
         tell_launcher(process, folder)
+        told.append(time.time())
 
-    began = time.time()
-    suite.launch(2, 2, *flags(folder, "--save-every", 2, steps=60), code=143, meanwhile=meanwhile,
-                 fault="step.begin@rank=0,step=4:delay=60s")
-    check(time.time() - began < 20, "waited for the slow step")
+    whole, fixed, told = out("twice-whole"), ["--lr-schedule", "constant"], []
+    done = suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2, steps=60), code=143, meanwhile=meanwhile,
+                        fault="step.begin@rank=0,step=4:delay=60s")
+    check(done.ended - told[0] <= DEATH, f"took {done.ended - told[0]:.1f} s")
     no_orphans(folder)
-    suite.launch(2, 2, *flags(folder, "--save-every", 2, "--resume", "auto", steps=4))
+    suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2, "--resume", "auto", steps=4))
+    suite.tool("zero-run", *flags(whole, *fixed, "-n", 4, steps=4))
+    check((folder / "final" / "weights.safetensors").read_bytes() == (whole / "final" / "weights.safetensors").read_bytes(),
+          "the weights differ")
 
 
 def launcher_killed():

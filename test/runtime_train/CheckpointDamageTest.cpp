@@ -53,6 +53,52 @@ TEST(CheckpointDamage, EveryFlipAndEveryCutIsFound) {
   EXPECT_EQ(readManifest(fixture.options.out + "/step-4").error().code, Code::corrupt) << "it is step 3's";
 }
 
+/// Not there, empty, or cut in the middle: refused where it is asked for by its name, passed over by `auto` with a
+/// line.
+TEST(CheckpointDamage, WhatIsMissingOrCutIsPassedOver) {
+  const std::string expected = undisturbed(6);
+  for (const char *file : {"manifest.json", "weights.safetensors", "moment1.safetensors", "moment2.safetensors"})
+    for (const char *how : {"missing", "empty", "cut"}) {
+      Fixture fixture;
+      fixture.useMemory();
+      fixture.options.saveEvery = 2;
+      ASSERT_OK(fixture.run(4));
+      for (const char *name : {"/final/", "/step-4/"}) {
+        std::string path = fixture.options.out + name + file;
+        if (how == std::string("missing"))
+          std::filesystem::remove(path);
+        else
+          std::filesystem::resize_file(path, how == std::string("empty") ? 0 : std::filesystem::file_size(path) / 2);
+      }
+      fixture.options.resume = fixture.options.out + "/step-4";
+      auto named = fixture.run(6);
+      ASSERT_FALSE(named.ok()) << file << " " << how;
+      EXPECT_EQ(named.error().code, Code::corrupt) << render(named.error());
+      EXPECT_NE(render(named.error()).find(file), std::string::npos) << render(named.error());
+      EXPECT_EQ(fixture.names(), (Names{"final", "step-2", "step-4"})) << "nothing is touched";
+      fixture.options.resume = "auto";
+      auto rest = fixture.run(6);
+      ASSERT_OK(rest);
+      EXPECT_EQ(rest->steps, 4) << file << " " << how;
+      EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << file << " " << how;
+      for (const char *note : {"passed over", "/final", "/step-4", file, "continuing after step 2"})
+        EXPECT_TRUE(fixture.notes.has(note)) << note << " in " << fixture.notes.all;
+    }
+}
+
+TEST(CheckpointDamage, WhatIsThereBesideIsLeftAlone) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(3));
+  fixture.folder.write("out/final/notes.txt", "mine");
+  fixture.folder.write("out/mine.txt", "mine");
+  fixture.options.resume = "auto";
+  ASSERT_OK(fixture.run(3));
+  EXPECT_EQ(fixture.read("final/notes.txt"), "mine");
+  ASSERT_OK(fixture.run(5));
+  EXPECT_EQ(fixture.read("final/weights.safetensors"), undisturbed(5));
+  EXPECT_EQ(fixture.read("mine.txt"), "mine");
+}
+
 /// Found while it is loaded, by one rank or another: all go on from the one before, and the run is as if it had ended
 /// there.
 TEST(CheckpointDamage, WhatIsDamagedInItsMiddleIsPassedOverByAll) {

@@ -191,6 +191,20 @@ TEST(Checkpoint, OtherDataAreRefusedByName) {
   EXPECT_TRUE(fixture.run(4).ok());
 }
 
+TEST(Checkpoint, AnotherModelsIsRefusedAndSaysWhatDoesNotFit) {
+  Fixture fixture;
+  ASSERT_OK(fixture.run(2));
+  const std::string weights = fixture.read("final/weights.safetensors");
+  fixture.options.resume = "auto";
+  fixture.change = [](planpb::Plan &plan) { plan.mutable_parameters(0)->set_name("u"); };
+  auto report = fixture.run(4);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code, Code::mismatch);
+  for (const char *part : {"1 of 1 tensors do not fit", "\"u\" is missing"})
+    EXPECT_NE(render(report.error()).find(part), std::string::npos) << render(report.error());
+  EXPECT_EQ(fixture.read("final/weights.safetensors"), weights);
+}
+
 TEST(Checkpoint, AnotherPlanGoesOnWithTheSameSamples) {
   // 16 samples a step: 1 x 16, 2 x 8, 4 x 4, 8 x 2 of ranks and micro-steps, whose sums are exact.
   auto loss = [](Fixture &fixture) {

@@ -191,6 +191,7 @@ TEST(Train, LossThatIsNoNumberEndsTheRun) {
   // Sample 9 is used by step 3.
   data.replace(data.size() - size_t(4 * paddedElements(2) * 4), 4, reinterpret_cast<char *>(&nan), 4);
   fixture.folder.write("data.safetensors", data);
+  fixture.options.saveEvery = 1;
   auto report = fixture.run();
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, Code::numeric);
@@ -198,6 +199,11 @@ TEST(Train, LossThatIsNoNumberEndsTheRun) {
   auto lines = fixture.metrics();
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_TRUE(lines[2]["loss"].is_null());
+  // What was made of it is in no checkpoint: the run can be gone on with from the step before.
+  for (const char *name : {"step-1", "step-2"})
+    EXPECT_TRUE(std::filesystem::exists(fixture.options.out + "/" + name + "/manifest.json")) << name;
+  for (const char *name : {"step-3", "final"})
+    EXPECT_FALSE(std::filesystem::exists(fixture.options.out + "/" + name)) << name;
 }
 
 TEST(Train, ModelMustBeTheCompiledOne) {

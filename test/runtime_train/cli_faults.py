@@ -256,6 +256,20 @@ class Faults(ZeroRunTest):
             self.assertEqual((out / "final/weights.safetensors").read_bytes(), whole)
             self.assertEqual(list(out.glob("*.tmp")), [])
 
+    def test_f52_a_device_that_is_lost(self):
+        """As after an Xid, nothing that is enqueued is done any more: the job ends at once, and goes on from its last checkpoint."""
+        flags = ("--lr-schedule", "constant", "--save-every", 2, "--device", "fake", "--quiet")
+        self.assertEqual(self.train(*flags, out="whole", steps=6)[0], 0)
+        for rank in (0, 1):
+            began, out = time.time(), f"lost{rank}"
+            result = self.train(*flags, out=out, steps=6, env={"ZERO_FAULT": f"device.lost@rank={rank},step=5,n=1:EIO"})
+            self.expect(7, f"the device of rank {rank} is lost(.|\n)*resume from the last checkpoint", result)
+            self.assertEqual(result[2].count("error["), 1, "one root cause")
+            self.assertLess(time.time() - began, 10)
+            self.assertEqual(sorted(path.name for path in (self.dir / out).glob("*-*")), ["step-2", "step-4"])
+            self.assertEqual(self.train(*flags, "--resume", "auto", out=out, steps=6)[0], 0)
+            self.assertEqual((self.dir / out / "final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
+
     def test_f57_a_trace_that_cannot_be_written_is_a_warning(self):
         (self.dir / "out" / "trace.json").mkdir(parents=True)
         code, out, err = self.train("--trace", "2:3", "--quiet")

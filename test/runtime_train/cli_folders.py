@@ -203,7 +203,11 @@ class Folders(ZeroRunTest):
         deadline = time.time() + 60
         while not (self.dir / "out" / "metrics.jsonl").exists() and time.time() < deadline:
             time.sleep(0.02)
+        metrics = self.dir / "out/metrics.jsonl"
+        before = metrics.read_text()
         self.expect(2, "another run is writing into .*: process %d on ." % process.pid, self.train())
+        self.wait_for(lambda: len(metrics.read_text()) > len(before))
+        self.assertTrue(metrics.read_text().startswith(before), "the one that is there goes on")
         process.kill()
         process.wait()
 
