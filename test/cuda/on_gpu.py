@@ -10,6 +10,7 @@ from e2e import Case, Skip, Suite, close, read_safetensors, same, write_safetens
 PARTS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults", "speed", "sanitizer")
 parser = argparse.ArgumentParser(description=__doc__, add_help=False)
 parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+parser.add_argument("--device", choices=("cuda", "fake"), default="cuda", help="fake: this script itself, where there is no GPU")
 parser.add_argument("--budget", type=float, default=440, help="seconds after which nothing new begins")
 own, rest = parser.parse_known_args()
 sys.argv[1:] = rest + ["-v", "--jobs", "1"]
@@ -18,7 +19,8 @@ deadline = time.monotonic() + own.budget
 STEPS = 4
 BAD_INPUT, BUDGET = 3, 5
 # Of the test program alone, which is not installed: others find the archive's libraries by themselves.
-environment = {**os.environ, "ZC_TEST_DEVICE": "cuda",
+STREAMS, STEPWISE = ("cuda", "cuda-sync") if own.device == "cuda" else ("fake", "sync")
+environment = {**os.environ, **({"ZC_TEST_DEVICE": "cuda"} if own.device == "cuda" else {}),
                "LD_LIBRARY_PATH": f"{suite.bin.parent / 'lib/zero-compile'}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 
@@ -99,7 +101,7 @@ def fixture(model, precision, tolerance):
     def run():
         plan = compiled(model, "--precision", precision, "--clip-grad-norm", "0.1")
         host = train(model, plan, 1, "cpu")
-        step_by_step = train(model, plan, 1, "cuda-sync")
+        step_by_step = train(model, plan, 1, STEPWISE)
         worst = close("loss", step_by_step[0], host[0], tolerance)
         return f"losses differ from the CPU's by {worst:.1e} at most"
     return run
@@ -113,9 +115,9 @@ def equal(what, a, b):
 def streams(model, world, *flags):
     def run():
         plan = compiled(model, "--world-size", world, "--clip-grad-norm", "0.1", *flags)
-        first = train(model, plan, world, "cuda-sync")
+        first = train(model, plan, world, STEPWISE)
         for again in range(2):
-            equal(f"run {again}", train(model, plan, world, "cuda"), first)
+            equal(f"run {again}", train(model, plan, world, STREAMS), first)
     return run
 
 
@@ -126,7 +128,7 @@ def stage(model, world, stage, *flags):
     """Whatever the stage and the tiers, the bits are those of stage 0."""
     def run():
         plan = compiled(model, "--world-size", world, "--zero-stage", stage, "--clip-grad-norm", "0.1", *flags)
-        got = train(model, plan, world, "cuda")
+        got = train(model, plan, world, STREAMS)
         equal(f"stage {stage}", got, groups.setdefault((model, world), got))
     return run
 
@@ -138,7 +140,7 @@ def bad_label():
     data = write_safetensors(suite.dir / "bad.safetensors", {**inputs, "input_ids": (kind, shape, values)})
     plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
     said = []
-    for device in ("sync", "cuda"):
+    for device in ("sync", STREAMS):
         done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / f"bad-{device}", "--quiet", "-n", 2, "--device",
                                              device, "--data", data, "--epochs", 1])), capture_output=True, text=True, timeout=120)
         said.append((done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr)))
@@ -155,7 +157,7 @@ def memory_taken():
         if hold.stdout.readline().strip() != "held":
             raise Skip("no torch to take the memory")
         plan = compiled("gpt2")
-        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "taken", "--quiet", "--device", "cuda", "--steps", 1,
+        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "taken", "--quiet", "--device", STREAMS, "--steps", 1,
                                              "--data", suite.models / "gpt2/inputs.safetensors"])), capture_output=True, text=True, timeout=120)
     finally:
         hold.stdin.close()
@@ -168,7 +170,7 @@ def memory_taken():
 def interrupted():
     """SIGTERM while the GPU is at work: the run ends by itself, and says so."""
     plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
-    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "term", "-n", 2, "--device", "cuda", "--steps", 100000, "--quiet",
+    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "term", "-n", 2, "--device", STREAMS, "--steps", 100000, "--quiet",
                                           "--data", suite.models / "gpt2/inputs.safetensors"])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(8)
     run.terminate()
@@ -199,12 +201,12 @@ def speed(layers, width, heads, length, batch, *flags, peak=989e12):
         suite.compile(onnx, plan, "--precision", "bf16", *target(), *flags)
         run_on = lambda device, steps, *more: suite.train(plan, suite.dir / f"{onnx.stem}-{device}", "--overwrite", "--device", device, "--data", inputs,
                                                           "--epochs", steps, "--steps", steps, *more)
-        seconds = statistics.median(m["step_seconds"] for m in run_on("cuda", 12)[4:])
+        seconds = statistics.median(m["step_seconds"] for m in run_on(STREAMS, 12)[4:])
         parameters = 12 * layers * width**2 + 50304 * width
         flops = batch * length * (6 * parameters + 12 * layers * width * length)
-        run_on("cuda-sync", 3, "--trace", "3:3")
+        run_on(STEPWISE, 3, "--trace", "3:3")
         sums = collections.Counter()
-        for event in json.loads((suite.dir / f"{onnx.stem}-cuda-sync/trace.json").read_text())["traceEvents"]:
+        for event in json.loads((suite.dir / f"{onnx.stem}-{STEPWISE}/trace.json").read_text())["traceEvents"]:
             if event["ph"] == "X":
                 sums[event["name"]] += event["dur"] / 1e3
         shares = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sums.most_common(12))

@@ -24,9 +24,10 @@ print(":".join(sorted(folders)))
 EOF
 )
 export ZERO_CUDA_LIBRARIES=${ZERO_CUDA_LIBRARIES:+$ZERO_CUDA_LIBRARIES:}$wheels
-"$programs/bin/zero-run" doctor
-if ! [[ -e /dev/nvidiactl || -e /proc/driver/nvidia/version ]]; then
-  echo "run.sh: there is no GPU on this machine: nothing was run" >&2
+said=$("$programs/bin/zero-run" doctor)
+echo "$said"
+grep -q '^GPU 0' <<<"$said" || {
+  echo "run.sh: no GPU can be used here (\"cuda\" above says why): nothing was run" >&2
   exit 77
-fi
+}
 exec python3 "$here/on_gpu.py" --bin "$programs/bin" "$@"
