@@ -12,8 +12,8 @@ namespace zc::cuda {
 
 using namespace formula;
 
-/// As many ranks as one process may have here.
-constexpr int kMaxSummed = 64;
+/// As many members as a sum may have: their addresses are a kernel's argument.
+constexpr int kMaxSummed = 256;
 
 /// orderedSum of runtime/comm/Sums.h, with its bits. Each element is read from all inputs before it is written: a
 /// result may lie over the part of an input that is summed.

@@ -1,5 +1,7 @@
 #include "runtime/comm/Communicator.h"
 
+#include "runtime/comm/Linked.h"
+
 #include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/comm/Sums.h"
@@ -90,11 +92,29 @@ Status Communicator::checkBuffers(const Call &call, const char *problem) {
   return error;
 }
 
+Communicator::Communicator(const Mesh &mesh, int rank) : ranks(mesh), self(rank) {}
+Communicator::~Communicator() = default;
+
+void Communicator::link(std::unique_ptr<DeviceLinks> made) {
+  linked = std::make_unique<LinkedCollectives>(std::move(made), ranks, self);
+  known = linked->links.get();
+}
+
+DeviceLinks *Communicator::links() const { return known; }
+
+void Communicator::abort(const Error &cause) {
+  runAbort(cause);
+  if (DeviceLinks *aborted = known)
+    aborted->abort();
+}
+
 Status Communicator::allGather(const AllGatherOptions &options) {
   Call call = callOf(Collective::allGather, options.axes, DType::u8, 0, options.bytes);
   ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, options.bytes, options.output,
                                                 options.bytes * members(call), options.bytes * member(call))));
-  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllGather(call, options); }));
+  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) {
+    return lane && linked ? linked->allGather(call, options, *lane) : runAllGather(call, options);
+  }));
   count(options.traffic, call, options.bytes * members(call), options.bytes);
   return {};
 }
@@ -110,7 +130,9 @@ Status Communicator::reduceScatter(const ReduceScatterOptions &options) {
   ZC_RETURN_IF_ERROR(
       checkBuffers(call, overlap(options.output, options.elements * static_cast<uint64_t>(sizeOf(options.outputType)),
                                  options.input, part * members(call), own)));
-  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runReduceScatter(call, options); }));
+  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) {
+    return lane && linked ? linked->reduceScatter(call, options, *lane) : runReduceScatter(call, options);
+  }));
   count(options.traffic, call, part * members(call), part);
   return {};
 }
@@ -120,7 +142,9 @@ Status Communicator::allReduce(const AllReduceOptions &options) {
   uint64_t size = static_cast<uint64_t>(sizeOf(options.type)), whole = options.elements * size;
   Call call = callOf(Collective::allReduce, options.axes, options.type, 0, whole);
   ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, 0)));
-  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllReduce(call, options); }));
+  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) {
+    return lane && linked ? linked->allReduce(call, options, *lane) : runAllReduce(call, options);
+  }));
   // As a reduce-scatter and a gather.
   uint64_t part = (options.elements + members(call) - 1) / members(call) * size;
   count(options.traffic, call, 2 * whole, 2 * part);
@@ -131,7 +155,9 @@ Status Communicator::allToAll(const AllToAllOptions &options) {
   Call call = callOf(Collective::allToAll, options.axes, DType::u8, 0, options.bytes);
   uint64_t whole = options.bytes * members(call);
   ZC_RETURN_IF_ERROR(checkBuffers(call, overlap(options.input, whole, options.output, whole, std::nullopt)));
-  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) { return runAllToAll(call, options); }));
+  ZC_RETURN_IF_ERROR(carryOut(call, [&](const Call &call) {
+    return lane && linked ? linked->allToAll(call, options, *lane) : runAllToAll(call, options);
+  }));
   count(options.traffic, call, options.bytes * members(call), options.bytes);
   return {};
 }

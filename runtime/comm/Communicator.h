@@ -17,6 +17,7 @@
 #include "runtime/comm/FlightRecorder.h"
 #include "runtime/comm/Lane.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -104,12 +105,15 @@ Error echoOf(int rank, const Error &cause);
 /// Members of a group called different things: peer lost, naming both.
 Error differError(const Mesh &mesh, int rank, const Call &call, int otherRank, const Call &other);
 
+class DeviceLinks;
+class LinkedCollectives;
+
 /// One rank's end of a job. Errors of all collectives: another rank failed, left or called something else (peer lost,
 /// with the root cause); a type that is not summed (unsupported); input and output that share bytes otherwise than "in
 /// place" says: peers would read what is being written (internal).
 class Communicator {
 public:
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
   int rank() const { return self; }
   int worldSize() const { return ranks.worldSize(); }
   const Mesh &mesh() const { return ranks; }
@@ -125,13 +129,18 @@ public:
   virtual bool stagesSums() const = 0;
 
   /// Can collectives be enqueued on a device's stream? Where not, their buffers are the host's.
-  virtual bool takesLanes() const { return false; }
+  virtual bool takesLanes() const { return links() != nullptr; }
   /// Collectives, but broadcasts, are enqueued there from now on, on all ranks alike: their buffers are the device's,
   /// and they are over when the stream is behind them. Null: they are over when they return. If takesLanes().
   void enqueueOn(Lane *stream) { lane = stream; }
 
+  /// What is enqueued goes over these links from now on, between devices of ranks in several processes. Once.
+  void link(std::unique_ptr<DeviceLinks> made);
+  /// Null: they are not linked.
+  DeviceLinks *links() const;
+
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
-  virtual void abort(const Error &cause) = 0;
+  void abort(const Error &cause);
 
   const Traffic &traffic() const { return counters; }
   /// Seconds in collectives so far, waiting for others included.
@@ -140,7 +149,7 @@ public:
   void recordInto(FlightLog *log) { flight = log; }
 
 protected:
-  Communicator(const Mesh &mesh, int rank) : ranks(mesh), self(rank) {}
+  Communicator(const Mesh &mesh, int rank);
   /// Null when nothing is recorded.
   FlightLog *flight = nullptr;
   /// Null when the host does it all.
@@ -148,6 +157,7 @@ protected:
 
 private:
   // What an implementation does; types have been checked. `call` is what all members must agree on.
+  virtual void runAbort(const Error &cause) = 0;
   virtual Status runAllGather(const Call &call, const AllGatherOptions &options) = 0;
   virtual Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) = 0;
   virtual Status runAllReduce(const Call &call, const AllReduceOptions &options) = 0;
@@ -173,6 +183,8 @@ private:
   const int self;
   Traffic counters;
   int64_t elapsed = 0; ///< ns
+  std::unique_ptr<LinkedCollectives> linked;
+  std::atomic<DeviceLinks *> known{nullptr}; ///< those of `linked`, for abort()
 };
 
 } // namespace zc

@@ -167,11 +167,11 @@ class InprocCommunicator : public Communicator {
 public:
   InprocCommunicator(Group &group, int rank) : Communicator(group.mesh(), rank), group(group) {}
   ~InprocCommunicator() override { group.leave(rank()); }
-  void abort(const Error &cause) override { group.fail(rank(), cause); }
   bool stagesSums() const override { return false; }
   bool takesLanes() const override { return true; }
 
 private:
+  void runAbort(const Error &cause) override { group.fail(rank(), cause); }
   Status runAllGather(const Call &call, const AllGatherOptions &options) override;
   Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) override;
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;

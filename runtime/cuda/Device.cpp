@@ -2,6 +2,7 @@
 
 #include "kernels/InPlace.h"
 #include "runtime/cuda/Matmul.h"
+#include "runtime/cuda/Nccl.h"
 
 #include <algorithm>
 #include <cstring>
@@ -204,6 +205,15 @@ Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec,
 
 Result<std::unique_ptr<Lane>> GpuDevice::makeLane(Stream &stream) {
   return GpuLane::make(static_cast<GpuStream &>(stream));
+}
+
+Result<std::unique_ptr<DeviceLinks>> GpuDevice::makeLinks() {
+  if (options.localRanks > count)
+    return makeError(Code::usage, 636,
+                     std::to_string(options.localRanks) + " ranks of this machine are processes and share " +
+                         std::to_string(count) + (count == 1 ? " GPU" : " GPUs") + ", which NCCL does not do",
+                     "--device", "start a rank per GPU, or all ranks of a machine in one process (zero-run -n)");
+  return makeNcclLinks(gpu);
 }
 
 std::optional<Device::Fault> GpuDevice::fault() const {

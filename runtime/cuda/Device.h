@@ -26,6 +26,7 @@ public:
   Result<std::unique_ptr<Event>> makeEvent() override;
   Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override;
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
+  Result<std::unique_ptr<DeviceLinks>> makeLinks() override;
   std::optional<Fault> fault() const override;
   std::vector<std::string> notes() const override { return told; }
 

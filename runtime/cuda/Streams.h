@@ -76,9 +76,10 @@ public:
   Result<std::shared_ptr<const Event>> mark() override;
   Status follow(const Event &mark) override { return stream.wait(mark); }
 
+  GpuStream &stream;
+
 private:
   explicit GpuLane(GpuStream &stream) : stream(stream) {}
-  GpuStream &stream;
   std::shared_ptr<GpuEvent> events[2];
   uint32_t marks = 0;
 };

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kernels/Kernel.h"
-#include "runtime/comm/Lane.h"
+#include "runtime/comm/DeviceLinks.h"
 #include "runtime/device/Timeline.h"
 
 #include <cstdint>
@@ -87,6 +87,8 @@ public:
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
   /// For collectives of ranks of one process, whose devices are of one kind. Lives as long as the stream.
   virtual Result<std::unique_ptr<Lane>> makeLane(Stream &stream) = 0;
+  /// For collectives of ranks that are processes. Null: the device has none, and what they send goes through the host.
+  virtual Result<std::unique_ptr<DeviceLinks>> makeLinks() { return std::unique_ptr<DeviceLinks>(); }
 
   /// What was found wrong first, of all whose work is done: everything after it is worthless.
   struct Fault {

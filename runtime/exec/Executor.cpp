@@ -3,6 +3,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Fake.h"
+#include "runtime/exec/DeviceJob.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/ThreadBudget.h"
@@ -118,8 +119,9 @@ Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, cons
   case DeviceKind::cudaSync: {
     Result<std::unique_ptr<Device>> device = openCudaDevice(
         {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync,
-         /*shareProcess=*/communicator.takesLanes() && options.localRanks > 1});
-    ZC_RETURN_IF_ERROR(device.status());
+         /*shareProcess=*/!communicator.links() && communicator.takesLanes() && options.localRanks > 1});
+    ZC_RETURN_IF_ERROR(agreeOnDevices(communicator, device));
+    ZC_RETURN_IF_ERROR(linkDevices(communicator, **device, plan));
     return prepareOnDevice(std::move(*device), plan, options, communicator, registry, loader);
   }
   }

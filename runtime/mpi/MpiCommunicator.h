@@ -33,10 +33,10 @@ struct Job {
 class MpiCommunicator : public Communicator {
 public:
   explicit MpiCommunicator(Job &job);
-  void abort(const Error &cause) override { job.fail(cause); }
   bool stagesSums() const override { return true; }
 
 private:
+  void runAbort(const Error &cause) override { job.fail(cause); }
   Status runAllGather(const Call &call, const AllGatherOptions &options) override;
   Status runReduceScatter(const Call &call, const ReduceScatterOptions &options) override;
   Status runAllReduce(const Call &call, const AllReduceOptions &options) override;

@@ -89,6 +89,8 @@ Status Session::chooseDevice() {
                      "one of cpu, cuda, cuda-sync, fake, sync");
   device = *kind;
   Status there = isCuda(device) ? checkCuda() : Status();
+  if (!ranks.isWhole())
+    return {}; // ranks elsewhere may have one: all hear of it when they open their devices (agreeOnDevices)
   if (!there.ok() && isPlanned) {
     there.error().where = job.plan;
     there.error().note = "the plan is for cuda";

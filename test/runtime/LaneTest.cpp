@@ -1,8 +1,13 @@
 // Collectives that are enqueued on streams, of devices made of threads: the bits of those that the host does, though
-// buffers are written again right behind each, and ranks run ahead of each other.
+// buffers are written again right behind each, and ranks run ahead of each other. Of ranks in one process, which read
+// each other's memory, and of ranks that send each other messages, as processes with NCCL do.
 #include "kernels/Kernel.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/device/Fake.h"
+#include "runtime/exec/DeviceJob.h"
 #include "runtime/exec/Job.h"
+#include "test/runtime/LinksDouble.h"
+#include "test/runtime/TestPlan.h"
 
 #include <atomic>
 #include <cstring>
@@ -13,7 +18,7 @@ using namespace zc;
 namespace {
 
 constexpr int kWorld = 4;
-constexpr uint64_t kPart = 300, kWhole = kWorld * kPart;
+constexpr uint64_t kPart = 9000, kWhole = kWorld * kPart;
 
 const KernelRegistry &registry() {
   static const KernelRegistry all = [] {
@@ -31,8 +36,11 @@ std::vector<float> values(int rank, int round) {
   return made;
 }
 
+/// What sums over all or fewer ranks stage.
+constexpr uint64_t kStaged = 4 * kStagedBytes;
+
 /// The collectives of a round on `comm`, whose buffers are `in` and the three of `out`, one behind the other.
-Status collectives(Communicator &comm, float *in, float *out, AxisSet axes) {
+Status collectives(Communicator &comm, float *in, float *out, void *work, AxisSet axes) {
   auto members = uint64_t(comm.mesh().size(axes));
   AllGatherOptions gather{in, out, kWhole / members * sizeof(float)};
   gather.axes = axes;
@@ -44,11 +52,15 @@ Status collectives(Communicator &comm, float *in, float *out, AxisSet axes) {
   scatter.scale = 0.5;
   scatter.accumulate = true;
   scatter.axes = axes;
+  scatter.workspace = work;
   ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
   AllReduceOptions reduce;
   reduce.input = reduce.output = in;
   reduce.elements = kWhole;
   reduce.axes = axes;
+  reduce.workspace = work;
+  ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
+  reduce.elements = 101; // a small one
   ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
   AllToAllOptions exchange{in, out + 2 * kWhole, kWhole / members * sizeof(float)};
   exchange.axes = axes;
@@ -65,7 +77,7 @@ Outputs onHost(const Mesh &mesh) {
     std::vector<float> out(3 * kWhole);
     for (int round = 0; round < kRounds; ++round) {
       std::vector<float> in = values(comm.rank(), round);
-      ZC_RETURN_IF_ERROR(collectives(comm, in.data(), out.data(), kAxes[round % 3]));
+      ZC_RETURN_IF_ERROR(collectives(comm, in.data(), out.data(), nullptr, kAxes[round % 3]));
       outputs[size_t(comm.rank())].insert(outputs[size_t(comm.rank())].end(), out.begin(), out.end());
     }
     return {};
@@ -74,10 +86,13 @@ Outputs onHost(const Mesh &mesh) {
   return outputs;
 }
 
-Status onStream(Communicator &comm, uint64_t seed, std::vector<float> &outputs) {
-  std::unique_ptr<Device> device = makeFakeDevice(registry(), {seed, comm.rank()});
+using Devices = std::vector<std::unique_ptr<Device>>; // by rank; they outlive what peers copy from them
+
+Status onStream(Communicator &comm, uint64_t seed, Devices &devices, std::vector<float> &outputs) {
+  std::unique_ptr<Device> &device = devices[size_t(comm.rank())];
+  device = makeFakeDevice(registry(), {seed, comm.rank()});
   constexpr uint64_t kIn = kWhole * sizeof(float), kOut = 3 * kIn;
-  auto memory = device->allocate(kIn + kOut), pinned = device->allocatePinned(kRounds * (kIn + kOut));
+  auto memory = device->allocate(kIn + kOut + kStaged), pinned = device->allocatePinned(kRounds * (kIn + kOut));
   ZC_RETURN_IF_ERROR(memory.status());
   ZC_RETURN_IF_ERROR(pinned.status());
   auto stream = device->makeStream();
@@ -92,7 +107,7 @@ Status onStream(Communicator &comm, uint64_t seed, std::vector<float> &outputs) 
     // What peers still read of the last round may not be written before they have.
     ZC_RETURN_IF_ERROR((*stream)->copy(in, fed + uint64_t(round) * kWhole, kIn));
     comm.enqueueOn(lane->get());
-    Status status = collectives(comm, in, out, kAxes[round % 3]);
+    Status status = collectives(comm, in, out, out + 3 * kWhole, kAxes[round % 3]);
     comm.enqueueOn(nullptr);
     ZC_RETURN_IF_ERROR(status);
     ZC_RETURN_IF_ERROR((*stream)->copy(got + uint64_t(round) * 3 * kWhole, out, kOut));
@@ -113,8 +128,9 @@ TEST(Lane, GivesTheHostsBitsWhateverTheOrder) {
   Outputs expected = onHost(mesh);
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Outputs outputs(kWorld);
+    Devices devices(kWorld);
     Status status = runJob(mesh, [&](Communicator &comm) {
-      return onStream(comm, seed * kWorld + uint64_t(comm.rank()), outputs[size_t(comm.rank())]);
+      return onStream(comm, seed * kWorld + uint64_t(comm.rank()), devices, outputs[size_t(comm.rank())]);
     });
     ASSERT_TRUE(status.ok()) << render(status.error());
     ASSERT_EQ(outputs, expected) << "seed " << seed;
@@ -123,11 +139,12 @@ TEST(Lane, GivesTheHostsBitsWhateverTheOrder) {
 
 TEST(Lane, AFailureIsEverybodys) {
   std::atomic<int> told{0};
+  Devices devices(kWorld);
   Status status = runJob(Mesh::ofNodes(kWorld, 2), [&](Communicator &comm) -> Status {
     if (comm.rank() == 2)
       return makeError(Code::io, 1, "rank 2 has had enough");
     std::vector<float> outputs;
-    Status own = onStream(comm, 7, outputs);
+    Status own = onStream(comm, 7, devices, outputs);
     told += !own.ok() && own.error().code == Code::peerLost;
     return own;
   });
@@ -163,4 +180,78 @@ TEST(Lane, ADeviceThatRefusesEndsTheJob) {
   });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "no more marks");
+}
+
+/// As onStream, over messages: a plan says along which axes.
+static Status linked(Communicator &comm, LinksDouble::Job &job, const planpb::Plan &plan, uint64_t seed,
+                     Devices &devices, std::vector<float> &outputs) {
+  comm.link(std::make_unique<LinksDouble>(job, comm.mesh(), comm.rank()));
+  ZC_RETURN_IF_ERROR(linkDevices(comm, *makeFakeDevice(registry(), {}), plan));
+  return onStream(comm, seed, devices, outputs);
+}
+
+/// A plan with a collective along each of kAxes.
+static planpb::Plan planOf(const Mesh &mesh) {
+  test::PlanBuilder builder(mesh, 1);
+  uint32_t type = builder.type(planpb::F32, {4}), slice = builder.slice("x", 16, false);
+  for (AxisSet axes : kAxes)
+    builder.along(
+        builder.step(0, planpb::COMM, "all_reduce", 1,
+                     {builder.operand(slice, type, planpb::READ), builder.operand(slice, type, planpb::WRITE)}),
+        axes);
+  return builder.plan;
+}
+
+TEST(Links, GiveTheHostsBitsWhateverTheOrder) {
+  Mesh mesh = Mesh::ofNodes(kWorld, 2);
+  Outputs expected = onHost(mesh);
+  planpb::Plan plan = planOf(mesh);
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Outputs outputs(kWorld);
+    LinksDouble::Job job(kWorld);
+    Devices devices(kWorld);
+    Status status = runJob(mesh, [&](Communicator &comm) {
+      return linked(comm, job, plan, seed * kWorld + uint64_t(comm.rank()), devices, outputs[size_t(comm.rank())]);
+    });
+    ASSERT_TRUE(status.ok()) << render(status.error());
+    ASSERT_EQ(outputs, expected) << "seed " << seed;
+    for (int rank = 1; rank < kWorld; ++rank) // the same order on all: NCCL would hang
+      ASSERT_EQ(job.called[size_t(rank)], job.called[0]);
+    EXPECT_EQ(job.opened, std::set<uint8_t>({mesh.all().asBits(), AxisSet::of(0).asBits(), AxisSet::of(1).asBits()}));
+  }
+}
+
+TEST(Links, AFailureEndsWhatIsOnItsWay) {
+  Mesh mesh = Mesh::ofNodes(kWorld, 2);
+  planpb::Plan plan = planOf(mesh);
+  LinksDouble::Job job(kWorld);
+  job.failsAt = 3;
+  Devices devices(kWorld);
+  std::atomic<int> told{0};
+  Status status = runJob(mesh, [&](Communicator &comm) -> Status {
+    std::vector<float> outputs;
+    Status own = linked(comm, job, plan, 7, devices, outputs);
+    told += !own.ok();
+    return own;
+  });
+  EXPECT_EQ(told, kWorld);
+  EXPECT_FALSE(status.ok());
+}
+
+TEST(Links, RanksWithoutADeviceAreNamed) {
+  Status status = runJob(Mesh::ofNodes(kWorld, 2), [&](Communicator &comm) -> Status {
+    Result<std::unique_ptr<Device>> own = makeFakeDevice(registry(), {1, comm.rank()});
+    if (comm.rank() >= 2)
+      own = makeError(Code::unsupported, 3, "there is no driver");
+    Status agreed = agreeOnDevices(comm, own);
+    EXPECT_EQ(agreed.error().code, Code::mismatch);
+    EXPECT_EQ(agreed.error().message, "ranks 2, 3 have no device that can be used, ranks 0, 1 have \"threads\"");
+    EXPECT_EQ(agreed.error().note, comm.rank() >= 2 ? "there is no driver" : "");
+    return {};
+  });
+  EXPECT_TRUE(status.ok());
+  status = runJob(Mesh::ofNodes(2, 2), [&](Communicator &comm) -> Status { // nobody has one: that is the error
+    return agreeOnDevices(comm, makeError(Code::unsupported, 3, "there is no driver"));
+  });
+  EXPECT_EQ(status.error().code, Code::unsupported);
 }

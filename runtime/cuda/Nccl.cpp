@@ -1,0 +1,167 @@
+// NCCL's communicators, one for each set of axes. They do not block: a call that is not over at once is asked after, so
+// that a peer that is gone is an error, and abort() ends it.
+#include "runtime/cuda/Nccl.h"
+#include "runtime/cuda/Library.h"
+
+#include <nccl.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace zc::cuda {
+
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(DeviceLinks::Id), "an id of NCCL's");
+
+/// The functions that are used, by their own declarations.
+struct Nccl {
+  Library library{{"libnccl.so.2"}, "nvidia-nccl-cu13"};
+  decltype(&ncclGetUniqueId) getUniqueId;
+  decltype(&ncclCommInitRankConfig) initRankConfig;
+  decltype(&ncclCommGetAsyncError) getAsyncError;
+  decltype(&ncclCommAbort) abort;
+  decltype(&ncclGroupStart) groupStart;
+  decltype(&ncclGroupEnd) groupEnd;
+  decltype(&ncclSend) send;
+  decltype(&ncclRecv) receive;
+  decltype(&ncclAllGather) allGather;
+  decltype(&ncclGetErrorString) errorString;
+  decltype(&ncclGetLastError) lastError;
+
+  Nccl() {
+    library.take(getUniqueId, "ncclGetUniqueId");
+    library.take(initRankConfig, "ncclCommInitRankConfig");
+    library.take(getAsyncError, "ncclCommGetAsyncError");
+    library.take(abort, "ncclCommAbort");
+    library.take(groupStart, "ncclGroupStart");
+    library.take(groupEnd, "ncclGroupEnd");
+    library.take(send, "ncclSend");
+    library.take(receive, "ncclRecv");
+    library.take(allGather, "ncclAllGather");
+    library.take(errorString, "ncclGetErrorString");
+    library.take(lastError, "ncclGetLastError");
+  }
+  static const Nccl &instance() {
+    static const Nccl nccl;
+    return nccl;
+  }
+};
+
+class NcclLinks : public DeviceLinks {
+public:
+  explicit NcclLinks(int ordinal) : ordinal(ordinal) {}
+  ~NcclLinks() override { abort(); } // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
+
+  Result<Id> makeId() override {
+    ncclUniqueId made;
+    if (ncclResult_t status = nccl.getUniqueId(&made); status != ncclSuccess)
+      return refused(status, "make an id", nullptr);
+    Id id;
+    std::memcpy(id.bytes, made.internal, sizeof id.bytes);
+    return id;
+  }
+
+  Status open(AxisSet axes, int members, int member, const Id &id) override {
+    ZC_CUDA(cudaSetDevice(ordinal), "take the GPU");
+    ncclUniqueId theirs;
+    std::memcpy(theirs.internal, id.bytes, sizeof theirs.internal);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    std::unique_lock<std::mutex> lock(mutex);
+    if (isAborted)
+      return aborted();
+    ncclComm_t &communicator = communicators[axes.asBits()];
+    ncclResult_t status = nccl.initRankConfig(&communicator, members, theirs, member, &config);
+    lock.unlock();
+    return settle(status, communicator, "meet the other ranks' GPUs");
+  }
+  bool isOpen(AxisSet axes) const override { return communicators.count(axes.asBits()) != 0; }
+
+  Status exchange(AxisSet axes, Lane &lane, const std::vector<Message> &messages) override {
+    GpuStream &stream = static_cast<GpuLane &>(lane).stream;
+    return enqueue(axes, stream, "exchange messages", [&](ncclComm_t communicator) {
+      ncclResult_t status = nccl.groupStart();
+      for (const Message &m : messages) {
+        ncclResult_t one = m.isSent ? nccl.send(m.data, m.bytes, ncclUint8, m.member, communicator, stream.stream)
+                                    : nccl.receive(m.data, m.bytes, ncclUint8, m.member, communicator, stream.stream);
+        if (status == ncclSuccess && one != ncclInProgress)
+          status = one;
+      }
+      ncclResult_t ended = nccl.groupEnd(); // of what was begun, whatever went wrong
+      return status == ncclSuccess ? ended : status;
+    });
+  }
+
+  Status allGather(AxisSet axes, Lane &lane, const void *input, void *output, uint64_t bytes) override {
+    GpuStream &stream = static_cast<GpuLane &>(lane).stream;
+    return enqueue(axes, stream, "gather", [&](ncclComm_t communicator) {
+      return nccl.allGather(input, output, bytes, ncclUint8, communicator, stream.stream);
+    });
+  }
+
+  void abort() override {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (std::exchange(isAborted, true))
+      return;
+    for (auto &[axes, communicator] : communicators)
+      if (communicator)
+        (void)nccl.abort(communicator);
+  }
+
+private:
+  template <typename Call> Status enqueue(AxisSet axes, GpuStream &stream, const char *what, const Call &call) {
+    ZC_CUDA(stream.gpu.use(), "take the GPU");
+    std::unique_lock<std::mutex> lock(mutex);
+    if (isAborted)
+      return aborted();
+    ncclComm_t communicator = communicators.at(axes.asBits());
+    ncclResult_t status = call(communicator);
+    lock.unlock();
+    ZC_RETURN_IF_ERROR(settle(status, communicator, what));
+    return stream.settle(what);
+  }
+
+  /// Waits until a call is enqueued, which is at most a matter of connecting.
+  Status settle(ncclResult_t status, ncclComm_t communicator, const char *what) {
+    for (auto pause = std::chrono::microseconds(1); status == ncclInProgress;
+         pause = std::min(2 * pause, std::chrono::microseconds(1000))) {
+      std::this_thread::sleep_for(pause);
+      std::lock_guard<std::mutex> lock(mutex);
+      if (isAborted)
+        return aborted();
+      if (ncclResult_t asked = nccl.getAsyncError(communicator, &status); asked != ncclSuccess)
+        status = asked;
+    }
+    return status == ncclSuccess ? Status() : refused(status, what, communicator);
+  }
+  Error refused(ncclResult_t status, const char *what, ncclComm_t communicator) const {
+    bool isPeer = status == ncclRemoteError || status == ncclSystemError;
+    Error error = makeError(isPeer ? Code::peerLost : Code::internal, 640,
+                            std::string("NCCL cannot ") + what + ": " + nccl.errorString(status), {},
+                            "NCCL_DEBUG=WARN says more");
+    if (const char *last = nccl.lastError(communicator))
+      error.note = last;
+    return error;
+  }
+  static Error aborted() {
+    return makeError(Code::peerLost, 641, "messages between GPUs were ended: the job has failed");
+  }
+
+  const int ordinal;
+  const Nccl &nccl = Nccl::instance();
+  std::mutex mutex; // of what follows, and of NCCL's calls against abort()
+  bool isAborted = false;
+  std::map<uint8_t, ncclComm_t> communicators; ///< by axes
+};
+
+} // namespace
+
+Result<std::unique_ptr<DeviceLinks>> makeNcclLinks(GpuState &gpu) {
+  ZC_RETURN_IF_ERROR(Status(Nccl::instance().library.status()));
+  return std::unique_ptr<DeviceLinks>(std::make_unique<NcclLinks>(gpu.ordinal));
+}
+
+} // namespace zc::cuda
