@@ -13,6 +13,7 @@ namespace {
 /// A device's name, as it travels; empty: there is none.
 struct DeviceName {
   char text[64];
+  operator std::string() const { return text; }
 };
 
 std::string listed(const std::vector<int> &ranks) {
@@ -25,9 +26,21 @@ std::string listed(const std::vector<int> &ranks) {
 
 } // namespace
 
-Status agreeOnDevices(Communicator &communicator, const Result<std::unique_ptr<Device>> &own) {
+std::string describeKinds(const std::vector<std::string> &names) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (size_t rank = 0; rank < names.size(); ++rank)
+    ranks[names[rank]].push_back(static_cast<int>(rank));
+  std::string text;
+  for (const auto &[name, those] : ranks)
+    text += (text.empty() ? "" : "; ") + listed(those) + (those.size() == 1 ? " has" : " have") + " \"" + name + "\"";
+  return ranks.size() < 2
+             ? std::string()
+             : text + ": the slowest kind sets the pace, and only runs on the same devices give the same bits";
+}
+
+Result<std::string> agreeOnDevices(Communicator &communicator, const Result<std::unique_ptr<Device>> &own) {
   if (communicator.worldSize() == 1)
-    return own.status();
+    return own.ok() ? Result<std::string>(std::string()) : own.error();
   DeviceName mine{};
   if (own.ok())
     std::strncpy(mine.text, (*own)->name().c_str(), sizeof mine.text - 1);
@@ -38,9 +51,9 @@ Status agreeOnDevices(Communicator &communicator, const Result<std::unique_ptr<D
   for (int rank = 0; rank < communicator.worldSize(); ++rank)
     (names[static_cast<size_t>(rank)].text[0] ? with : without).push_back(rank);
   if (without.empty())
-    return {};
+    return describeKinds({names.begin(), names.end()});
   if (with.empty())
-    return own.status();
+    return own.error();
   Error error = makeError(Code::mismatch, 660,
                           listed(without) + (without.size() == 1 ? " has" : " have") + " no device that can be used, " +
                               listed(with) + (with.size() == 1 ? " has" : " have") + " \"" +

@@ -120,9 +120,10 @@ Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, cons
     Result<std::unique_ptr<Device>> device = openCudaDevice(
         {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync,
          /*shareProcess=*/!communicator.links() && communicator.takesLanes() && options.localRanks > 1});
-    ZC_RETURN_IF_ERROR(agreeOnDevices(communicator, device));
+    Result<std::string> kinds = agreeOnDevices(communicator, device);
+    ZC_RETURN_IF_ERROR(kinds.status());
     ZC_RETURN_IF_ERROR(linkDevices(communicator, **device, plan));
-    return prepareOnDevice(std::move(*device), plan, options, communicator, registry, loader);
+    return prepareOnDevice(std::move(*device), plan, options, communicator, registry, loader, *kinds);
   }
   }
   return start(std::make_unique<CpuExecutor>(plan, options, communicator), options, registry, loader);

@@ -29,6 +29,8 @@ public:
   ~StreamExecutor() override { join(); }
 
   Status prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader);
+  /// Once prepared.
+  void tell(const std::string &note) { prepared.notes.push_back(note); }
 
 protected:
   void runOwn(uint64_t mine) override;
@@ -399,9 +401,12 @@ void StreamExecutor::join() {
 
 Result<std::unique_ptr<RankExecutor>> prepareOnDevice(std::unique_ptr<Device> device, const planpb::Plan &plan,
                                                       const ExecutorOptions &options, Communicator &communicator,
-                                                      const KernelRegistry &registry, InputLoader &loader) {
+                                                      const KernelRegistry &registry, InputLoader &loader,
+                                                      const std::string &note) {
   auto executor = std::make_unique<StreamExecutor>(std::move(device), plan, options, communicator);
   ZC_RETURN_IF_ERROR(executor->prepare(options, registry, loader));
+  if (!note.empty())
+    executor->tell(note);
   return std::unique_ptr<RankExecutor>(std::move(executor));
 }
 

@@ -6,9 +6,11 @@
 
 namespace zc {
 
-/// As prepareRank, on `device`; `registry` has the kernels of queues that the host serves.
+/// As prepareRank, on `device`; `registry` has the kernels of queues that the host serves. `note`: what the user should
+/// know of the devices, or empty.
 Result<std::unique_ptr<RankExecutor>> prepareOnDevice(std::unique_ptr<Device> device, const planpb::Plan &plan,
                                                       const ExecutorOptions &options, Communicator &communicator,
-                                                      const KernelRegistry &registry, InputLoader &loader);
+                                                      const KernelRegistry &registry, InputLoader &loader,
+                                                      const std::string &note = {});
 
 } // namespace zc

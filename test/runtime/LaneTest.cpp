@@ -243,7 +243,7 @@ TEST(Links, RanksWithoutADeviceAreNamed) {
     Result<std::unique_ptr<Device>> own = makeFakeDevice(registry(), {1, comm.rank()});
     if (comm.rank() >= 2)
       own = makeError(Code::unsupported, 3, "there is no driver");
-    Status agreed = agreeOnDevices(comm, own);
+    Status agreed = agreeOnDevices(comm, own).status();
     EXPECT_EQ(agreed.error().code, Code::mismatch);
     EXPECT_EQ(agreed.error().message, "ranks 2, 3 have no device that can be used, ranks 0, 1 have \"threads\"");
     EXPECT_EQ(agreed.error().note, comm.rank() >= 2 ? "there is no driver" : "");
@@ -251,7 +251,11 @@ TEST(Links, RanksWithoutADeviceAreNamed) {
   });
   EXPECT_TRUE(status.ok());
   status = runJob(Mesh::ofNodes(2, 2), [&](Communicator &comm) -> Status { // nobody has one: that is the error
-    return agreeOnDevices(comm, makeError(Code::unsupported, 3, "there is no driver"));
+    return agreeOnDevices(comm, makeError(Code::unsupported, 3, "there is no driver")).status();
   });
   EXPECT_EQ(status.error().code, Code::unsupported);
+  EXPECT_EQ(describeKinds({"a", "a"}), "");
+  EXPECT_EQ(describeKinds({"a", "b", "a"}),
+            "ranks 0, 2 have \"a\"; rank 1 has \"b\": the slowest kind sets the pace, and "
+            "only runs on the same devices give the same bits");
 }
