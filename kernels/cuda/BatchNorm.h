@@ -113,9 +113,7 @@ template <typename T> struct BatchNormFinishBody {
   Statistic<T> *mean, *variance;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = s.channels - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t c = first + i;
+    forElements(block, index, s.channels, [&](int64_t c) {
       double m = s.total(sums, c) / static_cast<double>(s.count),
              v = s.total(squares, c) / static_cast<double>(s.count);
       centre[c] = m;
@@ -132,9 +130,7 @@ template <typename T> struct BatchNormApplyFinishBody {
   int64_t channels;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = channels - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t c = first + i;
+    forElements(block, index, channels, [&](int64_t c) {
       centre[c] = static_cast<double>(load(mean[c]));
       factor[c] = static_cast<double>(load(scale[c])) / std::sqrt(static_cast<double>(load(variance[c])) + epsilon);
       shift[c] = static_cast<double>(load(bias[c]));
@@ -148,10 +144,9 @@ template <typename T> struct NormalizeChannelsBody {
   const double *centre, *factor, *shift;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t c = s.channelOf(first + i);
-      y[first + i] = storeSum<T>((static_cast<double>(load(x[first + i])) - centre[c]) * factor[c] + shift[c]);
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t c = s.channelOf(i);
+      y[i] = storeSum<T>((static_cast<double>(load(x[i])) - centre[c]) * factor[c] + shift[c]);
     });
   }
 };
@@ -167,9 +162,7 @@ template <typename T> struct BatchNormGradFinishBody {
   T *dScale, *dBias;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, left = s.channels - first;
-    block.forEach(left < kElementsPerBlock ? left : kElementsPerBlock, [&](int64_t i) {
-      int64_t c = first + i;
+    forElements(block, index, s.channels, [&](int64_t c) {
       double forScale = s.total(sums, c), forBias = s.total(sums + s.channels * s.parts, c);
       double invStd = 1 / std::sqrt(static_cast<double>(variance[c]) + epsilon);
       auto count = static_cast<double>(s.count);
@@ -188,9 +181,8 @@ template <typename T> struct BatchNormGradBody {
   const double *onGrad, *onX, *rest;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, left = n - first;
-    block.forEach(left < kElementsPerBlock ? left : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = first + i, c = s.channelOf(at);
+    forElements(block, index, n, [&](int64_t at) {
+      int64_t c = s.channelOf(at);
       d[at] = storeSum<T>(static_cast<double>(load(grad[at])) * onGrad[c] - static_cast<double>(load(x[at])) * onX[c] -
                           rest[c]);
     });
@@ -203,10 +195,9 @@ template <typename T> struct MovingAverageBody {
   int64_t n;
   double momentum, factor;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      y[first + i] = storeSum<T>(momentum * static_cast<double>(load(old[first + i])) +
-                                 (1 - momentum) * factor * static_cast<double>(load(next[first + i])));
+    forElements(block, index, n, [&](int64_t i) {
+      y[i] = storeSum<T>(momentum * static_cast<double>(load(old[i])) +
+                         (1 - momentum) * factor * static_cast<double>(load(next[i])));
     });
   }
 };

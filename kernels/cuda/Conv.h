@@ -37,16 +37,15 @@ template <typename T> struct ConvBody {
   T *y;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t window = (first + i) % s.windows.outPlane, plane = (first + i) / s.windows.outPlane;
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t window = i % s.windows.outPlane, plane = i / s.windows.outPlane;
       int64_t m = plane % s.outChannels, sample = plane / s.outChannels;
       double sum = bias ? static_cast<double>(load(bias[m])) : 0;
       for (int64_t c = 0; c < s.inPerGroup; ++c)
         for (int64_t t = 0; t < s.windows.taps; ++t)
           if (int64_t from = s.windows.readBy(window, t); from >= 0)
             sum += product(w[s.weight(m, c) + t], x[s.in(sample, m / s.outPerGroup * s.inPerGroup + c) + from]);
-      y[first + i] = storeSum<T>(sum);
+      y[i] = storeSum<T>(sum);
     });
   }
 };
@@ -57,16 +56,15 @@ template <typename T> struct ConvTransposeBody {
   T *x;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t position = (first + i) % s.windows.inPlane, plane = (first + i) / s.windows.inPlane;
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t position = i % s.windows.inPlane, plane = i / s.windows.inPlane;
       int64_t c = plane % s.inChannels, sample = plane / s.inChannels, group = c / s.inPerGroup;
       double sum = bias ? static_cast<double>(load(bias[c])) : 0;
       for (int64_t m = group * s.outPerGroup; m < (group + 1) * s.outPerGroup; ++m)
         for (int64_t t = s.windows.taps; t-- > 0;)
           if (int64_t window = s.windows.reading(position, t); window >= 0)
             sum += product(y[s.out(sample, m) + window], w[s.weight(m, c % s.inPerGroup) + t]);
-      x[first + i] = storeSum<T>(sum);
+      x[i] = storeSum<T>(sum);
     });
   }
 };

@@ -23,13 +23,6 @@ using namespace formula;
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Elements [first, first + count) of n: what block `index` of overElements does.
-struct Part {
-  int64_t first, count;
-  ZC_HD Part(int64_t index, int64_t n)
-      : first(index * kElementsPerBlock), count(n - first < kElementsPerBlock ? n - first : kElementsPerBlock) {}
-};
-
 /// Elements per pack of the types of one body.
 template <typename... Ts> constexpr int packOf() {
   size_t largest = 1;

@@ -65,13 +65,12 @@ template <typename I> struct PairsBody {
   int32_t *rows, *sources;
   int64_t n, count;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = count - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = wrapIndex(indices[first + i], n);
+    forElements(block, index, count, [&](int64_t i) {
+      int64_t at = wrapIndex(indices[i], n);
       if (at < 0)
-        frame.fail(indices[first + i]);
-      rows[first + i] = static_cast<int32_t>(at < 0 ? 0 : at);
-      sources[first + i] = static_cast<int32_t>(first + i);
+        frame.fail(indices[i]);
+      rows[i] = static_cast<int32_t>(at < 0 ? 0 : at);
+      sources[i] = static_cast<int32_t>(i);
     });
   }
 };
@@ -140,10 +139,9 @@ template <typename T, typename I> struct GatherElementsBody {
   int64_t count, n, axisStride;
   StridedIndex<2> places; ///< of the indices; of data, 0 along the axis
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = count - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+    forElements(block, index, count, [&](int64_t i) {
       int64_t at[2];
-      places.offsets(first + i, at);
+      places.offsets(i, at);
       int64_t k = wrapIndex(indices[at[0]], n);
       if (k < 0)
         frame.fail(indices[at[0]]);

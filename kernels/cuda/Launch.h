@@ -125,7 +125,20 @@ constexpr int kElementThreads = 256;
 constexpr int64_t kElementsPerBlock = 2048;
 constexpr int64_t blocksFor(int64_t elements) { return (elements + kElementsPerBlock - 1) / kElementsPerBlock; }
 
-/// f(first, count) of this block's part of n elements.
+/// Elements [first, first + count) of n: what block `index` of overElements does.
+struct Part {
+  int64_t first, count;
+  ZC_HD Part(int64_t index, int64_t n)
+      : first(index * kElementsPerBlock), count(n - first < kElementsPerBlock ? n - first : kElementsPerBlock) {}
+};
+
+/// f(i) for the elements i of n that block `index` of overElements does.
+template <typename Block, typename F> ZC_HD void forElements(Block &block, int64_t index, int64_t n, const F &f) {
+  Part part(index, n);
+  block.forEach(part.count, [&](int64_t i) { f(part.first + i); });
+}
+
+/// A block per part of n elements.
 template <typename Launcher, typename Body> void overElements(const Launcher &launch, int64_t n, const Body &body) {
   if (n > 0)
     launch.template blocks<kElementThreads>(blocksFor(n), body);

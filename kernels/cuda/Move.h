@@ -22,10 +22,9 @@ template <typename T> struct MoveBody {
   int64_t n;
   StridedIndex<2> places; ///< of y, x
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+    forElements(block, index, n, [&](int64_t i) {
       int64_t at[2];
-      places.offsets(first + i, at);
+      places.offsets(i, at);
       y[at[0]] = x[at[1]];
     });
   }
@@ -109,8 +108,7 @@ template <typename T> struct FillBody {
   int64_t n;
   T value;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) { y[first + i] = value; });
+    forElements(block, index, n, [&](int64_t i) { y[i] = value; });
   }
 };
 
@@ -227,9 +225,7 @@ template <typename T> struct IotaBody {
   int64_t n;
   double start, delta;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock,
-                  [&](int64_t i) { y[first + i] = cpu::iotaValue<T>(start, delta, first + i); });
+    forElements(block, index, n, [&](int64_t i) { y[i] = cpu::iotaValue<T>(start, delta, i); });
   }
 };
 

@@ -131,12 +131,11 @@ template <typename T> struct AddPartsBody {
   T *out;
   int64_t n, parts;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
+    forElements(block, index, n, [&](int64_t i) {
       double sum = 0;
       for (int64_t p = 0; p < parts; ++p)
-        sum += partial[p * n + first + i];
-      out[first + i] = storeSum<T>(sum);
+        sum += partial[p * n + i];
+      out[i] = storeSum<T>(sum);
     });
   }
 };

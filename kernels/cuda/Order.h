@@ -64,9 +64,8 @@ template <typename T, bool isProduct> struct CumulativeBody {
   int64_t lines, n, inner;
   bool exclusive, reverse;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = lines - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t line) {
-      int64_t start = lineBegin(first + line, n, inner);
+    forElements(block, index, lines, [&](int64_t line) {
+      int64_t start = lineBegin(line, n, inner);
       Sum<T> sum = isProduct ? 1 : 0;
       for (int64_t i = 0; i < n; ++i) {
         int64_t at = start + (reverse ? n - 1 - i : i) * inner;

@@ -18,9 +18,8 @@ template <typename T, typename I> struct MaxPoolBody {
   int64_t n;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t plane = (first + i) / windows.outPlane, window = (first + i) % windows.outPlane, where = -1;
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t plane = i / windows.outPlane, window = i % windows.outPlane, where = -1;
       Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
       for (int64_t t = 0; t < windows.taps; ++t) {
         int64_t from = windows.readBy(window, t);
@@ -32,8 +31,8 @@ template <typename T, typename I> struct MaxPoolBody {
           where = from;
         }
       }
-      y[first + i] = store<T>(best);
-      indices[first + i] = static_cast<I>(where);
+      y[i] = store<T>(best);
+      indices[i] = static_cast<I>(where);
     });
   }
 };
@@ -56,14 +55,13 @@ template <typename T> struct SumPoolBody {
   int64_t n;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t plane = (first + i) / windows.outPlane, window = (first + i) % windows.outPlane;
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t plane = i / windows.outPlane, window = i % windows.outPlane;
       double sum = 0;
       for (int64_t t = 0; t < windows.taps; ++t)
         if (int64_t from = windows.readBy(window, t); from >= 0)
           sum += static_cast<double>(load(x[plane * windows.inPlane + from]));
-      y[first + i] = storeSum<T>(sum);
+      y[i] = storeSum<T>(sum);
     });
   }
 };
@@ -74,14 +72,13 @@ template <typename T> struct SumPoolGradBody {
   int64_t n;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t plane = (first + i) / windows.inPlane, position = (first + i) % windows.inPlane;
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t plane = i / windows.inPlane, position = i % windows.inPlane;
       double sum = 0;
       for (int64_t t = windows.taps; t-- > 0;)
         if (int64_t window = windows.reading(position, t); window >= 0)
           sum += static_cast<double>(load(grad[plane * windows.outPlane + window]));
-      d[first + i] = storeSum<T>(sum);
+      d[i] = storeSum<T>(sum);
     });
   }
 };

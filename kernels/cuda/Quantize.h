@@ -83,12 +83,10 @@ template <typename T> struct DequantizeBody {
   QuantizedPiece piece;
   PieceGrid grid;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t parts = (piece.elements + kElementsPerBlock - 1) / kElementsPerBlock, k = index / parts;
-    int64_t first = index % parts * kElementsPerBlock, rest = piece.elements - first;
+    int64_t parts = blocksFor(piece.elements), k = index / parts;
     const uint8_t *from = q + k * piece.bytes();
     T *to = y + grid.plainPiece(k) * piece.elements;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock,
-                  [&](int64_t i) { to[first + i] = store<T>(elementAt(from, piece, first + i)); });
+    forElements(block, index % parts, piece.elements, [&](int64_t i) { to[i] = store<T>(elementAt(from, piece, i)); });
   }
 };
 
@@ -100,10 +98,8 @@ template <typename T> struct DequantizeSumBody {
   float scale;
   bool accumulate;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = piece.elements - first;
     bool adds = accumulate && frame.context->micro > 0;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = first + i;
+    forElements(block, index, piece.elements, [&](int64_t at) {
       T sum = store<T>(sumAt(q, piece.bytes(), sources, piece, at) * scale);
       y[at] = adds ? store<T>(static_cast<float>(load(y[at])) + static_cast<float>(load(sum))) : sum;
     });

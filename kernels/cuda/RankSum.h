@@ -25,9 +25,7 @@ template <typename In, typename Out> struct OrderedSumBody {
   bool scales, accumulate;
   Compute<In> scale;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = first + i;
+    forElements(block, index, n, [&](int64_t at) {
       Compute<In> sum = load(inputs[0][at]);
       for (int rank = 1; rank < ranks; ++rank)
         sum = sum + load(inputs[rank][at]);
@@ -77,9 +75,7 @@ template <typename T> struct RepeatRowBody {
   T *to;
   int64_t n, total;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = total - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock,
-                  [&](int64_t i) { to[first + i] = row[(first + i) % n]; });
+    forElements(block, index, total, [&](int64_t i) { to[i] = row[i % n]; });
   }
 };
 

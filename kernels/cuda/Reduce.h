@@ -91,13 +91,12 @@ template <typename T> struct ReduceFinishBody {
   int64_t results, n, parts, resultStride, partStride;
   ChosenReduction op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = results - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      const Sum<T> *own = partial + (first + i) * resultStride;
+    forElements(block, index, results, [&](int64_t i) {
+      const Sum<T> *own = partial + i * resultStride;
       Sum<T> value = own[0];
       for (int64_t p = 1; p < parts; ++p)
         value = op.apply(value, own[p * partStride]);
-      y[first + i] = storeSum<T>(op.kind == ReductionKind::mean ? MeanOf::finish(value, n) : value);
+      y[i] = storeSum<T>(op.kind == ReductionKind::mean ? MeanOf::finish(value, n) : value);
     });
   }
 };

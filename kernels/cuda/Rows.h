@@ -317,12 +317,11 @@ template <typename L> struct LabelIndexBody {
   L *result;
   int64_t n, classes, ignored;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t label = labels[first + i];
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t label = labels[i];
       if (label != ignored && (label < 0 || label >= classes))
         frame.fail(label);
-      result[first + i] = static_cast<L>(label == ignored ? 0 : label);
+      result[i] = static_cast<L>(label == ignored ? 0 : label);
     });
   }
 };

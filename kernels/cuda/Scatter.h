@@ -64,11 +64,10 @@ template <typename T, typename I> struct GatherSlicesBody {
   int64_t n, inner;
   SliceOf<I> sliceOf;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = n * inner - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t t = (first + i) / inner, slice = sliceOf(t, frame);
+    forElements(block, index, n * inner, [&](int64_t i) {
+      int64_t t = i / inner, slice = sliceOf(t, frame);
       if (slice >= 0)
-        y[first + i] = data[slice * inner + (first + i) % inner];
+        y[i] = data[slice * inner + i % inner];
     });
   }
 };

@@ -39,11 +39,10 @@ template <typename RowOf> struct PairBody {
   int32_t *rows, *sources;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t row = rowOf(first + i, frame);
-      rows[first + i] = row < 0 ? kNowhere : static_cast<int32_t>(row);
-      sources[first + i] = static_cast<int32_t>(first + i);
+    forElements(block, index, n, [&](int64_t i) {
+      int64_t row = rowOf(i, frame);
+      rows[i] = row < 0 ? kNowhere : static_cast<int32_t>(row);
+      sources[i] = static_cast<int32_t>(i);
     });
   }
 };
@@ -72,9 +71,8 @@ template <typename T, typename Fold> struct FoldBody {
   int64_t n, inner;
   Fold fold;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kElementsPerBlock, rest = n * inner - first;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t p = (first + i) / inner, j = (first + i) % inner;
+    forElements(block, index, n * inner, [&](int64_t i) {
+      int64_t p = i / inner, j = i % inner;
       int32_t row = rows[p];
       if (row == kNowhere || (p > 0 && rows[p - 1] == row))
         return;

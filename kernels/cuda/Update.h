@@ -67,11 +67,9 @@ template <typename G, typename P, typename O> struct OptimizerBody {
   O out; ///< a copy of the parameters in its own type, or of null
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
     auto step = stepOf<P>(rule, *frame.context, static_cast<P>(*factor));
     bool skips = step.factor != step.factor; // who takes the copy still does
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = first + i;
+    forElements(block, index, n, [&](int64_t at) {
       P own = p[at];
       if (!skips) {
         P first1 = m ? m[at] : P(0), second = v ? v[at] : P(0);
@@ -127,12 +125,9 @@ template <typename T> struct AccumulateGradientBody {
   int64_t n;
   bool restart;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    int64_t first = index * kElementsPerBlock, rest = n - first;
     bool copies = restart && frame.context->micro == 0;
-    block.forEach(rest < kElementsPerBlock ? rest : kElementsPerBlock, [&](int64_t i) {
-      int64_t at = first + i;
-      sum[at] = copies ? part[at] : store<T>(load(sum[at]) + load(part[at]));
-    });
+    forElements(block, index, n,
+                [&](int64_t at) { sum[at] = copies ? part[at] : store<T>(load(sum[at]) + load(part[at])); });
   }
 };
 
