@@ -51,7 +51,9 @@ void CallMemory::openForGood() {
 
 CallMemory::CallMemory() { openForGood(); }
 
-CallMemory::~CallMemory() { open = nullptr; }
+void CallMemory::close() { open = nullptr; }
+
+CallMemory::~CallMemory() { close(); }
 
 void *CallMemory::take(size_t bytes) {
   if (!open || bytes > kBytes)

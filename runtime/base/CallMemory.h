@@ -20,8 +20,10 @@ public:
   CallMemory(const CallMemory &) = delete;
   CallMemory &operator=(const CallMemory &) = delete;
 
-  /// The calling thread only ever works within others' calls, as a member of their teams: it has one open from now on.
+  /// For a thread that only ever works within others' calls, as a member of their teams: it has one open from now on,
+  /// or none until it is opened again.
   static void openForGood();
+  static void close();
 
   static constexpr size_t kBytes = 8 << 10; ///< of a thread
 

@@ -86,6 +86,7 @@ cases.append(("resnet bf16", lambda: bounded("resnet", 1, False, "--precision", 
 if shutil.which("mpirun") and (suite.bin / "libzc_mpi.so").exists():
     cases += [(f"{name} W=2 mpi", lambda name=name: bounded(name, 2, True)) for name in ("resnet", "gpt")]
 cases += [("a steady step", lambda: steady_step(1)), ("a steady step of two threads", lambda: steady_step(2)),
-          ("a steady step in bf16", lambda: steady_step(1, "--precision", "bf16"))]
+          ("a steady step in bf16", lambda: steady_step(1, "--precision", "bf16")),
+          ("a steady step in bf16 of two threads", lambda: steady_step(2, "--precision", "bf16"))]
 suite.run(cases)
 suite.finish()

@@ -22,28 +22,37 @@ private:
 };
 
 /// Around what a kernel's run asks of oneDNN: its team, and memory for the small objects of the call. What it makes
-/// once and keeps it makes in the first call, which is not given any.
+/// once and keeps it makes in the first call, on any thread of the team, which is not given any: a block of which
+/// something is kept is never empty again.
 class DnnlCall {
 public:
-  explicit DnnlCall(int threads, bool isFirst) : team(threads) {
+  explicit DnnlCall(int threads, bool isFirst) : team(threads), threads(threads), isFirst(isFirst) {
     if (isFirst)
-      openForWorkers(threads);
+      onWorkers(CallMemory::close);
     else
       memory.emplace();
   }
+  ~DnnlCall() {
+    if (isFirst)
+      onWorkers(CallMemory::openForGood);
+  }
+  DnnlCall(const DnnlCall &) = delete;
+  DnnlCall &operator=(const DnnlCall &) = delete;
 
 private:
   /// The other threads of a team never do anything else.
-  static void openForWorkers(int threads) {
+  void onWorkers(void (*set)()) const {
 #pragma omp parallel num_threads(threads)
     {
       if (omp_get_thread_num() > 0)
-        CallMemory::openForGood();
+        set();
     }
   }
 
   TeamOf team;
   std::optional<CallMemory> memory;
+  const int threads;
+  const bool isFirst;
 };
 
 inline const dnnl::engine &cpuEngine() {
