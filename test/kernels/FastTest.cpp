@@ -230,6 +230,14 @@ TEST(Fast, binaryBroadcasts) {
       forFastTypes([&](DType type) {
         expectFastMatches({name, {random(type, row.a, 1), random(type, row.b, 2, 1, 2)}, {Value({type, row.result})}},
                           1e-7);
+        // Of few values, so that some are equal.
+        for (const char *comparison : {"equal", "less", "less_equal"}) {
+          Value a = random(type, row.a, 1), b = random(type, row.b, 2);
+          for (Value *value : {&a, &b})
+            for (size_t i = 0, n = static_cast<size_t>(value->type.numElements()); i < n; ++i)
+              value->set(i, static_cast<double>((i * 7 + (value == &b)) % 3));
+          expectFastMatches({comparison, {a, b}, {Value({DType::boolean, row.result})}}, 0);
+        }
       });
 }
 
@@ -242,6 +250,8 @@ TEST(Fast, smallestAndLargestOfSpecialNumbers) {
       b.set(at, other);
       at += 39; // in vectors and in the tail
     }
+  for (const char *name : {"equal", "less", "less_equal"})
+    expectFastMatches({name, {a, b}, {Value({DType::boolean, {1001}})}}, 0);
   for (const char *name : {"min", "max"}) {
     auto plain = run({name, {a, b}, {Value(a.type)}}), fast = run({name, {a, b}, {Value(a.type)}}, false);
     ASSERT_TRUE(plain.ok() && fast.ok());

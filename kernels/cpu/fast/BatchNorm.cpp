@@ -30,12 +30,16 @@ template <typename T> void affineRun(const T *x, T *y, int64_t n, float mean, fl
     storePart(hn::Add(hn::Mul(hn::Sub(loadPart(x + i, c), m), f), s), y + i, c);
   });
 }
-/// Sum of g (x - mean)
-template <typename T> float productsRun(const T *g, const T *x, int64_t n, float mean) {
+/// Adds the sums of g (x - mean) and of g.
+template <typename T> void gradSumsRun(const T *g, const T *x, int64_t n, float mean, double &products, double &sum) {
   const V m = hn::Set(kF, mean);
-  return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { // unused lanes: g is 0
-    return hn::Mul(loadPart(g + i, c), hn::Sub(loadPart(x + i, c), m));
+  float sums[2];
+  sumTerms(n, sums, [&](int64_t i, size_t c, V(&terms)[2]) HWY_ATTR { // unused lanes: g is 0
+    terms[1] = loadPart(g + i, c);
+    terms[0] = hn::Mul(terms[1], hn::Sub(loadPart(x + i, c), m));
   });
+  products += sums[0];
+  sum += sums[1];
 }
 /// dx = factor (g - meanGrad - (x - mean) slope)
 template <typename T>
@@ -71,10 +75,8 @@ void gradChannel(const T *g, const T *x, T *dx, int64_t batch, int64_t stride, i
   const auto count = static_cast<double>(batch * n);
   const double invStd = 1 / std::sqrt(variance + epsilon);
   double products = 0, sum = 0;
-  for (int64_t b = 0; b < batch; ++b) {
-    products += productsRun(g + b * stride, x + b * stride, n, mean);
-    sum += sumRun(g + b * stride, n);
-  }
+  for (int64_t b = 0; b < batch; ++b)
+    gradSumsRun(g + b * stride, x + b * stride, n, mean, products, sum);
   for (int64_t b = 0; b < batch; ++b)
     gradRun(g + b * stride, x + b * stride, dx + b * stride, n, mean, static_cast<float>(scale * invStd),
             static_cast<float>(sum / count), static_cast<float>(products * invStd * invStd / count));

@@ -1,5 +1,5 @@
-// add, sub, mul, div, min, max and select with broadcasting, and casts between fp32, bf16 and f16. Broadcasting is
-// walked in runs along which each operand advances by one or stands still.
+// add, sub, mul, div, min, max, comparisons and select with broadcasting, and casts between fp32, bf16 and f16.
+// Broadcasting is walked in runs along which each operand advances by one or stands still.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
 #include <hwy/foreach_target.h>
@@ -35,11 +35,33 @@ struct Max {
   }
 };
 
+struct Equal {
+  static HWY_INLINE M apply(V a, V b) { return hn::Eq(a, b); }
+};
+struct Less {
+  static HWY_INLINE M apply(V a, V b) { return hn::Lt(a, b); }
+};
+struct LessEqual {
+  static HWY_INLINE M apply(V a, V b) { return hn::Le(a, b); }
+};
+
+/// A comparison's result as bools.
+HWY_INLINE void storePart(M flags, uint8_t *p, size_t count) {
+  const hn::Rebind<uint8_t, F> bytes;
+  const U u;
+  const auto ones = hn::TruncateTo(bytes, hn::IfThenElseZero(hn::RebindMask(u, flags), hn::Set(u, 1)));
+  if (count == lanes())
+    return hn::StoreU(ones, bytes, p);
+  HWY_ALIGN uint8_t whole[HWY_MAX_BYTES / sizeof(float)];
+  hn::StoreU(ones, bytes, whole);
+  std::memcpy(p, whole, count);
+}
+
 /// A run: a and b advance or stay, as their strides (1 or 0) say.
-template <typename Op, typename T>
+template <typename Op, typename T, typename R>
 void run(const void *left, int64_t aStride, const void *right, int64_t bStride, void *out, int64_t n) {
   const T *a = static_cast<const T *>(left), *b = static_cast<const T *>(right);
-  T *y = static_cast<T *>(out);
+  R *y = static_cast<R *>(out);
   const V a0 = hn::Set(kF, load(*a)), b0 = hn::Set(kF, load(*b));
   if (aStride && bStride)
     forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR {
@@ -53,14 +75,44 @@ void run(const void *left, int64_t aStride, const void *right, int64_t bStride, 
     });
 }
 
-/// In the order of the names registered below.
+/// In the order of kBinary.
 void runTable(int op, DType type, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
   using Fn = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
   withFast(type, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    static constexpr Fn table[] = {run<Add, T>, run<Sub, T>, run<Mul, T>, run<Div, T>, run<Min, T>, run<Max, T>};
+    static constexpr Fn table[] = {run<Add, T, T>,         run<Sub, T, T>,        run<Mul, T, T>,
+                                   run<Div, T, T>,         run<Min, T, T>,        run<Max, T, T>,
+                                   run<Equal, T, uint8_t>, run<Less, T, uint8_t>, run<LessEqual, T, uint8_t>};
     table[op](a, aStride, b, bStride, y, n);
   });
+}
+
+/// Which of two words; all three advance or stay.
+template <typename Word>
+void selectWords(const uint8_t *condition, int64_t cStride, const void *left, int64_t aStride, const void *right,
+                 int64_t bStride, void *out, int64_t n) {
+  const hn::ScalableTag<Word> words;
+  const hn::Rebind<uint8_t, decltype(words)> bytes;
+  const Word *a = static_cast<const Word *>(left), *b = static_cast<const Word *>(right);
+  Word *y = static_cast<Word *>(out);
+  const auto a0 = hn::Set(words, *a), b0 = hn::Set(words, *b);
+  const auto c0 = hn::Set(bytes, *condition);
+  const auto step = static_cast<int64_t>(hn::Lanes(words));
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto flags = hn::PromoteTo(words, cStride ? hn::LoadU(bytes, condition + i) : c0);
+    const auto picked = hn::IfThenElse(hn::Ne(flags, hn::Zero(words)), aStride ? hn::LoadU(words, a + i) : a0,
+                                       bStride ? hn::LoadU(words, b + i) : b0);
+    hn::StoreU(picked, words, y + i);
+  }
+  for (; i < n; ++i)
+    y[i] = condition[i * cStride] ? a[i * aStride] : b[i * bStride];
+}
+
+void selectRun(int64_t size, const uint8_t *condition, int64_t cStride, const void *a, int64_t aStride, const void *b,
+               int64_t bStride, void *y, int64_t n) {
+  auto *select = size == 4 ? selectWords<uint32_t> : selectWords<uint16_t>;
+  select(condition, cStride, a, aStride, b, bStride, y, n);
 }
 
 } // namespace HWY_NAMESPACE
@@ -73,21 +125,27 @@ HWY_AFTER_NAMESPACE();
 
 namespace zc::cpu {
 HWY_EXPORT(runTable);
+HWY_EXPORT(selectRun);
 
 namespace {
+
+/// In the order of runTable.
+constexpr const char *kBinary[] = {"add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal"};
+constexpr int kFirstComparison = 6;
 
 Prepared prepareBinary(const KernelSpec &spec, int op) {
   const auto &types = spec.operands;
   ZC_RETURN_IF_ERROR(Check(spec).counts(2, 1).done());
   const Dims &result = types[2].dims;
   // Anything unusual, errors too, is the plain kernel's.
-  if (!isFast(types[0].dtype) || types[1].dtype != types[0].dtype || types[2].dtype != types[0].dtype ||
+  DType to = op < kFirstComparison ? types[0].dtype : DType::boolean;
+  if (!isFast(types[0].dtype) || types[1].dtype != types[0].dtype || types[2].dtype != to ||
       !broadcastsTo(types[0].dims, result) || !broadcastsTo(types[1].dims, result))
     return decline();
   Walk<3> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
                         broadcastStrides(types[1].dims, result)});
   DType dtype = types[0].dtype;
-  int64_t size = sizeOf(dtype), n = types[2].numElements();
+  int64_t size = sizeOf(dtype), resultSize = sizeOf(to), n = types[2].numElements();
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
     const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
     char *y = as<char>(operands[2]);
@@ -95,7 +153,7 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     if (walk.numRuns() == 1) {
       parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
         HWY_DYNAMIC_DISPATCH(runTable)
-        (op, dtype, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * size,
+        (op, dtype, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * resultSize,
          end - begin);
       });
       return;
@@ -103,31 +161,10 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
         HWY_DYNAMIC_DISPATCH(runTable)
-        (op, dtype, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * size, walk.runLength());
+        (op, dtype, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * resultSize, walk.runLength());
       });
     });
   });
-}
-
-/// A run of elements of one size; the three operands advance or stay. Both sides are read, so that nothing branches.
-template <typename T>
-void selectRun(const uint8_t *condition, int64_t cStride, const T *a, int64_t aStride, const T *b, int64_t bStride,
-               T *y, int64_t n) {
-  if (cStride && aStride && bStride)
-    for (int64_t i = 0; i < n; ++i) {
-      T left = a[i], right = b[i];
-      y[i] = condition[i] ? left : right;
-    }
-  else if (cStride && aStride)
-    for (int64_t i = 0; i < n; ++i) {
-      T left = a[i], right = *b;
-      y[i] = condition[i] ? left : right;
-    }
-  else
-    for (int64_t i = 0; i < n; ++i) {
-      T left = a[i * aStride], right = b[i * bStride];
-      y[i] = condition[i * cStride] ? left : right;
-    }
 }
 
 /// Floats of the sizes that training has; shapes that do not fit, and all errors, are the plain kernel's.
@@ -141,26 +178,27 @@ Prepared prepareSelect(const KernelSpec &spec) {
     return decline();
   Walk<4> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
                         broadcastStrides(types[1].dims, result), broadcastStrides(types[2].dims, result)});
-  return withBytes(types[3].dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return makeKernel([walk, n = types[3].numElements(), threads = threadsFor(spec.threads, types[3].numElements())](
-                          void *const *operands, const StepContext &) {
-      const uint8_t *condition = as<uint8_t>(operands[0]);
-      const T *a = as<T>(operands[1]), *b = as<T>(operands[2]);
-      T *y = as<T>(operands[3]);
-      int64_t cStride = walk.runStride(1), aStride = walk.runStride(2), bStride = walk.runStride(3);
-      if (walk.numRuns() == 1)
-        return parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-          selectRun(condition + begin * cStride, cStride, a + begin * aStride, aStride, b + begin * bStride, bStride,
-                    y + begin, end - begin);
-        });
-      parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
-        walk.forRuns(begin, end, [&](const Walk<4>::Offsets &at) {
-          selectRun(condition + at[1], cStride, a + at[2], aStride, b + at[3], bStride, y + at[0], walk.runLength());
+  return makeKernel(
+      [walk, n = types[3].numElements(), size = sizeOf(types[3].dtype),
+       threads = threadsFor(spec.threads, types[3].numElements())](void *const *operands, const StepContext &) {
+        const uint8_t *condition = as<uint8_t>(operands[0]);
+        const char *a = as<char>(operands[1]), *b = as<char>(operands[2]);
+        char *y = as<char>(operands[3]);
+        int64_t cStride = walk.runStride(1), aStride = walk.runStride(2), bStride = walk.runStride(3);
+        if (walk.numRuns() == 1)
+          return parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+            HWY_DYNAMIC_DISPATCH(selectRun)
+            (size, condition + begin * cStride, cStride, a + begin * aStride * size, aStride,
+             b + begin * bStride * size, bStride, y + begin * size, end - begin);
+          });
+        parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+          walk.forRuns(begin, end, [&](const Walk<4>::Offsets &at) {
+            HWY_DYNAMIC_DISPATCH(selectRun)
+            (size, condition + at[1], cStride, a + at[2] * size, aStride, b + at[3] * size, bStride, y + at[0] * size,
+             walk.runLength());
+          });
         });
       });
-    });
-  });
 }
 
 Prepared prepareCast(const KernelSpec &spec) {
@@ -182,7 +220,7 @@ Prepared prepareCast(const KernelSpec &spec) {
 
 void addFastElementwise(KernelRegistry &registry) {
   int op = 0;
-  for (const char *name : {"add", "sub", "mul", "div", "min", "max"})
+  for (const char *name : kBinary)
     registry.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
   registry.add("select", prepareSelect);
   registry.add("cast", prepareCast);

@@ -1,8 +1,11 @@
 // max_pool, sum_pool and their gradients: planes on threads. A plane is three loops over windows and three over taps,
 // whose bounds are cut to the input once per dimension, so that nothing is tested inside; fewer spatial dimensions have
-// loops of one turn. Sums in fp32, in the order of windows and taps.
+// loops of one turn. Sums in fp32, in the order of windows and taps. max_pool takes a tap of a whole row of windows at
+// a time.
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Fast.h"
+
+#include <cstring>
 
 namespace zc::cpu {
 namespace {
@@ -25,7 +28,41 @@ public:
         axis.spans.push_back({o * w.strides[d - lead] - w.low[d - lead] + begin * axis.step, end - begin});
       }
     }
+    size_t x = w.in.size() - 1;
+    stride = w.strides[x];
+    for (int64_t t = 0; t < w.kernel[x]; ++t) {
+      Tap tap{t * w.dilations[x] - w.low[x], w.out[x], 0};
+      for (int64_t o = 0; o < w.out[x]; ++o)
+        if (int64_t at = tap.first + o * stride; at >= 0 && at < w.in[x]) {
+          tap.begin = std::min(tap.begin, o);
+          tap.end = o + 1;
+        }
+      taps.push_back(tap);
+    }
   }
+
+  /// The same tap of neighbouring windows along the last dimension: window o of a row reads `first` + o * stride of a
+  /// row of the input, for `begin` <= o < `end`.
+  struct Tap {
+    int64_t first, begin, end;
+  };
+  /// Row by row of windows: fn(first window) begins one, tap(first window, position of the row's begin, tap) is called
+  /// for its taps, row-major.
+  template <typename Begin, typename TapFn> void runRows(Begin begin, TapFn tap) const {
+    const auto &[z, y, x] = axes;
+    int64_t window = 0;
+    for (const Span &sz : z.spans)
+      for (const Span &sy : y.spans) {
+        begin(window);
+        for (int64_t a = 0; a < sz.count; ++a)
+          for (int64_t b = 0; b < sy.count; ++b)
+            for (const Tap &each : taps)
+              tap(window, ((sz.first + a * z.step) * y.size + sy.first + b * y.step) * x.size, each);
+        window += rowLength();
+      }
+  }
+  int64_t rowLength() const { return static_cast<int64_t>(axes[2].spans.size()); }
+  int64_t rowStride() const { return stride; }
 
   /// fn(window) begins a window, tap(window, position) is called for its elements, row-major, done(window) ends it.
   template <typename Begin, typename Tap, typename Done> void run(Begin begin, Tap tap, Done done) const {
@@ -54,6 +91,8 @@ private:
     std::vector<Span> spans;
   };
   std::array<Axis, 3> axes;
+  std::vector<Tap> taps; ///< of the last dimension
+  int64_t stride = 1;    ///< of the last dimension
 };
 
 bool isDeclined(const PoolShape &s) { return !isFast(s.dtype) || s.windows.in.size() > 3; }
@@ -76,37 +115,46 @@ template <typename Fn> Prepared overPlanes(const KernelSpec &spec, const PoolSha
   });
 }
 
+/// One tap of a row of windows. The first of all counts, even at -inf; NaN is larger than any number. Without branches:
+/// which of two is larger is anybody's guess.
+template <typename T>
+void takeLarger(const Loops::Tap &tap, int64_t stride, int64_t row, const T *__restrict x, T *__restrict y,
+                int32_t *__restrict where) {
+  using Word =
+      std::conditional_t<std::is_same_v<T, float>, float, uint16_t>; // picked without a branch, as structs are not
+  for (int64_t o = tap.begin; o < tap.end; ++o) {
+    int64_t at = row + tap.first + o * stride;
+    float value = load(x[at]), most = load(y[o]);
+    bool takes = (value > most) | (where[o] < 0) | ((value != value) & (most == most));
+    Word candidate, best;
+    std::memcpy(&candidate, x + at, sizeof(T));
+    std::memcpy(&best, y + o, sizeof(T));
+    best = takes ? candidate : best;
+    std::memcpy(y + o, &best, sizeof(T));
+    where[o] = takes ? static_cast<int32_t>(at) : where[o];
+  }
+}
+
 Prepared prepareMaxPool(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (isDeclined(*read) || read->index != DType::i32)
     return decline();
-  return overPlanes(spec, *read,
-                    [](auto tag, const Loops &loops, const PoolShape &s, void *const *operands, int64_t p) {
-                      using T = TypeOf<decltype(tag)>;
-                      const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
-                      T *y = as<T>(operands[1]) + p * s.windows.outPlane;
-                      int32_t *indices = as<int32_t>(operands[2]) + p * s.windows.outPlane;
-                      float best = 0;
-                      int64_t where = -1;
-                      loops.run(
-                          [&](int64_t) {
-                            best = -std::numeric_limits<float>::infinity();
-                            where = -1;
-                          },
-                          [&](int64_t, int64_t at) {
-                            float value = load(x[at]);
-                            // The first of all counts, even at -inf; NaN is larger than any number.
-                            if (value > best || where < 0 || (value != value && best == best)) {
-                              best = value;
-                              where = at;
-                            }
-                          },
-                          [&](int64_t o) {
-                            y[o] = store<T>(best);
-                            indices[o] = static_cast<int32_t>(where);
-                          });
-                    });
+  return overPlanes(
+      spec, *read, [](auto tag, const Loops &loops, const PoolShape &s, void *const *operands, int64_t p) {
+        using T = TypeOf<decltype(tag)>;
+        const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+        T *y = as<T>(operands[1]) + p * s.windows.outPlane;
+        int32_t *indices = as<int32_t>(operands[2]) + p * s.windows.outPlane;
+        loops.runRows(
+            [&](int64_t first) {
+              std::fill_n(y + first, loops.rowLength(), store<T>(-std::numeric_limits<float>::infinity()));
+              std::fill_n(indices + first, loops.rowLength(), -1);
+            },
+            [&](int64_t first, int64_t row, const Loops::Tap &tap) {
+              takeLarger(tap, loops.rowStride(), row, x, y + first, indices + first);
+            });
+      });
 }
 
 Prepared prepareSumPool(const KernelSpec &spec) {

@@ -26,6 +26,7 @@ using F = hn::ScalableTag<float>;
 using I = hn::RebindToSigned<F>;
 using U = hn::RebindToUnsigned<F>;
 using V = hn::Vec<F>;
+using M = hn::Mask<F>;
 constexpr F kF{};
 
 HWY_INLINE HWY_MAYBE_UNUSED size_t lanes() { return hn::Lanes(kF); }
@@ -33,9 +34,12 @@ HWY_INLINE HWY_MAYBE_UNUSED size_t lanes() { return hn::Lanes(kF); }
 //===-- loads and stores ---------------------------------------------------===//
 
 HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const float *p) { return hn::LoadU(kF, p); }
+using Half = hn::Rebind<uint16_t, F>; ///< 16 bits for each lane of F
+HWY_INLINE HWY_MAYBE_UNUSED V widenBf16(hn::Vec<Half> bits) {
+  return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), bits)));
+}
 HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
-  const hn::Rebind<uint16_t, F> half;
-  return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(U(), hn::LoadU(half, reinterpret_cast<const uint16_t *>(p)))));
+  return widenBf16(hn::LoadU(Half(), reinterpret_cast<const uint16_t *>(p)));
 }
 
 #if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
@@ -89,9 +93,7 @@ HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   auto quiet = hn::Or(bits, hn::Set(u, 0x400000));
   return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
 }
-HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
-  return hn::TruncateTo(hn::Rebind<uint16_t, F>(), hn::ShiftRight<16>(roundedHalves(v)));
-}
+HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) { return hn::TruncateTo(Half(), hn::ShiftRight<16>(roundedHalves(v))); }
 /// What a store to T and a load leave of v.
 template <typename T> HWY_INLINE V rounded(V v) {
   if constexpr (std::is_same_v<T, Bf16>)
@@ -103,7 +105,7 @@ template <typename T> HWY_INLINE V rounded(V v) {
 }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, float *p) { hn::StoreU(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
-  hn::StoreU(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
+  hn::StoreU(halvesOf(v), Half(), reinterpret_cast<uint16_t *>(p));
 }
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, F16 *p) {
   hn::StoreU(f16Of(v), hn::Rebind<F16Element, F>(), reinterpret_cast<F16Element *>(p));
@@ -111,27 +113,62 @@ HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, F16 *p) {
 /// Past the caches, to p aligned to 64 bytes or as many vectors further on; hwy::FlushStream() after the last.
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, float *p) { hn::Stream(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, Bf16 *p) {
-  hn::Stream(halvesOf(v), hn::Rebind<uint16_t, F>(), reinterpret_cast<uint16_t *>(p));
+  hn::Stream(halvesOf(v), Half(), reinterpret_cast<uint16_t *>(p));
 }
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, F16 *p) {
   hn::Stream(f16Of(v), hn::Rebind<F16Element, F>(), reinterpret_cast<F16Element *>(p));
 }
 
-/// `count` elements, at most a vector; the rest of the lanes hold `fill`.
-template <typename T> HWY_INLINE V loadPart(const T *p, size_t count, float fill = 0) {
-  if (count == lanes())
-    return loadVector(p);
+// Less than a vector. Where lanes that are masked out are not touched, in one instruction; else through a buffer.
+#if HWY_MEM_OPS_MIGHT_FAULT
+template <typename T> HWY_INLINE V loadFirst(const T *p, size_t count, float fill) {
   HWY_ALIGN float padded[HWY_MAX_BYTES / sizeof(float)];
   for (size_t i = 0; i < lanes(); ++i)
     padded[i] = i < count ? load(p[i]) : fill;
   return hn::Load(kF, padded);
 }
-template <typename T> HWY_INLINE void storePart(V v, T *p, size_t count) {
-  if (count == lanes())
-    return storeVector(v, p);
+template <typename T> HWY_INLINE void storeFirst(V v, T *p, size_t count) {
   HWY_ALIGN T whole[HWY_MAX_BYTES / sizeof(float)];
   storeVector(v, whole);
   std::memcpy(p, whole, count * sizeof(T));
+}
+#else
+template <typename T> HWY_INLINE V loadFirst(const T *p, size_t count, float fill) {
+  V v;
+  if constexpr (std::is_same_v<T, float>) {
+    v = hn::MaskedLoad(hn::FirstN(kF, count), kF, p);
+  } else {
+    const auto bits = hn::MaskedLoad(hn::FirstN(Half(), count), Half(), reinterpret_cast<const uint16_t *>(p));
+    if constexpr (std::is_same_v<T, Bf16>)
+      v = widenBf16(bits);
+    else
+      v = widenF16(kF, hn::BitCast(hn::Rebind<F16Element, F>(), bits));
+  }
+  return fill == 0 ? v : hn::IfThenElse(hn::FirstN(kF, count), v, hn::Set(kF, fill));
+}
+template <typename T> HWY_INLINE void storeFirst(V v, T *p, size_t count) {
+  if constexpr (std::is_same_v<T, float>) {
+    hn::BlendedStore(v, hn::FirstN(kF, count), kF, p);
+  } else {
+    hn::Vec<Half> bits;
+    if constexpr (std::is_same_v<T, Bf16>)
+      bits = halvesOf(v);
+    else
+      bits = hn::BitCast(Half(), f16Of(v));
+    hn::BlendedStore(bits, hn::FirstN(Half(), count), Half(), reinterpret_cast<uint16_t *>(p));
+  }
+}
+#endif
+
+/// `count` elements, at most a vector; the rest of the lanes hold `fill`.
+template <typename T> HWY_INLINE V loadPart(const T *p, size_t count, float fill = 0) {
+  return count == lanes() ? loadVector(p) : loadFirst(p, count, fill);
+}
+template <typename T> HWY_INLINE void storePart(V v, T *p, size_t count) {
+  if (count == lanes())
+    storeVector(v, p);
+  else
+    storeFirst(v, p, count);
 }
 
 /// fn(first element, number of elements) for each vector of [begin, end). fn is inlined twice: for whole vectors the
@@ -210,18 +247,44 @@ HWY_INLINE HWY_MAYBE_UNUSED void normalV(V x, V &phi, V &density) {
 
 //===-- sums ---------------------------------------------------------------===//
 
-/// Sum over [0, n) of fn(first element, number), vectors whose unused lanes are zero. Four partial vectors, so that
-/// additions overlap, always added up in the same order.
-template <typename Fn> HWY_INLINE float sumVectors(int64_t n, Fn fn) {
-  V part[4] = {hn::Zero(kF), hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
+/// Sums over [0, n) of N terms: fn(first element, number, terms) gives each as a vector whose unused lanes are zero.
+/// Four partial vectors a term, so that additions overlap, always added up in the same order; written out, since they
+/// are in registers only where their numbers are constants.
+template <size_t N, typename Fn> HWY_INLINE void sumTerms(int64_t n, float (&sums)[N], Fn fn) {
+  V a[N], b[N], c[N], d[N];
+  for (size_t s = 0; s < N; ++s)
+    a[s] = b[s] = c[s] = d[s] = hn::Zero(kF);
   const auto step = static_cast<int64_t>(lanes());
+  auto add = [&](V(&part)[N], int64_t i, size_t count) HWY_ATTR {
+    V terms[N];
+    fn(i, count, terms);
+    for (size_t s = 0; s < N; ++s)
+      part[s] = hn::Add(part[s], terms[s]);
+  };
   int64_t i = 0;
-  for (; i + 4 * step <= n; i += 4 * step)
-    for (int64_t k = 0; k < 4; ++k)
-      part[k] = hn::Add(part[k], fn(i + k * step, lanes()));
-  for (int64_t k = 0; i < n; ++k, i += step)
-    part[k] = hn::Add(part[k], fn(i, i + step <= n ? lanes() : static_cast<size_t>(n - i)));
-  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(hn::Add(part[0], part[1]), hn::Add(part[2], part[3]))));
+  for (; i + 4 * step <= n; i += 4 * step) {
+    add(a, i, lanes());
+    add(b, i + step, lanes());
+    add(c, i + 2 * step, lanes());
+    add(d, i + 3 * step, lanes());
+  }
+  auto addRest = [&](V(&part)[N]) HWY_ATTR {
+    if (i < n)
+      add(part, i, i + step <= n ? lanes() : static_cast<size_t>(n - i));
+    i += step;
+  };
+  addRest(a);
+  addRest(b);
+  addRest(c);
+  addRest(d);
+  for (size_t s = 0; s < N; ++s)
+    sums[s] = hn::GetLane(hn::SumOfLanes(kF, hn::Add(hn::Add(a[s], b[s]), hn::Add(c[s], d[s]))));
+}
+/// The same of one term, which fn(first element, number) returns.
+template <typename Fn> HWY_INLINE float sumVectors(int64_t n, Fn fn) {
+  float sums[1];
+  sumTerms(n, sums, [&](int64_t i, size_t count, V(&terms)[1]) HWY_ATTR { terms[0] = fn(i, count); });
+  return sums[0];
 }
 
 /// Zeroes lanes from `count` on.
