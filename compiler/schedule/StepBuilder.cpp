@@ -64,6 +64,8 @@ LogicalResult StepBuilder::lower(Operation *op) {
     created.setAxesAttr(zero::namesOf(builder.getContext(), *step->axes, context.mesh));
   if (double seconds = assignedSeconds(op); seconds > 0)
     created.setSeconds(APFloat(seconds));
+  if (double flops = scheduled.getWork().flops; flops > 0)
+    created.setFlops(APFloat(flops));
   return success();
 }
 
@@ -84,7 +86,7 @@ plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs
   return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
                                       builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
                                       builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
-                                      publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
+                                      FloatAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
                                       op->getAttrOfType<plan::OperandAttr>(placement::kWorkspace), ArrayAttr());
 }
 

@@ -290,10 +290,11 @@ private:
     builder.create<StepOp>(
         where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
         builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
-        waitsOf(context, step), step.seconds() == 0 ? FloatAttr() : builder.getF64FloatAttr(step.seconds()),
-        flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(),
-        axesOf(step.axes()));
+        waitsOf(context, step), unlessZero(step.seconds()), unlessZero(step.flops()), flag(step.publishes()),
+        step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(), axesOf(step.axes()));
   }
+
+  FloatAttr unlessZero(double number) { return number == 0 ? FloatAttr() : builder.getF64FloatAttr(number); }
 
   OperandAttr operandOf(const planpb::Operand &operand) {
     return OperandAttr::get(&context, static_cast<Access>(operand.access()), slice(operand.slice()), operand.offset(),

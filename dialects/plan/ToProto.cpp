@@ -337,6 +337,8 @@ private:
     message.set_node(stringOf(step.getLoc() == module.getLoc() ? "" : nameOf(step.getLoc())));
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
+    if (step.getFlops())
+      message.set_flops(step.getFlops()->convertToDouble());
     message.set_publishes(step.getPublishes());
     if (failed(writeAxes(step, step.getAxesAttr(), message.mutable_axes())))
       return failure();

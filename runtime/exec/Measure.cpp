@@ -1,6 +1,6 @@
 #include "runtime/exec/Measure.h"
 
-#include "kernels/Kernel.h"
+#include "kernels/Workspace.h"
 #include "kernels/cpu/Copy.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
@@ -34,17 +34,20 @@ Result<double> secondsOf(int rounds, const std::function<Status()> &run) {
   return seconds[seconds.size() / 2];
 }
 
-/// A registry kernel on memory of its own.
-Status timeKernel(const MeasureOptions &options, KernelSpec spec, double work, double &rate) {
+/// A registry kernel on memory of its own. The rate: `work` per second.
+Status timeKernel(KernelSpec spec, int rounds, double work, double &rate) {
   KernelRegistry registry;
   registerCpuKernels(registry);
-  spec.threads = options.threads;
+  spec.workspace = workspaceBytes(spec, Target::cpu);
   auto kernel = registry.prepare(spec);
   if (!kernel)
     return kernel.error();
   std::vector<Arena> arenas;
   std::vector<void *> operands;
-  for (const TensorType &type : spec.operands) {
+  std::vector<TensorType> memory = spec.operands;
+  if (spec.workspace > 0)
+    memory.push_back({DType::u8, {spec.workspace}});
+  for (const TensorType &type : memory) {
     auto arena = Arena::map(static_cast<uint64_t>(type.numBytes()));
     if (!arena)
       return arena.error();
@@ -52,26 +55,11 @@ Status timeKernel(const MeasureOptions &options, KernelSpec spec, double work, d
     operands.push_back(arena->data());
     arenas.push_back(std::move(*arena));
   }
-  auto seconds = secondsOf(options.rounds, [&] { return (*kernel)->run(operands.data(), {1, 1, 0}); });
+  auto seconds = secondsOf(rounds, [&] { return (*kernel)->run(operands.data(), {1, 1, 0}); });
   if (!seconds)
     return seconds.error();
   rate = work / *seconds;
   return {};
-}
-
-Status measureKernels(const MeasureOptions &options, MachineModel &figures) {
-  constexpr int64_t kSide = 1536, kElements = 1 << 25;
-  TensorType square{DType::f32, {kSide, kSide}}, flat{DType::f32, {kElements}};
-  KernelSpec product;
-  product.name = "matmul";
-  product.operands = {square, square, square};
-  product.numInputs = 2;
-  ZC_RETURN_IF_ERROR(timeKernel(options, product, 2.0 * kSide * kSide * kSide, figures.flopsPerSecond));
-  KernelSpec update;
-  update.name = "accumulate_gradient";
-  update.operands = {flat, flat};
-  update.numInputs = 1;
-  return timeKernel(options, update, 12.0 * kElements, figures.memoryBandwidth);
 }
 
 Status measureCopies(const MeasureOptions &options, MachineModel &figures) {
@@ -151,7 +139,7 @@ void measureOverhead(MachineModel &figures) {
 
 Status measureHere(const MeasureOptions &options, std::vector<std::string> &notes, MachineModel &figures) {
   ZC_RETURN_IF_ERROR(measureNvme(options, notes, figures));
-  ZC_RETURN_IF_ERROR(measureKernels(options, figures));
+  ZC_RETURN_IF_ERROR(measureKernels(options.threads, options.rounds, figures));
   ZC_RETURN_IF_ERROR(measureCopies(options, figures));
   ZC_RETURN_IF_ERROR(measureCommunication(options, figures));
   measureOverhead(figures);
@@ -177,6 +165,23 @@ Status measureLink(const MeasureOptions &options, Communicator &communicator, in
 }
 
 } // namespace
+
+Status measureKernels(int threads, int rounds, MachineModel &figures) {
+  constexpr int64_t kSide = 1536, kElements = 1 << 25;
+  KernelSpec product, update;
+  product.name = "matmul";
+  product.numInputs = 2;
+  product.threads = update.threads = threads;
+  for (DType type : {DType::f32, DType::bf16}) {
+    product.operands.assign(3, {type, {kSide, kSide}});
+    ZC_RETURN_IF_ERROR(timeKernel(product, rounds, 2.0 * kSide * kSide * kSide,
+                                  type == DType::f32 ? figures.flopsPerSecond : figures.halfFlopsPerSecond));
+  }
+  update.name = "accumulate_gradient";
+  update.operands.assign(2, {DType::f32, {kElements}});
+  update.numInputs = 1;
+  return timeKernel(update, rounds, 12.0 * kElements, figures.memoryBandwidth);
+}
 
 Result<MachineModel> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes) {
   MachineModel figures;

@@ -25,6 +25,10 @@ struct MeasureOptions {
 /// machines. Errors: those of the NVMe tier, of memory, and of collectives. `notes`: what the user should know.
 Result<MachineModel> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes);
 
+/// Only the rates of kernels: of products of fp32 and of 16 bits, and of memory, with so many threads. Half a second,
+/// 256 MiB. Errors: budget.
+Status measureKernels(int threads, int rounds, MachineModel &figures);
+
 /// One JSON object of what was measured, under the names of a machine file.
 std::string toJson(const MachineModel &figures);
 

@@ -61,6 +61,13 @@ Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan,
   return found ? Result<Found>(Found(*found)) : Result<Found>(found.error());
 }
 
+std::string nameOf(const std::optional<Implementation> &by) {
+  if (!by)
+    return "no implementation";
+  std::string name = namesOf(by->kind)[static_cast<size_t>(by->kind)];
+  return by->library.empty() ? name : name + ": " + std::string(by->library);
+}
+
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
   int64_t missing = 0;
   std::string first;

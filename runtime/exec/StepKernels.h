@@ -14,6 +14,9 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step);
 Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
                                                        Target target, const KernelRegistry &host);
 
+/// "own", "library: oneDNN"; "no implementation" where nobody does.
+std::string nameOf(const std::optional<Implementation> &by);
+
 /// Errors: steps that nobody computes on `target` (unsupported), with their number and the first one's node.
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);
 

@@ -4,6 +4,7 @@
 #include "runtime/plan/Tiers.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 namespace zc {
@@ -134,6 +135,25 @@ const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::S
     if (plan.strings(int(attribute.name())) == name)
       return &attribute;
   return nullptr;
+}
+
+std::string typeText(const planpb::Plan &plan, uint32_t type) {
+  const planpb::TensorType &tensor = plan.types(static_cast<int>(type));
+  std::string text;
+  for (int64_t dim : tensor.dims())
+    text += (text.empty() ? "" : "x") + std::to_string(dim);
+  std::string name = planpb::Type_Name(tensor.type());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name + "[" + text + "]";
+}
+
+std::string operandTypes(const planpb::Plan &plan, const planpb::Step &step) {
+  std::string text;
+  for (int i = 0; i < step.operands_size(); ++i) {
+    text += i == 0 ? "" : i == static_cast<int>(step.inputs()) ? " -> " : ", ";
+    text += typeText(plan, step.operands(i).type());
+  }
+  return text;
 }
 
 std::string describe(const planpb::Plan &plan, const WalkStep &step) {

@@ -82,6 +82,11 @@ inline uint32_t microExecutions(const planpb::Plan &plan) { return plan.vertical
 /// otherwise pass verifyPlan. Errors: a stale read (internal), with both steps.
 Status addWaits(planpb::Plan &plan);
 
+/// "f32[2x3]".
+std::string typeText(const planpb::Plan &plan, uint32_t type);
+/// "f32[2x3], i64[3] -> f32[3]": inputs before the arrow.
+std::string operandTypes(const planpb::Plan &plan, const planpb::Step &step);
+
 /// A step for messages: section, index, kernel, queue and node.
 std::string describe(const planpb::Plan &plan, const WalkStep &step);
 Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkStep &here,

@@ -10,6 +10,13 @@
 
 namespace zc::train {
 
+/// Training steps, both ends included; none where `first` is 0.
+struct StepRange {
+  int64_t first = 0, last = 0;
+  explicit operator bool() const { return first > 0; }
+  bool contains(int64_t step) const { return first > 0 && first <= step && step <= last; }
+};
+
 /// What training and evaluation are told alike. Defaults are those of the command line.
 struct JobOptions {
   std::string plan;  ///< file
@@ -40,8 +47,8 @@ struct RunOptions : JobOptions {
   std::string resume;              ///< empty: no; "auto"; or a checkpoint's or a run's folder
   bool overwrite = false;          ///< an earlier run in `out` is removed
   bool dataChanged = false;        ///< a run that goes on may do so on other data, or in another order
-  int64_t traceFrom = 0;           ///< steps from 1, inclusive; 0: no trace
-  int64_t traceTo = 0;
+  StepRange trace;                 ///< of which a Chrome trace is written
+  StepRange profile;               ///< of which is told where time goes
 };
 
 /// Those of `zero-run eval PLAN`. `out` empty: no folder. `steps` 0: all samples, once.

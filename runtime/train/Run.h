@@ -2,10 +2,10 @@
 #pragma once
 
 #include "runtime/plan/Schedule.h"
+#include "runtime/train/Recording.h"
 #include "runtime/train/Resume.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/Session.h"
-#include "runtime/train/TraceFile.h"
 
 namespace zc::train {
 
@@ -36,8 +36,8 @@ struct Run : Session {
   RunFolder folder; ///< rank 0's process
   CheckpointFolder checkpoints;
   MetricsFile metrics;
-  RunReport report; ///< rank 0's
-  TraceFile trace;  ///< has its own lock
+  RunReport report;    ///< rank 0's
+  Recording recording; ///< has its own lock
 
 protected:
   /// The folder, held from now on, and the checkpoint to continue from; without one the run is settled.

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/Job.h"
+#include "runtime/train/Profile.h"
 #include "runtime/train/Run.h"
 
 #include <algorithm>
@@ -72,7 +73,7 @@ Status Rank::main() {
     return Status::success();
   pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
-  options.traceCapacity = run.trace.capacity(run.plan, run.options, run.summary.steps);
+  options.traceCapacity = run.recording.capacity(run.plan, run.options, run.summary.steps);
   options.agree = [this] { return pulse(); };
   auto prepared = run.prepareExecutor(communicator, options, loader);
   if (!prepared)
@@ -219,13 +220,13 @@ void Rank::warnOfStraggler(double seconds) {
 Status Rank::loop() {
   for (int64_t step = run.summary.firstStep; step <= run.summary.steps; ++step) {
     ZC_RETURN_IF_ERROR(this->step(step));
-    if (run.trace.isDue(run.options, step)) {
+    if (run.recording.isDue(run.options, step)) {
       ZC_RETURN_IF_ERROR(drain());
-      run.trace.collect(run.options, *executor);
+      run.recording.collect(run.options, *executor);
     }
     if (numeric) {
       ZC_RETURN_IF_ERROR(drain());
-      run.trace.collect(run.options, *executor);
+      run.recording.collect(run.options, *executor);
       endWith(*numeric);
       return Status::success();
     }
@@ -279,7 +280,7 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
 
 Status Rank::finish() {
   ZC_RETURN_IF_ERROR(drain());
-  run.trace.collect(run.options, *executor); // of a run that ended before the last step to be traced
+  run.recording.collect(run.options, *executor); // of a run that ended before the last step to be recorded
   if (leads()) {
     run.report.arenas = executor->arenas();
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
@@ -291,6 +292,19 @@ Status Rank::finish() {
   return early || run.isOver()
              ? Status::success()
              : save("final", std::max(run.summary.steps, run.summary.firstStep - 1), /*goesOn=*/false);
+}
+
+/// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,
+/// as they trained.
+void profile(Run &run) {
+  Profile profile(run.plan, run.executorOptions(), run.recording.eventsOfFirst(run.options.profile));
+  if (Status measured = profile.measureLimits(run.ranks.count()); !measured.ok())
+    run.observer.warning("the profile has no limits: " + measured.error().message);
+  if (run.ranks.firstRank() != 0)
+    return;
+  run.report.profile = profile.text();
+  if (Status written = profile.writePage(run.summary.out + "/profile.html"); !written.ok())
+    run.observer.warning("the profile's page is missing: " + written.error().message);
 }
 
 } // namespace
@@ -307,9 +321,11 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   if (run.metrics.failure() != 0)
     observer.warning(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));
   std::string trace = ranks.firstRank() == 0 ? "/trace.json" : "/trace-" + std::to_string(ranks.firstRank()) + ".json";
-  if (Status written = run.trace.write(plan, run.summary.out + trace); !written.ok())
+  if (Status written = run.recording.writeTrace(plan, options, run.summary.out + trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
   run.watchdog.stop();
+  if (options.profile)
+    profile(run);
   if (run.ending)
     return *run.ending;
   return std::move(run.report);

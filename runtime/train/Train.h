@@ -38,7 +38,8 @@ struct JobReport {
 };
 struct RunReport : JobReport {
   StepRecord last;
-  std::string final; ///< folder
+  std::string final;   ///< folder
+  std::string profile; ///< for people, where one was asked for
 };
 /// Of this process, with so many ranks.
 class MemoryWatch {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What --memory-html and --emit-trace show, against the report, the plan's budgets and the trace of a real run."""
+"""What --memory-html, --emit-trace and --profile show, against the report, the plan's budgets and the trace of a real run."""
 import json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -85,16 +85,39 @@ def trace(name):
     total = sum(e["dur"] for e in planned if e["args"]["step"] == 3 and e["lane"] == "compute") / 1e6
     if not total <= files["report"]["predicted_step_seconds"] * (1 + 1e-9):
         raise Case(f"{total} s of compute in a step of {files['report']['predicted_step_seconds']}")
-    # A real run has the same steps on the same lanes.
+    # A real run has the same steps on the same lanes, and its profile all of their work.
     out = suite.dir / name.replace(" ", "-") / "run"
     data = suite.models / "gpt2" / "inputs.safetensors"
     suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2",
-               "--out", out, "--quiet", "--nvme-dir", suite.dir)
+               "--profile", "2:3", "--out", out, "--quiet", "--nvme-dir", suite.dir)
     measured = [e for e in spans(out / "trace.json") if e["pid"] == 0 and e["args"]["step"] == 2]
     key = lambda e: (e["args"]["section"], e["args"].get("micro", 0), e["args"]["index"], e["lane"], e["name"], e["args"]["node"])
     ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
     if ran != meant or len(ran) != len(measured):
         raise Case(f"a real run has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
+    profile(out / "profile.html", files["report"], measured)
+
+
+def profile(path, report, measured):
+    """The page's figures against the plan's report and the trace of a step."""
+    text = path.read_text()
+    if re.search(r"""(src|href)\s*=|https?:|@import|fetch\(""", text):
+        raise Case("the profile needs something from elsewhere")
+    shown = json.loads(re.search(r'<script type="application/json" id="profile">(.*?)</script>', text, re.S).group(1))
+    expect("steps", (shown["first_step"], shown["last_step"]), (2, 3))
+    kernels = shown["kernels"]
+    expect("kernels", {(k["kernel"], k["queue"]) for k in kernels}, {(e["name"], e["lane"]) for e in measured})
+    expect("steps that ran", sum(k["times"] for k in kernels), len(measured))
+    if abs(sum(k["flops"] for k in kernels) / report["flops"] - 1) > 1e-9:
+        raise Case(f"{sum(k['flops'] for k in kernels)} operations instead of {report['flops']}")
+    expect("the slowest come first", kernels, sorted(kernels, key=lambda k: -k["seconds"]))
+    products = next(k for k in kernels if k["kernel"] == "matmul")
+    if not 0 < products["limit"] or min(shown["flops_per_second"], shown["memory_bandwidth"]) <= 0:
+        raise Case(f"no limits: {products}, {shown['flops_per_second']}")
+    lost = [s["seconds"] - s["limit"] if s["limit"] else 0 for s in shown["steps"]]
+    expect("most is lost first", lost, sorted(lost, reverse=True))
+    if not any(s["node"] and "->" in s["operands"] for s in shown["steps"]):
+        raise Case("steps without nodes or operands")
 
 
 def refused():

@@ -169,6 +169,20 @@ class CommandLine(ZeroRunTest):
         self.assertEqual({e["pid"] for e in events}, {0, 1})
         self.assertIn("all_gather", {e["name"] for e in events})
 
+    def test_profile(self):
+        code, _, err = self.train("--profile", "2:3", "-n", 2, "--threads", 1)
+        self.assertEqual(code, 0, err)
+        self.assertIn("steps 2 to 3 of a rank, 1 thread", err)
+        self.assertRegex(err, r"here a rank computes at most [\d.]+ GF/s")
+        self.assertRegex(err, r"all_gather +runtime +comm +\d")
+        self.assertIn("where most time is lost", err)
+        self.assertTrue((self.dir / "out" / "profile.html").exists())
+        self.assertNotIn("steps 2 to 3 of a rank", self.train("--quiet", "--profile", "2:3", out="quiet")[2])
+        self.expect(2, "FROM:TO", self.train("--profile", "3:1"))
+        (self.dir / "blocked" / "profile.html").mkdir(parents=True)
+        code, _, err = self.train("--quiet", "--profile", "2:3", out="blocked")
+        self.assertEqual((code, err.count("the profile's page is missing")), (0, 1), err)
+
     def test_inspect_and_doctor(self):
         code, out, _ = run("inspect", self.dir / "tiny.plan")
         self.assertEqual(code, 0)

@@ -225,7 +225,7 @@ class Nvme(unittest.TestCase):
                               timeout=120)
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         figures = json.loads(machine.read_text())
-        self.assertEqual(set(figures), {"flops_per_second", "memory_bandwidth", "comm_bandwidth", "h2d_bandwidth",
+        self.assertEqual(set(figures), {"flops_per_second", "half_flops_per_second", "memory_bandwidth", "comm_bandwidth", "h2d_bandwidth",
                                         "d2h_bandwidth", "nvme_read_bandwidth", "nvme_write_bandwidth", "step_overhead"})
         for name, value in figures.items():
             low, high = (1e-8, 1e-3) if name == "step_overhead" else (1e6, 1e15)

@@ -40,7 +40,7 @@ struct Parser {
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *eval = nullptr, *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr,
            *slurm = nullptr, *checkpoint = nullptr;
-  std::string logFormat = "text", trace, verb, benchSize = "512MiB";
+  std::string logFormat = "text", trace, profile, verb, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
@@ -157,6 +157,9 @@ void Parser::addTraining() {
   app.add_flag("--data-changed", run.dataChanged, "go on though data or their order are others than the checkpoint's")
       ->group("Data");
   app.add_option("--trace", trace, "FROM:TO, Chrome trace of these steps into OUT/trace.json")->group(group);
+  app.add_option("--profile", profile,
+                 "FROM:TO, where the time of these steps goes: a table, OUT/profile.html with the slowest steps")
+      ->group(group);
 }
 
 void Parser::addEvaluation() {
@@ -234,14 +237,13 @@ Status checkValues(const CLI::App &app) {
 }
 
 /// "FROM:TO", steps from 1.
-Status readTrace(const std::string &text, train::RunOptions &run) {
+Status readSteps(const std::string &text, const char *flag, train::StepRange &steps) {
   long long from = 0, to = 0;
   int end = 0;
   if (std::sscanf(text.c_str(), "%lld:%lld%n", &from, &to, &end) != 2 || size_t(end) != text.size() || from < 1 ||
       to < from)
-    return usage("\"" + text + "\" is not FROM:TO with 1 <= FROM <= TO", "--trace");
-  run.traceFrom = from;
-  run.traceTo = to;
+    return usage("\"" + text + "\" is not FROM:TO with 1 <= FROM <= TO", flag);
+  steps = {from, to};
   return Status::success();
 }
 
@@ -304,7 +306,9 @@ Status complete(Parser &parser) {
   if (parser.app.count("--seed") || parser.eval->count("--seed"))
     flags.run.seed = parser.seed;
   flags.jsonLog = parser.logFormat == "json";
-  return parser.trace.empty() ? Status::success() : readTrace(parser.trace, flags.run);
+  if (!parser.trace.empty())
+    ZC_RETURN_IF_ERROR(readSteps(parser.trace, "--trace", flags.run.trace));
+  return parser.profile.empty() ? Status::success() : readSteps(parser.profile, "--profile", flags.run.profile);
 }
 
 /// The arguments without --hosts and -n, which are the launcher's.

@@ -26,16 +26,6 @@ void line(std::string &out, const char *name, const std::string &value) {
 
 std::string bytes(uint64_t count) { return showSize(count) + (count < 1024 ? "" : " (" + std::to_string(count) + ")"); }
 
-std::string dims(const planpb::Plan &plan, uint32_t type) {
-  std::string text;
-  for (int64_t dim : plan.types(int(type)).dims())
-    text += (text.empty() ? "" : "x") + std::to_string(dim);
-  std::string name = planpb::Type_Name(plan.types(int(type)).type());
-  for (char &c : name)
-    c = char(std::tolower(c));
-  return name + "[" + text + "]";
-}
-
 std::string steps(const planpb::Section &section) {
   std::map<int, int> counts;
   for (const planpb::Step &step : section.steps())
@@ -95,36 +85,17 @@ std::string summary(const planpb::Plan &plan) {
   line(out, plan.vertical() ? "micro-steps" : "micro-step", steps(plan.micro()));
   line(out, "update", steps(plan.update()));
   for (const planpb::Input &input : plan.inputs())
-    line(out, "input", escapeName(input.name()) + " " + dims(plan, input.type()));
+    line(out, "input", escapeName(input.name()) + " " + typeText(plan, input.type()));
   for (const planpb::Output &output : plan.outputs())
-    line(out, "output", escapeName(output.name()) + " " + dims(plan, output.type()));
+    line(out, "output", escapeName(output.name()) + " " + typeText(plan, output.type()));
   return out;
-}
-
-/// "f32[2x3], ...", inputs before the arrow.
-std::string operands(const planpb::Plan &plan, const planpb::Step &step) {
-  std::string text;
-  for (int i = 0; i < step.operands_size(); ++i) {
-    text += i == 0 ? "" : i == int(step.inputs()) ? " -> " : ", ";
-    text += dims(plan, step.operands(i).type());
-  }
-  return text;
-}
-
-constexpr const char *kNobody = "no implementation";
-
-std::string nameOf(const std::optional<Implementation> &by) {
-  if (!by)
-    return kNobody;
-  std::string name = namesOf(by->kind)[size_t(by->kind)];
-  return by->library.empty() ? name : name + ": " + std::string(by->library);
 }
 
 std::string lineOf(const planpb::Plan &plan, uint32_t section, const planpb::Step &step, const std::string &by) {
   char head[160];
   std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s", section == 0 ? "micro" : "update",
                 planpb::Queue_Name(step.queue()).c_str(), plan.strings(int(step.kernel())).c_str(), by.c_str());
-  return std::string(head) + operands(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
+  return std::string(head) + operandTypes(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
 }
 
 /// A line per kernel and implementation with the number of steps, or one per step; then how many each computes. Errors:
@@ -134,6 +105,7 @@ Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
   registerCpuKernels(host);
   std::map<std::pair<std::string, std::string>, int> lines; // kernel, implementation
   std::map<std::string, int> counts;
+  const std::string nobody = nameOf(std::nullopt);
   for (uint32_t section : {0u, 1u}) {
     std::string out;
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
@@ -155,9 +127,9 @@ Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
   }
   text += std::string(namesOf(Target())[size_t(target)]) + ":";
   for (const auto &[name, count] : counts)
-    if (name != kNobody)
+    if (name != nobody)
       text += " " + name + " " + std::to_string(count) + ",";
-  print(1, text + " without an implementation " + std::to_string(counts[kNobody]) + "\n");
+  print(1, text + " without an implementation " + std::to_string(counts[nobody]) + "\n");
   return checkImplementations(plan, target, host);
 }
 

@@ -39,6 +39,8 @@ static Status trainRanks(const Flags &flags, const planpb::Plan &plan, RankGroup
   progress.close();
   if (!report)
     return ranks ? endRank(*ranks, report.error()) : Status(report.error());
+  if (first == 0 && !flags.quiet)
+    print(2, report->profile);
   if (first == 0)
     print(1, toJson(*report) + "\n");
   return Status::success();
