@@ -261,6 +261,18 @@ void OutputFile::openDirect() {
   direct = ::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
 }
 
+bool isLeftover(std::string_view name) {
+  constexpr std::string_view mark = ".tmp-";
+  size_t at = name.rfind(mark);
+  std::string_view numbers = name.substr(at == std::string_view::npos ? name.size() : at + mark.size());
+  size_t dash = numbers.find('-');
+  auto isNumber = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return at != 0 && dash != std::string_view::npos && isNumber(numbers.substr(0, dash)) &&
+         isNumber(numbers.substr(dash + 1));
+}
+
 /// errno, 0: it is open.
 int OutputFile::createTemporary() {
   if (int errnum = injected("file.create"))

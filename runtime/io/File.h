@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace zc::io {
 
@@ -109,6 +110,8 @@ private:
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
+/// Is `name`, without folders, what OutputFile::create leaves when its process is killed?
+bool isLeftover(std::string_view name);
 /// Copies `from` whole into `to` (both still open afterwards).
 Status copyInto(OutputFile &to, const File &from);
 /// Makes the folder and its parents. Errors: io.

@@ -64,7 +64,8 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   std::error_code failed;
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
-    if (isLeftover(entry->path().filename().string()) && entry->is_regular_file(ignored))
+    std::string name = entry->path().filename().string();
+    if ((isLeftover(name) || io::isLeftover(name)) && entry->is_regular_file(ignored))
       fs::remove(entry->path(), ignored);
   }
   return folder;

@@ -40,6 +40,20 @@ TEST(Checkpoint, FinalIsReplacedOrStays) {
   }
 }
 
+/// What it wrote beside its checkpoints is swept by the next start.
+TEST(Checkpoint, AKilledRunLeavesNothingBehind) {
+  for (const char *site : {"file.write", "whole.write", "whole.fsync", "whole.rename"}) { // when it begins
+    Fixture fixture;
+    ASSERT_OK(fixture.run(3));
+    fixture.options.resume = "auto";
+    dieAt(fixture, site, 6);
+    EXPECT_EQ(fixture.names().size(), 2u) << site << " leaves nothing to be swept";
+    fixture.folder.write("out/mine.tmp-1", "mine");
+    ASSERT_OK(fixture.run(6));
+    EXPECT_EQ(fixture.names(), (Names{"final", "mine.tmp-1"})) << site;
+  }
+}
+
 TEST(Checkpoint, FinalIsReplacedWhereNothingCanBeExchanged) {
   std::string expected = undisturbed(6);
   for (const char *dies : {"", "ckpt.replaced", "folder.rename@n=2"}) {
