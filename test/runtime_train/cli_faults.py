@@ -31,8 +31,8 @@ class Faults(ZeroRunTest):
                 ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/(weights|moment[12]).safetensors"', ("--resume", self.dir / "saved"))):
             with self.subTest(fault):
                 began = time.time()
-                self.expect(11, f"nothing has moved for 0.5 s: {who} has been {doing}",
-                            self.train("--quiet", "--watchdog", 0.5, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
+                self.expect(11, f"nothing has moved for 1 s: {who} has been {doing}",
+                            self.train("--quiet", "--watchdog", 1, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
                 self.assertLess(time.time() - began, 10)
 
     def test_a_kernel_that_computes_for_ever(self):
