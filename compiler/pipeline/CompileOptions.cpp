@@ -29,7 +29,8 @@ static constexpr const char *kTrainingOnly[] = {"optimizer",
                                                 "trainable",
                                                 "frozen",
                                                 "ort-optimizer",
-                                                "batch-norm-variance"};
+                                                "batch-norm-variance",
+                                                "with-eval"};
 
 static constexpr const char *kLossScale[] = {"loss-scale",        "initial-loss-scale",    "min-loss-scale",
                                              "loss-scale-window", "loss-scale-hysteresis", "consecutive-hysteresis"};
@@ -40,6 +41,10 @@ OptionList zc::listOptions(CompileOptions &options) {
   list.add("seed", options.seed, "of dropout and data order");
   listOptions(options.strategy.grad, list);
   list.chosen(false);
+  list.group("Training (torch's definitions and defaults)");
+  list.add("with-eval", options.withEval,
+           "the plan evaluates as well (zero-run --eval-data, --eval-tokens): the model's loss forward only, in the "
+           "memory that training has");
   listOptions(options.strategy.shard, list);
   list.chosen(false);
   listOptions(options.strategy.schedule, list);
@@ -101,6 +106,10 @@ Status zc::complete(CompileOptions &c) {
   ZC_RETURN_IF_ERROR(completeForwardOnly(c));
   ZC_RETURN_IF_ERROR(checkLossScale(c));
   completeTarget(c);
+  if (c.withEval && c.strategy.shard.delayUpdate) // what it would evaluate is older than what a checkpoint then holds
+    return makeError(Code::unsupported, 129, "evaluation beside a delayed update is not in this version", "--with-eval",
+                     "leave one of \"--with-eval\" and \"--delay-update\" out; a --forward-only plan evaluates "
+                     "checkpoints");
   ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
   ShardOptions shard = c.strategy.shard;
   if (!shard.delayUpdate && c.isGiven("delay-after"))

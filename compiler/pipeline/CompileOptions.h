@@ -29,6 +29,7 @@ struct CompileOptions {
   importer::ImportOptions import;
   Strategy strategy;
   uint64_t seed = 0;
+  bool withEval = false; ///< a plan that trains evaluates as well
 
   /// Names of the options that were given, on the command line or by a configuration: those are not chosen otherwise,
   /// neither by --auto nor by a model that brings its own update rule.

@@ -8,6 +8,7 @@
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Evaluation.h"
 #include "compiler/pipeline/Fit.h"
 #include "compiler/pipeline/MicroOrder.h"
 #include "compiler/pipeline/Register.h"
@@ -68,6 +69,7 @@ public:
 
   Result<CompileResult> run() {
     ZC_RETURN_IF_ERROR(import());
+    ZC_RETURN_IF_ERROR(importEvaluation());
     ZC_RETURN_IF_ERROR(checkFiles());
     ZC_RETURN_IF_ERROR(tuneToBudgets());
     result.parameterTable = importer::listParameters(*module);
@@ -98,9 +100,10 @@ private:
   //===-- trials ----------------------------------------------------------------===//
 
   /// A trial of `strategy` on a copy of what was imported.
-  Compilation(MLIRContext &context, const CompileOptions &given, Strategy strategy, ModuleOp imported)
+  Compilation(MLIRContext &context, const CompileOptions &given, Strategy strategy, ModuleOp imported,
+              ModuleOp evaluation)
       : options(given), strategy(std::move(strategy)), isTrial(true), context(context),
-        collector(context, options.model), module(imported.clone()) {}
+        collector(context, options.model), module(imported.clone()), evaluation(evaluation) {}
 
   /// Plans the memory and says what it takes, over budget or not.
   Result<Budgets> needs() {
@@ -119,7 +122,8 @@ private:
   }
 
   Trial trial() {
-    return [this](const Strategy &tried) { return Compilation(context, options, tried, *imported).needs(); };
+    return
+        [this](const Strategy &tried) { return Compilation(context, options, tried, *imported, evaluation).needs(); };
   }
 
   Status tuneToBudgets() {
@@ -155,6 +159,22 @@ private:
         return machine.error();
       setMachine(*module, *machine);
     }
+    return Status::success();
+  }
+
+  /// The model once more, as a forward-only plan imports it (another dropout, other norms), through its grad stage.
+  /// What is to be said of the model has been said.
+  Status importEvaluation() {
+    if (!options.withEval)
+      return Status::success();
+    Compilation forward(context, evaluationOptions(options));
+    ZC_RETURN_IF_ERROR(forward.import());
+    ZC_RETURN_IF_ERROR(keepLoss(*forward.module, options.model));
+    for (const PhaseInfo &phase : kPhases)
+      if (phase.phase == Phase::grad)
+        ZC_RETURN_IF_ERROR(forward.runPhase(phase));
+    ownEvaluation = std::move(forward.module);
+    evaluation = *ownEvaluation;
     return Status::success();
   }
 
@@ -199,7 +219,7 @@ private:
     }
     build(manager, phase.phase);
     if (succeeded(manager.run(*module)) && (isTrial || succeeded(verify(*module))))
-      return phase.phase == Phase::grad ? recordOptimizer() : Status::success();
+      return phase.phase == Phase::grad ? finishGrad() : Status::success();
     if (auto tier = (*module)->getAttrOfType<StringAttr>(placement::kShortTier))
       return shortfall(tier.str());
     return collector.error(phase.failure, phase.number);
@@ -228,6 +248,11 @@ private:
           "little with --offload-param nvme");
     if (shard.isVertical() && shard.accumulation < 2)
       module->emitWarning("with one micro-step --micro-order changes nothing");
+  }
+
+  Status finishGrad() {
+    ZC_RETURN_IF_ERROR(recordOptimizer());
+    return evaluation ? addEvaluation(*module, evaluation, options.model) : Status::success();
   }
 
   /// The plan's summary of the rule; the decay of parameters that decay.
@@ -335,7 +360,9 @@ private:
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
   OwningOpRef<ModuleOp> imported; ///< where there are budgets, for trials
-  ModelSize size;                 ///< of it
+  OwningOpRef<ModuleOp> ownEvaluation;
+  ModuleOp evaluation; ///< forward-only, after grad; null: none is asked for
+  ModelSize size;      ///< of it
   CompileResult result;
 };
 

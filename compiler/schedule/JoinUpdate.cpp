@@ -27,9 +27,8 @@ struct JoinUpdatePass : impl::JoinUpdateBase<JoinUpdatePass> {
   void runOnOperation() override {
     if (zero::microExecutionsOf(getOperation()) > 1 || zero::executionOf(getOperation()).delayAfter)
       return;
-    graph::ProgramOp micro, update;
-    for (auto program : getOperation().getOps<graph::ProgramOp>())
-      (program.getPhase() == graph::Phase::micro ? micro : update) = program;
+    graph::ProgramOp micro = graph::programOf(getOperation(), graph::Phase::micro),
+                     update = graph::programOf(getOperation(), graph::Phase::update);
     if (!micro || !update || !leavesDevice(update))
       return;
     Operation *end = micro.getBlock().getTerminator();

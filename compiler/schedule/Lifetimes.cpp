@@ -11,7 +11,7 @@ using namespace zc;
 Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAttr lossSlice,
                      FlatSymbolRefAttr normSlice)
     : overlap(overlap), lossSlice(lossSlice), normSlice(normSlice),
-      transientClass(program.getPhase() == graph::Phase::micro ? plan::Class::activations : plan::Class::buffers),
+      transientClass(program.getPhase() == graph::Phase::update ? plan::Class::buffers : plan::Class::activations),
       context(program->getParentOfType<ModuleOp>()) {
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());

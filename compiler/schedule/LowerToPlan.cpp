@@ -19,17 +19,16 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     StepBuilder builder(module);
-    std::array<plan::SectionOp, 2> sections;
+    std::array<plan::SectionOp, 3> sections;
     SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
     for (graph::ProgramOp program : programs) {
-      bool micro = program.getPhase() == graph::Phase::micro;
       // The program keeps its name until it goes; the section takes it over.
-      std::string name = micro ? "micro" : "update";
+      const std::string name = graph::stringifyPhase(program.getPhase()).str();
       program.setSymName(name + ".zero");
       FailureOr<plan::SectionOp> section = builder.lowerProgram(program, name);
       if (failed(section))
         return signalPassFailure();
-      sections[micro ? 0 : 1] = *section;
+      sections[static_cast<size_t>(program.getPhase())] = *section;
     }
     if (!sections[0] || !sections[1]) {
       module.emitError("lower-to-plan needs a micro and an update program");
@@ -41,15 +40,14 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       program.erase();
     if (failed(assignWaits(sections)))
       return signalPassFailure();
-    for (plan::SectionOp section : sections)
-      for (auto step : section.getBody().front().getOps<plan::StepOp>()) {
-        ++numSteps;
-        numWaits += step.getWaits().size();
-      }
+    getOperation().walk([&](plan::StepOp step) {
+      ++numSteps;
+      numWaits += step.getWaits().size();
+    });
   }
 
   /// Waits are computed on the message, by the code that the verifier and the plan loader run too.
-  LogicalResult assignWaits(std::array<plan::SectionOp, 2> sections) {
+  LogicalResult assignWaits(std::array<plan::SectionOp, 3> sections) {
     FailureOr<planpb::Plan> message = plan::toProto(getOperation());
     if (failed(message))
       return failure();
@@ -61,6 +59,8 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     };
     assign(sections[0], message->micro());
     assign(sections[1], message->update());
+    if (sections[2])
+      assign(sections[2], message->eval());
     return success();
   }
 
@@ -73,7 +73,9 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     execution.accumulation = from.accumulation;
     execution.vertical = from.vertical;
     execution.delayAfter = from.delayAfter;
-    module.walk([&](graph::KernelOp op) { execution.flops += graph::isView(op) ? 0 : op.getFlops(); });
+    for (auto program : module.getOps<graph::ProgramOp>())
+      if (program.getPhase() != graph::Phase::eval) // of a step
+        program.walk([&](graph::KernelOp op) { execution.flops += graph::isView(op) ? 0 : op.getFlops(); });
     execution.flops *= static_cast<double>(zero::microExecutionsOf(module));
     plan::setExecution(module, execution);
     module->removeAttr(zero::ExecutionAttr::name);
@@ -85,6 +87,8 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     OpBuilder builder(module.getContext());
     builder.setInsertionPoint(&module.getBody()->front());
     for (auto program : module.getOps<graph::ProgramOp>()) {
+      if (program.getPhase() == graph::Phase::eval) // it has those of the micro-step
+        continue;
       size_t inputs = program.getInputNames().size() / static_cast<size_t>(zero::microStepsOf(module));
       for (auto [name, argument] :
            llvm::zip(program.getInputNames().getValue().take_front(inputs), program.getBlock().getArguments()))

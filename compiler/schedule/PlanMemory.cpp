@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kNumTiers = zero::getMaxEnumValForTier() + 1;
 constexpr size_t kNumStorages = zero::getMaxEnumValForStorage() + 1;
 
-/// One tier being filled: first what outlives the step, then, over the same bytes in both programs, what does not.
+/// One tier being filled: first what outlives the step, then, over the same bytes in all programs, what does not.
 struct TierPlan {
   zero::Tier tier = zero::Tier::device;
   int64_t alignment = MemoryProblem::kAlignment;

@@ -54,7 +54,7 @@ struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOption
 
   void runOnOperation() override {
     for (auto program : getOperation().getOps<graph::ProgramOp>()) {
-      if (program.getPhase() == graph::Phase::micro)
+      if (program.getPhase() != graph::Phase::update)
         prefetch(program.getBlock());
       for (auto load : llvm::make_early_inc_range(program.getOps<zero::LoadOp>()))
         putInPlace(load);

@@ -11,9 +11,7 @@ static_assert(int(plan::Access::read) == int(zero::Access::read) &&
               int(plan::Access::write) == int(zero::Access::write) &&
               int(plan::Access::read_write) == int(zero::Access::readWrite));
 
-StepBuilder::StepBuilder(ModuleOp module)
-    : builder(module.getContext()), machine(machineOf(module)), context(module),
-      microSteps(zero::microStepsOf(module)) {
+StepBuilder::StepBuilder(ModuleOp module) : builder(module.getContext()), machine(machineOf(module)), context(module) {
   builder.setInsertionPointToEnd(module.getBody());
   context.samePlace = [this](const zero::StepOperand &a, const zero::StepOperand &b) {
     plan::OperandAttr first = placeOf(a), second = placeOf(b);
@@ -37,6 +35,7 @@ FailureOr<plan::SectionOp> StepBuilder::lowerProgram(graph::ProgramOp program, S
 
 void StepBuilder::loadInputs(graph::ProgramOp program) {
   auto inputs = program->getAttrOfType<ArrayAttr>(placement::kInputs);
+  const int64_t microSteps = program.getPhase() == graph::Phase::micro ? zero::microStepsOf(context.module) : 1;
   auto perMicroStep = static_cast<int64_t>(inputs.size()) / microSteps;
   for (auto [index, place] : llvm::enumerate(inputs)) {
     if (program.getBlock().getArgument(static_cast<unsigned>(index)).use_empty())

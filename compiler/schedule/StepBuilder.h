@@ -32,7 +32,6 @@ private:
   MachineModel machine;
   zero::StepContext context;
   mlir::SymbolTableCollection symbols;
-  int64_t microSteps;                           ///< that stand in the micro program
   llvm::DenseSet<mlir::Operation *> publishing; ///< of the program that is lowered
 };
 

@@ -33,7 +33,7 @@ struct ZeroInsertGatherReleasePass : impl::ZeroInsertGatherReleaseBase<ZeroInser
       if (parameter.getPart())
         tileNames.insert(parameter.getSymNameAttr());
     for (auto program : module.getOps<graph::ProgramOp>())
-      if (program.getPhase() == graph::Phase::micro)
+      if (program.getPhase() != graph::Phase::update)
         lowerReads(program, places);
   }
 

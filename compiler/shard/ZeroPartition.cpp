@@ -46,7 +46,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() == graph::Phase::micro)
         partitionGradients(program);
-      else if (!training.forwardOnly)
+      else if (program.getPhase() == graph::Phase::update && !training.forwardOnly)
         partitionUpdate(program);
     }
   }

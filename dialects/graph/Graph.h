@@ -4,6 +4,7 @@
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
@@ -69,4 +70,6 @@ inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToR
 namespace zc::graph {
 /// Number of fp32 moments an update rule keeps.
 unsigned numMoments(Optimizer rule);
+/// The module's program of `phase`; null where it has none.
+ProgramOp programOf(mlir::ModuleOp module, Phase phase);
 } // namespace zc::graph

@@ -65,7 +65,7 @@ def Graph_PartAttr : Graph_Attr<"Part", "part"> {
 }
 
 def Graph_Phase : I32EnumAttr<"Phase", "when a program runs",
-    [I32EnumAttrCase<"micro", 0>, I32EnumAttrCase<"update", 1>]> {
+    [I32EnumAttrCase<"micro", 0>, I32EnumAttrCase<"update", 1>, I32EnumAttrCase<"eval", 2>]> {
   let cppNamespace = "::zc::graph";
   let genSpecializedAttr = 0;
 }

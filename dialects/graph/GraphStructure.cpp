@@ -55,10 +55,21 @@ LogicalResult ProgramOp::verify() {
   return success();
 }
 
+ProgramOp zc::graph::programOf(ModuleOp module, Phase phase) {
+  for (auto program : module.getOps<ProgramOp>())
+    if (program.getPhase() == phase)
+      return program;
+  return {};
+}
+
+static bool isIn(Operation *op, Phase phase) {
+  auto program = op->getParentOfType<ProgramOp>();
+  return program && program.getPhase() == phase;
+}
+
 /// [phase_c1]: the op stands in a program of `phase`.
 static LogicalResult checkPhase(Operation *op, Phase phase) {
-  auto program = op->getParentOfType<ProgramOp>();
-  if (program && program.getPhase() == phase)
+  if (isIn(op, phase))
     return success();
   return op->emitOpError("[phase_c1] stands outside a program of phase '") << stringifyPhase(phase) << "'";
 }
@@ -81,7 +92,7 @@ Operation *ProgramOp::getBackward() {
   return marks.empty() ? nullptr : (*marks.begin()).getOperation();
 }
 
-LogicalResult OutputOp::verify() { return checkPhase(*this, Phase::micro); }
+LogicalResult OutputOp::verify() { return isIn(*this, Phase::eval) ? success() : checkPhase(*this, Phase::micro); }
 
 LogicalResult ReturnOp::verify() {
   auto isScalar = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank() == 0; };

@@ -31,11 +31,12 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
 }
 
 def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock]> {
-  let summary = "the micro-step or the update";
+  let summary = "the micro-step, the update or the evaluation";
   let description = [{
     `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>).
-    `update` has none. Created by import (`micro`) and append-optimizer (`update`). One name per argument
-    (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
+    `update` has none. `eval`, in a module that trains, is a forward-only micro-step of the same model, with the same
+    inputs: it hands over the loss and changes nothing. Created by import (`micro`), append-optimizer (`update`) and the
+    driver (`eval`, from the `micro` of a forward-only module). One name per argument (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
 
     ```mlir
     graph.program @micro phase = micro inputs = ["x"] {
@@ -96,7 +97,7 @@ def Graph_BackwardOp : Graph_Op<"backward", [HasParent<"ProgramOp">, MemoryEffec
 def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let summary = "hands a value to whoever runs the plan";
   let description = [{
-    Only in the micro-step of a forward-only module (`phase_c1`). Created by forward-only from what the program returns;
+    Only in the micro-step of a forward-only module, or in the evaluation of one that trains (`phase_c1`). Created by forward-only from what the program returns;
     becomes a `plan.output` and a step that stores it.
 
     ```mlir

@@ -41,6 +41,8 @@ public:
       readParameter(parameter);
     readSection("micro", plan.micro());
     readSection("update", plan.update());
+    if (plan.has_eval())
+      readSection("eval", plan.eval());
     return sound ? std::move(module) : OwningOpRef<ModuleOp>();
   }
 
@@ -330,9 +332,11 @@ private:
 
 ArrayAttr zc::plan::waitsOf(MLIRContext &context, const planpb::Step &step) {
   SmallVector<Attribute> waits;
-  for (const planpb::Wait &wait : step.waits())
-    waits.push_back(WaitAttr::get(&context, FlatSymbolRefAttr::get(&context, wait.section() == 0 ? "micro" : "update"),
-                                  static_cast<Queue>(wait.queue()), wait.ordinal(), wait.distance()));
+  for (const planpb::Wait &wait : step.waits()) {
+    StringRef section = stringifySection(symbolizeSection(wait.section()).value_or(Section::update));
+    waits.push_back(WaitAttr::get(&context, FlatSymbolRefAttr::get(&context, section), static_cast<Queue>(wait.queue()),
+                                  wait.ordinal(), wait.distance()));
+  }
   return ArrayAttr::get(&context, waits);
 }
 

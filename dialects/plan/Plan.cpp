@@ -54,8 +54,8 @@ LogicalResult BucketOp::verify() {
 
 LogicalResult SectionOp::verify() {
   // section_c1
-  if (getSymName() != "micro" && getSymName() != "update")
-    return emitOpError("[section_c1] is named \"") << getSymName() << "\", not \"micro\" or \"update\"";
+  if (!symbolizeSection(getSymName()))
+    return emitOpError("[section_c1] is named \"") << getSymName() << "\", not \"micro\", \"update\" or \"eval\"";
   return success();
 }
 

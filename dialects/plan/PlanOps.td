@@ -121,7 +121,7 @@ def Plan_InputOp : Plan_Op<"input"> {
 }
 
 def Plan_OutputOp : Plan_Op<"output"> {
-  let summary = "an output of a forward-only plan, handed over by a store_output step";
+  let summary = "an output of a forward-only plan, or of the evaluation, handed over by a store_output step";
   let description = [{
     ```mlir
     plan.output "logits" : tensor<2x4xf32> kind = value
@@ -167,7 +167,8 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
 def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
   let summary = "steps executed together, in plan order on the sync device";
   let description = [{
-    `micro` runs once per accumulation micro-step, `update` once per step; there are no others (`section_c1`).
+    `micro` runs once per accumulation micro-step, `update` once per step, `eval`, which need not be there, between steps when
+    it is asked for; there are no others (`section_c1`).
 
     ```mlir
     plan.section @update {

@@ -322,7 +322,10 @@ private:
   //===-- steps -------------------------------------------------------------===//
 
   LogicalResult writeSection(SectionOp section) {
-    planpb::Section *message = section.getSymName() == "micro" ? result.mutable_micro() : result.mutable_update();
+    const Section which = symbolizeSection(section.getSymName()).value_or(Section::update);
+    planpb::Section *message = which == Section::micro    ? result.mutable_micro()
+                               : which == Section::update ? result.mutable_update()
+                                                          : result.mutable_eval();
     for (auto step : section.getBody().front().getOps<StepOp>())
       if (failed(writeStep(step, *message->add_steps())))
         return failure();
@@ -353,7 +356,7 @@ private:
         return failure();
     for (auto wait : step.getWaits().getAsRange<WaitAttr>()) {
       auto *out = message.add_waits();
-      out->set_section(wait.getSection().getValue() == "micro" ? 0 : 1);
+      out->set_section(static_cast<uint32_t>(symbolizeSection(wait.getSection().getValue()).value_or(Section::update)));
       out->set_queue(static_cast<planpb::Queue>(wait.getQueue()));
       out->set_ordinal(static_cast<uint32_t>(wait.getOrdinal()));
       out->set_distance(static_cast<uint32_t>(wait.getDistance()));

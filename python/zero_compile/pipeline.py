@@ -22,7 +22,9 @@ def run(options):
     plan, ranks = compile(options, work, model)
     summary = train(options, work, plan, ranks, data)
     if data["val"]:
-        summary.update(evaluate(options, work, model, ranks, data))
+        loss = summary["val_loss"]
+        summary["perplexity"] = math.exp(min(loss, 700))
+        note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}")
     folder = ["zero", "import", work / "run", "--hf", options.folder, "-o", output]
     echo(folder)
     count, unused = weights.to_hf(work / "run", options.folder, output, trust_code=options.trust_remote_code)
@@ -49,7 +51,7 @@ def export(options, work):
 
 
 def text(options, work, vocabulary):
-    """{"train": flags of zero-run, "val": the same or []}"""
+    """{"train": flags of zero-run, "val": the same of what is evaluated on, or []}"""
     if options.byte_level:
         if vocabulary < 256:
             raise ZeroError(MISMATCH, f"bytes have 256 values, the model a vocabulary of {vocabulary}", where=str(options.folder))
@@ -65,19 +67,19 @@ def text(options, work, vocabulary):
     echo(command + (["--val", options.val] if options.val else []))
     made = tokens.write(tokenizer, options.data, output, val=options.val, text_field=options.text_field, vocabulary=vocabulary)
     note(f"{made['tokens']:,} tokens of {made['documents']:,} documents, {made['megabytes_per_second']:.1f} MB/s")
-    return {"train": ["--tokens", output], "val": ["--tokens", made["val_path"]] if options.val else []}
+    return {"train": ["--tokens", output], "val": ["--eval-tokens", made["val_path"]] if options.val else []}
 
 
 def compile(options, work, model):
     plan = work / "model.plan"
     flags = ["--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
-             options.zero_stage, "--lr", options.lr, *shlex.split(options.compile_flags)]
+             options.zero_stage, "--lr", options.lr, *(["--with-eval"] if options.val else []), *shlex.split(options.compile_flags)]
     programs.call("zero-compile", model, *flags, "-o", plan, echo=echo)
     return plan, options.world_size
 
 
 def train(options, work, plan, ranks, data):
-    flags = [*data["train"], "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
+    flags = [*data["train"], *data["val"], "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
     flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
     command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *shlex.split(options.run_flags)]
     echo(programs.shown(list(map(str, command))))
@@ -91,14 +93,3 @@ def visible(command):
     if done.returncode:
         raise ZeroError(done.returncode if done.returncode > 0 else 1, "see above", where=programs.shown(list(map(str, command))))
     return done.stdout.splitlines()[-1]
-
-
-def evaluate(options, work, model, ranks, data):
-    plan = work / "eval.plan"
-    programs.call("zero-compile", model, "--forward-only", "--dim", f"batch={options.batch}",
-                  "--world-size", ranks, "-o", plan, echo=echo)
-    command = [programs.find("zero-run"), "eval", plan, "-n", ranks, *data["val"], "--weights", work / "run/final", "--quiet"]
-    echo(programs.shown(list(map(str, command))))
-    loss = json.loads(visible(command))["loss"]
-    note(f"validation loss {loss:.4f}, perplexity {math.exp(min(loss, 700)):.2f}")
-    return {"val_loss": loss, "perplexity": math.exp(min(loss, 700))}

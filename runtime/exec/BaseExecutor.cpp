@@ -17,7 +17,7 @@ void TraceRing::drainInto(std::vector<TraceEvent> &out) {
 }
 
 BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-    : prepared(plan), communicator(communicator), agree(options.agree) {
+    : prepared(plan, options.memory), communicator(communicator), agree(options.agree) {
   for (unsigned queue = 0; queue < kNumQueues; ++queue) {
     rings.emplace_back(options.traceCapacity);
     if (queue != planpb::COMM) // collectives have the flight recorder

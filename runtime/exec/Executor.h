@@ -29,6 +29,8 @@
 
 namespace zc {
 
+class TierMemory;
+
 /// Where steps named load_input get their bytes.
 class InputLoader {
 public:
@@ -66,6 +68,9 @@ struct ExecutorOptions {
   bool reserve = false;          ///< all memory of the arenas is taken when they are mapped
   LinkRates links{};             ///< to slow down transfers
   OutputSink *outputs = nullptr; ///< null: outputs go nowhere
+  /// Of another executor of this rank, whose plan has the same slices, which outlives this one and is drained whenever
+  /// this one runs; null: the plan's arenas are mapped.
+  std::shared_ptr<TierMemory> memory;
   /// Called once per step on every rank, on whatever thread runs collectives and at the same place among them, so that
   /// ranks can agree on something; its effects are visible when runStep returns. While a step is not drained, no other
   /// collectives may be called.
@@ -97,6 +102,8 @@ public:
   /// of the NVMe tier only.
   virtual Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) = 0;
   virtual Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) = 0;
+  /// For an executor that runs between the steps of this one (ExecutorOptions::memory).
+  virtual std::shared_ptr<TierMemory> memory() const = 0;
   virtual const planpb::Plan &plan() const = 0;
   virtual int rank() const = 0;
 

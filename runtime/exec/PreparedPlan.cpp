@@ -30,10 +30,12 @@ Status PreparedPlan::prepare(const RankParts &parts) {
   runsOn = parts.streams ? parts.streams->device.target() : parts.registry.target();
   if (runsOn == Target::cuda)
     ZC_RETURN_IF_ERROR(checkImplementations(plan, runsOn, parts.registry));
-  ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
+  if (ownsMemory)
+    ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
   if (static_cast<Target>(plan.target()) != runsOn)
     ZC_RETURN_IF_ERROR(mapForeignWorkspace(parts));
-  notes = memory.notes;
+  if (ownsMemory)
+    notes = memory.notes;
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, parts));
   collectNotes();

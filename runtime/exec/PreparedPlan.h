@@ -42,10 +42,13 @@ struct RankParts {
   StreamKernels *streams = nullptr; ///< of a device: steps of its queues are theirs, and so is device memory
 };
 
-/// Memory and kernels of one rank. Everything it points to lies in it; not movable.
+/// Memory and kernels of one rank. Everything it points to lies in it, or in memory that it shares; not movable.
 class PreparedPlan {
 public:
-  PreparedPlan(const planpb::Plan &plan) : plan(plan), mesh(meshOf(plan)), memory(plan), aliases(plan) {}
+  /// `mapped`: of another executor (ExecutorOptions::memory), or null: its own.
+  PreparedPlan(const planpb::Plan &plan, std::shared_ptr<TierMemory> mapped)
+      : plan(plan), mesh(meshOf(plan)), ownsMemory(!mapped),
+        shared(mapped ? std::move(mapped) : std::make_shared<TierMemory>(plan)), memory(*shared), aliases(plan) {}
   PreparedPlan(const PreparedPlan &) = delete;
   PreparedPlan &operator=(const PreparedPlan &) = delete;
 
@@ -65,7 +68,9 @@ public:
 
   const planpb::Plan &plan;
   const Mesh mesh;
-  TierMemory memory;
+  const bool ownsMemory;
+  const std::shared_ptr<TierMemory> shared;
+  TierMemory &memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
   std::vector<PreparedWait> metricWriters; ///< the last step of each queue that writes a metric, seen from the update

@@ -71,7 +71,7 @@ std::string nameOf(const std::optional<Implementation> &by) {
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
   int64_t missing = 0;
   std::string first;
-  for (uint32_t section : {0u, 1u})
+  for (uint32_t section : {0u, 1u, kEvalSection})
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       Result<std::optional<Implementation>> found = implementationOf(plan, step, target, host);
       ZC_RETURN_IF_ERROR(found.status());

@@ -50,7 +50,8 @@ Status verifyPlan(const planpb::Plan &plan) {
   ZC_RETURN_IF_ERROR(verify::verifySteps(plan));
   ZC_RETURN_IF_ERROR(verify::verifyDelay(plan));
   ZC_RETURN_IF_ERROR(verify::verifyLossScale(plan));
-  return verify::verifyOrder(plan);
+  ZC_RETURN_IF_ERROR(verify::verifyOrder(plan));
+  return verify::verifyEvaluation(plan);
 }
 
 } // namespace zc

@@ -40,6 +40,8 @@ Status verifySteps(const planpb::Plan &plan);
 Status verifyDelay(const planpb::Plan &plan);
 /// Loss scaling: that what is scaled is scaled back. After verifySteps.
 Status verifyLossScale(const planpb::Plan &plan);
+/// An evaluation beside training: what it may touch, and all of it as a plan by itself. After verifyOrder.
+Status verifyEvaluation(const planpb::Plan &plan);
 /// Races and overlapping live ranges. After verifySteps.
 Status verifyOrder(const planpb::Plan &plan);
 

@@ -228,10 +228,11 @@ Status verifyOutputs(const planpb::Plan &plan) {
     return violation(550, "output_c1", "a weight is handed over, but no loss");
   if (plan.forward_only()
           ? plan.outputs().empty() || trains || plan.update().steps_size() > 0 || plan.accumulation() != 1
-          : !plan.outputs().empty())
+          : plan.outputs().empty() == plan.has_eval())
     return violation(551, "plan_c7",
-                     plan.forward_only() ? "a forward-only plan has no outputs, an update, micro-steps or trains"
-                                         : "a plan that trains has outputs");
+                     plan.forward_only()
+                         ? "a forward-only plan has no outputs, an update, micro-steps or trains"
+                         : "a plan that trains has outputs without an evaluation, or one without outputs");
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/plan/Walk.h"
 
+#include "runtime/plan/Evaluation.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 
@@ -178,7 +179,20 @@ Error staleReadError(const planpb::Plan &plan, const PlanWalk &walk, const WalkS
   return error;
 }
 
+/// Of the evaluation, which is ordered by itself.
+static Status addWaitsOfEvaluation(planpb::Plan &plan) {
+  planpb::Plan own = evaluationOf(plan);
+  ZC_RETURN_IF_ERROR(addWaits(own));
+  plan.mutable_eval()->Swap(own.mutable_micro());
+  for (planpb::Step &step : *plan.mutable_eval()->mutable_steps())
+    for (planpb::Wait &wait : *step.mutable_waits())
+      wait.set_section(kEvalSection);
+  return {};
+}
+
 Status addWaits(planpb::Plan &plan) {
+  if (plan.has_eval())
+    ZC_RETURN_IF_ERROR(addWaitsOfEvaluation(plan));
   PlanWalk walk(plan);
   return walk.run([&](const WalkStep &here, const HazardTracker::Findings &findings) -> Status {
     if (!findings.stale.empty())

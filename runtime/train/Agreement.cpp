@@ -1,6 +1,7 @@
 #include "runtime/train/Agreement.h"
 
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 #include <cstring>
@@ -77,8 +78,8 @@ std::optional<Error> compare(const std::vector<Ready> &all) {
 
 uint64_t collectivesOf(const planpb::Plan &plan) {
   Hash hash;
-  for (const planpb::Section *section : {&plan.micro(), &plan.update()})
-    for (const planpb::Step &step : section->steps()) {
+  for (uint32_t section : {0u, 1u, kEvalSection})
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       if (step.queue() != planpb::COMM)
         continue;
       hash.add(plan.strings(int(step.kernel())));
@@ -101,7 +102,9 @@ uint64_t optionsOf(const RunOptions &options, uint64_t seed, int64_t steps) {
   Hash hash;
   for (uint64_t number : {seed, uint64_t(steps), uint64_t(options.warmup.value_or(-1)), uint64_t(options.saveEvery),
                           uint64_t(options.keep), uint64_t(options.outlivesFailedSave), uint64_t(options.data.shuffle),
-                          uint64_t(options.resume.empty()), uint64_t(options.overwrite), uint64_t(options.dataChanged)})
+                          uint64_t(options.resume.empty()), uint64_t(options.overwrite), uint64_t(options.dataChanged),
+                          uint64_t(options.evaluates()), uint64_t(options.evalEvery), uint64_t(options.evalSteps),
+                          uint64_t(options.keepBest), uint64_t(options.earlyStop)})
     hash.add(number);
   hash.add(options.schedule);
   double lr = options.lr.value_or(-1);

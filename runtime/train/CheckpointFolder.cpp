@@ -13,6 +13,7 @@
 #include <linux/fs.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace zc::train {
@@ -59,8 +60,12 @@ static std::optional<int64_t> stepOf(const std::string &name) {
   return isOne ? std::optional<int64_t>(std::stoll(digits)) : std::nullopt;
 }
 
-/// "step-K" or "final".
-static bool isCheckpointName(const std::string &name) { return name == "final" || stepOf(name).has_value(); }
+/// Those that are of no certain step.
+constexpr const char *kNamed[] = {"best", "final"};
+
+static bool isCheckpointName(const std::string &name) {
+  return std::find(std::begin(kNamed), std::end(kNamed), name) != std::end(kNamed) || stepOf(name).has_value();
+}
 
 /// NAME of "NAME`suffix`", if that is a checkpoint's.
 static std::optional<std::string> nameBefore(const std::string &file, const std::string &suffix) {
@@ -86,16 +91,23 @@ Result<std::vector<std::string>> listSteps(const std::string &out) {
 }
 
 Result<std::vector<std::string>> listCheckpoints(const std::string &out) {
-  auto checkpoints = listSteps(out);
-  std::string final = out + "/final";
-  if (!checkpoints || !exists(final))
-    return checkpoints;
-  auto manifest = readManifest(final); // a broken one comes first, and is told about
-  auto isOlder = [&](const std::string &folder) {
-    return !manifest || *stepOf(io::fileNameOf(folder)) <= manifest->step;
-  };
-  checkpoints->insert(std::find_if(checkpoints->begin(), checkpoints->end(), isOlder), final);
-  return checkpoints;
+  auto steps = listSteps(out);
+  if (!steps)
+    return steps;
+  // By step, and of one step by name: "final" before "step-K" before "best".
+  std::vector<std::tuple<int64_t, int, std::string>> all;
+  for (const std::string &folder : *steps)
+    all.emplace_back(*stepOf(io::fileNameOf(folder)), 1, folder);
+  for (const char *name : kNamed)
+    if (std::string folder = out + "/" + name; exists(folder)) {
+      auto manifest = readManifest(folder); // a broken one comes first, and is told about
+      all.emplace_back(manifest ? manifest->step : INT64_MAX, name[0] == 'f' ? 2 : 0, folder);
+    }
+  std::sort(all.rbegin(), all.rend());
+  std::vector<std::string> folders;
+  for (auto &[step, rank, folder] : all)
+    folders.push_back(std::move(folder));
+  return folders;
 }
 
 //===- Into place and out of it ---------------------------------------------------===//
@@ -212,9 +224,10 @@ Status CheckpointFolder::abandonAfter(int64_t step, const std::function<void(con
   for (const std::string &folder : *checkpoints)
     if (*stepOf(io::fileNameOf(folder)) > step)
       later.push_back(folder);
-  if (exists(at("final")))
-    if (auto final = readManifest(at("final")); !final || final->step > step)
-      later.push_back(at("final"));
+  for (const char *name : kNamed)
+    if (exists(at(name)))
+      if (auto manifest = readManifest(at(name)); !manifest || manifest->step > step)
+        later.push_back(at(name));
   for (const std::string &folder : later) {
     std::string aside = folder + ".abandoned";
     for (int i = 2; exists(aside); ++i)

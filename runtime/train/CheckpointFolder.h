@@ -1,7 +1,7 @@
 //===- CheckpointFolder.h - the checkpoints that lie in a run's folder --------------------------===//
 //
-// step-K and "final" are whole: they come into their place by one rename, or by one exchange with the one that was
-// there, and leave it by a rename as well. What stands beside them by other names is being made or on its way out:
+// step-K, "final" and "best" are whole: they come into their place by one rename, or by one exchange with the one that
+// was there, and leave it by a rename as well. What stands beside them by other names is being made or on its way out:
 //   NAME.tmp        being written; or, for a moment, the one that NAME has replaced
 //   NAME.old        the one that NAME replaces, where the file system cannot exchange
 //   NAME.removed    being removed
@@ -23,7 +23,7 @@ namespace zc::train {
 
 /// The folders step-K in `out`, newest first, whole or not. A folder that is not there has none. Errors: io.
 Result<std::vector<std::string>> listSteps(const std::string &out);
-/// The same with "final" where its manifest puts it; first, where that cannot be read. Errors: io.
+/// The same with "final" and "best" where their manifests put them; first, where those cannot be read. Errors: io.
 Result<std::vector<std::string>> listCheckpoints(const std::string &out);
 
 /// The checkpoints of a run that may write there.

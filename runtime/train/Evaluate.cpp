@@ -4,7 +4,7 @@
 #include "runtime/base/File.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/File.h"
-#include "runtime/train/Convert.h"
+#include "runtime/train/EvalLoss.h"
 #include "runtime/train/OutputTable.h"
 #include "runtime/train/Session.h"
 
@@ -23,11 +23,9 @@ struct Evaluation : Session {
 
   /// What needs no other rank; kept in `prepared`.
   void prepare() { prepared = prepareAll(); }
-  bool hasLoss() const { return lossOutput >= 0; }
 
   const EvalOptions &options;
-  EvalExtent extent;
-  int lossOutput = -1, weightOutput = -1;
+  EvalScope scope;
   std::optional<OutputTable> outputs; ///< stores from all ranks of the process
   EvalReport report;                  ///< rank 0's
 
@@ -58,25 +56,13 @@ Status Evaluation::prepareAll() {
 }
 
 Status Evaluation::prepareExtent() {
-  for (int i = 0; i < plan.outputs_size(); ++i) {
-    if (plan.outputs(i).kind() == planpb::LOSS)
-      lossOutput = i;
-    if (plan.outputs(i).kind() == planpb::LOSS_WEIGHT)
-      weightOutput = i;
-  }
-  int64_t perStep = summary.samplesPerStep, all = source->samples();
-  int64_t needed = all / perStep + (all % perStep != 0);
+  auto all = EvalScope::of(plan, batch, source->samples(), options.steps);
+  if (!all)
+    return all.error();
+  scope = *all;
   summary.evaluates = true;
   summary.out = options.out;
-  summary.steps = options.steps > 0 ? std::min(options.steps, needed) : needed;
-  extent = {batch.rows(), summary.steps == needed ? all : summary.steps * perStep};
-  if (hasLoss() && extent.wholeBatches() == 0) {
-    Error error = makeError(Code::mismatch, 953,
-                            "the data has " + std::to_string(all) + " samples, the plan's batch " +
-                                std::to_string(extent.rows) + ": there is no batch to take the loss of");
-    error.help = "compile for a smaller batch (zero-compile --dim), or for the outputs alone (--outputs)";
-    return error;
-  }
+  summary.steps = scope.steps;
   return Status::success();
 }
 
@@ -86,7 +72,7 @@ Status Evaluation::open() {
     ZC_RETURN_IF_ERROR(io::checkWritable(options.out));
   }
   if (!options.outputs.empty()) {
-    auto table = OutputTable::create(plan, extent, options.outputs);
+    auto table = OutputTable::create(plan, scope.extent, options.outputs);
     if (!table)
       return table.error();
     outputs = std::move(*table);
@@ -102,7 +88,7 @@ Status Evaluation::share(Communicator &communicator) {
   if (communicator.rank() == 0 || !isFirst(communicator))
     return Status::success();
   if (name[0]) {
-    auto table = OutputTable::join(plan, extent, name);
+    auto table = OutputTable::join(plan, scope.extent, name);
     if (!table)
       return table.error();
     outputs = std::move(*table);
@@ -114,18 +100,16 @@ Status Evaluation::share(Communicator &communicator) {
 class EvalRank : public OutputSink {
 public:
   EvalRank(Evaluation &run, Communicator &communicator)
-      : run(run), communicator(communicator), loader(run, communicator.rank()) {}
+      : run(run), communicator(communicator), loader(run.source, run.mesh, communicator.rank()),
+        losses(run.plan, run.scope, communicator) {}
 
   Status main();
   Status store(uint32_t output, const StepContext &context, const void *source, uint64_t bytes) override;
 
 private:
   bool leads() const { return communicator.rank() == 0; }
-  bool isWeighted() const { return run.weightOutput >= 0; }
   Status loop();
   Status step(int64_t step);
-  /// Every rank's loss of the step, added up in data order by all alike; called when the step is over.
-  Status pulse();
   void tell(int64_t step, double seconds);
   Status finish();
 
@@ -135,30 +119,11 @@ private:
   std::unique_ptr<RankExecutor> executor;
   Traffic before; ///< of preparations
 
-  /// What a rank tells of a step.
-  struct Pulse {
-    double loss = 0, weight = 1;
-    uint64_t stop = 0;
-  };
-  Pulse mine;
-  std::vector<Pulse> pulses; ///< by rank
-  double sum = 0, total = 0; ///< of losses times weights, of weights
-  int64_t current = 0;       ///< the step that is run
-  bool stop = false;
+  EvalLoss losses;
 };
 
-/// A scalar of a float type.
-double scalarOf(const planpb::Plan &plan, uint32_t output, const void *source) {
-  double value = 0;
-  convert(source, dtypeOf(plan.types(int(plan.outputs(int(output)).type())).type()), &value, DType::f64, 1);
-  return value;
-}
-
 Status EvalRank::store(uint32_t output, const StepContext &context, const void *source, uint64_t) {
-  if (int(output) == run.lossOutput)
-    mine.loss = scalarOf(run.plan, output, source);
-  if (int(output) == run.weightOutput)
-    mine.weight = scalarOf(run.plan, output, source);
+  losses.store(output, source);
   const AxisSet data = run.mesh.dataAxes();
   int64_t batch = (context.step - 1) * run.mesh.dataDegree() + run.mesh.indexOf(data, communicator.rank());
   bool isMine = run.mesh.groupOf(data, communicator.rank()) == 0; // of the ranks that share the samples
@@ -170,11 +135,10 @@ Status EvalRank::main() {
   ZC_RETURN_IF_ERROR(run.begin(communicator, ready));
   if (!ready)
     return Status::success();
-  pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
   options.outputs = this;
-  options.agree = [this] { return pulse(); };
-  auto prepared = run.prepareExecutor(communicator, options, loader);
+  options.agree = [this] { return losses.exchange(run.isToldToStop()); };
+  auto prepared = run.prepareExecutor(run.plan, communicator, options, loader);
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
@@ -186,37 +150,21 @@ Status EvalRank::main() {
   return loop();
 }
 
-Status EvalRank::pulse() {
-  mine.stop = run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0;
-  ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
-  for (const Pulse &pulse : pulses)
-    stop |= pulse.stop != 0;
-  const int degree = run.mesh.dataDegree();
-  for (int i = 0; i < degree; ++i) {
-    const Pulse &pulse = pulses[size_t(run.mesh.rankOf(run.mesh.dataAxes(), 0, i))];
-    bool isWhole = (current - 1) * degree + i < run.extent.wholeBatches();
-    if (!run.hasLoss() || !isWhole || pulse.weight == 0) // nothing counts in it: its mean is none
-      continue;
-    sum += isWeighted() ? pulse.loss * pulse.weight : pulse.loss;
-    total += pulse.weight;
-  }
-  return Status::success();
-}
-
 Status EvalRank::step(int64_t step) {
   StepContext context;
   context.step = step;
   setFaultContext(communicator.rank(), step);
-  current = step;
+  losses.begin(step);
   return executor->runStep(context);
 }
 
 void EvalRank::tell(int64_t step, double seconds) {
   StepRecord record;
   record.step = step;
-  record.loss = sum / total;
+  record.loss = losses.mean();
   record.seconds = seconds;
-  record.samples = std::min(run.summary.samplesPerStep, run.extent.samples - (step - 1) * run.summary.samplesPerStep);
+  record.samples =
+      std::min(run.summary.samplesPerStep, run.scope.extent.samples - (step - 1) * run.summary.samplesPerStep);
   run.report.seconds += seconds;
   run.report.samples += record.samples;
   ++run.report.steps;
@@ -232,7 +180,7 @@ Status EvalRank::loop() {
         run.observer.warning("step " + std::to_string(step) + ": " + excess);
     if (leads())
       tell(step, now() - begin);
-    if (run.hasLoss() && !std::isfinite(sum)) {
+    if (run.scope.hasLoss() && losses.counts() && !std::isfinite(losses.mean())) {
       run.endWith(communicator,
                   makeError(Code::numeric, 954,
                             "the loss is not finite in step " + std::to_string(step) + ", samples " +
@@ -241,7 +189,7 @@ Status EvalRank::loop() {
                             "", "where a batch has no label that counts, zero-compile --loss-mean global"));
       return Status::success();
     }
-    if (stop && step < run.summary.steps) {
+    if (losses.isToStop() && step < run.summary.steps) {
       run.endWith(communicator,
                   makeError(Code::preempted, 955, "stopped after step " + std::to_string(step) + ", nothing is kept"));
       return Status::success();
@@ -252,7 +200,7 @@ Status EvalRank::loop() {
 
 Status EvalRank::finish() {
   ZC_RETURN_IF_ERROR(executor->drain());
-  if (run.hasLoss() && total == 0) {
+  if (run.scope.hasLoss() && !losses.counts()) {
     run.endWith(communicator, makeError(Code::numeric, 956, "no label of the data counts: there is no loss"));
     return Status::success();
   }
@@ -269,10 +217,10 @@ Status EvalRank::finish() {
   report.tokens = report.samples * run.summary.tokensPerSample;
   report.out = run.options.out;
   report.outputs = run.options.outputs;
-  report.batches = run.extent.wholeBatches();
-  report.leftOut = run.extent.samples % run.extent.rows;
-  if (run.hasLoss())
-    report.loss = sum / total;
+  report.batches = run.scope.extent.wholeBatches();
+  report.leftOut = run.scope.leftOut();
+  if (run.scope.hasLoss())
+    report.loss = losses.mean();
   return Status::success();
 }
 
@@ -291,10 +239,8 @@ Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options
     observer.warning(excess);
   if (ranks.firstRank() != 0)
     return std::move(run.report);
-  if (run.hasLoss() && run.report.leftOut > 0)
-    observer.warning("the last " + std::to_string(run.report.leftOut) + " of " + std::to_string(run.extent.samples) +
-                     " samples do not fill a batch of " + std::to_string(run.extent.rows) +
-                     ": they are not in the loss");
+  if (run.scope.hasLoss() && run.report.leftOut > 0)
+    observer.warning(run.scope.textOfLeftOut());
   if (!options.out.empty())
     ZC_RETURN_IF_ERROR(writeFileAtomically(options.out + "/eval.json", toJson(run.report) + "\n"));
   return std::move(run.report);

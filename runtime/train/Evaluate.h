@@ -1,10 +1,7 @@
 //===- Evaluate.h - a data set once through a forward-only plan ---------------------------------===//
 //
-// Batch k of the data is its samples [k*B, (k+1)*B), B the rows of a batch; rank r of step s computes batch s*W + r.
-// The loss is the mean of the losses of whole batches, added up in data order, so it is the same number for any number
-// of ranks; where the plan hands over the losses' weights it is the mean by these. Samples at the end that do not fill
-// a batch are not in the loss (the mean over a batch that repeats others is the loss of no data set), but their rows
-// are among the outputs.
+// Which rank computes which batch, and what the loss is the mean of, stands in EvalLoss.h. Samples at the end that do
+// not fill a batch are not in the loss, but their rows are among the outputs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

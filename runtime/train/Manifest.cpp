@@ -84,6 +84,12 @@ static Json toJson(const StepRecord &last) {
           {"skipped", last.skipped}};
 }
 
+static Json toJson(const EvalHistory &history) {
+  auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
+  return {{"fingerprint", hex(history.data)}, {"step", history.step},          {"loss", number(history.loss)},
+          {"best", number(history.best)},     {"best_step", history.bestStep}, {"since", history.since}};
+}
+
 /// The text's last member, which is no part of what it hashes.
 static std::string seal(std::string_view text) { return ",\n \"xxh3\": \"" + hex(io::hashOf(text)) + "\"\n}\n"; }
 
@@ -116,6 +122,8 @@ std::string toJson(const Manifest &manifest) {
       {"parameters", std::move(parameters)}};
   if (const auto &scale = manifest.lossScale)
     all["loss_scale"] = toJson(*scale);
+  if (const auto &evaluations = manifest.evaluations)
+    all["evaluations"] = toJson(*evaluations);
   std::string text = all.dump(1, ' ', false, Json::error_handler_t::replace);
   text.resize(text.size() - 2); // "\n}"
   return text + seal(text);
@@ -304,6 +312,12 @@ void readAll(Reader &reader, const Json &json, Manifest &manifest) {
     manifest.lossScale = {reader.real(scale, "scale"), reader.count(scale, "hysteresis"),
                           reader.count(scale, "last_overflow"), reader.count(scale, "skipped"),
                           reader.count(scale, "in_a_row")};
+  }
+  if (json.contains("evaluations")) {
+    const Json &from = json["evaluations"];
+    manifest.evaluations = {reader.hash(from, "fingerprint"), reader.count(from, "step"),
+                            reader.realOrNan(from, "loss"),   reader.realOrNan(from, "best"),
+                            reader.count(from, "best_step"),  reader.count(from, "since")};
   }
   const Json &model = reader.at(json, "model");
   manifest.modelPath = reader.text(model, "path");

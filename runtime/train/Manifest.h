@@ -71,6 +71,7 @@ struct Manifest {
   Data data;
   StepRecord last;                         ///< of `step`
   std::optional<LossScaleState> lossScale; ///< of a plan that has one
+  std::optional<EvalHistory> evaluations;  ///< of a run that evaluates on the way
   std::string modelPath;
   uint64_t modelBytes = 0, modelHash = 0;
   std::map<std::string, File> files;

@@ -24,6 +24,16 @@ struct Number {
 };
 } // namespace
 
+/// As further members of an object; gives their length.
+static int writeEval(const EvalRecord &eval, char *to, size_t room) {
+  int length =
+      std::snprintf(to, room, ",\"val_loss\":%s,\"val_seconds\":%s", Number(eval.loss).text, Number(eval.seconds).text);
+  if (eval.isLikelihood)
+    length +=
+        std::snprintf(to + length, room - size_t(length), ",\"val_perplexity\":%s", Number(std::exp(eval.loss)).text);
+  return length;
+}
+
 std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer) {
   double rate = record.seconds > 0 ? double(record.samples) / record.seconds : 0;
   int length = std::snprintf(buffer.data(), buffer.size(),
@@ -35,6 +45,8 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
   if (record.lossScale)
     length += std::snprintf(buffer.data() + length, buffer.size() - size_t(length), ",\"loss_scale\":%s",
                             Number(*record.lossScale).text);
+  if (record.eval)
+    length += writeEval(*record.eval, buffer.data() + length, buffer.size() - size_t(length));
   buffer[size_t(length++)] = '}';
   return {buffer.data(), size_t(length)};
 }
@@ -57,7 +69,7 @@ static std::string linesUpTo(const std::string &text, int64_t lastStep) {
   return text.substr(0, at);
 }
 
-Status MetricsFile::open(const std::string &path, int64_t lastStep) {
+Status MetricsFile::open(const std::string &path, int64_t lastStep, bool completes) {
   std::string kept;
   std::error_code failure;
   bool isNew = !std::filesystem::exists(path, failure) && !failure;
@@ -69,6 +81,10 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep) {
       return error;
     }
     kept = linesUpTo(*old, lastStep);
+  }
+  if (size_t last = kept.rfind("{\"step\":" + std::to_string(lastStep) + ","); completes && last != std::string::npos) {
+    begun = kept.substr(last, kept.size() - last - 2); // without "}\n"
+    kept.resize(last);
   }
   ZC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
   this->path = path;
@@ -96,10 +112,20 @@ void MetricsFile::append(const StepRecord &record) {
   if (errnum != 0 || fd < 0)
     return;
   std::array<char, 512> buffer;
+  if (!begun.empty()) {
+    int length = record.eval ? writeEval(*record.eval, buffer.data(), buffer.size()) : 0;
+    write(begun + std::string(buffer.data(), size_t(length)) + "}\n");
+    begun.clear();
+    return;
+  }
   std::string_view line = toJson(record, buffer);
   buffer[line.size()] = '\n';
-  const char *cursor = buffer.data();
-  size_t left = line.size() + 1;
+  write({buffer.data(), line.size() + 1});
+}
+
+void MetricsFile::write(std::string_view line) {
+  const char *cursor = line.data();
+  size_t left = line.size();
   Blocking here("writing", path);
   if (auto fault = failpoint("metrics.write"); fault && fault->kind == FaultAction::Kind::error) {
     errnum = fault->errnum;

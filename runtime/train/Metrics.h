@@ -4,12 +4,41 @@
 #include "runtime/base/Status.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace zc::train {
+
+/// What an evaluation found.
+struct EvalRecord {
+  double loss = 0;           ///< mean over the evaluated data
+  bool isLikelihood = false; ///< it is a cross entropy, and exp(loss) a perplexity
+  double seconds = 0;
+};
+
+/// What evaluations have found so far.
+struct EvalHistory {
+  uint64_t data = 0;    ///< fingerprint
+  int64_t step = 0;     ///< after which the last one was; 0: there was none
+  double loss = NAN;    ///< its
+  double best = NAN;    ///< the lowest
+  int64_t bestStep = 0; ///< its; 0: none
+  int64_t since = 0;    ///< evaluations since
+
+  /// Is `loss`, after `at`, the lowest?
+  bool add(int64_t at, double found) {
+    step = at;
+    loss = found;
+    bool isLower = found < best || (bestStep == 0 && std::isfinite(found));
+    since = isLower ? 0 : since + 1;
+    best = isLower ? found : best;
+    bestStep = isLower ? at : bestStep;
+    return isLower;
+  }
+};
 
 /// What a step did.
 struct StepRecord {
@@ -21,6 +50,7 @@ struct StepRecord {
   int64_t samples = 0;             ///< of all ranks and micro-steps
   bool skipped = false;            ///< gradients were not finite: nothing was updated
   std::optional<double> lossScale; ///< of this step, where the plan scales
+  std::optional<EvalRecord> eval;  ///< after this step, where it was due
 };
 
 /// One line of JSON without the newline, numbers in full precision (they read back as the same doubles); NaN and
@@ -36,8 +66,9 @@ public:
   MetricsFile &operator=(const MetricsFile &) = delete;
   ~MetricsFile();
 
-  /// Starts the file anew, or keeps the lines up to `lastStep` when a run continues. Errors: io.
-  Status open(const std::string &path, int64_t lastStep);
+  /// Starts the file anew, or keeps the lines up to `lastStep` when a run continues. `completes`: the last of them gets
+  /// the evaluation of the next record, which is of its step. Errors: io.
+  Status open(const std::string &path, int64_t lastStep, bool completes = false);
   void append(const StepRecord &record);
   /// The same lines under the same name again, where somebody has removed the file. Errors: io.
   Status putBack();
@@ -45,7 +76,10 @@ public:
 
 private:
   Status openToAppend();
+  void write(std::string_view line);
+
   std::string path;
+  std::string begun; ///< a line that lacks its evaluation
   int fd = -1;
   int errnum = 0;
 };

@@ -49,6 +49,14 @@ struct RunOptions : JobOptions {
   bool dataChanged = false;        ///< a run that goes on may do so on other data, or in another order
   StepRange trace;                 ///< of which a Chrome trace is written
   StepRange profile;               ///< of which is told where time goes
+  // The following are of a plan with an evaluation.
+  std::string evalData;                ///< as DataOptions::data
+  std::vector<std::string> evalTokens; ///< as DataOptions::tokens; read as those of training are
+  int64_t evalEvery = 0;               ///< steps between evaluations; 0: only after the last one
+  int64_t evalSteps = 0;               ///< of one batch per rank; 0: all samples, once
+  bool keepBest = false;               ///< a checkpoint "best" of the lowest loss
+  int64_t earlyStop = 0;               ///< evaluations without a lower loss that end the run; 0: none
+  bool evaluates() const { return !evalData.empty() || !evalTokens.empty(); }
 };
 
 /// Those of `zero-run eval PLAN`. `out` empty: no folder. `steps` 0: all samples, once.

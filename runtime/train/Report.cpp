@@ -84,6 +84,12 @@ std::string toJson(const RunReport &report) {
   Json all = {{"loss", number(report.last.loss)},
               {"grad_norm", report.last.gradNorm ? number(*report.last.gradNorm) : Json(nullptr)},
               {"step", report.last.step}};
+  if (const auto &evaluations = report.evaluations) {
+    all["val_loss"] = number(evaluations->loss);
+    all["best_val_loss"] = number(evaluations->best);
+    all["best_step"] = evaluations->bestStep;
+    all["stopped_early"] = report.stoppedEarly;
+  }
   addCommon(all, report);
   all["out"] = report.out;
   all["final"] = report.final;

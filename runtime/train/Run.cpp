@@ -19,6 +19,7 @@ Status Run::prepareAll() {
                      "zero-run eval " + options.plan);
   ZC_RETURN_IF_ERROR(prepareJob());
   ZC_RETURN_IF_ERROR(prepareData());
+  ZC_RETURN_IF_ERROR(prepareValidation());
   ZC_RETURN_IF_ERROR(prepareSteps());
   // A wrong model must not leave a folder behind; only where a checkpoint may replace it, it is looked at later.
   return options.resume.empty() ? prepareWeights() : Status::success();
@@ -29,8 +30,41 @@ int64_t Run::positionAfter(int64_t step) const {
   return position + (step - from) * summary.samplesPerStep;
 }
 
-bool Run::isOver() const {
-  return resumed && resumed->step >= summary.steps && resumed->folder == summary.out + "/final";
+EvalHistory Run::evaluationsSoFar() const {
+  EvalHistory none;
+  none.data = validation ? validation->fingerprint : 0;
+  bool isSame = resumed && resumed->evaluations && resumed->evaluations->data == none.data;
+  return isSame ? *resumed->evaluations : none;
+}
+
+/// The second data set, checked as the first one is.
+Status Run::prepareValidation() {
+  if (!options.evaluates())
+    return Status::success();
+  auto made = Validation::of(plan, options.plan);
+  if (!made)
+    return made.error();
+  validation = std::move(*made);
+  auto opened = openData(evalDataOf(options), validation->batch);
+  if (!opened)
+    return namedForEval(opened.error());
+  validation->source = std::move(*opened);
+  auto scope = EvalScope::of(validation->plan, validation->batch, validation->source->samples(), options.evalSteps);
+  if (!scope)
+    return namedForEval(scope.error());
+  validation->scope = *scope;
+  auto fingerprint = validation->source->fingerprint();
+  if (!fingerprint)
+    return fingerprint.error();
+  // Of another part of them, losses are not comparable either.
+  validation->fingerprint = *fingerprint ^ uint64_t(scope->extent.samples) * 0x9e3779b97f4a7c15;
+  if (ranks.firstRank() != 0)
+    return Status::success();
+  observer.note("evaluating on " + counted(scope->extent.samples, "sample") +
+                (options.evalEvery > 0 ? " every " + counted(options.evalEvery, "step") : " after the last step"));
+  if (scope->leftOut() > 0)
+    observer.warning("of the data to evaluate on, " + scope->textOfLeftOut());
+  return Status::success();
 }
 
 std::string Run::scheduleText() const {
@@ -76,7 +110,7 @@ Status Run::prepareSteps() {
       return fingerprint.error();
     manifest.data = {*fingerprint, source->samples(), options.data.shuffle, options.data.shiftLabels, 0};
   }
-  return identify(optionsOf(options, seed, summary.steps));
+  return identify(optionsOf(options, seed, summary.steps) ^ (validation ? validation->fingerprint : 0));
 }
 
 Status Run::open() {
@@ -137,11 +171,13 @@ Status Run::settle() {
                   "\", loaded in " + seconds + " s");
     for (const std::string &line : changesOf(*resumed, manifest))
       observer.note(line);
+    if (validation && resumed->evaluations && evaluationsSoFar().step == 0 && resumed->evaluations->step > 0)
+      observer.note("the data to evaluate on are others: what was the best loss so far does not count");
     if (resumed->step >= summary.steps)
       tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
            std::to_string(summary.steps) + " is left to do");
   }
-  return metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1);
+  return metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1, owesEvaluation());
 }
 
 Status Run::remakeFolder() {

@@ -6,6 +6,7 @@
 #include "runtime/train/Resume.h"
 #include "runtime/train/RunFolder.h"
 #include "runtime/train/Session.h"
+#include "runtime/train/Validation.h"
 
 namespace zc::train {
 
@@ -23,13 +24,22 @@ struct Run : Session {
   Status restore(Communicator &communicator, RankExecutor &executor, bool &ready);
   /// Samples of the data consumed after `step`.
   int64_t positionAfter(int64_t step) const;
-  /// Whether there is nothing left to do, not even to save.
-  bool isOver() const;
   /// Rank 0: the folder that somebody has removed, anew, with the metrics so far. Errors: io, also where another run is
   /// in its place.
   Status remakeFolder();
+  /// Whether an evaluation is due after `step`.
+  bool evaluatesAfter(int64_t step) const {
+    return validation && (step == summary.steps || (options.evalEvery > 0 && step % options.evalEvery == 0));
+  }
+  /// What evaluations had found when the checkpoint was saved, if it was on these data.
+  EvalHistory evaluationsSoFar() const;
+  /// Whether that checkpoint was saved before an evaluation that was due.
+  bool owesEvaluation() const {
+    return resumed && resumed->evaluations && evaluatesAfter(resumed->step) && evaluationsSoFar().step < resumed->step;
+  }
 
   const RunOptions &options;
+  std::optional<Validation> validation; ///< where there are data to evaluate on
   std::optional<Manifest> resumed;
   Manifest manifest; ///< what checkpoints of this run say
   Schedule schedule;
@@ -48,6 +58,7 @@ protected:
 
 private:
   Status prepareAll();
+  Status prepareValidation();
   Status prepareSteps();
   std::string scheduleText() const;
   Status makeSchedule();

@@ -106,11 +106,11 @@ Status Session::prepareData() {
   seed = job.seed.value_or(plan.seed());
   dataOptions.seed = seed;
   batch = batchOf(plan);
-  auto opened = data::openSource(dataOptions, batch);
+  auto opened = openData(dataOptions, batch);
   if (!opened)
     return opened.error();
   source = std::move(*opened);
-  ZC_RETURN_IF_ERROR(checkData());
+  tellOfLabels();
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = mesh.worldSize();
@@ -118,22 +118,27 @@ Status Session::prepareData() {
   return Status::success();
 }
 
-/// One process looks at all of the data before anything is computed, unless they are too long for that.
-Status Session::checkData() {
-  if (ranks.firstRank() != 0)
-    return Status::success();
-  if (data::LabelMaking labels = source->labels(); labels.isDoubtful)
-    observer.warning(labels.text);
-  else if (!labels.text.empty())
-    observer.note(labels.text);
+Result<std::unique_ptr<data::InputSource>> Session::openData(const data::DataOptions &options,
+                                                             const data::BatchSpec &batch) {
+  auto opened = data::openSource(options, batch);
+  if (!opened || ranks.firstRank() != 0)
+    return opened;
   data::Patience patience;
   patience.begun = nanoseconds();
-  auto whole = source->check(patience);
+  auto whole = (*opened)->check(patience);
   if (!whole)
     return whole.error();
   if (!*whole)
     observer.note("the data take more than a minute to read: indices and labels are checked as they are used");
-  return Status::success();
+  return opened;
+}
+
+void Session::tellOfLabels() {
+  data::LabelMaking labels = source->labels();
+  if (ranks.firstRank() == 0 && labels.isDoubtful)
+    observer.warning(labels.text);
+  else if (ranks.firstRank() == 0 && !labels.text.empty())
+    observer.note(labels.text);
 }
 
 Status Session::prepareWeights() {
@@ -200,12 +205,12 @@ Status Session::begin(Communicator &communicator, bool &ready) {
   return Status::success();
 }
 
-Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(Communicator &communicator,
+Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(const planpb::Plan &ofPlan, Communicator &communicator,
                                                                const ExecutorOptions &options, InputLoader &loader) {
   ExecutorOptions own = options;
   own.localRank = localRankOf(ranks, communicator.rank());
   own.localRanks = ranksHere(ranks);
-  auto executor = prepareRank(plan, own, communicator, registry, loader);
+  auto executor = prepareRank(ofPlan, own, communicator, registry, loader);
   if (executor && communicator.rank() == 0)
     for (const std::string &note : (*executor)->notes())
       observer.warning(note);

@@ -30,13 +30,14 @@ struct Session {
   /// ends here with the same error everywhere.
   Status begin(Communicator &communicator, bool &ready);
   /// A rank's executor; rank 0 tells of its notes.
-  Result<std::unique_ptr<RankExecutor>> prepareExecutor(Communicator &communicator, const ExecutorOptions &options,
-                                                        InputLoader &loader);
+  Result<std::unique_ptr<RankExecutor>> prepareExecutor(const planpb::Plan &ofPlan, Communicator &communicator,
+                                                        const ExecutorOptions &options, InputLoader &loader);
   /// The run ends though nothing failed; all ranks call this alike.
   void endWith(const Communicator &communicator, Error why) {
     if (isFirst(communicator))
       ending = std::move(why);
   }
+  bool isToldToStop() const { return control.stop && control.stop->load(std::memory_order_relaxed) > 0; }
   bool isFirst(const Communicator &communicator) const { return communicator.rank() == ranks.firstRank(); }
   /// How a rank's executor is to be prepared.
   ExecutorOptions executorOptions() const;
@@ -78,21 +79,25 @@ protected:
   /// `ready` if all ranks' `prepared` are without error and they are alike; else the run ends here (begin).
   Status agreeWith(Communicator &communicator, const Status &prepared, bool &ready);
 
+  /// Data as `options` say, for the inputs of `batch`. One process looks at all of them before anything is computed,
+  /// unless they are too long for that.
+  Result<std::unique_ptr<data::InputSource>> openData(const data::DataOptions &options, const data::BatchSpec &batch);
+
 private:
-  Status checkData();
+  void tellOfLabels();
 };
 
-/// Gives an executor the run's data, which are there once the run is prepared.
+/// Gives an executor data, which are there once the run is prepared.
 class RankLoader : public InputLoader {
 public:
-  RankLoader(const Session &session, int rank)
-      : session(session), dataRank(session.mesh.indexOf(session.mesh.dataAxes(), rank)) {}
+  RankLoader(const std::unique_ptr<data::InputSource> &source, const Mesh &mesh, int rank)
+      : source(source), dataRank(mesh.indexOf(mesh.dataAxes(), rank)) {}
   Status load(uint32_t input, const StepContext &context, void *destination, uint64_t) override {
-    return session.source->load(input, context.step - 1, context.micro, dataRank, destination);
+    return source->load(input, context.step - 1, context.micro, dataRank, destination);
   }
 
 private:
-  const Session &session;
+  const std::unique_ptr<data::InputSource> &source;
   int dataRank;
 };
 

@@ -20,7 +20,8 @@ namespace {
 /// One rank's part of a run.
 class Rank {
 public:
-  Rank(Run &run, Communicator &communicator) : run(run), communicator(communicator), loader(run, communicator.rank()) {}
+  Rank(Run &run, Communicator &communicator)
+      : run(run), communicator(communicator), loader(run.source, run.mesh, communicator.rank()) {}
 
   Status main();
 
@@ -30,6 +31,13 @@ private:
   Status begin(bool &ready);
   Status loop();
   Status step(int64_t step);
+  /// The evaluation after `step`; what it finds goes into `record`. Where it is broken off, `stop` is set.
+  Status validate(int64_t step);
+  /// The checkpoint "best", where the evaluation after `current` was that.
+  Status keepBest();
+  /// Rank 0 tells of the step.
+  void tell();
+  bool isToEndEarly() const { return run.options.earlyStop > 0 && evaluations.since >= run.options.earlyStop; }
   /// Whether the step's numbers are finite, and what is done where they are not.
   void judge(int64_t step);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
@@ -41,6 +49,8 @@ private:
   /// What was counted and timed since is not of a step.
   void forget();
   void endWith(Error why) { run.endWith(communicator, std::move(why)); }
+  /// The run ends after `current`, which is saved, because it was told to stop.
+  Status preempt();
   /// Where the run goes on without it, a save that fails is told of.
   Status save(const std::string &name, int64_t step, bool goesOn);
   Status finish();
@@ -49,7 +59,10 @@ private:
   Communicator &communicator;
   RankLoader loader;
   std::unique_ptr<RankExecutor> executor;
+  std::optional<Validator> validator; // after the executor, whose memory it uses
   StepRecord record;
+  EvalHistory evaluations;
+  bool isBest = false; ///< the last of them, and not saved yet
   LossScale lossScale;
   std::optional<Error> numeric; ///< why training cannot go on
   Traffic counted;              ///< what the report has been told of, or shall not be
@@ -61,8 +74,9 @@ private:
   };
   std::vector<Pulse> pulses;       ///< by rank
   double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
-  int64_t current = 0;             ///< the step that is run
+  int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
+  bool preempted = false;          ///< stopped, and saved
   int late = -1, lateSteps = 0, warnedOf = -1;
 };
 
@@ -75,10 +89,12 @@ Status Rank::main() {
   ExecutorOptions options = run.executorOptions();
   options.traceCapacity = run.recording.capacity(run.plan, run.options, run.summary.steps);
   options.agree = [this] { return pulse(); };
-  auto prepared = run.prepareExecutor(communicator, options, loader);
+  auto prepared = run.prepareExecutor(run.plan, communicator, options, loader);
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
+  if (run.validation)
+    ZC_RETURN_IF_ERROR(validator.emplace(run, *run.validation, communicator).prepare(*executor));
   ZC_RETURN_IF_ERROR(begin(ready));
   if (!ready)
     return Status::success();
@@ -93,6 +109,7 @@ Status Rank::main() {
 Status Rank::begin(bool &ready) {
   if (run.plan.has_loss_scale())
     lossScale = LossScale(run.plan.loss_scale());
+  evaluations = run.evaluationsSoFar();
   if (!run.resumed)
     return loadWeights(*executor, *run.values);
   ZC_RETURN_IF_ERROR(run.restore(communicator, *executor, ready));
@@ -100,6 +117,9 @@ Status Rank::begin(bool &ready) {
     return Status::success();
   const Manifest &resumed = *run.resumed;
   record = resumed.last;
+  current = resumed.step;
+  evaluations = run.evaluationsSoFar(); // another one may have been chosen
+  isBest = evaluations.bestStep == resumed.step && resumed.folder != run.summary.out + "/best";
   if (leads())
     run.report.last = record;
   if (!run.plan.has_loss_scale() || (!resumed.lossScale && !run.samePlan()))
@@ -130,6 +150,7 @@ Status Rank::step(int64_t step) {
   record.gradNorm = executor->gradNorm();
   record.lr = context.learningRate;
   record.samples = run.summary.samplesPerStep;
+  record.eval.reset();
   judge(step);
   if (run.isFirst(communicator))
     if (std::string excess = run.memory.look(); !excess.empty())
@@ -139,13 +160,41 @@ Status Rank::step(int64_t step) {
   RunReport &report = run.report;
   if (run.control.allocations && step > run.summary.firstStep + 1)
     report.steadyAllocations = report.steadyAllocations.value_or(0) + (run.control.allocations() - allocated);
-  report.last = record;
   report.seconds += record.seconds;
   report.samples += record.samples;
   ++report.steps;
+  return Status::success();
+}
+
+void Rank::tell() {
+  if (!leads())
+    return;
+  run.report.last = record;
   run.metrics.append(record);
   run.observer.step(record);
+}
+
+Status Rank::validate(int64_t step) {
+  ZC_RETURN_IF_ERROR(drain());
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  auto found = validator->evaluate();
+  if (!found)
+    return found.error();
+  forget(); // what it took is no part of anybody's step
+  if (!*found) {
+    stop = true;
+    return Status::success();
+  }
+  record.eval = **found;
+  isBest = evaluations.add(step, record.eval->loss);
+  if (leads() && !std::isfinite(record.eval->loss))
+    run.observer.warning("after step " + std::to_string(step) + " the loss of the evaluation is not finite");
   return Status::success();
+}
+
+Status Rank::keepBest() {
+  bool isDue = std::exchange(isBest, false) && run.options.keepBest;
+  return isDue ? save("best", current, run.options.outlivesFailedSave) : Status::success();
 }
 
 void Rank::judge(int64_t step) {
@@ -187,7 +236,7 @@ void Rank::forget() {
 Status Rank::pulse() {
   double before = std::exchange(inside, communicator.seconds()), seconds = now() - agreedAt;
   agreedAt += seconds;
-  Pulse mine{inside - before, run.control.stop && run.control.stop->load(std::memory_order_relaxed) > 0};
+  Pulse mine{inside - before, run.isToldToStop()};
   ZC_RETURN_IF_ERROR(communicator.allGather({&mine, pulses.data(), sizeof mine}));
   stop = false;
   for (const Pulse &pulse : pulses)
@@ -217,9 +266,30 @@ void Rank::warnOfStraggler(double seconds) {
   run.observer.warning(text);
 }
 
+Status Rank::preempt() {
+  preempted = true;
+  endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(current) + ", its state is saved",
+                    run.summary.out, "continue with --resume auto"));
+  return Status::success();
+}
+
 Status Rank::loop() {
-  for (int64_t step = run.summary.firstStep; step <= run.summary.steps; ++step) {
+  if (run.owesEvaluation()) {
+    ZC_RETURN_IF_ERROR(validate(current));
+    if (stop)
+      return preempt();
+    tell();
+  }
+  ZC_RETURN_IF_ERROR(keepBest());
+  for (int64_t step = run.summary.firstStep; step <= run.summary.steps && !isToEndEarly(); ++step) {
     ZC_RETURN_IF_ERROR(this->step(step));
+    bool stops = stop && step < run.summary.steps;
+    if (!numeric && !stops && run.evaluatesAfter(step)) {
+      stop = false; // it comes to an end where it may
+      ZC_RETURN_IF_ERROR(validate(step));
+      stops = stop;
+    }
+    tell(); // before anything of the step is saved, which a run that goes on takes for told
     if (run.recording.isDue(run.options, step)) {
       ZC_RETURN_IF_ERROR(drain());
       run.recording.collect(run.options, *executor);
@@ -230,15 +300,17 @@ Status Rank::loop() {
       endWith(*numeric);
       return Status::success();
     }
-    bool stops = stop && step < run.summary.steps;
     bool due = run.options.saveEvery > 0 && step % run.options.saveEvery == 0;
     if (due || stops)
       ZC_RETURN_IF_ERROR(save("step-" + std::to_string(step), step, run.options.outlivesFailedSave && !stops));
-    if (stops) {
-      endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(step) + ", its state is saved",
-                        run.summary.out, "continue with --resume auto"));
-      return Status::success();
-    }
+    ZC_RETURN_IF_ERROR(keepBest()); // after the other, so that a run that goes on lacks neither
+    if (stops)
+      return preempt();
+  }
+  if (leads() && isToEndEarly() && current < run.summary.steps) {
+    run.report.stoppedEarly = true;
+    run.observer.note("ends early after step " + std::to_string(current) + ": " + std::to_string(evaluations.since) +
+                      " evaluations without a lower loss than after step " + std::to_string(evaluations.bestStep));
   }
   return Status::success();
 }
@@ -252,6 +324,8 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   manifest.last = record;
   if (run.plan.has_loss_scale())
     manifest.lossScale = lossScale.state();
+  if (run.validation)
+    manifest.evaluations = evaluations;
   bool isGone = leads() && run.folder.isGone();
   if (isGone)
     ZC_RETURN_IF_ERROR(run.remakeFolder());
@@ -286,12 +360,13 @@ Status Rank::finish() {
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
     run.report.out = run.summary.out;
     run.report.final = run.summary.out + "/final";
+    if (run.validation)
+      run.report.evaluations = evaluations;
   }
-  // A stopped run has saved its state already.
-  bool early = record.step < run.summary.steps && record.step != 0;
-  return early || run.isOver()
-             ? Status::success()
-             : save("final", std::max(run.summary.steps, run.summary.firstStep - 1), /*goesOn=*/false);
+  // A stopped run has saved its state already, one that had nothing left to do has found it.
+  bool isThere = run.resumed && run.resumed->step == current && !run.owesEvaluation() &&
+                 run.resumed->folder == run.summary.out + "/final";
+  return preempted || isThere ? Status::success() : save("final", current, /*goesOn=*/false);
 }
 
 /// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,

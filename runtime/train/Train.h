@@ -38,8 +38,10 @@ struct JobReport {
 };
 struct RunReport : JobReport {
   StepRecord last;
-  std::string final;   ///< folder
-  std::string profile; ///< for people, where one was asked for
+  std::optional<EvalHistory> evaluations; ///< of a run that evaluates
+  bool stoppedEarly = false;              ///< by them
+  std::string final;                      ///< folder
+  std::string profile;                    ///< for people, where one was asked for
 };
 /// Of this process, with so many ranks.
 class MemoryWatch {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Kill sweep: a run that is killed at any moment, in any rank, while it trains, saves, replaces `final`, removes old checkpoints or
-loads another plan's (of another stage, bucket size or tier), goes on with --resume auto and ends with the bits of a run that nobody disturbed, and with nothing in its
-folder that does not belong there. Ranks as threads and as processes under mpirun. `--kills N` (30), `--seed S` (the day's)."""
-import os, pathlib, random, shutil, signal, subprocess, sys, time
+loads another plan's (of another stage, bucket size or tier) or evaluates, goes on with --resume auto and ends with the bits of a run that nobody disturbed, the same
+losses of evaluations and best checkpoint, and with nothing in its folder that does not belong there. Ranks as threads and as processes under mpirun. `--kills N` (30), `--seed S` (the day's)."""
+import json, os, pathlib, random, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite
@@ -23,10 +23,10 @@ folder = suite.models / "gpt2"
 WORLD, STEPS = 2, 6
 # Plans of one world size: what one saved another goes on with, and the bits are the same.
 PLANS = [suite.compile(folder / "ts17.onnx", suite.dir / f"{stage}-{tier}.plan", "--world-size", WORLD, "--zero-stage", stage, "--bucket-size", size,
-                       "--lr", "1e-3", *(("--offload-optimizer", tier) if tier != "none" else ()))
+                       "--lr", "1e-3", "--with-eval", *(("--offload-optimizer", tier) if tier != "none" else ()))
          for stage, tier, size in ((0, "none", "1MiB"), (2, "host", "64KiB"), (3, "nvme", "16KiB"))]
 COMMON = ("--threads", 1, "--data", folder / "inputs.safetensors", "--quiet", "--lr-schedule", "constant", "--save-every", 1, "--keep", 2,
-          "--nvme-dir", suite.dir)
+          "--nvme-dir", suite.dir, "--eval-data", folder / "inputs.safetensors", "--eval-every", 3, "--eval-steps", 2, "--keep-best")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(WORLD)]
 HAS_MPI = shutil.which("mpirun") is not None and (suite.bin / "libzc_mpi.so").exists()
 STATE = ("weights", "moment1", "moment2")
@@ -47,7 +47,10 @@ def ranks_of(process):
 
 
 def state(out):
-    return {name: (out / "final" / f"{name}.safetensors").read_bytes() for name in STATE}
+    """Of both checkpoints, and what the evaluations found."""
+    bytes_ = {(which, name): (out / which / f"{name}.safetensors").read_bytes() for which in ("final", "best") for name in STATE}
+    metrics = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    return {**bytes_, "val": [(m["step"], m["val_loss"]) for m in metrics if "val_loss" in m]}
 
 
 def run(plan, out, steps, mpi=False, device="cpu", after=None, fault="", dice=None):
@@ -95,7 +98,7 @@ def sweep(number):
     if state(out) != EXPECTED:
         raise Case(f"{story}: other bits")
     names = sorted(path.name for path in out.iterdir() if path.name != ".lock")
-    if names != ["final", "metrics.jsonl", f"step-{STEPS - 1}", f"step-{STEPS}"]:
+    if names != ["best", "final", "metrics.jsonl", f"step-{STEPS - 1}", f"step-{STEPS}"]:
         raise Case(f"{story}: {names}")
     if sorted(p.name for p in (out / "final").iterdir()) != ["manifest.json", *sorted(f"{name}.safetensors" for name in STATE)]:
         raise Case(f"{story}: {sorted(p.name for p in (out / 'final').iterdir())}")

@@ -53,6 +53,29 @@ int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
   return static_cast<int>(slice);
 }
 
+/// Reads the parameters and hands over a loss, in the bytes of the micro-step's transients.
+void addEvaluation(Plan &plan) {
+  planpb::Output &output = *plan.add_outputs();
+  output.set_name("loss");
+  output.set_type(static_cast<uint32_t>(plan.micro().steps(1).operands(3).type()));
+  output.set_kind(planpb::LOSS);
+  *plan.mutable_eval()->add_steps() = plan.micro().steps(0);
+  *plan.mutable_eval()->add_steps() = plan.micro().steps(1);
+  test::PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  planpb::Operand loss = b.plan.micro().steps(1).operands(3);
+  loss.set_access(planpb::READ);
+  planpb::Step store = b.step(1, planpb::COMPUTE, "store_output", 1, {loss});
+  b.integer(store, "output", 0);
+  b.plan.mutable_update()->mutable_steps()->RemoveLast();
+  *b.plan.mutable_eval()->add_steps() = store;
+  b.plan.Swap(&plan);
+  for (planpb::Section *section : {plan.mutable_micro(), plan.mutable_update(), plan.mutable_eval()})
+    for (planpb::Step &step : *section->mutable_steps())
+      step.clear_waits();
+  ASSERT_TRUE(addWaits(plan).ok());
+}
+
 /// The update is delayed, though no step publishes.
 void delay(Plan &plan) {
   uint64_t bytes =
@@ -436,6 +459,32 @@ const Negative kNegatives[] = {
     {"input_c2_in_update", [](Plan &p) { *p.mutable_update()->add_steps() = p.micro().steps(0); }},
     {"output_c2_index", [](Plan &p) { addOutputStep(p, 0); }},
     {"output_c2_in_update", [](Plan &p) { addOutputStep(p, 1); }},
+    {"plan_c7_outputs_without_evaluation",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.clear_eval();
+     }},
+    {"plan_c7_evaluation_without_outputs",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.clear_outputs();
+     }},
+    {"eval_c1_no_loss",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.mutable_outputs(0)->set_kind(planpb::VALUE);
+     }},
+    {"eval_c1_delayed",
+     [](Plan &p) {
+       delay(p);
+       addEvaluation(p);
+     }},
+    {"eval_c3_writes_parameters",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.mutable_eval()->mutable_steps(1)->mutable_operands(2)->set_slice(0);
+       p.mutable_eval()->mutable_steps(1)->mutable_operands(0)->set_slice(3);
+     }},
     {"walk_c2_never_written",
      [](Plan &p) {
        micro(p, 1)->mutable_operands(1)->set_slice(4);
@@ -506,6 +555,31 @@ TEST(Verify, walk_c1_the_rest_of_a_block_is_moved_as_well) {
   ASSERT_GT(racing.waits_size(), 0);
   racing.clear_waits();
   EXPECT_EQ(verifyPlan(plan).error().note.rfind("violates walk_c1", 0), 0u);
+}
+
+TEST(Verify, eval_c2_an_evaluation_is_verified_as_a_plan_by_itself) {
+  for (uint32_t accumulation : {1u, 2u}) {
+    Plan plan = test::tinyPlan(2, accumulation), without = plan;
+    addEvaluation(plan);
+    Status status = verifyPlan(plan);
+    ASSERT_TRUE(status.ok()) << render(status.error());
+    EXPECT_EQ(plan.micro().SerializeAsString(), without.micro().SerializeAsString());
+    EXPECT_EQ(plan.update().SerializeAsString(), without.update().SerializeAsString());
+    for (const planpb::Step &step : plan.eval().steps())
+      for (const planpb::Wait &wait : step.waits())
+        EXPECT_EQ(wait.section(), kEvalSection);
+
+    Plan racy = plan;
+    racy.mutable_eval()->mutable_steps(1)->clear_waits();
+    EXPECT_EQ(verifyPlan(racy).error().note.substr(0, 16), "violates walk_c1");
+    Plan stale = plan;
+    stale.mutable_eval()->mutable_steps()->DeleteSubrange(0, 1);
+    EXPECT_FALSE(verifyPlan(stale).ok());
+    Plan others = plan;
+    others.mutable_eval()->mutable_steps(1)->mutable_waits(0)->set_section(0);
+    EXPECT_EQ(verifyPlan(others).error().note.substr(0, 16), "violates wait_c1");
+    EXPECT_NE(verifyPlan(others).error().note.find("eval_c2"), std::string::npos);
+  }
 }
 
 TEST(Verify, plan_c1_format) {

@@ -360,4 +360,49 @@ TEST(Metrics, KeepsFullPrecisionAndValidJson) {
   EXPECT_TRUE(json["grad_norm"].is_null());
   EXPECT_EQ(json["lr"].get<double>(), 1e-300);
   EXPECT_EQ(json["samples_per_second"], 1.5);
+  EXPECT_FALSE(json.contains("val_loss"));
+  record.lossScale = -1.0 / 3;
+  for (double *number : {&record.loss, &record.lr, &record.seconds, &*record.gradNorm})
+    *number = -1.2345678901234567e-300;
+  record.eval = {-1.2345678901234567e-300, true, 1.2345678901234567e-300};
+  json = nlohmann::json::parse(toJson(record, buffer));
+  EXPECT_EQ(json["val_loss"].get<double>(), record.eval->loss);
+  EXPECT_EQ(json["val_perplexity"].get<double>(), 1.0);
+}
+
+TEST(Metrics, TheBestOfEvaluationsIsTheFirstOfTheLowestThatAreFinite) {
+  EvalHistory history;
+  std::vector<bool> best;
+  for (double loss : {double(NAN), 3.0, 3.0, 2.0, double(INFINITY), 2.5})
+    best.push_back(history.add(int64_t(best.size()) + 1, loss));
+  EXPECT_EQ(best, (std::vector<bool>{false, true, false, true, false, false}));
+  EXPECT_EQ(history.best, 2.0);
+  EXPECT_EQ(history.bestStep, 4);
+  EXPECT_EQ(history.since, 2);
+}
+
+TEST(Metrics, ALineThatLacksItsEvaluationGetsItWhenTheRunGoesOn) {
+  TempFolder folder;
+  std::string path = folder.path + "/metrics.jsonl";
+  StepRecord record;
+  auto write = [&](MetricsFile &file, int64_t step) {
+    record.step = step;
+    file.append(record);
+  };
+  {
+    MetricsFile file;
+    ASSERT_TRUE(file.open(path, 0).ok());
+    for (int64_t step : {1, 2, 3})
+      write(file, step);
+  }
+  std::string before = folder.read("metrics.jsonl");
+  MetricsFile file;
+  ASSERT_TRUE(file.open(path, 2, /*completes=*/true).ok());
+  record.eval = EvalRecord{0.5, false, 1};
+  write(file, 2);
+  record.eval.reset();
+  write(file, 3);
+  std::string after = folder.read("metrics.jsonl"), added = ",\"val_loss\":0.5,\"val_seconds\":1";
+  size_t second = before.find("\n{\"step\":3") - 1;
+  EXPECT_EQ(after, before.substr(0, second) + added + before.substr(second));
 }

@@ -31,11 +31,16 @@ static void add(std::vector<NamedPath> &files, const char *flag, const std::stri
 static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &plan) {
   const train::RunOptions &run = flags.run;
   std::vector<NamedPath> inputs = {{"", run.plan}, {"--hosts", flags.hosts}};
-  for (const std::string &text : run.data.tokens)
-    if (auto path = data::parseTokenPath(text))
-      inputs.push_back({"--tokens", path->file});
-  if (!run.data.data.empty())
-    add(inputs, "--data", run.data.data, [](const fs::path &path) { return path.extension() == ".npy"; });
+  auto addData = [&](const char *tokensFlag, const std::vector<std::string> &tokens, const char *dataFlag,
+                     const std::string &data) {
+    for (const std::string &text : tokens)
+      if (auto path = data::parseTokenPath(text))
+        inputs.push_back({tokensFlag, path->file});
+    if (!data.empty())
+      add(inputs, dataFlag, data, [](const fs::path &path) { return path.extension() == ".npy"; });
+  };
+  addData("--tokens", run.data.tokens, "--data", run.data.data);
+  addData("--eval-tokens", run.evalTokens, "--eval-data", run.evalData);
   if (!run.weights.empty())
     add(inputs, "--weights", run.weights, [](const fs::path &path) { return path.extension() == ".safetensors"; });
   inputs.push_back({"model", plan.model().path()});
@@ -55,7 +60,8 @@ static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &
   std::error_code failure;
   if (trains && flags.run.overwrite) // what was trained there goes
     for (fs::directory_iterator entry(out, failure), end; !failure && entry != end; entry.increment(failure))
-      if (std::string name = entry->path().filename(); name == "final" || name.compare(0, 5, "step-") == 0)
+      if (std::string name = entry->path().filename();
+          name == "final" || name == "best" || name.compare(0, 5, "step-") == 0)
         outputs.push_back({"--out", entry->path().string()});
   return outputs;
 }

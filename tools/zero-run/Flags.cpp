@@ -48,6 +48,7 @@ struct Parser {
   Parser();
   void addJob(CLI::App &app);
   void addTraining();
+  void addValidation();
   void addEvaluation();
   void addCommands();
 };
@@ -59,6 +60,7 @@ Parser::Parser() {
   app.add_flag("--version", version, "the version");
   app.allow_extras();
   addTraining();
+  addValidation();
   addCommands();
 }
 
@@ -162,6 +164,24 @@ void Parser::addTraining() {
       ->group(group);
 }
 
+/// Evaluating while training.
+void Parser::addValidation() {
+  train::RunOptions &run = flags.run;
+  const char *group = "Evaluation on the way (plans of zero-compile --with-eval)";
+  app.add_option("--eval-data", run.evalData, "as --data, to evaluate on")->group(group);
+  app.add_option("--eval-tokens", run.evalTokens, "as --tokens, to evaluate on; read as those are")->group(group);
+  app.add_option("--eval-every", run.evalEvery, "steps between evaluations (default: after the last one)")
+      ->check(positive())
+      ->group(group);
+  app.add_option("--eval-steps", run.evalSteps, "of one batch per rank (default: all samples, once)")
+      ->check(positive())
+      ->group(group);
+  app.add_flag("--keep-best", run.keepBest, "a checkpoint OUT/best of the lowest loss")->group(group);
+  app.add_option("--early-stop", run.earlyStop, "evaluations without a lower loss that end the run")
+      ->check(positive())
+      ->group(group);
+}
+
 void Parser::addEvaluation() {
   train::RunOptions &run = flags.run;
   eval = app.add_subcommand("eval", "mean loss and outputs of a --forward-only plan over a data set");
@@ -247,14 +267,26 @@ Status readSteps(const std::string &text, const char *flag, train::StepRange &st
   return Status::success();
 }
 
-/// `--tokens` takes all names that follow it: a plan among them is the plan.
+/// `--tokens` and `--eval-tokens` take all names that follow them: a plan among them is the plan.
 void takePlanFromTokens(train::RunOptions &run) {
-  auto &files = run.data.tokens;
-  auto plan = std::find_if(files.rbegin(), files.rend(), [](const std::string &file) { return io::isPlan(file); });
-  if (!run.plan.empty() || plan == files.rend())
-    return;
-  run.plan = *plan;
-  files.erase(std::next(plan).base());
+  for (std::vector<std::string> *files : {&run.data.tokens, &run.evalTokens}) {
+    auto plan = std::find_if(files->rbegin(), files->rend(), [](const std::string &file) { return io::isPlan(file); });
+    if (!run.plan.empty() || plan == files->rend())
+      continue;
+    run.plan = *plan;
+    files->erase(std::next(plan).base());
+  }
+}
+
+/// What is said of evaluations has data to evaluate on, and one kind of them.
+Status checkValidation(const Parser &parser) {
+  const train::RunOptions &run = parser.flags.run;
+  for (const char *flag : {"--eval-every", "--eval-steps", "--keep-best", "--early-stop"})
+    if (parser.app.count(flag) && !run.evaluates())
+      return usage("\"" + std::string(flag) + "\" needs --eval-data or --eval-tokens", flag);
+  if (!run.evalData.empty() && !run.evalTokens.empty())
+    return usage("\"--eval-data\" and \"--eval-tokens\" exclude each other", "--eval-data");
+  return Status::success();
 }
 
 Error noPlan(const Parser &parser) {
@@ -297,10 +329,12 @@ Status complete(Parser &parser) {
   takePlanFromTokens(flags.run);
   if (flags.run.plan.empty())
     return noPlan(parser);
-  if (!flags.run.data.tokenType.empty() && (flags.run.data.byteLevel || flags.run.data.tokens.empty()))
+  if (!flags.run.data.tokenType.empty() &&
+      (flags.run.data.byteLevel || (flags.run.data.tokens.empty() && flags.run.evalTokens.empty())))
     return usage(flags.run.data.byteLevel ? "\"--byte-level\" and \"--token-type\" exclude each other"
                                           : "\"--token-type\" is for --tokens",
                  "--token-type");
+  ZC_RETURN_IF_ERROR(checkValidation(parser));
   if (parser.app.count("--lr"))
     flags.run.lr = parser.lr;
   if (parser.app.count("--seed") || parser.eval->count("--seed"))

@@ -84,6 +84,8 @@ std::string summary(const planpb::Plan &plan) {
            bytes(traffic.all_reduce()) + " per rank and step");
   line(out, plan.vertical() ? "micro-steps" : "micro-step", steps(plan.micro()));
   line(out, "update", steps(plan.update()));
+  if (plan.has_eval())
+    line(out, "evaluation", steps(plan.eval()));
   for (const planpb::Input &input : plan.inputs())
     line(out, "input", escapeName(input.name()) + " " + typeText(plan, input.type()));
   for (const planpb::Output &output : plan.outputs())
@@ -93,7 +95,10 @@ std::string summary(const planpb::Plan &plan) {
 
 std::string lineOf(const planpb::Plan &plan, uint32_t section, const planpb::Step &step, const std::string &by) {
   char head[160];
-  std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s", section == 0 ? "micro" : "update",
+  std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s",
+                section == 0              ? "micro"
+                : section == kEvalSection ? "eval"
+                                          : "update",
                 planpb::Queue_Name(step.queue()).c_str(), plan.strings(int(step.kernel())).c_str(), by.c_str());
   return std::string(head) + operandTypes(plan, step) + "  " + escapeName(plan.strings(int(step.node()))) + "\n";
 }
@@ -106,7 +111,7 @@ Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
   std::map<std::pair<std::string, std::string>, int> lines; // kernel, implementation
   std::map<std::string, int> counts;
   const std::string nobody = nameOf(std::nullopt);
-  for (uint32_t section : {0u, 1u}) {
+  for (uint32_t section : {0u, 1u, kEvalSection}) {
     std::string out;
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       auto by = implementationOf(plan, step, target, host);

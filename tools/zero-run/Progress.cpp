@@ -74,7 +74,7 @@ struct Line {
 
 void Progress::step(const train::StepRecord &record) {
   bool last = record.step == summary.steps;
-  bool due = record.step % flags.logEvery == 0 || last;
+  bool due = record.step % flags.logEvery == 0 || last || record.eval;
   if (flags.jsonLog && due) {
     std::array<char, 512> buffer;
     std::string_view json = toJson(record, buffer);
@@ -84,7 +84,7 @@ void Progress::step(const train::StepRecord &record) {
   }
   double time = now();
   // A terminal is redrawn at most ten times a second.
-  if (flags.quiet || flags.jsonLog || (terminal ? !last && time - drawn < 0.1 : !due))
+  if (flags.quiet || flags.jsonLog || (terminal ? !last && !record.eval && time - drawn < 0.1 : !due))
     return;
   drawn = time;
   Line line;
@@ -102,6 +102,10 @@ void Progress::step(const train::StepRecord &record) {
     line.add("  norm %.3g", *record.gradNorm);
   if (!summary.evaluates)
     line.add("  lr %.3g", record.lr);
+  if (record.eval)
+    line.add("  val %.4f", record.eval->loss);
+  if (record.eval && record.eval->isLikelihood)
+    line.add(" (perplexity %.4g)", std::exp(record.eval->loss));
   if (record.seconds > 0) {
     double samples = double(record.samples) / record.seconds;
     if (summary.tokensPerSample > 0)
@@ -109,7 +113,7 @@ void Progress::step(const train::StepRecord &record) {
     else
       line.add("  %.4g samples/s", samples);
   }
-  double done = double(record.step - summary.firstStep + 1);
+  double done = std::max(1.0, double(record.step - summary.firstStep + 1));
   line.add("  %.0fs left%s", (time - begin) / done * double(summary.steps - record.step), terminal ? "" : "\n");
   open = terminal;
   tell(2, {line.text, size_t(line.length)});

@@ -66,8 +66,9 @@ struct Context {
 
 /// Gradients, optimizer state and the update of `buckets` on their tiers, which they name already.
 void offloadOptimizer(Context &context, llvm::ArrayRef<zero::BucketOp> buckets);
-/// Parameters of all sharded buckets (of all, with one rank) on their tiers, fetched where they are used.
-void offloadParameters(Context &context);
+/// Parameters of all sharded buckets (of all, with one rank) on their tiers, fetched where `program`, a micro-step or
+/// the evaluation, uses them.
+void offloadParameters(Context &context, graph::ProgramOp program, Staging &staging);
 /// What forward leaves for backward, on `tier`.
 void offloadActivations(Context &context, zero::Tier tier);
 

@@ -16,9 +16,8 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    graph::ProgramOp micro, update;
-    for (auto program : module.getOps<graph::ProgramOp>())
-      (program.getPhase() == graph::Phase::micro ? micro : update) = program;
+    graph::ProgramOp micro = graph::programOf(module, graph::Phase::micro),
+                     update = graph::programOf(module, graph::Phase::update);
     if (!micro || !update) {
       module.emitError("zero-offload needs a micro and an update program");
       return signalPassFailure();
@@ -35,8 +34,14 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
     // The update's copies go to where parameters live, so both are known before either is rewritten.
     if (!moved.empty())
       offload::offloadOptimizer(context, moved);
-    if (options.offloadParam != Offload::none)
-      offload::offloadParameters(context);
+    if (options.offloadParam != Offload::none) {
+      offload::offloadParameters(context, micro, context.microStaging);
+      if (graph::ProgramOp eval = graph::programOf(module, graph::Phase::eval)) {
+        offload::Staging staging(eval);
+        offload::offloadParameters(context, eval, staging);
+        staging.finish();
+      }
+    }
     if (options.offloadActivation != Offload::none)
       offload::offloadActivations(context, tierOf(options.offloadActivation));
     context.microStaging.finish();

@@ -67,3 +67,29 @@ graph.program @micro phase = micro inputs = [] {
   %loss = graph.reduce_mean %w {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
   graph.return %loss : tensor<f32>
 }
+
+// -----
+
+// The evaluation beside training gathers for itself.
+// CHECK-LABEL: graph.program @micro
+// CHECK-COUNT-1: zero.gather
+// CHECK-LABEL: graph.program @eval
+// CHECK: zero.gather
+// CHECK: zero.release
+// CHECK: graph.output
+graph.parameter @w : tensor<64xf32> role = trainable
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {trainable, parameters_sharded}
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  %w = graph.read @w : tensor<64xf32>
+  %a = graph.mul %x, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  graph.return
+}
+graph.program @eval phase = eval inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  %w = graph.read @w : tensor<64xf32>
+  %a = graph.mul %x, %w : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  graph.output %a as "a" {kind = #graph<output_kind value>} : tensor<64xf32>
+  graph.return
+}

@@ -29,7 +29,7 @@ plan.bucket @bucket0 : f32 padded = 64 used = 65
 
 // -----
 
-// expected-error @below {{[section_c1] is named "macro", not "micro" or "update"}}
+// expected-error @below {{[section_c1] is named "macro", not "micro", "update" or "eval"}}
 plan.section @macro {
 }
 

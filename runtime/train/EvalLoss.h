@@ -1,0 +1,67 @@
+//===- EvalLoss.h - the loss of a data set, batch by batch ------------------------------------===//
+//
+// Batch k of the data is its samples [k*B, (k+1)*B), B the rows of a batch; data-parallel rank r of step s computes
+// batch s*D + r. The loss is the mean of the losses of whole batches, added up in data order, so it is the same number
+// for any number of ranks; where the plan hands over the losses' weights it is the mean by these. Samples at the end
+// that do not fill a batch are not in the loss (the mean over a batch that repeats others is the loss of no data set).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/data/InputSource.h"
+#include "runtime/train/OutputTable.h"
+
+namespace zc::train {
+
+/// What of a data set a forward-only plan evaluates, and which of its outputs are the loss and its weight (-1: none).
+struct EvalScope {
+  EvalExtent extent;
+  int64_t steps = 0;
+  int lossOutput = -1, weightOutput = -1;
+
+  bool hasLoss() const { return lossOutput >= 0; }
+  /// Of `samples`, those in no whole batch.
+  int64_t leftOut() const { return extent.samples % extent.rows; }
+  std::string textOfLeftOut() const;
+  /// `most` steps, or, where it is 0, all of the `samples`. Errors: mismatch when there is a loss but no whole batch.
+  static Result<EvalScope> of(const planpb::Plan &plan, const data::BatchSpec &batch, int64_t samples, int64_t most);
+};
+
+/// One rank's view of it; all ranks come to the same numbers. `scope` is looked at from the first step on.
+class EvalLoss {
+public:
+  EvalLoss(const planpb::Plan &plan, const EvalScope &scope, Communicator &communicator)
+      : plan(plan), scope(scope), communicator(communicator) {}
+
+  /// Before each step, from 1 on; the first one begins anew.
+  void begin(int64_t step);
+  /// Takes note of an output of the step, on any thread.
+  void store(uint32_t output, const void *source);
+  /// When the step is over, on all ranks: exchanges their losses. `stop`: this rank was told to stop.
+  Status exchange(bool stop);
+  /// Whether any rank was told to.
+  bool isToStop() const { return stops; }
+  /// Whether a label has counted so far.
+  bool counts() const { return total > 0; }
+  /// NaN where none has.
+  double mean() const { return sum / total; }
+
+private:
+  /// What a rank tells of a step.
+  struct Pulse {
+    double loss = 0, weight = 1;
+    uint64_t stop = 0;
+  };
+
+  const planpb::Plan &plan;
+  const EvalScope &scope;
+  Communicator &communicator;
+  Pulse mine;
+  std::vector<Pulse> pulses; ///< by rank
+  double sum = 0, total = 0; ///< of losses times weights, of weights
+  int64_t current = 0;       ///< the step that is run
+  bool stops = false;
+};
+
+} // namespace zc::train

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Validation while training: with `--with-eval` the training's losses, weights and planned peak are what they are without, and
+val_loss is `zero-run eval` of the checkpoint saved at the same step, over stages, tiers, ranks, micro-steps, precisions, devices
+and processes; dropout and batch norm evaluate; the best checkpoint, early stopping, going on after a stop inside an evaluation;
+what must be refused."""
+import json, math, os, pathlib, shutil, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Skip, Suite, same, write_safetensors, read_safetensors
+
+suite = Suite(__doc__)
+GPT2 = suite.models / "gpt2"
+STEPS, EVERY = 4, 2
+
+
+def cut(name, model, rows):
+    """The last `rows` samples of a model's inputs."""
+    tensors = read_safetensors(suite.models / model / "inputs.safetensors")
+    out = {}
+    for key, (dtype, shape, values) in tensors.items():
+        each = math.prod(shape[1:])
+        out[key] = (dtype, [rows, *shape[1:]], values[-rows * each:])
+    return write_safetensors(suite.dir / f"{name}.safetensors", out)
+
+
+HELD_OUT = cut("held-out", "gpt2", 11)  # five batches of two, and one sample that fills none
+
+
+def evaluate(plan, weights, *flags):
+    out = suite.tool("zero-run", "eval", plan, "--quiet", "--weights", weights, "--nvme-dir", suite.dir, *flags)
+    return json.loads(out.splitlines()[-1])["loss"]
+
+
+def arenas(plan):
+    return [line for line in suite.tool("zero-run", "inspect", plan).splitlines() if line.startswith("arena")]
+
+
+def losses(metrics):
+    return [(m["loss"], m["grad_norm"]) for m in metrics]
+
+
+def vals(metrics):
+    return {m["step"]: m["val_loss"] for m in metrics if "val_loss" in m}
+
+
+def weights_of(folder):
+    return (folder / "weights.safetensors").read_bytes()
+
+
+#===-- bits ---------------------------------------------------------------------
+
+
+def compare(name, model, held_out, data, flags, eval_flags, run=()):
+    """-> val_losses, by step."""
+    work = suite.dir / name.replace(" ", "-").replace("/", "")
+    work.mkdir()
+    plain = suite.compile(model, work / "plain.plan", *flags)
+    both = suite.compile(model, work / "both.plan", *flags, "--with-eval")
+    forward = suite.compile(model, work / "forward.plan", "--forward-only", *eval_flags)
+    common = ("--data", data, "--steps", STEPS, "--save-every", EVERY, "--nvme-dir", suite.dir, "--threads", 1, *run)
+    without = suite.train(plain, work / "without", *common)
+    metrics = suite.train(both, work / "with", *common, "--eval-data", held_out, "--eval-every", EVERY)
+    same(f"{name}: losses with evaluation", losses(metrics), losses(without))
+    if weights_of(work / "with/final") != weights_of(work / "without/final"):
+        raise Case("other weights")
+    same(f"{name}: the planned arenas", arenas(both), arenas(plain))
+    same(f"{name}: evaluated steps", sorted(vals(metrics)), [2, 4])
+    for step, loss in vals(metrics).items():
+        alone = evaluate(forward, work / f"with/step-{step}", "--data", held_out, "--threads", 1)
+        if alone != loss:
+            raise Case(f"val_loss {loss} after step {step}, zero-run eval says {alone}")
+        if abs(math.exp(loss) - metrics[step - 1].get("val_perplexity", 0)) > 1e-6 * math.exp(loss):
+            raise Case(f"{metrics[step - 1]}")
+    return tuple(vals(metrics).values())
+
+
+HOST = ("--offload-optimizer", "host", "--offload-param", "host")
+# name, flags of both plans, of the one that trains, of zero-run; those of one group have one result.
+VARIANTS = [
+    ("one rank", 1, "A", (), (), ()),
+    ("one rank, all on host", 1, "A", (), HOST, ()),
+    ("stage 0", 2, "B", ("--zero-stage", 0), (), ()),
+    ("stage 2, optimizer on host", 2, "B", ("--zero-stage", 2), ("--offload-optimizer", "host"), ()),
+    ("stage 3, small buckets", 2, "B", ("--zero-stage", 3, "--bucket-size", "16KiB"), (), ("--device", "sync")),
+    ("stage 3, all on nvme, activations on host", 2, "B", ("--zero-stage", 3),
+     ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "host"), ()),
+    ("stage 3, recomputed, clipped, on streams", 2, "C", ("--zero-stage", 3), ("--checkpoint-activations", "block", "--clip-grad-norm", 1),
+     ("--device", "fake")),
+    ("micro-steps", 2, "D", ("--zero-stage", 1), ("--grad-accumulation", 2), ()),
+    ("micro-steps block by block", 2, "D", ("--zero-stage", 3), ("--grad-accumulation", 2, "--micro-order", "vertical", *HOST), ()),
+    ("bf16", 2, "E", ("--zero-stage", 3, "--precision", "bf16"), (), ()),
+    ("bf16, optimizer on nvme", 2, "E", ("--zero-stage", 2, "--precision", "bf16"), ("--offload-optimizer", "nvme"), ()),
+    ("fp16", 1, "F", ("--precision", "fp16"), (), ()),
+    ("labels weigh", 2, "G", ("--zero-stage", 3, "--loss-mean", "global"), (), ()),
+    ("quantized weights", 2, "H", ("--zero-stage", 3, "--quantize-weights", "int8"), (), ()),
+    ("tiles", 1, "A", ("--tile-linear", "16KiB"), (), ()),
+]
+found = {}
+
+
+def variant(name, world, group, shared, training, run):
+    shared = ("--world-size", world, *shared)
+    result = compare(name, GPT2 / "ts17.onnx", HELD_OUT, GPT2 / "inputs.safetensors", (*shared, "--lr", "1e-2", *training), shared, run)
+    if found.setdefault(group, result) != result:
+        raise Case(f"{result}, another variant has {found[group]}")
+
+
+def dropout():
+    """It is exported, and active in training alone."""
+    compare("dropout", GPT2 / "ts17_dropout.onnx", HELD_OUT, GPT2 / "inputs.safetensors", (), ())
+
+
+def batch_norm():
+    """Norms train with each batch's statistics and evaluate with the running ones, rank 0's."""
+    held_out, folder = cut("resnet", "resnet", 8), suite.models / "resnet"
+    for world in 1, 2:
+        work = suite.dir / f"norms-{world}"
+        work.mkdir()
+        flags = ("--world-size", world, "--batch-norm", "train", "--lr", "1e-3")
+        plain = suite.compile(folder / "ts17.onnx", work / "plain.plan", *flags)
+        both = suite.compile(folder / "ts17.onnx", work / "both.plan", *flags, "--with-eval")
+        forward = suite.compile(folder / "ts17.onnx", work / "forward.plan", "--forward-only", "--world-size", world)
+        run = ("--data", folder / "inputs.safetensors", "--steps", 3, "--threads", 1)
+        without = suite.train(plain, work / "without", *run)
+        metrics = suite.train(both, work / "run", *run, "--eval-data", held_out, "--eval-every", 1)
+        same("losses", losses(metrics), losses(without))
+        for file in (work / "without/final").glob("*.safetensors"):  # ranks' own statistics among them
+            same(file.name, (work / "run/final" / file.name).read_bytes(), file.read_bytes())
+        same("norms", [vals(metrics)[3]], [evaluate(forward, work / "run/final", "--data", held_out, "--threads", 1)])
+
+
+def processes():
+    if not shutil.which("mpirun") or not (suite.bin / "libzc_mpi.so").exists():
+        raise Skip("there is no mpirun")
+    import subprocess
+    plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / "mpi.plan", "--world-size", 2, "--zero-stage", 3, "--with-eval")
+    flags = ["--data", GPT2 / "inputs.safetensors", "--steps", STEPS, "--eval-data", HELD_OUT, "--eval-every", EVERY, "--keep-best", "--threads", 1]
+    threads = suite.train(plan, suite.dir / "as-threads", *flags)
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, suite.bin / "zero-run", plan, *flags, "--quiet",
+               "--out", suite.dir / "as-processes"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise Case(done.stderr[-1500:])
+    metrics = [json.loads(line) for line in (suite.dir / "as-processes/metrics.jsonl").read_text().splitlines()]
+    same("processes", (losses(metrics), vals(metrics)), (losses(threads), vals(threads)))
+
+
+#===-- best, early, on -----------------------------------------------------------
+
+PLAN = suite.compile(GPT2 / "ts17.onnx", suite.dir / "plan.plan", "--world-size", 2, "--zero-stage", 2, "--with-eval", "--lr", "2e-2")
+COMMON = ("--data", GPT2 / "inputs.safetensors", "--eval-data", HELD_OUT, "--threads", 1)
+
+
+def early():
+    """The loss on other samples rises after a few steps: the run ends, the best state is kept."""
+    out = suite.dir / "early"
+    text = suite.tool("zero-run", PLAN, *COMMON, "--out", out, "--steps", 200, "--eval-every", 1, "--early-stop", 3, "--keep-best", "--quiet")
+    report = json.loads(text.splitlines()[-1])
+    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    best = min(metrics, key=lambda m: m["val_loss"])
+    same("the end", (len(metrics), report["stopped_early"], report["best_step"], report["best_val_loss"]),
+         (best["step"] + 3, True, best["step"], best["val_loss"]))
+    forward = suite.compile(GPT2 / "ts17.onnx", suite.dir / "early.plan", "--forward-only")
+    same("best and final", [evaluate(forward, out / name, "--data", HELD_OUT, "--threads", 1) for name in ("best", "final")],
+         [best["val_loss"], metrics[-1]["val_loss"]])
+    # Going on finds that it is over; what is counted is in the checkpoint.
+    again = suite.tool("zero-run", PLAN, *COMMON, "--out", out, "--steps", 200, "--eval-every", 1, "--early-stop", 3, "--keep-best", "--resume", "auto")
+    same("again", json.loads(again.splitlines()[-1])["steps"], 0)
+    return f"best of {len(metrics)} after {best['step']}"
+
+
+def interrupted():
+    """Killed, and stopped inside an evaluation: the same losses, none missing, as of a run that nobody disturbed."""
+    flags = (*COMMON, "--steps", 6, "--eval-every", 2, "--save-every", 1, "--keep-best")
+    whole = suite.train(PLAN, suite.dir / "whole", *flags)
+    for fault, code in (("step.begin@n=9:SIGKILL", 137), ("step.begin@n=7:SIGTERM", 75), ("step.begin@n=11:SIGTERM", 75)):
+        out = suite.dir / fault.replace("@", "-").replace(":", "-")
+        os.environ["ZERO_FAULT"] = fault
+        try:
+            suite.tool("zero-run", PLAN, *flags, "--out", out, "--quiet", code=code if code != 137 else -9)
+        finally:
+            del os.environ["ZERO_FAULT"]
+        metrics = suite.train(PLAN, out, *flags, "--resume", "auto")
+        same(fault, (losses(metrics), vals(metrics)), (losses(whole), vals(whole)))
+        same(f"{fault}: best", weights_of(out / "best"), weights_of(suite.dir / "whole/best"))
+
+
+#===-- refusals --------------------------------------------------------------------
+
+
+def refusals():
+    out, data = suite.dir / "refused", ("--data", GPT2 / "inputs.safetensors", "--steps", 1)
+    plain = suite.compile(GPT2 / "ts17.onnx", suite.dir / "no-eval.plan")
+    wrong = read_safetensors(HELD_OUT)
+    dtype, shape, values = wrong["labels"]
+    far = write_safetensors(suite.dir / "far.safetensors", {**wrong, "labels": (dtype, shape, [*values[:20], 12345, *values[21:]])})
+    others = write_safetensors(suite.dir / "others.safetensors", {"x": ("F32", [4, 2], [0.0] * 8)})
+    few = cut("few", "gpt2", 1)
+    cases = [
+        (plain, ("--eval-data", HELD_OUT), 2, ["--with-eval"]),
+        (PLAN, ("--eval-every", 2), 2, ["--eval-every", "--eval-data"]),
+        (PLAN, ("--early-stop", 2), 2, ["--early-stop"]),
+        (PLAN, ("--keep-best",), 2, ["--keep-best"]),
+        (PLAN, ("--eval-data", HELD_OUT, "--eval-tokens", HELD_OUT), 2, ["exclude each other"]),
+        (PLAN, ("--eval-data", far), 3, ["12345"]),
+        (PLAN, ("--eval-data", others), 3, ["others.safetensors"]),
+        (PLAN, ("--eval-data", few), 10, ["1 sample", "batch 2"]),
+        (PLAN, ("--eval-data", suite.dir / "missing"), 3, ["missing"]),
+        (PLAN, ("--eval-tokens", GPT2 / "ts17.onnx"), 2, ["--eval-tokens"]),
+    ]
+    for plan, flags, code, words in cases:
+        error = suite.tool("zero-run", plan, *data, "--out", out, *flags, code=code)
+        if not all(word in error for word in words) or (out / "metrics.jsonl").exists():
+            raise Case(f"{flags}: {error}")
+    for flags, code, word in ((("--forward-only",), 2, "forward-only"),
+                              (("--offload-optimizer", "host", "--delay-update"), 4, "delay")):
+        error = suite.tool("zero-compile", GPT2 / "ts17.onnx", "--with-eval", *flags, "-o", suite.dir / "refused.plan", code=code)
+        if word not in error:
+            raise Case(error)
+
+
+suite.run([(name, lambda given=(name, *rest): variant(*given)) for name, *rest in VARIANTS])
+suite.run([("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("early", early), ("interrupted", interrupted),
+           ("refusals", refusals)])
+suite.finish()
