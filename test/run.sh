@@ -125,7 +125,7 @@ suite_fuzz() {
 }
 
 suite_clang() {
-  build clang -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DCMAKE_C_COMPILER=clang-19 \
+  build clang -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
 }
 
