@@ -1,5 +1,6 @@
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
+#include "test/runtime/Damage.h"
 #include "test/runtime/TestPlan.h"
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 using namespace zc;
+using namespace zc::test;
 using planpb::Plan;
 
 namespace {
@@ -19,133 +21,7 @@ struct Negative {
 };
 void PrintTo(const Negative &negative, std::ostream *out) { *out << negative.name; }
 
-planpb::Step *micro(Plan &plan, int i) { return plan.mutable_micro()->mutable_steps(i); }
-planpb::Step *update(Plan &plan, int i) { return plan.mutable_update()->mutable_steps(i); }
-void setAxes(planpb::Step *step, std::initializer_list<uint32_t> axes) {
-  for (uint32_t axis : axes)
-    step->add_axes(axis);
-}
-void setStrides(planpb::Operand *operand, std::initializer_list<uint64_t> strides) {
-  operand->mutable_strides()->Clear();
-  operand->mutable_strides()->Add(strides.begin(), strides.end());
-}
 constexpr uint64_t kHuge = ~uint64_t(0) - 100;
-
-/// Parameter 0 moves into a buffer slice of its own.
-void makeBuffer(Plan &plan, bool persistent, uint64_t bytes) {
-  planpb::Slice &slice = *plan.add_slices();
-  slice.set_offset((plan.arenas(0).bytes() + 255) / 256 * 256);
-  slice.set_bytes(bytes);
-  slice.set_persistent(persistent);
-  plan.mutable_arenas(0)->set_bytes(slice.offset() + bytes);
-  plan.mutable_parameters(0)->set_role(planpb::BUFFER);
-  plan.mutable_parameters(0)->set_bucket(-1);
-  plan.mutable_parameters(0)->set_slice(plan.slices_size() - 1);
-  plan.mutable_buckets(0)->set_used(0);
-}
-
-/// A persistent slice on a tier, in an arena of that tier; its index.
-int addSlice(Plan &plan, uint64_t bytes, planpb::Tier tier) {
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  uint32_t slice = b.slice("added", bytes, true, -1, tier);
-  b.plan.Swap(&plan);
-  return static_cast<int>(slice);
-}
-
-/// Reads the parameters and hands over a loss, in the bytes of the micro-step's transients.
-void addEvaluation(Plan &plan) {
-  planpb::Output &output = *plan.add_outputs();
-  output.set_name("loss");
-  output.set_type(static_cast<uint32_t>(plan.micro().steps(1).operands(3).type()));
-  output.set_kind(planpb::LOSS);
-  *plan.mutable_eval()->add_steps() = plan.micro().steps(0);
-  *plan.mutable_eval()->add_steps() = plan.micro().steps(1);
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  planpb::Operand loss = b.plan.micro().steps(1).operands(3);
-  loss.set_access(planpb::READ);
-  planpb::Step store = b.step(1, planpb::COMPUTE, "store_output", 1, {loss});
-  b.integer(store, "output", 0);
-  b.plan.mutable_update()->mutable_steps()->RemoveLast();
-  *b.plan.mutable_eval()->add_steps() = store;
-  b.plan.Swap(&plan);
-  for (planpb::Section *section : {plan.mutable_micro(), plan.mutable_update(), plan.mutable_eval()})
-    for (planpb::Step &step : *section->mutable_steps())
-      step.clear_waits();
-  ASSERT_TRUE(addWaits(plan).ok());
-}
-
-/// The update is delayed, though no step publishes.
-void delay(Plan &plan) {
-  uint64_t bytes =
-      plan.buckets(0).padded() * 4 / (plan.buckets(0).optimizer_sharded() ? cutsOf(plan.buckets(0), meshOf(plan)) : 1);
-  plan.mutable_buckets(0)->set_master_slice(addSlice(plan, bytes, planpb::HOST));
-  plan.mutable_delay()->set_after(3);
-}
-
-/// The plan trains in fp16; none of its steps is a norm_finish.
-void scaleLoss(Plan &plan, double initial = 65536, double minimum = 1, uint64_t hysteresis = 2) {
-  plan.set_precision("fp16");
-  plan.mutable_metrics()->set_grad_norm_slice(addSlice(plan, 4, planpb::DEVICE));
-  plan.mutable_loss_scale()->set_initial(initial);
-  plan.mutable_loss_scale()->set_minimum(minimum);
-  plan.mutable_loss_scale()->set_window(1000);
-  plan.mutable_loss_scale()->set_hysteresis(hysteresis);
-}
-
-/// A micro-step's step 1 works in a slice added for it.
-planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent = false) {
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  uint32_t slice = b.slice("workspace", 256, persistent, -1, tier);
-  *micro(b.plan, 1)->mutable_workspace() = b.operand(slice, b.type(planpb::U8, {256}), planpb::WRITE);
-  b.plan.Swap(&plan);
-  return micro(plan, 1)->mutable_workspace();
-}
-
-uint32_t addString(Plan &plan, const char *text) {
-  plan.add_strings(text);
-  return static_cast<uint32_t>(plan.strings_size() - 1);
-}
-
-/// A step that hands over output 0, which there is not.
-void addOutputStep(Plan &plan, uint32_t section) {
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  b.integer(b.step(section, planpb::COMPUTE, "store_output", 1, {b.operand(0, 0, planpb::READ)}), "output", 0);
-  b.plan.Swap(&plan);
-}
-
-/// A step that copies `bytes` bytes from slice to slice at the end of the update.
-planpb::Step &addCopy(Plan &plan, const char *kernel, planpb::Queue queue, uint32_t from, uint32_t to, int64_t bytes) {
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  uint32_t type = b.type(planpb::U8, {bytes});
-  planpb::Step &step =
-      b.step(1, queue, kernel, 1, {b.operand(from, type, planpb::READ), b.operand(to, type, planpb::WRITE)});
-  b.plan.Swap(&plan);
-  return step;
-}
-
-/// A copy of a host slice to an nvme slice of `bytes` bytes, of `moved` bytes from byte `offset` on.
-planpb::Step &addSpill(Plan &plan, uint64_t bytes, uint64_t moved, uint64_t offset = 0) {
-  auto host = static_cast<uint32_t>(addSlice(plan, bytes, planpb::HOST));
-  auto nvme = static_cast<uint32_t>(addSlice(plan, bytes, planpb::NVME));
-  planpb::Step &step = addCopy(plan, "nvme_write", planpb::NVME_WRITE, host, nvme, static_cast<int64_t>(moved));
-  step.mutable_operands(0)->set_offset(offset);
-  step.mutable_operands(1)->set_offset(offset);
-  return step;
-}
-
-void addSecondParameter(Plan &plan, uint64_t offset) {
-  *plan.add_parameters() = plan.parameters(0);
-  plan.mutable_types()->Add()->set_type(planpb::F32);
-  plan.mutable_parameters(1)->set_type(static_cast<uint32_t>(plan.types_size() - 1));
-  plan.mutable_parameters(1)->set_inline_(std::string(4, '\0'));
-  plan.mutable_parameters(1)->set_offset(offset);
-  plan.mutable_buckets(0)->set_used(101);
-}
 
 const Negative kNegatives[] = {
     {"plan_c2_axis_zero", [](Plan &p) { p.mutable_mesh(1)->set_size(0); }},
