@@ -46,6 +46,29 @@ def ranks_of(process):
         return []
 
 
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(process, disturbed):
+    """-> exit code. mpirun can lock itself up where a rank dies while it starts another; then it is ended, once all its ranks have been for
+    ten seconds."""
+    last = began = time.time()
+    while time.time() - began < 300:
+        try:
+            return process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            if process.args[0] != MPIRUN[0] or not disturbed or any(map(is_alive, ranks_of(process))):
+                last = time.time()
+            elif time.time() - last > 10:
+                process.kill()
+    process.kill()
+    raise Case(f"still there after 300 s: {process.args}")
+
+
 def state(out):
     """Of both checkpoints, and what the evaluations found."""
     bytes_ = {(which, name): (out / which / f"{name}.safetensors").read_bytes() for which in ("final", "best") for name in STATE}
@@ -65,7 +88,7 @@ def run(plan, out, steps, mpi=False, device="cpu", after=None, fault="", dice=No
                 os.kill(dice.choice(ranks), signal.SIGKILL)
             except ProcessLookupError:
                 pass
-    return_code = process.wait(timeout=300)
+    return_code = wait_for(process, disturbed=after is not None or fault)
     return return_code, process.stderr.read()
 
 
