@@ -297,22 +297,22 @@ public:
   }
 
 private:
-  /// Collectives in the order of a stream.
+  /// Collectives in the order of a stream. What is on its way knows the device only: an error may end the lane first.
   class FakeLane : public Lane {
   public:
     FakeLane(FakeDevice &device, FakeStream &stream) : device(device), stream(stream) {}
     Status copy(void *to, const void *from, uint64_t bytes) override {
-      stream.add([this, to, from, bytes] {
+      stream.add([&device = device, to, from, bytes] {
         auto *target = static_cast<char *>(World::instance().translate(to));
         auto *source = static_cast<char *>(World::instance().translate(from));
-        touch({{source, source + bytes, false}, {target, target + bytes, true}},
+        touch(device, {{source, source + bytes, false}, {target, target + bytes, true}},
               [&] { std::memcpy(target, source, bytes); });
       });
       return {};
     }
     Status sum(const OrderedSum &sum) override {
       std::vector<const void *> inputs(sum.inputs, sum.inputs + sum.ranks);
-      stream.add([this, own = sum, inputs = std::move(inputs)]() mutable { add(own, inputs); });
+      stream.add([&device = device, own = sum, inputs = std::move(inputs)]() mutable { add(device, own, inputs); });
       return {};
     }
     Result<std::shared_ptr<const Event>> mark() override {
@@ -323,7 +323,7 @@ private:
     Status follow(const Event &mark) override { return stream.wait(mark); }
 
   private:
-    void add(OrderedSum &sum, std::vector<const void *> &inputs) {
+    static void add(FakeDevice &device, OrderedSum &sum, std::vector<const void *> &inputs) {
       auto size = static_cast<uint64_t>(sizeOf(sum.inputType));
       sum.output = World::instance().translate(sum.output);
       auto *result = static_cast<char *>(sum.output);
@@ -335,9 +335,9 @@ private:
         ranges.push_back({first + sum.skip * size, first + (sum.skip + sum.elements) * size, false});
       }
       sum.inputs = inputs.data();
-      touch(std::move(ranges), [&] { orderedSum(sum); });
+      touch(device, std::move(ranges), [&] { orderedSum(sum); });
     }
-    template <typename Work> void touch(std::vector<Accesses::Range> ranges, Work work) {
+    template <typename Work> static void touch(FakeDevice &device, std::vector<Accesses::Range> ranges, Work work) {
       if (!World::instance().accesses.around(std::move(ranges), work))
         device.note({}, beside("a collective"));
     }

@@ -85,7 +85,8 @@ public:
 
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
-  /// For collectives of ranks of one process, whose devices are of one kind. Lives as long as the stream.
+  /// For collectives of ranks of one process, whose devices are of one kind. The stream outlives it; what was issued on
+  /// it may not be over when it ends.
   virtual Result<std::unique_ptr<Lane>> makeLane(Stream &stream) = 0;
   /// For collectives of ranks that are processes. Null: the device has none, and what they send goes through the host.
   virtual Result<std::unique_ptr<DeviceLinks>> makeLinks() { return std::unique_ptr<DeviceLinks>(); }
