@@ -120,7 +120,7 @@ std::vector<Profile::Entry> Profile::kernels() const {
   std::vector<Entry> all;
   for (auto &each : sums)
     all.push_back(std::move(each.second));
-  std::stable_sort(all.begin(), all.end(), [](const Entry &a, const Entry &b) { return a.seconds > b.seconds; });
+  std::sort(all.begin(), all.end(), [](const Entry &a, const Entry &b) { return a.seconds > b.seconds; });
   return all;
 }
 
@@ -128,7 +128,7 @@ std::vector<Profile::Entry> Profile::worst(size_t count) const {
   std::vector<Entry> all = entries;
   bool known = std::any_of(all.begin(), all.end(), [](const Entry &entry) { return entry.limit > 0; });
   auto cost = [&](const Entry &entry) { return known ? entry.lost() : entry.seconds; };
-  std::stable_sort(all.begin(), all.end(), [&](const Entry &a, const Entry &b) { return cost(a) > cost(b); });
+  std::sort(all.begin(), all.end(), [&](const Entry &a, const Entry &b) { return cost(a) > cost(b); });
   all.resize(std::min(all.size(), count));
   return all;
 }
