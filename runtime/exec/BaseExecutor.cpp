@@ -20,9 +20,8 @@ BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &opti
     : prepared(plan, options.memory), communicator(communicator), agree(options.agree) {
   for (unsigned queue = 0; queue < kNumQueues; ++queue) {
     rings.emplace_back(options.traceCapacity);
-    if (queue != planpb::COMM) // collectives have the flight recorder
-      working[queue] =
-          std::make_unique<Working>(communicator.rank(), [this](uint32_t what) { return nameOf(what & 1, what >> 1); });
+    working[queue] =
+        std::make_unique<Working>(communicator.rank(), [this](uint32_t what) { return nameOf(what & 1, what >> 1); });
   }
 }
 
@@ -64,11 +63,12 @@ std::vector<TraceEvent> BaseExecutor::takeTrace() {
 
 Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const StepContext &context) {
   int64_t begin = tracedNow(step.queue);
-  Working *sign = working[step.queue].get();
+  // Collectives have the flight recorder, and faults of their own.
+  Working *sign = step.isCollective ? nullptr : working[step.queue].get();
   if (sign)
     sign->begin(step.index << 1 | section, context.step);
   Status status = caught([&] {
-    if (auto fault = failpoint("kernel.run"); fault && fault->kind == FaultAction::Kind::error)
+    if (auto fault = sign ? failpoint("kernel.run") : std::nullopt; fault && fault->kind == FaultAction::Kind::error)
       return Status(makeError(Code::other, 661, "the kernel was told to fail", "", "ZERO_FAULT is set"));
     return step.kernel->run(step.operands, context);
   });

@@ -75,7 +75,7 @@ protected:
   std::vector<TraceRing> rings; // per queue
 
 private:
-  std::array<std::unique_ptr<Working>, kNumQueues> working; // of queues whose steps wait for nobody
+  std::array<std::unique_ptr<Working>, kNumQueues> working; // per queue
 };
 
 } // namespace zc

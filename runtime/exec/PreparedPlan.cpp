@@ -200,6 +200,7 @@ void PreparedPlan::resolveOperands(const planpb::Step &step, const KernelSpec &s
 Status PreparedPlan::prepareKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts,
                                    PreparedStep &out) {
   out.micro = spec.getInt("micro", -1);
+  out.isCollective = isCollective(spec.name);
   if (parts.streams && isStreamQueue(step.queue())) {
     Result<std::unique_ptr<Kernel>> special =
         makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);

@@ -29,6 +29,7 @@ struct PreparedStep {
   uint32_t numWaits = 0;
   uint32_t index = 0; ///< in plan order of its section
   uint8_t queue = 0;
+  bool isCollective = false;
   bool publishes = false; ///< Delay in plan.proto
   bool agrees = false;    ///< ExecutorOptions::agree comes before it
 };

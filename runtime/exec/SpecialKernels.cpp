@@ -168,19 +168,21 @@ template <typename Made> Result<std::unique_ptr<Kernel>> makeCollective(const Sp
 
 struct SpecialKernel {
   std::string_view name;
+  bool isCollective;
   Result<std::unique_ptr<Kernel>> (*make)(const SpecialParts &);
 };
 constexpr SpecialKernel kSpecialKernels[] = {
-    {"all_gather", makeCollective<AllGatherKernel>},
-    {"all_to_all", makeCollective<AllToAllKernel>},
-    {"reduce_scatter",
+    {"all_gather", true, makeCollective<AllGatherKernel>},
+    {"all_to_all", true, makeCollective<AllToAllKernel>},
+    {"reduce_scatter", true,
      [](const SpecialParts &p) { return makeSum<ReduceScatterKernel>(p.spec, p.axes, p.communicator); }},
-    {"all_reduce", [](const SpecialParts &p) { return makeSum<AllReduceKernel>(p.spec, p.axes, p.communicator); }},
-    {"load_input",
+    {"all_reduce", true,
+     [](const SpecialParts &p) { return makeSum<AllReduceKernel>(p.spec, p.axes, p.communicator); }},
+    {"load_input", false,
      [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
        return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(p.spec, p.loader));
      }},
-    {"store_output",
+    {"store_output", false,
      [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
        return std::unique_ptr<Kernel>(std::make_unique<StoreOutputKernel>(p.spec, p.outputs));
      }},
@@ -196,6 +198,11 @@ const SpecialKernel *findSpecial(std::string_view name) {
 } // namespace
 
 bool isSpecialKernel(std::string_view name) { return findSpecial(name) != nullptr; }
+
+bool isCollective(std::string_view name) {
+  const SpecialKernel *special = findSpecial(name);
+  return special && special->isCollective;
+}
 
 Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator,
                                                   InputLoader &loader, OutputSink *outputs) {

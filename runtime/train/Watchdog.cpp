@@ -69,8 +69,12 @@ void Watchdog::watch() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   auto pause = std::chrono::duration<double>(std::clamp(seconds / 8, 0.05, 0.5));
   std::unique_lock<std::mutex> lock(mutex);
+  lookedAt = awakeSince = nanoseconds();
   while (!wake.wait_for(lock, pause, [this] { return stopping; })) {
     explainStop();
+    int64_t now = nanoseconds();
+    if (double(now - std::exchange(lookedAt, now)) / 1e9 > seconds / 2)
+      awakeSince = now;
     std::vector<BlockedThread> blocked = blockedThreads();
     std::vector<BlockedThread> working = workingThreads(int64_t(std::min(seconds, 1e9) * 1e9 / 4));
     blocked.insert(blocked.end(), working.begin(), working.end()); // what a kernel reads is named first
@@ -107,6 +111,8 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
 
 std::string Watchdog::reason(const std::vector<BlockedThread> &blocked) {
   int64_t now = nanoseconds(), most = int64_t(std::min(seconds, 1e9) * 1e9);
+  if (now - awakeSince <= most)
+    return "";
   for (const BlockedThread &thread : blocked)
     if (now - thread.since > most) {
       std::string who = thread.rank >= 0 ? "rank " + std::to_string(thread.rank)

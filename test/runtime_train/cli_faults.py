@@ -33,19 +33,30 @@ class Faults(ZeroRunTest):
                 began = time.time()
                 self.expect(11, f"nothing has moved for 1 s: {who} has been {doing}",
                             self.train("--quiet", "--watchdog", 1, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
-                self.assertLess(time.time() - began, 10)
+                self.assertLess(time.time() - began, 30)
 
     def test_a_kernel_that_computes_for_ever(self):
         """One rank or all of them, on a thread per queue, all inline or on streams: the kernel and its node are named."""
         one, all = "rank 1|rank 0 waits in .* for rank 1: it", "rank [01]"
-        for rank, who, more in (("rank=1,", one, ()), ("", all, ()), ("rank=1,", one, ("--device", "sync")),
-                                ("rank=1,", one, ("--device", "fake")), ("", all, ("--device", "fake"))):
-            with self.subTest(rank=rank, more=more):
+        for which, who, more in (("rank=1,step=3,n=1", one, ()), ("step=3", all, ()), ("rank=1,step=3,n=1", one, ("--device", "sync")),
+                                 ("rank=1,step=3,n=1", one, ("--device", "fake")), ("step=3", all, ("--device", "fake"))):
+            with self.subTest(which=which, more=more):
                 began = time.time()
-                self.expect(11, f'nothing has moved for 1 s: ({who}) has been computing "[a-z_]+" of node ".*" for [12]\\.',
-                            self.train("--quiet", "--watchdog", 1, *more, out=f"kernel{rank}{more}",
-                                       env={"ZERO_FAULT": f"kernel.run@{rank}step=3,n=1:delay=600s"}))
-                self.assertLess(time.time() - began, 10)
+                self.expect(11, f'nothing has moved for 1 s: ({who}) has been computing "[a-z_]+" of node ".*" for \\d+\\.',
+                            self.train("--quiet", "--watchdog", 1, *more, out=f"kernel {which} {more}",
+                                       env={"ZERO_FAULT": f"kernel.run@{which}:delay=600s"}))
+                self.assertLess(time.time() - began, 30)
+
+    def test_time_in_which_the_process_was_stopped_does_not_count(self):
+        """Ctrl-Z and fg, or a machine that was suspended, while a rank waits for another: nothing was stuck."""
+        for number in range(2):
+            process = self.start("--watchdog", 1.5, steps=6, out=f"stopped{number}", fault="step.begin@rank=1,step=3:delay=2600ms")
+            self.wait_for(self.has_steps(2, f"stopped{number}"))
+            time.sleep(0.4)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(1.7)
+            process.send_signal(signal.SIGCONT)
+            self.assertEqual(process.wait(timeout=60), 0, process.stderr.read())
 
     def test_the_one_that_waits_names_the_file_of_the_other(self):
         """Rank 0 has waited for longer than rank 1 has been reading: it tells first, and what for."""
@@ -119,7 +130,7 @@ class Faults(ZeroRunTest):
         stuck = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s", **preload}
         began = time.time()
         self.expect(11, "nothing has moved for 2 s: rank 0 waits", self.train("--quiet", "--watchdog", 2, env=stuck, out="stuck"))
-        self.assertLess(time.time() - began, 15)
+        self.assertLess(time.time() - began, 30)
 
     def test_f48_more_memory_than_planned_is_said_at_once(self):
         code, _, err = self.train(steps=4, env={"ZERO_FAULT": "memory.resident@step=2:EIO"})
@@ -229,7 +240,7 @@ class Faults(ZeroRunTest):
             _, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 75, err)
             self.assertRegex(err, "stopped after step [1-6], nothing is kept")
-            self.assertLess(time.time() - began, 10)
+            self.assertLess(time.time() - began, 30)
             self.assertEqual([path.name for path in out.iterdir()], [])
             self.assertEqual(list(self.dir.glob(outputs.name + "*")), [])
 
@@ -249,7 +260,7 @@ class Faults(ZeroRunTest):
             began = time.time()
             process.send_signal(number)
             self.assertEqual(process.wait(timeout=60), 128 + number)
-            self.assertLess(time.time() - began, 5)
+            self.assertLess(time.time() - began, 15)
             code, _, err = self.train(*flags, "--resume", "auto", out=out, steps=6)
             self.assertEqual(code, 0, err)
             self.assertRegex(err, f"continuing after step {4 if number == signal.SIGINT else 2}")
@@ -265,7 +276,7 @@ class Faults(ZeroRunTest):
             result = self.train(*flags, out=out, steps=6, env={"ZERO_FAULT": f"device.lost@rank={rank},step=5,n=1:EIO"})
             self.expect(7, f"the device of rank {rank} is lost(.|\n)*resume from the last checkpoint", result)
             self.assertEqual(result[2].count("error["), 1, "one root cause")
-            self.assertLess(time.time() - began, 10)
+            self.assertLess(time.time() - began, 30)
             self.assertEqual(sorted(path.name for path in (self.dir / out).glob("*-*")), ["step-2", "step-4"])
             self.assertEqual(self.train(*flags, "--resume", "auto", out=out, steps=6)[0], 0)
             self.assertEqual((self.dir / out / "final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
