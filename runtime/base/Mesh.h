@@ -82,6 +82,7 @@ public:
   /// All of this mesh's axes.
   AxisSet all() const { return AxisSet::fromBits(uint8_t((1u << list.size()) - 1)); }
   AxisSet dataAxes() const;
+  AxisSet modelAxes() const { return all() & ~dataAxes(); }
   /// The axis between machines, if there is one.
   AxisSet nodeAxes() const { return find(kNodeAxis); }
   /// The axis of that name; none if there is no such axis.

@@ -89,6 +89,37 @@ Status verifyInitial(const planpb::Parameter &parameter, const planpb::TensorTyp
   return violation(491, "parameter_c2", who + " has no initial value", parameter.name());
 }
 
+/// parameter_c8
+Status verifyCut(const planpb::Plan &plan, const planpb::Parameter &parameter, const planpb::TensorType &type,
+                 const std::string &who) {
+  const planpb::Cut &cut = parameter.cut();
+  auto wrong = [&](const std::string &why) { return violation(589, "parameter_c8", who + why, parameter.name()); };
+  const Mesh mesh = meshOf(plan);
+  const int ranks = mesh.size(mesh.modelAxes());
+  if (ranks < 2 || parameter.has_part() || parameter.role() == planpb::BUFFER)
+    return wrong(" is cut over " + std::to_string(ranks) + " ranks of model axes" +
+                 (parameter.has_part() ? " and a part" : ""));
+  if (!inRange(cut.type(), plan.types_size()))
+    return wrong(" is cut from type " + str(cut.type()) + ", which does not exist");
+  const planpb::TensorType &whole = plan.types(static_cast<int>(cut.type()));
+  if (whole.type() != type.type() || whole.dims_size() != type.dims_size() || !inRange(cut.dim(), whole.dims_size()))
+    return wrong(" is cut along dimension " + str(cut.dim()) + " from a tensor of another type or rank");
+  for (int i = 0; i < whole.dims_size(); ++i)
+    if (i != static_cast<int>(cut.dim()) && whole.dims(i) != type.dims(i))
+      return wrong(" has " + std::to_string(type.dims(i)) + " elements along dimension " + std::to_string(i) +
+                   ", the whole " + std::to_string(whole.dims(i)));
+  const auto dim = static_cast<uint64_t>(whole.dims(static_cast<int>(cut.dim())));
+  const uint64_t groups = cut.groups(), parts = groups * static_cast<uint64_t>(ranks);
+  const uint64_t part =
+      groups == 0 ? 0 : (dim / groups + static_cast<uint64_t>(ranks) - 1) / static_cast<uint64_t>(ranks);
+  if (dim == 0 || part == 0 || (groups != 1 && dim % parts != 0) ||
+      static_cast<uint64_t>(type.dims(static_cast<int>(cut.dim()))) != part * groups)
+    return wrong(" has " + std::to_string(type.dims(static_cast<int>(cut.dim()))) + " of " + str(dim) +
+                 " elements along dimension " + str(cut.dim()) + ", cut in " + str(cut.groups()) + " groups over " +
+                 std::to_string(ranks) + " ranks");
+  return {};
+}
+
 Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parameter, Owners &owners) {
   std::string who = "parameter \"" + parameter.name() + "\"";
   // parameter_c1
@@ -97,7 +128,10 @@ Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parame
                      who + " has type " + str(parameter.type()) + " and role " + std::to_string(parameter.role()),
                      parameter.name());
   const planpb::TensorType &type = plan.types(static_cast<int>(parameter.type()));
-  ZC_RETURN_IF_ERROR(verifyInitial(parameter, type, who));
+  if (parameter.has_cut())
+    ZC_RETURN_IF_ERROR(verifyCut(plan, parameter, type, who));
+  const uint32_t initial = parameter.has_cut() ? parameter.cut().type() : parameter.type();
+  ZC_RETURN_IF_ERROR(verifyInitial(parameter, plan.types(static_cast<int>(initial)), who));
   // parameter_c3
   if (parameter.role() == planpb::BUFFER) {
     if (parameter.bucket() != -1)
@@ -126,7 +160,7 @@ Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parame
   return {};
 }
 
-/// parameter_c6 and bucket_c2
+/// parameter_c6, bucket_c2, and of parameter_c8 the buckets
 Status verifyMembers(const planpb::Plan &plan) {
   std::vector<uint64_t> used(static_cast<size_t>(plan.buckets_size()));
   std::vector<const planpb::Parameter *> order;
@@ -144,6 +178,11 @@ Status verifyMembers(const planpb::Plan &plan) {
       return violation(497, "parameter_c6",
                        "parameters \"" + previous->name() + "\" and \"" + parameter->name() + "\" overlap in bucket " +
                            std::to_string(parameter->bucket()),
+                       parameter->name());
+    if (previous && previous->bucket() == parameter->bucket() && previous->has_cut() != parameter->has_cut())
+      return violation(590, "parameter_c8",
+                       "of parameters \"" + previous->name() + "\" and \"" + parameter->name() + "\" in bucket " +
+                           std::to_string(parameter->bucket()) + " one is cut over the model axes",
                        parameter->name());
     used[static_cast<size_t>(parameter->bucket())] += elements(parameter);
     previous = parameter;

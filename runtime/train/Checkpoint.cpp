@@ -91,17 +91,31 @@ void appendPieces(std::vector<Cut> &cuts, Cut whole) {
   }
 }
 
-/// What `rank` writes of a file, in the order of its bytes.
+bool isInterleaved(const Whole &whole) { return whole.parts.front()->has_cut(); }
+
+/// What `rank` writes of a file's tensors whose elements it has one after another, in the order of the file's bytes.
 std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, const io::SafetensorsTable &table, int rank) {
   const Mesh mesh = meshOf(plan);
   std::vector<Cut> cuts;
   for (size_t i = 0; i < file.wholes.size(); ++i)
     for (const planpb::Parameter *part : file.wholes[i].parts) {
+      if (isInterleaved(file.wholes[i]))
+        continue;
       Store store = *storeOf(plan, *part, file.state);
       Piece piece = writtenPieceOf(plan, mesh, *part, store, rank);
       int64_t first = firstOf(*part) + piece.first;
       appendPieces(cuts, {i, first, piece.count, store, piece.at, table.positionOf(i) + first * sizeOf(store.type)});
     }
+  return cuts;
+}
+
+/// The others of a file, whole: ranks of the model axes write short runs in turns, so a piece is of several ranks.
+std::vector<Cut> interleavedOf(const planpb::Plan &plan, const SharedFile &file, const io::SafetensorsTable &table) {
+  std::vector<Cut> cuts;
+  for (size_t i = 0; i < file.wholes.size(); ++i)
+    if (const Whole &whole = file.wholes[i]; isInterleaved(whole))
+      appendPieces(cuts, {i, 0, whole.type.numElements(), *storeOf(plan, *whole.parts.front(), file.state), 0,
+                          table.positionOf(i)});
   return cuts;
 }
 
@@ -131,8 +145,15 @@ public:
   Status createFiles();
   /// This rank's elements, and what is its alone; all on disk when it returns.
   Status write();
+  /// When all have written: this rank's share of the hashes of what several ranks wrote in turns, as the files have it.
+  Status hashInterleaved();
   /// All ranks: rank 0 has everybody's hashes afterwards. Errors: of the communicator.
   Status collect();
+  bool hasInterleaved() const {
+    return std::any_of(files.begin(), files.end(), [](const SharedFile &file) {
+      return std::any_of(file.wholes.begin(), file.wholes.end(), isInterleaved);
+    });
+  }
   /// Rank 0: what the checkpoint is made of.
   Status describe(Manifest &manifest) const;
 
@@ -144,6 +165,7 @@ private:
   std::string path(const SharedFile &file) const { return temporary + "/" + fileOf(file.state); }
   Status writeShared(const SharedFile &file, io::SafetensorsTable &table);
   Status transfer(int worker, const Cut *cuts, size_t count, io::SafetensorsTable &table, uint64_t *hashes);
+  Status writeInterleaved(const SharedFile &file, io::SafetensorsTable &table);
   Status writeOwn();
 
   RankExecutor &executor;
@@ -178,7 +200,54 @@ Status Save::writeShared(const SharedFile &file, io::SafetensorsTable &table) {
     size_t first = i > 0 ? ends[i - 1] : 0;
     return transfer(worker, &cuts[first], ends[i] - first, table, &hashes[before + first]);
   }));
+  ZC_RETURN_IF_ERROR(writeInterleaved(file, table));
   return table.flush();
+}
+
+/// Slices are read in long pieces, each of which is many runs of the file.
+Status Save::writeInterleaved(const SharedFile &file, io::SafetensorsTable &table) {
+  const Mesh mesh = meshOf(plan);
+  for (size_t i = 0; i < file.wholes.size(); ++i) {
+    if (!isInterleaved(file.wholes[i]))
+      continue;
+    const planpb::Parameter &parameter = *file.wholes[i].parts.front();
+    const Store store = *storeOf(plan, parameter, file.state);
+    const Piece all = writtenPieceOf(plan, mesh, parameter, store, communicator.rank());
+    const int64_t size = sizeOf(store.type), most = kPieceBytes / size;
+    ZC_RETURN_IF_ERROR(
+        forEachOf(size_t((all.count + most - 1) / most), int(buffers.size()), [&](int worker, size_t n) -> Status {
+          int64_t done = int64_t(n) * most;
+          Piece piece{all.first + done, std::min(most, all.count - done), all.at + done};
+          char *from = buffers[size_t(worker)].begin();
+          ZC_RETURN_IF_ERROR(
+              executor.readSlice(store.slice, uint64_t(piece.at * size), from, uint64_t(piece.count * size)));
+          for (const Piece &run : inWhole(plan, mesh, parameter, piece, communicator.rank()))
+            ZC_RETURN_IF_ERROR(table.place(i, run.first * size, from + (run.at - piece.at) * size, run.count * size));
+          return Status::success();
+        }));
+  }
+  return Status::success();
+}
+
+Status Save::hashInterleaved() {
+  size_t number = 0, ranks = size_t(communicator.worldSize());
+  for (const SharedFile &file : files) {
+    if (std::none_of(file.wholes.begin(), file.wholes.end(), isInterleaved))
+      continue;
+    auto table = io::SafetensorsTable::join(path(file), file.tensors, file.notes);
+    auto written = io::File::open(path(file));
+    if (!table || !written)
+      return table ? written.status() : table.status();
+    for (const Cut &cut : interleavedOf(plan, file, *table)) {
+      if (number++ % ranks != size_t(communicator.rank()))
+        continue;
+      auto hash = io::hashOf(*written, cut.position, cut.bytes());
+      if (!hash)
+        return hash.error();
+      hashes.push_back(*hash);
+    }
+  }
+  return Status::success();
 }
 
 /// Bytes of the file that follow one another, from slices, each piece with its hash.
@@ -232,12 +301,12 @@ Status Save::write() {
       return joined.error();
     ZC_RETURN_IF_ERROR(writeShared(files[i], *joined));
   }
-  told.pieces = hashes.size();
   return writeOwn();
 }
 
 Status Save::collect() {
   auto ranks = size_t(communicator.worldSize());
+  told.pieces = hashes.size();
   all.resize(ranks);
   ZC_RETURN_IF_ERROR(communicator.allGather({&told, all.data(), sizeof told}));
   size_t most = 1;
@@ -250,20 +319,31 @@ Status Save::collect() {
 
 Status Save::describe(Manifest &manifest) const {
   std::vector<size_t> next(all.size(), 0); // of each rank's hashes
+  const size_t firstTensor = manifest.tensors.size();
+  size_t ofFile = firstTensor; // where the tensors of a file begin
+  auto add = [&](const Cut &cut, size_t rank) {
+    manifest.tensors[ofFile + cut.tensor].pieces.push_back(
+        {uint64_t(cut.first), uint64_t(cut.count), uint64_t(cut.position),
+         allHashes[rank * (allHashes.size() / all.size()) + next[rank]++]});
+  };
+  for (size_t f = 0; f < files.size(); ++f) {
+    ofFile = manifest.tensors.size();
+    for (const auto &tensor : files[f].tensors)
+      manifest.tensors.push_back({tensor.name, fileOf(files[f].state), tensor.type, {}});
+    for (size_t rank = 0; rank < all.size(); ++rank)
+      for (const Cut &cut : cutsOf(plan, files[f], tables[f], int(rank)))
+        add(cut, rank);
+  }
+  ofFile = firstTensor;
+  size_t number = 0;
+  for (size_t f = 0; f < files.size(); ofFile += files[f++].tensors.size())
+    for (const Cut &cut : interleavedOf(plan, files[f], tables[f]))
+      add(cut, number++ % all.size());
+  for (size_t i = firstTensor; i < manifest.tensors.size(); ++i)
+    std::sort(manifest.tensors[i].pieces.begin(), manifest.tensors[i].pieces.end(),
+              [](const Manifest::Piece &a, const Manifest::Piece &b) { return a.first < b.first; });
   for (size_t f = 0; f < files.size(); ++f) {
     const SharedFile &file = files[f];
-    std::vector<Manifest::Tensor> tensors;
-    for (const auto &tensor : file.tensors)
-      tensors.push_back({tensor.name, fileOf(file.state), tensor.type, {}});
-    for (size_t rank = 0; rank < all.size(); ++rank)
-      for (const Cut &cut : cutsOf(plan, file, tables[f], int(rank)))
-        tensors[cut.tensor].pieces.push_back({uint64_t(cut.first), uint64_t(cut.count), uint64_t(cut.position),
-                                              allHashes[rank * (allHashes.size() / all.size()) + next[rank]++]});
-    for (Manifest::Tensor &tensor : tensors) {
-      std::sort(tensor.pieces.begin(), tensor.pieces.end(),
-                [](const Manifest::Piece &a, const Manifest::Piece &b) { return a.first < b.first; });
-      manifest.tensors.push_back(std::move(tensor));
-    }
     const std::string &head = tables[f].head();
     manifest.files[fileOf(file.state)] = {uint64_t(tables[f].positionOf(file.tensors.size())), head.size(),
                                           io::hashOf(head)};
@@ -315,6 +395,10 @@ Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communi
   if (begun && *begun)
     own = save.write();
   Result<bool> written = begun && *begun ? agree(communicator, own) : begun;
+  if (written && *written && save.hasInterleaved()) {
+    own = save.hashInterleaved();
+    written = agree(communicator, own);
+  }
   if (written && *written)
     ZC_RETURN_IF_ERROR(save.collect());
   if (leads && written && !*written)

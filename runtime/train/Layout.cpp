@@ -78,7 +78,8 @@ Piece writtenPieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::P
   const bool isShared = parameter.bucket() >= 0;
   Store cut = store;
   cut.cut = isShared ? axesOf(plan.buckets(parameter.bucket())) : AxisSet();
-  if (mesh.groupOf(cut.cut, rank) != 0)
+  const AxisSet writers = parameter.has_cut() ? cut.cut | mesh.modelAxes() : cut.cut;
+  if (mesh.groupOf(writers, rank) != 0)
     return {};
   Piece piece = pieceOf(plan, mesh, parameter, cut, rank);
   if (isShared && store.cut.empty())
@@ -91,10 +92,39 @@ const std::string &wholeNameOf(const planpb::Parameter &parameter) {
 }
 
 TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
-  if (!parameter.has_part())
+  if (!parameter.has_part() && !parameter.has_cut())
     return typeOf(plan, parameter);
-  const planpb::TensorType &type = plan.types(int(parameter.part().type()));
+  const uint32_t index = parameter.has_part() ? parameter.part().type() : parameter.cut().type();
+  const planpb::TensorType &type = plan.types(int(index));
   return {dtypeOf(type.type()), {type.dims().begin(), type.dims().end()}};
+}
+
+std::vector<Piece> inWhole(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, Piece piece,
+                           int rank) {
+  if (!parameter.has_cut()) {
+    piece.first += firstOf(parameter);
+    return {piece};
+  }
+  // A run of the parameter is inside one of the whole's, at the rank's place.
+  const TensorType type = typeOf(plan, parameter), whole = wholeTypeOf(plan, parameter);
+  const size_t dim = parameter.cut().dim();
+  const int64_t groups = parameter.cut().groups();
+  int64_t run = type.dims[dim] / groups, wholeRun = whole.dims[dim] / groups;
+  for (size_t i = dim + 1; i < type.dims.size(); ++i) {
+    run *= type.dims[i];
+    wholeRun *= type.dims[i];
+  }
+  const int64_t begin = mesh.indexOf(mesh.modelAxes(), rank) * run;
+  std::vector<Piece> pieces;
+  while (piece.count > 0) {
+    int64_t number = piece.first / run, within = piece.first % run, now = std::min(run - within, piece.count);
+    if (int64_t there = std::min(now, wholeRun - begin - within); there > 0) // beyond the end are zeros
+      pieces.push_back({number * wholeRun + begin + within, there, piece.at});
+    piece.first += now;
+    piece.at += now;
+    piece.count -= now;
+  }
+  return pieces;
 }
 
 std::vector<Whole> wholesOf(const planpb::Plan &plan) {

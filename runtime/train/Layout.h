@@ -35,7 +35,8 @@ constexpr const char *kStateNote = "state";
 /// Where that stands of a parameter; nothing where the plan has none.
 std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &parameter, State state);
 
-/// Elements [first, first + count) of a parameter, which stand at element `at` of a store on one rank.
+/// Elements [first, first + count) of a parameter, as its rank has it, which stand at element `at` of a store on one
+/// rank.
 struct Piece {
   int64_t first = 0, count = 0, at = 0;
 };
@@ -44,7 +45,8 @@ Piece pieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Paramete
               int rank);
 
 /// What rank `rank` writes of it: ranks along the axes of the bucket share what all of them hold, and of those that
-/// hold the same only the first group writes, so that each element is one rank's.
+/// hold the same only the first group writes, so that each element is one rank's. Ranks of the model axes hold other
+/// elements of what is cut over these.
 Piece writtenPieceOf(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, const Store &store,
                      int rank);
 
@@ -58,7 +60,12 @@ struct Whole {
 std::vector<Whole> wholesOf(const planpb::Plan &plan);
 const std::string &wholeNameOf(const planpb::Parameter &parameter);
 TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
-/// Elements of the whole before the parameter's.
+/// Elements of the whole before the parameter's; of one that is cut there are others between them.
 inline int64_t firstOf(const planpb::Parameter &parameter) { return int64_t(parameter.part().first()); }
+/// Where `piece`, of rank `rank`'s parameter, is in the whole: pieces whose first elements count from the whole's
+/// begin, in order. One, or of a parameter that is cut over the model axes as many as it takes; zeros that fill it up
+/// are in none.
+std::vector<Piece> inWhole(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, Piece piece,
+                           int rank);
 
 } // namespace zc::train

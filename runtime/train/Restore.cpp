@@ -82,10 +82,11 @@ private:
 void Restore::addTarget(State state, const planpb::Parameter &parameter, const Store &store) {
   Destination &destination = destinations[{fileOf(state), wholeNameOf(parameter)}];
   destination.type = {store.type, wholeTypeOf(plan, parameter).dims};
-  destination.isWhole |= store.cut.empty();
+  destination.isWhole |= store.cut.empty() && !parameter.has_cut();
   Piece piece = pieceOf(plan, meshOf(plan), parameter, store, executor.rank());
-  if (piece.count > 0)
-    destination.targets.push_back({firstOf(parameter) + piece.first, piece.count, piece.at, store.slice, store.type});
+  for (const Piece &run : inWhole(plan, meshOf(plan), parameter, piece, executor.rank()))
+    if (run.count > 0)
+      destination.targets.push_back({run.first, run.count, run.at, store.slice, store.type});
 }
 
 void Restore::findTargets() {

@@ -100,7 +100,7 @@ Result<InitialValues> InitialValues::fromModel(const planpb::Plan &plan, bool wh
       break;
     }
   for (const planpb::Parameter &parameter : plan.parameters()) {
-    TensorType type = typeOf(plan, parameter);
+    TensorType type = parameter.has_cut() ? wholeTypeOf(plan, parameter) : typeOf(plan, parameter);
     Entry entry;
     entry.type = type.dtype;
     if (parameter.initial_case() == planpb::Parameter::kSource) {
@@ -277,6 +277,22 @@ static Status clear(RankExecutor &executor, int32_t slice, const std::vector<cha
   return Status::success();
 }
 
+/// `piece` of parameter `index`, which `chunk` has room for: of one that is cut as many reads as it has runs there.
+static Status loadPiece(RankExecutor &executor, const InitialValues &values, int index, const Store &store, Piece piece,
+                        std::vector<char> &chunk) {
+  const planpb::Parameter &parameter = executor.plan().parameters(index);
+  const int64_t size = sizeOf(store.type);
+  if (!parameter.has_cut()) {
+    ZC_RETURN_IF_ERROR(values.read(index, piece.first, piece.count, store.type, chunk.data()));
+  } else {
+    std::fill_n(chunk.begin(), piece.count * size, char(0));
+    for (const Piece &run : inWhole(executor.plan(), meshOf(executor.plan()), parameter, piece, executor.rank()))
+      ZC_RETURN_IF_ERROR(
+          values.read(index, run.first, run.count, store.type, chunk.data() + (run.at - piece.at) * size));
+  }
+  return executor.writeSlice(store.slice, uint64_t(piece.at * size), chunk.data(), uint64_t(piece.count * size));
+}
+
 Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   const planpb::Plan &plan = executor.plan();
   const Mesh mesh = meshOf(plan);
@@ -292,13 +308,10 @@ Status loadWeights(RankExecutor &executor, const InitialValues &values) {
     const planpb::Parameter &parameter = plan.parameters(i);
     for (const Store &store : storesOf(plan, parameter)) {
       Piece piece = pieceOf(plan, mesh, parameter, store, executor.rank());
-      int64_t size = sizeOf(store.type), step = kChunk / size;
-      for (int64_t done = 0; done < piece.count; done += step) {
-        int64_t now = std::min(step, piece.count - done);
-        ZC_RETURN_IF_ERROR(values.read(i, piece.first + done, now, store.type, chunk.data()));
-        ZC_RETURN_IF_ERROR(
-            executor.writeSlice(store.slice, uint64_t((piece.at + done) * size), chunk.data(), uint64_t(now * size)));
-      }
+      int64_t step = kChunk / sizeOf(store.type);
+      for (int64_t done = 0; done < piece.count; done += step)
+        ZC_RETURN_IF_ERROR(loadPiece(executor, values, i, store,
+                                     {piece.first + done, std::min(step, piece.count - done), piece.at + done}, chunk));
     }
   }
   return Status::success();

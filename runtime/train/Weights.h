@@ -31,7 +31,7 @@ public:
   static Result<InitialValues> from(const planpb::Plan &plan, const std::string &path,
                                     const std::function<void(const std::string &)> &passed);
 
-  /// Elements [first, first + count) of a parameter, converted.
+  /// Elements [first, first + count) of a parameter, converted; of the whole of one that is cut.
   Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;
 
 private:

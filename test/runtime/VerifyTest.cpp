@@ -112,6 +112,11 @@ const Negative kNegatives[] = {
        p.mutable_parameters(0)->mutable_part()->set_whole("w");
        p.mutable_parameters(0)->mutable_part()->set_type(9999);
      }},
+    {"parameter_c8_no_model_axis",
+     [](Plan &p) {
+       p.mutable_parameters(0)->mutable_cut()->set_type(p.parameters(0).type());
+       p.mutable_parameters(0)->mutable_cut()->set_groups(1);
+     }},
     {"bucket_c6_no_axis", [](Plan &p) { p.mutable_buckets(0)->add_axes(2); }},
     {"bucket_c6_order",
      [](Plan &p) {
@@ -385,6 +390,52 @@ TEST_P(VerifyNegative, IsFound) {
 }
 INSTANTIATE_TEST_SUITE_P(Constraint, VerifyNegative, testing::ValuesIn(kNegatives),
                          [](const auto &info) { return std::string(info.param.name); });
+
+/// modelPlan whose weights, of 100 elements, are half of a tensor of 200.
+static Plan cutPlan() {
+  Plan plan = modelPlan(Mesh({{"local", 2}, {"model", 2, false}}), 1);
+  planpb::TensorType whole;
+  whole.add_dims(20);
+  whole.add_dims(10);
+  *plan.add_types() = whole;
+  planpb::Parameter &parameter = *plan.mutable_parameters(0);
+  parameter.mutable_cut()->set_type(static_cast<uint32_t>(plan.types_size() - 1));
+  parameter.mutable_cut()->set_groups(5);
+  parameter.set_inline_(std::string(800, 0));
+  return plan;
+}
+
+TEST(Verify, parameter_c8_a_part_is_the_ranks_of_the_whole) {
+  EXPECT_TRUE(verifyPlan(cutPlan()).ok()) << render(verifyPlan(cutPlan()).error());
+  auto parameter = [](Plan &p) { return p.mutable_parameters(0); };
+  const std::pair<const char *, std::function<void(Plan &)>> damages[] = {
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_type(9999); }},
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_dim(2); }},
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_dim(1); }},
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_groups(0); }},
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_groups(3); }},
+      {"parameter_c8", [&](Plan &p) { p.mutable_types(p.types_size() - 1)->set_dims(0, 40); }},
+      {"parameter_c8", [&](Plan &p) { p.mutable_types(p.types_size() - 1)->set_type(planpb::BF16); }},
+      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_part()->set_whole("w"); }},
+      {"parameter_c8", [&](Plan &p) { p.mutable_mesh(1)->set_kind(planpb::DATA); }},
+      {"parameter_c2", [&](Plan &p) { parameter(p)->set_inline_(std::string(400, 0)); }},
+      {"parameter_c8", [&](Plan &p) { // a whole one beside it
+         p.mutable_buckets(0)->set_used(101);
+         addSecondParameter(p, 128 - 64);
+         p.mutable_types(static_cast<int>(p.parameters(0).type()))->set_dims(0, 5);
+         p.mutable_types(p.types_size() - 2)->set_dims(0, 10);
+         p.mutable_parameters(0)->set_inline_(std::string(400, 0));
+         p.mutable_parameters(1)->clear_cut();
+         p.mutable_buckets(0)->set_used(51);
+       }}};
+  for (const auto &[label, damage] : damages) {
+    Plan plan = cutPlan();
+    damage(plan);
+    Status status = verifyPlan(plan);
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.error().note.find(label), std::string::npos) << render(status.error());
+  }
+}
 
 TEST(Verify, ALossScaleIsSound) {
   for (double initial : {1.0, 65536.0, 0x1p127}) {

@@ -290,3 +290,89 @@ TEST(Checkpoint, RanksThatShareSamplesSaveOnceAndAllGoOn) {
       EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << int(placement);
     }
 }
+
+//===- Parameters that are cut over the model axis ---------------------------------===//
+
+/// Its one parameter, 100 elements, is `whole`; the model axis has two ranks, of which each has half of the elements of
+/// each of `groups` runs of dimension `dim`, or all where there are no groups. The weights never move.
+static void cutParameter(planpb::Plan &plan, std::vector<int64_t> whole, uint32_t dim, uint32_t groups) {
+  planpb::TensorType type;
+  type.mutable_dims()->Add(whole.begin(), whole.end());
+  planpb::Parameter &parameter = *plan.mutable_parameters(0);
+  *plan.add_types() = type;
+  parameter.set_type(uint32_t(plan.types_size() - 1));
+  plan.mutable_optimizer()->set_lr(0);
+  addModelAxis(plan);
+  if (groups == 0)
+    return;
+  parameter.mutable_cut()->set_type(parameter.type());
+  parameter.mutable_cut()->set_dim(dim);
+  parameter.mutable_cut()->set_groups(groups);
+  type.set_dims(int(dim), (type.dims(int(dim)) + 1) / 2);
+  *plan.add_types() = type;
+  parameter.set_type(uint32_t(plan.types_size() - 1));
+  uint64_t used = 1;
+  for (int64_t d : type.dims())
+    used *= uint64_t(d);
+  plan.mutable_buckets(0)->set_used(used);
+}
+
+/// Files hold the whole, in the model's order: initial weights are taken apart, saved ones put together, and whoever
+/// loads them takes what is its own.
+TEST(Checkpoint, WhatIsCutOverTheModelAxisIsSavedAndLoadedWhole) {
+  struct Case {
+    std::vector<int64_t> whole;
+    uint32_t dim, groups;
+  };
+  const Case cases[] = {{{10, 10}, 0, 1}, {{10, 10}, 1, 1},  {{5, 20}, 0, 1},   {{20, 5}, 1, 1},
+                        {{5, 20}, 1, 5},  {{5, 4, 5}, 1, 2}, {{5, 2, 10}, 2, 5}};
+  std::string initial = rawBytes(initialWeights());
+  for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
+    for (const Case &c : cases)
+      for (bool before : {false, true}) {
+        Fixture fixture;
+        auto set = [&](bool isCut) {
+          fixture.change = [&c, isCut](planpb::Plan &plan) {
+            cutParameter(plan, c.whole, c.dim, isCut ? c.groups : 0);
+          };
+        };
+        set(before);
+        ASSERT_OK(fixture.run(3, 2, placement));
+        std::string saved = fixture.read("final/weights.safetensors");
+        EXPECT_EQ(saved.substr(saved.size() - initial.size()), initial) << int(placement) << " dim " << c.dim;
+        fixture.options.resume = "auto";
+        set(!before);
+        ASSERT_OK(fixture.run(6, 2, placement));
+        std::string again = fixture.read("final/weights.safetensors");
+        EXPECT_EQ(again.substr(again.size() - initial.size()), initial) << int(placement) << " dim " << c.dim;
+      }
+}
+
+/// Moments too, and what is saved in pieces is hashed as it lies in the file.
+TEST(Checkpoint, WhatIsCutOverTheModelAxisGoesOnWithTheSameBits) {
+  auto cut = [](planpb::Plan &plan) {
+    cutParameter(plan, {5, 20}, 1, 5);
+    plan.mutable_optimizer()->set_lr(0.01);
+  };
+  Fixture whole;
+  whole.change = cut;
+  ASSERT_OK(whole.run(6));
+  for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered}) {
+    Fixture fixture;
+    fixture.change = cut;
+    ASSERT_OK(fixture.run(3, 2, placement));
+    auto manifest = readManifest(fixture.options.out + "/final");
+    ASSERT_OK(manifest);
+    ASSERT_OK(verifyFiles(*manifest));
+    fixture.options.resume = "auto";
+    ASSERT_OK(fixture.run(6));
+    for (const char *file : {"weights", "moment1", "moment2"}) {
+      std::string name = std::string("final/") + file + ".safetensors";
+      EXPECT_EQ(fixture.read(name), whole.read(name)) << int(placement) << " " << file;
+    }
+    fixture.flip("final/weights.safetensors", whole.read("final/weights.safetensors").size() - 8, 1);
+    manifest = readManifest(fixture.options.out + "/final");
+    ASSERT_OK(manifest);
+    EXPECT_EQ(verifyFiles(*manifest).error().code, Code::corrupt);
+  }
+}
