@@ -23,6 +23,7 @@ public:
   Status read(void *to, const void *from, uint64_t bytes) override;
   Status write(void *to, const void *from, uint64_t bytes) override;
   Result<std::unique_ptr<Stream>> makeStream() override { return GpuStream::make(gpu); }
+  bool hasGraphs() const override { return !gpu.isSync; }
   Result<std::unique_ptr<Event>> makeEvent() override;
   Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override;
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;

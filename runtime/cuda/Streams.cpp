@@ -108,6 +108,31 @@ Status GpuStream::drain() {
   return {};
 }
 
+/// Other ranks of the process go on as they like: only what this thread asks for meanwhile must be fit to be captured.
+Status GpuStream::beginCapture() {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture a stream");
+  return {};
+}
+
+Result<std::unique_ptr<Graph>> GpuStream::endCapture() {
+  cudaGraph_t graph = nullptr;
+  ZC_CUDA(cudaStreamEndCapture(stream, &graph), "capture a stream"); // also says what went wrong in between
+  cudaGraphExec_t executable = nullptr;
+  cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  (void)cudaGraphDestroy(graph);
+  ZC_CUDA(status, "make a graph");
+  auto made = std::make_unique<GpuGraph>(executable);
+  ZC_CUDA(cudaGraphUpload(executable, stream), "bring a graph to the GPU");
+  return std::unique_ptr<Graph>(std::move(made));
+}
+
+Status GpuStream::replay(Graph &graph) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaGraphLaunch(static_cast<GpuGraph &>(graph).executable, stream), "launch a graph");
+  return {};
+}
+
 Result<std::unique_ptr<Lane>> GpuLane::make(GpuStream &stream) {
   std::unique_ptr<GpuLane> lane(new GpuLane(stream));
   for (std::shared_ptr<GpuEvent> &event : lane->events) {

@@ -38,6 +38,13 @@ public:
   const cudaEvent_t event;
 };
 
+class GpuGraph : public Graph {
+public:
+  explicit GpuGraph(cudaGraphExec_t executable) : executable(executable) {}
+  ~GpuGraph() override { (void)cudaGraphExecDestroy(executable); }
+  const cudaGraphExec_t executable;
+};
+
 class GpuStream : public Stream {
 public:
   GpuStream(GpuState &gpu, cudaStream_t stream) : gpu(gpu), stream(stream) {}
@@ -50,6 +57,9 @@ public:
   Status wait(const Timeline &timeline, uint64_t target) override;
   Status call(void (*function)(void *), void *argument) override;
   Status drain() override;
+  Status beginCapture() override;
+  Result<std::unique_ptr<Graph>> endCapture() override;
+  Status replay(Graph &graph) override;
 
   /// After something was enqueued: on a device that works step by step, waits for it.
   Status settle(const char *what);

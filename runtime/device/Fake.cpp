@@ -3,8 +3,8 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Working.h"
-#include "runtime/device/Arena.h"
 #include "runtime/device/Caught.h"
+#include "runtime/device/FakeMemory.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,128 +13,14 @@
 #include <deque>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <random>
-#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
 namespace zc {
 
 namespace {
-
-/// Memory of the device: what the host is told is a range that nobody may touch.
-class FakeMemory {
-public:
-  static Result<FakeMemory> map(uint64_t bytes) {
-    FakeMemory memory;
-    Result<Arena> arena = Arena::map(bytes);
-    if (!arena)
-      return arena.error();
-    memory.real = std::move(*arena);
-    if (memory.real.bytes() == 0)
-      return memory;
-    void *shown = ::mmap(nullptr, memory.real.bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (shown == MAP_FAILED)
-      return makeError(Code::budget, 580, "cannot reserve " + std::to_string(bytes) + " addresses");
-    memory.shown = static_cast<char *>(shown);
-    return memory;
-  }
-  FakeMemory(FakeMemory &&other) noexcept : real(std::move(other.real)), shown(std::exchange(other.shown, nullptr)) {}
-  FakeMemory &operator=(FakeMemory &&) = delete;
-  ~FakeMemory() {
-    if (shown)
-      ::munmap(shown, real.bytes());
-  }
-  char *address() const { return shown; }
-  /// The bytes behind an address of this memory; null for others.
-  char *translate(const void *address) const {
-    auto *at = static_cast<const char *>(address);
-    return shown && at >= shown && at < shown + real.bytes() ? real.data() + (at - shown) : nullptr;
-  }
-
-private:
-  FakeMemory() = default;
-  Arena real;
-  char *shown = nullptr;
-};
-
-/// Byte ranges that kernels at work read and write, of all devices of the process.
-class Accesses {
-public:
-  struct Range {
-    const char *begin, *end;
-    bool writes;
-  };
-  using Kernel = std::list<std::vector<Range>>::iterator;
-
-  /// Notes a kernel; false if it meets one at work.
-  bool enter(std::vector<Range> ranges, Kernel &kernel) {
-    std::lock_guard<std::mutex> lock(mutex);
-    auto meets = [](const Range &a, const Range &b) {
-      return (a.writes || b.writes) && a.begin < b.end && b.begin < a.end;
-    };
-    bool isAlone = true;
-    for (const auto &other : atWork)
-      for (const Range &a : other)
-        for (const Range &b : ranges)
-          isAlone = isAlone && !meets(a, b);
-    kernel = atWork.insert(atWork.end(), std::move(ranges));
-    return isAlone;
-  }
-  void leave(Kernel kernel) {
-    std::lock_guard<std::mutex> lock(mutex);
-    atWork.erase(kernel);
-  }
-  /// Does work that touches ranges; false if it met other work.
-  template <typename Work> bool around(std::vector<Range> ranges, Work work) {
-    Kernel mine;
-    bool isAlone = enter(std::move(ranges), mine);
-    work();
-    leave(mine);
-    return isAlone;
-  }
-
-private:
-  std::mutex mutex;
-  std::list<std::vector<Range>> atWork;
-};
-
-/// What the devices of a process have in common: each may be given addresses of the others.
-class World {
-public:
-  static World &instance() {
-    static World world;
-    return world;
-  }
-  Result<void *> allocate(uint64_t bytes, std::list<FakeMemory> &owner) {
-    Result<FakeMemory> memory = FakeMemory::map(bytes);
-    if (!memory)
-      return memory.error();
-    std::lock_guard<std::mutex> lock(mutex);
-    owner.push_back(std::move(*memory));
-    known.push_back(&owner.back());
-    return static_cast<void *>(owner.back().address());
-  }
-  void release(std::list<FakeMemory> &owner) {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (const FakeMemory &memory : owner)
-      known.remove(&memory);
-    owner.clear();
-  }
-  /// Where an address of a device, or of the host, really is.
-  void *translate(const void *address) const {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (const FakeMemory *memory : known)
-      if (char *real = memory->translate(address))
-        return real;
-    return const_cast<void *>(address);
-  }
-  Accesses accesses;
-
-private:
-  mutable std::mutex mutex;
-  std::list<const FakeMemory *> known;
-};
 
 /// Counts how often it was recorded, and how many of these are behind us.
 class FakeEvent : public Event {
@@ -144,12 +30,38 @@ public:
   uint64_t recorded = 0, done = 0;
 };
 
+using Work = std::function<void()>;
+
+class FakeGraph : public Graph {
+public:
+  explicit FakeGraph(std::vector<Work> work) : work(std::move(work)) {}
+  const std::vector<Work> work;
+};
+
+/// What the streams of a device share.
+struct FakeState {
+  std::atomic<uint64_t> *enqueued;
+  std::atomic<int> captures{0};                             ///< streams that are captured now
+  std::vector<std::pair<const char *, uint64_t>> reachable; ///< memory, of both, that copies reach
+
+  void reach(const void *memory, uint64_t bytes) { reachable.emplace_back(static_cast<const char *>(memory), bytes); }
+  bool reaches(const void *address) const {
+    return std::any_of(reachable.begin(), reachable.end(), [&](const auto &range) {
+      return address >= range.first && address < range.first + range.second;
+    });
+  }
+  /// Is `what` asked for while a stream is captured? A GPU's driver takes that for an error as well.
+  Status refuseCaptured(const char *what) const {
+    return captures == 0
+               ? Status()
+               : makeError(Code::internal, 584, std::string("a stream that is being captured is asked to ") + what);
+  }
+};
+
 class FakeStream : public Stream {
 public:
-  using Work = std::function<void()>;
-
-  FakeStream(uint64_t seed, int rank, std::function<std::string(uint32_t)> name)
-      : kernels(rank, std::move(name)), random(seed), thread([this] { serve(); }) {}
+  FakeStream(FakeState &device, uint64_t seed, int rank, std::function<std::string(uint32_t)> name)
+      : kernels(rank, std::move(name)), device(device), random(seed), thread([this] { serve(); }) {}
   ~FakeStream() override {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -160,6 +72,12 @@ public:
   }
 
   void add(Work work) {
+    if (captured) {
+      captured->push_back(std::move(work));
+      return;
+    }
+    if (device.enqueued)
+      ++*device.enqueued;
     {
       std::lock_guard<std::mutex> lock(mutex);
       waiting.push_back(std::move(work));
@@ -168,6 +86,8 @@ public:
   }
 
   Status copy(void *to, const void *from, uint64_t bytes) override {
+    if (captured && !(device.reaches(to) && device.reaches(from)))
+      return device.refuseCaptured("copy memory of the host that is not pinned");
     add([to, from, bytes] {
       World &world = World::instance();
       std::memcpy(world.translate(to), world.translate(from), bytes);
@@ -175,6 +95,7 @@ public:
     return {};
   }
   Status record(Event &event) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("record an event that others wait for"));
     auto &fake = static_cast<FakeEvent &>(event);
     uint64_t mine;
     {
@@ -189,6 +110,7 @@ public:
     return {};
   }
   Status wait(const Event &event) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("wait for another stream"));
     auto &fake = const_cast<FakeEvent &>(static_cast<const FakeEvent &>(event));
     uint64_t last;
     {
@@ -202,22 +124,56 @@ public:
     return {};
   }
   Status wait(const Timeline &timeline, uint64_t target) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("wait for the host"));
     add([&timeline, target] { (void)const_cast<Timeline &>(timeline).waitFor(target); });
     return {};
   }
   Status call(void (*function)(void *), void *argument) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("call the host"));
     add([function, argument] { function(argument); });
     return {};
   }
   Status drain() override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("finish its work"));
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return waiting.empty() && !isAtWork; });
+    return {};
+  }
+
+  Status beginCapture() override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("begin"));
+    captured.emplace();
+    ++device.captures;
+    return {};
+  }
+  Result<std::unique_ptr<Graph>> endCapture() override {
+    if (!captured)
+      return makeError(Code::internal, 585, "a stream that is not being captured is asked to end that");
+    std::unique_ptr<Graph> graph = std::make_unique<FakeGraph>(std::move(*captured));
+    captured.reset();
+    --device.captures;
+    return graph;
+  }
+  Status replay(Graph &graph) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("do a graph's work"));
+    add([this, &work = static_cast<FakeGraph &>(graph).work] {
+      for (const Work &each : work) {
+        idle();
+        each();
+      }
+    });
     return {};
   }
 
   Working kernels; ///< which one it is at, by number
 
 private:
+  Status refuseCaptured(const char *what) const { return captured ? device.refuseCaptured(what) : Status(); }
+  /// Late, sometimes by more than others take.
+  void idle() {
+    if (random() % 16 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+  }
   void serve() {
     SignalStack stack;
     for (;;) {
@@ -231,8 +187,7 @@ private:
         waiting.pop_front();
         isAtWork = true;
       }
-      if (random() % 16 == 0) // late, sometimes by more than others take
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+      idle();
       work();
       {
         std::lock_guard<std::mutex> lock(mutex);
@@ -242,7 +197,9 @@ private:
     }
   }
 
-  std::minstd_rand random;
+  FakeState &device;
+  std::optional<std::vector<Work>> captured; // of the thread that enqueues
+  std::minstd_rand random;                   // of the stream's
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Work> waiting;
@@ -253,31 +210,46 @@ private:
 class FakeDevice : public Device {
 public:
   FakeDevice(const KernelRegistry &registry, const FakeOptions &options)
-      : registry(registry), options(options), random(options.seed) {}
+      : registry(registry), options(options), random(options.seed) {
+    state.enqueued = options.enqueued;
+  }
   ~FakeDevice() override { World::instance().release(memories); }
 
   std::string name() const override { return "threads"; }
   void nameKernels(std::function<std::string(uint32_t)> how) override { nameOf = std::move(how); }
   Target target() const override { return registry.target(); }
-  Result<void *> allocate(uint64_t bytes) override { return World::instance().allocate(bytes, memories); }
-  Status pin(void *, uint64_t) override { return {}; }
+  Result<void *> allocate(uint64_t bytes) override {
+    ZC_RETURN_IF_ERROR(state.refuseCaptured("allocate"));
+    Result<void *> memory = World::instance().allocate(bytes, memories);
+    if (memory)
+      state.reach(*memory, bytes);
+    return memory;
+  }
+  Status pin(void *memory, uint64_t bytes) override {
+    state.reach(memory, bytes);
+    return {};
+  }
   Result<void *> allocatePinned(uint64_t bytes) override {
+    ZC_RETURN_IF_ERROR(state.refuseCaptured("allocate pinned memory"));
     Result<Arena> arena = Arena::map(bytes);
     if (!arena)
       return arena.error();
     pinned.push_back(std::move(*arena));
+    state.reach(pinned.back().data(), bytes);
     return static_cast<void *>(pinned.back().data());
   }
   Status read(void *to, const void *from, uint64_t bytes) override {
+    ZC_RETURN_IF_ERROR(state.refuseCaptured("wait for a copy"));
     std::memcpy(to, World::instance().translate(from), bytes);
     return {};
   }
   Status write(void *to, const void *from, uint64_t bytes) override {
+    ZC_RETURN_IF_ERROR(state.refuseCaptured("wait for a copy"));
     std::memcpy(World::instance().translate(to), from, bytes);
     return {};
   }
   Result<std::unique_ptr<Stream>> makeStream() override {
-    return std::unique_ptr<Stream>(std::make_unique<FakeStream>(random(), options.rank, nameOf));
+    return std::unique_ptr<Stream>(std::make_unique<FakeStream>(state, random(), options.rank, nameOf));
   }
   Result<std::unique_ptr<Event>> makeEvent() override { return std::unique_ptr<Event>(std::make_unique<FakeEvent>()); }
 
@@ -422,6 +394,7 @@ private:
   FakeOptions options;
   std::function<std::string(uint32_t)> nameOf = [](uint32_t number) { return "computing " + std::to_string(number); };
   std::minstd_rand random;
+  FakeState state;
   std::list<FakeMemory> memories; // all are made before streams work
   std::list<Arena> pinned;
   std::atomic<bool> lost{false};

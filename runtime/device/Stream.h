@@ -2,9 +2,11 @@
 //
 // The seam between executing a plan and a GPU: memory, streams, events, copies, calls of the host in a stream's order,
 // and kernels that are enqueued. Work on a stream runs in order; streams run beside each other but for waits. Behind it
-// stand a GPU's driver, or threads (Fake.h), which show on any machine whether an order was only luck.
+// stand a GPU's driver, or threads (Fake.h), which show on any machine whether an order was only luck. What a stream is
+// given again and again can be captured once, and is then one call of the host however much it is.
 //
-// Nothing here waits unless it says so; nothing is allocated after preparing, on the host or the device.
+// Nothing here waits unless it says so; nothing is allocated after preparing, on the host or the device, but what a
+// graph takes when it is made.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,6 +30,12 @@ public:
   virtual ~Event() = default;
 };
 
+/// Work of a stream, captured. It must not go while it is at work, and goes before its device.
+class Graph {
+public:
+  virtual ~Graph() = default;
+};
+
 /// Called by one thread at a time. Errors: the device refused, or is lost.
 class Stream {
 public:
@@ -44,6 +52,15 @@ public:
   virtual Status call(void (*function)(void *), void *argument) = 0;
   /// Waits until all work is done.
   virtual Status drain() = 0;
+
+  /// What this thread enqueues from now on is noted and not done: repeatable kernels and copies, nothing else, and
+  /// nothing else may be asked of the device meanwhile.
+  virtual Status beginCapture() = 0;
+  /// What was noted, with the addresses that it was given; must follow beginCapture. Errors: something in between
+  /// cannot be captured.
+  virtual Result<std::unique_ptr<Graph>> endCapture() = 0;
+  /// Does all of a graph's work, in its order; the graph is of a stream of this device.
+  virtual Status replay(Graph &graph) = 0;
 };
 
 /// What changes from execution to execution, where the host's calls and where kernels find it.
@@ -60,6 +77,8 @@ public:
   /// As Kernel::run, on addresses of the device. Errors: the device refused. What the kernel finds wrong (an index out
   /// of range) is told by Device::fault().
   virtual Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) = 0;
+  /// Is what it enqueues the same each time, but for what the device's context holds, and without the host's part?
+  virtual bool isRepeatable() const { return true; }
 };
 
 /// One processor, for one rank.
@@ -81,6 +100,8 @@ public:
   virtual Status write(void *to, const void *from, uint64_t bytes) = 0;
 
   virtual Result<std::unique_ptr<Stream>> makeStream() = 0;
+  /// Can its streams be captured?
+  virtual bool hasGraphs() const { return true; }
   virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
 
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.

@@ -64,6 +64,7 @@ struct ExecutorOptions {
   int threads = 1;               ///< OpenMP threads of this rank's kernels
   std::optional<uint64_t> seed;  ///< of dropout and random; Plan.seed if absent
   size_t traceCapacity = 0;      ///< events kept per queue (Trace.h); 0: no tracing
+  bool graphs = true;            ///< of a device with streams: work that comes again is captured; not while tracing
   NvmeOptions nvme;              ///< where the NVMe tier goes, when the plan has one
   bool reserve = false;          ///< all memory of the arenas is taken when they are mapped
   LinkRates links{};             ///< to slow down transfers

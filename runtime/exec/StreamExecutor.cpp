@@ -6,12 +6,17 @@
 // by its timeline; for the host, a stream advances its own timeline where somebody waits for it, and at the end of a
 // section.
 //
+// Steps between which a stream has nothing to do with others, nor with the host, are enqueued in one go (StreamRuns.h):
+// the first time one by one, the second time they are captured, and from then on they are one graph. What changes from
+// execution to execution they find in a block of the device's memory that is their stream's own.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/exec/StreamExecutor.h"
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/QueueExecutor.h"
+#include "runtime/exec/StreamRuns.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
@@ -23,7 +28,9 @@ class StreamExecutor : public QueueExecutor {
 public:
   StreamExecutor(std::unique_ptr<Device> device, const planpb::Plan &plan, const ExecutorOptions &options,
                  Communicator &communicator)
-      : QueueExecutor(plan, options, communicator), device(std::move(device)), perStep(plan.accumulation()),
+      : QueueExecutor(plan, options, communicator), device(std::move(device)),
+        captures(options.graphs && options.traceCapacity == 0 && this->device->hasGraphs()),
+        perStep(plan.accumulation()),
         kernels(*this->device, communicator, perStep * kInFlight,
                 [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
   ~StreamExecutor() override { join(); }
@@ -80,17 +87,26 @@ private:
   Status prepareEvents();
   Status prepareMetrics();
   void prepareAdvances();
+  void prepareRuns();
   Status writeContexts(uint64_t mine);
+  Status enterMicroStep(uint64_t mine, int64_t micro);
   Status issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro);
+  Status issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro);
   Status issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
   Status issueWaits(const PreparedStep &step, uint32_t section, int64_t index);
   Status issueTraced(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
-  EnqueuedContext contextOf(uint64_t mine, int64_t micro) const {
-    auto slot = static_cast<uint32_t>(mine % kInFlight * perStep + static_cast<uint64_t>(micro));
-    return {hostContexts + slot, deviceContexts + slot, slot};
+  /// Of a step of a stream, in iteration `mine` and, unless it names its own, micro-step `micro`.
+  EnqueuedContext contextOf(const PreparedStep &step, uint64_t mine, int64_t micro) const {
+    uint32_t slot = slotOf(mine, step.micro >= 0 ? step.micro : micro);
+    StepContext *own = current[step.queue];
+    return {hostContexts + slot, own ? own + (step.micro >= 0 ? 1 + step.micro : 0) : nullptr, slot};
+  }
+  uint32_t slotOf(uint64_t mine, int64_t micro) const {
+    return static_cast<uint32_t>(mine % kInFlight * perStep + static_cast<uint64_t>(micro));
   }
 
   std::unique_ptr<Device> device;
+  const bool captures;    ///< runs, into graphs
   const uint32_t perStep; ///< contexts of an iteration: one per micro-step
   uint32_t numMicro = 0;  ///< steps of section 0
   StreamKernels kernels;
@@ -98,7 +114,11 @@ private:
   std::unique_ptr<Stream> control;                         // brings contexts
   std::unique_ptr<Event> brought;
   StepContext *hostContexts = nullptr, *deviceContexts = nullptr;
+  /// By queue, on the device: the context of the micro-step that its stream is at, and behind it those of all
+  /// micro-steps of the iteration, where steps name theirs. Null: no step of the stream asks.
+  std::array<StepContext *, kNumQueues> current{};
   std::vector<Issued> issued[2];
+  std::vector<StreamRun> runs[2]; // by their first step in plan order
   std::vector<MetricCopy> metrics;
   std::vector<Advance> advances[2]; // by step
   std::vector<Traced> traced[2];    // by step and slot
@@ -129,6 +149,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   ZC_RETURN_IF_ERROR(prepareEvents());
   ZC_RETURN_IF_ERROR(prepareMetrics());
   prepareAdvances();
+  prepareRuns();
   if (options.traceCapacity > 0)
     for (uint32_t section : {0u, 1u})
       traced[section].resize(prepared.steps[section].size() * perStep * kInFlight);
@@ -149,12 +170,16 @@ Status StreamExecutor::prepareTimelines() {
 }
 
 Status StreamExecutor::prepareContexts() {
-  uint64_t bytes = perStep * kInFlight * sizeof(StepContext);
-  Result<void *> pinned = device->allocatePinned(bytes), there = device->allocate(bytes);
+  uint64_t bytes = perStep * kInFlight * sizeof(StepContext), ownBytes = (1 + perStep) * sizeof(StepContext);
+  Result<void *> pinned = device->allocatePinned(bytes), there = device->allocate(bytes + kNumQueues * ownBytes);
   ZC_RETURN_IF_ERROR(pinned.status());
   ZC_RETURN_IF_ERROR(there.status());
   hostContexts = static_cast<StepContext *>(*pinned);
   deviceContexts = static_cast<StepContext *>(*there);
+  for (uint32_t section : {0u, 1u})
+    for (const PreparedStep &step : prepared.steps[section])
+      if (isOnStream(step.queue) && step.onDevice->isRepeatable())
+        current[step.queue] = deviceContexts + perStep * kInFlight + step.queue * (1 + perStep);
   Result<std::unique_ptr<Stream>> stream = device->makeStream();
   ZC_RETURN_IF_ERROR(stream.status());
   control = std::move(*stream);
@@ -238,20 +263,40 @@ void StreamExecutor::prepareAdvances() {
   }
 }
 
+void StreamExecutor::prepareRuns() {
+  for (uint32_t section : {0u, 1u})
+    runs[section] = findRuns(prepared.steps[section], [&](const PreparedStep &step) {
+      const Issued &own = issued[section][step.index];
+      return own.event || own.advance > 0;
+    });
+}
+
 Status StreamExecutor::writeContexts(uint64_t mine) {
   // Who used these last is through: runStep has waited for the iteration before the last.
   for (uint32_t micro = 0; micro < perStep; ++micro) {
     StepContext context = contexts[mine % kInFlight];
     context.micro = micro;
-    hostContexts[contextOf(mine, micro).slot] = context;
+    hostContexts[slotOf(mine, micro)] = context;
   }
-  EnqueuedContext first = contextOf(mine, 0);
-  // The address alone is the device's business, so const goes here.
-  ZC_RETURN_IF_ERROR(control->copy(const_cast<StepContext *>(first.device), first.host, perStep * sizeof(StepContext)));
+  uint32_t first = slotOf(mine, 0);
+  uint64_t bytes = perStep * sizeof(StepContext);
+  ZC_RETURN_IF_ERROR(control->copy(deviceContexts + first, hostContexts + first, bytes));
   ZC_RETURN_IF_ERROR(control->record(*brought));
-  for (const std::unique_ptr<Stream> &stream : streams)
-    if (stream)
-      ZC_RETURN_IF_ERROR(stream->wait(*brought));
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    if (current[queue]) {
+      ZC_RETURN_IF_ERROR(streams[queue]->wait(*brought));
+      if (prepared.plan.vertical())
+        ZC_RETURN_IF_ERROR(streams[queue]->copy(current[queue] + 1, deviceContexts + first, bytes));
+    }
+  return {};
+}
+
+/// The update is in the last micro-step.
+Status StreamExecutor::enterMicroStep(uint64_t mine, int64_t micro) {
+  for (unsigned queue = 0; queue < kNumQueues; ++queue)
+    if (current[queue])
+      ZC_RETURN_IF_ERROR(
+          streams[queue]->copy(current[queue], deviceContexts + slotOf(mine, micro), sizeof(StepContext)));
   return {};
 }
 
@@ -260,8 +305,10 @@ void StreamExecutor::runOwn(uint64_t mine) {
   int64_t micros = perStep, executions = microExecutions(prepared.plan), update = static_cast<int64_t>(mine) - 1;
   auto run = [&]() -> Status {
     ZC_RETURN_IF_ERROR(writeContexts(mine));
-    for (int64_t i = 0; i < executions; ++i)
+    for (int64_t i = 0; i < executions; ++i) {
+      ZC_RETURN_IF_ERROR(enterMicroStep(mine, micros - executions + i));
       ZC_RETURN_IF_ERROR(issueSection(0, update * executions + i, mine, micros - executions + i));
+    }
     return issueSection(1, update, mine, micros - 1);
   };
   if (Status status = run(); !status.ok())
@@ -270,16 +317,14 @@ void StreamExecutor::runOwn(uint64_t mine) {
 
 Status StreamExecutor::issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro) {
   bool publishesLast = prepared.publishesLast(contexts[mine % kInFlight].step);
-  for (const PreparedStep &step : prepared.steps[section]) {
-    if (!isOnStream(step.queue))
-      continue;
-    EnqueuedContext context = contextOf(mine, step.micro >= 0 ? step.micro : micro);
-    const Issued &own = issued[section][step.index];
-    Stream &stream = *streams[step.queue];
+  for (StreamRun &run : runs[section]) {
+    const PreparedStep &first = *run.steps.front(), &last = *run.steps.back();
+    const Issued &own = issued[section][last.index];
+    Stream &stream = *streams[first.queue];
     auto enqueue = [&]() -> Status {
-      ZC_RETURN_IF_ERROR(issueWaits(step, section, index));
-      if (!(step.publishes && publishesLast)) // others may wait for what this one waits for
-        ZC_RETURN_IF_ERROR(issue(step, section, context));
+      ZC_RETURN_IF_ERROR(issueWaits(first, section, index));
+      if (!(first.publishes && publishesLast)) // others may wait for what this one waits for
+        ZC_RETURN_IF_ERROR(issueRun(run, section, mine, micro));
       if (own.event)
         ZC_RETURN_IF_ERROR(stream.record(*own.event));
       if (own.advance == 0)
@@ -289,12 +334,38 @@ Status StreamExecutor::issueSection(uint32_t section, int64_t index, uint64_t mi
             auto *advance = static_cast<Advance *>(argument);
             advance->timeline->advance(advance->steps);
           },
-          &advances[section][step.index]);
+          &advances[section][last.index]);
     };
     if (Status status = enqueue(); !status.ok())
-      return locate(status.error(), prepared.plan, section, step.index);
+      return locate(status.error(), prepared.plan, section, first.index);
   }
   return {};
+}
+
+/// Once as it is, so that libraries have loaded what they need; then captured, once; then as a graph.
+Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro) {
+  Stream &stream = *streams[run.steps.front()->queue];
+  auto issueEach = [&]() -> Status {
+    for (const PreparedStep *step : run.steps)
+      if (Status status = issue(*step, section, contextOf(*step, mine, micro)); !status.ok())
+        return locate(status.error(), prepared.plan, section, step->index);
+    return {};
+  };
+  if (!run.graph) {
+    if (!captures || run.steps.size() == 1 || !std::exchange(run.isKnown, true))
+      return issueEach();
+    ZC_RETURN_IF_ERROR(stream.beginCapture());
+    Status status = issueEach();
+    Result<std::unique_ptr<Graph>> graph = stream.endCapture();
+    ZC_RETURN_IF_ERROR(status);
+    ZC_RETURN_IF_ERROR(graph.status());
+    run.graph = std::move(*graph);
+  }
+  Status status = stream.replay(*run.graph);
+  if (!status.ok())
+    status.error().note = "in a graph of " + std::to_string(run.steps.size()) +
+                          " steps that begins there; --graphs off or --device cuda-sync finds the step";
+  return status;
 }
 
 Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, int64_t index) {
@@ -363,7 +434,7 @@ Status StreamExecutor::publish(const StepContext &context) {
       ZC_RETURN_IF_ERROR(execute(step, 1, now));
       continue;
     }
-    Status status = issue(step, 1, contextOf(iteration, step.micro >= 0 ? step.micro : now.micro));
+    Status status = issue(step, 1, contextOf(step, iteration, now.micro));
     if (status.ok())
       status = streams[step.queue]->drain();
     if (!status.ok())

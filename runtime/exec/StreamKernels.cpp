@@ -14,6 +14,7 @@ public:
     moved += bytes;
     return stream.copy(operands[1], operands[0], bytes);
   }
+  bool isRepeatable() const override { return false; } // it counts, and memory of the host may be unpinned
 
 private:
   uint64_t bytes;
@@ -42,6 +43,7 @@ public:
         &call));
     return fills ? stream.copy(operands[0], pinned, bytes) : Status();
   }
+  bool isRepeatable() const override { return false; }
 
 private:
   struct Call {
@@ -76,6 +78,7 @@ public:
     communicator.enqueueOn(nullptr);
     return status;
   }
+  bool isRepeatable() const override { return false; } // its members meet on the host
 
 private:
   std::unique_ptr<Kernel> kernel;
@@ -124,6 +127,7 @@ public:
         ZC_RETURN_IF_ERROR(stream.copy(operands[i], staged[i], parts[i].bytes));
     return {};
   }
+  bool isRepeatable() const override { return false; }
 
 private:
   struct Part {

@@ -27,6 +27,7 @@ struct JobOptions {
   std::string out;              ///< folder
   std::string weights;          ///< safetensors, or a checkpoint's or a run's folder; empty: the model's
   std::string device;           ///< empty: what the plan was compiled for
+  bool graphs = true;           ///< on a device with streams, as ExecutorOptions
   int threads = 0;              ///< per rank; 0: cores / world size
   NvmeOptions nvme;             ///< where the NVMe tier goes
   bool reserve = false;         ///< the arenas' memory is taken before the first step

@@ -220,6 +220,7 @@ Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(const planpb::Pla
 ExecutorOptions Session::executorOptions() const {
   ExecutorOptions options;
   options.device = device;
+  options.graphs = job.graphs;
   options.threads = summary.threads;
   options.seed = seed;
   options.nvme = job.nvme;

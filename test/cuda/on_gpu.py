@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
-against the CPU, streams against that, the same bits over stages, ranks and tiers, faults. One GPU is enough: ranks share it."""
+against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults. One GPU is enough: ranks share it."""
 import argparse, collections, itertools, json, os, pathlib, re, shutil, statistics, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -149,8 +149,8 @@ def streams(model, world, *flags):
     def run():
         plan = compiled(model, "--world-size", world, "--clip-grad-norm", "0.1", *flags)
         first = train(model, plan, world, STEPWISE)
-        for again in range(2):
-            equal(f"run {again}", train(model, plan, world, STREAMS), first)
+        for graphs in ("off", "on", "on"):
+            equal(f"graphs {graphs}", train(model, plan, world, STREAMS, "--graphs", graphs), first)
     return run
 
 
@@ -234,7 +234,8 @@ def speed(layers, width, heads, length, batch, *flags, peak=989e12):
         suite.compile(onnx, plan, "--precision", "bf16", *target(), *flags)
         run_on = lambda device, steps, *more: suite.train(plan, suite.dir / f"{onnx.stem}-{device}", "--overwrite", "--device", device, "--data", inputs,
                                                           "--epochs", steps, "--steps", steps, *more)
-        seconds = statistics.median(m["step_seconds"] for m in run_on(STREAMS, 12)[4:])
+        median = lambda metrics: statistics.median(m["step_seconds"] for m in metrics[4:])
+        seconds, without = median(run_on(STREAMS, 12)), median(run_on(STREAMS, 12, "--graphs", "off"))
         parameters = 12 * layers * width**2 + 50304 * width
         flops = batch * length * (6 * parameters + 12 * layers * width * length)
         run_on(STEPWISE, 3, "--trace", "3:3")
@@ -243,7 +244,7 @@ def speed(layers, width, heads, length, batch, *flags, peak=989e12):
             if event["ph"] == "X":
                 sums[event["name"]] += event["dur"] / 1e3
         shares = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sums.most_common(12))
-        return (f"{seconds * 1e3:.1f} ms a step, {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
+        return (f"{seconds * 1e3:.1f} ms a step ({without * 1e3:.1f} without graphs), {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
                 f"step by step {sum(sums.values()):.1f} ms: {shares}")
     return run
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """The device of streams, in random order (--device fake), gives the bits of the inline one: losses, norms and weights over stages,
-worlds, tiers, precisions, accumulation, delayed updates, quantization and prefetching; files of outputs of an evaluation; a run that
-is begun on one device and resumed on the other. What goes wrong on it has the error and the exit code that it has elsewhere."""
-import itertools, json, pathlib, random, re, subprocess, sys
+worlds, tiers, precisions, accumulation, delayed updates, quantization and prefetching, with graphs of what comes again and without;
+files of outputs of an evaluation; a run that is begun on one device and resumed on the other, or ended by a signal between and resumed.
+What goes wrong on it has the error and the exit code that it has elsewhere."""
+import itertools, json, os, pathlib, random, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Skip, Suite, read_safetensors, same, write_safetensors
 
 STEPS = 4
 suite = Suite(__doc__)
-BAD_INPUT, LOST, NUMERIC = 3, 7, 8
+BAD_INPUT, PREEMPTED = 3, 75
 
 
 def compiled(name, model, world, stage, *flags):
@@ -36,7 +37,10 @@ def case(model, world, stage, *flags):
 
     def run():
         plan = compiled(re.sub(r"[^\w.-]+", "_", name), model, world, stage, *flags)
-        compare(train(plan, model, world, "sync", "--steps", STEPS), train(plan, model, world, "fake", "--steps", STEPS))
+        expected = train(plan, model, world, "sync", "--steps", STEPS)
+        for graphs in ("on", "off"):
+            out = suite.dir / f"{plan.stem}-graphs-{graphs}"
+            compare(expected, train(plan, model, world, "fake", "--steps", STEPS, "--graphs", graphs, out=out))
 
     return name, run
 
@@ -68,6 +72,24 @@ def resumed(first, then):
         same("weights", got[2], whole[2])
 
     return f"begun on {first}, resumed on {then}", run
+
+
+def ended(signal):
+    """A signal while graphs are at work: the checkpoint that the run leaves goes on to the bits of one that was not disturbed."""
+    def run():
+        plan = compiled(f"ended-{signal}", "gpt2", 2, 3, "--offload-optimizer", "host", "--grad-accumulation", "2")
+        whole = train(plan, "gpt2", 2, "sync", "--steps", 2 * STEPS)
+        out = suite.dir / f"ended-{signal}"
+        command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", "fake", "--steps", 2 * STEPS, "--data",
+                   suite.models / "gpt2" / "inputs.safetensors"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "ZERO_FAULT": f"step.begin@n={2 * STEPS + 1}:{signal}"})
+        if done.returncode != PREEMPTED:
+            raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
+        got = train(plan, "gpt2", 2, "fake", "--steps", 2 * STEPS, "--resume", "auto", out=out)
+        same("weights", got[2], whole[2])
+
+    return f"ended by {signal}, resumed", run
 
 
 def evaluation():
@@ -120,6 +142,6 @@ suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1") for model in ("mlp", "ll
 suite.run([case("gpt2", 2, 2, "--offload-optimizer", "host", "--delay-update", "--delay-after", after) for after in (0, 2)] +
           [case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
            case("llama", 4, 3, "--ranks-per-node", 2, "--hierarchical-collectives", "--grad-accumulation", 2)])
-suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ("evaluation", evaluation), ("a token out of range", bad_label),
+suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ended("SIGTERM"), ended("SIGINT"), ("evaluation", evaluation), ("a token out of range", bad_label),
            ("ranks as processes", processes), ("ranks as processes, accumulating", lambda: processes("--grad-accumulation", "2"))])
 suite.finish()

@@ -40,7 +40,7 @@ struct Parser {
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *eval = nullptr, *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr,
            *slurm = nullptr, *checkpoint = nullptr;
-  std::string logFormat = "text", trace, profile, verb, benchSize = "512MiB";
+  std::string logFormat = "text", graphs = "on", trace, profile, verb, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
   bool help = false, helpAll = false, version = false;
@@ -100,6 +100,10 @@ void Parser::addJob(CLI::App &app) {
          "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
          "cuda-sync (step by step) (default: what the plan is for)")
       ->check(CLI::IsMember({"cpu", "cuda", "cuda-sync", "fake", "sync"}))
+      ->group(group);
+  app.add_option("--graphs", graphs,
+                 "on: what streams do again and again is captured and launched as one; off: kernel by kernel")
+      ->check(CLI::IsMember({"on", "off"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))
@@ -339,6 +343,7 @@ Status complete(Parser &parser) {
     flags.run.lr = parser.lr;
   if (parser.app.count("--seed") || parser.eval->count("--seed"))
     flags.run.seed = parser.seed;
+  flags.run.graphs = parser.graphs == "on";
   flags.jsonLog = parser.logFormat == "json";
   if (!parser.trace.empty())
     ZC_RETURN_IF_ERROR(readSteps(parser.trace, "--trace", flags.run.trace));

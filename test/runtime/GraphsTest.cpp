@@ -1,0 +1,199 @@
+// What streams do again and again as graphs: the same bits as kernel by kernel and as inline, fewer calls of the host,
+// the same errors; and that the device of threads refuses to capture what a GPU's driver would.
+#include "runtime/device/Fake.h"
+#include "runtime/exec/Job.h"
+#include "runtime/exec/StreamExecutor.h"
+#include "runtime/plan/Walk.h"
+#include "test/runtime/TestPlan.h"
+
+#include <gtest/gtest.h>
+
+using namespace zc;
+
+namespace {
+
+struct Outcome {
+  std::vector<double> losses; // of rank 0
+  std::string state;          // persistent slices of rank 0
+  uint64_t steady = 0;        // calls of rank 0's last step
+  bool operator==(const Outcome &o) const { return losses == o.losses && state == o.state; }
+};
+
+std::string persistentBytes(RankExecutor &executor) {
+  std::string bytes;
+  for (int i = 0; i < executor.plan().slices_size(); ++i)
+    if (executor.plan().slices(i).persistent()) {
+      std::string slice(executor.plan().slices(i).bytes(), '\0');
+      EXPECT_TRUE(executor.readSlice(static_cast<uint32_t>(i), 0, slice.data(), slice.size()).ok());
+      bytes += slice;
+    }
+  return bytes;
+}
+
+/// Steps on the device of threads, or inline.
+Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Outcome &outcome) {
+  KernelRegistry registry = test::testKernels();
+  return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
+    const Mesh &mesh = communicator.mesh();
+    test::TestLoader loader(mesh.indexOf(mesh.dataAxes(), communicator.rank()));
+    ExecutorOptions options;
+    options.device = device;
+    options.graphs = graphs;
+    options.nvme.folder = testing::TempDir();
+    std::atomic<uint64_t> enqueued{0};
+    auto executor = device == DeviceKind::fake
+                        ? prepareOnDevice(makeFakeDevice(registry, {plan.seed(), communicator.rank(), &enqueued}), plan,
+                                          options, communicator, registry, loader)
+                        : prepareRank(plan, options, communicator, registry, loader);
+    ZC_RETURN_IF_ERROR(executor.status());
+    for (int64_t step = 1; step <= steps; ++step) {
+      uint64_t before = enqueued;
+      ZC_RETURN_IF_ERROR((*executor)->runStep({step, 0, 0.01 * static_cast<double>(step)}));
+      if (communicator.rank() == 0) {
+        outcome.losses.push_back((*executor)->loss());
+        outcome.steady = enqueued - before;
+      }
+    }
+    ZC_RETURN_IF_ERROR((*executor)->drain());
+    if (communicator.rank() == 0)
+      outcome.state = persistentBytes(**executor);
+    return {};
+  });
+}
+
+void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
+
+/// Inline, as graphs, and kernel by kernel; what the last two ask of streams.
+std::pair<uint64_t, uint64_t> compare(const planpb::Plan &plan, const std::string &what) {
+  Outcome inlined, graphs, none;
+  expectOk(run(plan, DeviceKind::sync, true, 6, inlined));
+  expectOk(run(plan, DeviceKind::fake, true, 6, graphs));
+  expectOk(run(plan, DeviceKind::fake, false, 6, none));
+  EXPECT_TRUE(graphs == inlined) << what;
+  EXPECT_TRUE(none == inlined) << what;
+  EXPECT_LE(graphs.steady, none.steady) << what;
+  return {graphs.steady, none.steady};
+}
+
+/// `links` steps one behind the other on COMPUTE in each section, each of which depends on the context.
+test::PlanBuilder chain(uint32_t accumulation, int links, const char *kernel = "mix") {
+  test::PlanBuilder b(1, accumulation);
+  uint32_t bytes = b.type(planpb::U8, {256});
+  b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 8, true));
+  uint32_t a = b.slice("a", 256, true), c = b.slice("c", 256, true);
+  for (uint32_t section : {0u, 1u})
+    for (int i = 0; i < links; ++i) {
+      bool fails = i == links / 2 && std::string(kernel) != "mix";
+      if (fails)
+        b.step(section, planpb::COMPUTE, kernel, 1, {b.operand(a, bytes, planpb::READ)});
+      b.step(section, planpb::COMPUTE, "mix", 1,
+             {b.operand(i % 2 ? a : c, bytes, planpb::READ), b.operand(i % 2 ? c : a, bytes, planpb::READ_WRITE)});
+    }
+  return b;
+}
+
+} // namespace
+
+TEST(Graphs, HaveTheBitsOfEveryOtherWay) {
+  for (int world : {1, 2, 4})
+    for (int accumulation : {1, 2, 3}) {
+      std::string what = std::to_string(world) + " ranks, " + std::to_string(accumulation) + " micro-steps";
+      compare(test::tinyPlan(static_cast<uint32_t>(world), static_cast<uint32_t>(accumulation)), what);
+      for (uint64_t after : {0, 3}) {
+        planpb::Plan plan =
+            test::delayedPlanWithoutWaits(static_cast<uint32_t>(world), static_cast<uint32_t>(accumulation), after);
+        expectOk(addWaits(plan));
+        compare(plan, what + ", delayed after " + std::to_string(after));
+      }
+    }
+}
+
+TEST(Graphs, OfRandomPlansHaveTheirBits) {
+  int fewer = 0;
+  for (uint32_t seed = 300; seed < 340; ++seed) {
+    planpb::Plan plan = test::randomPlan(seed, 60, 1 + seed % 3);
+    expectOk(addWaits(plan));
+    auto [graphs, none] = compare(plan, "seed " + std::to_string(seed));
+    fewer += graphs < none;
+  }
+  EXPECT_GT(fewer, 30);
+}
+
+/// The host's calls do not grow with the number of kernels.
+TEST(Graphs, AreOneCallHoweverManyKernels) {
+  for (uint32_t accumulation : {1u, 4u})
+    for (int links : {10, 100}) {
+      test::PlanBuilder b = chain(accumulation, links);
+      expectOk(addWaits(b.plan));
+      auto [graphs, none] = compare(b.plan, std::to_string(links) + " kernels");
+      // An iteration: the contexts' copy, its record, a wait for it. A section: its kernels and a call of the host. A
+      // micro-step: its context.
+      uint64_t around = 3 + (accumulation + 1) + accumulation;
+      EXPECT_EQ(none, around + (accumulation + 1) * static_cast<uint64_t>(links));
+      EXPECT_EQ(graphs, around + accumulation + 1);
+    }
+}
+
+TEST(Graphs, FindTheStepThatFails) {
+  test::PlanBuilder b = chain(2, 10, "test_fail"); // in step 2, micro-step 1: the first section's third replay
+  expectOk(addWaits(b.plan));
+  for (bool graphs : {true, false}) {
+    Outcome outcome;
+    Status status = run(b.plan, DeviceKind::fake, graphs, 5, outcome);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
+    EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
+  }
+}
+
+/// A device of threads and one stream of it.
+class Captured : public testing::Test {
+protected:
+  KernelRegistry registry = test::testKernels();
+  std::unique_ptr<Device> device = makeFakeDevice(registry, {});
+  std::unique_ptr<Stream> stream = std::move(*device->makeStream());
+  std::unique_ptr<Event> event = std::move(*device->makeEvent());
+  char *memory = static_cast<char *>(*device->allocate(64));
+  char *pinned = static_cast<char *>(*device->allocatePinned(64));
+
+  static void refuses(const Status &status, const std::string &what) {
+    ASSERT_FALSE(status.ok()) << what;
+    EXPECT_EQ(status.error().message, "a stream that is being captured is asked to " + what);
+  }
+};
+
+TEST_F(Captured, WorkIsDoneWhenItIsReplayedAndEachTime) {
+  expectOk(stream->beginCapture());
+  expectOk(stream->copy(memory + 1, memory, 1));
+  expectOk(stream->copy(pinned, memory, 2));
+  auto graph = stream->endCapture();
+  ASSERT_TRUE(graph.ok());
+  for (char value : {'a', 'b', 'c'}) {
+    expectOk(device->write(memory, &value, 1));
+    EXPECT_NE(pinned[1], value);
+    expectOk(stream->replay(**graph));
+    expectOk(stream->drain());
+    EXPECT_EQ(std::string(pinned, 2), std::string(2, value));
+  }
+}
+
+TEST_F(Captured, StreamsDoNotWaitNorCallNorAllocate) {
+  Timeline timeline;
+  char stack[8];
+  expectOk(stream->beginCapture());
+  refuses(stream->record(*event), "record an event that others wait for");
+  refuses(stream->wait(*event), "wait for another stream");
+  refuses(stream->wait(timeline, 1), "wait for the host");
+  refuses(stream->call([](void *) {}, nullptr), "call the host");
+  refuses(stream->drain(), "finish its work");
+  refuses(stream->copy(memory, stack, 8), "copy memory of the host that is not pinned");
+  refuses(stream->beginCapture(), "begin");
+  refuses(device->allocate(8).status(), "allocate");
+  refuses(device->allocatePinned(8).status(), "allocate pinned memory");
+  refuses(device->read(stack, memory, 8), "wait for a copy");
+  refuses(device->write(memory, stack, 8), "wait for a copy");
+  expectOk(stream->endCapture().status());
+  expectOk(stream->copy(memory, pinned, 8));
+  expectOk(stream->drain());
+  EXPECT_FALSE(stream->endCapture().ok());
+}
