@@ -12,13 +12,14 @@ namespace zc::cuda {
 
 using namespace formula;
 
-/// As many members as a sum may have: their addresses are a kernel's argument.
-constexpr int kMaxSummed = 256;
+/// As many members as a sum may have: their addresses are a kernel's arguments, of which CUDA takes 32764 bytes (since
+/// 12.1; before, and faster, 4096).
+constexpr int kFewSummed = 256, kMaxSummed = 4000;
 
 /// orderedSum of runtime/comm/Sums.h, with its bits. Each element is read from all inputs before it is written: a
 /// result may lie over the part of an input that is summed.
-template <typename In, typename Out> struct OrderedSumBody {
-  const In *inputs[kMaxSummed];
+template <typename In, typename Out, int kMost> struct OrderedSumBody {
+  const In *inputs[kMost];
   Out *output;
   int64_t n;
   int ranks;
@@ -38,8 +39,10 @@ template <typename In, typename Out> struct OrderedSumBody {
   }
 };
 
-template <typename In, typename Out, typename Launcher> void launchSum(const OrderedSum &sum, const Launcher &launch) {
-  OrderedSumBody<In, Out> body{};
+template <typename In, typename Out, int kMost, typename Launcher>
+void launchSumOf(const OrderedSum &sum, const Launcher &launch) {
+  OrderedSumBody<In, Out, kMost> body{};
+  static_assert(sizeof body + sizeof(Frame) <= (kMost <= kFewSummed ? 4096 : 32764), "arguments of a kernel");
   for (int rank = 0; rank < sum.ranks; ++rank)
     body.inputs[rank] = static_cast<const In *>(sum.inputs[rank]) + sum.skip;
   body.output = static_cast<Out *>(sum.output);
@@ -49,6 +52,13 @@ template <typename In, typename Out, typename Launcher> void launchSum(const Ord
   body.scales = body.scale != Compute<In>(1);
   body.accumulate = sum.accumulate;
   overElements(launch, body.n, body);
+}
+
+template <typename In, typename Out, typename Launcher> void launchSum(const OrderedSum &sum, const Launcher &launch) {
+  if (sum.ranks <= kFewSummed)
+    launchSumOf<In, Out, kFewSummed>(sum, launch);
+  else
+    launchSumOf<In, Out, kMaxSummed>(sum, launch);
 }
 
 /// False: types that are not summed, or too many ranks.

@@ -38,22 +38,25 @@ std::vector<char> numbers(DType type, size_t n, unsigned seed) {
 
 TEST_P(RankSum, HasTheHostsBits) {
   const Case &test = GetParam();
-  constexpr size_t kRanks = 3, kSkip = 5, kElements = 4321;
-  std::vector<std::vector<char>> parts;
-  std::vector<const void *> inputs;
-  for (unsigned rank = 0; rank < kRanks; ++rank)
-    parts.push_back(numbers(test.in, kSkip + kElements, rank));
-  for (const std::vector<char> &part : parts)
-    inputs.push_back(part.data());
-  std::vector<char> expected = numbers(test.out, kElements, 9), got = expected;
-  OrderedSum sum{inputs.data(), kRanks,   kSkip,      expected.data(), kElements,
-                 test.in,       test.out, test.scale, test.accumulate};
-  orderedSum(sum);
-  sum.output = got.data();
-  FirstError error{};
-  StepContext context;
-  ASSERT_TRUE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
-  EXPECT_EQ(got, expected);
+  constexpr size_t kSkip = 5;
+  for (int ranks : {3, kFewSummed, kFewSummed + 1, kMaxSummed}) {
+    const size_t elements = ranks == 3 ? 4321 : 50;
+    std::vector<std::vector<char>> parts;
+    std::vector<const void *> inputs;
+    for (int rank = 0; rank < ranks; ++rank)
+      parts.push_back(numbers(test.in, kSkip + elements, static_cast<unsigned>(rank)));
+    for (const std::vector<char> &part : parts)
+      inputs.push_back(part.data());
+    std::vector<char> expected = numbers(test.out, elements, 9), got = expected;
+    OrderedSum sum{inputs.data(), ranks,    kSkip,      expected.data(), elements,
+                   test.in,       test.out, test.scale, test.accumulate};
+    orderedSum(sum);
+    sum.output = got.data();
+    FirstError error{};
+    StepContext context;
+    ASSERT_TRUE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+    EXPECT_EQ(got, expected) << ranks << " ranks";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
