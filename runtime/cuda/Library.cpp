@@ -1,4 +1,5 @@
 #include "runtime/cuda/Library.h"
+#include "runtime/cuda/Nccl.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -76,6 +77,9 @@ std::vector<std::pair<std::string, std::string>> describeLibraries() {
       100, false);
   ask("cuDNN", Library({"libcudnn.so.9"}, "nvidia-cudnn-cu13"), "cudnnGetVersion", 10000, 100, false);
   ask("NCCL", Library({"libnccl.so.2"}, "nvidia-nccl-cu13"), "ncclGetVersion", 10000, 100, true);
+  // Before a job of hundreds of processes finds it out.
+  if (const Status &nccl = ncclStatus(); !nccl.ok() && nccl.error().number == 631)
+    lines.back().second += "; " + nccl.error().message + ": " + nccl.error().help;
   return lines;
 }
 

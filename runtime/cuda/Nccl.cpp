@@ -159,8 +159,10 @@ private:
 
 } // namespace
 
+const Status &ncclStatus() { return Nccl::instance().library.status(); }
+
 Result<std::unique_ptr<DeviceLinks>> makeNcclLinks(GpuState &gpu) {
-  ZC_RETURN_IF_ERROR(Status(Nccl::instance().library.status()));
+  ZC_RETURN_IF_ERROR(Status(ncclStatus()));
   return std::unique_ptr<DeviceLinks>(std::make_unique<NcclLinks>(gpu.ordinal));
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Library.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace zc::cuda {
@@ -29,13 +30,23 @@ static std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
-/// "0 NVIDIA H200, 143 GB, compute capability 9.0".
+static std::string gigabytes(size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+/// "NVIDIA H200, 142.1 GB free of 143.8 GB, compute capability 9.0".
 static std::string describeGpu(int ordinal) {
   cudaDeviceProp properties;
   if (cudaError_t status = cudaGetDeviceProperties(&properties, ordinal); status != cudaSuccess)
     return errorOf(status, "ask for the GPU").message;
-  return std::string(properties.name) + ", " + std::to_string(properties.totalGlobalMem / 1000000000) +
-         " GB, compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor);
+  size_t free = 0, total = properties.totalGlobalMem;
+  std::string memory = cudaSetDevice(ordinal) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess
+                           ? gigabytes(free) + " free of " + gigabytes(total)
+                           : gigabytes(total);
+  return std::string(properties.name) + ", " + memory + ", compute capability " + std::to_string(properties.major) +
+         "." + std::to_string(properties.minor);
 }
 
 /// Which GPUs read each other's memory.

@@ -78,6 +78,24 @@ def libraries_are_found():
     return line
 
 
+def old_nccl():
+    """A library without a function that is used: doctor says so, before a job does."""
+    folder = suite.dir / "old"
+    folder.mkdir(exist_ok=True)
+    compiler = shutil.which("cc")
+    if not compiler:
+        raise Skip("no cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", folder / "libnccl.so.2"], check=True, text=True,
+                   input="int ncclGetVersion(int *version) { *version = 20403; return 0; }")
+    done = subprocess.run([suite.bin / "zero-run", "doctor"], capture_output=True, text=True, env={**os.environ, "ZERO_CUDA_LIBRARIES": str(folder)})
+    line = [line for line in done.stdout.splitlines() if line.startswith("NCCL")][0]
+    if str(folder) not in line:
+        raise Skip(f"the loader knows another one: {line}")
+    if "2.4.3" not in line or 'has no function "ncclGetUniqueId"' not in line or "nvidia-nccl-cu13" not in line:
+        raise Case(line)
+    return line
+
+
 def links_nothing():
     """zero-run needs no library of CUDA, and the plugin none that a machine without a driver lacks."""
     for name in ("zero-run", "libzc_cuda.so"):
@@ -88,7 +106,7 @@ def links_nothing():
 
 
 suite.run([("doctor says what is missing", doctor), ("nothing of CUDA is linked", links_nothing),
-           ("libraries are found", libraries_are_found)])
+           ("libraries are found", libraries_are_found), ("an NCCL that is too old", old_nccl)])
 suite.run([(f"{device} without a driver", lambda device=device: refused(device, suite.bin, "there is no NVIDIA driver on this machine"))
            for device in ("cuda", "cuda-sync")])
 suite.run([("without the plugin", without_plugin), ("a plugin that cannot be loaded", broken_plugin)])
