@@ -5,6 +5,7 @@
 #include "runtime/cuda/Nccl.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace zc::cuda {
@@ -187,6 +188,21 @@ Result<std::unique_ptr<Event>> GpuDevice::makeEvent() {
   Result<std::unique_ptr<GpuEvent>> event = GpuEvent::make(gpu);
   ZC_RETURN_IF_ERROR(event.status());
   return std::unique_ptr<Event>(std::move(*event));
+}
+
+Result<std::unique_ptr<Stamp>> GpuDevice::makeStamp() {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  cudaEvent_t event;
+  ZC_CUDA(cudaEventCreate(&event), "make an event");
+  return std::unique_ptr<Stamp>(std::make_unique<GpuStamp>(event));
+}
+
+Result<int64_t> GpuDevice::nanosecondsBetween(const Stamp &from, const Stamp &to) const {
+  float milliseconds = 0;
+  ZC_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<const GpuStamp &>(from).event,
+                               static_cast<const GpuStamp &>(to).event),
+          "read a time");
+  return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
 Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec, uint32_t number) {

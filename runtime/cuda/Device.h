@@ -25,6 +25,8 @@ public:
   Result<std::unique_ptr<Stream>> makeStream() override { return GpuStream::make(gpu); }
   bool hasGraphs() const override { return !gpu.isSync; }
   Result<std::unique_ptr<Event>> makeEvent() override;
+  Result<std::unique_ptr<Stamp>> makeStamp() override;
+  Result<int64_t> nanosecondsBetween(const Stamp &from, const Stamp &to) const override;
   Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override;
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
   Result<std::unique_ptr<DeviceLinks>> makeLinks() override;

@@ -52,6 +52,12 @@ Status GpuStream::record(Event &event) {
   return {};
 }
 
+Status GpuStream::stamp(Stamp &stamp) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaEventRecord(static_cast<GpuStamp &>(stamp).event, stream), "keep a time");
+  return {};
+}
+
 Status GpuStream::wait(const Event &event) {
   ZC_CUDA(gpu.use(), "take the GPU");
   ZC_CUDA(cudaStreamWaitEvent(stream, static_cast<const GpuEvent &>(event).event, 0), "wait for an event");

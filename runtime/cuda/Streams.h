@@ -38,6 +38,14 @@ public:
   const cudaEvent_t event;
 };
 
+/// An event that keeps its time, to half a microsecond.
+class GpuStamp : public Stamp {
+public:
+  explicit GpuStamp(cudaEvent_t event) : event(event) {}
+  ~GpuStamp() override { (void)cudaEventDestroy(event); }
+  const cudaEvent_t event;
+};
+
 class GpuGraph : public Graph {
 public:
   explicit GpuGraph(cudaGraphExec_t executable) : executable(executable) {}
@@ -53,6 +61,7 @@ public:
 
   Status copy(void *to, const void *from, uint64_t bytes) override;
   Status record(Event &event) override;
+  Status stamp(Stamp &stamp) override;
   Status wait(const Event &event) override;
   Status wait(const Timeline &timeline, uint64_t target) override;
   Status call(void (*function)(void *), void *argument) override;

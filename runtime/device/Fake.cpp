@@ -1,5 +1,6 @@
 #include "runtime/device/Fake.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Working.h"
@@ -28,6 +29,11 @@ public:
   std::mutex mutex;
   std::condition_variable passed;
   uint64_t recorded = 0, done = 0;
+};
+
+class FakeStamp : public Stamp {
+public:
+  std::atomic<int64_t> time{0};
 };
 
 using Work = std::function<void()>;
@@ -107,6 +113,11 @@ public:
       fake.done = mine;
       fake.passed.notify_all();
     });
+    return {};
+  }
+  Status stamp(Stamp &stamp) override {
+    ZC_RETURN_IF_ERROR(refuseCaptured("keep a time"));
+    add([&time = static_cast<FakeStamp &>(stamp).time] { time = nanoseconds(); });
     return {};
   }
   Status wait(const Event &event) override {
@@ -252,6 +263,10 @@ public:
     return std::unique_ptr<Stream>(std::make_unique<FakeStream>(state, random(), options.rank, nameOf));
   }
   Result<std::unique_ptr<Event>> makeEvent() override { return std::unique_ptr<Event>(std::make_unique<FakeEvent>()); }
+  Result<std::unique_ptr<Stamp>> makeStamp() override { return std::unique_ptr<Stamp>(std::make_unique<FakeStamp>()); }
+  Result<int64_t> nanosecondsBetween(const Stamp &from, const Stamp &to) const override {
+    return static_cast<const FakeStamp &>(to).time - static_cast<const FakeStamp &>(from).time;
+  }
 
   Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override {
     Result<std::unique_ptr<Kernel>> kernel = registry.prepare(spec);

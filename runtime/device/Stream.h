@@ -30,6 +30,12 @@ public:
   virtual ~Event() = default;
 };
 
+/// A place in a stream's work, and when it was passed last, by the device's clock.
+class Stamp {
+public:
+  virtual ~Stamp() = default;
+};
+
 /// Work of a stream, captured. It must not go while it is at work, and goes before its device.
 class Graph {
 public:
@@ -43,6 +49,7 @@ public:
   /// `to` and `from` in the device's memory or in pinned memory; they do not overlap.
   virtual Status copy(void *to, const void *from, uint64_t bytes) = 0;
   virtual Status record(Event &event) = 0;
+  virtual Status stamp(Stamp &stamp) = 0;
   /// Later work comes after what `event`, of this device, was last recorded behind.
   virtual Status wait(const Event &event) = 0;
   /// Later work comes after the host's timeline, whose word is in pinned memory, has reached `target` or has failed.
@@ -103,6 +110,9 @@ public:
   /// Can its streams be captured?
   virtual bool hasGraphs() const { return true; }
   virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
+  virtual Result<std::unique_ptr<Stamp>> makeStamp() = 0;
+  /// From one stamp to a later one; both were passed, after what the host has waited for.
+  virtual Result<int64_t> nanosecondsBetween(const Stamp &from, const Stamp &to) const = 0;
 
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;

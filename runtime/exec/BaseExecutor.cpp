@@ -17,7 +17,8 @@ void TraceRing::drainInto(std::vector<TraceEvent> &out) {
 }
 
 BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-    : prepared(plan, options.memory), communicator(communicator), agree(options.agree) {
+    : prepared(plan, options.memory), communicator(communicator), traceFirst(options.traceFirst),
+      traceLast(options.traceLast), agree(options.agree) {
   for (unsigned queue = 0; queue < kNumQueues; ++queue) {
     rings.emplace_back(options.traceCapacity);
     working[queue] =
@@ -85,8 +86,9 @@ int64_t BaseExecutor::trace(const PreparedStep &step, uint32_t section, const St
   if (!ring.isOn())
     return 0;
   int64_t end = nanoseconds();
-  ring.add({begin, end, context.step, static_cast<uint32_t>(context.micro), step.index, static_cast<uint8_t>(section),
-            step.queue});
+  if (isTraced(context.step))
+    ring.add({begin, end, context.step, static_cast<uint32_t>(context.micro), step.index, static_cast<uint8_t>(section),
+              step.queue});
   return end;
 }
 

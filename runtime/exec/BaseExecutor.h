@@ -56,6 +56,7 @@ protected:
   /// Runs a step's kernel, here and now.
   Status execute(const PreparedStep &step, uint32_t section, const StepContext &context);
 
+  bool isTraced(int64_t step) const { return traceFirst <= step && step <= traceLast && rings[0].isOn(); }
   int64_t tracedNow(unsigned queue) const;
   /// Notes that the step took from `begin` until now, which it gives.
   int64_t trace(const PreparedStep &step, uint32_t section, const StepContext &context, int64_t begin);
@@ -71,6 +72,7 @@ protected:
 
   PreparedPlan prepared;
   Communicator &communicator;
+  const int64_t traceFirst, traceLast;
   std::function<Status()> agree;
   std::vector<TraceRing> rings; // per queue
 

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -59,12 +60,14 @@ constexpr bool isCuda(DeviceKind device) { return device == DeviceKind::cuda || 
 
 struct ExecutorOptions {
   DeviceKind device = DeviceKind::cpu;
-  int localRank = 0;             ///< among the ranks of this machine: which GPU it has
-  int localRanks = 1;            ///< of this machine
-  int threads = 1;               ///< OpenMP threads of this rank's kernels
-  std::optional<uint64_t> seed;  ///< of dropout and random; Plan.seed if absent
-  size_t traceCapacity = 0;      ///< events kept per queue (Trace.h); 0: no tracing
-  bool graphs = true;            ///< of a device with streams: work that comes again is captured; not while tracing
+  int localRank = 0;            ///< among the ranks of this machine: which GPU it has
+  int localRanks = 1;           ///< of this machine
+  int threads = 1;              ///< OpenMP threads of this rank's kernels
+  std::optional<uint64_t> seed; ///< of dropout and random; Plan.seed if absent
+  size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
+  int64_t traceFirst = 1;       ///< of the steps that are traced
+  int64_t traceLast = std::numeric_limits<int64_t>::max();
+  bool graphs = true;            ///< of a device with streams: work that comes again is captured; not in traced steps
   NvmeOptions nvme;              ///< where the NVMe tier goes, when the plan has one
   bool reserve = false;          ///< all memory of the arenas is taken when they are mapped
   LinkRates links{};             ///< to slow down transfers
@@ -117,6 +120,9 @@ public:
   // After drain().
   virtual std::vector<ArenaUse> arenas() const = 0;
   virtual Traffic traffic() const = 0;
+  /// Seconds in which the host gave streams their work, per step after the second; ranks of one process also wait for
+  /// each other in there. None on devices without streams, and of fewer steps.
+  virtual std::optional<double> issueSeconds() const { return std::nullopt; }
   /// What the user should know about how this rank was prepared; a line each.
   virtual const std::vector<std::string> &notes() const = 0;
   /// Events recorded since the last call, oldest first; after drain().

@@ -14,9 +14,11 @@
 
 #include "runtime/exec/StreamExecutor.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamRuns.h"
+#include "runtime/exec/StreamTrace.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
@@ -29,8 +31,7 @@ public:
   StreamExecutor(std::unique_ptr<Device> device, const planpb::Plan &plan, const ExecutorOptions &options,
                  Communicator &communicator)
       : QueueExecutor(plan, options, communicator), device(std::move(device)),
-        captures(options.graphs && options.traceCapacity == 0 && this->device->hasGraphs()),
-        perStep(plan.accumulation()),
+        captures(options.graphs && this->device->hasGraphs()), perStep(plan.accumulation()),
         kernels(*this->device, communicator, perStep * kInFlight,
                 [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
   ~StreamExecutor() override { join(); }
@@ -45,6 +46,10 @@ protected:
   void join() override;
   Status publish(const StepContext &context) override;
   const void *metric(uint32_t slice) const override;
+  std::vector<TraceEvent> takeTrace() override;
+  std::optional<double> issueSeconds() const override {
+    return iteration > kUnsteady ? std::optional(double(issuing) * 1e-9 / double(iteration - kUnsteady)) : std::nullopt;
+  }
 
 private:
   /// What belongs to a step besides what is prepared for all executors.
@@ -64,13 +69,8 @@ private:
     Timeline *timeline;
     uint64_t steps;
   };
-  struct Traced {
-    StreamExecutor *executor;
-    const PreparedStep *step;
-    uint32_t section;
-    const StepContext *context;
-    int64_t begin;
-  };
+
+  static constexpr uint64_t kUnsteady = 2; ///< iterations in which runs are captured
 
   static bool isOnStream(unsigned queue) { return isStreamQueue(static_cast<planpb::Queue>(queue)); }
   /// Kernels are numbered in the order of steps, those of the update last.
@@ -94,7 +94,7 @@ private:
   Status issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro);
   Status issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
   Status issueWaits(const PreparedStep &step, uint32_t section, int64_t index);
-  Status issueTraced(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
+  Status collectTrace(uint64_t mine);
   /// Of a step of a stream, in iteration `mine` and, unless it names its own, micro-step `micro`.
   EnqueuedContext contextOf(const PreparedStep &step, uint64_t mine, int64_t micro) const {
     uint32_t slot = slotOf(mine, step.micro >= 0 ? step.micro : micro);
@@ -121,8 +121,9 @@ private:
   std::vector<StreamRun> runs[2]; // by their first step in plan order
   std::vector<MetricCopy> metrics;
   std::vector<Advance> advances[2]; // by step
-  std::vector<Traced> traced[2];    // by step and slot
+  std::optional<StreamTrace> trace; // where steps are traced
   std::function<Status()> agreement;
+  int64_t issuing = 0; // ns, in all steady iterations
 };
 
 Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader) {
@@ -151,8 +152,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   prepareAdvances();
   prepareRuns();
   if (options.traceCapacity > 0)
-    for (uint32_t section : {0u, 1u})
-      traced[section].resize(prepared.steps[section].size() * perStep * kInFlight);
+    ZC_RETURN_IF_ERROR(trace.emplace(*device, perStep * kInFlight, kInFlight).prepare(prepared));
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (!isOnStream(queue) && prepared.stepsPerIteration(queue) > 0)
       startThread(queue);
@@ -273,6 +273,9 @@ void StreamExecutor::prepareRuns() {
 
 Status StreamExecutor::writeContexts(uint64_t mine) {
   // Who used these last is through: runStep has waited for the iteration before the last.
+  ZC_RETURN_IF_ERROR(collectTrace(mine));
+  if (isTraced(contexts[mine % kInFlight].step))
+    ZC_RETURN_IF_ERROR(trace->beginIteration(mine, *control));
   for (uint32_t micro = 0; micro < perStep; ++micro) {
     StepContext context = contexts[mine % kInFlight];
     context.micro = micro;
@@ -311,7 +314,10 @@ void StreamExecutor::runOwn(uint64_t mine) {
     }
     return issueSection(1, update, mine, micros - 1);
   };
-  if (Status status = run(); !status.ok())
+  int64_t begin = nanoseconds();
+  Status status = run();
+  issuing += mine > kUnsteady ? nanoseconds() - begin : 0;
+  if (!status.ok())
     fail(status.error());
 }
 
@@ -342,7 +348,8 @@ Status StreamExecutor::issueSection(uint32_t section, int64_t index, uint64_t mi
   return {};
 }
 
-/// Once as it is, so that libraries have loaded what they need; then captured, once; then as a graph.
+/// Once as it is, so that libraries have loaded what they need; then captured, once; then as a graph. Step by step
+/// where steps are traced.
 Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro) {
   Stream &stream = *streams[run.steps.front()->queue];
   auto issueEach = [&]() -> Status {
@@ -351,8 +358,10 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
         return locate(status.error(), prepared.plan, section, step->index);
     return {};
   };
+  if (!captures || run.steps.size() == 1 || isTraced(contexts[mine % kInFlight].step))
+    return issueEach();
   if (!run.graph) {
-    if (!captures || run.steps.size() == 1 || !std::exchange(run.isKnown, true))
+    if (!std::exchange(run.isKnown, true))
       return issueEach();
     ZC_RETURN_IF_ERROR(stream.beginCapture());
     Status status = issueEach();
@@ -396,8 +405,9 @@ Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const E
             self->fail(status.error());
         },
         this));
-  ZC_RETURN_IF_ERROR(traced[section].empty() ? step.onDevice->enqueue(step.operands, context, stream)
-                                             : issueTraced(step, section, context));
+  auto enqueue = [&] { return step.onDevice->enqueue(step.operands, context, stream); };
+  ZC_RETURN_IF_ERROR(isTraced(context.host->step) ? trace->around(iteration, step, section, context, stream, enqueue)
+                                                  : enqueue());
   if (int i = issued[section][step.index].metric; i >= 0) {
     const MetricCopy &metric = metrics[static_cast<size_t>(i)];
     ZC_RETURN_IF_ERROR(stream.copy(metric.pinned, prepared.memory.operand(metric.slice, 0), metric.bytes));
@@ -405,23 +415,15 @@ Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const E
   return {};
 }
 
-Status StreamExecutor::issueTraced(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
-  Stream &stream = *streams[step.queue];
-  Traced &mine = traced[section][step.index * perStep * kInFlight + context.slot];
-  mine = {this, &step, section, context.host, 0};
-  ZC_RETURN_IF_ERROR(stream.call(
-      [](void *argument) {
-        auto *traced = static_cast<Traced *>(argument);
-        traced->begin = traced->executor->tracedNow(traced->step->queue);
-      },
-      &mine));
-  ZC_RETURN_IF_ERROR(step.onDevice->enqueue(step.operands, context, stream));
-  return stream.call(
-      [](void *argument) {
-        auto *traced = static_cast<Traced *>(argument);
-        traced->executor->trace(*traced->step, traced->section, *traced->context, traced->begin);
-      },
-      &mine);
+/// Of the iteration that `mine` takes the place of, or of `mine`, which is over.
+Status StreamExecutor::collectTrace(uint64_t mine) {
+  return trace ? trace->collect(mine, [this](const TraceEvent &event) { rings[event.queue].add(event); }) : Status();
+}
+
+std::vector<TraceEvent> StreamExecutor::takeTrace() {
+  for (uint64_t i = 0; i < kInFlight; ++i)
+    (void)collectTrace(iteration + 1 + i); // the older one first; of a device that is lost there is no more
+  return QueueExecutor::takeTrace();
 }
 
 Status StreamExecutor::publish(const StepContext &context) {

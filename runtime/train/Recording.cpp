@@ -17,13 +17,16 @@ static StepRange recorded(const RunOptions &options) {
   return {std::min(options.trace.first, options.profile.first), std::max(options.trace.last, options.profile.last)};
 }
 
-size_t Recording::capacity(const planpb::Plan &plan, const RunOptions &options, int64_t steps) {
+void Recording::configure(const planpb::Plan &plan, const RunOptions &options, int64_t steps,
+                          ExecutorOptions &executor) {
   StepRange range = recorded(options);
   int64_t last = std::min(range.last, steps);
   if (!range || range.first > last)
-    return 0;
+    return;
   size_t step = size_t(plan.micro().steps_size()) * microExecutions(plan) + size_t(plan.update().steps_size());
-  return std::min(step * size_t(last - range.first + 1), kMaxEvents);
+  executor.traceCapacity = std::min(step * size_t(last - range.first + 1), kMaxEvents);
+  executor.traceFirst = range.first;
+  executor.traceLast = last;
 }
 
 bool Recording::isDue(const RunOptions &options, int64_t step) {
@@ -32,12 +35,9 @@ bool Recording::isDue(const RunOptions &options, int64_t step) {
 }
 
 void Recording::collect(const RunOptions &options, RankExecutor &executor) {
-  StepRange range = recorded(options);
-  if (!range)
+  if (!recorded(options))
     return;
   std::vector<TraceEvent> events = executor.takeTrace();
-  auto isOutside = [&](const TraceEvent &e) { return !range.contains(e.step); };
-  events.erase(std::remove_if(events.begin(), events.end(), isOutside), events.end());
   std::lock_guard<std::mutex> guard(lock);
   collected.push_back({executor.rank(), std::move(events)});
 }

@@ -12,9 +12,9 @@ namespace zc::train {
 /// Collects the events of the steps that `--trace FROM:TO` and `--profile FROM:TO` name, of all ranks.
 class Recording {
 public:
-  /// Events per queue that an executor must keep so that none of the steps is lost, at most a million (the newest), of
-  /// a run of `steps`; 0 where nothing is recorded.
-  static size_t capacity(const planpb::Plan &plan, const RunOptions &options, int64_t steps);
+  /// Tells an executor which of a run's `steps` are recorded, and to keep all of their events, at most a million per
+  /// queue (the newest).
+  static void configure(const planpb::Plan &plan, const RunOptions &options, int64_t steps, ExecutorOptions &executor);
   /// The last step to be recorded is over.
   static bool isDue(const RunOptions &options, int64_t step);
   /// Called by every rank then, or when its run ends before.

@@ -74,6 +74,8 @@ static void addCommon(Json &all, const JobReport &report) {
                     {"d2h", traffic.d2h},
                     {"nvme_read", traffic.nvmeRead},
                     {"nvme_write", traffic.nvmeWrite}};
+  if (report.issueSeconds)
+    all["issue_seconds"] = *report.issueSeconds;
   if (report.steadyAllocations)
     all["steady_allocations"] = *report.steadyAllocations;
 }

@@ -87,7 +87,7 @@ Status Rank::main() {
     return Status::success();
   pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
-  options.traceCapacity = run.recording.capacity(run.plan, run.options, run.summary.steps);
+  Recording::configure(run.plan, run.options, run.summary.steps, options);
   options.agree = [this] { return pulse(); };
   auto prepared = run.prepareExecutor(run.plan, communicator, options, loader);
   if (!prepared)
@@ -357,6 +357,7 @@ Status Rank::finish() {
   run.recording.collect(run.options, *executor); // of a run that ended before the last step to be recorded
   if (leads()) {
     run.report.arenas = executor->arenas();
+    run.report.issueSeconds = executor->issueSeconds();
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
     run.report.out = run.summary.out;
     run.report.final = run.summary.out + "/final";

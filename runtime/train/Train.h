@@ -33,6 +33,7 @@ struct JobReport {
   uint64_t plannedMemory = 0;                ///< bytes of the device and host arenas of this process's ranks
   uint64_t residentMemory = 0;               ///< bytes this process had in memory at most, libraries and all
   Traffic traffic;                           ///< of rank 0's steps, all of them
+  std::optional<double> issueSeconds;        ///< of the first rank (RankExecutor)
   std::optional<uint64_t> steadyAllocations; ///< heap allocations of the process in the steps after the second
   std::string out;                           ///< folder
 };

@@ -227,25 +227,31 @@ def graph(layers, width, heads, length, batch):
 
 
 def speed(layers, width, heads, length, batch, *flags, peak=989e12):
-    """Seconds of a step, the part of the GPU's peak, and which kernels take the time of a step on cuda-sync."""
+    """Seconds of a step, the part of the GPU's peak, the host's share, and which kernels take the time of a step."""
     def run():
         onnx, inputs = graph(layers, width, heads, length, batch)
-        plan = onnx.with_suffix(".plan")
+        plan, out = onnx.with_suffix(".plan"), suite.dir / f"{onnx.stem}-{STREAMS}"
         suite.compile(onnx, plan, "--precision", "bf16", *target(), *flags)
-        run_on = lambda device, steps, *more: suite.train(plan, suite.dir / f"{onnx.stem}-{device}", "--overwrite", "--device", device, "--data", inputs,
-                                                          "--epochs", steps, "--steps", steps, *more)
-        median = lambda metrics: statistics.median(m["step_seconds"] for m in metrics[4:])
-        seconds, without = median(run_on(STREAMS, 12)), median(run_on(STREAMS, 12, "--graphs", "off"))
+
+        def steps(count, *more):
+            text = suite.tool("zero-run", plan, "--out", out, "--overwrite", "--quiet", "--device", STREAMS, "--data", inputs, "--epochs", count,
+                              "--steps", count, *more)
+            metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            return statistics.median(m["step_seconds"] for m in metrics[4:]), json.loads(text.splitlines()[-1])["issue_seconds"]
+
+        seconds, issued = steps(12)
+        without, issued_each = steps(12, "--graphs", "off")
         parameters = 12 * layers * width**2 + 50304 * width
         flops = batch * length * (6 * parameters + 12 * layers * width * length)
-        run_on(STEPWISE, 3, "--trace", "3:3")
+        steps(6, "--trace", "6:6")
         sums = collections.Counter()
-        for event in json.loads((suite.dir / f"{onnx.stem}-{STEPWISE}/trace.json").read_text())["traceEvents"]:
+        for event in json.loads((out / "trace.json").read_text())["traceEvents"]:
             if event["ph"] == "X":
                 sums[event["name"]] += event["dur"] / 1e3
         shares = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sums.most_common(12))
-        return (f"{seconds * 1e3:.1f} ms a step ({without * 1e3:.1f} without graphs), {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
-                f"step by step {sum(sums.values()):.1f} ms: {shares}")
+        return (f"{seconds * 1e3:.1f} ms a step, {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
+                f"the host issues it in {issued / seconds:.2%} of that; without graphs {without * 1e3:.1f} ms, {issued_each / without:.2%}; "
+                f"kernels of a traced step {sum(sums.values()):.1f} ms: {shares}")
     return run
 
 

@@ -88,14 +88,15 @@ def trace(name):
     # A real run has the same steps on the same lanes, and its profile all of their work.
     out = suite.dir / name.replace(" ", "-") / "run"
     data = suite.models / "gpt2" / "inputs.safetensors"
-    suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2",
-               "--profile", "2:3", "--out", out, "--quiet", "--nvme-dir", suite.dir)
-    measured = [e for e in spans(out / "trace.json") if e["pid"] == 0 and e["args"]["step"] == 2]
     key = lambda e: (e["args"]["section"], e["args"].get("micro", 0), e["args"]["index"], e["lane"], e["name"], e["args"]["node"])
-    ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
-    if ran != meant or len(ran) != len(measured):
-        raise Case(f"a real run has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
-    profile(out / "profile.html", files["report"], measured)
+    for device in ("cpu", "fake"): # on streams it is events of the device that say when
+        suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2", "--device",
+                   device, "--profile", "2:3", "--out", out, "--overwrite", "--quiet", "--nvme-dir", suite.dir)
+        measured = [e for e in spans(out / "trace.json") if e["pid"] == 0]
+        ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
+        if ran != meant or len(ran) != len(measured) or {e["args"]["step"] for e in measured} != {2}:
+            raise Case(f"a real run on {device} has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
+        profile(out / "profile.html", files["report"], measured)
 
 
 def profile(path, report, measured):

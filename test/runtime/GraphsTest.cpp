@@ -3,10 +3,13 @@
 #include "runtime/device/Fake.h"
 #include "runtime/exec/Job.h"
 #include "runtime/exec/StreamExecutor.h"
+#include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/TestPlan.h"
 
 #include <gtest/gtest.h>
+#include <map>
+#include <tuple>
 
 using namespace zc;
 
@@ -146,6 +149,68 @@ TEST(Graphs, FindTheStepThatFails) {
   }
 }
 
+namespace {
+
+/// What a run of `plan` traced: by step, micro-step, section and index.
+using Traced = std::map<std::tuple<int64_t, uint32_t, uint32_t, uint32_t>, TraceEvent>;
+Traced traced(const planpb::Plan &plan, DeviceKind device, int64_t first, int64_t last) {
+  KernelRegistry registry = test::testKernels();
+  Traced found;
+  expectOk(runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
+    test::TestLoader loader(0);
+    ExecutorOptions options;
+    options.device = device;
+    options.nvme.folder = testing::TempDir();
+    options.traceCapacity = 10000;
+    options.traceFirst = first;
+    options.traceLast = last;
+    auto executor = prepareRank(plan, options, communicator, registry, loader);
+    ZC_RETURN_IF_ERROR(executor.status());
+    for (int64_t step = 1; step <= 6; ++step)
+      ZC_RETURN_IF_ERROR((*executor)->runStep({step, 0, 0.01}));
+    ZC_RETURN_IF_ERROR((*executor)->drain());
+    for (const TraceEvent &event : (*executor)->takeTrace())
+      EXPECT_TRUE(found.insert({{event.step, event.micro, event.section, event.index}, event}).second);
+    EXPECT_TRUE((*executor)->takeTrace().empty());
+    return {};
+  }));
+  return found;
+}
+
+} // namespace
+
+/// Some steps of a run are traced, by the device's clock, and the others are graphs.
+TEST(Graphs, StepsAreTimedOneByOne) {
+  for (uint32_t seed : {300u, 301u, 302u}) {
+    planpb::Plan plan = test::randomPlan(seed, 60, 1 + seed % 3);
+    expectOk(addWaits(plan));
+    Traced fake = traced(plan, DeviceKind::fake, 3, 4), cpu = traced(plan, DeviceKind::cpu, 3, 4);
+    EXPECT_EQ(fake.size(), 2u * (plan.accumulation() * static_cast<uint32_t>(plan.micro().steps_size()) +
+                                 static_cast<uint32_t>(plan.update().steps_size())));
+    for (const auto &[place, event] : cpu)
+      EXPECT_EQ(fake.count(place), 1u);
+    int waited = 0;
+    for (const auto &[place, event] : fake) {
+      EXPECT_LE(event.begin, event.end);
+      const planpb::Step &step = sectionOf(plan, event.section).steps(static_cast<int>(event.index));
+      for (const planpb::Wait &wait : step.waits()) {
+        if (wait.section() != event.section || wait.distance() > 0 || !isStreamQueue(step.queue()) ||
+            !isStreamQueue(wait.queue()))
+          continue;
+        uint32_t index = 0, ordinal = 0;
+        for (const planpb::Step &other : sectionOf(plan, event.section).steps()) {
+          if (other.queue() == wait.queue() && ordinal++ == wait.ordinal())
+            break;
+          ++index;
+        }
+        EXPECT_LE(fake.at({event.step, event.micro, event.section, index}).end, event.begin);
+        ++waited;
+      }
+    }
+    EXPECT_GT(waited, 0);
+  }
+}
+
 /// A device of threads and one stream of it.
 class Captured : public testing::Test {
 protected:
@@ -182,6 +247,7 @@ TEST_F(Captured, StreamsDoNotWaitNorCallNorAllocate) {
   char stack[8];
   expectOk(stream->beginCapture());
   refuses(stream->record(*event), "record an event that others wait for");
+  refuses(stream->stamp(**device->makeStamp()), "keep a time");
   refuses(stream->wait(*event), "wait for another stream");
   refuses(stream->wait(timeline, 1), "wait for the host");
   refuses(stream->call([](void *) {}, nullptr), "call the host");
