@@ -9,9 +9,9 @@
 //   manifest.json          see Manifest.h
 //
 // The shared files have their place for every element; each rank writes what it holds (Layout.h: writtenPieceOf), all
-// at once, and nobody gathers anything. A rank hashes what it writes; of a tensor whose runs ranks of the model axis write
-// in turns, all share the hashing of what then stands in the file. Loading is the same the other way round, by whatever plan: a rank reads the
-// elements that it holds, and no others.
+// at once, and nobody gathers anything. A rank hashes what it writes; of a tensor whose runs ranks of the model axis
+// write in turns, all share the hashing of what then stands in the file. Loading is the same the other way round, by
+// whatever plan: a rank reads the elements that it holds, and no others.
 //
 // It is written as NAME.tmp: files, fsync, hashes to rank 0, manifest, fsync; then it takes NAME's place in one step
 // (CheckpointFolder.h).

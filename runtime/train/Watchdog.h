@@ -17,8 +17,8 @@ namespace zc::train {
 /// A thread that looks at this process's ranks: when one has been in one call to the system (Blocking: a read, a write,
 /// the disk of the NVMe tier), in one kernel (Working) or inside a collective for longer than it may, the flight
 /// recorder is written to a file and `end` is called, once. While some rank gets on, going through such calls one after
-/// the other (it saves or loads), waiting for it in a collective is no reason. Time in which the watchdog could not look
-/// either does not count: the process was stopped, or its machine suspended.
+/// the other (it saves or loads), waiting for it in a collective is no reason. Time in which the watchdog could not
+/// look either does not count: the process was stopped, or its machine suspended.
 class Watchdog {
 public:
   using End = std::function<void(const Error &)>;
@@ -47,8 +47,8 @@ private:
 
   int first = 0, count = 0;
   double seconds = 0;
-  int64_t lookedAt = 0;  ///< the last time
-  int64_t awakeSince = 0; ///< has looked again and again since then
+  int64_t lookedAt = 0;                    ///< the last time
+  int64_t awakeSince = 0;                  ///< has looked again and again since then
   const std::atomic<int> *asked = nullptr; ///< to stop
   std::function<void(const std::string &)> say;
   uint64_t oomKillsBefore = 0;
