@@ -4,26 +4,26 @@ using namespace mlir;
 
 namespace zc::graph {
 
-Value GradientBuilder::scalar(double value, Value like) {
+Value TensorBuilder::scalar(double value, Value like) {
   Type element = elementOf(like);
   Attribute number = isa<FloatType>(element) ? Attribute(builder.getFloatAttr(element, value))
                                              : builder.getIntegerAttr(element, static_cast<int64_t>(value));
   return make<ConstantOp>(DenseElementsAttr::get(RankedTensorType::get({}, element), number));
 }
 
-Value GradientBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
+Value TensorBuilder::reshape(Value value, ArrayRef<int64_t> shape) {
   return shapeOf(value) == shape ? value : make<ReshapeOp>(value, shape);
 }
 
-Value GradientBuilder::expand(Value value, ArrayRef<int64_t> shape) {
+Value TensorBuilder::expand(Value value, ArrayRef<int64_t> shape) {
   return shapeOf(value) == shape ? value : make<ExpandOp>(value, shape);
 }
 
-Value GradientBuilder::reduceSum(Value value, ArrayRef<int64_t> axes, bool keepdims) {
+Value TensorBuilder::reduceSum(Value value, ArrayRef<int64_t> axes, bool keepdims) {
   return axes.empty() ? value : make<ReduceSumOp>(value, axes, keepdims);
 }
 
-Value GradientBuilder::unbroadcast(Value grad, ArrayRef<int64_t> shape) {
+Value TensorBuilder::unbroadcast(Value grad, ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> from = shapeOf(grad);
   size_t lead = from.size() - shape.size();
   Shape axes;

@@ -16,12 +16,10 @@
 
 namespace zc::graph {
 
-/// Emits gradient ops at the location of the forward op, fused under the label "gradient".
-class GradientBuilder {
+/// Emits ops at one location.
+class TensorBuilder {
 public:
-  GradientBuilder(mlir::OpBuilder &builder, mlir::Operation *forward)
-      : builder(builder),
-        location(mlir::FusedLoc::get({forward->getLoc()}, builder.getStringAttr("gradient"), builder.getContext())) {}
+  TensorBuilder(mlir::OpBuilder &builder, mlir::Location location) : builder(builder), location(location) {}
 
   /// The first result of a new OpTy.
   template <typename OpTy, typename... Args> mlir::Value make(Args &&...args) {
@@ -53,6 +51,14 @@ public:
 private:
   mlir::OpBuilder &builder;
   mlir::Location location;
+};
+
+/// Emits gradient ops at the location of the forward op, fused under the label "gradient".
+class GradientBuilder : public TensorBuilder {
+public:
+  GradientBuilder(mlir::OpBuilder &builder, mlir::Operation *forward)
+      : TensorBuilder(builder, mlir::FusedLoc::get({forward->getLoc()}, builder.getStringAttr("gradient"),
+                                                   builder.getContext())) {}
 };
 
 /// Fails, with an error on the op, if a gradient arrives at a result other than the first.

@@ -13,6 +13,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "dialects/graph/Cut.h"
+
 namespace zc {
 enum class Target : uint8_t; // kernels/Kernel.h
 }
@@ -36,6 +38,10 @@ enum class OperandRole {
   statistics, ///< what the layer has seen: stored beside its weights, but not trained
 };
 
+/// The op again on parts of its operands: attributes are its own, result types follow.
+llvm::SmallVector<mlir::Value> buildSameOnParts(mlir::OpBuilder &builder, mlir::Operation *op, const OpCut &cut,
+                                                mlir::ValueRange operands, int64_t ranks);
+
 /// The value whose bytes `value` shows, behind views (KernelOp::getViewOperand); itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
 /// Is `op` a view: no kernel runs, its result shows the bytes of an operand?
@@ -54,8 +60,11 @@ template <typename ConcreteType> class Elementwise : public mlir::OpTrait::Trait
 /// Trait: made anew at no cost worth memory: parameters, constants.
 template <typename ConcreteType>
 class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToRecompute> {};
+/// Trait: moves elements between the ranks of the model axis.
+template <typename ConcreteType> class Collective : public mlir::OpTrait::TraitBase<ConcreteType, Collective> {};
 
 inline bool isElementwise(mlir::Operation *op) { return op->hasTrait<Elementwise>(); }
+inline bool isCollective(mlir::Operation *op) { return op->hasTrait<Collective>(); }
 inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToRecompute>(); }
 } // namespace zc::graph
 

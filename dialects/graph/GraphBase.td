@@ -38,6 +38,11 @@ def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppName
 def Graph_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::zc::graph"; }
 /// Made anew at no cost worth memory.
 def Graph_FreeToRecompute : NativeOpTrait<"FreeToRecompute"> { let cppNamespace = "::zc::graph"; }
+/// Moves elements between the ranks of the model axis.
+def Graph_Collective : NativeOpTrait<"Collective"> { let cppNamespace = "::zc::graph"; }
+/// Says how it computes on parts of its tensors; `methods` are those of Shardable that it answers itself.
+class Graph_ShardedBy<list<string> methods> : DeclareOpInterfaceMethods<Shardable, methods>;
+def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
 def Graph_InPlaceKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands]>;
 def Graph_ElementwiseKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands, Graph_Elementwise]>;
 

@@ -64,6 +64,18 @@ def Graph_PartAttr : Graph_Attr<"Part", "part"> {
   let assemblyFormat = "`<` $whole `,` $first `,` $type `>`";
 }
 
+def Graph_CutAttr : Graph_Attr<"Cut", "cut"> {
+  let summary = "what a rank of the model axis holds of a parameter";
+  let description = [{
+    Dimension `dim` of a tensor of type `whole`, which the model, weight files and checkpoints hold in one piece, is `groups` equal
+    runs; of each, rank m of T holds the m-th part of ceil(run / T) elements, one after the other. Where T does not divide the
+    run, which has to be the only one then, the last rank's part is filled up with zeros, which stay zeros. (Three groups: queries, keys
+    and values in one matrix.) Example: `#graph.cut<1, 3, tensor<32x96xf32>>`.
+  }];
+  let parameters = (ins "int64_t":$dim, "int64_t":$groups, "::mlir::RankedTensorType":$whole);
+  let assemblyFormat = "`<` $dim `,` $groups `,` $whole `>`";
+}
+
 def Graph_Phase : I32EnumAttr<"Phase", "when a program runs",
     [I32EnumAttrCase<"micro", 0>, I32EnumAttrCase<"update", 1>, I32EnumAttrCase<"eval", 2>]> {
   let cppNamespace = "::zc::graph";

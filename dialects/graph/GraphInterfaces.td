@@ -48,4 +48,24 @@ def KernelOp : OpInterface<"KernelOp"> {
       [{ return ::zc::graph::defaultBytes($_op); }]>];
 }
 
+def Shardable : OpInterface<"Shardable"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    How an operation computes on parts of its tensors, so that the ranks of the model axis share its work. An op that says nothing is
+    computed whole on all of them; what is `Elementwise` says nothing and is computed in parts along any dimension. As the rules of
+    shardy, but asked one cut at a time: what has to be cut, and how, where one tensor is cut so (dialects/graph/Cut.h).
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      How the op computes where tensor `index` (operands first, then results) is `cut` over `ranks`. Nothing, and `why` not, where it
+      does not.
+    }], "::std::optional<::zc::graph::OpCut>", "cutAlong",
+      (ins "unsigned":$index, "::zc::graph::TensorCut":$cut, "int64_t":$ranks, "::std::string &":$why)>,
+    InterfaceMethod<[{
+      Builds the op on parts: `operands` are as `cut` says, and so are to be the results. What is summed over ranks is summed here.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildParts",
+      (ins "::mlir::OpBuilder &":$builder, "const ::zc::graph::OpCut &":$cut, "::mlir::ValueRange":$operands,
+           "int64_t":$ranks), [{}], [{ return ::zc::graph::buildSameOnParts(builder, $_op, cut, operands, ranks); }]>];
+}
+
 #endif // ZC_GRAPH_INTERFACES

@@ -4,7 +4,7 @@
 
 include "dialects/graph/GraphBase.td"
 
-def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "op(lhs) op(rhs) + bias, batched";
   let description = [{
     Ranks are 2 or more (`matmul_c1`). op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
@@ -37,7 +37,7 @@ def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [Graph_KernelWith<["getFl
   let results = (outs Graph_FloatTensor:$result);
 }
 
-class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
+class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded]> {
   let summary = formula # " along `axis`";
   let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axis = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
@@ -57,7 +57,7 @@ class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<
 def Graph_SoftmaxGradOp : Graph_SoftmaxGradLikeOp<"softmax_grad", "y (g - sum g y)">;
 def Graph_LogSoftmaxGradOp : Graph_SoftmaxGradLikeOp<"log_softmax_grad", "g - e^y sum g">;
 
-def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "(x - mean) / sqrt(var + epsilon) * scale + bias over dimensions axis..";
   let description = [{
     ONNX LayerNormalization-17. `scale` has shape input[axis:] (`norm_c1`), `bias` its type (`norm_c2`). `mean` and `inv_std` have one fp32 element
@@ -86,7 +86,7 @@ def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
 }
 
-def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "x / sqrt(mean x^2 + epsilon) * scale over dimensions axis..";
   let description = [{
     ONNX RMSNormalization-23; scale (`norm_c1`) and statistics as in layer_norm.
@@ -113,7 +113,7 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
 }
 
-def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>, Graph_Sharded]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
@@ -148,7 +148,7 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   let results = (outs Graph_FloatTensor:$d_query, Graph_FloatTensor:$d_key, Graph_FloatTensor:$d_value);
 }
 
-def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel]> {
+def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "mean or sum of -log softmax(logits)[label] over rows whose label is not ignored";
   let description = [{
     ONNX SoftmaxCrossEntropyLoss-13 with reduction mean (default) or sum. logits [N, C] (`cross_entropy_c1`), labels [N]
@@ -193,7 +193,7 @@ def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_ElementwiseKernel]
   let results = (outs Graph_IndexTensor:$result);
 }
 
-def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicroStep"]>]> {
+def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicroStep"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "zeroes elements with probability `ratio`, scales the rest by 1 / (1 - ratio)";
   let description = [{
     The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that

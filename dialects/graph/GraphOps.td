@@ -8,5 +8,6 @@ include "dialects/graph/GraphTensor.td"
 include "dialects/graph/GraphIndexing.td"
 include "dialects/graph/GraphMath.td"
 include "dialects/graph/GraphVision.td"
+include "dialects/graph/GraphModel.td"
 
 #endif // ZC_GRAPH_OPS

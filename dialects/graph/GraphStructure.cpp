@@ -1,13 +1,27 @@
 //===- GraphStructure.cpp - parameters, programs and their users -------------===//
 #include "dialects/graph/Infer.h"
+#include "dialects/graph/ModuleAttrs.h"
 
 using namespace mlir;
 using namespace zc::graph;
 
 //===-- parameter ----------------------------------------------------------===//
 
+/// [parameter_c8], [parameter_c9]: a part of what the model axis has.
+static LogicalResult checkCut(ParameterOp op, CutAttr cut) {
+  auto module = op->getParentOfType<ModuleOp>();
+  int64_t ranks = module ? modelRanksOf(module) : 1;
+  if (ranks < 2)
+    return op.emitOpError("[parameter_c9] is cut, but the module says of no model axis");
+  auto own = cast<RankedTensorType>(op.getType());
+  if (own == partType(cut.getWhole(), {cut.getDim(), cut.getGroups()}, ranks))
+    return success();
+  return op.emitOpError("[parameter_c8] ") << own << " is no part of one of " << ranks << " ranks of " << cut.getWhole()
+                                           << ", dimension " << cut.getDim() << " in " << cut.getGroups() << " groups";
+}
+
 LogicalResult ParameterOp::verify() {
-  auto type = cast<RankedTensorType>(getType());
+  RankedTensorType type = getWholeType();
   if (getSource() && getValue())
     return emitOpError("[parameter_c1] has both a source and a value");
   if (SourceAttr source = getSourceAttr()) {
@@ -25,6 +39,8 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("[parameter_c5] value ") << getValue()->getShapedType() << " has another shape than " << type;
   if (getRole() == Role::trainable && !isa<FloatType>(type.getElementType()))
     return emitOpError("[parameter_c6] is trainable but has elements of ") << type.getElementType();
+  if (CutAttr cut = getCutAttr(); cut && failed(checkCut(*this, cut)))
+    return failure();
   if (PartAttr part = getPartAttr()) {
     ArrayRef<int64_t> whole = part.getType().getShape(), own = type.getShape();
     int64_t row = whole.empty() || whole[0] == 0 ? 0 : part.getType().getNumElements() / whole[0];

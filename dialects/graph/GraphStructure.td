@@ -18,6 +18,8 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     are integers or floats (`parameter_c3`), and as many bytes as the shape needs (`parameter_c4`). A value has the shape
     of the type (`parameter_c5`). What trains is float (`parameter_c6`). A part, made by zero-tile-linear, is whole rows inside
     what it is part of (`parameter_c7`).
+    With `cut` the type is that of a rank's part, source and value are those of the whole, whose shape and type go with it
+    (`parameter_c8`), and the module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors.
 
     ```mlir
     graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
@@ -25,9 +27,16 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrAttr>:$evidence,
-      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay, OptionalAttr<Graph_PartAttr>:$part);
+      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay, OptionalAttr<Graph_PartAttr>:$part,
+      OptionalAttr<Graph_CutAttr>:$cut);
   let assemblyFormat = "$sym_name `:` $type `role` `=` `` $role attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Of all ranks of the model axis together: what files hold.
+    ::mlir::RankedTensorType getWholeType() {
+      return getCutAttr() ? getCutAttr().getWhole() : ::mlir::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
 }
 
 def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock]> {

@@ -4,7 +4,7 @@
 
 include "dialects/graph/GraphBase.td"
 
-def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel]> {
+def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the same elements under another shape";
   let description = [{
     A view: no bytes move. `shape` has as many elements as the operand (`reshape_c1`). Stands for ONNX Reshape, Flatten, Squeeze, Unsqueeze.
@@ -31,7 +31,7 @@ def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel]> {
+def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]> {
   let summary = "permutes dimensions: result dimension i is operand dimension permutation[i]";
   let description = "`permutation` has each dimension once (`transpose_c1`).\n\n```mlir\n%y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>\n```";
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
@@ -39,7 +39,7 @@ def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel]> {
   let hasFolder = 1;
 }
 
-def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel]> {
+def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "broadcasts to a shape (numpy rules, operand dimensions 1 or equal)";
   let description = "The operand's shape broadcasts to exactly `shape` (`expand_c1`).\n\n```mlir\n%y = graph.expand %x {shape = array<i64: 2, 3>} : (tensor<3xf32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$shape);
@@ -47,7 +47,7 @@ def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel]> {
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel]> {
+def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "a regular sub-block: result[i] = input[offsets + i * strides]";
   let description = [{
     One entry per dimension (`slice_c1`), already clamped; strides may be negative, not zero (`slice_c2`); sizes are not
@@ -78,7 +78,7 @@ def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
   let hasFolder = 1;
 }
 
-def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
+def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel, Graph_Sharded]> {
   let summary = "joins tensors along an axis";
   let description = "One operand at least (`concat_c1`), of one rank (`concat_c2`), equal outside the axis (`concat_c3`).\n\n```mlir\n%y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>\n```";
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
@@ -87,7 +87,7 @@ def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel]> {
   let hasCanonicalizer = 1;
 }
 
-def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel]> {
+def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel, Graph_Sharded]> {
   let summary = "surrounds with a constant; negative amounts crop";
   let description = [{
     One entry per dimension (`pad_c1`), of less than 2^48; no dimension becomes negative (`pad_c2`).
@@ -120,7 +120,7 @@ def Graph_LossScaleOp : Graph_TensorOp<"loss_scale", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{
     Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error. The slice at
@@ -149,7 +149,7 @@ def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel]> {
+def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel, Graph_Sharded]> {
   let summary = "result[i..] = data[.., indices[i..], ..] along `axis` (ONNX GatherElements)";
   let description = "Ranks are equal (`gather_elements_c1`); outside the axis no dimension of the indices is larger (`gather_elements_c2`).\n\n```mlir\n%y = graph.gather_elements %t, %i {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>\n```";
   let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis);
@@ -184,7 +184,7 @@ def Graph_GatherNdGradOp : Graph_TensorOp<"gather_nd_grad", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel]> {
+class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = what # " over `axes`; kept as 1 under `keepdims`";
   let description = "Axes are sorted, unique, in [0, rank) (`reduce_c1`).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axes = array<i64: 1>, keepdims} : (tensor<2x3xf32>) -> tensor<2x1xf32>\n```";

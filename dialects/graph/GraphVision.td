@@ -7,7 +7,7 @@ include "dialects/graph/GraphBase.td"
 /// Attributes of everything that slides a window over the spatial dimensions; one entry per dimension each.
 defvar windowAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low);
 
-def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "convolution (cross-correlation) over the spatial dimensions, in groups of channels";
   let description = [{
     ONNX Conv-22 with explicit padding. input [N, C, d...] and weight [M, C / groups, k...] have one rank, at least 3

@@ -54,6 +54,19 @@ void setTarget(ModuleOp module, Target target) {
     module->setAttr(kTarget, StringAttr::get(module.getContext(), namesOf(target)[static_cast<size_t>(target)]));
 }
 
+//===-- graph.model_ranks ----------------------------------------------------===//
+
+static constexpr StringLiteral kModelRanks = "graph.model_ranks";
+
+int64_t modelRanksOf(ModuleOp module) {
+  auto ranks = module->getAttrOfType<IntegerAttr>(kModelRanks);
+  return ranks && ranks.getType().isInteger(64) && ranks.getInt() >= 1 ? ranks.getInt() : 1;
+}
+
+void setModelRanks(ModuleOp module, int64_t ranks) {
+  module->setAttr(kModelRanks, Builder(module.getContext()).getI64IntegerAttr(ranks));
+}
+
 //===-- graph.training -------------------------------------------------------===//
 
 static UpdateSettings valueOf(UpdateSettingsAttr attr) {

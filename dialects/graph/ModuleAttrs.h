@@ -36,6 +36,11 @@ void setModel(mlir::ModuleOp module, const Model &model);
 Target targetOf(mlir::ModuleOp module);
 void setTarget(mlir::ModuleOp module, Target target);
 
+/// `graph.model_ranks`: ranks of the model axis, each of which has its part of what the module's types say; 1 where
+/// nothing is said.
+int64_t modelRanksOf(mlir::ModuleOp module);
+void setModelRanks(mlir::ModuleOp module, int64_t ranks);
+
 /// An optimizer and its numbers.
 struct UpdateSettings {
   Optimizer rule = Optimizer::adamw;

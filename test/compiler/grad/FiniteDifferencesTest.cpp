@@ -212,7 +212,10 @@ TEST(Differentiable, EveryOpHasAtLeastThreeCases) {
     ++counts["graph." + test.op];
   int differentiable = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
-    if (!name.hasInterface<graph::Differentiable>())
+    // What is of the model axis has no meaning on one rank: ShardTensorsTest.cpp.
+    if (!name.hasInterface<graph::Differentiable>() || name.hasTrait<graph::Collective>() ||
+        name.getStringRef() == graph::DivergeOp::getOperationName() ||
+        name.getStringRef() == graph::AllSliceOp::getOperationName())
       continue;
     ++differentiable;
     EXPECT_GE(counts[name.getStringRef().str()], 3) << name.getStringRef().str();

@@ -178,3 +178,28 @@ graph.program @micro phase = micro inputs = ["i", "g"] {
 // CHECK: %[[KEPT:.*]] = graph.select %[[MASK]], %{{.*}}, %{{.*}} : (tensor<5x1xi1>, tensor<f32>, tensor<3x5x2xf32>)
 // CHECK: %[[D:.*]] = graph.gather_grad %[[KEPT]], %arg0 {axis = 1 : i64, shape = array<i64: 3, 4, 2>}
 // CHECK: graph.accumulate_grad @padded, %[[D]]
+
+// -----
+
+// Between the ranks of the model axis: a sum passes its gradient on, what diverges sums it; parts and wholes change places. A
+// maximum has no gradient.
+// CHECK-LABEL: graph.parameter @parts
+graph.parameter @parts : tensor<4x2xf32> role = trainable
+graph.program @micro phase = micro inputs = [] {
+  %w = graph.read @parts : tensor<4x2xf32>
+  %f = graph.diverge %w : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %a = graph.all_gather %f {dim = 1 : i64, ranks = 2 : i64} : (tensor<4x2xf32>) -> tensor<4x4xf32>
+  %b = graph.all_slice %a {dim = 0 : i64, ranks = 2 : i64} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  %c = graph.all_reduce %b : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %m = graph.all_reduce %c {max} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %d = graph.sub %c, %m : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %e = graph.reduce_scatter %d {dim = 1 : i64, ranks = 2 : i64} : (tensor<2x4xf32>) -> tensor<2x2xf32>
+  %0 = graph.reduce_sum %e {axes = array<i64: 0, 1>} : (tensor<2x2xf32>) -> tensor<f32>
+  graph.return %0 : tensor<f32>
+}
+// CHECK: graph.backward
+// CHECK: %[[G:.*]] = graph.all_gather %{{.*}} {dim = 1 : i64, ranks = 2 : i64} : (tensor<2x2xf32>) -> tensor<2x4xf32>
+// CHECK: %[[H:.*]] = graph.all_gather %[[G]] {dim = 0 : i64, ranks = 2 : i64} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+// CHECK: %[[I:.*]] = graph.all_slice %[[H]] {dim = 1 : i64, ranks = 2 : i64}
+// CHECK: %[[J:.*]] = graph.all_reduce %[[I]]
+// CHECK: graph.accumulate_grad @parts, %[[J]]

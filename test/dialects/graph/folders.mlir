@@ -117,3 +117,19 @@ graph.program @gap phase = micro inputs = ["a", "b"] {
   %5 = graph.add %4, %2 : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
   graph.return %3, %5 : tensor<6xf32>, tensor<6xf32>
 }
+
+// -----
+
+// A sum of which a rank keeps its part; the part of what was just gathered.
+// CHECK-LABEL: graph.program @model_axis
+graph.program @model_axis phase = micro inputs = ["x"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<4x8xf32>)
+^bb0(%x: tensor<4x8xf32>):
+  // CHECK: %[[R:.*]] = graph.reduce_scatter %[[X]] {dim = 1 : i64, ranks = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %0 = graph.all_reduce %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.all_slice %0 {dim = 1 : i64, ranks = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x4xf32>
+  %2 = graph.all_gather %x {dim = 0 : i64, ranks = 2 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %3 = graph.all_slice %2 {dim = 0 : i64, ranks = 2 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  // CHECK: graph.return %[[R]], %[[X]]
+  graph.return %1, %3 : tensor<4x4xf32>, tensor<4x8xf32>
+}

@@ -1,0 +1,48 @@
+//===- Sharding.h - helpers of the sharding rules ----------------------------------------===//
+//
+// A rule names the dimensions of an op's tensors by letters, as in an einsum: dimensions of one letter are cut
+// together. As shardy's sharding rules, of which this takes the factors; their priorities and axes it has no use for.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/graph/Gradient.h"
+
+/// Heads the definition of how an op is cut.
+#define ZC_CUT(OpTy) std::optional<OpCut> OpTy::cutAlong(unsigned index, TensorCut cut, int64_t ranks, std::string &why)
+#define ZC_PARTS(OpTy)                                                                                                 \
+  llvm::SmallVector<mlir::Value> OpTy::buildParts(mlir::OpBuilder &builder, const OpCut &cut,                          \
+                                                  mlir::ValueRange operands, int64_t ranks)
+
+namespace zc::graph {
+
+/// One letter for each dimension of each tensor, operands first; '.' is computed whole.
+struct Factors {
+  llvm::SmallVector<std::string> tensors;
+  std::string summed = {};                 ///< letters that result 0 is a sum over
+  llvm::SmallVector<unsigned> behind = {}; ///< operands that are used behind that sum
+  bool bearsPadding = true;                ///< OpCut's, along letters that are not summed
+};
+
+std::optional<OpCut> cutByFactors(mlir::Operation *op, const Factors &factors, unsigned index, TensorCut cut,
+                                  int64_t ranks, std::string &why);
+
+/// As many letters as a tensor has dimensions, in alphabetical order from `first` on.
+std::string lettersOf(mlir::Value tensor, char first = 'a');
+/// The letters of `tensor`, which broadcasts to a result of these.
+std::string broadcastLetters(mlir::Value tensor, llvm::StringRef result);
+
+/// Where the first of a rank's `rows` rows stands in the whole, as a scalar of the element type of `like`.
+mlir::Value rankOffset(TensorBuilder &on, mlir::Value like, int64_t rows);
+
+/// Tensor `index`: operands first, then results.
+mlir::Value tensorAt(mlir::Operation *op, unsigned index);
+/// An OpCut of `op` with all tensors whole.
+OpCut wholeCut(mlir::Operation *op);
+
+/// The op on parts, with some attributes that differ.
+llvm::SmallVector<mlir::Value> buildOnParts(mlir::OpBuilder &builder, mlir::Operation *op, const OpCut &cut,
+                                            mlir::ValueRange operands, int64_t ranks,
+                                            llvm::ArrayRef<mlir::NamedAttribute> changed);
+
+} // namespace zc::graph

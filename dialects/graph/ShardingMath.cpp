@@ -1,0 +1,203 @@
+//===- ShardingMath.cpp - products, norms, attention and the loss in parts ----------------===//
+#include "dialects/graph/Sharding.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace zc::graph;
+
+//===-- products -------------------------------------------------------------===//
+
+/// Adds `bias`, shaped to broadcast, behind the sum of the ranks' products.
+static Value sumOverRanks(TensorBuilder &on, Value part, Value bias, ArrayRef<int64_t> shape) {
+  Value sum = on.make<AllReduceOp>(part, /*max=*/false);
+  return bias ? on.add(sum, on.reshape(bias, shape)) : sum;
+}
+
+ZC_CUT(MatmulOp) {
+  std::string leading = lettersOf(getResult(), 'A');
+  leading.resize(leading.size() - 2);
+  auto of = [&](Value operand, StringRef matrix) {
+    return StringRef(leading).take_back(tensorOf(operand).getRank() - 2).str() + matrix.str();
+  };
+  Factors factors{{of(getLhs(), getTransLhs() ? "km" : "mk"), of(getRhs(), getTransRhs() ? "nk" : "kn")}, "k", {2}};
+  if (getBias())
+    factors.tensors.push_back("n");
+  else
+    factors.behind.clear();
+  factors.tensors.push_back(leading + "mn");
+  return cutByFactors(*this, factors, index, cut, ranks, why);
+}
+
+ZC_PARTS(MatmulOp) {
+  if (cut.results[0])
+    return buildSameOnParts(builder, *this, cut, operands, ranks);
+  TensorBuilder on(builder, getLoc());
+  Value part = on.make<MatmulOp>(operands[0], operands[1], Value(), getTransLhs(), getTransRhs());
+  Value bias = operands.size() > 2 ? operands[2] : Value();
+  return {sumOverRanks(on, part, bias, bias ? shapeOf(bias) : ArrayRef<int64_t>())};
+}
+
+ZC_CUT(ConvOp) {
+  std::string spatial(tensorOf(getInput()).getRank() - 2, '.');
+  bool isDense = getGroups() == 1;
+  std::string in = isDense ? "c" : ".", out = isDense ? "o" : ".";
+  Factors factors{{"b" + in + spatial, out + in + spatial}, "c", {2}};
+  if (getBias())
+    factors.tensors.push_back(out);
+  else
+    factors.behind.clear();
+  factors.tensors.push_back("b" + out + spatial);
+  return cutByFactors(*this, factors, index, cut, ranks, why);
+}
+
+ZC_PARTS(ConvOp) {
+  if (cut.results[0])
+    return buildSameOnParts(builder, *this, cut, operands, ranks);
+  OpCut product = cut;
+  Operation *without = (*this)->clone();
+  if (getBias()) {
+    without->eraseOperand(2);
+    product.operands.pop_back();
+  }
+  Value part = buildSameOnParts(builder, without, product, operands.take_front(2), ranks)[0];
+  without->destroy();
+  TensorBuilder on(builder, getLoc());
+  Shape channels(tensorOf(part).getRank(), 1);
+  channels[1] = shapeOf(part)[1];
+  return {sumOverRanks(on, part, operands.size() > 2 ? operands[2] : Value(), channels)};
+}
+
+//===-- norms, attention, dropout -------------------------------------------------===//
+
+/// Rows are independent; scale and bias, of which each rank's rows need all, are whole.
+static std::optional<OpCut> cutNorm(Operation *op, int64_t axis, unsigned index, TensorCut cut, int64_t ranks,
+                                    std::string &why) {
+  std::string rows = lettersOf(op->getOperand(0)).substr(0, axis);
+  Factors factors;
+  auto within = [&](Value tensor) { return std::string(tensorOf(tensor).getRank() - axis, '.'); };
+  factors.tensors.push_back(rows + within(op->getOperand(0)));
+  for (Value vector : op->getOperands().drop_front())
+    factors.tensors.push_back(std::string(tensorOf(vector).getRank(), '.'));
+  factors.tensors.push_back(rows + within(op->getResult(0)));
+  factors.tensors.append(op->getNumResults() - 1, rows);
+  return cutByFactors(op, factors, index, cut, ranks, why);
+}
+ZC_CUT(LayerNormOp) { return cutNorm(*this, getAxis(), index, cut, ranks, why); }
+ZC_CUT(RmsNormOp) { return cutNorm(*this, getAxis(), index, cut, ranks, why); }
+
+/// By samples and by heads; of grouped queries with their keys and values.
+ZC_CUT(AttentionOp) {
+  Factors factors{{"bh..", "bh..", "bh.."}};
+  if (getMask())
+    factors.tensors.push_back("bh..");
+  factors.tensors.append({"bh..", "bh."});
+  factors.bearsPadding = false;
+  return cutByFactors(*this, factors, index, cut, ranks, why);
+}
+
+ZC_CUT(DropoutOp) {
+  std::string letters = lettersOf(getInput());
+  Factors factors{{letters, letters, letters}};
+  factors.bearsPadding = false;
+  return cutByFactors(*this, factors, index, cut, ranks, why);
+}
+
+/// Draws what the uncut program draws, and takes its part: random numbers are counted by the index in the whole.
+ZC_PARTS(DropoutOp) {
+  TensorBuilder on(builder, getLoc());
+  Value ones = on.expand(on.scalar(1, operands[0]), shapeOf(getInput()));
+  auto whole = on.create<DropoutOp>(ones, getRatioAttr(), getIdAttr());
+  Value factor = slicePart(builder, getLoc(), whole.getResult(), *cut.results[0], ranks);
+  Value mask = slicePart(builder, getLoc(), whole.getMask(), *cut.results[0], ranks);
+  return {on.mul(operands[0], factor), mask};
+}
+
+//===-- loss -----------------------------------------------------------------===//
+
+/// By classes: the logits are never gathered (Megatron's vocabulary-parallel cross-entropy, arXiv 1909.08053).
+ZC_CUT(CrossEntropyOp) {
+  if (index != 0 || cut.dim != 1 || cut.groups != 1) {
+    why = "cross_entropy is cut along classes only";
+    return std::nullopt;
+  }
+  OpCut all = wholeCut(*this);
+  all.operands[0] = cut;
+  all.reducedBytes = 3.0 * double(bytesOf(tensorOf(getLse())));
+  all.bearsPadding = true;
+  return all;
+}
+
+namespace {
+
+/// A cross-entropy whose classes are cut.
+struct LossOfParts {
+  LossOfParts(OpBuilder &builder, CrossEntropyOp op, Value logits, Value labels)
+      : on(builder, op.getLoc()), op(op), logits(logits), labels(labels) {
+    ArrayRef<int64_t> whole = shapeOf(op.getLogits());
+    rows = whole[0];
+    classes = whole[1];
+    own = shapeOf(logits)[1];
+    Type wide = elementOf(op.getLse());
+    if (elementOf(logits) != wide)
+      this->logits = on.make<CastOp>(logits, TypeAttr::get(wide));
+    first = rankOffset(on, labels, own);
+  }
+
+  Value sum(Value part) { return on.make<AllReduceOp>(part, /*max=*/false); }
+
+  /// Logits beyond the last class count for nothing.
+  void dropPadding(int64_t ranks) {
+    if (own * ranks == classes)
+      return;
+    auto number = [&](double value) { return FloatAttr::get(Float64Type::get(op.getContext()), value); };
+    Type type = RankedTensorType::get({own}, elementOf(labels));
+    Value column = on.add(on.make<IotaOp>(TypeAttr::get(type), number(0), number(1)), first);
+    Value isClass = on.less(column, on.scalar(double(classes), column));
+    logits = on.select(isClass, logits, on.scalar(-std::numeric_limits<double>::infinity(), logits));
+  }
+
+  /// Of each row, [rows, 1]. What exponents are shifted by changes nothing but their range.
+  Value logSumExp() {
+    Value largest = on.make<ReduceMaxOp>(logits, ArrayRef<int64_t>(1), /*keepdims=*/true);
+    largest = on.make<AllReduceOp>(largest, /*max=*/true);
+    Value sums = on.reduceSum(on.make<ExpOp>(on.sub(logits, largest)), {1}, /*keepdims=*/true);
+    return on.add(on.make<LogOp>(sum(sums)), largest);
+  }
+
+  /// The logit of each row's label, [rows, 1]: of the one rank that has it.
+  Value ofLabels() {
+    Value label = on.make<LabelIndexOp>(labels, uint64_t(classes), op.getIgnoreIndex());
+    Value place = on.sub(label, first), zero = on.scalar(0, place);
+    Value inside = on.make<AndOp>(on.make<LessEqualOp>(zero, place), on.less(place, on.scalar(double(own), place)));
+    Value column = on.reshape(on.select(inside, place, zero), {rows, 1});
+    Value picked = on.make<GatherElementsOp>(logits, column, uint64_t(1));
+    return sum(on.select(on.reshape(inside, {rows, 1}), picked, on.scalar(0, picked)));
+  }
+
+  SmallVector<Value> build() {
+    Value lse = logSumExp();
+    Value column = on.reshape(labels, {rows, 1});
+    Value ignored = on.make<EqualOp>(column, on.scalar(double(int64_t(op.getIgnoreIndex())), column));
+    Value losses = on.select(ignored, on.scalar(0, lse), on.sub(lse, ofLabels()));
+    Value loss = on.reduceSum(losses, {0, 1}, /*keepdims=*/false);
+    if (!op.getSum()) {
+      Value counts = on.make<CastOp>(on.make<NotOp>(ignored), TypeAttr::get(elementOf(lse)));
+      loss = on.div(loss, on.reduceSum(counts, {0, 1}, /*keepdims=*/false));
+    }
+    return {loss, on.reshape(lse, {rows})};
+  }
+
+  TensorBuilder on;
+  CrossEntropyOp op;
+  Value logits, labels, first; ///< `first`: this rank's first class
+  int64_t rows, classes, own;
+};
+
+} // namespace
+
+ZC_PARTS(CrossEntropyOp) {
+  LossOfParts parts(builder, *this, operands[0], operands[1]);
+  parts.dropPadding(ranks);
+  return parts.build();
+}
