@@ -66,6 +66,7 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("consecutive-hysteresis", o.consecutiveHysteresis,
            "each step without overflow restores the hysteresis, not only one that doubles the scale");
   list.chosen();
+  list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
   list.add("save", o.save, Range<int64_t>{-1},
            "bytes at the peak that selective recomputation gives back; -1: all that cost little");
 }

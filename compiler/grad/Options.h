@@ -28,6 +28,7 @@ struct GradOptions {
   bool forwardOnly = false;              ///< no backward and no update: of the others, `precision` and `lossMean` count
   Precision precision = Precision::fp32; ///< with fp16 the loss is scaled
   LossMean lossMean = LossMean::rank;
+  int64_t modelRanks = 1; ///< ranks that share the work on a sample: ShardOptions' `model`
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 

@@ -13,6 +13,9 @@ namespace zc {
 
 /// Appends the grad stage: forward graph in, training step out (or a step that hands over its outputs).
 void buildGradPipeline(mlir::OpPassManager &manager, const GradOptions &options);
+/// What shard-tensors does to a forward graph under these options, as a table. Fails, with an error at the operation,
+/// where a pass before it does.
+mlir::FailureOr<std::string> explainSharding(mlir::ModuleOp module, const GradOptions &options);
 /// Registers the stage's passes, and the stage as `zero-grad-pipeline{precision=bf16 optimizer=sgd lr=0.1}`.
 void registerGradPipeline();
 
@@ -20,6 +23,7 @@ void registerGradPipeline();
 std::unique_ptr<mlir::Pass> createConvertPrecision(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createDifferentiate(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createLossMean(const GradOptions &options = {});
+std::unique_ptr<mlir::Pass> createShardTensors(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createCheckpointActivations(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createAppendOptimizer(const GradOptions &options = {});
 

@@ -82,6 +82,32 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"weighted", "weighted losses", "losses that are a mean over a varying weight">];
 }
 
+def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
+  let summary = "tensor parallelism: weights and the work on them cut over the ranks of the model axis";
+  let description = [{
+    In: the `micro` program before differentiate. Out, under `model-ranks` of more than one: the program that each rank of the model
+    axis executes on its parts. Parameters that are cut have a rank's type and say of what (`#graph.cut`); the module says how many
+    ranks there are. What is cut follows from each operation's sharding rule (`Shardable`), not from names: the hidden units of an MLP
+    from the columns of one weight to the rows of the next, attention by heads, embeddings and heads by vocabulary, with a
+    cross-entropy of the cut logits. A whole value that each rank reads for its own part diverges there; a sum over what is cut is an
+    all_reduce. What cannot be cut stays whole, with equal bits on all ranks. Fails, with a reason for each weight, where nothing
+    can be cut. Source: Megatron-LM (arXiv 1909.08053); rules as those of shardy.
+
+    ```mlir
+    %h = graph.matmul %x, %w1 : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
+    %y = graph.matmul %h, %w2 : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
+    // becomes
+    %d = graph.diverge %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %h = graph.matmul %d, %w1 : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+    %p = graph.matmul %h, %w2 : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+    %y = graph.all_reduce %p : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createShardTensors()";
+  let statistics = [Statistic<"cut", "cut", "parameters cut">, Statistic<"kept", "kept", "parameters kept whole">];
+}
+
 def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
   let summary = "a step that trains nothing: what the micro-step returns is handed over";
   let description = [{

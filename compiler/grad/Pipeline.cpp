@@ -1,10 +1,12 @@
 //===- Pipeline.cpp - the grad stage -----------------------------------------===//
 #include "compiler/grad/Passes.h"
+#include "compiler/grad/ShardingSearch.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace zc::graph;
 
 namespace zc {
 
@@ -18,11 +20,24 @@ static std::unique_ptr<Pass> createFolding() {
   return createCanonicalizerPass(config);
 }
 
-static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {
+/// What training and forward-only steps have in common: the forward as it will be computed.
+static void buildForward(OpPassManager &manager, const GradOptions &options) {
+  // Import hands over graph operations only; everything below relies on it.
   manager.addPass(createVerifyGraph());
+  // Before the derivatives, so that gradients take the types of the values they belong to.
   manager.addPass(createConvertPrecision(options));
+  // Casts that cancel and chains of views go first: each would be differentiated.
   manager.addPass(createFolding());
+  // Says what is differentiated.
   manager.addPass(createLossMean(options));
+  // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
+  if (options.modelRanks > 1)
+    manager.addPass(createCSEPass());
+}
+
+static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {
+  buildForward(manager, options);
+  manager.addPass(createShardTensors(options));
   manager.addPass(createCSEPass());
   // Last: before, what is returned is what keeps the rest alive.
   manager.addPass(createForwardOnly());
@@ -32,14 +47,9 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
 void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   if (options.forwardOnly)
     return buildForwardPipeline(manager, options);
-  // Import hands over graph operations only; everything below relies on it.
-  manager.addPass(createVerifyGraph());
-  // Before the derivatives, so that gradients take the types of the values they belong to.
-  manager.addPass(createConvertPrecision(options));
-  // Casts that cancel and chains of views go first: each would be differentiated.
-  manager.addPass(createFolding());
-  // Says what is differentiated.
-  manager.addPass(createLossMean(options));
+  buildForward(manager, options);
+  // After loss-mean, which knows losses by what they are whole; before the derivatives, which are those of the parts.
+  manager.addPass(createShardTensors(options));
   manager.addPass(createDifferentiate(options));
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createFolding());
@@ -49,6 +59,16 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(createAppendOptimizer(options));
   manager.addPass(createVerifyGraph());
+}
+
+FailureOr<std::string> explainSharding(ModuleOp module, const GradOptions &options) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager manager(module.getContext());
+  buildForward(manager, options);
+  if (failed(manager.run(*copy)))
+    return failure();
+  ProgramOp program = programOf(*copy, Phase::micro);
+  return program ? explain(findSharding(program, options.modelRanks), options.modelRanks) : std::string();
 }
 
 void registerGradPipeline() {

@@ -110,6 +110,7 @@ Status zc::complete(CompileOptions &c) {
     return makeError(Code::unsupported, 129, "evaluation beside a delayed update is not in this version", "--with-eval",
                      "leave one of \"--with-eval\" and \"--delay-update\" out; a --forward-only plan evaluates "
                      "checkpoints");
+  c.strategy.grad.modelRanks = c.strategy.shard.model;
   ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
   ShardOptions shard = c.strategy.shard;
   if (!shard.delayUpdate && c.isGiven("delay-after"))

@@ -91,6 +91,15 @@ public:
     return finish();
   }
 
+  Result<CompileResult> sharding() {
+    ZC_RETURN_IF_ERROR(import());
+    FailureOr<std::string> table = explainSharding(*module, strategy.grad);
+    if (failed(table))
+      return collector.error(Code::unsupported, 413);
+    result.shardingTable = *table;
+    return finish();
+  }
+
 private:
   CompileResult finish() {
     result.warnings = collector.warnings;
@@ -385,6 +394,13 @@ Result<CompileResult> zc::listParameters(const CompileOptions &options) {
   ZC_RETURN_IF_ERROR(complete(completed));
   Context context;
   return Compilation(context.context, completed).parameters();
+}
+
+Result<CompileResult> zc::explainSharding(const CompileOptions &options) {
+  CompileOptions completed = options;
+  ZC_RETURN_IF_ERROR(complete(completed));
+  Context context;
+  return Compilation(context.context, completed).sharding();
 }
 
 Status zc::setMlirFlags(const std::vector<std::string> &flags) {

@@ -17,6 +17,7 @@ namespace zc {
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
   std::string reportJson, reportTable;
+  std::string shardingTable;         ///< of --explain-sharding
   double predictedSeconds = 0;       ///< of a step
   size_t operations = 0;             ///< of the imported model: what a compilation costs grows with them
   std::string ir;                    ///< the module as text when it stopped before emit
@@ -29,6 +30,10 @@ Result<CompileResult> compile(const CompileOptions &options);
 
 /// The parameters of a model (`parameterTable`, `warnings`), without compiling it.
 Result<CompileResult> listParameters(const CompileOptions &options);
+
+/// What --tensor-parallel cuts of a model (`shardingTable`, `warnings`), without compiling it: also where that is
+/// nothing.
+Result<CompileResult> explainSharding(const CompileOptions &options);
 
 /// MLIR's own flags ("--mlir-print-ir-after-all", "--mlir-timing"): call once, before compile. Errors: usage.
 Status setMlirFlags(const std::vector<std::string> &flags);

@@ -38,6 +38,8 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   list.group("Partitioning");
   list.add("world-size", o.worldSize, Range<int64_t>{1, 65536}, "ranks (1)");
   list.add("ranks-per-node", o.ranksPerNode, Range<int64_t>{1, 65536}, "the mesh is node x local (all)");
+  list.add("tensor-parallel", o.model, Range<int64_t>{1, 65536},
+           "ranks of a node that share the work on a sample: weights are cut by heads, hidden units, vocabulary (1)");
   list.add("zero-stage", o.stage, Range<int64_t>{0, 3}, "0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters");
   list.add("bucket-size", o.bucketSize, ByteCount{1, {}}, "bytes of a communication bucket (25MiB)");
   list.add("tile-linear", o.tileLinear, ByteCount{1, {{"auto", -1}}},
@@ -48,7 +50,6 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   listPlaces(o, list);
   listCommunication(o, list);
   list.chosen();
-  list.add("model", o.model, Range<int64_t>{1, 65536}, "ranks of a node that share the work on a sample");
   list.add("vertical-most", o.verticalMost, Range<int64_t>{0}, "operations of all micro-steps");
   list.add("resident", o.resident, ByteCount{}, "bytes for parameters kept whole; not with quantize-weights");
   list.add("resident-on-host", o.residentOnHost, ByteCount{},
@@ -67,7 +68,7 @@ Status zc::validate(const ShardOptions &o) {
   if (int64_t perNode = o.ranksPerNode == 0 ? o.worldSize : o.ranksPerNode; perNode % o.model != 0)
     return optionError(std::to_string(o.model) + " ranks that share samples do not divide " + std::to_string(perNode) +
                            " ranks per node",
-                       "model");
+                       "tensor-parallel");
   if (o.offloadOptimizer != Offload::none && o.stage == 0 && o.dataDegree() > 1)
     return optionError("stage 0 keeps all optimizer state on every rank; offload needs --zero-stage 1, 2 or 3",
                        "offload-optimizer");

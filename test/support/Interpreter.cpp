@@ -1,5 +1,6 @@
 #include "test/support/Interpreter.h"
 #include "dialects/graph/KernelSpec.h"
+#include "test/support/ModelAxis.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace zc::graph;
@@ -23,7 +24,7 @@ Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegi
   for (mlir::Operation &op : self.program.getBlock()) {
     Step step{&op, nullptr, nullptr};
     auto kernel = mlir::dyn_cast<KernelOp>(op);
-    if (kernel && kernel.getViewOperand() < 0) {
+    if (kernel && kernel.getViewOperand() < 0 && !isOfModelAxis(&op)) {
       mlir::FailureOr<KernelSpec> spec = toKernelSpec(&op);
       if (mlir::failed(spec))
         return failed("no kernel spec for " + op.getName().getStringRef().str());
@@ -82,15 +83,41 @@ Status Interpreter::runStructural(mlir::Operation *op) {
       .Default([&](mlir::Operation *) -> Status { return failed("cannot run " + op->getName().getStringRef().str()); });
 }
 
-Status Interpreter::run(const StepContext &context) {
+Status Interpreter::setInputs() {
   mlir::Block &block = program.getBlock();
   for (auto [argument, name] : llvm::zip(block.getArguments(), program.getInputNames())) {
     values[argument] = inputs[mlir::cast<mlir::StringAttr>(name).str()];
     if (values[argument].size() != allocate(argument).size())
       return failed("input " + mlir::cast<mlir::StringAttr>(name).str() + " has no value of its size");
   }
+  return {};
+}
+
+Status Interpreter::run(const StepContext &context) {
+  ZC_RETURN_IF_ERROR(setInputs());
   for (const Step &step : steps)
-    ZC_RETURN_IF_ERROR(step.kernel ? runKernel(step, context) : runStructural(step.op));
+    ZC_RETURN_IF_ERROR(runStep(step, context));
+  return {};
+}
+
+Status Interpreter::runRanks(std::deque<Interpreter> &ranks, const StepContext &context) {
+  for (Interpreter &rank : ranks)
+    ZC_RETURN_IF_ERROR(rank.setInputs());
+  for (size_t i = 0; i < ranks.front().steps.size(); ++i) {
+    mlir::Operation *op = ranks.front().steps[i].op;
+    if (!isOfModelAxis(op)) {
+      for (Interpreter &rank : ranks)
+        ZC_RETURN_IF_ERROR(rank.runStep(rank.steps[i], context));
+      continue;
+    }
+    std::vector<const Bytes *> operands;
+    std::vector<Bytes *> results;
+    for (Interpreter &rank : ranks) {
+      operands.push_back(op->getNumOperands() ? &rank.values[op->getOperand(0)] : nullptr);
+      results.push_back(&rank.values[op->getResult(0)]);
+    }
+    runOnModelAxis(op, operands, results);
+  }
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/Kernel.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ public:
   /// Prepares every kernel of the module's program of phase micro; the module must outlive the interpreter.
   static Result<Interpreter> prepare(mlir::ModuleOp module, const KernelRegistry &registry);
 
+  /// Runs the program once on each of the ranks of the model axis, in lockstep: all prepared from one module. Inputs
+  /// and parameters are those of each rank.
+  static Status runRanks(std::deque<Interpreter> &ranks, const StepContext &context = {});
   /// Runs the program once. Inputs and parameters must have been set; gradients are overwritten, not accumulated.
   Status run(const StepContext &context = {});
 
@@ -40,6 +44,10 @@ private:
     std::unique_ptr<Block[]> workspace;
   };
 
+  Status setInputs();
+  Status runStep(const Step &step, const StepContext &context) {
+    return step.kernel ? runKernel(step, context) : runStructural(step.op);
+  }
   Status runKernel(const Step &step, const StepContext &context);
   Status runStructural(mlir::Operation *op);
 

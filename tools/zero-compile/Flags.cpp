@@ -71,6 +71,9 @@ void addToolFlags(CLI::App &app, Flags &flags, ToolFlags &tool) {
       ->group("Inspect");
   app.add_flag("--explain-offload", flags.explainOffload, "what other placements would need and move")
       ->group("Partitioning");
+  app.add_flag("--explain-sharding", flags.explainSharding,
+               "of --tensor-parallel: per weight what is cut, why, and bytes")
+      ->group("Partitioning");
   app.add_flag("--auto", flags.automatic,
                "choose what no flag says of stage, recomputation and offload: the fastest plan within the budgets")
       ->group("Partitioning");
@@ -138,9 +141,11 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   ZC_RETURN_IF_ERROR(zc::complete(c));
   if (flags.automatic && c.strategy.schedule.budgets.device == 0)
     return optionError("--auto chooses within a budget", "device-mem");
+  if (flags.explainSharding && c.strategy.shard.model < 2)
+    return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;
-  bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !tool.list &&
-                         c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&
+  bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !flags.explainSharding &&
+                         !tool.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&
                          c.emitTrace.empty();
   if (producesNothing)
     return optionError("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters", "");

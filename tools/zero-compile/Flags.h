@@ -9,7 +9,7 @@ struct Flags {
   enum class Command { compile, listParameters, text };
   Command command = Command::compile;
   CompileOptions compile;
-  bool explainOffload = false;
+  bool explainOffload = false, explainSharding = false;
   bool automatic = false; ///< choose what is not given
   bool dryRun = false, json = false;
   std::vector<std::string> mlir;  ///< --mlir-... flags, for MLIR

@@ -55,6 +55,14 @@ static Status run(const Flags &flags) {
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }
+  if (flags.explainSharding) {
+    Result<CompileResult> explained = explainSharding(flags.compile);
+    if (!explained)
+      return explained.error();
+    print(stdout, explained->shardingTable);
+    if (flags.compile.output.empty() && !flags.dryRun)
+      return Status::success();
+  }
   CompileOptions options = flags.compile;
   if (flags.automatic) {
     Result<AutoChoice> choice = chooseFastest(options);

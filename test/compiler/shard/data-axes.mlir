@@ -1,5 +1,5 @@
-// RUN: zero-opt %s --zero-bucket="world-size=4 model=2" --zero-partition="zero-stage=2 grad-accumulation=2" | FileCheck %s
-// RUN: zero-opt %s --zero-bucket="world-size=4 model=2" --zero-partition="zero-stage=2 grad-accumulation=2" --zero-insert-gather-release --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline --verify-plan | FileCheck %s --check-prefix=PLAN
+// RUN: zero-opt %s --zero-bucket="world-size=4 tensor-parallel=2" --zero-partition="zero-stage=2 grad-accumulation=2" | FileCheck %s
+// RUN: zero-opt %s --zero-bucket="world-size=4 tensor-parallel=2" --zero-partition="zero-stage=2 grad-accumulation=2" --zero-insert-gather-release --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline --verify-plan | FileCheck %s --check-prefix=PLAN
 
 // Four ranks, of which two have other data: the bucket has two shards, the mean is over two ranks and two micro-steps. In
 // the plan collectives run along the data axes, and a rank's own part depends on its data-parallel coordinates only.

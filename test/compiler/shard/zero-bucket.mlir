@@ -1,13 +1,13 @@
 // RUN: zero-opt %s --zero-bucket="world-size=3 bucket-size=1024" | FileCheck %s
 // RUN: zero-opt %s --zero-bucket="world-size=4 ranks-per-node=2" | FileCheck %s --check-prefix=NODES
-// RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 model=2" | FileCheck %s --check-prefix=MODEL
-// RUN: not zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 model=3" 2>&1 | FileCheck %s --check-prefix=SHARE
+// RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=2" | FileCheck %s --check-prefix=MODEL
+// RUN: not zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=3" 2>&1 | FileCheck %s --check-prefix=SHARE
 // RUN: not zero-opt %s --zero-bucket="world-size=4 ranks-per-node=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // RUN: not zero-opt %s --zero-bucket="world-size=0" 2>&1 | FileCheck %s --check-prefix=WORLD
 
 // DIVIDE: ranks-per-node: 3 ranks per node do not divide a world of 4
 // WORLD: world-size: 0 is not in [1, 65536]
-// SHARE: model: 3 ranks that share samples do not divide 4 ranks per node
+// SHARE: tensor-parallel: 3 ranks that share samples do not divide 4 ranks per node
 // Buckets are cut over the data axes: four shards for eight ranks.
 // MODEL: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>, #zero.axis<"model" = 2, model>]
 // MODEL-NEXT: zero.bucket @bucket0 : f32 padded = 768 members = {{.*}} {axes = ["node", "local"], trainable}
