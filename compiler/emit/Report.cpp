@@ -103,6 +103,8 @@ public:
         add(step, bytesOf(step, 1), bytesOf(step, 0), times);
       else if (kernel == "all_to_all")
         add(step, bytesOf(step, 0) / membersOf(step), bytesOf(step, 0), times);
+      else if (kernel == "all_reduce") // as a reduce-scatter and a gather
+        add(step, 2 * partOf(step), 2 * bytesOf(step, 0), times);
       else
         addToLink(kernel, bytesOf(step, 1) * times);
     }
@@ -128,6 +130,12 @@ private:
       if (plan.strings(static_cast<int>(attribute.name())) == name)
         return attribute.text();
     return {};
+  }
+  /// Bytes of a member's part of what is summed, where the last one's may be shorter.
+  uint64_t partOf(const planpb::Step &step) {
+    const planpb::TensorType &type = plan.types(static_cast<int>(step.operands(0).type()));
+    const auto size = static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type()))), members = membersOf(step);
+    return (zc::bytesOf(type) / size + members - 1) / members * size;
   }
   uint64_t membersOf(const planpb::Step &step) { return static_cast<uint64_t>(mesh.size(axesOf(step))); }
 

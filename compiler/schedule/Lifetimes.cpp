@@ -169,6 +169,7 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   if (known.within) {
     Place place = places.at(known.within); // a copy: the map may grow
     place.offset += known.offset;
+    zero::addStrides(place.strides, known.strides);
     places[result] = place;
     return true;
   }
@@ -176,8 +177,7 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     roots[addRoot(result, position, plan::Class::buffers)].slice = sliceOf(op, known.state);
     Place &place = places[result];
     place.offset = known.offset;
-    if (known.ownShard)
-      place.strides = ownStrides(known.state);
+    place.strides = known.strides;
     return true;
   }
   if (known.fromFirstUse) {
@@ -190,20 +190,6 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   return false;
-}
-
-SmallVector<int64_t, 2> Lifetimes::ownStrides(const zero::State &storage) const {
-  const Mesh &mesh = context.mesh;
-  zero::BucketOp bucket = context.bucketOf(storage.symbol);
-  AxisSet axes = zero::axesOf(bucket.getAxesAttr(), mesh);
-  int64_t part = static_cast<int64_t>(bucket.getPadded()) / mesh.size(axes) *
-                 graph::bytesOfElement(bucket.getStoredType(storage.what));
-  SmallVector<int64_t, 2> strides;
-  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
-    strides.push_back(mesh.axes()[axis].size > 1 ? part * mesh.strideIn(axes, axis) : 0);
-  while (!strides.empty() && strides.back() == 0)
-    strides.pop_back();
-  return strides;
 }
 
 bool Lifetimes::placeInBucket(OpResult result) {

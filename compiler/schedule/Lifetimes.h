@@ -53,8 +53,6 @@ private:
   void placeWorkspace(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
   mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
-  /// From one rank's part to the next one's, of a storage that every rank keeps whole.
-  llvm::SmallVector<int64_t, 2> ownStrides(const zero::State &storage) const;
   bool placeInBucket(mlir::OpResult result);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
   size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);

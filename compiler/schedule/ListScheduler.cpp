@@ -12,14 +12,15 @@ namespace {
 /// What one queue still has to do.
 struct QueueState {
   double freeAt = 0;
-  std::set<size_t> ready;                   ///< dependences ended by `freeAt`, by place in the problem
+  std::set<std::pair<bool, size_t>> ready; ///< dependences ended by `freeAt`: can it wait, and its place in the problem
   std::set<std::pair<double, size_t>> soon; ///< dependences scheduled, ending at .first
   std::vector<size_t> inOrder;              ///< for the in-order queue: what is left, reversed
 
   /// Moves what has become ready by `time` from soon to ready.
-  void advance(double time) {
+  void advance(double time, const ScheduleProblem &problem) {
     while (!soon.empty() && soon.begin()->first <= time) {
-      ready.insert(soon.begin()->second);
+      size_t index = soon.begin()->second;
+      ready.emplace(!problem.operations[index].isUrgent, index);
       soon.erase(soon.begin());
     }
   }
@@ -59,13 +60,13 @@ private:
       time = std::max(state.freeAt, readyAt[index]);
       return true;
     }
-    state.advance(state.freeAt);
+    state.advance(state.freeAt, problem);
     if (state.ready.empty()) {
       if (state.soon.empty())
         return false;
-      state.advance(state.soon.begin()->first);
+      state.advance(state.soon.begin()->first, problem);
     }
-    index = *state.ready.begin();
+    index = state.ready.begin()->second;
     time = std::max(state.freeAt, readyAt[index]);
     return true;
   }
@@ -93,7 +94,7 @@ private:
     state.freeAt = time + operation.seconds;
     if (operation.queue == inOrderQueue)
       state.inOrder.pop_back();
-    state.ready.erase(index);
+    state.ready.erase({!operation.isUrgent, index});
     state.soon.erase({readyAt[index], index});
     for (size_t user : users[index]) {
       readyAt[user] = std::max(readyAt[user], state.freeAt);

@@ -154,7 +154,8 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     if (bucket || slice)
       builder.create<plan::ParameterOp>(parameter.getLoc(), parameter.getSymNameAttr(), parameter.getTypeAttr(),
                                         parameter.getRoleAttr(), bucket, offset, slice, parameter.getSourceAttr(),
-                                        parameter.getValueAttr(), parameter.getTiedAttr(), parameter.getPartAttr());
+                                        parameter.getValueAttr(), parameter.getTiedAttr(), parameter.getPartAttr(),
+                                        parameter.getCutAttr());
     parameter.erase();
   }
 };

@@ -46,6 +46,7 @@ private:
     scheduled.name = op->getName().getStringRef();
     scheduled.queue = queueOf(op);
     scheduled.seconds = assignedSeconds(op);
+    scheduled.isUrgent = graph::isCollective(op); // compute waits for it, not for what is prefetched
     auto follow = [&](Operation *earlier) {
       if (auto found = indices.find(earlier); found != indices.end())
         scheduled.after.push_back(found->second);
@@ -129,6 +130,11 @@ private:
     touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
     while (auto part = buffer.getDefiningOp<zero::PartOp>()) {
       buffer = part.getBuffer();
+      if (part.getAxesAttr()) { // one of several
+        touch.begin = 0;
+        touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
+        continue;
+      }
       touch.begin += static_cast<int64_t>(part.getOffset());
       touch.end += static_cast<int64_t>(part.getOffset());
     }

@@ -20,6 +20,7 @@ struct ScheduledOperation {
   unsigned queue = 0;
   double seconds = 0;
   std::vector<size_t> after; ///< operations that must have ended
+  bool isUrgent = false;     ///< of those that are ready it goes before the others
 };
 
 class ScheduleProblem {
@@ -37,7 +38,8 @@ public:
 };
 
 /// List scheduling: each queue takes, of the operations whose dependences have ended earliest, the one that stands
-/// first in the problem. `inOrderQueue` keeps the problem's order (the compute queue: its order bounds memory).
+/// first in the problem, urgent ones before others. `inOrderQueue` keeps the problem's order (the compute queue: its
+/// order bounds memory).
 void scheduleAsList(ScheduleProblem &problem, unsigned inOrderQueue);
 
 } // namespace zc

@@ -96,9 +96,11 @@ plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {
                                   operand.type);
   plan::OperandAttr place = placeOf(operand.value);
   RankedTensorType type = operand.type ? operand.type : place.getType();
+  SmallVector<int64_t> strides(place.getStrides());
+  zero::addStrides(strides, operand.strides);
   return plan::OperandAttr::get(builder.getContext(), access, place.getSlice(),
                                 place.getOffset() + operand.offset * graph::bytesOfElement(type.getElementType()),
-                                place.getStrides(), type);
+                                ArrayRef<int64_t>(strides), type);
 }
 
 plan::OperandAttr StepBuilder::placeOf(Value value) {

@@ -23,6 +23,17 @@ def ZeroTileLinear : Pass<"zero-tile-linear", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::graph::GraphDialect"];
 }
 
+def ZeroModelAxis : Pass<"zero-model-axis", "::mlir::ModuleOp"> {
+  let summary = "what ranks of the model axis exchange as whole runs of bytes, and what depends on the rank as an address";
+  let description = [{
+    In: graph dialect, after append-optimizer, of a step that shard-tensors cut over `model` ranks. Out: collectives along the
+    outermost dimension that is more than one, with transpositions around them where it was another; a maximum over ranks is one over
+    what is gathered; a rank's offset is its own element of a table (`graph.all_slice`), so that one plan serves all ranks.
+  }];
+  let constructor = "::zc::createZeroModelAxis()";
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+}
+
 def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
   let summary = "lay parameters out flat in buckets, in order of first use";
   let description = [{
@@ -30,7 +41,9 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
     `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability and
     weight decay in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
     bucket is cut over the data axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size
-    gets a bucket of its own, and so does a tile of one. The mesh is node x local x model, without an axis of one model rank.
+    gets a bucket of its own, and so does a tile of one. Parameters that are cut over the model axis are in other buckets than those
+    that its ranks have whole; a bucket of the latter is padded to a multiple of all ranks x 64, since each of them adds its share of
+    the gradient to the norm. The mesh is node x local x model, without an axis of one model rank.
     Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
   }];
   let constructor = "::zc::createZeroBucket()";

@@ -7,6 +7,9 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   // Tiles are parameters, so they are made before anything is laid out.
   if (options.tileLinear != 0)
     manager.addPass(createZeroTileLinear(options));
+  // While these are still tensors: what ranks of a group exchange in the middle of a tensor takes transpositions.
+  if (options.model > 1)
+    manager.addPass(createZeroModelAxis(options));
   // Buckets next: all that follows speaks of buckets, not of parameters.
   manager.addPass(createZeroBucket(options));
   // Before anything is cut: what is resident is not.

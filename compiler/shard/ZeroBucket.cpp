@@ -19,8 +19,9 @@ struct Group {
   Type type;
   bool trainable;
   double weightDecay;
+  bool cut; ///< over the model axis
   bool operator==(const Group &other) const {
-    return type == other.type && trainable == other.trainable && weightDecay == other.weightDecay;
+    return type == other.type && trainable == other.trainable && weightDecay == other.weightDecay && cut == other.cut;
   }
 };
 
@@ -80,7 +81,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   void add(OpBuilder &builder, graph::ParameterOp parameter) {
     auto type = cast<RankedTensorType>(parameter.getType());
     Group group{type.getElementType(), parameter.getRole() == graph::Role::trainable,
-                weightDecay.lookup(parameter.getSymName())};
+                weightDecay.lookup(parameter.getSymName()), bool(parameter.getCutAttr())};
     int64_t bytesPerElement = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
     if (parameter.getPart()) { // a tile is gathered and released by itself
       OpenBucket own{group, {memberAt(parameter, 0)}, type.getNumElements()};
@@ -106,11 +107,14 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
                                  cast<RankedTensorType>(parameter.getType()).getNumElements());
   }
 
+  /// Of a gradient that all ranks of the model axis have whole each adds its share to the norm: a multiple of blocks.
   void close(OpBuilder &builder, OpenBucket &bucket) {
-    builder.create<zero::BucketOp>(
-        getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
-        static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * mesh.dataDegree())),
-        builder.getArrayAttr(bucket.members), bucket.group.trainable, dataAxes);
+    const bool isShared = bucket.group.trainable && !bucket.group.cut;
+    const int64_t shares = mesh.dataDegree() * (isShared ? mesh.size(mesh.modelAxes()) : 1);
+    builder.create<zero::BucketOp>(getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
+                                   static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * shares)),
+                                   builder.getArrayAttr(bucket.members), bucket.group.trainable, bucket.group.cut,
+                                   dataAxes);
     ++numBuckets;
   }
 

@@ -143,11 +143,11 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     auto limbs = zero::BufferType::get(&getContext(), zero::kNormLimbs, builder.getI64Type(), zero::Tier::device);
     Value sum;
     forEachTrainable([&](zero::BucketOp bucket) {
-      Value gradient = zero::createStorage(builder, loc, bucket, zero::Storage::gradients, mesh, /*own=*/true);
+      Value own = zero::createStorage(builder, loc, bucket, zero::Storage::gradients, mesh, /*own=*/true);
+      Value gradient = zero::normShare(builder, loc, bucket, own, mesh);
       sum = builder.create<zero::NormPartialOp>(loc, limbs, gradient, sum);
     });
-    if (degree > 1)
-      sum = builder.create<zero::AllReduceOp>(loc, limbs, sum);
+    sum = zero::sumOverRanks(builder, loc, sum, mesh);
     auto scalar = zero::BufferType::get(&getContext(), 1, builder.getF32Type(), zero::Tier::device);
     factor = builder
                  .create<zero::ClipFactorOp>(loc, scalar, scalar, sum, weight, clip.getMaxNormAttr(),

@@ -245,12 +245,17 @@ private:
       bucket = symbol(bucketName(parameter.bucket()));
       offset = builder.getI64IntegerAttr(static_cast<int64_t>(parameter.offset()));
     }
+    graph::CutAttr cut;
+    if (parameter.has_cut())
+      cut = graph::CutAttr::get(&context, parameter.cut().dim(), parameter.cut().groups(),
+                                tensorType(parameter.cut().type()));
     graph::SourceAttr source;
     ElementsAttr value;
     if (parameter.has_source())
       source = graph::SourceAttr::get(&context, parameter.source().file(), parameter.source().offset(),
                                       parameter.source().bytes(), elementType(parameter.source().type()));
-    else if (!parameter.inline_().empty() && !(value = elementsFromRawBytes(type, parameter.inline_())))
+    else if (!parameter.inline_().empty() &&
+             !(value = elementsFromRawBytes(cut ? cut.getWhole() : type, parameter.inline_())))
       return wrong("initial value");
     ArrayAttr tied;
     if (parameter.tied_size() > 0) {
@@ -265,7 +270,7 @@ private:
                                   tensorType(parameter.part().type()));
     builder.create<ParameterOp>(loc(), builder.getStringAttr(parameter.name()), TypeAttr::get(type),
                                 graph::RoleAttr::get(&context, static_cast<graph::Role>(parameter.role())), bucket,
-                                offset, slice(parameter.slice()), source, value, tied, part);
+                                offset, slice(parameter.slice()), source, value, tied, part, cut);
   }
 
   void readSection(StringRef name, const planpb::Section &section) {

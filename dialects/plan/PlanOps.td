@@ -141,7 +141,7 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<FlatSymbolRefAttr>:$bucket, OptionalAttr<I64Attr>:$offset, OptionalAttr<FlatSymbolRefAttr>:$slice,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrArrayAttr>:$tied,
-      OptionalAttr<Graph_PartAttr>:$part);
+      OptionalAttr<Graph_PartAttr>:$part, OptionalAttr<Graph_CutAttr>:$cut);
   let assemblyFormat = "$sym_name `:` $type `role` `=` $role attr-dict";
 }
 

@@ -314,8 +314,19 @@ private:
       message->mutable_part()->set_type(*whole);
       message->mutable_part()->set_first(static_cast<uint64_t>(part.getFirst()));
     }
+    RankedTensorType whole = type;
+    if (auto cut = parameter.getCutAttr()) {
+      whole = cut.getWhole();
+      FailureOr<uint32_t> index = typeOf(parameter, whole);
+      if (failed(index))
+        return failure();
+      message->mutable_cut()->set_type(*index);
+      message->mutable_cut()->set_dim(static_cast<uint32_t>(cut.getDim()));
+      message->mutable_cut()->set_groups(static_cast<uint32_t>(cut.getGroups()));
+    }
     if (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0))
-      result.mutable_report()->set_parameters(result.report().parameters() + type.getNumElements());
+      result.mutable_report()->set_parameters(result.report().parameters() +
+                                              static_cast<uint64_t>(whole.getNumElements()));
     return success();
   }
 

@@ -73,10 +73,10 @@ struct State {
 
 /// Where the bytes of a result are: among an operand's, among what outlives the step, or in bytes of its own.
 struct ResultPlace {
-  mlir::Value within = {};   ///< an operand, or null
-  State state = {};          ///< else
-  int64_t offset = 0;        ///< bytes, from the begin of the operand or state
-  bool ownShard = false;     ///< `offset` counts from this rank's shard of a storage that every rank keeps whole
+  mlir::Value within = {};                    ///< an operand, or null
+  State state = {};                           ///< else
+  int64_t offset = 0;                         ///< bytes, from the begin of the operand or state
+  llvm::SmallVector<int64_t, 2> strides = {}; ///< bytes by axis of the mesh: times the rank's coordinate, added too
   bool fromFirstUse = false; ///< bytes of its own live from their first use on, not from this operation on
   bool activation = false;   ///< ... and the report counts them as one
 };
@@ -101,9 +101,10 @@ enum class Access { read, write, readWrite };
 struct StepOperand {
   Access access = Access::read;
   mlir::Value value = {};
-  State state = {};                 ///< where there is no value
-  mlir::RankedTensorType type = {}; ///< as the kernel sees them; null: as the value says
-  int64_t offset = 0;               ///< elements of `type`, from the value's begin
+  State state = {};                           ///< where there is no value
+  mlir::RankedTensorType type = {};           ///< as the kernel sees them; null: as the value says
+  int64_t offset = 0;                         ///< elements of `type`, from the value's begin
+  llvm::SmallVector<int64_t, 2> strides = {}; ///< bytes by axis of the mesh, as in ResultPlace
 };
 
 /// A step: a kernel on operands, inputs first.

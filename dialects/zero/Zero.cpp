@@ -103,7 +103,7 @@ SmallVector<int64_t> BucketOp::getGaps() {
 }
 
 void BucketOp::build(OpBuilder &builder, OperationState &state, StringRef name, Type type, int64_t padded,
-                     ArrayAttr members, bool trainable, ArrayAttr axes) {
+                     ArrayAttr members, bool trainable, bool cut, ArrayAttr axes) {
   state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
   state.addAttribute(getTypeAttrName(state.name), TypeAttr::get(type));
   state.addAttribute(getPaddedAttrName(state.name), builder.getI64IntegerAttr(padded));
@@ -111,6 +111,8 @@ void BucketOp::build(OpBuilder &builder, OperationState &state, StringRef name, 
   state.addAttribute(getAxesAttrName(state.name), axes);
   if (trainable)
     state.addAttribute(getTrainableAttrName(state.name), builder.getUnitAttr());
+  if (cut)
+    state.addAttribute(getCutAttrName(state.name), builder.getUnitAttr());
 }
 
 bool BucketOp::hasMaster() {
@@ -161,6 +163,39 @@ ArrayAttr zc::zero::namesOf(MLIRContext *context, AxisSet axes, const Mesh &mesh
     if (axes.has(axis))
       names.push_back(mesh.axes()[axis].name);
   return Builder(context).getStrArrayAttr(names);
+}
+
+SmallVector<int64_t, 2> zc::zero::stridesOf(const Mesh &mesh, AxisSet axes, int64_t bytes) {
+  SmallVector<int64_t, 2> strides;
+  for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+    strides.push_back(mesh.axes()[axis].size > 1 ? bytes * mesh.strideIn(axes, axis) : 0);
+  while (!strides.empty() && strides.back() == 0)
+    strides.pop_back();
+  return strides;
+}
+
+void zc::zero::addStrides(SmallVectorImpl<int64_t> &strides, ArrayRef<int64_t> more) {
+  strides.resize(std::max(strides.size(), more.size()), 0);
+  for (auto [axis, bytes] : llvm::enumerate(more))
+    strides[axis] += bytes;
+}
+
+Value zc::zero::normShare(OpBuilder &builder, Location location, BucketOp bucket, Value buffer, const Mesh &mesh) {
+  const AxisSet axes = mesh.modelAxes();
+  if (bucket.getCut() || mesh.size(axes) == 1)
+    return buffer;
+  auto type = cast<BufferType>(buffer.getType());
+  auto share = BufferType::get(builder.getContext(), type.getNumElements() / mesh.size(axes), type.getElementType(),
+                               type.getTier());
+  return builder.create<PartOp>(location, share, buffer, builder.getI64IntegerAttr(0),
+                                namesOf(builder.getContext(), axes, mesh));
+}
+
+Value zc::zero::sumOverRanks(OpBuilder &builder, Location location, Value partial, const Mesh &mesh) {
+  if (mesh.worldSize() == 1)
+    return partial;
+  ArrayAttr axes = mesh.modelAxes().empty() ? ArrayAttr() : namesOf(builder.getContext(), mesh.all(), mesh);
+  return builder.create<AllReduceOp>(location, partial.getType(), partial, axes);
 }
 
 StorageOp zc::zero::createStorage(OpBuilder &builder, Location location, BucketOp bucket, Storage what,
@@ -246,6 +281,20 @@ LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) 
 }
 LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyAxes(*this, getAxesAttr(), symbols);
+}
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyAxes(*this, getAxesAttr(), symbols);
+}
+/// part_c1 of a part for each rank along axes.
+LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyAxes(*this, getAxesAttr(), symbols)))
+    return failure();
+  const Mesh mesh = meshOf((*this)->getParentOfType<ModuleOp>());
+  const int64_t ranks = getAxesAttr() ? mesh.size(axesOf(getAxesAttr(), mesh)) : 1;
+  if (static_cast<int64_t>(getOffset()) + getType().getNumElements() * ranks > getBuffer().getType().getNumElements())
+    return emitOpError("[part_c1] ") << ranks << " parts of " << getType() << " from element " << getOffset()
+                                     << " on do not lie in " << getBuffer().getType();
+  return success();
 }
 LogicalResult OwnPartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyAxes(*this, getAxesAttr(), symbols);

@@ -24,6 +24,15 @@ Mesh meshOf(mlir::ModuleOp module);
 /// Axes of the mesh by their names; the data axes where there are none.
 AxisSet axesOf(mlir::ArrayAttr names, const Mesh &mesh);
 mlir::ArrayAttr namesOf(mlir::MLIRContext *context, AxisSet axes, const Mesh &mesh);
+/// By how many bytes, by axis of the mesh, parts of so many lie apart that stand in the order of places along `axes`.
+llvm::SmallVector<int64_t, 2> stridesOf(const Mesh &mesh, AxisSet axes, int64_t bytes);
+void addStrides(llvm::SmallVectorImpl<int64_t> &strides, llvm::ArrayRef<int64_t> more);
+/// The part of a buffer of the bucket's elements whose squares this rank adds to the norm: all of it, or, where ranks
+/// of the model axes have the same elements, its share.
+mlir::Value normShare(mlir::OpBuilder &builder, mlir::Location location, BucketOp bucket, mlir::Value buffer,
+                      const Mesh &mesh);
+/// The sum of all ranks' partial norms.
+mlir::Value sumOverRanks(mlir::OpBuilder &builder, mlir::Location location, mlir::Value partial, const Mesh &mesh);
 /// Shards that the bucket is cut into, or would be.
 inline int64_t cutsOf(BucketOp bucket, const Mesh &mesh) { return mesh.size(axesOf(bucket.getAxesAttr(), mesh)); }
 /// All of what a rank stores of `what`, or its own shard of it.

@@ -7,6 +7,7 @@
 
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
+#include "runtime/comm/Staging.h"
 
 using namespace mlir;
 using namespace zc;
@@ -103,6 +104,78 @@ struct ReturnModel : ScheduledOp::ExternalModel<ReturnModel, graph::ReturnOp> {
   std::optional<Step> getStep(Operation *, StepContext &) const { return std::nullopt; }
 };
 
+//===-- what ranks of the model axis exchange ------------------------------------===//
+
+/// Names of the axes along which they do.
+ArrayAttr modelAxis(Operation *op) { return Builder(op->getContext()).getStrArrayAttr(StringRef(kModelAxis)); }
+
+/// zero-model-axis has made whole runs of bytes of what is gathered and scattered.
+Step alongModelAxis(Operation *op, StringRef kernel, const StepContext &context, StringRef counter) {
+  Step step(kernel);
+  step.axes = context.mesh.modelAxes();
+  return step.set("traffic", StringAttr::get(op->getContext(), counter))
+      .input(op->getOperand(0))
+      .output(op->getResult(0));
+}
+
+double sizeOfValue(Value value) { return static_cast<double>(bytesOf(value.getType())); }
+
+uint64_t membersOf(const ScheduleContext &context) {
+  return static_cast<uint64_t>(context.mesh.size(context.mesh.modelAxes()));
+}
+
+struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllReduceOp> {
+  /// As a reduce-scatter and a gather.
+  Work getWork(Operation *op) const { return Work::collective(2 * sizeOfValue(op->getResult(0)), modelAxis(op)); }
+  std::optional<Step> getStep(Operation *op, StepContext &context) const {
+    return alongModelAxis(op, "all_reduce", context, "all_reduce");
+  }
+  Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
+    RankedTensorType type = storedType(op->getResult(0).getType());
+    return {static_cast<int64_t>(allReduceStaging(membersOf(context), static_cast<uint64_t>(type.getNumElements()),
+                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())))),
+            Tier::device};
+  }
+};
+
+struct AllGatherModel : ScheduledOp::ExternalModel<AllGatherModel, graph::AllGatherOp> {
+  Work getWork(Operation *op) const { return Work::collective(sizeOfValue(op->getResult(0)), modelAxis(op)); }
+  std::optional<Step> getStep(Operation *op, StepContext &context) const {
+    return alongModelAxis(op, "all_gather", context, "gather");
+  }
+};
+
+struct ReduceScatterModel : ScheduledOp::ExternalModel<ReduceScatterModel, graph::ReduceScatterOp> {
+  Work getWork(Operation *op) const { return Work::collective(sizeOfValue(op->getOperand(0)), modelAxis(op)); }
+  std::optional<Step> getStep(Operation *op, StepContext &context) const {
+    return alongModelAxis(op, "reduce_scatter", context, "reduce_scatter");
+  }
+  Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
+    RankedTensorType type = storedType(op->getResult(0).getType());
+    return {
+        static_cast<int64_t>(reduceScatterStaging(membersOf(context), static_cast<uint64_t>(type.getNumElements()),
+                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())))),
+        Tier::device};
+  }
+};
+
+/// A copy from where the rank's part is.
+struct AllSliceModel : ScheduledOp::ExternalModel<AllSliceModel, graph::AllSliceOp> {
+  Work getWork(Operation *op) const { return Work::compute(Tier::device, 2 * sizeOfValue(op->getResult(0))); }
+  std::optional<Step> getStep(Operation *op, StepContext &context) const {
+    Step step("copy");
+    step.numInputs = 1;
+    auto part = cast<RankedTensorType>(op->getResult(0).getType());
+    step.operand({Access::read,
+                  op->getOperand(0),
+                  {},
+                  part,
+                  0,
+                  stridesOf(context.mesh, context.mesh.modelAxes(), graph::bytesOf(part))});
+    return step.output(op->getResult(0));
+  }
+};
+
 } // namespace
 
 ScheduledOp::Concept *ScheduledOp::getInterfaceFor(Operation *op) {
@@ -117,4 +190,8 @@ void zc::zero::attachScheduleOfGraph(MLIRContext &context) {
   graph::AssignOp::attachInterface<AssignModel>(context);
   graph::OutputOp::attachInterface<OutputModel>(context);
   graph::ReturnOp::attachInterface<ReturnModel>(context);
+  graph::AllReduceOp::attachInterface<AllReduceModel>(context);
+  graph::AllGatherOp::attachInterface<AllGatherModel>(context);
+  graph::ReduceScatterOp::attachInterface<ReduceScatterModel>(context);
+  graph::AllSliceOp::attachInterface<AllSliceModel>(context);
 }

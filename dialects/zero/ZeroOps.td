@@ -119,7 +119,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
     (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
     set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
     zero-residency, are neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its
-    own that become the parameters a step later (`zero.publish`).
+    own that become the parameters a step later (`zero.publish`). Members of a `cut` one are all cut over the mesh's axes of kind
+    model, whose ranks have other elements of them; of the rest these ranks have the same.
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
     ```mlir
@@ -127,7 +128,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
-      UnitAttr:$trainable, UnitAttr:$resident, UnitAttr:$delayed, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
+      UnitAttr:$trainable, UnitAttr:$cut, UnitAttr:$resident, UnitAttr:$delayed, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
       UnitAttr:$optimizer_sharded, Zero_Axes:$axes,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
@@ -135,7 +136,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `members` `=` $members attr-dict";
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::Type":$type, "int64_t":$padded,
-      "::mlir::ArrayAttr":$members, "bool":$trainable, "::mlir::ArrayAttr":$axes)>];
+      "::mlir::ArrayAttr":$members, "bool":$trainable, "bool":$cut, "::mlir::ArrayAttr":$axes)>];
   let extraClassDeclaration = [{
     /// Elements of parameters, without padding.
     int64_t getUsed();
@@ -183,16 +184,17 @@ def Zero_AllocOp : Zero_ScheduledOp<"alloc", ["getResultPlace"], [MemoryEffects<
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Zero_PartOp : Zero_ScheduledOp<"part", ["getResultPlace"], [Pure]> {
+def Zero_PartOp : Zero_OpAlongAxes<"part", ["getResultPlace"], [Pure]> {
   let summary = "a run of a buffer's elements, from `offset` on; no bytes move";
   let description = [{
-    It lies inside the buffer and has its element type and tier (`part_c1`).
+    It lies inside the buffer and has its element type and tier (`part_c1`). With `axes` there is one for each rank along them, one
+    after the other, of which this is the rank's own.
 
     ```mlir
     %p = zero.part %b offset = 64 : !zero.buffer<256 x f32, host> -> !zero.buffer<128 x f32, host>
     ```
   }];
-  let arguments = (ins Zero_BufferType:$buffer, I64Attr:$offset);
+  let arguments = (ins Zero_BufferType:$buffer, I64Attr:$offset, Zero_Axes:$axes);
   let results = (outs Zero_BufferType:$result);
   let assemblyFormat = "$buffer `offset` `=` $offset attr-dict `:` type($buffer) `->` type($result)";
   let hasVerifier = 1;
@@ -461,14 +463,14 @@ def Zero_NormPartialOp : Zero_ScheduledOp<"norm_partial", ["getOverwritten"]> {
   let hasVerifier = 1;
 }
 
-def Zero_AllReduceOp : Zero_ScheduledOp<"all_reduce", ["getOverwritten", "getWorkspace"], [SameOperandsAndResultType]> {
-  let summary = "sum over ranks, in rank order, in place";
+def Zero_AllReduceOp : Zero_OpAlongAxes<"all_reduce", ["getOverwritten", "getWorkspace"], [SameOperandsAndResultType]> {
+  let summary = "sum over the ranks along `axes`, in rank order, in place";
   let description = [{
     ```mlir
     %s = zero.all_reduce %a : !zero.buffer<24 x i64, device>
     ```
   }];
-  let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$input);
+  let arguments = (ins Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$input, Zero_Axes:$axes);
   let results = (outs Res<Zero_BufferType, "", [MemWrite]>:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }

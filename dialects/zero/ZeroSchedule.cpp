@@ -46,8 +46,8 @@ Work GatherOp::getWork() { return Work::collective(size(getResult()), getAxesAtt
 Work AllGatherOp::getWork() { return Work::collective(size(getWhole())); }
 Work ReduceScatterOp::getWork() { return Work::collective(size(getBuffer()), getAxesAttr()); }
 Work AllToAllOp::getWork() { return Work::collective(size(getInput()), getAxesAttr()); }
-Work AllReduceOp::getWork() { return Work::collective(0); }  // of a few bytes
-Work ReduceLossOp::getWork() { return Work::collective(0); } // likewise
+Work AllReduceOp::getWork() { return Work::collective(0, getAxesAttr()); } // of a few bytes
+Work ReduceLossOp::getWork() { return Work::collective(0); }               // likewise
 
 Work QuantizeOp::getWork() { return Work::packing(size(getInput()) + size(getResult())); }
 Work DequantizeOp::getWork() { return Work::packing(size(getInput()) + size(getResult())); }
@@ -88,27 +88,34 @@ Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &) {
   return {static_cast<int64_t>(reduceScatterStaging(members, elements, size)), getBuffer().getType().getTier()};
 }
 
-static Workspace stagingOfSum(const ScheduleContext &context, uint64_t elements, uint64_t size, Tier tier) {
-  return {static_cast<int64_t>(allReduceStaging(static_cast<uint64_t>(context.mesh.dataDegree()), elements, size)),
-          tier};
+static Workspace stagingOfSum(const ScheduleContext &context, ArrayAttr axes, uint64_t elements, uint64_t size,
+                              Tier tier) {
+  auto members = static_cast<uint64_t>(context.mesh.size(axesOf(axes, context.mesh)));
+  return {static_cast<int64_t>(allReduceStaging(members, elements, size)), tier};
 }
 
 Workspace AllReduceOp::getWorkspace(const ScheduleContext &context) {
   auto [elements, size] = summed(getType());
-  return stagingOfSum(context, elements, size, getType().getTier());
+  return stagingOfSum(context, getAxesAttr(), elements, size, getType().getTier());
 }
 
 Workspace ReduceLossOp::getWorkspace(const ScheduleContext &context) { // of one f64, or two
-  return stagingOfSum(context, getWeight() ? 2 : 1, sizeof(double), Tier::device);
+  return stagingOfSum(context, {}, getWeight() ? 2 : 1, sizeof(double), Tier::device);
 }
 
 //===-- what it overwrites ----------------------------------------------------===//
 
-ResultPlace StorageOp::getResultPlace(unsigned, const ScheduleContext &) {
+ResultPlace StorageOp::getResultPlace(unsigned, const ScheduleContext &context) {
   ResultPlace place;
   place.state = State::storage(getBucketAttr(), getWhat());
   place.offset = static_cast<int64_t>(getOffset()) * graph::bytesOfElement(getType().getElementType());
-  place.ownShard = getOwn();
+  if (!getOwn())
+    return place;
+  BucketOp bucket = context.bucketOf(getBucketAttr());
+  const AxisSet axes = axesOf(bucket.getAxesAttr(), context.mesh);
+  place.strides = stridesOf(context.mesh, axes,
+                            static_cast<int64_t>(bucket.getPadded()) / context.mesh.size(axes) *
+                                graph::bytesOfElement(bucket.getStoredType(getWhat())));
   return place;
 }
 
@@ -126,7 +133,12 @@ static ResultPlace within(Value buffer, uint64_t offset) {
       static_cast<int64_t>(offset) * graph::bytesOfElement(cast<BufferType>(buffer.getType()).getElementType());
   return place;
 }
-ResultPlace PartOp::getResultPlace(unsigned, const ScheduleContext &) { return within(getBuffer(), getOffset()); }
+ResultPlace PartOp::getResultPlace(unsigned, const ScheduleContext &context) {
+  ResultPlace place = within(getBuffer(), getOffset());
+  if (getAxesAttr())
+    place.strides = stridesOf(context.mesh, axesOf(getAxesAttr(), context.mesh), bytesOf(getType()));
+  return place;
+}
 ResultPlace ViewOp::getResultPlace(unsigned, const ScheduleContext &) { return within(getBuffer(), getOffset()); }
 
 /// At stages 0 and 1 without accumulation the gradient bucket of the micro-step is the bucket's gradient storage.

@@ -66,7 +66,7 @@ MaybeStep AllToAllOp::getStep(StepContext &context) {
 }
 
 MaybeStep AllReduceOp::getStep(StepContext &context) {
-  return along(*this, context, "all_reduce", {}, "none").output(getResult(), Access::readWrite);
+  return along(*this, context, "all_reduce", getAxesAttr(), "none").output(getResult(), Access::readWrite);
 }
 
 //===-- around collectives ------------------------------------------------------===//

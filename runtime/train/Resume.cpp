@@ -136,9 +136,22 @@ static Status checkData(const Manifest &manifest, const Manifest &expected) {
   return Status::success();
 }
 
+static int64_t ranksPerSample(const Mesh &mesh) { return mesh.worldSize() / mesh.dataDegree(); }
+
+/// The step after a delayed one adds to parameters that other sums over ranks would not have given.
+static Status checkDelay(const Manifest &manifest, const Manifest &expected) {
+  const int64_t has = ranksPerSample(manifest.plan.mesh), here = ranksPerSample(expected.plan.mesh);
+  if (!manifest.plan.delayed || has == here)
+    return Status::success();
+  return differs(manifest, "a delayed update, and ranks per sample", has, here,
+                 "compile with --tensor-parallel " + text(has) +
+                     ", or start another run from its weights with --weights");
+}
+
 Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Manifest &expected,
                     const RunOptions &options) {
   ZC_RETURN_IF_ERROR(checkTensors(plan, manifest));
+  ZC_RETURN_IF_ERROR(checkDelay(manifest, expected));
   const Manifest::Optimizer &has = manifest.optimizer, &here = expected.optimizer;
   if (has.rule != here.rule)
     return differs(manifest, "optimizer", has.rule, here.rule,
@@ -151,8 +164,6 @@ Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Ma
                    "give --seed " + std::to_string(manifest.seed));
   return options.dataChanged ? Status::success() : checkData(manifest, expected);
 }
-
-static int64_t ranksPerSample(const Mesh &mesh) { return mesh.worldSize() / mesh.dataDegree(); }
 
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
   std::vector<std::string> lines;

@@ -81,7 +81,8 @@ std::string summary(const planpb::Plan &plan) {
   const planpb::Traffic &traffic = plan.report().traffic();
   line(out, "traffic",
        "gather " + bytes(traffic.gather()) + ", reduce-scatter " + bytes(traffic.reduce_scatter()) + ", all-reduce " +
-           bytes(traffic.all_reduce()) + " per rank and step");
+           bytes(traffic.all_reduce()) +
+           (traffic.model() > 0 ? ", along the model axis " + bytes(traffic.model()) : "") + " per rank and step");
   line(out, plan.vertical() ? "micro-steps" : "micro-step", steps(plan.micro()));
   line(out, "update", steps(plan.update()));
   if (plan.has_eval())

@@ -56,9 +56,9 @@ public:
   }
 
 private:
-  /// The offloaded bucket that `value` is storage of, or null.
+  /// The offloaded bucket that `value` is storage of, or part of that; or null.
   zero::BucketOp bucketOf(Value value) {
-    auto storage = value.getDefiningOp<zero::StorageOp>();
+    auto storage = zero::viewedValue(value).getDefiningOp<zero::StorageOp>();
     return storage ? offloaded.lookup(storage.getBucket()) : zero::BucketOp();
   }
 
@@ -148,7 +148,8 @@ private:
       keeper = bucket;
       norm = accumulator(builder, location);
     }
-    norm = builder.create<zero::NormPartialOp>(location, accumulatorOn(Tier::host), gradient, norm, first);
+    Value share = zero::normShare(builder, location, bucket, gradient, context.mesh);
+    norm = builder.create<zero::NormPartialOp>(location, accumulatorOn(Tier::host), share, norm, first);
   }
 
   //===-- the update ----------------------------------------------------------===//
@@ -174,8 +175,7 @@ private:
     }
     for (Value gradient : onDevice)
       sum = builder.create<zero::NormPartialOp>(location, accumulatorOn(tier), gradient, sum, false);
-    if (context.mesh.dataDegree() > 1)
-      sum = builder.create<zero::AllReduceOp>(location, sum);
+    sum = zero::sumOverRanks(builder, location, sum, context.mesh);
     auto scalarOn = [&](Tier where) {
       return zero::BufferType::get(builder.getContext(), 1, builder.getF32Type(), where);
     };

@@ -24,7 +24,7 @@ Value Staging::next(OpBuilder &builder, Location location, StringRef use, int64_
   auto whole = zero::BufferType::get(builder.getContext(), count, type, zero::Tier::host);
   // The slot's buffer is made by `finish`, when its size is known; until then the part is of one of its own.
   auto alloc = builder.create<zero::AllocOp>(location, whole);
-  auto part = builder.create<zero::PartOp>(location, whole, alloc, int64_t(0));
+  auto part = builder.create<zero::PartOp>(location, whole, alloc, int64_t(0), ArrayAttr());
   ring.parts[ring.used++ % kSlots].push_back(part);
   return part;
 }
@@ -50,7 +50,7 @@ Value offload::partOf(OpBuilder &builder, Location location, Value buffer, Chunk
   auto type = cast<zero::BufferType>(buffer.getType());
   if (chunk.offset == 0 && chunk.count == type.getNumElements())
     return buffer;
-  return builder.create<zero::PartOp>(location, sized(type, chunk.count), buffer, chunk.offset);
+  return builder.create<zero::PartOp>(location, sized(type, chunk.count), buffer, chunk.offset, ArrayAttr());
 }
 
 Value offload::storageChunk(OpBuilder &builder, Location location, zero::BucketOp bucket, zero::Storage what,

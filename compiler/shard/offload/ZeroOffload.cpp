@@ -22,9 +22,11 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
       module.emitError("zero-offload needs a micro and an update program");
       return signalPassFailure();
     }
+    const Mesh mesh = zero::meshOf(module);
+    const int64_t unit = kUnit * mesh.size(mesh.modelAxes()); // of the norm each has a share
     offload::Context context{module,
-                             zero::meshOf(module),
-                             std::max<int64_t>(1, options.chunk / kUnit) * kUnit / 4,
+                             mesh,
+                             std::max<int64_t>(1, options.chunk / unit) * unit / 4,
                              micro,
                              update,
                              offload::Staging(micro),

@@ -208,6 +208,18 @@ TEST(ScheduleProblem, QueuesRunBesideEachOther) {
   EXPECT_EQ(problem.starts, (std::vector<double>{0, 5, 0}));
 }
 
+/// What compute waits for goes before what is prefetched, though it stands behind it.
+TEST(ScheduleProblem, UrgentOperationsGoFirst) {
+  ScheduleProblem problem;
+  problem.numQueues = 2;
+  problem.operations = {{"compute", 0, 1, {}}, {"prefetch", 1, 4, {0}}, {"sum", 1, 1, {0}}, {"user", 0, 1, {2}}};
+  scheduleAsList(problem, 0);
+  EXPECT_EQ(problem.starts, (std::vector<double>{0, 1, 5, 6}));
+  problem.operations[2].isUrgent = true;
+  scheduleAsList(problem, 0);
+  EXPECT_EQ(problem.starts, (std::vector<double>{0, 2, 1, 2}));
+}
+
 ScheduleProblem randomSchedule(std::mt19937 &random, size_t count) {
   ScheduleProblem problem;
   problem.numQueues = 1 + static_cast<unsigned>(random() % 4);

@@ -8,9 +8,10 @@
 // DIVIDE: ranks-per-node: 3 ranks per node do not divide a world of 4
 // WORLD: world-size: 0 is not in [1, 65536]
 // SHARE: tensor-parallel: 3 ranks that share samples do not divide 4 ranks per node
-// Buckets are cut over the data axes: four shards for eight ranks.
+// Buckets are cut over the data axes: four shards for eight ranks, of which each has its share for the norm. What is cut
+// over the model axis is in a bucket of its own, whose shards are no multiple of all ranks.
 // MODEL: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>, #zero.axis<"model" = 2, model>]
-// MODEL-NEXT: zero.bucket @bucket0 : f32 padded = 768 members = {{.*}} {axes = ["node", "local"], trainable}
+// MODEL-NEXT: zero.bucket @bucket0 : f32 padded = 1024 members = {{.*}} {axes = ["node", "local"], trainable}
 // NODES: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 
 graph.parameter @late : tensor<10xf32> role = trainable

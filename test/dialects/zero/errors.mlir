@@ -175,6 +175,16 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
+zero.mesh @mesh axes = [#zero.axis<"local" = 1>, #zero.axis<"model" = 3, model>]
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, host>
+  // expected-error @below {{[part_c1] 3 parts of '!zero.buffer<32 x f32, host>' from element 0 on do not lie in '!zero.buffer<64 x f32, host>'}}
+  %c = zero.part %b offset = 0 {axes = ["model"]} : !zero.buffer<64 x f32, host> -> !zero.buffer<32 x f32, host>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<64 x f32, host>
   // expected-error @below {{[part_c1] '!zero.buffer<32 x f32, host>' at element 40 does not lie in '!zero.buffer<64 x f32, host>'}}

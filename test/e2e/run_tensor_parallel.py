@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Tensor parallelism: losses and norms of every golden export within 1e-5 of PyTorch's at T = 2 and 4, with one and two data-parallel
+ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, devices and
+processes; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
+world size, stage or tier. `--full` takes all exports, of each model else one."""
+import itertools, json, pathlib, shutil, subprocess, sys, threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import MODELS, Case, Skip, Suite, close, read_safetensors, same
+
+full = "--full" in sys.argv and sys.argv.remove("--full") is None
+suite = Suite(__doc__)
+ADAMW = ("--optimizer", "adamw", "--lr", "1e-3", "--weight-decay", "0.01")
+LOCK = threading.Lock()  # of what several cases begin with
+
+
+def shape(ranks, world, stage, *flags):
+    """Flags of a plan for `world` ranks, of which `ranks` share the work on a sample."""
+    return ("--world-size", world, "--tensor-parallel", ranks, "--zero-stage", stage, *flags)
+
+
+def golden(model, export, ranks, degree, stage):
+    folder = suite.models / model
+    expected = json.loads((folder / "golden.json").read_text())
+    name = f"{model}-{export}-t{ranks}-d{degree}"
+    dims = ("--dim", "batch=2", "--dim", "seq=16") if export.endswith("_dynbatch") else ()
+    plan = suite.compile(folder / f"{export}.onnx", suite.dir / f"{name}.plan",
+                         *shape(ranks, ranks * degree, stage, "--grad-accumulation", 2 // degree, *dims, *ADAMW))
+    metrics = suite.train(plan, suite.dir / name, "-n", ranks * degree, "--threads", 1, "--data", folder / "inputs.safetensors", "--steps", 8)
+    steps = expected["reliable_steps"]["adamw"]
+    worst = close("loss", [m["loss"] for m in metrics][:steps], expected["loss_adamw"][:steps], 1e-5)
+    norm = close("grad_norm", [m["grad_norm"] for m in metrics][:steps], expected["grad_norm"][:steps], 1e-5)
+    return f"loss {worst:.1e}, norm {norm:.1e}"
+
+
+GPT2 = suite.models / "gpt2"
+HOST, NVME = ("--offload-optimizer", "host"), ("--offload-optimizer", "nvme", "--offload-param", "nvme")
+BLOCKS = ("--checkpoint-activations", "block")
+first = {}  # T, world size -> (losses, norms, weights) of the first run
+
+
+def run_gpt2(name, ranks, world, stage, device, flags, *run_flags, launch=()):
+    plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / f"{name}.plan",
+                         *shape(ranks, world, stage, "--clip-grad-norm", "0.1", *ADAMW, *flags))
+    out = suite.dir / name
+    command = (plan, "--out", out, "--quiet", "--threads", 1, "--device", device, "--data", GPT2 / "inputs.safetensors", "--nvme-dir",
+               suite.dir, "--steps", 4, *run_flags)
+    if launch:
+        done = subprocess.run([*map(str, launch), str(suite.bin / "zero-run"), *map(str, command)], capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            raise Case(done.stderr.strip()[-1500:])
+    else:
+        suite.tool("zero-run", *command, "-n", world)
+    return out, [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def bits(ranks, world, stage, device, flags, launch=()):
+    name = "-".join(map(str, ("bits", ranks, world, stage, device, *flags, len(launch))))
+    out, metrics = run_gpt2(name, ranks, world, stage, device, flags, launch=launch)
+    weights = out / "exported.safetensors"
+    suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
+    suite.tool("zero-run", "checkpoint", "verify", out / "final")
+    got = ([m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes())
+    for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((ranks, world), got)):
+        same(what, a, b)
+
+
+def processes(ranks, world):
+    if not shutil.which("mpirun"):
+        raise Skip("there is no mpirun")
+    bits(ranks, world, 3, "cpu", (), ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", world))
+
+
+def traffic(ranks, world, *flags):
+    """Per block forward and backward four all-reduces of batch x sequence x hidden, as a reduce-scatter and a gather each; with
+    recomputation of a block two more."""
+    name = "-".join(map(str, ("traffic", ranks, world, *flags)))
+    common = shape(ranks, world, 2, *ADAMW, *flags)
+    report = json.loads(suite.tool("zero-compile", GPT2 / "ts17.onnx", *common, "--dry-run", "--json"))
+    plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / f"{name}.plan", *common)
+    text = suite.tool("zero-run", plan, "--out", suite.dir / name, "--quiet", "-n", world, "--threads", 1, "--data",
+                      GPT2 / "inputs.safetensors", "--steps", 2)
+    counted = json.loads(text.strip().splitlines()[-1])["traffic"]["model"]
+    if counted != 2 * report["traffic"]["model"]:
+        raise Case(f"{counted} bytes are counted on the model axis in two steps, {report['traffic']['model']} planned for one")
+    once = 2 * 2 * 16 * 32 * 4  # an all-reduce of batch x sequence x hidden in fp32
+    blocks, ends = 4 * 2 * once, 2 * once  # two blocks; the embedding forward, the head backward
+    again = 2 * 2 * once if flags else 0
+    if not blocks + ends <= counted // 2 <= (blocks + ends + again) * 1.05:  # a few numbers per token of the loss besides
+        raise Case(f"{counted // 2} bytes per step on the model axis, the blocks have {blocks}, embedding and head {ends}")
+    return f"{counted // 2} bytes per step, {blocks} of them the blocks'"
+
+
+def exported(ranks):
+    """After no step that moves weights files hold the model's own: whole, in their own names and shapes."""
+    weights = []
+    for t in (1, ranks):
+        plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / f"still-{ranks}-{t}.plan", *shape(t, t, 1, "--optimizer", "sgd", "--lr", "0"))
+        out = suite.dir / f"still-{ranks}-{t}"
+        suite.train(plan, out, "-n", t, "--threads", 1, "--data", GPT2 / "inputs.safetensors", "--steps", 1)
+        suite.tool("zero-run", "export", out / "final", "--safetensors", out / "w.safetensors")
+        weights.append(read_safetensors(out / "w.safetensors"))
+        weights.append((out / "final" / "weights.safetensors").read_bytes())
+    same("the exported weights", weights[2], weights[0])
+    same("the checkpoint's weights", weights[3], weights[1])
+
+
+SAVED, STEPS, BATCH = 3, 5, 8  # BATCH: data-parallel ranks times micro-steps
+
+
+def reshard_plan(config):
+    ranks, degree, stage, *flags = config
+    path = suite.dir / ("reshard-" + "-".join(map(str, config)) + ".plan")
+    with LOCK:
+        if not path.exists():
+            suite.compile(GPT2 / "ts17.onnx", path, *shape(ranks, ranks * degree, stage, "--grad-accumulation", BATCH // degree, "--clip-grad-norm",
+                                                          "0.1", *ADAMW, *flags))
+    return path
+
+
+def reshard_train(config, out, *flags):
+    return suite.train(reshard_plan(config), out, "-n", config[0] * config[1], "--threads", 1, "--data", GPT2 / "inputs.safetensors",
+                       "--lr-schedule", "constant", "--nvme-dir", suite.dir, *flags)
+
+
+def reshard(source, target):
+    name = "-".join(map(str, (*source, "to", *target)))
+    out = suite.dir / f"saved-{name}"
+    reshard_train(source, out, "--steps", SAVED)
+    metrics = reshard_train(target, suite.dir / f"resumed-{name}", "--steps", STEPS, "--resume", out)
+    return f"{close('loss', [m['loss'] for m in metrics], REFERENCE[SAVED:], 1e-5):.1e}"
+
+
+def refused(code, words, *flags):
+    error = suite.tool("zero-compile", GPT2 / "ts17.onnx", *flags, "-o", suite.dir / "refused.plan", code=code)
+    if words not in error:
+        raise Case(error)
+
+
+cases, stages = [], itertools.cycle(range(4))
+for model in (*MODELS, "vit"):
+    for export in suite.exports(model) if full else suite.exports(model)[:1]:
+        for arguments in itertools.product((2, 4), (1, 2)):
+            case = (model, export, *arguments, next(stages))
+            cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
+        next(stages)
+suite.run(cases)
+
+for ranks, world in ((2, 4), (4, 4)):
+    suite.run([(f"T={ranks} W={world} stage 0", lambda a=(ranks, world, 0, "sync", ()): bits(*a))])
+    cases = [(ranks, world, stage, device, flags)
+             for stage in range(4) for device in ("sync", "cpu") for flags in (("--bucket-size", "4KiB"), ("--bucket-size", "1MiB", "--prefetch", "none"))]
+    cases += [(ranks, world, stage, "cpu", flags) for stage, flags in ((2, HOST), (3, NVME), (0, BLOCKS), (3, BLOCKS))]
+    suite.run([("bits T={} W={} stage {} {} {}".format(*case), lambda a=case: bits(*a)) for case in cases])
+    suite.run([(f"bits T={ranks} W={world} processes", lambda a=(ranks, world): processes(*a))])
+
+suite.run([(f"traffic T={r} W={w} {' '.join(f)}", lambda a=(r, w, *f): traffic(*a)) for r, w, f in ((2, 2, ()), (2, 4, BLOCKS), (4, 4, ()))])
+suite.run([(f"whole tensors T={r}", lambda r=r: exported(r)) for r in (2, 4)])
+
+REFERENCE = [m["loss"] for m in reshard_train((1, 1, 0), suite.dir / "reference", "--steps", STEPS)]
+suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
+    ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
+    ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)))])
+
+suite.run([("refused: tiles", lambda: refused(4, "--tile-linear", *shape(2, 2, 3, "--tile-linear", "auto"))),
+           ("refused: T does not divide the world", lambda: refused(2, "3", *shape(2, 3, 0)))])
+suite.finish()
