@@ -39,7 +39,7 @@ public:
       return a.bytes * double(b.elements) < b.bytes * double(a.elements);
     });
     for (const CutClass &each : classes)
-      if (!isEnough())
+      if (!isEnough() || isCheap(each))
         take(each);
     explainWhole();
     return std::move(found);
@@ -50,6 +50,12 @@ private:
   bool isEnough() const {
     constexpr double kShare = 0.95;
     return double(found.cutElements) >= kShare * double(found.elements);
+  }
+
+  /// Sends no more for an element than some times what is sent for those that are cut: the last layer as the first.
+  bool isCheap(const CutClass &each) const {
+    constexpr double kTimes = 4;
+    return each.bytes * double(found.cutElements) <= kTimes * bytes * double(each.elements);
   }
 
   void propose(ParameterOp weight, TensorCut cut) {
@@ -88,6 +94,7 @@ private:
       entry.why = "with " + together;
     }
     found.cutElements += taken.elements;
+    bytes += taken.bytes;
   }
 
   void explainWhole() {
@@ -100,6 +107,7 @@ private:
 
   CutContext context;
   Sharding found;
+  double bytes = 0; ///< sent for what is cut
   std::vector<CutClass> classes;
   std::set<std::tuple<Operation *, int64_t, int64_t>> seen; ///< weights' cuts in a class that was grown
 };

@@ -29,9 +29,9 @@ struct Sharding {
 /// Dimensions that are cut together make a class: from one dimension of one weight, along whatever the operations'
 /// rules say belongs to it, to where a sum over ranks ends it. (The hidden units of an MLP: columns of the first
 /// weight, the activation, rows of the second.) Of these classes, and of single weights whose result is gathered at
-/// once, those are taken first that send the fewest bytes for an element they cut, as long as something is left to cut;
-/// what shares an operation or a weight excludes each other. Inputs are never cut. Linear in the size of the program,
-/// up to the number of classes through the residual stream.
+/// once, those are taken first that send the fewest bytes for an element they cut, until what is left is little and
+/// dear; what shares an operation or a weight excludes each other. Inputs are never cut. Linear in the size of the
+/// program, up to the number of classes through the residual stream.
 Sharding findSharding(graph::ProgramOp program, int64_t ranks);
 
 /// A line for each weight: its type, a rank's part, bytes sent, why.
