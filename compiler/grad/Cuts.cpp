@@ -10,9 +10,9 @@ using namespace zc;
 
 namespace {
 
-class Range {
+class OpRange {
 public:
-  Range(ArrayRef<Operation *> operations, size_t begin, size_t end) : operations(operations), begin(begin), end(end) {
+  OpRange(ArrayRef<Operation *> operations, size_t begin, size_t end) : operations(operations), begin(begin), end(end) {
     for (size_t i = begin; i < end; ++i)
       indices[operations[i]] = i;
   }
@@ -85,5 +85,5 @@ size_t zc::lastUse(Value value, const DenseMap<Operation *, size_t> &indices, si
 }
 
 std::vector<size_t> zc::streamCuts(ArrayRef<Operation *> operations, size_t begin, size_t end) {
-  return end > begin + 1 ? Range(operations, begin, end).cuts() : std::vector<size_t>();
+  return end > begin + 1 ? OpRange(operations, begin, end).cuts() : std::vector<size_t>();
 }

@@ -14,7 +14,7 @@ int64_t MemoryProblem::aligned(int64_t bytes) const {
   return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(bytes), static_cast<uint64_t>(alignment)));
 }
 
-static std::string describe(const MemoryRequest &request) {
+static std::string describeRequest(const MemoryRequest &request) {
   return "'" + request.name + "' (" + std::to_string(request.bytes) + " bytes, live " + std::to_string(request.first) +
          ".." + std::to_string(request.last) + ")";
 }
@@ -22,7 +22,7 @@ static std::string describe(const MemoryRequest &request) {
 llvm::LogicalResult MemoryProblem::check(std::string &error) const {
   for (const MemoryRequest &request : requests)
     if (request.bytes < 0 || request.first > request.last) {
-      error = describe(request) + " is no buffer";
+      error = describeRequest(request) + " is no buffer";
       return llvm::failure();
     }
   return llvm::success();
@@ -65,7 +65,7 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
       continue;
     }
     if (offset < 0 || offset % alignment != 0) {
-      error = describe(requests[event.index]) + " is placed at " + std::to_string(offset) + ", not a multiple of " +
+      error = describeRequest(requests[event.index]) + " is placed at " + std::to_string(offset) + ", not a multiple of " +
               std::to_string(alignment);
       return llvm::failure();
     }
@@ -78,8 +78,8 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
         clash = below->second;
     }
     if (clash != none) {
-      error = describe(requests[event.index]) + " at " + std::to_string(offset) + " meets " +
-              describe(requests[clash]) + " at " + std::to_string(offsets[clash]);
+      error = describeRequest(requests[event.index]) + " at " + std::to_string(offset) + " meets " +
+              describeRequest(requests[clash]) + " at " + std::to_string(offsets[clash]);
       return llvm::failure();
     }
     live[offset] = event.index;

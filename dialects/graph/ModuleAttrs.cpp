@@ -21,7 +21,7 @@ Model modelOf(ModuleOp module) {
   model.bytes = attr.getBytes();
   model.hash = attr.getHash();
   if (ArrayAttr files = attr.getExternal())
-    for (Attribute entry : files)
+    for (mlir::Attribute entry : files)
       if (auto file = dyn_cast<FileAttr>(entry))
         model.external.push_back({textOf(file.getName()), file.getBytes(), file.getHash()});
   return model;
@@ -29,7 +29,7 @@ Model modelOf(ModuleOp module) {
 
 void setModel(ModuleOp module, const Model &model) {
   Builder builder(module.getContext());
-  SmallVector<Attribute> files;
+  SmallVector<mlir::Attribute> files;
   for (const Model::File &file : model.external)
     files.push_back(FileAttr::get(builder.getContext(), builder.getStringAttr(file.name), file.bytes, file.hash));
   module->setAttr(ModelAttr::name,
@@ -145,7 +145,7 @@ std::optional<Outputs> outputsOf(ProgramOp program) {
   if (!attr)
     return std::nullopt;
   Outputs outputs;
-  for (Attribute name : attr.getNames())
+  for (mlir::Attribute name : attr.getNames())
     outputs.names.push_back(isa<StringAttr>(name) ? cast<StringAttr>(name).str() : std::string());
   if (attr.getLoss() >= 0)
     outputs.loss = attr.getLoss();
@@ -160,7 +160,7 @@ void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs) {
     return;
   }
   Builder builder(program.getContext());
-  SmallVector<Attribute> names;
+  SmallVector<mlir::Attribute> names;
   for (const std::string &name : outputs->names)
     names.push_back(builder.getStringAttr(name));
   program->setAttr(OutputsAttr::name, OutputsAttr::get(builder.getContext(), builder.getArrayAttr(names),
