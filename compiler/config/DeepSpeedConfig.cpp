@@ -36,7 +36,7 @@ constexpr const char *kPrecisions[] = {"/bf16", "/bfloat16", "/fp16"};
 
 class Translation {
 public:
-  Translation(DeepSpeedKeys &keys, int64_t worldSize, const std::set<std::string> &given)
+  Translation(DeepSpeedKeys &keys, int64_t worldSize, const GivenOptions &given)
       : keys(keys), worldSize(worldSize), given(given) {}
 
   Status run() {
@@ -267,7 +267,7 @@ private:
 
   DeepSpeedKeys &keys;
   int64_t worldSize;
-  const std::set<std::string> &given;
+  const GivenOptions &given;
 };
 
 /// Where a text is no JSON, as "line L, column C: why"; else empty. Of keys that an object has twice, which the library
@@ -295,8 +295,7 @@ std::string parse(const std::string &text, Json &parsed, std::string &twice) {
 
 } // namespace
 
-Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize,
-                                            const std::set<std::string> &given) {
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given) {
   Result<std::string> text = readFile(path, kMostBytes);
   if (!text)
     return text.error();
@@ -314,7 +313,7 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t wor
 }
 
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, std::set<std::string> &given) {
+                                                      int64_t worldSize, GivenOptions &given) {
   Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, worldSize, given);
   if (!config)
     return config.error();
@@ -324,7 +323,7 @@ Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, c
     if (!option)
       return makeError(Code::internal, 128, "there is no option \"" + name + "\"", path,
                        "this is a defect of zero-compile; please report it");
-    if (!given.insert(name).second)
+    if (!given.try_emplace(name, std::vector<std::string>{value}).second)
       continue;
     ZC_RETURN_IF_ERROR(option->read(value));
     taken += " --" + name + (option->kind == Option::Kind::flag ? "" : " " + value);

@@ -18,12 +18,11 @@ struct DeepSpeedConfig {
 /// run time (overlap_comm, pin_memory, aio, ...) say nothing here. Errors: the file cannot be read; it is no JSON
 /// object, a value is not of its key's type, or the batch sizes do not multiply out (usage); a feature that changes
 /// what is trained and is not there, or a key that is not known (unsupported).
-Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize,
-                                            const std::set<std::string> &given);
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given);
 
 /// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Returns notes for
 /// people: what the file means, and those of DeepSpeedConfig. Errors: those above, and those of reading an option.
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, std::set<std::string> &given);
+                                                      int64_t worldSize, GivenOptions &given);
 
 } // namespace zc

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,9 @@ struct ByteCount {
 
 /// Enumerations that are options have their values' names, in order, as `namesOf(E)`.
 template <typename E> const char *nameOf(E value) { return namesOf(E())[static_cast<size_t>(value)]; }
+
+/// Options that were given, by name: the texts that were read, in order.
+using GivenOptions = std::map<std::string, std::vector<std::string>>;
 
 /// The options of one struct, or of several. It must not outlive them.
 class OptionList {

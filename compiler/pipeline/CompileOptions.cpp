@@ -51,6 +51,32 @@ OptionList zc::listOptions(CompileOptions &options) {
   return list;
 }
 
+/// As a shell reads it.
+static std::string quoted(const std::string &word) {
+  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string zc::commandLine(CompileOptions options) {
+  std::string command = "zero-compile " + quoted(options.model);
+  for (const Option &option : listOptions(options).options) {
+    auto given = options.given.find(option.name);
+    if (given == options.given.end())
+      continue;
+    for (const std::string &text : given->second)
+      if (option.kind != Option::Kind::flag)
+        command += " --" + option.name + " " + quoted(text);
+      else if (text == "true")
+        command += " --" + option.name;
+  }
+  return command + (options.isGiven("auto") ? " --auto" : "");
+}
+
 /// A forward-only plan is told nothing about training, and evaluates unless it is told otherwise.
 static Status completeForwardOnly(CompileOptions &c) {
   c.import.forwardOnly = c.strategy.grad.forwardOnly;

@@ -6,8 +6,6 @@
 #include "compiler/schedule/Options.h"
 #include "compiler/shard/Options.h"
 
-#include <set>
-
 namespace zc {
 
 /// Borders at which compilation can stop and be looked at; `emit` is the plan file.
@@ -31,9 +29,9 @@ struct CompileOptions {
   uint64_t seed = 0;
   bool withEval = false; ///< a plan that trains evaluates as well
 
-  /// Names of the options that were given, on the command line or by a configuration: those are not chosen otherwise,
+  /// The options that were given, on the command line or by a configuration: those are not chosen otherwise,
   /// neither by --auto nor by a model that brings its own update rule.
-  std::set<std::string> given;
+  GivenOptions given;
   bool isGiven(const std::string &name) const { return given.count(name) > 0; }
   /// Where the optimizer is follows later (--auto, --explain-offload), and with that whether its update can be delayed.
   bool offloadIsOpen = false;
@@ -54,6 +52,9 @@ OptionList listOptions(CompileOptions &options);
 /// place of rules over several options. Compiling does it too; doing it again changes nothing. Errors: usage,
 /// unsupported.
 Status complete(CompileOptions &options);
+
+/// The command that compiles the same plan again, without its output: the options given, in the order of listOptions.
+std::string commandLine(CompileOptions options);
 
 /// The same plan, but nothing written, proposed or searched: for what it predicts.
 inline CompileOptions predicting(CompileOptions options) {

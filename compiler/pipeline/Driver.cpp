@@ -160,6 +160,9 @@ private:
     graph::Model model = graph::modelOf(*module);
     model.name = llvm::sys::path::stem(options.model).str();
     graph::setModel(*module, model);
+    CompileOptions again = options;
+    again.model = model.path;
+    (*module)->setAttr(plan::kCommand, StringAttr::get(&context, commandLine(std::move(again))));
     graph::setTarget(*module, strategy.schedule.target);
     if (const std::string &name = strategy.schedule.machine; !name.empty()) {
       const MachinePreset *known = findMachine(name);

@@ -65,8 +65,8 @@ llvm::LogicalResult MemoryProblem::verify(std::string &error) const {
       continue;
     }
     if (offset < 0 || offset % alignment != 0) {
-      error = describeRequest(requests[event.index]) + " is placed at " + std::to_string(offset) + ", not a multiple of " +
-              std::to_string(alignment);
+      error = describeRequest(requests[event.index]) + " is placed at " + std::to_string(offset) +
+              ", not a multiple of " + std::to_string(alignment);
       return llvm::failure();
     }
     auto above = live.lower_bound(offset);

@@ -124,6 +124,8 @@ private:
 
   void readHeader() {
     readModel();
+    if (!plan.command().empty())
+      (*module)->setAttr(kCommand, builder.getStringAttr(plan.command()));
     graph::setTarget(*module, plan.target() == planpb::CUDA ? Target::cuda : Target::cpu);
     Execution execution;
     execution.zeroStage = plan.zero_stage();

@@ -9,9 +9,12 @@
 
 namespace zc::plan {
 
+/// Attribute of a module: the command that compiles the plan again.
+inline constexpr llvm::StringLiteral kCommand = "plan.command";
+
 /// The message of a module of the plan dialect. What has no operation stands in the module's attributes `graph.model`,
-/// `graph.training`, `graph.target` (ModuleAttrs.h) and `plan.execution` (Execution.h). Emits an error and fails on
-/// references to what is not there.
+/// `graph.training`, `graph.target` (ModuleAttrs.h), `plan.execution` (Execution.h) and `plan.command` (a string).
+/// Emits an error and fails on references to what is not there.
 mlir::FailureOr<planpb::Plan> toProto(mlir::ModuleOp module);
 
 /// The inverse. Fails on a message that is not well formed; it need not be verified.

@@ -65,6 +65,8 @@ private:
   void writeHeader() {
     result.set_format(kPlanFormat);
     result.set_producer("zero-compile " ZC_VERSION);
+    if (auto command = module->getAttrOfType<StringAttr>(kCommand))
+      result.set_command(command.str());
     writeModel(graph::modelOf(module));
     result.set_target(graph::targetOf(module) == Target::cuda ? planpb::CUDA : planpb::CPU);
     const Execution execution = executionOf(module);

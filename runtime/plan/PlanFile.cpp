@@ -8,6 +8,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
+#include <limits>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -57,8 +58,20 @@ Error corrupt(int number, const std::string &name, const std::string &what) {
 }
 
 Error mismatch(int number, const std::string &name, std::string what,
-               const char *help = "compile the model again with this version") {
-  return makeError(Code::mismatch, number, std::move(what), name, help);
+               std::string help = "compile the model again with this version") {
+  return makeError(Code::mismatch, number, std::move(what), name, std::move(help));
+}
+
+/// Of a plan in whatever format, if it says so.
+std::string commandIn(std::string_view bytes) {
+  if (bytes.size() < kFixedBytes + kEntryBytes)
+    return "";
+  uint64_t offset = get<uint64_t>(bytes, kFixedBytes + 8), size = get<uint64_t>(bytes, kFixedBytes + 16);
+  planpb::Plan plan;
+  if (offset > bytes.size() || size > std::min<uint64_t>(bytes.size() - offset, std::numeric_limits<int>::max()) ||
+      !plan.ParseFromArray(bytes.data() + offset, static_cast<int>(size)) || plan.command().empty())
+    return "";
+  return ": " + escapeName(plan.command()) + " -o PLAN";
 }
 
 /// Checks what comes before the sections and gives the bytes of the plan section.
@@ -73,7 +86,8 @@ Result<std::string_view> openContainer(std::string_view bytes, const std::string
   if (uint32_t version = get<uint32_t>(bytes, 8); version != kPlanFormat)
     return mismatch(403, name,
                     "plan has format version " + std::to_string(version) + ", this program reads version " +
-                        std::to_string(kPlanFormat));
+                        std::to_string(kPlanFormat),
+                    "compile the model again with this version" + commandIn(bytes));
   uint32_t count = get<uint32_t>(bytes, 24);
   if (count == 0 || count > kMaxSections)
     return corrupt(404, name, std::to_string(count) + " sections");
@@ -119,7 +133,8 @@ Result<planpb::Plan> readPlan(std::string_view bytes, const std::string &name) {
   if (plan.format() != kPlanFormat)
     return mismatch(403, name,
                     "plan has format version " + std::to_string(plan.format()) + ", this program reads version " +
-                        std::to_string(kPlanFormat));
+                        std::to_string(kPlanFormat),
+                    "compile the model again with this version" + commandIn(bytes));
   return plan;
 }
 
@@ -160,7 +175,8 @@ Status writePlan(const std::string &path, const planpb::Plan &plan) {
   return writeFileAtomically(path, *bytes);
 }
 
-uint64_t planHash(const planpb::Plan &plan) {
+uint64_t planHash(planpb::Plan plan) {
+  plan.clear_command();
   std::string message = serialize(plan);
   return XXH3_64bits(message.data(), message.size());
 }

@@ -43,7 +43,8 @@ Result<std::string> packPlan(const planpb::Plan &plan);
 /// packPlan, written atomically (writeFileAtomically). Errors: io.
 Status writePlan(const std::string &path, const planpb::Plan &plan);
 
-/// XXH3-64 of the serialised message: equal on all ranks of a job and in its checkpoints.
-uint64_t planHash(const planpb::Plan &plan);
+/// XXH3-64 of the serialised message: equal on all ranks of a job and in its checkpoints. Without
+/// `command`: flags that change nothing make no other plan.
+uint64_t planHash(planpb::Plan plan);
 
 } // namespace zc

@@ -104,7 +104,7 @@ def configurations_that_say_two_things():
     compile_refused((USAGE, BAD_INPUT), "twice.json", MODEL, "--config",
                     file("twice.json", '{"zero_optimization": {"stage": 1}, "zero_optimization": {"stage": 3}}'))
     commented = suite.compile(MODEL, suite.dir / "commented.plan", "--config", file("c.json", '{/* what */ "gradient_clipping": 1.0 // how\n}'))
-    if commented.read_bytes() != suite.compile(MODEL, suite.dir / "clipped.plan", "--clip-grad-norm", 1).read_bytes():
+    if suite.plan_hash(commented) != suite.plan_hash(suite.compile(MODEL, suite.dir / "clipped.plan", "--clip-grad-norm", 1)):
         raise Case("a comment changes the plan")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What --memory-html, --emit-trace and --profile show, against the report, the plan's budgets and the trace of a real run."""
-import json, pathlib, re, sys
+"""How a plan says it was compiled, and what --memory-html, --emit-trace and --profile show, against the report, the plan's budgets and the trace of a real run."""
+import json, os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite
@@ -121,10 +121,38 @@ def profile(path, report, measured):
         raise Case("steps without nodes or operands")
 
 
+COMMANDS = {
+    "none": (),
+    "flags": ("--lr", "1e-3", "--world-size", 2, "--zero-stage", 3, "--precision", "bf16", "--offload-optimizer", "host", "--no-decay", "*bias*",
+              "--no-decay", "ln * ln's"),
+    "configuration": ("--config", "CONFIG", "--clip-grad-norm", 2),
+    "auto": ("--auto", "--device-mem", "40MB", "--world-size", 2),
+    "evaluation": ("--forward-only", "--outputs", "loss"),
+}
+
+
+def command(name):
+    """A plan says how it was compiled: a shell that is given that makes the same plan, to the byte."""
+    config = suite.dir / "ds config.json"
+    config.write_text('{"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}, "optimizer": {"type": "Adam", "params": {"lr": 3e-4}}}')
+    flags = [config if flag == "CONFIG" else flag for flag in COMMANDS[name]]
+    plan, again = suite.dir / f"{name}.plan", suite.dir / f"{name} again.plan"
+    suite.compile(suite.models / "gpt2" / "ts17.onnx", plan, *flags)
+    said = re.search(r"^command +(zero-compile .*) -o PLAN$", suite.tool("zero-run", "inspect", plan), re.M)
+    if not said:
+        raise Case("the plan does not say how it was compiled")
+    done = subprocess.run(["sh", "-c", f"{said[1]} -o '{again}'"], capture_output=True, text=True,
+                          env={**os.environ, "PATH": f"{suite.bin}:{os.environ['PATH']}"})
+    if done.returncode:
+        raise Case(f"{said[1]}: {done.stderr}")
+    if plan.read_bytes() != again.read_bytes():
+        raise Case(f"{said[1]}: another plan")
+
+
 def refused():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--memory-html", suite.dir / "none" / "m.html", code=6)
 
 
 suite.run([(f"{what.__name__} {name}", lambda what=what, name=name: what(name)) for name in PLANS for what in (page, trace)] +
-          [("no such folder", refused)])
+          [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused)])
 suite.finish()

@@ -115,6 +115,31 @@ TEST(PlanFile, OtherFilesAndVersionsAreMismatches) {
   EXPECT_EQ(codeOf(packPlan(newer).value()), Code::mismatch);
 }
 
+/// Whoever has the plan need not know how it was made.
+TEST(PlanFile, APlanOfAnotherFormatSaysHowItWasCompiled) {
+  planpb::Plan plan = test::tinyPlan();
+  plan.set_command("zero-compile /models/gpt2.onnx --world-size 4 --zero-stage 3");
+  std::string newer = packPlan(plan).value();
+  newer[8] = char(kPlanFormat + 1);
+  auto read = readPlan(newer, "new.plan");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Code::mismatch);
+  EXPECT_EQ(read.error().help,
+            "compile the model again with this version: zero-compile /models/gpt2.onnx --world-size 4 "
+            "--zero-stage 3 -o PLAN");
+  for (size_t size = 28; size < newer.size(); size += 7) { // whatever is left of it
+    auto cut = readPlan(newer.substr(0, size), "new.plan");
+    ASSERT_FALSE(cut.ok());
+  }
+}
+
+TEST(PlanFile, HowItWasCompiledMakesNoOtherPlan) {
+  planpb::Plan plan = test::tinyPlan(), same = plan;
+  same.set_command("zero-compile /models/gpt2.onnx");
+  EXPECT_EQ(planHash(plan), planHash(same));
+  EXPECT_NE(packPlan(plan).value(), packPlan(same).value());
+}
+
 /// Plans of the formats before are refused before anything of them is read, and the message says what to do.
 TEST(PlanFile, OlderPlansAreToBeCompiledAgain) {
   for (char version : {1, 2, 3, 4}) {

@@ -1,5 +1,5 @@
 """What the end-to-end scripts share: finding the tools and the fixtures, running a case, counting."""
-import argparse, concurrent.futures, json, os, pathlib, struct, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, os, pathlib, re, struct, subprocess, sys, tempfile
 
 SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -79,6 +79,10 @@ class Suite:
     def compile(self, model, plan, *flags):
         self.tool("zero-compile", model, *flags, "-o", plan)
         return plan
+
+    def plan_hash(self, plan):
+        """Of all that is executed, whatever flags it was compiled by."""
+        return re.search(r"plan hash (\w{16})", self.tool("zero-run", "inspect", plan))[1]
 
     def train(self, plan, out, *flags):
         """Metrics, one dict per step."""

@@ -92,14 +92,15 @@ public:
   }
 
   /// Reads them in the order in which they were given. Errors: those of the options.
-  Status read(std::set<std::string> &given) {
+  Status read(GivenOptions &given) {
     for (const CLI::Option *parsed : app.parse_order())
       for (Flag &flag : flags)
         if (flag.parsed == parsed) {
-          given.insert(flag.option->name);
-          ZC_RETURN_IF_ERROR(flag.option->read(flag.option->kind != Option::Kind::flag ? flag.texts[flag.numRead++]
-                                               : flag.isOn                             ? "true"
-                                                                                       : "false"));
+          std::string text = flag.option->kind != Option::Kind::flag ? flag.texts[flag.numRead++]
+                             : flag.isOn                             ? "true"
+                                                                     : "false";
+          ZC_RETURN_IF_ERROR(flag.option->read(text));
+          given[flag.option->name].push_back(std::move(text));
         }
     return Status::success();
   }
@@ -143,6 +144,8 @@ Status complete(Flags &flags, const ToolFlags &tool) {
     return optionError("--auto chooses within a budget", "device-mem");
   if (flags.explainSharding && c.strategy.shard.model < 2)
     return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
+  if (flags.automatic)
+    c.given["auto"]; // a command that compiles the same says it too
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;
   bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !flags.explainSharding &&
                          !tool.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&

@@ -53,6 +53,8 @@ std::string summary(const planpb::Plan &plan) {
   std::snprintf(hash, sizeof hash, "%016" PRIx64, planHash(plan));
   line(out, "model", escapeName(plan.model().path()));
   line(out, "producer", escapeName(plan.producer()) + ", plan hash " + hash);
+  if (!plan.command().empty())
+    line(out, "command", escapeName(plan.command()) + " -o PLAN");
   line(out, "world size", worldSize(meshOf(plan)));
   line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
   if (plan.target() == planpb::CUDA)

@@ -30,10 +30,11 @@ struct Applied {
   }
 
 private:
-  Result<std::vector<std::string>> apply(const std::string &json, std::set<std::string> given, int64_t ranks) {
+  Result<std::vector<std::string>> apply(const std::string &json, const std::set<std::string> &given, int64_t ranks) {
     std::string path = testing::TempDir() + "zc-config-test.json";
     std::ofstream(path) << json;
-    options.given = std::move(given);
+    for (const std::string &name : given)
+      options.given[name];
     options.strategy.shard.worldSize = ranks;
     OptionList list = listOptions(options);
     auto applied = applyDeepSpeedConfig(path, list, options.strategy.shard.worldSize, options.given);

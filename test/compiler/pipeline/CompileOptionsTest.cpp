@@ -20,7 +20,7 @@ struct Completed {
     status = list.readText(text);
     for (const Option &option : list.options)
       if ((" " + text + "=").find(" " + option.name + "=") != std::string::npos)
-        options.given.insert(option.name);
+        options.given[option.name];
     if (status.ok())
       status = complete(options);
   }
