@@ -48,7 +48,7 @@ std::string row(const ShardOptions &placement, CheckpointPolicy recompute, bool 
     out << llvm::formatv("{0,12}", showSize(bytesOf(*report.getObject("tiers")->getObject(tier), "peak_bytes")));
   for (const char *link : {"d2h", "h2d", "nvme_read", "nvme_write"})
     out << llvm::formatv("{0,12}", showSize(bytesOf(traffic, link)));
-  double share = std::max(1.0, numberOf(report, "parameters") / static_cast<double>(placement.dataDegree()));
+  double share = std::max(1.0, numberOf(report, "parameters") / static_cast<double>(placement.worldSize));
   out << llvm::formatv("{0,9:f2}", (numberOf(traffic, "d2h") + numberOf(traffic, "h2d")) / share);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%10.3g\n", report.getNumber("predicted_step_seconds").value_or(0));

@@ -25,7 +25,7 @@ public:
   Tuner(const Strategy &given, const ModelSize &size, const Trial &trial)
       : given(given), budgets(given.schedule.budgets), trial(trial),
         trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size.operations), 1, kTrials)),
-        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / given.shard.dataDegree() / kPieces)) {}
+        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / given.shard.worldSize / kPieces)) {}
 
   Result<Tuned> run(bool leastMemory) {
     // Orders are heuristic: now and then the least memory is not with the one that should take it.

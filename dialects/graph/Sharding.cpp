@@ -121,6 +121,16 @@ std::optional<OpCut> cutByFactors(Operation *op, const Factors &factors, unsigne
   return all;
 }
 
+/// Are results and derivatives finite where `all`'s parts are filled up with zeros? (One of 0 times infinity would
+/// reach what is no padding.)
+static bool bearsZeros(Operation *op, const OpCut &all) {
+  if (isa<DivOp>(op))
+    return !all.operands[1];
+  return isa<AddOp, SubOp, MulOp, NegOp, AbsOp, MinOp, MaxOp, CastOp, SelectOp, EqualOp, LessOp, LessEqualOp, AndOp,
+             OrOp, XorOp, NotOp, TanhOp, SigmoidOp, ErfOp, ReluOp, SiluOp, GeluOp, SoftplusOp, ExpOp, Expm1Op, SinOp,
+             CosOp>(op);
+}
+
 std::optional<OpCut> cutAlong(Operation *op, unsigned index, TensorCut cut, int64_t ranks, std::string &why) {
   if (auto sharded = dyn_cast<Shardable>(op))
     return sharded.cutAlong(index, cut, ranks, why);
@@ -133,7 +143,10 @@ std::optional<OpCut> cutAlong(Operation *op, unsigned index, TensorCut cut, int6
   for (Value operand : op->getOperands())
     factors.tensors.push_back(broadcastLetters(operand, letters));
   factors.tensors.append(op->getNumResults(), letters);
-  return cutByFactors(op, factors, index, cut, ranks, why);
+  std::optional<OpCut> all = cutByFactors(op, factors, index, cut, ranks, why);
+  if (all)
+    all->bearsPadding = bearsZeros(op, *all);
+  return all;
 }
 
 //===-- building -------------------------------------------------------------===//

@@ -175,10 +175,19 @@ struct LossOfParts {
     return sum(on.select(on.reshape(inside, {rows, 1}), picked, on.scalar(0, picked)));
   }
 
+  /// A number that labels of their type cannot be is none of them ("nothing is ignored" is such a one).
+  Value isIgnored(Value column) {
+    auto number = int64_t(op.getIgnoreIndex());
+    unsigned bits = elementOf(column).getIntOrFloatBitWidth();
+    if (bits < 64 && (number < -(int64_t(1) << (bits - 1)) || number >= int64_t(1) << (bits - 1)))
+      return on.less(column, column);
+    return on.make<EqualOp>(column, on.scalar(double(number), column));
+  }
+
   SmallVector<Value> build() {
     Value lse = logSumExp();
     Value column = on.reshape(labels, {rows, 1});
-    Value ignored = on.make<EqualOp>(column, on.scalar(double(int64_t(op.getIgnoreIndex())), column));
+    Value ignored = isIgnored(column);
     Value losses = on.select(ignored, on.scalar(0, lse), on.sub(lse, ofLabels()));
     Value loss = on.reduceSum(losses, {0, 1}, /*keepdims=*/false);
     if (!op.getSum()) {

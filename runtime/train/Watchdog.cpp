@@ -73,7 +73,7 @@ void Watchdog::watch() {
   while (!wake.wait_for(lock, pause, [this] { return stopping; })) {
     explainStop();
     int64_t now = nanoseconds();
-    if (double(now - std::exchange(lookedAt, now)) / 1e9 > seconds / 2)
+    if (double(now - std::exchange(lookedAt, now)) / 1e9 > std::max(seconds / 2, 4 * pause.count()))
       awakeSince = now;
     std::vector<BlockedThread> blocked = blockedThreads();
     std::vector<BlockedThread> working = workingThreads(int64_t(std::min(seconds, 1e9) * 1e9 / 4));

@@ -92,18 +92,33 @@ def ended(signal):
     return f"ended by {signal}, resumed", run
 
 
-def evaluation():
+def evaluation(world, stage):
+    """Also where no collective keeps the host from being ahead of the streams."""
     folder = suite.models / "gpt2"
-    plan = compiled("forward", "gpt2", 2, 3, "--forward-only")
+    plan = compiled(f"forward-{world}-{stage}", "gpt2", world, stage, "--forward-only")
     got = {}
     for device in ("sync", "fake"):
-        outputs = suite.dir / f"outputs-{device}.safetensors"
-        text = suite.tool("zero-run", "eval", plan, "--quiet", "-n", 2, "--device", device, "--data", folder / "inputs.safetensors",
+        outputs = suite.dir / f"outputs-{world}-{stage}-{device}.safetensors"
+        text = suite.tool("zero-run", "eval", plan, "--quiet", "-n", world, "--device", device, "--data", folder / "inputs.safetensors",
                           "--outputs", outputs)
         loss = re.search(r'"loss": ?([^,}]+)', text.splitlines()[-1])[1]
         got[device] = loss, outputs.read_bytes()
     same("loss", got["fake"][0], got["sync"][0])
     same("outputs", got["fake"][1], got["sync"][1])
+
+
+def validation(world):
+    """val_loss of every step."""
+    folder = suite.models / "gpt2"
+    plan = compiled(f"with-eval-{world}", "gpt2", world, 0, "--with-eval")
+    got = []
+    for device in ("sync", "fake"):
+        out = suite.dir / f"validated-{world}-{device}"
+        got.append([m.get("val_loss") for m in suite.train(plan, out, "-n", world, "--device", device, "--data", folder / "inputs.safetensors", "--steps", 4,
+                                                           "--eval-data", folder / "inputs.safetensors", "--eval-every", 1)])
+    same("val_loss", got[1], got[0])
+    if None in got[0]:
+        raise Case(f"no val_loss: {got[0]}")
 
 
 def refusal(plan, device, data, *flags):
@@ -142,6 +157,7 @@ suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1") for model in ("mlp", "ll
 suite.run([case("gpt2", 2, 2, "--offload-optimizer", "host", "--delay-update", "--delay-after", after) for after in (0, 2)] +
           [case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
            case("llama", 4, 3, "--ranks-per-node", 2, "--hierarchical-collectives", "--grad-accumulation", 2)])
-suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ended("SIGTERM"), ended("SIGINT"), ("evaluation", evaluation), ("a token out of range", bad_label),
+suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ended("SIGTERM"), ended("SIGINT"), *((f"evaluation W={w} stage {s}", lambda w=w, s=s: evaluation(w, s)) for w, s in ((1, 0), (2, 0), (2, 3))),
+           *((f"validation W={w}", lambda w=w: validation(w)) for w in (1, 2)), ("a token out of range", bad_label),
            ("ranks as processes", processes), ("ranks as processes, accumulating", lambda: processes("--grad-accumulation", "2"))])
 suite.finish()

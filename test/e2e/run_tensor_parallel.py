@@ -3,10 +3,11 @@
 ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, devices and
 processes; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
 world size, stage or tier. `--full` takes all exports, of each model else one."""
-import itertools, json, pathlib, shutil, subprocess, sys, threading
+import itertools, json, pathlib, random, shutil, subprocess, sys, threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import MODELS, Case, Skip, Suite, close, read_safetensors, same
+from e2e import MODELS, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
+from onnx_write import FLOAT, INT32, INT64, Graph, value_info
 
 full = "--full" in sys.argv and sys.argv.remove("--full") is None
 suite = Suite(__doc__)
@@ -137,6 +138,38 @@ def refused(code, words, *flags):
         raise Case(error)
 
 
+# A head of that many classes: the last rank's part is filled up with zeros, where no derivative may become infinite.
+HEADS = {
+    "classes": (10, INT64, None), "odd classes": (11, INT64, None), "labels of 32 bits": (10, INT32, None), "odd, of 32 bits": (11, INT32, None),
+    "a divisor for each class": (11, INT64, lambda graph, logits, prior: graph.op("Div", [logits, prior])),
+    "a logarithm for each class": (11, INT64, lambda graph, logits, prior: graph.op("Add", [logits, graph.op("Log", [prior])])),
+    "a root for each class": (11, INT64, lambda graph, logits, prior: graph.op("Mul", [logits, graph.op("Sqrt", [prior])])),
+}
+
+
+def head(name):
+    """A classifier, against itself on one rank; every third label is 0."""
+    classes, labels, change = HEADS[name]
+    stem, rows, inputs, hidden = name.replace(" ", "-"), 6, 16, 8
+    graph = Graph(stem)
+    graph.inputs = [value_info("x", FLOAT, [rows, inputs]), value_info("labels", labels, [rows])]
+    inner = graph.op("Relu", [graph.op("MatMul", ["x", graph.parameter("fc.weight", [inputs, hidden], 0.3)])])
+    logits = graph.op("MatMul", [inner, graph.parameter("head.weight", [hidden, classes], 0.3)])
+    if change:
+        logits = change(graph, logits, graph.parameter("prior", [classes], None))
+    graph.op("SoftmaxCrossEntropyLoss", [logits, "labels"], outputs=["loss"], reduction="mean")
+    graph.outputs = [value_info("loss", FLOAT, [])]
+    model, data, draw = suite.dir / f"{stem}.onnx", suite.dir / f"{stem}.safetensors", random.Random(1)
+    graph.write(str(model), seed=1)
+    write_safetensors(data, {"x": ("F32", [4 * rows, inputs], [draw.gauss(0, 1) for _ in range(4 * rows * inputs)]),
+                             "labels": ("I32" if labels == INT32 else "I64", [4 * rows], [i % 3 and draw.randrange(classes) for i in range(4 * rows)])})
+    got = []
+    for ranks in (1, 2):
+        plan = suite.compile(model, suite.dir / f"{stem}-{ranks}.plan", "--optimizer", "sgd", "--lr", "0.1", *shape(ranks, ranks, 0))
+        got.append(suite.train(plan, suite.dir / f"{stem}-{ranks}", "-n", ranks, "--data", data, "--steps", 4))
+    return f"{max(close(what, [m[what] for m in got[1]], [m[what] for m in got[0]], 1e-5) for what in ('loss', 'grad_norm')):.1e}"
+
+
 cases, stages = [], itertools.cycle(range(4))
 for model in (*MODELS, "vit"):
     for export in suite.exports(model) if full else suite.exports(model)[:1]:
@@ -162,6 +195,7 @@ suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
     ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
     ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)))])
 
+suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])
 suite.run([("refused: tiles", lambda: refused(4, "--tile-linear", *shape(2, 2, 3, "--tile-linear", "auto"))),
            ("refused: T does not divide the world", lambda: refused(2, "3", *shape(2, 3, 0)))])
 suite.finish()

@@ -14,6 +14,7 @@ class Faults(ZeroRunTest):
         self.assertEqual([r["rank"] for r in record["ranks"]], [0, 1])
         self.assertTrue(record["ranks"][0]["inside"] and not record["ranks"][1]["inside"])
         self.assertIsNone(record["ranks"][0]["last"][-1]["took_seconds"])
+        self.expect(11, "nothing has moved for 0.05 s", self.train("--quiet", "--watchdog", 0.05, env=fault, out="shortest"))
 
     def test_what_never_answers_ends_the_job_and_is_named(self):
         """A file server that is gone: whoever waits for it, one rank or all of them in the same place."""

@@ -8,8 +8,8 @@ import random
 import struct
 from array import array
 
-FLOAT, INT64, BOOL = 1, 7, 9
-ELEMENT_BYTES = {FLOAT: 4, INT64: 8, BOOL: 1}
+FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
+ELEMENT_BYTES = {FLOAT: 4, INT32: 4, INT64: 8, BOOL: 1}
 ALIGNMENT = 4096
 
 
@@ -35,7 +35,7 @@ def data(field, value):
 
 def tensor(shape, dtype, values, name=None):
     """TensorProto with raw data."""
-    code = {FLOAT: "f", INT64: "q", BOOL: "?"}[dtype]
+    code = {FLOAT: "f", INT32: "i", INT64: "q", BOOL: "?"}[dtype]
     out = b"".join(number(1, d) for d in shape) + number(2, dtype)
     return out + (data(8, name) if name else b"") + data(9, struct.pack(f"<{len(values)}{code}", *values))
 
