@@ -174,36 +174,64 @@ class Remembered(dict):
         self[text] = tokens
         return tokens
 
+    def joined(self, texts):
+        return b"".join(map(self.__getitem__, texts))
 
-class Words(Remembered):
-    """word -> its tokens as bytes. A word is what stands before a space that follows no white space; its own space leads it. Printable
-    ASCII is cut into pieces as the tokenizer itself would, where that is known: there are fewer pieces than words."""
+
+class Words:
+    """A tokenizer that encodes each word once. A word is what stands before a space that follows no white space; its own space leads it.
+    Printable ASCII is cut into pieces as the tokenizer itself would, where that is known: there are fewer pieces than words."""
 
     def __init__(self, codec, width, description):
-        self.codec, self.form, self.pieces = codec, "H" if width == 2 else "I", Remembered(self.whole)
-        super().__init__(lambda word: self.pieces[word.replace(MARK, " ")])
-        self.cut = cutter(description)
-        special = [re.escape(token["content"]) for token in description.get("added_tokens") or []]
-        self.other = re.compile("|".join([r"[^ -~\t\n\r]", *special]))  # what `cut` does not know
+        self.form, self.model, self.letters = "H" if width == 2 else "I", codec.model, {}
+        self.batch = getattr(codec, "encode_batch_fast", codec.encode_batch)  # fast: without places in the text
+        self.cut, self.words, self.pieces = cutter(description), Remembered(self.whole), Remembered(self.whole)
+        if self.cut and takes_letters(description):
+            self.letters = {byte: letter for letter, byte in byte_letters().items()}
+            self.pieces = Remembered(self.piece)
+        special = [token["content"] for token in description.get("added_tokens") or []]
+        self.other = re.compile("|".join([r"[^ -~\t\n\r]", *map(re.escape, special)]))  # what `cut` does not know
+        self.begins = os.path.commonprefix(special) if special else "\0"  # text without it has no special token
 
     def whole(self, text):
-        return array.array(self.form, self.codec.encode(text, add_special_tokens=False).ids).tobytes()
+        return array.array(self.form, self.batch([text], add_special_tokens=False)[0].ids).tobytes()
+
+    def piece(self, text):
+        return array.array(self.form, [token.id for token in self.model.tokenize(text.translate(self.letters))]).tobytes()
 
     def encode(self, text):
         if not self.cut:
             return self.by_words(text)
-        if not self.other.search(text):
-            return b"".join(map(self.pieces.__getitem__, self.cut(text)))
-        if len(text) <= SECTION:
-            return self.by_words(text)
+        if self.plain(text):
+            return self.pieces.joined(self.cut(text))
         result, begin = [], 0
         while begin < len(text):
             end = next_break(text, begin + SECTION)
             section = text[begin:end]
-            result.append(self.by_words(section) if self.other.search(section) else
-                          b"".join(map(self.pieces.__getitem__, self.cut(section))))
+            result += [self.pieces.joined(self.cut(section))] if self.plain(section) else self.mixed(section)
             begin = end
         return b"".join(result)
+
+    def plain(self, text):
+        """Whether `cut` knows all of the text; `other` says the same, and takes longer."""
+        if not text.isascii():
+            return False
+        if self.begins and self.begins not in text:
+            return not text.encode().translate(None, PLAIN)
+        return not self.other.search(text)
+
+    def mixed(self, text):
+        """The words with something other in them by themselves, what stands between them in pieces."""
+        done, match = 0, self.other.search(text)
+        while match:
+            begin = max(done, last_break(text[:match.start() + 1], True))
+            end = next_break(text, match.end())
+            while (match := self.other.search(text, end)) and match.start() < end + NEAR:
+                end = next_break(text, match.end())
+            yield self.pieces.joined(self.cut(text[done:begin]))
+            yield self.by_words(text[begin:end])
+            done = end
+        yield self.pieces.joined(self.cut(text[done:]))
 
     def by_words(self, text):
         if MARK in text:
@@ -211,7 +239,7 @@ class Words(Remembered):
         # A space behind white space belongs to the word that follows: it is set aside while splitting.
         text = re.sub(r"\s +", lambda spaces: spaces[0][0] + MARK * (len(spaces[0]) - 1), text)
         first, *rest = text.split(" ")
-        return b"".join(map(self.__getitem__, [first, *map(" ".__add__, rest)]))
+        return self.words.joined([word.replace(MARK, " ") for word in [first, *map(" ".__add__, rest)]])
 
 
 def next_break(text, at):
@@ -223,7 +251,9 @@ def next_break(text, at):
     return len(text)
 
 
-SECTION = 400  # characters that are looked at together where a text is not ASCII throughout
+SECTION = 2000  # characters that are looked at together where a text is not ASCII throughout
+NEAR = 20  # characters between two words that are not, which are taken with them
+PLAIN = bytes([*range(32, 127), *b"\t\n\r"])
 MARK = "\ue000"
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 ASCII = {r"\p{L}": "A-Za-z", r"\p{N}": "0-9", r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\p{M}": "", r"\p{Lt}": "", r"\p{Lm}": "", r"\p{Lo}": "",
@@ -275,10 +305,22 @@ def spelling(description):
     """token -> the text it stands for, as far as white space goes."""
     if '"ByteLevel"' not in json.dumps(description.get("pre_tokenizer")):
         return lambda token: token.replace("\u2581", " ")
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]  # bytes that GPT-2's table writes as themselves; others follow 255
+    table = byte_letters()
+    return lambda token: bytes(table.get(letter, 63) for letter in token).decode("utf-8", "replace")
+
+
+def takes_letters(description):
+    """Whether the model gets a piece of ASCII as it stands, in the letters of GPT-2's table."""
+    changed = (description.get("normalizer") or {}).get("type") == "BertNormalizer"  # others that `cutter` knows leave ASCII alone
+    return not changed and '"ByteLevel"' in json.dumps(description.get("pre_tokenizer"))
+
+
+def byte_letters():
+    """letter -> byte: how GPT-2 writes bytes as text."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]  # bytes that its table writes as themselves; others follow 255
     table = {chr(byte): byte for byte in plain}
     table.update((chr(256 + at), byte) for at, byte in enumerate(byte for byte in range(256) if byte not in plain))
-    return lambda token: bytes(table.get(letter, 63) for letter in token).decode("utf-8", "replace")
+    return table
 
 
 def splits_words(codec, description, sample):

@@ -41,6 +41,7 @@ TOKENIZERS = {
     "gpt2": lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=BYTES),
     "llama3": lambda: bpe(pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
                                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]), alphabet=BYTES),
+    "lower case": lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizers.BertNormalizer(), alphabet=BYTES),
     "bert": lambda: trained(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=500, special_tokens=["[UNK]", END], show_progress=False),
                             pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()),
     "unigram": lambda: trained(models.Unigram(), trainers.UnigramTrainer(vocab_size=300, special_tokens=[END, "<unk>"], unk_token="<unk>", show_progress=False),
@@ -101,6 +102,17 @@ def large_document(name):
     got = read(output) + read(made["val_path"])
     expect(got[:-1] == want, "other tokens than of the whole")
     expect(abs(made["val_tokens"] - len(got) / 10) <= 1, made)
+
+
+def rare_letters():
+    """Between long stretches of ASCII one that is not, a special token, or a letter of private use: near breaks, far from them, at both ends."""
+    tokenizer, path, draw = saved("gpt2"), suite.dir / "rare.txt", random.Random(5)
+    rare = ["\u00e9", " \u00a0", "\u00a0 ", END, END + " ", " " + END, "  \u4e2d  ", "\ue000", "\u00e9 b \u00e9", "\x00", "\n\u00e9\n", "'\u00e9's"]
+    whole = rare[0] + "".join(text(seed, draw.randrange(1, 1200), strange=False) + rare[seed % len(rare)] for seed in range(120))
+    path.write_bytes(whole.encode())
+    tokens.write(tokenizer, [path], suite.dir / "rare.bin", workers=1)
+    want = Tokenizer.from_file(str(tokenizer)).encode(whole, add_special_tokens=False).ids
+    expect(read(suite.dir / "rare.bin")[:-1] == want, "other tokens than of the whole")
 
 
 def refused():
@@ -171,5 +183,5 @@ def read_by_zero_run():
 
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (refused, many_tokens, full_disk, read_by_zero_run)])
+suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run)])
 suite.finish()
