@@ -6,7 +6,7 @@ import shlex
 import sys
 
 from . import exporting, programs, tasks, tokens, weights
-from .errors import MISMATCH, USAGE, ZeroError
+from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError
 
 
 def run(options):
@@ -14,22 +14,33 @@ def run(options):
     output = pathlib.Path(options.output)
     if output.exists() and any(output.iterdir()):
         raise ZeroError(USAGE, "the folder is not empty", where=str(output))
-    tokens.expand(options.data)  # before anything that takes time
+    check(options)  # before anything that takes time
     work = output.with_name(output.name + ".work")
     work.mkdir(parents=True, exist_ok=True)
     model, vocabulary = export(options, work)
     data = text(options, work, vocabulary)
     plan, ranks = compile(options, work, model)
     summary = train(options, work, plan, ranks, data)
+    taken = work / "run"
     if data["val"]:
         loss = summary["val_loss"]
+        if options.keep_best and (taken / "best/manifest.json").is_file():
+            taken, loss = taken / "best", summary["best_val_loss"]
         summary["perplexity"] = math.exp(min(loss, 700))
-        note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}")
-    folder = ["zero", "import", work / "run", "--hf", options.folder, "-o", output]
-    echo(folder)
-    count, unused = weights.to_hf(work / "run", options.folder, output, trust_code=options.trust_remote_code)
+        note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}" + (", the best" if options.keep_best else ""))
+    echo(["zero", "import", taken, "--hf", options.folder, "-o", output])
+    count, unused = weights.to_hf(taken, options.folder, output, trust_code=options.trust_remote_code)
     summary.update(tensors=count, unused=unused, path=str(output), work=str(work))
     return summary
+
+
+def check(options):
+    tokens.expand(options.data)
+    if options.val is not None and not 0 < options.val < 1:
+        raise ZeroError(USAGE, f"--val {options.val:g} is not between 0 and 1")
+    given = [flag for flag, value in (("--eval-every", options.eval_every), ("--keep-best", options.keep_best)) if value]
+    if given and not options.val:
+        raise ZeroError(USAGE, f"{given[0]} needs something to evaluate on", help="--val 0.05 sets a share of the text aside")
 
 
 def echo(command):
@@ -55,9 +66,11 @@ def text(options, work, vocabulary):
     if options.byte_level:
         if vocabulary < 256:
             raise ZeroError(MISMATCH, f"bytes have 256 values, the model a vocabulary of {vocabulary}", where=str(options.folder))
-        if options.val:
-            raise ZeroError(USAGE, "--val is for tokens; with --byte-level give other files to zero-run eval")
-        return {"train": ["--tokens", *tokens.expand(options.data), "--byte-level"], "val": []}
+        if not options.val:
+            return {"train": ["--tokens", *tokens.expand(options.data), "--byte-level"], "val": []}
+        note(f"the last {options.val:g} of the bytes are evaluated on")
+        first, last = split_bytes(tokens.expand(options.data), options.val, work)
+        return {"train": ["--tokens", first, "--byte-level"], "val": ["--eval-tokens", last]}
     tokenizer = options.tokenizer or options.folder
     if not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
         raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
@@ -70,6 +83,22 @@ def text(options, work, vocabulary):
     return {"train": ["--tokens", output], "val": ["--eval-tokens", made["val_path"]] if options.val else []}
 
 
+def split_bytes(files, share, work):
+    """All files as one, and of it the last share by itself: (the first part's file, the last one's)."""
+    total = sum(path.stat().st_size for path in files)
+    left, parts = total - max(1, int(total * share)), (work / "bytes.train", work / "bytes.val")
+    if left <= 0:
+        raise ZeroError(BAD_INPUT, f"{total} bytes are too few to set {share:g} of them aside", where=str(files[0]))
+    with open(parts[0], "wb") as first, open(parts[1], "wb") as last:
+        for path in files:
+            with open(path, "rb") as source:
+                while raw := source.read(1 << 20):
+                    first.write(raw[:left])
+                    last.write(raw[left:])
+                    left = max(0, left - len(raw))
+    return parts
+
+
 def compile(options, work, model):
     plan = work / "model.plan"
     flags = ["--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
@@ -79,7 +108,8 @@ def compile(options, work, model):
 
 
 def train(options, work, plan, ranks, data):
-    flags = [*data["train"], *data["val"], "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
+    flags = [*data["train"], *data["val"], *(["--eval-every", options.eval_every] if options.eval_every else []),
+             *(["--keep-best"] if options.keep_best else []), "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
     flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
     command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *shlex.split(options.run_flags)]
     echo(programs.shown(list(map(str, command))))

@@ -57,6 +57,29 @@ def whole_way():
     return f"{seconds:.0f} s"
 
 
+def best_kept():
+    """Digits are evaluated on and letters trained on, so that the loss there rises: the folder has the best weights, not the last. Bytes,
+    without a tokenizer."""
+    source = folder("bytes")
+    (source / "text.txt").write_bytes(b"abcdefgh" * 6125 + b"0123456789" * 100)
+    (source / "tokenizer.json").unlink()
+    made = zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "best", "--seq", SEQ, "--batch", BATCH, "--steps", 12, "--lr", RATE,
+                "--lr-schedule", "constant", "--byte-level", "--val", 0.02, "--eval-every", 3, "--keep-best", "--no-dropout", "--no-check", "--run-flags=--quiet")
+    work, text = pathlib.Path(made["work"]), (source / "text.txt").read_bytes()
+    held = (work / "bytes.val").read_bytes()
+    expect(len(held) == int(len(text) * 0.02) and (work / "bytes.train").read_bytes() + held == text, "the bytes are cut elsewhere")
+    seen = [json.loads(line)["val_loss"] for line in (work / "run/metrics.jsonl").read_text().splitlines() if "val_loss" in line]
+    expect(len(seen) == 4 and made["best_val_loss"] == min(seen) < seen[-1], f"{seen}, {made}")
+    rows = torch.frombuffer(bytearray(held), dtype=torch.uint8).long()
+    rows = rows[:len(rows) // SEQ * SEQ].view(-1, SEQ)
+    rows = rows[:len(rows) // BATCH * BATCH]
+    again = transformers.AutoModelForCausalLM.from_pretrained(suite.dir / "best").eval()
+    with torch.no_grad():
+        losses = [again(input_ids=part, labels=part).loss.item() for part in rows.split(BATCH)]
+    want = sum(losses) / len(losses)
+    expect(abs(made["best_val_loss"] - want) < 1e-5 * want, f"best validation loss {made['best_val_loss']} instead of {want}")
+
+
 def as_torch():
     """The same steps in torch, data in order: losses to 1e-5, perplexity to 1e-4."""
     source = folder("ordered")
@@ -86,6 +109,8 @@ def refused():
     (source / "tokenizer.json").unlink()
     expect("--byte-level" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--seq", SEQ, "--no-check", code=2), "")
     expect("no such file" in zero("train", source, "--data", "none.txt", "-o", suite.dir / "no", code=3), "another error")
+    expect("--val" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--keep-best", code=2), "")
+    expect("between 0 and 1" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--val", 1.5, code=2), "")
     expect(not (suite.dir / "no").exists(), "a folder was left")
 
 
@@ -113,5 +138,5 @@ def five_lines():
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, as_torch, refused, five_lines)])
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, as_torch, refused, five_lines)])
 suite.finish()
