@@ -1,6 +1,6 @@
 """Several hosts on one machine: network namespaces joined by a bridge, links that may be slow, Open MPI between them. Ranks of a
 host share memory, ranks of two hosts talk TCP, and the kernel counts what crosses. Needs root and iproute2."""
-import os, pathlib, subprocess
+import os, pathlib, subprocess, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -24,6 +24,7 @@ class Hosts:
 
     def __init__(self, count, rate=None):
         self.count = count
+        self.sessions = tempfile.TemporaryDirectory(prefix="zcmpi", ignore_cleanup_errors=True)
         number = Hosts.made
         Hosts.made += 1
         name = f"z{os.getpid() % 100000}{chr(ord('a') + number)}"
@@ -56,6 +57,7 @@ class Hosts:
                 sh("tc", "qdisc", "add", "dev", link, *limit)
 
     def down(self):
+        self.sessions.cleanup()
         for i in range(self.count):
             sh("ip", "netns", "del", self.name(i), check=False)
         sh("ip", "link", "del", self.bridge, check=False)
@@ -91,7 +93,9 @@ class Hosts:
     def environment(self, **more):
         return dict(os.environ, ZC_CLUSTER=self.prefix, OMPI_MCA_plm_rsh_agent=str(HERE / "rsh.sh"),
                     OMPI_MCA_btl="tcp,self,vader", OMPI_MCA_btl_tcp_if_include=f"{self.net}.0/24",
-                    OMPI_MCA_oob_tcp_if_include=f"{self.net}.0/24", OMPI_MCA_rmaps_base_oversubscribe="1",
+                    OMPI_MCA_oob_tcp_if_include=f"{self.net}.0/24",
+                    # Of its own for each job: two that begin at once fall over each other's folder in /tmp (orte_session_dir).
+                    OMPI_MCA_orte_tmpdir_base=tempfile.mkdtemp(dir=self.sessions.name), OMPI_MCA_rmaps_base_oversubscribe="1",
                     OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
 
     def mpirun(self, hosts, ranks, command):
