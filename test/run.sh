@@ -116,7 +116,7 @@ suite_fuzz() {
     -DCMAKE_CXX_COMPILER=clang++-19 || return
   local corpus code
   corpus=$(mktemp -d) && cp test/fuzz/corpus/* "$corpus"
-  ASAN_OPTIONS=$asan_options build/fuzz/bin/zc-fuzz-import -max_total_time=60 -max_len=16384 -timeout=5 -rss_limit_mb=1024 \
+  ASAN_OPTIONS=$asan_options build/fuzz/bin/zc-fuzz-import -max_total_time=60 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
     -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"
   code=$?
   rm -rf "$corpus"

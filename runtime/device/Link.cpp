@@ -36,25 +36,27 @@ Result<LinkRates> parseLinkRates(std::string_view text) {
   return rates;
 }
 
+int64_t LinkSchedule::busyUntil(int64_t begun, uint64_t bytes, int64_t moved) {
+  free = std::max(free, begun - late) + static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9);
+  late = 0;
+  return free = std::max(free, moved); // the bytes themselves may have taken longer
+}
+
 void Throttle::begin() {
-  if (rate > 0)
+  if (slow)
     begun = nanoseconds();
 }
 
 void Throttle::finish(uint64_t bytes) {
-  if (rate <= 0)
+  if (!slow)
     return;
-  // What a late wake-up lost may be caught up; idle time is not saved.
-  free = std::max(free, begun - late) + static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9);
-  late = 0;
-  if (int64_t done = nanoseconds(); done >= free) { // the bytes themselves took longer
-    free = done;
+  const int64_t moved = nanoseconds(), free = schedule.busyUntil(begun, bytes, moved);
+  if (free == moved)
     return;
-  }
   timespec until = {free / 1000000000, free % 1000000000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR)
     ;
-  late = nanoseconds() - free;
+  schedule.wokeAt(nanoseconds());
 }
 
 } // namespace zc

@@ -24,21 +24,36 @@ using LinkRates = std::array<double, kNumLinks>;
 /// ZERO_LINK's text: LINK=SIZE/s, separated by commas. Errors: usage, naming the part.
 Result<LinkRates> parseLinkRates(std::string_view text);
 
-/// One link: its transfers follow each other. Used by one thread at a time; sleeps, never spins.
+/// When the transfers of one link are through, which follow each other: arithmetic on times in ns of one clock, which the
+/// caller reads. What a late wake-up lost may be caught up; idle time is not saved.
+class LinkSchedule {
+public:
+  explicit LinkSchedule(double bytesPerSecond = 0) : rate(bytesPerSecond) {}
+  /// Until when the link is busy with a transfer whose caller began at `begun` and has moved the bytes itself by `moved`.
+  int64_t busyUntil(int64_t begun, uint64_t bytes, int64_t moved);
+  /// The sleeper who was to wake when the link is free again woke then.
+  void wokeAt(int64_t time) { late = time - free; }
+
+private:
+  double rate;
+  int64_t free = 0; ///< when all transfers so far are through
+  int64_t late = 0; ///< how much later than that the sleeper woke: not the link's fault
+};
+
+/// One link in real time. Used by one thread at a time; sleeps, never spins.
 class Throttle {
 public:
   /// 0: lets everything pass.
-  explicit Throttle(double bytesPerSecond = 0) : rate(bytesPerSecond) {}
-  bool isSlow() const { return rate > 0; }
+  explicit Throttle(double bytesPerSecond = 0) : slow(bytesPerSecond > 0), schedule(bytesPerSecond) {}
+  bool isSlow() const { return slow; }
   /// When a transfer begins; then `finish` returns when the link would have moved its bytes.
   void begin();
   void finish(uint64_t bytes);
 
 private:
-  double rate;
+  bool slow;
+  LinkSchedule schedule;
   int64_t begun = 0; ///< ns of CLOCK_MONOTONIC: this transfer's begin
-  int64_t free = 0;  ///< when all transfers so far are through
-  int64_t late = 0;  ///< how much later than that the sleeper woke: not the link's fault
 };
 
 } // namespace zc

@@ -35,7 +35,7 @@ class ClusterSuite(Suite):
         """zero-run with --hosts, on the first host."""
         return self.job(self.hosts.inside([self.bin / "zero-run", *arguments, "--hosts", self.hosts.list(hosts, ranks)]), **how)
 
-    def job(self, command, code=0, fault="", meanwhile=None, limit=120, environment=None):
+    def job(self, command, code=0, fault="", meanwhile=None, limit=600, environment=None):
         """Runs it; `meanwhile` is called with the process, on this thread. Fails unless it ends with `code` and leaves nobody."""
         began = time.time()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -69,6 +69,14 @@ class Done:
         errors = self.errors()
         if len(errors) != 1 or text not in errors[0]:
             raise Case(f"says {errors or self.err[-800:]} instead of one \"{text}\"")
+
+
+def slowdown():
+    """How much longer than on an idle machine a thread takes here and now: 1 to the number of those that share its core."""
+    began, spent = time.monotonic(), time.thread_time()
+    while time.thread_time() - spent < 0.2:
+        pass
+    return max(1, (time.monotonic() - began) / 0.2)
 
 
 def processes_of(folder):

@@ -5,11 +5,11 @@ import json, os, pathlib, re, shutil, signal, sys, time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
-from cluster import ClusterSuite, processes_of
+from cluster import ClusterSuite, processes_of, slowdown
 from e2e import Case
 
 suite = ClusterSuite(__doc__, hosts=3)
-DEATH = 5  # seconds from a rank's death to the end of all ranks
+DEATH = 5  # seconds from a rank's death to the end of all ranks, on a machine without other work
 WATCHDOG = 3
 model = suite.models / "gpt2"
 plan = suite.compile(model / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "four.plan", "--world-size", 4, "--ranks-per-node", 2,
@@ -31,8 +31,13 @@ def check(condition, why):
         raise Case(why)
 
 
-def no_orphans(folder, within=DEATH):
-    until = time.time() + within
+def in_time(took, promised=DEATH):
+    check(took <= promised * slowdown(), f"took {took:.1f} s")
+    return f"{took:.1f} s"
+
+
+def no_orphans(folder):
+    until = time.time() + DEATH * slowdown()
     while left := processes_of(folder):
         check(time.time() < until, f"processes {left} are still there")
         time.sleep(0.05)
@@ -50,9 +55,8 @@ def killed(name, fault, where, code, signal_number):
     # The one after the last whose metrics rank 0 had written, which is ended when it may be at its end still.
     check(re.search(r"at step [45]\b", done.errors()[0]), f"names no step: {done.errors()}")
     took = after_last_step(done, folder)
-    check(took <= DEATH, f"took {took:.1f} s")
     no_orphans(folder)
-    return f"{took:.1f} s"
+    return in_time(took)
 
 
 def out_of_memory():
@@ -78,9 +82,8 @@ def killed_under_mpirun():
     done = suite.job(suite.hosts.mpirun(2, 2, [suite.bin / "zero-run", *flags(folder)]), code=137,
                      fault="coll.reducescatter@rank=3,step=4:SIGKILL")
     took = after_last_step(done, folder)
-    check(took <= DEATH, f"took {took:.1f} s")
     no_orphans(folder)
-    return f"{took:.1f} s"
+    return in_time(took)
 
 
 def crash():
@@ -95,9 +98,9 @@ def fails_alone():
     done.says("step 3 was told to fail")
     check("on rank 1" in done.err, done.err)
     check(len(done.errors()) == 1, f"the others tell as well: {done.errors()}")
-    check(after_last_step(done, folder) <= DEATH, "took long")
+    in_time(after_last_step(done, folder))
     done = suite.launch(2, 2, *flags(out("exits")), fault="step.begin@rank=1,step=3:exit=9", code=9)
-    check(after_last_step(done, out("exits")) <= DEATH, "took long")
+    in_time(after_last_step(done, out("exits")))
     no_orphans(out("exits"))
 
 
@@ -107,7 +110,7 @@ def stopped():
     done.says("rank 2")
     check("nothing has moved for 3 s" in done.err, done.err)
     took = after_last_step(done, folder)
-    check(took <= WATCHDOG + 5, f"took {took:.1f} s")
+    in_time(took, WATCHDOG + DEATH)
     record = json.loads((folder / "flight-recorder.json").read_text())
     check([r["rank"] for r in record["ranks"]] == [0, 1, 2, 3] and all(r["last"] for r in record["ranks"]), "flight recorder")
     no_orphans(folder)
@@ -125,7 +128,7 @@ def cut_off(late):
             time.sleep(0.02)
         suite.hosts.cut(1)
         try:
-            process.wait(timeout=60)
+            process.wait(timeout=300)
             took.append(time.time() - (folder / "metrics.jsonl").stat().st_mtime)
             no_orphans(folder)
         finally:  # mpirun's daemon there notices that its mpirun is gone, and lets go of our pipes
@@ -134,9 +137,8 @@ def cut_off(late):
     took = []
     done = suite.launch(2, 2, *flags(folder, "--watchdog", WATCHDOG, steps=1000), code=11, meanwhile=meanwhile,
                         fault=f"step.begin@rank={late}:delay=100ms")
-    check(took[0] <= WATCHDOG + 5, f"took {took[0]:.1f} s")
     check(len(done.errors()) == 1 and "nothing has moved for 3 s" in done.err, done.err)
-    return f"{took[0]:.1f} s"
+    return in_time(took[0], WATCHDOG + DEATH)
 
 
 def slow():
@@ -209,7 +211,7 @@ def told_twice():
     whole, fixed, told = out("twice-whole"), ["--lr-schedule", "constant"], []
     done = suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2, steps=60), code=143, meanwhile=meanwhile,
                         fault="step.begin@rank=0,step=4:delay=60s")
-    check(done.ended - told[0] <= DEATH, f"took {done.ended - told[0]:.1f} s")
+    in_time(done.ended - told[0])
     no_orphans(folder)
     suite.launch(2, 2, *flags(folder, *fixed, "--save-every", 2, "--resume", "auto", steps=4))
     suite.tool("zero-run", *flags(whole, *fixed, "-n", 4, steps=4))

@@ -36,7 +36,7 @@ RATIO = {"zero_optimization": {"stage": 2, "cpu_offload": True, "offload_optimiz
 
 def compile_model(name, *flags, code=0):
     plan = suite.dir / f"{name}.plan"
-    done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", plan, *map(str, flags)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", plan, *map(str, flags)], capture_output=True, text=True, timeout=600)
     if done.returncode != code:
         raise Case(f"exit code {done.returncode}: {done.stderr.strip()[:500]}")
     if code != 0 and plan.exists():

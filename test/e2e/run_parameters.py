@@ -14,7 +14,7 @@ EXCEPT = {("gpt2", "dynamo23_sdpa_dropout"), ("resnet", "dynamo20opt")}
 def listing(model, *flags):
     """{name: (role, tied, evidence)}, stderr"""
     command = [str(suite.bin / "zero-compile"), str(model), "--list-parameters", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise Case(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-800:]}")
     rows = [line.split(maxsplit=5) for line in done.stdout.splitlines()[1:-1]]

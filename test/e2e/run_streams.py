@@ -54,7 +54,7 @@ def processes(*flags):
     out = suite.dir / f"{plan.stem}-mpi"
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", suite.bin / "zero-run", plan, "--out", out, "--quiet",
                "--device", "fake", "--data", suite.models / "gpt2" / "inputs.safetensors", "--steps", STEPS, "--threads", 1]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
     metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -82,7 +82,7 @@ def ended(signal):
         out = suite.dir / f"ended-{signal}"
         command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", "fake", "--steps", 2 * STEPS, "--data",
                    suite.models / "gpt2" / "inputs.safetensors"]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120,
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600,
                               env={**os.environ, "ZERO_FAULT": f"step.begin@n={2 * STEPS + 1}:{signal}"})
         if done.returncode != PREEMPTED:
             raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
@@ -125,7 +125,7 @@ def refusal(plan, device, data, *flags):
     """Exit code and the line that says what went wrong."""
     out = suite.dir / f"refused-{plan.stem}-{device}"
     command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", device, "--data", data, *flags]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     return done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr)
 
 

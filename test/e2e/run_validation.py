@@ -138,7 +138,7 @@ def processes():
     threads = suite.train(plan, suite.dir / "as-threads", *flags)
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, suite.bin / "zero-run", plan, *flags, "--quiet",
                "--out", suite.dir / "as-processes"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise Case(done.stderr[-1500:])
     metrics = [json.loads(line) for line in (suite.dir / "as-processes/metrics.jsonl").read_text().splitlines()]

@@ -31,7 +31,7 @@ def file(name, content):
 def compile_code(output, *flags):
     """-> (exit code, stderr); whatever was wrong, it must have been said properly and nothing left behind."""
     done = subprocess.run([suite.bin / "zero-compile", *map(str, flags), "-o", output], capture_output=True, text=True,
-                          errors="replace", timeout=120)
+                          errors="replace", timeout=600)
     if done.returncode != 0:
         if not done.stderr.startswith("error[Z") or done.stdout:
             raise Case(f"said {done.stderr[:300]!r} and {done.stdout[:300]!r}")

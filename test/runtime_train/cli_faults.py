@@ -2,7 +2,7 @@
 """zero-run when something goes wrong while it runs: hangs, signals, clocks, memory, pipes. Usage: cli_faults.py ZERO_RUN WRITE_PLAN"""
 import ctypes, json, os, pathlib, re, shutil, signal, subprocess, time, unittest
 
-from zero_run import ZERO_RUN, ZeroRunTest, main
+from zero_run import BY_ITSELF, ZERO_RUN, ZeroRunTest, main
 
 
 class Faults(ZeroRunTest):
@@ -31,10 +31,7 @@ class Faults(ZeroRunTest):
                 ("metrics.write@step=2", "rank 0", 'writing ".*/metrics.jsonl"', ()),
                 ("file.read@rank=1,step=0", "rank 1", 'reading ".*/saved/final/(weights|moment[12]).safetensors"', ("--resume", self.dir / "saved"))):
             with self.subTest(fault):
-                began = time.time()
-                self.expect(11, f"nothing has moved for 1 s: {who} has been {doing}",
-                            self.train("--quiet", "--watchdog", 1, *more, out=fault, env={"ZERO_FAULT": fault + ":delay=600s"}))
-                self.assertLess(time.time() - began, 30)
+                self.watched(f"{who} has been {doing}", *more, out=fault, fault=fault + ":delay=600s")
 
     def test_a_kernel_that_computes_for_ever(self):
         """One rank or all of them, on a thread per queue, all inline or on streams: the kernel and its node are named."""
@@ -42,28 +39,24 @@ class Faults(ZeroRunTest):
         for which, who, more in (("rank=1,step=3,n=1", one, ()), ("step=3", all, ()), ("rank=1,step=3,n=1", one, ("--device", "sync")),
                                  ("rank=1,step=3,n=1", one, ("--device", "fake")), ("step=3", all, ("--device", "fake"))):
             with self.subTest(which=which, more=more):
-                began = time.time()
-                self.expect(11, f'nothing has moved for 1 s: ({who}) has been computing "[a-z_]+" of node ".*" for \\d+\\.',
-                            self.train("--quiet", "--watchdog", 1, *more, out=f"kernel {which} {more}",
-                                       env={"ZERO_FAULT": f"kernel.run@{which}:delay=600s"}))
-                self.assertLess(time.time() - began, 30)
+                self.watched(f'({who}) has been computing "[a-z_]+" of node ".*" for \\d+\\.', *more, out=f"kernel {which} {more}",
+                             fault=f"kernel.run@{which}:delay=600s")
 
     def test_time_in_which_the_process_was_stopped_does_not_count(self):
         """Ctrl-Z and fg, or a machine that was suspended, while a rank waits for another: nothing was stuck."""
         for number in range(2):
-            process = self.start("--watchdog", 1.5, steps=6, out=f"stopped{number}", fault="step.begin@rank=1,step=3:delay=2600ms")
+            process = self.start("--watchdog", 4, steps=6, out=f"stopped{number}", fault="step.begin@rank=1,step=3:delay=6500ms")
             self.wait_for(self.has_steps(2, f"stopped{number}"))
-            time.sleep(0.4)
+            time.sleep(0.5)
             process.send_signal(signal.SIGSTOP)
-            time.sleep(1.7)
+            time.sleep(4.5)
             process.send_signal(signal.SIGCONT)
-            self.assertEqual(process.wait(timeout=60), 0, process.stderr.read())
+            self.assertEqual(process.wait(timeout=600), 0, process.stderr.read())
 
     def test_the_one_that_waits_names_the_file_of_the_other(self):
         """Rank 0 has waited for longer than rank 1 has been reading: it tells first, and what for."""
-        fault = {"ZERO_FAULT": "step.begin@rank=1,step=3:delay=600ms; file.read@rank=1,step=3:delay=600s"}
-        self.expect(11, 'rank 0 waits in .* for rank 1: it has been reading ".*data.safetensors"|rank 1 has been reading',
-                    self.train("--quiet", "--watchdog", 1, env=fault))
+        self.watched('rank 0 waits in .* for rank 1: it has been reading ".*data.safetensors"|rank 1 has been reading',
+                     fault="step.begin@rank=1,step=3:delay=600ms; file.read@rank=1,step=3:delay=600s")
 
     def test_f11_a_signal_that_a_helper_thread_gets_is_not_lost(self):
         for pick in (0, -1):
@@ -71,7 +64,7 @@ class Faults(ZeroRunTest):
             process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
                                         "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True)
             self.addCleanup(process.kill)
-            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            metrics, deadline = out / "metrics.jsonl", time.time() + 300
             while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
                 time.sleep(0.02)
             tasks = pathlib.Path(f"/proc/{process.pid}/task")
@@ -81,7 +74,7 @@ class Faults(ZeroRunTest):
             self.assertGreater(len(blocked), len(takes) + 1, "the watchdog leaves signals to others")
             libc = ctypes.CDLL(None, use_errno=True)
             self.assertEqual(libc.syscall(234, process.pid, takes[pick], int(signal.SIGUSR1)), 0)  # tgkill
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 75, err)
             self.assertTrue(list(out.glob("step-*/manifest.json")))
 
@@ -131,7 +124,7 @@ class Faults(ZeroRunTest):
         stuck = {"ZERO_FAULT": "coll.allgather@rank=1,step=3,n=1:delay=600s", **preload}
         began = time.time()
         self.expect(11, "nothing has moved for 2 s: rank 0 waits", self.train("--quiet", "--watchdog", 2, env=stuck, out="stuck"))
-        self.assertLess(time.time() - began, 30)
+        self.assertLess(time.time() - began, BY_ITSELF)
 
     def test_f48_more_memory_than_planned_is_said_at_once(self):
         code, _, err = self.train(steps=4, env={"ZERO_FAULT": "memory.resident@step=2:EIO"})
@@ -150,13 +143,13 @@ class Faults(ZeroRunTest):
                                         "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT":
                                         f"memory.events@{kills}:EIO; kernel.run@rank=1,step=40:delay=600s"})
             self.addCleanup(process.kill)
-            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            metrics, deadline = out / "metrics.jsonl", time.time() + 300
             while not (metrics.exists() and len(metrics.read_text().splitlines()) == 39) and time.time() < deadline:
                 time.sleep(0.02)
             process.terminate()
             time.sleep(1)
             process.kill()
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
             self.assertRegex(err, said) if said else self.assertEqual(err, "")
 
     def test_reserve_takes_all_memory_first(self):
@@ -187,7 +180,7 @@ class Faults(ZeroRunTest):
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "4",
-                               "--out", self.dir / "out", "--overwrite", "--log-format", "json"], stdout=writer, timeout=120)
+                               "--out", self.dir / "out", "--overwrite", "--log-format", "json"], stdout=writer, timeout=600)
         os.close(writer)
         self.assertEqual(done.returncode, 0)
 
@@ -198,7 +191,7 @@ class Faults(ZeroRunTest):
                                     "--out", self.dir / "out"], stderr=writer, stdout=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         os.close(writer)
-        self.assertEqual(process.wait(timeout=100), 0)
+        self.assertEqual(process.wait(timeout=600), 0)
         self.assertEqual(len(self.lines()), 1200)
         os.close(reader)
 
@@ -213,11 +206,11 @@ class Faults(ZeroRunTest):
                                     "100000000", "--out", self.dir / "out", "--quiet"], stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         metrics = self.dir / "out" / "metrics.jsonl"
-        deadline = time.time() + 60
+        deadline = time.time() + 300
         while not (metrics.exists() and metrics.stat().st_size > 1000) and time.time() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 75, err)
         self.assertIn("--resume auto", err)
         step = self.lines()[-1]["step"]
@@ -238,10 +231,10 @@ class Faults(ZeroRunTest):
             self.wait_for(lambda: int(re.search(r"SigCgt:\t(\w+)", status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1 and out.exists())
             process.terminate()
             began = time.time()
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 75, err)
             self.assertRegex(err, "stopped after step [1-6], nothing is kept")
-            self.assertLess(time.time() - began, 30)
+            self.assertLess(time.time() - began, BY_ITSELF)
             self.assertEqual([path.name for path in out.iterdir()], [])
             self.assertEqual(list(self.dir.glob(outputs.name + "*")), [])
 
@@ -260,8 +253,8 @@ class Faults(ZeroRunTest):
                 process.wait(timeout=0.5)
             began = time.time()
             process.send_signal(number)
-            self.assertEqual(process.wait(timeout=60), 128 + number)
-            self.assertLess(time.time() - began, 15)
+            self.assertEqual(process.wait(timeout=600), 128 + number)
+            self.assertLess(time.time() - began, BY_ITSELF)
             code, _, err = self.train(*flags, "--resume", "auto", out=out, steps=6)
             self.assertEqual(code, 0, err)
             self.assertRegex(err, f"continuing after step {4 if number == signal.SIGINT else 2}")
@@ -277,7 +270,7 @@ class Faults(ZeroRunTest):
             result = self.train(*flags, out=out, steps=6, env={"ZERO_FAULT": f"device.lost@rank={rank},step=5,n=1:EIO"})
             self.expect(7, f"the device of rank {rank} is lost(.|\n)*resume from the last checkpoint", result)
             self.assertEqual(result[2].count("error["), 1, "one root cause")
-            self.assertLess(time.time() - began, 30)
+            self.assertLess(time.time() - began, BY_ITSELF)
             self.assertEqual(sorted(path.name for path in (self.dir / out).glob("*-*")), ["step-2", "step-4"])
             self.assertEqual(self.train(*flags, "--resume", "auto", out=out, steps=6)[0], 0)
             self.assertEqual((self.dir / out / "final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
@@ -300,11 +293,11 @@ class Faults(ZeroRunTest):
             process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100", "--warmup", "50",
                                         "--out", out, "--quiet"], stderr=subprocess.PIPE, text=True, env={**os.environ, "ZERO_FAULT": site + ":delay=2s"})
             self.addCleanup(process.kill)
-            metrics, deadline = out / "metrics.jsonl", time.time() + 60
+            metrics, deadline = out / "metrics.jsonl", time.time() + 300
             while not (metrics.exists() and metrics.read_text().count("\n") == 2) and time.time() < deadline:
                 time.sleep(0.02)
             process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 75, err)
             self.assertEqual(len(self.lines(site)), 3)
             self.assertTrue((out / "step-3/manifest.json").exists())

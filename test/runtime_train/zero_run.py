@@ -1,14 +1,18 @@
 """What the tests of zero-run's command line have in common: a folder with a tiny plan and its data. Usage of each of them:
 cli.py ZERO_RUN WRITE_PLAN"""
-import json, os, pathlib, subprocess, sys, tempfile, time, unittest
+import json, os, pathlib, re, subprocess, sys, tempfile, time, unittest
 
 ZERO_RUN, WRITE_PLAN = (os.path.abspath(tool) for tool in sys.argv[1:3])
+# Seconds within which a process has ended that did not wait for what takes it 600: no measure of how fast it ended.
+BY_ITSELF = 300
+# Of a watchdog: where other work holds a step for longer than the first, that is found instead of what is looked for.
+PATIENCE = (1, 15)
 
 
 def run(*args, cwd=None, env=None, **more):
     """Exit code, stdout, stderr; whatever happens no signal and no time-out."""
     done = subprocess.run([ZERO_RUN, *map(str, args)], cwd=cwd, env={**os.environ, **(env or {})}, text=True,
-                          capture_output=True, timeout=120, **more)
+                          capture_output=True, timeout=600, **more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -38,10 +42,19 @@ class ZeroRunTest(unittest.TestCase):
         return process
 
     def wait_for(self, condition):
-        deadline = time.time() + 60
+        deadline = time.time() + 300
         while not condition():
             self.assertLess(time.time(), deadline, "it never came so far")
             time.sleep(0.02)
+
+    def watched(self, says, *more, fault, **how):
+        """Something is stuck for 600 s: the watchdog ends the job, and tells."""
+        for seconds in PATIENCE:
+            began, result = time.time(), self.train("--quiet", "--watchdog", seconds, *more, env={"ZERO_FAULT": fault}, **{"out": "out", **how})
+            if re.search(says, result[2]):
+                break
+        self.expect(11, f"nothing has moved for {seconds} s: ({says})", result)
+        self.assertLess(time.time() - began, BY_ITSELF)
 
     def has_steps(self, count, out="out"):
         metrics = self.dir / out / "metrics.jsonl"

@@ -8,7 +8,7 @@
   run_tests.py format                 clang-format over all C++ under version control, a file is a test
 
 Prints what failed, with its output, and as its last line `N passed, N failed, N skipped`. Exit code 1 if anything failed or
-nothing ran. A program that crashes, hangs (ZC_TEST_TIMEOUT, default 900 s) or counts no test at all is a failure.
+nothing ran. A program that crashes, hangs (ZC_TEST_TIMEOUT, default 1800 s) or counts no test at all is a failure.
 """
 import glob
 import json
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "900"))
+TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "1800"))
 LIT = os.environ.get("ZC_LIT", "/usr/lib/llvm-19/build/utils/lit/lit.py")
 SKIP_CODE = 77
 
