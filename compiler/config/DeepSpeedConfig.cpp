@@ -326,7 +326,7 @@ Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, c
     if (!given.try_emplace(name, std::vector<std::string>{value}).second)
       continue;
     ZC_RETURN_IF_ERROR(option->read(value));
-    taken += " --" + name + (option->kind == Option::Kind::flag ? "" : " " + value);
+    taken += flagText(*option, value);
   }
   std::vector<std::string> notes{escapeName(path) + " means" +
                                  (taken.empty() ? " nothing beyond the flags given" : taken)};

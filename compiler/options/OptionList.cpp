@@ -16,6 +16,12 @@ Error zc::optionError(const std::string &message, const std::string &name) {
   return makeError(Code::usage, 121, message, name.empty() ? "" : "--" + name, "see zero-compile --help");
 }
 
+std::string zc::flagText(const Option &option, const std::string &value) {
+  if (option.kind == Option::Kind::flag)
+    return value == "true" ? " --" + option.name : "";
+  return " --" + option.name + " " + value;
+}
+
 namespace {
 
 std::string quoted(const std::string &text) { return "\"" + escapeName(text.substr(0, 100)) + "\""; }

@@ -39,6 +39,9 @@ struct Option {
   std::function<Status(const std::string &)> read;
 };
 
+/// As it stands on a command line, with a space before: " --NAME VALUE", " --NAME", of a flag that is off nothing.
+std::string flagText(const Option &option, const std::string &value);
+
 /// Values from `least` to `most`, both included.
 template <typename T> struct Range {
   T least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();

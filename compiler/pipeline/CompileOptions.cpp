@@ -69,10 +69,7 @@ std::string zc::commandLine(CompileOptions options) {
     if (given == options.given.end())
       continue;
     for (const std::string &text : given->second)
-      if (option.kind != Option::Kind::flag)
-        command += " --" + option.name + " " + quoted(text);
-      else if (text == "true")
-        command += " --" + option.name;
+      command += flagText(option, quoted(text));
   }
   return command + (options.isGiven("auto") ? " --auto" : "");
 }

@@ -57,6 +57,9 @@ template <typename ConcreteType>
 class OverwritesOperands : public mlir::OpTrait::TraitBase<ConcreteType, OverwritesOperands> {};
 /// Trait: an element of the result depends on the operands' elements at its index, after broadcasting.
 template <typename ConcreteType> class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
+/// Trait, of what is elementwise: results and derivatives are finite where operands are filled up with zeros, as the
+/// last rank's part of a tensor that is cut may be (one of 0 times infinity would reach what is no padding).
+template <typename ConcreteType> class BearsZeros : public mlir::OpTrait::TraitBase<ConcreteType, BearsZeros> {};
 /// Trait: made anew at no cost worth memory: parameters, constants.
 template <typename ConcreteType>
 class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToRecompute> {};

@@ -36,6 +36,8 @@ def Graph_ViewKernel : Graph_KernelWith<["getViewOperand"]>;
 def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppNamespace = "::zc::graph"; }
 /// An element of the result depends on the operands' elements at its index, after broadcasting.
 def Graph_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::zc::graph"; }
+/// Elementwise, and finite with all its derivatives at zeros.
+def Graph_BearsZeros : NativeOpTrait<"BearsZeros"> { let cppNamespace = "::zc::graph"; }
 /// Made anew at no cost worth memory.
 def Graph_FreeToRecompute : NativeOpTrait<"FreeToRecompute"> { let cppNamespace = "::zc::graph"; }
 /// Moves elements between the ranks of the model axis.

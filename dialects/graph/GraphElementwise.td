@@ -15,17 +15,17 @@ class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> t
   let arguments = (ins operand:$input);
   let results = (outs operand:$result);
 }
-class Graph_UnaryDiffOp<string mnemonic, string formula>
-    : Graph_UnaryOp<mnemonic, Graph_FloatTensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
+class Graph_UnaryDiffOp<string mnemonic, string formula, list<Trait> traits = []>
+    : Graph_UnaryOp<mnemonic, Graph_FloatTensor, formula, !listconcat([DeclareOpInterfaceMethods<Differentiable>], traits)>;
 
-def Graph_NegOp : Graph_UnaryOp<"neg", Graph_Tensor, "-x", [DeclareOpInterfaceMethods<Differentiable>]>;
-def Graph_AbsOp : Graph_UnaryOp<"abs", Graph_Tensor, "|x|", [DeclareOpInterfaceMethods<Differentiable>]>;
-def Graph_ExpOp : Graph_UnaryDiffOp<"exp", "e^x">;
+def Graph_NegOp : Graph_UnaryOp<"neg", Graph_Tensor, "-x", [DeclareOpInterfaceMethods<Differentiable>, Graph_BearsZeros]>;
+def Graph_AbsOp : Graph_UnaryOp<"abs", Graph_Tensor, "|x|", [DeclareOpInterfaceMethods<Differentiable>, Graph_BearsZeros]>;
+def Graph_ExpOp : Graph_UnaryDiffOp<"exp", "e^x", [Graph_BearsZeros]>;
 def Graph_LogOp : Graph_UnaryDiffOp<"log", "ln x">;
 def Graph_SqrtOp : Graph_UnaryDiffOp<"sqrt", "sqrt(x)">;
 def Graph_ReciprocalOp : Graph_UnaryDiffOp<"reciprocal", "1 / x">;
-def Graph_SinOp : Graph_UnaryDiffOp<"sin", "sin x">;
-def Graph_CosOp : Graph_UnaryDiffOp<"cos", "cos x">;
+def Graph_SinOp : Graph_UnaryDiffOp<"sin", "sin x", [Graph_BearsZeros]>;
+def Graph_CosOp : Graph_UnaryDiffOp<"cos", "cos x", [Graph_BearsZeros]>;
 def Graph_TanOp : Graph_UnaryDiffOp<"tan", "tan x">;
 def Graph_AsinOp : Graph_UnaryDiffOp<"asin", "arc sine of x">;
 def Graph_AcosOp : Graph_UnaryDiffOp<"acos", "arc cosine of x">;
@@ -35,18 +35,18 @@ def Graph_CoshOp : Graph_UnaryDiffOp<"cosh", "cosh x">;
 def Graph_AsinhOp : Graph_UnaryDiffOp<"asinh", "inverse of sinh at x">;
 def Graph_AcoshOp : Graph_UnaryDiffOp<"acosh", "inverse of cosh at x">;
 def Graph_AtanhOp : Graph_UnaryDiffOp<"atanh", "inverse of tanh at x">;
-def Graph_TanhOp : Graph_UnaryDiffOp<"tanh", "tanh x">;
-def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)">;
-def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x">;
-def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)">;
-def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)">;
-def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0">;
-def Graph_SoftplusOp : Graph_UnaryDiffOp<"softplus", "ln(1 + e^x)">;
+def Graph_TanhOp : Graph_UnaryDiffOp<"tanh", "tanh x", [Graph_BearsZeros]>;
+def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)", [Graph_BearsZeros]>;
+def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x", [Graph_BearsZeros]>;
+def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)", [Graph_BearsZeros]>;
+def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)", [Graph_BearsZeros]>;
+def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0", [Graph_BearsZeros]>;
+def Graph_SoftplusOp : Graph_UnaryDiffOp<"softplus", "ln(1 + e^x)", [Graph_BearsZeros]>;
 def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x">;
 def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x">;
 def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even">;
 def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1">;
-def Graph_NotOp : Graph_UnaryOp<"not", Graph_BitsTensor, "not x (integers: of each bit)">;
+def Graph_NotOp : Graph_UnaryOp<"not", Graph_BitsTensor, "not x (integers: of each bit)", [Graph_BearsZeros]>;
 
 def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel, Graph_Elementwise]> {
   let summary = "y = x != x, elementwise";
@@ -55,7 +55,7 @@ def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel, Graph_Elementwise]> 
   let results = (outs Graph_BoolTensor:$result);
 }
 
-def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, DeclareOpInterfaceMethods<Differentiable>]> {
+def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, Graph_BearsZeros, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     ONNX Gelu-20. Without `tanh` 0.5 x (1 + erf(x / sqrt 2)); with it 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
@@ -82,7 +82,7 @@ def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> 
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel, Graph_Elementwise]> {
+def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel, Graph_Elementwise, Graph_BearsZeros]> {
   let summary = "converts the element type";
   let description = [{
     ONNX Cast: floats to integers truncate, anything to bool is x != 0. The result type is part of the op.
@@ -108,18 +108,18 @@ class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula
   let arguments = (ins operand:$lhs, operand:$rhs);
   let results = (outs result_:$result);
 }
-class Graph_ArithmeticOp<string mnemonic, string formula>
-    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_Tensor, formula, [DeclareOpInterfaceMethods<Differentiable>]>;
+class Graph_ArithmeticOp<string mnemonic, string formula, list<Trait> traits = [Graph_BearsZeros]>
+    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_Tensor, formula, !listconcat([DeclareOpInterfaceMethods<Differentiable>], traits)>;
 class Graph_CompareOp<string mnemonic, string formula>
-    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula>;
-class Graph_LogicOp<string mnemonic, string formula>
-    : Graph_BinaryOp<mnemonic, Graph_BitsTensor, Graph_BitsTensor, formula>;
+    : Graph_BinaryOp<mnemonic, Graph_Tensor, Graph_BoolTensor, formula, [Graph_BearsZeros]>;
+class Graph_LogicOp<string mnemonic, string formula, list<Trait> traits = [Graph_BearsZeros]>
+    : Graph_BinaryOp<mnemonic, Graph_BitsTensor, Graph_BitsTensor, formula, traits>;
 
 def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b"> { let hasCanonicalizer = 1; }
 def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
 def Graph_MulOp : Graph_ArithmeticOp<"mul", "a * b"> { let hasFolder = 1; }
-def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)">;
-def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b">;
+def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)", [Graph_Sharded]>;
+def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b", []>;
 def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;
 def Graph_MaxOp : Graph_ArithmeticOp<"max", "max(a, b), NaN wins">;
 def Graph_ModOp : Graph_BinaryOp<"mod", Graph_Tensor, Graph_Tensor, "a mod b, sign of b (ONNX Mod, fmod = 0)">;
@@ -129,10 +129,10 @@ def Graph_LessEqualOp : Graph_CompareOp<"less_equal", "a <= b">;
 def Graph_AndOp : Graph_LogicOp<"and", "a and b (integers: of each bit)">;
 def Graph_OrOp : Graph_LogicOp<"or", "a or b (integers: of each bit)">;
 def Graph_XorOp : Graph_LogicOp<"xor", "a xor b (integers: of each bit)">;
-def Graph_ShiftLeftOp : Graph_LogicOp<"shift_left", "a shifted by b bits towards the high end, 0 from b = width on">;
-def Graph_ShiftRightOp : Graph_LogicOp<"shift_right", "a shifted by b bits towards the low end, 0 from b = width on">;
+def Graph_ShiftLeftOp : Graph_LogicOp<"shift_left", "a shifted by b bits towards the high end, 0 from b = width on", []>;
+def Graph_ShiftRightOp : Graph_LogicOp<"shift_right", "a shifted by b bits towards the low end, 0 from b = width on", []>;
 
-def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel, Graph_Elementwise]> {
+def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel, Graph_Elementwise, Graph_BearsZeros]> {
   let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";
   let description = "The three shapes broadcast (`broadcast_c1`); a and b have one element type (`element_c1`).\n\n```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);

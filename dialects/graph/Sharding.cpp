@@ -72,6 +72,12 @@ Value rankOffset(TensorBuilder &on, Value like, int64_t rows) {
   return on.make<RankOffsetOp>(TypeAttr::get(scalar), IntegerAttr::get(IntegerType::get(like.getContext(), 64), rows));
 }
 
+Value placeInPart(TensorBuilder &on, Value place, int64_t rows, Value &inside) {
+  Value zero = on.scalar(0, place);
+  inside = on.make<AndOp>(on.make<LessEqualOp>(zero, place), on.less(place, on.scalar(double(rows), place)));
+  return on.select(inside, place, zero);
+}
+
 OpCut wholeCut(Operation *op) {
   OpCut cut;
   cut.operands.resize(op->getNumOperands());
@@ -121,14 +127,14 @@ std::optional<OpCut> cutByFactors(Operation *op, const Factors &factors, unsigne
   return all;
 }
 
-/// Are results and derivatives finite where `all`'s parts are filled up with zeros? (One of 0 times infinity would
-/// reach what is no padding.)
-static bool bearsZeros(Operation *op, const OpCut &all) {
-  if (isa<DivOp>(op))
-    return !all.operands[1];
-  return isa<AddOp, SubOp, MulOp, NegOp, AbsOp, MinOp, MaxOp, CastOp, SelectOp, EqualOp, LessOp, LessEqualOp, AndOp,
-             OrOp, XorOp, NotOp, TanhOp, SigmoidOp, ErfOp, ReluOp, SiluOp, GeluOp, SoftplusOp, ExpOp, Expm1Op, SinOp,
-             CosOp>(op);
+std::optional<OpCut> cutElementwise(Operation *op, unsigned index, TensorCut cut, int64_t ranks, std::string &why) {
+  Factors factors;
+  factors.bearsPadding = op->hasTrait<BearsZeros>();
+  std::string letters = lettersOf(op->getResult(0));
+  for (Value operand : op->getOperands())
+    factors.tensors.push_back(broadcastLetters(operand, letters));
+  factors.tensors.append(op->getNumResults(), letters);
+  return cutByFactors(op, factors, index, cut, ranks, why);
 }
 
 std::optional<OpCut> cutAlong(Operation *op, unsigned index, TensorCut cut, int64_t ranks, std::string &why) {
@@ -138,15 +144,7 @@ std::optional<OpCut> cutAlong(Operation *op, unsigned index, TensorCut cut, int6
     why = op->getName().stripDialect().str() + " is computed whole";
     return std::nullopt;
   }
-  Factors factors;
-  std::string letters = lettersOf(op->getResult(0));
-  for (Value operand : op->getOperands())
-    factors.tensors.push_back(broadcastLetters(operand, letters));
-  factors.tensors.append(op->getNumResults(), letters);
-  std::optional<OpCut> all = cutByFactors(op, factors, index, cut, ranks, why);
-  if (all)
-    all->bearsPadding = bearsZeros(op, *all);
-  return all;
+  return cutElementwise(op, index, cut, ranks, why);
 }
 
 //===-- building -------------------------------------------------------------===//

@@ -27,6 +27,10 @@ struct Factors {
 std::optional<OpCut> cutByFactors(mlir::Operation *op, const Factors &factors, unsigned index, TensorCut cut,
                                   int64_t ranks, std::string &why);
 
+/// Of an op that is elementwise: along any dimension, operands broadcast.
+std::optional<OpCut> cutElementwise(mlir::Operation *op, unsigned index, TensorCut cut, int64_t ranks,
+                                    std::string &why);
+
 /// As many letters as a tensor has dimensions, in alphabetical order from `first` on.
 std::string lettersOf(mlir::Value tensor, char first = 'a');
 /// The letters of `tensor`, which broadcasts to a result of these.
@@ -34,6 +38,9 @@ std::string broadcastLetters(mlir::Value tensor, llvm::StringRef result);
 
 /// Where the first of a rank's `rows` rows stands in the whole, as a scalar of the element type of `like`.
 mlir::Value rankOffset(TensorBuilder &on, mlir::Value like, int64_t rows);
+
+/// `place`, counted from a rank's first row, where it is one of its `rows`, else 0; `inside`: where it is.
+mlir::Value placeInPart(TensorBuilder &on, mlir::Value place, int64_t rows, mlir::Value &inside);
 
 /// Tensor `index`: operands first, then results.
 mlir::Value tensorAt(mlir::Operation *op, unsigned index);

@@ -68,6 +68,14 @@ ZC_PARTS(ConvOp) {
   return {sumOverRanks(on, part, operands.size() > 2 ? operands[2] : Value(), channels)};
 }
 
+/// What divides may not be filled up with zeros.
+ZC_CUT(DivOp) {
+  std::optional<OpCut> all = cutElementwise(*this, index, cut, ranks, why);
+  if (all)
+    all->bearsPadding = !all->operands[1];
+  return all;
+}
+
 //===-- norms, attention, dropout -------------------------------------------------===//
 
 /// Rows are independent; scale and bias, of which each rank's rows need all, are whole.
@@ -168,9 +176,8 @@ struct LossOfParts {
   /// The logit of each row's label, [rows, 1]: of the one rank that has it.
   Value ofLabels() {
     Value label = on.make<LabelIndexOp>(labels, uint64_t(classes), op.getIgnoreIndex());
-    Value place = on.sub(label, first), zero = on.scalar(0, place);
-    Value inside = on.make<AndOp>(on.make<LessEqualOp>(zero, place), on.less(place, on.scalar(double(own), place)));
-    Value column = on.reshape(on.select(inside, place, zero), {rows, 1});
+    Value inside, place = placeInPart(on, on.sub(label, first), own, inside);
+    Value column = on.reshape(place, {rows, 1});
     Value picked = on.make<GatherElementsOp>(logits, column, uint64_t(1));
     return sum(on.select(on.reshape(inside, {rows, 1}), picked, on.scalar(0, picked)));
   }

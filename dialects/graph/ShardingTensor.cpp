@@ -179,9 +179,7 @@ static Value ownPositions(TensorBuilder &on, Value indices, int64_t all, int64_t
   Value position = on.select(on.less(indices, zero), fromEnd, indices);
   // Outside the table is an error, as it is of gather.
   position = on.make<LabelIndexOp>(position, uint64_t(all), uint64_t(std::numeric_limits<int64_t>::min()));
-  Value own = on.sub(position, rankOffset(on, indices, rows));
-  inside = on.make<AndOp>(on.make<LessEqualOp>(zero, own), on.less(own, on.scalar(double(rows), own)));
-  own = on.select(inside, own, zero);
+  Value own = placeInPart(on, on.sub(position, rankOffset(on, indices, rows)), rows, inside);
   if (!padding)
     return own;
   Value isPadding = on.make<AndOp>(inside, on.make<EqualOp>(position, on.scalar(double(*padding), position)));

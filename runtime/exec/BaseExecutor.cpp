@@ -102,14 +102,10 @@ Status BaseExecutor::publish(const StepContext &context) {
 }
 
 Status BaseExecutor::agreeNow() {
-  // Of a plan without metrics nothing else says when what it hands over is there.
-  bool isUnderWay = prepared.plan.forward_only();
-  // The tail of the queue of collectives may be: no collectives beside it.
-  isUnderWay |= agree && prepared.stepsPerIteration(planpb::COMM) > 0;
-  if (isUnderWay)
-    ZC_RETURN_IF_ERROR(drain());
   if (!agree)
     return {};
+  if (prepared.stepsPerIteration(planpb::COMM) > 0) // whose tail may be under way: no collectives beside it
+    ZC_RETURN_IF_ERROR(drain());
   Status status = agree();
   if (!status.ok())
     communicator.abort(status.error());

@@ -74,13 +74,18 @@ static bool writesMetric(const planpb::Plan &plan, const planpb::Step &step) {
   return false;
 }
 
+/// Of a plan without metrics the host reads what it hands over.
+static bool isReadByHost(const planpb::Plan &plan, const planpb::Step &step) {
+  return writesMetric(plan, step) || plan.strings(static_cast<int>(step.kernel())) == "store_output";
+}
+
 void PreparedPlan::findMetricWriters() {
   std::optional<PreparedWait> last[kNumQueues];
   for (uint8_t section : {uint8_t(0), uint8_t(1)}) {
     uint32_t ordinals[kNumQueues] = {};
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
       uint32_t ordinal = ordinals[step.queue()]++;
-      if (writesMetric(plan, step))
+      if (isReadByHost(plan, step))
         last[step.queue()] = PreparedWait{section, static_cast<uint8_t>(step.queue()), ordinal, 0};
     }
   }
@@ -160,7 +165,7 @@ Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &ste
     return copy;
   Result<std::unique_ptr<Kernel>> special =
       makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);
-  if (!special || (*special && (spec.name == "load_input" || spec.name == "store_output")))
+  if (!special || (*special && !isCollective(spec.name)))
     return special;
   if (*special)
     return memory.slowDown(std::move(*special), parts.communicator);

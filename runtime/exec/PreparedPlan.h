@@ -74,9 +74,10 @@ public:
   TierMemory &memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
-  std::vector<PreparedWait> metricWriters; ///< the last step of each queue that writes a metric, seen from the update
-  bool agreesInStep = false;               ///< a step calls ExecutorOptions::agree
-  std::vector<std::string> notes;          ///< what the user should know
+  std::vector<PreparedWait>
+      metricWriters; ///< the last step of each queue that writes a metric or hands over an output, seen from the update
+  bool agreesInStep = false;      ///< a step calls ExecutorOptions::agree
+  std::vector<std::string> notes; ///< what the user should know
 
 private:
   Result<std::unique_ptr<Kernel>> makeKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts);

@@ -13,10 +13,11 @@ Status StreamTrace::prepare(const PreparedPlan &plan) {
   };
   size_t steps = 0;
   for (uint32_t section : {0u, 1u}) {
-    spans[section].resize(plan.steps[section].size() * slots);
+    const uint64_t places = placesOf(section);
+    spans[section].resize(plan.steps[section].size() * places);
     for (const PreparedStep &step : plan.steps[section])
-      for (uint32_t slot = 0; step.onDevice && slot < slots; ++slot) {
-        Span &span = spans[section][step.index * slots + slot];
+      for (uint64_t place = 0; step.onDevice && place < places; ++place) {
+        Span &span = spans[section][step.index * places + place];
         ZC_RETURN_IF_ERROR(make(span.begin));
         ZC_RETURN_IF_ERROR(make(span.end));
         ++steps;

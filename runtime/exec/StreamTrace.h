@@ -29,7 +29,8 @@ public:
   template <typename Work>
   Status around(uint64_t mine, const PreparedStep &step, uint32_t section, const EnqueuedContext &context,
                 Stream &stream, const Work &work) {
-    Span &span = spans[section][step.index * slots + context.slot];
+    const uint64_t place = section == 0 ? context.slot : mine % inFlight;
+    Span &span = spans[section][step.index * placesOf(section) + place];
     ZC_RETURN_IF_ERROR(stream.stamp(*span.begin));
     ZC_RETURN_IF_ERROR(work());
     ZC_RETURN_IF_ERROR(stream.stamp(*span.end));
@@ -56,10 +57,13 @@ private:
     std::vector<Done> done;
   };
 
+  /// How many times a step may be on its way at once: one of the update once an iteration.
+  uint64_t placesOf(uint32_t section) const { return section == 0 ? slots : inFlight; }
+
   Device &device;
   const uint32_t slots;
   const uint64_t inFlight;
-  std::vector<Span> spans[2]; // by step and slot; none for queues of the host
+  std::vector<Span> spans[2]; // by step and place; none for queues of the host
   std::vector<Iteration> iterations;
 };
 

@@ -62,16 +62,24 @@ Error mismatch(int number, const std::string &name, std::string what,
   return makeError(Code::mismatch, number, std::move(what), name, std::move(help));
 }
 
-/// Of a plan in whatever format, if it says so.
+/// How a plan in whatever format was compiled, if it says so.
 std::string commandIn(std::string_view bytes) {
   if (bytes.size() < kFixedBytes + kEntryBytes)
     return "";
   uint64_t offset = get<uint64_t>(bytes, kFixedBytes + 8), size = get<uint64_t>(bytes, kFixedBytes + 16);
   planpb::Plan plan;
   if (offset > bytes.size() || size > std::min<uint64_t>(bytes.size() - offset, std::numeric_limits<int>::max()) ||
-      !plan.ParseFromArray(bytes.data() + offset, static_cast<int>(size)) || plan.command().empty())
+      !plan.ParseFromArray(bytes.data() + offset, static_cast<int>(size)))
     return "";
-  return ": " + escapeName(plan.command()) + " -o PLAN";
+  return plan.command();
+}
+
+Error otherFormat(uint32_t version, const std::string &name, const std::string &command) {
+  return mismatch(403, name,
+                  "plan has format version " + std::to_string(version) + ", this program reads version " +
+                      std::to_string(kPlanFormat),
+                  "compile the model again with this version" +
+                      (command.empty() ? "" : ": " + escapeName(command) + " -o PLAN"));
 }
 
 /// Checks what comes before the sections and gives the bytes of the plan section.
@@ -84,10 +92,7 @@ Result<std::string_view> openContainer(std::string_view bytes, const std::string
   if (get<uint32_t>(bytes, 12) == kSwappedTag)
     return mismatch(402, name, "plan was written on a machine of the other endianness");
   if (uint32_t version = get<uint32_t>(bytes, 8); version != kPlanFormat)
-    return mismatch(403, name,
-                    "plan has format version " + std::to_string(version) + ", this program reads version " +
-                        std::to_string(kPlanFormat),
-                    "compile the model again with this version" + commandIn(bytes));
+    return otherFormat(version, name, commandIn(bytes));
   uint32_t count = get<uint32_t>(bytes, 24);
   if (count == 0 || count > kMaxSections)
     return corrupt(404, name, std::to_string(count) + " sections");
@@ -131,10 +136,7 @@ Result<planpb::Plan> readPlan(std::string_view bytes, const std::string &name) {
   if (section->size() > kMaxMessage || !plan.ParseFromArray(section->data(), static_cast<int>(section->size())))
     return corrupt(412, name, "its message does not parse");
   if (plan.format() != kPlanFormat)
-    return mismatch(403, name,
-                    "plan has format version " + std::to_string(plan.format()) + ", this program reads version " +
-                        std::to_string(kPlanFormat),
-                    "compile the model again with this version" + commandIn(bytes));
+    return otherFormat(plan.format(), name, plan.command());
   return plan;
 }
 

@@ -92,6 +92,9 @@ void appendPieces(std::vector<Cut> &cuts, Cut whole) {
 }
 
 bool isInterleaved(const Whole &whole) { return whole.parts.front()->has_cut(); }
+bool anyInterleaved(const SharedFile &file) {
+  return std::any_of(file.wholes.begin(), file.wholes.end(), isInterleaved);
+}
 
 /// What `rank` writes of a file's tensors whose elements it has one after another, in the order of the file's bytes.
 std::vector<Cut> cutsOf(const planpb::Plan &plan, const SharedFile &file, const io::SafetensorsTable &table, int rank) {
@@ -149,11 +152,7 @@ public:
   Status hashInterleaved();
   /// All ranks: rank 0 has everybody's hashes afterwards. Errors: of the communicator.
   Status collect();
-  bool hasInterleaved() const {
-    return std::any_of(files.begin(), files.end(), [](const SharedFile &file) {
-      return std::any_of(file.wholes.begin(), file.wholes.end(), isInterleaved);
-    });
-  }
+  bool hasInterleaved() const { return std::any_of(files.begin(), files.end(), anyInterleaved); }
   /// Rank 0: what the checkpoint is made of.
   Status describe(Manifest &manifest) const;
 
@@ -232,7 +231,7 @@ Status Save::writeInterleaved(const SharedFile &file, io::SafetensorsTable &tabl
 Status Save::hashInterleaved() {
   size_t number = 0, ranks = size_t(communicator.worldSize());
   for (const SharedFile &file : files) {
-    if (std::none_of(file.wholes.begin(), file.wholes.end(), isInterleaved))
+    if (!anyInterleaved(file))
       continue;
     auto table = io::SafetensorsTable::join(path(file), file.tensors, file.notes);
     auto written = io::File::open(path(file));

@@ -4,6 +4,7 @@
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/AllocationCount.h"
+#include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
 
 #include <atomic>
@@ -14,27 +15,13 @@ using namespace zc;
 
 namespace {
 
-struct Outcome {
-  std::vector<double> losses;
-  std::string state; ///< of all persistent slices of rank 0
-  bool operator==(const Outcome &o) const { return losses == o.losses && state == o.state; }
-};
+using test::Outcome;
+using test::persistentBytes;
 
 /// All of them; `fake` runs what a GPU would be given, in another order each time.
 const DeviceKind kDevices[] = {DeviceKind::sync, DeviceKind::cpu, DeviceKind::fake};
 
 StepContext contextOf(int64_t step) { return {step, 0, 0.01}; }
-
-std::string persistentBytes(RankExecutor &executor) {
-  std::string bytes;
-  for (int i = 0; i < executor.plan().slices_size(); ++i)
-    if (executor.plan().slices(i).persistent()) {
-      std::string slice(executor.plan().slices(i).bytes(), '\0');
-      EXPECT_TRUE(executor.readSlice(static_cast<uint32_t>(i), 0, slice.data(), slice.size()).ok());
-      bytes += slice;
-    }
-  return bytes;
-}
 
 /// Runs `steps` steps on all ranks; `after` sees each rank's executor at the end.
 Status runUnverified(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,

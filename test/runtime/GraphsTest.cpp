@@ -5,6 +5,7 @@
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"
+#include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
 
 #include <gtest/gtest.h>
@@ -15,23 +16,9 @@ using namespace zc;
 
 namespace {
 
-struct Outcome {
-  std::vector<double> losses; // of rank 0
-  std::string state;          // persistent slices of rank 0
-  uint64_t steady = 0;        // calls of rank 0's last step
-  bool operator==(const Outcome &o) const { return losses == o.losses && state == o.state; }
+struct Outcome : test::Outcome {
+  uint64_t steady = 0; // calls of rank 0's last step
 };
-
-std::string persistentBytes(RankExecutor &executor) {
-  std::string bytes;
-  for (int i = 0; i < executor.plan().slices_size(); ++i)
-    if (executor.plan().slices(i).persistent()) {
-      std::string slice(executor.plan().slices(i).bytes(), '\0');
-      EXPECT_TRUE(executor.readSlice(static_cast<uint32_t>(i), 0, slice.data(), slice.size()).ok());
-      bytes += slice;
-    }
-  return bytes;
-}
 
 /// Steps on the device of threads, or inline.
 Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Outcome &outcome) {
@@ -59,7 +46,7 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
     }
     ZC_RETURN_IF_ERROR((*executor)->drain());
     if (communicator.rank() == 0)
-      outcome.state = persistentBytes(**executor);
+      outcome.state = test::persistentBytes(**executor);
     return {};
   });
 }

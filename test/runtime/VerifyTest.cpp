@@ -445,45 +445,6 @@ TEST(Verify, ALossScaleIsSound) {
   }
 }
 
-TEST(Verify, CopiesOfWholeBlocksAreSound) {
-  for (auto [bytes, moved, offset] : {std::array<uint64_t, 3>{8192, 4096, 4096}, {8192, 8192, 0}, {5000, 904, 4096}}) {
-    Plan plan = test::tinyPlan();
-    addSpill(plan, bytes, moved, offset);
-    Status status = verifyPlan(plan);
-    EXPECT_TRUE(status.ok()) << render(status.error());
-  }
-}
-
-TEST(Verify, walk_c1_the_rest_of_a_block_is_moved_as_well) {
-  // One slice of 100 bytes is written to nvme while a transient one that covers the rest of its block is filled.
-  Plan plan = test::tinyPlan();
-  addSpill(plan, 100, 100);
-  test::PlanBuilder b(1, 1);
-  b.plan.Swap(&plan);
-  int64_t at = static_cast<int64_t>(b.plan.slices(b.plan.slices_size() - 2).offset());
-  b.plan.mutable_slices(b.plan.slices_size() - 2)->set_persistent(false);
-  uint32_t over = b.slice("over", 4096, false, at, planpb::HOST), tail = b.type(planpb::U8, {3000});
-  b.step(1, planpb::HOST_COMPUTE, "mix", 0, {b.operand(over, tail, planpb::WRITE, 512)});
-  b.plan.Swap(&plan);
-  // The slice must be written before it is spilled.
-  planpb::Step fill = plan.update().steps(plan.update().steps_size() - 1);
-  fill.mutable_operands(0)->set_slice(over - 2);
-  fill.mutable_operands(0)->set_type(plan.update().steps(plan.update().steps_size() - 2).operands(0).type());
-  fill.mutable_operands(0)->set_offset(0);
-  *plan.mutable_update()->add_steps() = fill;
-  auto *steps = plan.mutable_update()->mutable_steps();
-  for (int i = steps->size() - 1; i > 0; --i)
-    steps->SwapElements(i, i - 1);
-  Status status = verifyPlan(plan);
-  ASSERT_FALSE(status.ok());
-  ASSERT_TRUE(addWaits(plan).ok());
-  EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
-  planpb::Step &racing = *steps->Mutable(steps->size() - 1);
-  ASSERT_GT(racing.waits_size(), 0);
-  racing.clear_waits();
-  EXPECT_EQ(verifyPlan(plan).error().note.rfind("violates walk_c1", 0), 0u);
-}
-
 TEST(Verify, eval_c2_an_evaluation_is_verified_as_a_plan_by_itself) {
   for (uint32_t accumulation : {1u, 2u}) {
     Plan plan = test::tinyPlan(2, accumulation), without = plan;
