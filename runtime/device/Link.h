@@ -24,12 +24,13 @@ using LinkRates = std::array<double, kNumLinks>;
 /// ZERO_LINK's text: LINK=SIZE/s, separated by commas. Errors: usage, naming the part.
 Result<LinkRates> parseLinkRates(std::string_view text);
 
-/// When the transfers of one link are through, which follow each other: arithmetic on times in ns of one clock, which the
-/// caller reads. What a late wake-up lost may be caught up; idle time is not saved.
+/// When the transfers of one link are through, which follow each other: arithmetic on times in ns of one clock, which
+/// the caller reads. What a late wake-up lost may be caught up; idle time is not saved.
 class LinkSchedule {
 public:
   explicit LinkSchedule(double bytesPerSecond = 0) : rate(bytesPerSecond) {}
-  /// Until when the link is busy with a transfer whose caller began at `begun` and has moved the bytes itself by `moved`.
+  /// Until when the link is busy with a transfer whose caller began at `begun` and has moved the bytes itself by
+  /// `moved`.
   int64_t busyUntil(int64_t begun, uint64_t bytes, int64_t moved);
   /// The sleeper who was to wake when the link is free again woke then.
   void wokeAt(int64_t time) { late = time - free; }

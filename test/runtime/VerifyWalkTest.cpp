@@ -183,7 +183,7 @@ TEST(Verify, TheWorkOfAWalkGrowsWithItsSteps) {
 TEST(Verify, CopiesOfWholeBlocksAreSound) {
   for (auto [bytes, moved, offset] : {std::array<uint64_t, 3>{8192, 4096, 4096}, {8192, 8192, 0}, {5000, 904, 4096}}) {
     Plan plan = test::tinyPlan();
-    addSpill(plan, bytes, moved, offset);
+    test::addSpill(plan, bytes, moved, offset);
     Status status = verifyPlan(plan);
     EXPECT_TRUE(status.ok()) << render(status.error());
   }
@@ -192,7 +192,7 @@ TEST(Verify, CopiesOfWholeBlocksAreSound) {
 TEST(Verify, walk_c1_the_rest_of_a_block_is_moved_as_well) {
   // One slice of 100 bytes is written to nvme while a transient one that covers the rest of its block is filled.
   Plan plan = test::tinyPlan();
-  addSpill(plan, 100, 100);
+  test::addSpill(plan, 100, 100);
   test::PlanBuilder b(1, 1);
   b.plan.Swap(&plan);
   int64_t at = static_cast<int64_t>(b.plan.slices(b.plan.slices_size() - 2).offset());

@@ -2,7 +2,9 @@
 """zero-run on a plan over device, host and NVMe: faults of the disk (docs/safety.md F18-F25, F50), and what remains of them.
 Usage: cli_nvme.py ZERO_RUN WRITE_PLAN"""
 import json, os, pathlib, re, resource, signal, subprocess, tempfile, time, unittest
-from zero_run import BY_ITSELF, PATIENCE, WRITE_PLAN, ZERO_RUN
+
+from zero_run import BY_ITSELF, PATIENCE, WRITE_PLAN, ZERO_RUN, main
+
 KIB = 1024
 
 
@@ -248,8 +250,4 @@ class Nvme(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.argv = sys.argv[:1]
-    result = unittest.TextTestRunner(stream=sys.stderr).run(unittest.defaultTestLoader.loadTestsFromTestCase(Nvme))
-    print(f"{result.testsRun - len(result.failures) - len(result.errors)} passed, "
-          f"{len(result.failures) + len(result.errors)} failed")
-    sys.exit(not result.wasSuccessful())
+    main()
