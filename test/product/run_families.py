@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Hugging Face configurations by family: exported, compiled, two steps trained with the losses of torch, and the weights back in a
-folder that from_pretrained opens, every parameter with torch's value of the same two steps. ZC_FAMILIES=all tries all of families.py."""
-import json, os
+folder that from_pretrained opens, every parameter with torch's value of the same two steps; and the same steps by two ranks that share
+the work on a sample (--tensor-parallel 2). ZC_FAMILIES=all tries all of families.py."""
+import json, os, re
 
 from product import expect, needs, quiet_torch, silent, suite
 
@@ -14,6 +15,7 @@ from zero_compile import check, exporting, graph, record, tasks, weights
 
 suite = suite(__doc__)
 ROWS, LENGTH, RATE = 2, 16, 0.02
+DEPTHWISE = {"convnext"}  # grouped convolutions are computed whole
 AMPLIFY = {"resnet"}  # batch norms: rounding grows from step to step (test/e2e/README.md)
 
 
@@ -26,6 +28,18 @@ def torch_steps(model, task, batches):
         rule.step()
         losses.append(loss.item())
     return losses
+
+
+def cut_in_two(name, path, folder, expected):
+    """Two ranks, each with a part of the weights: torch's losses still."""
+    plan = folder / "two.plan"
+    text = suite.tool("zero-compile", path, "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--lr", RATE, "--world-size", 2, "--tensor-parallel", 2,
+                      "--explain-sharding", "-o", plan)
+    share = float(re.search(r"parameters are cut over 2 ranks \(([\d.]+) %\)", text)[1])
+    expect(share >= 90 or name in DEPTHWISE, f"only {share} % of the parameters are cut over two ranks")
+    metrics = suite.train(plan, folder / "two", "-n", 2, "--data", folder / "data.safetensors", "--steps", 2)
+    close("loss of two ranks", [m["loss"] for m in metrics], expected, 1e-4 if name in AMPLIFY else 1e-5)
+    return f"{share:.0f} % cut in two"
 
 
 def family(name):
@@ -45,6 +59,7 @@ def family(name):
     expected = torch_steps(model, task, batches)
     worst = close("loss", [m["loss"] for m in metrics], expected, 1e-4 if name in AMPLIFY else 1e-5)
 
+    shared = cut_in_two(name, path, folder, expected)
     with silent():
         weights.to_hf(folder / "run", folder, folder / "trained")
         again, info = type(model).from_pretrained(folder / "trained", output_loading_info=True)
@@ -58,7 +73,7 @@ def family(name):
         if key in dict(model.named_buffers()) and want.is_floating_point():
             difference = max(difference, float((again.state_dict()[key] - want).abs().max()))
     expect(difference < (1e-3 if name in AMPLIFY else 2e-5), f"weights differ by {difference:.1e} from torch's")
-    return f"{details['exporter'].split(',')[0]}, loss {worst:.0e}, weights {difference:.0e}"
+    return f"{details['exporter'].split(',')[0]}, loss {worst:.0e}, weights {difference:.0e}, {shared}"
 
 
 names = FAMILIES if os.environ.get("ZC_FAMILIES") == "all" or suite.args.filter else QUICK
