@@ -12,7 +12,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import graph, programs, record
+from . import adapters, graph, programs, record
 from .errors import UNSUPPORTED, USAGE, ZeroError, need
 from .tasks import without_dropout
 
@@ -43,7 +43,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
             restore_buffers(proto, model)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
-                        "inputs": list(batch)}
+                        "inputs": list(batch), **adapters.describe(model)}
             if name == "dynamo" and normalizes_by_batch(model):
                 details["batch_norm"] = "train"
             record.write(proto, details)

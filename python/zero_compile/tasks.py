@@ -2,6 +2,7 @@
 import json
 import pathlib
 
+from . import adapters
 from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
 
 # task: transformers' auto class, its inputs, and the endings of architectures that mean it
@@ -54,7 +55,11 @@ def task_of(fields, asked):
 
 
 def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):
-    """(model in training mode, task, configuration): from the folder's weights, or initialised where there are none."""
+    """(model in training mode, task, configuration): from the folder's weights, or initialised where there are none. Of a folder of
+    peft's the adapter's model, with the adapter."""
+    if adapters.is_folder(path):
+        model, task, config = load(adapters.base_folder(path), task, seed, trust_code, dropout, notes)
+        return adapters.load(model, path).train(), task, config
     torch, hf = need("torch", "exporting"), need("transformers", "exporting a Hugging Face model")
     folder, file, fields = read_config(path)
     if fields.get("auto_map") and not trust_code:

@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import tempfile
 
-from . import programs, record
+from . import adapters, programs, record
 from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError, need
 from .tasks import read_config
 
@@ -67,29 +67,41 @@ def to_file(run, output, model=None):
 
 
 def to_hf(run, folder, output, model=None, trust_code=False):
-    """`output` becomes a copy of the Hugging Face folder with the run's weights; (tensors, names the loss does not use)."""
+    """`output` becomes a copy of the Hugging Face folder with the run's weights; of a model of peft's, the adapter's folder. Returns
+    (tensors, names the loss does not use)."""
     torch, hf = need("torch", "zero import --hf"), need("transformers", "zero import --hf")
     state, details = state_dict(run, model)
+    if adapters.is_folder(folder):
+        folder = adapters.base_folder(folder)
     source, file, fields = read_config(folder)
     if fields.get("auto_map") and not trust_code:
         raise ZeroError(4, "the model brings code of its own", where=f'{file}: "auto_map"', help="read that code; --trust-remote-code runs it")
     output = pathlib.Path(output)
     if output.exists() and any(output.iterdir()):
         raise ZeroError(USAGE, "the folder is not empty", where=str(output))
-    kind = getattr(hf, details["class"], None)
+    adapter = details.get("adapter")
+    name = adapter["class"] if adapter else details["class"]
+    kind = getattr(hf, name, None)
     if kind is None:
-        raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{details["class"]}"', where=str(folder))
+        raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{name}"', where=str(folder))
     config = hf.AutoConfig.from_pretrained(str(source or file), local_files_only=True, trust_remote_code=trust_code)
     torch.manual_seed(0)
     if source is None:
         target = kind._from_config(config, dtype=torch.float32)
     else:
         target = kind.from_pretrained(str(source), config=config, dtype=torch.float32, local_files_only=True)
-    fill(target, {name: torch.from_numpy(value.copy()) for name, value in state.items()}, details, folder)
+    state = {name: torch.from_numpy(value.copy()) for name, value in state.items()}
+    if adapter:
+        target = adapters.rebuild(target, adapter)
+        adapters.same_base(target, state, details["frozen"], folder)
+    fill(target, state, details, folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve().parent) as temporary:
         whole = pathlib.Path(temporary) / "model"
-        target.save_pretrained(whole)
+        if adapter:
+            adapters.save(target, file.parent, whole)
+        else:
+            target.save_pretrained(whole)
         for pattern in BESIDE:
             for path in file.parent.glob(pattern):
                 if path.is_file() and not (whole / path.name).exists():

@@ -5,11 +5,11 @@ import json, re
 
 from product import expect, needs, quiet_torch, raises, silent, suite, zero
 
-needs("torch", "transformers", "onnx", "safetensors", "peft")
+needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, exporting, tasks
+from zero_compile import check, exporting
 
 suite = suite(__doc__)
 WORDS = 50
@@ -105,33 +105,6 @@ def dropout_is_kept():
         run = suite.train(plan, suite.dir / f"dropout{len(losses)}", "--data", suite.dir / "dropout.safetensors", "--steps", 1)
         losses.append(run[0]["loss"])
     expect(losses[0] == losses[1] != losses[2], losses)
-
-
-def lora():
-    """A LoRA model of peft trains its adapters alone."""
-    import peft, transformers
-    config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, n_positions=16, use_cache=False, resid_pdrop=0.0,
-                                     embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
-    config._attn_implementation = "eager"
-    base = transformers.GPT2LMHeadModel(config)
-    model = peft.get_peft_model(base, peft.LoraConfig(r=4, target_modules=["c_attn"], task_type="CAUSAL_LM", fan_in_fan_out=True))
-    model.train()
-    batch = tasks.batch("causal-lm", config, 2, 8)
-    path = suite.dir / "lora.onnx"
-    loss = lambda m, b: m(**b, attention_mask=torch.ones_like(b["input_ids"])).loss
-    with silent():
-        zero_compile.export(model, batch, path, loss=loss)
-    wanted = {n for n, p in model.named_parameters() if p.requires_grad}
-    trained = {n for n, role in parameters(path).items() if role == "trainable"}
-    expect(wanted == trained and len(wanted) == 4, f"{sorted(trained)} instead of {sorted(wanted)}")
-    plan = zero_compile.compile(path, suite.dir / "lora.plan", dim="batch=2")
-    check.write_batch(suite.dir / "lora.safetensors", batch)
-    zero_compile.train(plan, suite.dir / "lora-run", data=suite.dir / "lora.safetensors", steps=2).wait()
-    state, _ = zero_compile.import_weights(suite.dir / "lora-run")
-    model.load_state_dict({n: torch.from_numpy(v.copy()) for n, v in state.items()}, strict=False)
-    expect(set(state) <= set(model.state_dict()), sorted(set(state) - set(model.state_dict())))
-    model.save_pretrained(suite.dir / "adapter")
-    expect((suite.dir / "adapter/adapter_model.safetensors").is_file(), "no adapter was saved")
 
 
 def function_of_a_module():
@@ -244,6 +217,6 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, lora, function_of_a_module, lost_parameters, different_loss, bad_batches,
+suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, function_of_a_module, lost_parameters, different_loss, bad_batches,
                                      bad_folders, import_of_another_model)])
 suite.finish()
