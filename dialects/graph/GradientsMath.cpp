@@ -166,6 +166,17 @@ ZC_GRADIENT(CrossEntropyOp) {
   return success();
 }
 
+ZC_GRADIENT(LinearCrossEntropyOp) {
+  auto grad = GradientBuilder(builder, *this)
+                  .create<LinearCrossEntropyGradOp>(resultGrads[0], getInput(), getLabels(), getWeight(), getBias(),
+                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk());
+  operandGrads[0] = grad.getDInput();
+  operandGrads[2] = grad.getDWeight();
+  if (getBias())
+    operandGrads[3] = grad.getDBias();
+  return success();
+}
+
 ZC_GRADIENT(DropoutOp) {
   operandGrads[0] = GradientBuilder(builder, *this).make<DropoutGradOp>(resultGrads[0], getMask(), getRatio());
   return success();

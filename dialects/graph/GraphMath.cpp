@@ -179,6 +179,54 @@ ZC_INFER(CrossEntropyGradOp) {
 
 bool CrossEntropyGradOp::mayOverwrite(unsigned index) { return index == 1; }
 
+//===-- linear cross entropy -----------------------------------------------===//
+
+/// Checks the layer and its labels.
+template <typename Adaptor> static LogicalResult checkHead(const Infer &infer, Adaptor adaptor) {
+  ArrayRef<int64_t> input = shapeOf(adaptor.getInput()), weight = shapeOf(adaptor.getWeight());
+  if (failed(infer.sameElement(adaptor.getInput(), adaptor.getWeight())))
+    return failure();
+  bool transposed = adaptor.getTransWeight();
+  if (input.size() != 2 || weight.size() != 2 || input[1] != weight[transposed])
+    return infer.error("[linear_cross_entropy_c1] input " + toText(input) + " and weight " + toText(weight) +
+                       " are not matrices that multiply");
+  if (failed(infer.hasShape("linear_cross_entropy_c2", "labels", adaptor.getLabels(), input.take_front(1))))
+    return failure();
+  if (Value bias = adaptor.getBias())
+    if (failed(infer.sameElement(adaptor.getInput(), bias)) ||
+        failed(infer.hasShape("linear_cross_entropy_c3", "bias", bias, {weight[!transposed]})))
+      return failure();
+  if (static_cast<int64_t>(adaptor.getChunk()) < 1)
+    return infer.error("[linear_cross_entropy_c4] there are " + Twine(static_cast<int64_t>(adaptor.getChunk())) +
+                       " rows at a time");
+  return success();
+}
+
+ZC_INFER(LinearCrossEntropyOp) {
+  Infer infer(location, types);
+  return failed(checkHead(infer, adaptor)) ? failure()
+                                           : infer.result({}, statisticsType(elementOf(adaptor.getInput())));
+}
+
+ZC_INFER(LinearCrossEntropyGradOp) {
+  Infer infer(location, types);
+  Type loss = RankedTensorType::get({}, statisticsType(elementOf(adaptor.getInput())));
+  if (failed(checkHead(infer, adaptor)) ||
+      failed(infer.hasType("linear_cross_entropy_c5", "grad", adaptor.getGrad(), loss)))
+    return failure();
+  types.assign({loss, adaptor.getInput().getType(), adaptor.getWeight().getType()});
+  if (Value bias = adaptor.getBias())
+    types.push_back(bias.getType());
+  return success();
+}
+
+/// Of one of the three products.
+static double headFlops(Value input, Value weight) {
+  return 2 * double(shapeOf(input)[0]) * double(tensorOf(weight).getNumElements());
+}
+double LinearCrossEntropyOp::getFlops() { return headFlops(getInput(), getWeight()); }
+double LinearCrossEntropyGradOp::getFlops() { return 3 * headFlops(getInput(), getWeight()); }
+
 ZC_INFER(LabelIndexOp) {
   Infer infer(location, types);
   if (static_cast<int64_t>(adaptor.getClasses()) < 1)

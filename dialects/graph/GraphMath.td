@@ -178,6 +178,42 @@ def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [Graph_Kerne
   let results = (outs Graph_FloatTensor:$d_logits);
 }
 
+def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+  let summary = "cross_entropy of a linear layer's logits, which never exist as a whole";
+  let description = [{
+    cross_entropy (labels, `ignore_index`, `sum`, `loss`) of input weight + bias: input [N, K]; weight [K, C], or [C, K] with
+    `trans_weight` (`linear_cross_entropy_c1`); labels [N] (`linear_cross_entropy_c2`); bias [C] (`linear_cross_entropy_c3`).
+    Logits of at most `chunk` rows, at least one (`linear_cross_entropy_c4`), exist at a time, in the operands' type: how
+    a kernel sums may depend on it. Not cut over the model axis. Created by fuse-head. Source: Liger's
+    FusedLinearCrossEntropy (arXiv 2410.10989), Cut Cross-Entropy (arXiv 2411.09009).
+
+    ```mlir
+    %loss = graph.linear_cross_entropy %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$weight,
+      Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index, UnitAttr:$sum, I64Attr:$chunk);
+  let results = (outs Graph_FloatTensor:$loss);
+}
+
+def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad", [Graph_KernelWith<["getFlops"]>]> {
+  let summary = "linear_cross_entropy's loss and gradients: d_input, d_weight, d_bias";
+  let description = [{
+    Makes the logits of each chunk, and of them the loss and the three gradients; `grad` has the loss's type
+    (`linear_cross_entropy_c5`). There is a `d_bias` where there is a bias. In 16 bits sums over chunks are kept in fp32.
+    Created by differentiate; join-loss then takes the loss from here, so that logits are made once.
+
+    ```mlir
+    %loss, %dx, %dw = graph.linear_cross_entropy_grad %g, %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> (tensor<f32>, tensor<4x8xf32>, tensor<16x8xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_IndexTensor:$labels,
+      Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index,
+      UnitAttr:$sum, I64Attr:$chunk);
+  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_weight,
+      Optional<Graph_FloatTensor>:$d_bias);
+}
+
 def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_ElementwiseKernel]> {
   let summary = "labels as indices: checked, ignored ones replaced by 0";
   let description = [{

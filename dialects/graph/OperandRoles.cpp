@@ -22,5 +22,9 @@ OperandRole BatchNormOp::getOperandRole(unsigned index) { return roleInNorm(inde
 OperandRole BatchNormApplyOp::getOperandRole(unsigned index) { return roleInNorm(index); }
 /// An embedding.
 OperandRole GatherOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::weight : OperandRole::data; }
+/// Labels stand before the layer's weight and bias.
+OperandRole LinearCrossEntropyOp::getOperandRole(unsigned index) {
+  return index == 1 ? OperandRole::data : roleInLayer(index == 0 ? 0 : index - 1);
+}
 /// Weights of experts.
 OperandRole GatherNdOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::picked : OperandRole::data; }

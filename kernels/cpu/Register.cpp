@@ -19,6 +19,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
     add(registry);
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN"});
   cpu::addFastMatmul(registry);
+  cpu::addFastLinearCrossEntropy(registry);
   registry.implementedBy({Implementation::Kind::library, "oneDNN"});
   cpu::addFastConv(registry);
 }

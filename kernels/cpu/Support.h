@@ -112,6 +112,7 @@ void addNorm(KernelRegistry &registry);
 void addSoftmax(KernelRegistry &registry);
 void addAttention(KernelRegistry &registry);
 void addCrossEntropy(KernelRegistry &registry);
+void addLinearCrossEntropy(KernelRegistry &registry);
 void addDropout(KernelRegistry &registry);
 void addOptimizer(KernelRegistry &registry);
 void addMetrics(KernelRegistry &registry);

@@ -1,5 +1,6 @@
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/Chains.h"
+#include "kernels/cpu/HeadShapes.h"
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
@@ -91,6 +92,12 @@ int64_t ofAttentionGrad(const KernelSpec &spec) {
   int64_t plain = bytes<double>(read->depth) + bytes<double>(read->keys * read->depth) +
                   bytes<double>(read->keys * read->valueDepth);
   return std::max(plain, isFast(read->dtype) ? bytes<float>(attentionGradTile(*read) * attentionGradTiles(*read)) : 0);
+}
+
+int64_t ofHead(const Result<HeadShape> &read) {
+  if (!read)
+    return 0;
+  return std::max(plainHeadBytes(*read), isFast(read->dtype) ? HeadPieces(*read).bytes(*read) : 0);
 }
 
 int64_t ofNormGrad(const Result<NormShape> &read, int64_t sums) {
@@ -192,6 +199,8 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"attention_grad", ofAttentionGrad},
       {"layer_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readLayerNormGrad(spec), 2); }},
       {"rms_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readRmsNormGrad(spec), 1); }},
+      {"linear_cross_entropy", [](const KernelSpec &spec) { return ofHead(readHead(spec)); }},
+      {"linear_cross_entropy_grad", [](const KernelSpec &spec) { return ofHead(readHeadGrad(spec)); }},
       {"gather_grad", ofGatherGrad},
       {"gather_nd_grad", ofGatherNdGrad},
       {"top_k", ofTopK},

@@ -233,6 +233,56 @@ graph.program @micro phase = micro inputs = ["g", "x", "t", "l"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["x", "t", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<16x9xf32>):
+  // expected-error @below {{[linear_cross_entropy_c1] input 4x8 and weight 16x9 are not matrices that multiply}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<16x9xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<5xi64>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_cross_entropy_c2] labels has shape 5, not 4}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<5xi64>, tensor<8x16xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t", "w", "b"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<8x16xf32>, %b: tensor<8xf32>):
+  // expected-error @below {{[linear_cross_entropy_c3] bias has shape 8, not 16}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w, %b {ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>, tensor<8xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_cross_entropy_c4] there are 0 rows at a time}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, chunk = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "t", "w"] {
+^bb0(%g: tensor<bf16>, %x: tensor<4x8xbf16>, %t: tensor<4xi64>, %w: tensor<8x16xbf16>):
+  // expected-error @below {{[linear_cross_entropy_c5] grad has type 'tensor<bf16>', not 'tensor<f32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.linear_cross_entropy_grad %g, %x, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<bf16>, tensor<4x8xbf16>, tensor<4xi64>, tensor<8x16xbf16>) -> (tensor<f32>, tensor<4x8xbf16>, tensor<8x16xbf16>)
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4xf32>):
   // expected-error @below {{[dropout_c1] ratio 1.000000 is outside [0, 1)}}

@@ -1,0 +1,155 @@
+#include "kernels/cpu/HeadShapes.h"
+#include "kernels/Workspace.h"
+
+#include <algorithm>
+
+namespace zc::cpu {
+
+/// `first`: the input's place among the operands.
+static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
+  HeadShape s{};
+  s.isGrad = first == 1;
+  Check check(spec);
+  s.isGrad ? check.counts(4, 5, 3, 4) : check.counts(3, 4, 1, 1);
+  s.hasBias = spec.numInputs == first + 4;
+  s.transWeight = spec.getInt("trans_weight", 0) != 0;
+  auto layer = [&] {
+    const TensorType &input = spec.operands[first], &weight = spec.operands[first + 2];
+    s.dtype = input.dtype;
+    if (!isComputeFloat(s.dtype) || weight.dtype != s.dtype || input.dims.size() != 2 || weight.dims.size() != 2)
+      return false;
+    s.rows = input.dims[0];
+    s.width = input.dims[1];
+    s.classes = weight.dims[s.transWeight ? 0 : 1];
+    return weight.dims[s.transWeight ? 1 : 0] == s.width &&
+           Workspace::times(Workspace::times(s.rows, s.classes), s.width) < int64_t(1) << 60 &&
+           Workspace::times(s.rows, s.classes) < int64_t(1) << 56 &&
+           (!s.hasBias || spec.operands[first + 3] == TensorType{s.dtype, {s.classes}});
+  };
+  auto labelled = [&] {
+    const TensorType &labels = spec.operands[first + 1], &loss = spec.operands[spec.numInputs];
+    s.label = labels.dtype;
+    s.stat = loss.dtype;
+    return isIndex(s.label) && labels.dims == Dims{s.rows} && loss.dims.empty() &&
+           (s.stat == DType::f32 || (s.stat == DType::f64 && s.dtype == DType::f64)) &&
+           (!s.isGrad || spec.operands[0] == loss);
+  };
+  auto gradients = [&] {
+    size_t out = spec.numInputs;
+    return !s.isGrad ||
+           (spec.operands.size() == out + (s.hasBias ? 4 : 3) && spec.operands[out + 1] == spec.operands[1] &&
+            spec.operands[out + 2] == spec.operands[3] && (!s.hasBias || spec.operands[out + 3] == spec.operands[4]));
+  };
+  int64_t chunk = spec.getInt("chunk", 0);
+  ZC_RETURN_IF_ERROR(check.that(layer, "input [N,K], a weight that multiplies, a bias [C], of one float type")
+                         .that(labelled, "labels [N], and a scalar loss in fp32")
+                         .that(gradients, "gradients of the operands' types")
+                         .that([&] { return chunk >= 1; }, "a chunk of at least one row")
+                         .done());
+  s.chunk = std::max<int64_t>(1, std::min(chunk, s.rows));
+  s.ignoreIndex = spec.getInt("ignore_index", -100);
+  s.sum = spec.getInt("sum", 0) != 0;
+  return s;
+}
+
+Result<HeadShape> readHead(const KernelSpec &spec) { return read(spec, 0); }
+Result<HeadShape> readHeadGrad(const KernelSpec &spec) { return read(spec, 1); }
+
+static const Attribute kSet = int64_t(1);
+
+static TensorType weightOf(const HeadShape &s) {
+  return {s.dtype, s.transWeight ? Dims{s.classes, s.width} : Dims{s.width, s.classes}};
+}
+static TensorType rowsOf(const HeadShape &s, int64_t rows, int64_t columns) { return {s.dtype, {rows, columns}}; }
+
+KernelSpec logitsOf(const HeadShape &s, int64_t rows) {
+  KernelSpec spec;
+  spec.name = "matmul";
+  spec.operands = {rowsOf(s, rows, s.width), weightOf(s)};
+  if (s.hasBias)
+    spec.operands.push_back({s.dtype, {s.classes}});
+  spec.numInputs = spec.operands.size();
+  spec.operands.push_back(rowsOf(s, rows, s.classes));
+  if (s.transWeight)
+    spec.attributes["trans_rhs"] = kSet;
+  return spec;
+}
+
+KernelSpec lossOf(const HeadShape &s, int64_t rows) {
+  KernelSpec spec;
+  spec.name = "cross_entropy";
+  spec.operands = {rowsOf(s, rows, s.classes), {s.label, {rows}}, {s.stat, {}}, {s.stat, {rows}}};
+  spec.numInputs = 2;
+  spec.attributes = {{"ignore_index", s.ignoreIndex}, {"sum", kSet}};
+  return spec;
+}
+
+KernelSpec logitsGradOf(const HeadShape &s, int64_t rows) {
+  KernelSpec spec;
+  spec.name = "cross_entropy_grad";
+  TensorType logits = rowsOf(s, rows, s.classes);
+  spec.operands = {{s.stat, {}}, logits, {s.label, {rows}}, {s.stat, {rows}}, logits};
+  spec.numInputs = 4;
+  spec.attributes = {{"ignore_index", s.ignoreIndex}, {"sum", kSet}};
+  spec.inPlace = {{1, 4}};
+  return spec;
+}
+
+KernelSpec inputGradOf(const HeadShape &s, int64_t rows) {
+  KernelSpec spec;
+  spec.name = "matmul";
+  spec.operands = {rowsOf(s, rows, s.classes), weightOf(s), rowsOf(s, rows, s.width)};
+  spec.numInputs = 2;
+  if (!s.transWeight)
+    spec.attributes["trans_rhs"] = kSet;
+  return spec;
+}
+
+KernelSpec weightGradOf(const HeadShape &s, int64_t rows, bool adds) {
+  KernelSpec spec;
+  spec.name = "matmul_part";
+  spec.operands = {rowsOf(s, rows, s.classes), rowsOf(s, rows, s.width)};
+  if (!s.transWeight)
+    std::swap(spec.operands[0], spec.operands[1]);
+  TensorType sums = weightOf(s);
+  sums.dtype = s.widens() ? DType::f32 : s.dtype;
+  if (adds) {
+    spec.operands.push_back(sums);
+    spec.inPlace = {{2, 3}};
+  }
+  spec.numInputs = spec.operands.size();
+  spec.operands.push_back(sums);
+  int64_t whole = Workspace::times(Workspace::times(s.rows, s.classes), s.width);
+  spec.attributes = {{"trans_lhs", kSet}, {"whole", std::max<int64_t>(1, whole)}};
+  return spec;
+}
+
+HeadPieces::HeadPieces(const HeadShape &s) {
+  auto needs = [&](const KernelSpec &spec) { scratch = std::max(scratch, workspaceBytes(spec, Target::cpu)); };
+  for (int64_t rows : {s.chunk, s.rows % s.chunk}) {
+    needs(logitsOf(s, rows));
+    if (!s.isGrad)
+      continue;
+    needs(inputGradOf(s, rows));
+    needs(weightGradOf(s, rows, false));
+    needs(weightGradOf(s, rows, true));
+  }
+  logits = Workspace::times(s.chunk, s.classes);
+  lse = s.chunk;
+  weightSums = s.widens() ? Workspace::times(s.classes, s.width) : 0;
+  biasSums = s.isGrad && s.hasBias ? s.classes : 0;
+}
+
+int64_t HeadPieces::bytes(const HeadShape &s) const {
+  int64_t total = Workspace::bytesOf<char>(scratch);
+  total = Workspace::sum(total, Workspace::bytesOf(logits, static_cast<size_t>(sizeOf(s.dtype))));
+  for (int64_t floats : {lse, weightSums, biasSums})
+    total = Workspace::sum(total, Workspace::bytesOf<float>(floats));
+  return total;
+}
+
+int64_t plainHeadBytes(const HeadShape &s) {
+  return Workspace::sum(Workspace::bytesOf<double>(s.rows), Workspace::bytesOf<double>(s.width));
+}
+
+} // namespace zc::cpu

@@ -1,0 +1,53 @@
+//===- HeadShapes.h - a linear layer and its loss, a chunk of rows at a time ---===//
+//
+// The fast kernels of linear_cross_entropy are other kernels in a row, on a chunk of rows and what the one before left
+// of it: this says which, and where in the workspace what they hand on lies.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/Support.h"
+
+namespace zc::cpu {
+
+struct HeadShape {
+  DType dtype, stat, label;
+  int64_t rows, width, classes;
+  int64_t chunk; ///< rows at a time, of `rows`
+  int64_t ignoreIndex;
+  bool sum, transWeight, hasBias;
+  bool isGrad; ///< the loss with its gradients
+  /// Are sums over chunks kept beside the gradient, which has 16 bits?
+  bool widens() const { return isGrad && dtype != DType::f32 && chunk < rows; }
+};
+/// Operands: input, labels, weight, [bias], loss.
+Result<HeadShape> readHead(const KernelSpec &spec);
+/// Operands: grad, input, labels, weight, [bias], loss, d_input, d_weight, [d_bias].
+Result<HeadShape> readHeadGrad(const KernelSpec &spec);
+
+// Kernels for `rows` rows of a chunk; operands as in the graph dialect.
+/// input, weight, [bias], logits
+KernelSpec logitsOf(const HeadShape &s, int64_t rows);
+/// logits, labels, loss, lse: summed
+KernelSpec lossOf(const HeadShape &s, int64_t rows);
+/// grad, logits, labels, lse, the logits again
+KernelSpec logitsGradOf(const HeadShape &s, int64_t rows);
+/// logits' gradient, weight, d_input
+KernelSpec inputGradOf(const HeadShape &s, int64_t rows);
+/// logits' gradient and input (or they in the other order, with [K, C] weights), d_weight; `adds`: to what it holds.
+KernelSpec weightGradOf(const HeadShape &s, int64_t rows, bool adds);
+
+/// Bytes that any of them works in, and elements of what they hand on.
+struct HeadPieces {
+  int64_t scratch = 0;    ///< bytes
+  int64_t logits = 0;     ///< of the operands' type
+  int64_t lse = 0;        ///< fp32
+  int64_t weightSums = 0; ///< fp32, of 16-bit gradients
+  int64_t biasSums = 0;   ///< fp32
+  explicit HeadPieces(const HeadShape &s);
+  int64_t bytes(const HeadShape &s) const;
+};
+/// The plain kernel's: fp64 log-sum-exps of all rows, and sums of a row or column.
+int64_t plainHeadBytes(const HeadShape &s);
+
+} // namespace zc::cpu

@@ -1,0 +1,220 @@
+// linear_cross_entropy and its gradient: a chunk of rows at a time, its logits become its softmax's gradient where they
+// lie, and that goes into the gradients of input, weight and bias while it is at hand. Made of the kernels that the
+// layer and the loss have apart (HeadShapes.h), so products are the library's, in any type. Chunks are cut by an
+// attribute, whatever the threads.
+#include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/fast/Convert.h"
+#include "kernels/cpu/fast/Fast.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace zc::cpu {
+namespace {
+
+const KernelRegistry &kernels() {
+  static const KernelRegistry all = [] {
+    KernelRegistry filled;
+    registerCpuKernels(filled);
+    return filled;
+  }();
+  return all;
+}
+
+using Pointers = std::initializer_list<const void *>;
+
+/// A kernel that works in the first bytes of the whole's workspace.
+class Part {
+public:
+  static Result<Part> prepare(KernelSpec spec, const KernelSpec &whole, int64_t scratch, std::string &note) {
+    spec.workspace = scratch;
+    spec.threads = whole.threads;
+    Part part;
+    part.numOperands = spec.operands.size();
+    auto kernel = kernels().prepare(spec);
+    ZC_RETURN_IF_ERROR(kernel.status());
+    part.kernel = std::move(*kernel);
+    if (note.empty())
+      note = part.kernel->note();
+    return part;
+  }
+
+  Status run(Pointers operands, void *scratch, const StepContext &context) const {
+    std::array<void *, 8> all{};
+    std::transform(operands.begin(), operands.end(), all.begin(), [](const void *p) { return const_cast<void *>(p); });
+    all[numOperands] = scratch;
+    return kernel->run(all.data(), context);
+  }
+
+private:
+  std::unique_ptr<Kernel> kernel;
+  size_t numOperands = 0;
+};
+
+/// The kernels of one chunk. `first`: it finds no sums to add to.
+struct ChunkKernels {
+  Part logits, loss, logitsGrad, inputGrad, weightGrad;
+
+  static Result<ChunkKernels> prepare(const HeadShape &s, int64_t rows, bool first, const KernelSpec &whole,
+                                      int64_t scratch, std::string &note) {
+    ChunkKernels chunk;
+    Status status;
+    auto take = [&](Part &part, KernelSpec spec) {
+      if (!status.ok())
+        return;
+      Result<Part> made = Part::prepare(std::move(spec), whole, scratch, note);
+      if (made)
+        part = std::move(*made);
+      else
+        status = made.status();
+    };
+    take(chunk.logits, logitsOf(s, rows));
+    take(chunk.loss, lossOf(s, rows));
+    if (s.isGrad) {
+      take(chunk.logitsGrad, logitsGradOf(s, rows));
+      take(chunk.inputGrad, inputGradOf(s, rows));
+      take(chunk.weightGrad, weightGradOf(s, rows, !first));
+    }
+    ZC_RETURN_IF_ERROR(status);
+    return chunk;
+  }
+};
+
+class LinearCrossEntropy : public Kernel {
+public:
+  static Prepared prepare(const KernelSpec &spec, const HeadShape &shape, std::string &note) {
+    auto head = std::make_unique<LinearCrossEntropy>(spec, shape);
+    const int64_t tail = shape.rows % shape.chunk;
+    for (auto [chunk, rows, isFirst] :
+         {std::tuple(&head->first, shape.chunk, true), std::tuple(&head->middle, shape.chunk, false),
+          std::tuple(&head->last, tail ? tail : shape.chunk, false)}) {
+      Result<ChunkKernels> made = ChunkKernels::prepare(shape, rows, isFirst, spec, head->scratch.count, note);
+      ZC_RETURN_IF_ERROR(made.status());
+      *chunk = std::move(*made);
+    }
+    return std::unique_ptr<Kernel>(std::move(head));
+  }
+
+  LinearCrossEntropy(const KernelSpec &spec, const HeadShape &shape)
+      : spec(spec), s(shape), threads(threadsFor(spec.threads, shape.chunk * shape.classes)) {
+    const HeadPieces pieces(shape);
+    Workspace workspace(spec);
+    scratch = workspace.take<char>(pieces.scratch);
+    logits = workspace.take<char>(pieces.logits * sizeOf(shape.dtype));
+    lse = workspace.take<float>(pieces.lse);
+    weightSums = workspace.take<float>(pieces.weightSums);
+    biasSums = workspace.take<float>(pieces.biasSums);
+  }
+
+  Status run(void *const *operands, const StepContext &context) override {
+    Result<int64_t> count =
+        withIndex(s.label, [&](auto tag) { return countLabels(as<TypeOf<decltype(tag)>>(operands[labelsAt()])); });
+    ZC_RETURN_IF_ERROR(count.status());
+    const double divisor = s.sum ? 1 : static_cast<double>(*count);
+    const float grad = s.isGrad ? static_cast<float>(*as<float>(operands[0]) / divisor) : 0;
+    std::fill_n(biasSums.of(operands), biasSums.count, 0.0f);
+    double loss = 0; // in the order of chunks
+    for (int64_t row = 0; row < s.rows; row += s.chunk) {
+      const ChunkKernels &chunk = row == 0 ? first : row + s.chunk < s.rows ? middle : last;
+      float part = 0;
+      ZC_RETURN_IF_ERROR(runChunk(chunk, row, operands, grad, part, context));
+      loss += part;
+    }
+    *as<float>(operands[spec.numInputs]) = static_cast<float>(loss / divisor);
+    finishSums(operands);
+    return Status::success();
+  }
+
+private:
+  size_t labelsAt() const { return s.isGrad ? 2 : 1; }
+
+  /// Number of rows that count, or the first bad label's error.
+  template <typename L> Result<int64_t> countLabels(const L *labels) const {
+    int64_t count = 0;
+    for (int64_t r = 0; r < s.rows; ++r) {
+      if (labels[r] == s.ignoreIndex)
+        continue;
+      if (labels[r] < 0 || labels[r] >= s.classes)
+        return outOfRange(spec, "label", labels[r], 0, s.classes);
+      ++count;
+    }
+    return count;
+  }
+
+  /// Rows from `row` on; `grad` is the loss's, divided by what the loss is.
+  Status runChunk(const ChunkKernels &chunk, int64_t row, void *const *operands, float grad, float &loss,
+                  const StepContext &context) {
+    const int64_t size = sizeOf(s.dtype), rows = std::min(s.chunk, s.rows - row);
+    const size_t at = labelsAt();
+    const char *input = as<char>(operands[at - 1]) + row * s.width * size;
+    const char *labels = as<char>(operands[at]) + row * sizeOf(s.label);
+    const void *weight = operands[at + 1];
+    void *scores = logits.of(operands), *sums = scratch.of(operands);
+    float *logSums = lse.of(operands);
+    ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({input, weight, operands[at + 2], scores}, sums, context)
+                                 : chunk.logits.run({input, weight, scores}, sums, context));
+    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, labels, &loss, logSums}, sums, context));
+    if (!s.isGrad)
+      return Status::success();
+    ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, labels, logSums, scores}, sums, context));
+    char *inputGrad = as<char>(operands[spec.numInputs + 1]) + row * s.width * size;
+    ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, inputGrad}, sums, context));
+    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[spec.numInputs + 2];
+    const void *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
+    ZC_RETURN_IF_ERROR(row == 0 ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
+                                : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
+    if (s.hasBias)
+      withFast(s.dtype, [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), rows, biasSums.of(operands)); });
+    return Status::success();
+  }
+
+  /// Each column's sum goes on in the order of rows.
+  template <typename T> void addToBias(const T *scores, int64_t rows, float *sums) const {
+    parallelParts(threads, s.classes, 64, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = begin; c < end; ++c)
+          sums[c] += load(scores[r * s.classes + c]);
+    });
+  }
+
+  void finishSums(void *const *operands) const {
+    void *const *gradients = operands + spec.numInputs + 1;
+    if (s.widens())
+      narrowed(weightSums.of(operands), gradients[1], weightSums.count);
+    if (s.isGrad && s.hasBias)
+      narrowed(biasSums.of(operands), gradients[2], s.classes);
+  }
+
+  void narrowed(const float *from, void *to, int64_t n) const {
+    parallelParts(threads, n, 4096, [&](int64_t begin, int64_t end, int) {
+      convertFast(DType::f32, from + begin, s.dtype, as<char>(to) + begin * sizeOf(s.dtype), end - begin);
+    });
+  }
+
+  KernelSpec spec;
+  HeadShape s;
+  int threads;
+  ChunkKernels first, middle, last;
+  Piece<char> scratch, logits;
+  Piece<float> lse, weightSums, biasSums;
+};
+
+Prepared prepareHead(const KernelSpec &spec, const Result<HeadShape> &read, std::string &note) {
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->dtype) || read->rows * read->classes * read->width == 0)
+    return decline();
+  return LinearCrossEntropy::prepare(spec, *read, note);
+}
+
+} // namespace
+
+void addFastLinearCrossEntropy(KernelRegistry &registry) {
+  registry.addNoting("linear_cross_entropy",
+                     [](const KernelSpec &spec, std::string &note) { return prepareHead(spec, readHead(spec), note); });
+  registry.addNoting("linear_cross_entropy_grad", [](const KernelSpec &spec, std::string &note) {
+    return prepareHead(spec, readHeadGrad(spec), note);
+  });
+}
+
+} // namespace zc::cpu

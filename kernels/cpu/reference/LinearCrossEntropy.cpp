@@ -1,0 +1,142 @@
+// linear_cross_entropy and its gradient: logits one by one, each time they are needed; sums in double.
+#include "kernels/cpu/HeadShapes.h"
+
+#include <cmath>
+
+namespace zc::cpu {
+namespace {
+
+/// What there is to read, of types T (storage), S (statistics) and L (labels).
+template <typename T, typename S, typename L> class PlainHead {
+public:
+  PlainHead(const KernelSpec &spec, const HeadShape &s)
+      : spec(spec), s(s), at(s.isGrad ? 1 : 0), weightRow(s.transWeight ? s.width : 1),
+        weightColumn(s.transWeight ? 1 : s.classes) {
+    Workspace workspace(spec);
+    lsePiece = workspace.take<double>(s.rows);
+    sumsPiece = workspace.take<double>(s.width);
+  }
+
+  Status run(void *const *operands) {
+    input = as<T>(operands[at]);
+    labels = as<L>(operands[at + 1]);
+    weight = as<T>(operands[at + 2]);
+    bias = s.hasBias ? as<T>(operands[at + 3]) : nullptr;
+    lse = lsePiece.of(operands);
+    sums = sumsPiece.of(operands);
+    double loss = 0, count = 0;
+    for (int64_t r = 0; r < s.rows; ++r) {
+      lse[r] = logSumExp(r);
+      if (isIgnored(r))
+        continue;
+      if (labels[r] < 0 || labels[r] >= s.classes)
+        return outOfRange(spec, "label", labels[r], 0, s.classes);
+      loss += lse[r] - logit(r, labels[r]);
+      ++count;
+    }
+    if (s.sum)
+      count = 1;
+    *as<S>(operands[spec.numInputs]) = static_cast<S>(loss / count);
+    if (!s.isGrad)
+      return Status::success();
+    factor = static_cast<double>(*as<S>(operands[0])) / count;
+    void *const *gradients = operands + spec.numInputs + 1;
+    inputGrad(as<T>(gradients[0]));
+    weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
+    return Status::success();
+  }
+
+private:
+  bool isIgnored(int64_t r) const { return labels[r] == s.ignoreIndex; }
+  /// The weight of class `c` and input `k`.
+  double weightAt(int64_t c, int64_t k) const { return load(weight[c * weightRow + k * weightColumn]); }
+
+  double logit(int64_t r, int64_t c) const {
+    double sum = 0;
+    for (int64_t k = 0; k < s.width; ++k)
+      sum += load(input[r * s.width + k]) * weightAt(c, k);
+    return sum + (bias ? static_cast<double>(load(bias[c])) : 0);
+  }
+
+  double logSumExp(int64_t r) const {
+    double top = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t c = 0; c < s.classes; ++c) {
+      double x = logit(r, c);
+      if (x > top) {
+        sum = sum * std::exp(top - x) + 1;
+        top = x;
+      } else {
+        sum += std::exp(x - top);
+      }
+    }
+    return top + std::log(sum);
+  }
+
+  /// The gradient of a logit.
+  double logitGrad(int64_t r, int64_t c) const {
+    return isIgnored(r) ? 0 : (std::exp(logit(r, c) - lse[r]) - (c == labels[r])) * factor;
+  }
+
+  void inputGrad(T *result) const {
+    for (int64_t r = 0; r < s.rows; ++r) {
+      std::fill_n(sums, s.width, 0.0);
+      for (int64_t c = 0; c < s.classes; ++c) {
+        double grad = logitGrad(r, c);
+        for (int64_t k = 0; k < s.width; ++k)
+          sums[k] += grad * weightAt(c, k);
+      }
+      for (int64_t k = 0; k < s.width; ++k)
+        result[r * s.width + k] = storeSum<T>(sums[k]);
+    }
+  }
+
+  void weightGrad(T *result, T *biasResult) const {
+    for (int64_t c = 0; c < s.classes; ++c) {
+      double sum = 0;
+      std::fill_n(sums, s.width, 0.0);
+      for (int64_t r = 0; r < s.rows; ++r) {
+        double grad = logitGrad(r, c);
+        sum += grad;
+        for (int64_t k = 0; k < s.width; ++k)
+          sums[k] += grad * load(input[r * s.width + k]);
+      }
+      for (int64_t k = 0; k < s.width; ++k)
+        result[c * weightRow + k * weightColumn] = storeSum<T>(sums[k]);
+      if (biasResult)
+        biasResult[c] = storeSum<T>(sum);
+    }
+  }
+
+  KernelSpec spec;
+  HeadShape s;
+  size_t at; ///< of the input
+  int64_t weightRow, weightColumn;
+  Piece<double> lsePiece, sumsPiece;
+  const T *input = nullptr, *weight = nullptr, *bias = nullptr;
+  const L *labels = nullptr;
+  double *lse = nullptr, *sums = nullptr, factor = 0;
+};
+
+Prepared prepare(const KernelSpec &spec, const Result<HeadShape> &read) {
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(read->dtype, [&](auto tag) {
+    return withIndex(read->label, [&](auto labelTag) -> Prepared {
+      using T = TypeOf<decltype(tag)>;
+      using L = TypeOf<decltype(labelTag)>;
+      auto make = [&](auto head) {
+        return makeKernel([head](void *const *operands, const StepContext &) mutable { return head.run(operands); });
+      };
+      return read->stat == DType::f64 ? make(PlainHead<T, double, L>(spec, *read))
+                                      : make(PlainHead<T, float, L>(spec, *read));
+    });
+  });
+}
+
+} // namespace
+
+void addLinearCrossEntropy(KernelRegistry &registry) {
+  registry.add("linear_cross_entropy", [](const KernelSpec &spec) { return prepare(spec, readHead(spec)); });
+  registry.add("linear_cross_entropy_grad", [](const KernelSpec &spec) { return prepare(spec, readHeadGrad(spec)); });
+}
+
+} // namespace zc::cpu
