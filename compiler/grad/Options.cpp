@@ -32,6 +32,9 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("forward-only", o.forwardOnly,
            "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
            "evaluation mode unless --dropout, --batch-norm say otherwise");
+  list.add("fuse", o.fuse,
+           "on: a linear layer and the cross-entropy of its logits are one operation, so that the logits of a few "
+           "rows exist at a time; off: each operation of the model is one of the plan");
   list.group("Training (torch's definitions and defaults)");
   list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
   list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");
@@ -67,6 +70,8 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
            "each step without overflow restores the hysteresis, not only one that doubles the scale");
   list.chosen();
   list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
+  list.add("kernels-of", o.target, "what the step runs on: some fused operations have kernels on a CPU only");
+  list.add("largest-whole", o.largestWhole, Range<int64_t>{0}, "bytes of the largest weight that is not tiled; 0: any");
   list.add("save", o.save, Range<int64_t>{-1},
            "bytes at the peak that selective recomputation gives back; -1: all that cost little");
 }

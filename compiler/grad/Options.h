@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/options/OptionList.h"
+#include "kernels/Target.h"
 
 namespace zc {
 
@@ -24,11 +25,18 @@ constexpr std::array<const char *, 2> namesOf(LossMean) { return {"rank", "globa
 enum class UpdateRule { adamw, adam, sgd, momentum };
 constexpr std::array<const char *, 4> namesOf(UpdateRule) { return {"adamw", "adam", "sgd", "momentum"}; }
 
+/// Are operations that belong together computed as one?
+enum class Fuse { off, on };
+constexpr std::array<const char *, 2> namesOf(Fuse) { return {"off", "on"}; }
+
 struct GradOptions {
   bool forwardOnly = false;              ///< no backward and no update: of the others, `precision` and `lossMean` count
   Precision precision = Precision::fp32; ///< with fp16 the loss is scaled
   LossMean lossMean = LossMean::rank;
-  int64_t modelRanks = 1; ///< ranks that share the work on a sample: ShardOptions' `model`
+  Fuse fuse = Fuse::on;
+  Target target = Target::cpu; ///< ScheduleOptions' `target`: what there are kernels for
+  int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any (ShardOptions)
+  int64_t modelRanks = 1;      ///< ranks that share the work on a sample: ShardOptions' `model`
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 

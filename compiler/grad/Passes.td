@@ -108,6 +108,51 @@ def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"cut", "cut", "parameters cut">, Statistic<"kept", "kept", "parameters kept whole">];
 }
 
+def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
+  let summary = "a linear layer and the cross-entropy of its logits become one operation";
+  let description = [{
+    In: the `micro` program, or one that is evaluated, before differentiate. Out, under `fuse=on` and where `target` has a kernel: a
+    matmul of rows with a matrix (and a bias) whose result goes into cross_entropy, and nowhere else, is a
+    graph.linear_cross_entropy: its logits exist for a chunk of rows at a time. In between may stand what leaves the classes
+    alone: reshapes, slices of rows (which are then taken from the layer's input) and casts from 16 bits. What training
+    no longer returns (differentiate drops all but the loss) is no other use. Stays where less than 8 MiB would be saved (few
+    rows; in 16 bits few rows beside the layer's width, as sums over chunks are kept in fp32), where input or
+    weight is not trained, and where the weight has more bytes than `largest-whole`, as zero-tile-linear cuts it.
+
+    ```mlir
+    %l = graph.matmul %x, %w {trans_rhs} : (tensor<2048x64xf32>, tensor<8192x64xf32>) -> tensor<2048x8192xf32>
+    %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<2048x8192xf32>, tensor<2048xi64>) -> (tensor<f32>, tensor<2048xf32>)
+    // becomes
+    %loss = graph.linear_cross_entropy %x, %t, %w {chunk = 256 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<2048x64xf32>, tensor<2048xi64>, tensor<8192x64xf32>) -> tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createFuseHead()";
+  let statistics = [Statistic<"heads", "heads", "layers and losses joined">];
+}
+
+def JoinLoss : Pass<"join-loss", "::mlir::ModuleOp"> {
+  let summary = "a fused head's loss comes from where its gradient is computed";
+  let description = [{
+    In: a `micro` program after differentiate. Out: where the gradient that arrives at a graph.linear_cross_entropy does not depend on
+    its loss (a constant, a loss scale), graph.linear_cross_entropy_grad gives the loss too, and what was computed from
+    it stands behind that, in the backward: the logits are made once, and the weight is gathered once. Elsewhere they
+    are made again in the backward.
+
+    ```mlir
+    %loss = graph.linear_cross_entropy %x, %t, %w {...} : ...
+    graph.backward
+    %l, %dx, %dw = graph.linear_cross_entropy_grad %one, %x, %t, %w {...} : ...
+    graph.return %loss : tensor<f32>
+    // becomes
+    graph.backward
+    %l, %dx, %dw = graph.linear_cross_entropy_grad %one, %x, %t, %w {...} : ...
+    graph.return %l : tensor<f32>
+    ```
+  }];
+  let statistics = [Statistic<"joined", "joined", "losses taken from the backward">];
+}
+
 def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
   let summary = "a step that trains nothing: what the micro-step returns is handed over";
   let description = [{

@@ -39,6 +39,8 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
   buildForward(manager, options);
   manager.addPass(createShardTensors(options));
   manager.addPass(createCSEPass());
+  // On what each rank computes: a head whose classes are cut is none.
+  manager.addPass(createFuseHead(options));
   // Last: before, what is returned is what keeps the rest alive.
   manager.addPass(createForwardOnly());
   manager.addPass(createVerifyGraph());
@@ -50,7 +52,11 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   buildForward(manager, options);
   // After loss-mean, which knows losses by what they are whole; before the derivatives, which are those of the parts.
   manager.addPass(createShardTensors(options));
+  // On what each rank computes, where a head whose classes are cut is none; its derivative is one operation as well.
+  manager.addPass(createFuseHead(options));
   manager.addPass(createDifferentiate(options));
+  // Before the forward of the loss could be taken for what the backward needs.
+  manager.addPass(createJoinLoss());
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createFolding());
   manager.addPass(createCSEPass());

@@ -134,6 +134,8 @@ Status zc::complete(CompileOptions &c) {
                      "leave one of \"--with-eval\" and \"--delay-update\" out; a --forward-only plan evaluates "
                      "checkpoints");
   c.strategy.grad.modelRanks = c.strategy.shard.model;
+  c.strategy.grad.target = c.strategy.schedule.target;
+  c.strategy.grad.largestWhole = c.strategy.shard.tileLinear != 0 ? c.strategy.shard.tileBytes() : 0;
   ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
   ShardOptions shard = c.strategy.shard;
   if (!shard.delayUpdate && c.isGiven("delay-after"))

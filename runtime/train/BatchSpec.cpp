@@ -35,6 +35,9 @@ private:
   void slice(const planpb::Step &step);
   void lookUp(const planpb::Step &step);
   void loss(const planpb::Step &step);
+  void head(const planpb::Step &step) { headAt(step, 1); }
+  void headGrad(const planpb::Step &step) { headAt(step, 2); }
+  void headAt(const planpb::Step &step, int labels);
   void labelIndex(const planpb::Step &step);
 
   const Moved *movedTo(const planpb::Step &step, int operand) const;
@@ -65,6 +68,8 @@ void InputUses::see(const planpb::Step &step) {
                                                    {"slice", &InputUses::slice},
                                                    {"gather", &InputUses::lookUp},
                                                    {"cross_entropy", &InputUses::loss},
+                                                   {"linear_cross_entropy", &InputUses::head},
+                                                   {"linear_cross_entropy_grad", &InputUses::headGrad},
                                                    {"label_index", &InputUses::labelIndex}};
   auto use = kUses.find(plan.strings(int(step.kernel())));
   if (use != kUses.end())
@@ -133,6 +138,16 @@ void InputUses::loss(const planpb::Step &step) {
   const planpb::TensorType &logits = plan.types(int(step.operands(0).type()));
   if (logits.dims_size() > 0)
     label(step, *labels, logits.dims(logits.dims_size() - 1));
+}
+
+/// A layer and its loss: behind the labels stands the weight, one of whose dimensions are the classes.
+void InputUses::headAt(const planpb::Step &step, int labels) {
+  const Moved *moved = movedTo(step, labels);
+  if (!moved || step.operands_size() <= labels + 1)
+    return;
+  const planpb::TensorType &weight = plan.types(int(step.operands(labels + 1).type()));
+  if (int at = integer(step, "trans_weight", 0) ? 0 : 1; weight.dims_size() > at)
+    label(step, *moved, weight.dims(at));
 }
 
 void InputUses::labelIndex(const planpb::Step &step) {

@@ -15,7 +15,8 @@ Result<Validation> Validation::of(const planpb::Plan &plan, const std::string &f
   validation.batch = batchOf(validation.plan);
   const auto &steps = validation.plan.micro().steps();
   validation.isLikelihood = std::any_of(steps.begin(), steps.end(), [&](const planpb::Step &step) {
-    return plan.strings(static_cast<int>(step.kernel())) == "cross_entropy";
+    const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
+    return kernel == "cross_entropy" || kernel == "linear_cross_entropy";
   });
   return validation;
 }

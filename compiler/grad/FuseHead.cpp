@@ -1,0 +1,242 @@
+//===- FuseHead.cpp - a linear layer and the cross-entropy of its logits as one ---------===//
+//
+// How many rows of logits exist at a time is a balance: each chunk reads the whole weight, and adds to its whole
+// gradient. With 256 rows a product does 128 operations for each byte of the weight in fp32, of which machines do ten
+// to forty while they read it.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/grad/Passes.h"
+#include "dialects/graph/Gradient.h"
+#include "dialects/graph/KernelSpec.h"
+#include "kernels/Workspace.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+namespace zc {
+
+#define GEN_PASS_DEF_FUSEHEAD
+#include "compiler/grad/Passes.h.inc"
+
+namespace {
+
+constexpr int64_t kRowsAtOnce = 256;
+/// Less is not worth another order of sums.
+constexpr int64_t kLeastSaved = int64_t(8) << 20;
+
+/// A layer, its loss, and what stands between.
+struct Head {
+  MatmulOp layer;
+  SmallVector<Operation *> between; ///< from the layer to the loss
+  CrossEntropyOp loss;
+};
+
+class HeadFuser {
+public:
+  HeadFuser(ProgramOp program, const GradOptions &options) : program(program), options(options) {
+    findLive();
+    if (!options.forwardOnly)
+      findTrained();
+  }
+
+  unsigned run() {
+    unsigned fused = 0;
+    for (CrossEntropyOp loss : llvm::to_vector(program.getOps<CrossEntropyOp>()))
+      if (std::optional<Head> head = headOf(loss); head && staysWhole(*head) && fuse(*head))
+        ++fused;
+    return fused;
+  }
+
+private:
+  /// Float values that depend on a trainable parameter.
+  void findTrained() {
+    SymbolTable symbols(program->getParentOfType<ModuleOp>());
+    for (Operation &op : program.getBlock()) {
+      auto read = dyn_cast<ReadOp>(op);
+      bool isTrained = read ? symbols.lookup<ParameterOp>(read.getParameter()).getRole() == Role::trainable
+                            : llvm::any_of(op.getOperands(), [&](Value operand) { return trained.contains(operand); });
+      if (isTrained)
+        trained.insert(op.result_begin(), op.result_end());
+    }
+  }
+
+  /// Is the use one of what is returned in the end? In training that is the loss and its weight.
+  bool isKept(OpOperand &use) const {
+    auto exit = dyn_cast<ReturnOp>(use.getOwner());
+    return !exit || options.forwardOnly || use.getOperandNumber() <= (exit.getWeighted() ? 1u : 0u);
+  }
+
+  /// Operations that something depends on which is returned or has an effect.
+  void findLive() {
+    for (Operation &op : llvm::reverse(program.getBlock())) {
+      auto isLive = [&](OpOperand &use) { return live.contains(use.getOwner()) && isKept(use); };
+      if (isa<ReturnOp>(op) || !isMemoryEffectFree(&op) || llvm::any_of(op.getUses(), isLive))
+        live.insert(&op);
+    }
+  }
+
+  /// The live operation that uses `value`; null if there is none or another.
+  Operation *onlyUser(Value value) const {
+    Operation *only = nullptr;
+    for (OpOperand &use : value.getUses()) {
+      if (!live.contains(use.getOwner()) || !isKept(use))
+        continue;
+      if (only)
+        return nullptr;
+      only = use.getOwner();
+    }
+    return only;
+  }
+
+  /// Does `op` do the same to each class's logits, and can be done to the layer's input instead?
+  static bool leavesClasses(Operation *op) {
+    Value from = op->getNumOperands() == 1 ? op->getOperand(0) : Value();
+    if (auto slice = dyn_cast<SliceOp>(op))
+      return slice.getOffsets().back() == 0 && slice.getStrides().back() == 1 &&
+             slice.getSizes().back() == shapeOf(from).back();
+    if (auto reshape = dyn_cast<ReshapeOp>(op))
+      return !reshape.getShape().empty() && !shapeOf(from).empty() && shapeOf(from).back() == reshape.getShape().back();
+    // Sums in fp32 of 16 bits, as the kernels have them anyway.
+    return isa<CastOp>(op) && isNarrow(elementOf(from)) && elementOf(op->getResult(0)).isF32();
+  }
+
+  static bool isNarrow(Type element) { return element.isBF16() || element.isF16(); }
+
+  std::optional<Head> headOf(CrossEntropyOp loss) const {
+    Head head;
+    head.loss = loss;
+    if (!loss.getLse().use_empty())
+      return std::nullopt;
+    Operation *user = loss;
+    for (Value value = loss.getLogits(); onlyUser(value) == user; value = user->getOperand(0)) {
+      user = value.getDefiningOp();
+      if (!user)
+        return std::nullopt;
+      if (auto layer = dyn_cast<MatmulOp>(user)) {
+        head.layer = layer;
+        std::reverse(head.between.begin(), head.between.end());
+        return isServed(head) ? std::optional(head) : std::nullopt;
+      }
+      if (!leavesClasses(user))
+        return std::nullopt;
+      head.between.push_back(user);
+    }
+    return std::nullopt;
+  }
+
+  /// Rows times a matrix, both of which get a gradient if anything does.
+  bool isServed(const Head &head) const {
+    MatmulOp layer = head.layer;
+    Type element = elementOf(layer.getLhs());
+    if (shapeOf(layer.getRhs()).size() != 2 || layer.getTransLhs() || !(element.isF32() || isNarrow(element)))
+      return false;
+    return options.forwardOnly || (trained.contains(layer.getLhs()) && trained.contains(layer.getRhs()));
+  }
+
+  /// Is the weight one that zero-tile-linear does not cut?
+  bool staysWhole(Head &head) const {
+    return options.largestWhole == 0 || bytesOf(tensorOf(head.layer.getRhs())) <= options.largestWhole;
+  }
+
+  /// What was done to the logits, to the layer's input: `width` elements take the place of the classes.
+  static Value onInput(TensorBuilder &on, const Head &head) {
+    Value rows = MatmulOp(head.layer).getLhs();
+    int64_t width = shapeOf(rows).back();
+    for (Operation *op : head.between) {
+      if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+        Shape shape(reshape.getShape());
+        shape.back() = width;
+        rows = on.reshape(rows, shape);
+      } else if (auto slice = dyn_cast<SliceOp>(op)) {
+        Shape sizes(slice.getSizes());
+        sizes.back() = width;
+        rows = on.make<SliceOp>(rows, slice.getOffsets(), sizes, slice.getStrides());
+      }
+    }
+    return rows;
+  }
+
+  bool fuse(Head &head) {
+    CrossEntropyOp loss = head.loss;
+    MatmulOp layer = head.layer;
+    ArrayRef<int64_t> logits = shapeOf(loss.getLogits());
+    int64_t chunks = llvm::divideCeil(logits[0], kRowsAtOnce);
+    if (chunks < 2)
+      return false;
+    int64_t chunk = llvm::divideCeil(logits[0], chunks); // all alike
+    Type element = elementOf(layer.getLhs());
+    int64_t apart = logits[0] * logits[1] * bytesOfElement(element) + layer.getWorkspaceBytes(options.target);
+    if (apart - workspaceOf(head, chunk) < kLeastSaved)
+      return false;
+    OpBuilder builder(loss);
+    TensorBuilder on(builder, loss.getLoc());
+    Value fused = on.make<LinearCrossEntropyOp>(onInput(on, head), loss.getLabels(), layer.getRhs(), layer.getBias(),
+                                                layer.getTransRhs(), loss.getIgnoreIndex(), loss.getSum(), chunk);
+    loss.getLoss().replaceAllUsesWith(fused);
+    loss.erase();
+    eraseUnused(head);
+    return true;
+  }
+
+  /// Bytes that the kernel of the plan works in: of the gradients, if there are some.
+  int64_t workspaceOf(const Head &head, int64_t chunk) const {
+    CrossEntropyOp loss = head.loss;
+    MatmulOp layer = head.layer;
+    Type input = RankedTensorType::get({shapeOf(loss.getLogits())[0], shapeOf(layer.getLhs()).back()},
+                                       elementOf(layer.getLhs()));
+    SmallVector<Type> layerTypes{input, layer.getRhs().getType()},
+        types{input, loss.getLabels().getType(), layer.getRhs().getType()};
+    if (Value bias = layer.getBias()) {
+      layerTypes.push_back(bias.getType());
+      types.push_back(bias.getType());
+    }
+    zc::KernelSpec spec;
+    spec.name = "linear_cross_entropy";
+    if (!options.forwardOnly) {
+      spec.name += "_grad";
+      types.insert(types.begin(), loss.getLoss().getType());
+    }
+    spec.numInputs = types.size();
+    types.push_back(loss.getLoss().getType());
+    if (!options.forwardOnly)
+      llvm::append_range(types, layerTypes);
+    for (Type type : types)
+      spec.operands.push_back(*toTensorType(type));
+    spec.attributes["chunk"] = chunk;
+    if (layer.getTransRhs())
+      spec.attributes["trans_weight"] = int64_t(1);
+    return zc::workspaceBytes(spec, options.target);
+  }
+
+  /// What is still returned, differentiate drops.
+  static void eraseUnused(Head &head) {
+    for (Operation *op : llvm::reverse(head.between))
+      if (op->use_empty())
+        op->erase();
+    if (head.layer->use_empty())
+      head.layer.erase();
+  }
+
+  ProgramOp program;
+  const GradOptions &options;
+  DenseSet<Operation *> live;
+  DenseSet<Value> trained;
+};
+
+struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradOptions> {
+  using StagePass::StagePass;
+
+  void runOnOperation() override {
+    if (options.fuse == Fuse::off || options.target != Target::cpu) // the others have no kernel for it
+      return markAllAnalysesPreserved();
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (program.getPhase() != Phase::update)
+        heads += HeadFuser(program, options).run();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createFuseHead(const GradOptions &options) { return std::make_unique<FuseHead>(options); }
+
+} // namespace zc

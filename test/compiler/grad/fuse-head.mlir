@@ -1,0 +1,99 @@
+// RUN: zero-opt %s --split-input-file --fuse-head | FileCheck %s
+// RUN: zero-opt %s --split-input-file --fuse-head="fuse=off" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-head="kernels-of=cuda" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-head="largest-whole=1000000" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-head="forward-only" | FileCheck %s --check-prefix=FORWARD
+// NONE-NOT: graph.linear_cross_entropy
+
+// A language model's head: the rows of a batch, one position off, tied to a table; what is returned beside the loss is dropped.
+graph.parameter @wte : tensor<8192x64xf32> role = trainable
+// CHECK-LABEL: graph.program @tied
+// FORWARD-LABEL: graph.program @tied
+graph.program @tied phase = micro inputs = ["i", "t"] {
+^bb0(%i: tensor<4x257xi64>, %t: tensor<1024xi64>):
+  // CHECK: %[[W:.*]] = graph.read @wte
+  %w = graph.read @wte : tensor<8192x64xf32>
+  // CHECK: %[[X:.*]] = graph.gather
+  %x = graph.gather %w, %i {axis = 0 : i64} : (tensor<8192x64xf32>, tensor<4x257xi64>) -> tensor<4x257x64xf32>
+  // CHECK: graph.matmul
+  %l = graph.matmul %x, %w {trans_rhs} : (tensor<4x257x64xf32>, tensor<8192x64xf32>) -> tensor<4x257x8192xf32>
+  // CHECK: %[[S:.*]] = graph.slice %[[X]] {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 4, 256, 64>, strides = array<i64: 1, 1, 1>}
+  // CHECK: %[[R:.*]] = graph.reshape %[[S]] {shape = array<i64: 1024, 64>}
+  // CHECK: %[[LOSS:.*]] = graph.linear_cross_entropy %[[R]], %{{.*}}, %[[W]] {chunk = 256 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<1024x64xf32>, tensor<1024xi64>, tensor<8192x64xf32>) -> tensor<f32>
+  // CHECK: graph.return %[[LOSS]]
+  // FORWARD-NOT: graph.linear_cross_entropy
+  %s = graph.slice %l {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 4, 256, 8192>, strides = array<i64: 1, 1, 1>} : (tensor<4x257x8192xf32>) -> tensor<4x256x8192xf32>
+  %r = graph.reshape %s {shape = array<i64: 1024, 8192>} : (tensor<4x256x8192xf32>) -> tensor<1024x8192xf32>
+  %loss, %e = graph.cross_entropy %r, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %p = graph.softmax %l {axis = 2 : i64} : (tensor<4x257x8192xf32>) -> tensor<4x257x8192xf32>
+  graph.return %loss, %p : tensor<f32>, tensor<4x257x8192xf32>
+}
+
+// -----
+
+// Sums over chunks of 16 bits have fp32 beside the gradient: worth it with rows enough. Casts to fp32 are no obstacle.
+graph.parameter @w : tensor<64x8192xbf16> role = trainable
+graph.parameter @b : tensor<8192xbf16> role = trainable
+graph.parameter @v : tensor<64xbf16> role = trainable
+// CHECK-LABEL: graph.program @narrow
+// FORWARD-LABEL: graph.program @narrow
+graph.program @narrow phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<2000x64xbf16>, %t: tensor<2000xi64>):
+  %v = graph.read @v : tensor<64xbf16>
+  %w = graph.read @w : tensor<64x8192xbf16>
+  %b = graph.read @b : tensor<8192xbf16>
+  %y = graph.mul %x, %v : (tensor<2000x64xbf16>, tensor<64xbf16>) -> tensor<2000x64xbf16>
+  // CHECK-NOT: graph.matmul
+  // CHECK: graph.linear_cross_entropy %{{.*}} {chunk = 250 : i64, ignore_index = 0 : i64, sum} : (tensor<2000x64xbf16>, tensor<2000xi64>, tensor<64x8192xbf16>, tensor<8192xbf16>) -> tensor<f32>
+  // FORWARD: graph.linear_cross_entropy
+  %l = graph.matmul %y, %w, %b : (tensor<2000x64xbf16>, tensor<64x8192xbf16>, tensor<8192xbf16>) -> tensor<2000x8192xbf16>
+  %f = graph.cast %l {to = f32} : (tensor<2000x8192xbf16>) -> tensor<2000x8192xf32>
+  %loss, %e = graph.cross_entropy %f, %t {ignore_index = 0 : i64, sum} : (tensor<2000x8192xf32>, tensor<2000xi64>) -> (tensor<f32>, tensor<2000xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// The logits are wanted for something else; the gradient of the log-sum-exp is nobody's.
+graph.parameter @w : tensor<64x8192xf32> role = trainable
+graph.parameter @v : tensor<64xf32> role = trainable
+// CHECK-LABEL: graph.program @used
+// CHECK-NOT: graph.linear_cross_entropy
+graph.program @used phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<1024x64xf32>, %t: tensor<1024xi64>):
+  %v = graph.read @v : tensor<64xf32>
+  %w = graph.read @w : tensor<64x8192xf32>
+  %y = graph.mul %x, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
+  %l = graph.matmul %y, %w : (tensor<1024x64xf32>, tensor<64x8192xf32>) -> tensor<1024x8192xf32>
+  %loss, %e = graph.cross_entropy %l, %t {ignore_index = 0 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %m = graph.reduce_mean %l {axes = array<i64: 0, 1>} : (tensor<1024x8192xf32>) -> tensor<f32>
+  %all = graph.add %loss, %m : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %all : tensor<f32>
+}
+
+// -----
+
+// Few rows; a frozen weight, whose gradient would be made for nothing; classes that a reshape takes apart.
+graph.parameter @w : tensor<64x8192xf32> role = trainable
+graph.parameter @f : tensor<64x8192xf32> role = frozen
+graph.parameter @v : tensor<64xf32> role = trainable
+// CHECK-LABEL: graph.program @apart
+// CHECK-NOT: graph.linear_cross_entropy
+graph.program @apart phase = micro inputs = ["x", "y", "t", "u"] {
+^bb0(%x: tensor<256x64xf32>, %y: tensor<1024x64xf32>, %t: tensor<256xi64>, %u: tensor<1024xi64>):
+  %v = graph.read @v : tensor<64xf32>
+  %w = graph.read @w : tensor<64x8192xf32>
+  %f = graph.read @f : tensor<64x8192xf32>
+  %xv = graph.mul %x, %v : (tensor<256x64xf32>, tensor<64xf32>) -> tensor<256x64xf32>
+  %yv = graph.mul %y, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
+  %l1 = graph.matmul %xv, %w : (tensor<256x64xf32>, tensor<64x8192xf32>) -> tensor<256x8192xf32>
+  %loss1, %e1 = graph.cross_entropy %l1, %t {ignore_index = 0 : i64} : (tensor<256x8192xf32>, tensor<256xi64>) -> (tensor<f32>, tensor<256xf32>)
+  %l2 = graph.matmul %yv, %f : (tensor<1024x64xf32>, tensor<64x8192xf32>) -> tensor<1024x8192xf32>
+  %loss2, %e2 = graph.cross_entropy %l2, %u {ignore_index = 0 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %l3 = graph.matmul %xv, %w : (tensor<256x64xf32>, tensor<64x8192xf32>) -> tensor<256x8192xf32>
+  %r3 = graph.reshape %l3 {shape = array<i64: 1024, 2048>} : (tensor<256x8192xf32>) -> tensor<1024x2048xf32>
+  %loss3, %e3 = graph.cross_entropy %r3, %u {ignore_index = 0 : i64} : (tensor<1024x2048xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %s = graph.add %loss1, %loss2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %all = graph.add %s, %loss3 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %all : tensor<f32>
+}

@@ -1,0 +1,43 @@
+// RUN: zero-opt %s --split-input-file --differentiate --join-loss | FileCheck %s
+// RUN: zero-opt %s --split-input-file --differentiate="precision=fp16" --join-loss | FileCheck %s --check-prefix=SCALED
+
+// What is computed from the loss follows it over the border; with a loss scale too.
+graph.parameter @w : tensor<8x16xf32> role = trainable
+// CHECK-LABEL: graph.program @micro
+// SCALED-LABEL: graph.program @micro
+graph.program @micro phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>):
+  %w = graph.read @w : tensor<8x16xf32>
+  %loss = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, sum, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
+  %four = graph.constant dense<4.0> : tensor<f32>
+  %mean = graph.div %loss, %four : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // CHECK-NOT: graph.linear_cross_entropy %
+  // CHECK: graph.backward
+  // CHECK: %[[LOSS:.*]], %{{.*}}, %[[DW:.*]] = graph.linear_cross_entropy_grad
+  // CHECK: %[[MEAN:.*]] = graph.div %[[LOSS]]
+  // CHECK: graph.accumulate_grad @w, %[[DW]]
+  // CHECK: graph.return %[[MEAN]]
+  // SCALED-NOT: graph.linear_cross_entropy %
+  // SCALED: graph.loss_scale
+  // SCALED: graph.linear_cross_entropy_grad
+  graph.return %mean : tensor<f32>
+}
+
+// -----
+
+// The gradient depends on the loss: it has to be there first.
+graph.parameter @w : tensor<8x16xf32> role = trainable
+// CHECK-LABEL: graph.program @micro
+// SCALED-LABEL: graph.program @micro
+graph.program @micro phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>):
+  %w = graph.read @w : tensor<8x16xf32>
+  // CHECK: %[[LOSS:.*]] = graph.linear_cross_entropy %
+  // CHECK: %[[EXP:.*]] = graph.exp %[[LOSS]]
+  // CHECK: graph.backward
+  // CHECK: graph.linear_cross_entropy_grad
+  // CHECK: graph.return %[[EXP]]
+  %loss = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
+  %exp = graph.exp %loss : (tensor<f32>) -> tensor<f32>
+  graph.return %exp : tensor<f32>
+}

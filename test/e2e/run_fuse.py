@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""--fuse: language models whose logits are large train to the losses, norms and weights of the unfused plan, within 1e-5 in fp32; the
+same bits at every stage, tier and device, with recomputation and several micro-steps; logits leave the planned peak; labels are
+checked as before; evaluation says the same loss and a perplexity. Where there is no kernel, or tiles, or little to save, nothing is
+fused."""
+import json, pathlib, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import ROOT, Case, Suite, close, read_safetensors, same, write_safetensors
+
+suite = Suite(__doc__)
+STEPS = 3
+BATCH, SEQ, VOCAB = 4, 256, 8192  # 32 MiB of logits
+SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocab", VOCAB, "--seq", SEQ, "--batch", BATCH, "--seed", "1"]
+first = {}  # what must agree -> losses, norms, weights
+
+
+def model(name, *flags):
+    path = suite.dir / f"{name}.onnx"
+    subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *map(str, SIZES), "--inputs", suite.dir / f"{name}.safetensors",
+                    "--rows", "32", *flags], check=True, capture_output=True)
+    return path
+
+
+MODELS = {"tied": model("tied"), "untied": model("untied", "--untied")}
+
+
+def plan(name, kind, *flags):
+    return suite.compile(MODELS[kind], suite.dir / f"{name}.plan", "--clip-grad-norm", "0.5", *flags)
+
+
+def train(name, kind, flags, world=1, device="cpu"):
+    name = re.sub(r"[^\w.-]+", "_", name)
+    compiled = plan(name, kind, "--world-size", world, *flags)
+    out = suite.dir / name
+    metrics = suite.train(compiled, out, "-n", world, "--device", device, "--data", suite.dir / f"{kind}.safetensors", "--steps", STEPS,
+                          "--threads", 1, "--nvme-dir", suite.dir)
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    weights = {n: values for n, (_, _, values) in read_safetensors(out / "exported.safetensors").items()}
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights
+
+
+def heads(compiled):
+    """Steps that are a fused head's."""
+    return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_cross_entropy')
+
+
+def peak(*flags):
+    text = suite.tool("zero-compile", MODELS["untied"], "--dry-run", "--json", *flags)
+    return json.loads(text)["tiers"]["device"]["peak_bytes"]
+
+
+def against_unfused(kind, precision, tolerance):
+    def run():
+        flags = ["--precision", precision]
+        a = train(f"on {kind} {precision}", kind, flags)
+        b = train(f"off {kind} {precision}", kind, [*flags, "--fuse", "off"])
+        worst = [close(what, x, y, tolerance) for what, x, y in zip(("loss", "grad_norm"), a, b)]
+        if precision == "fp32":
+            lengths = [[sum(x * x for x in w[n]) ** 0.5 for n in sorted(w)] for w in (a[2], b[2])]
+            worst.append(close("weights", *lengths, tolerance))
+        return worst
+
+    return f"{kind} {precision} as unfused", run
+
+
+def bits(kind, world, *flags, device="cpu", group=()):
+    name = " ".join(map(str, ["bits", kind, f"W={world}", device, *group, *flags]))
+
+    def run():
+        got = train(name, kind, [*group, *flags], world, device)
+        for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((kind, world, group), got)):
+            same(what, list(a.items()) if what == "weights" else a, list(b.items()) if what == "weights" else b)
+
+    return name, run
+
+
+def where():
+    """What is fused, and what is not."""
+    def expect(count, name, *flags):
+        got = heads(plan(f"where_{name}", "untied", *flags))
+        if (got > 0) != (count > 0):
+            raise Case(f"{' '.join(map(str, flags))}: {got} fused heads")
+    expect(1, "default")
+    expect(0, "off", "--fuse", "off")
+    expect(0, "cuda", "--target", "cuda")
+    expect(0, "tiles", "--zero-stage", 3, "--tile-linear", "512KiB")
+    expect(1, "larger-tiles", "--zero-stage", 3, "--tile-linear", "2MiB")
+
+
+def memory():
+    """A quarter of the logits is left."""
+    saved = peak("--fuse", "off") - peak()
+    logits = BATCH * SEQ * VOCAB * 4
+    if saved < logits // 2:
+        raise Case(f"{saved} bytes fewer, of {logits} of logits")
+    return saved / logits
+
+
+def labels():
+    values = [VOCAB if i == 7 else i % 100 for i in range(BATCH * SEQ)]
+    path = write_safetensors(suite.dir / "labels.safetensors", {n: ("I64", [BATCH, SEQ], v) for n, v in
+                                                                (("input_ids", [0] * len(values)), ("labels", values))})
+    text = suite.tool("zero-run", plan("labels", "untied"), "--out", suite.dir / "labels", "--data", path, "--steps", 1, code=3)
+    if str(VOCAB) not in text:
+        raise Case(text)
+
+
+def evaluation():
+    outcomes = []
+    for fuse in ("on", "off"):
+        compiled = plan(f"eval_{fuse}", "untied", "--with-eval", "--fuse", fuse)
+        data = suite.dir / "untied.safetensors"
+        metrics = suite.train(compiled, suite.dir / f"eval_{fuse}", "--data", data, "--eval-data", data, "--eval-every", 2, "--steps", 2,
+                              "--threads", 1)
+        found = [m for m in metrics if "val_loss" in m]
+        if not found or "val_perplexity" not in found[-1]:
+            raise Case(f"--fuse {fuse}: {metrics[-1]}")
+        outcomes.append([found[-1]["val_loss"]])
+    return close("val_loss", *outcomes, 1e-5)
+
+
+suite.run([against_unfused(kind, "fp32", 1e-5) for kind in MODELS] + [against_unfused("untied", "bf16", 2e-2), against_unfused("tied", "fp16", 2e-2)])
+ACCUMULATED = ("--grad-accumulation", "2")
+suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage in range(4) for group in ((), ACCUMULATED)] +
+          [bits("tied", 2, "--zero-stage", 3, "--offload-param", tier, "--offload-optimizer", tier) for tier in ("host", "nvme")] +
+          [bits("tied", 2, "--zero-stage", 3, device="sync"), bits("tied", 2, "--zero-stage", 3, device="fake"),
+           bits("tied", 2, "--checkpoint-activations", "block"),
+           bits("tied", 2, "--checkpoint-activations", "selective", "--zero-stage", 2), bits("tied", 2, "--offload-activation", "host"),
+           bits("tied", 2, "--zero-stage", 3, "--micro-order", "vertical", group=ACCUMULATED)])
+suite.run([("what is fused", where), ("memory", memory), ("labels", labels), ("evaluation", evaluation)])
+suite.finish()
