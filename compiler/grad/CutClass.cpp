@@ -65,8 +65,12 @@ private:
     auto type = cast<RankedTensorType>(weight.getType());
     result.elements += type.getNumElements();
     isRagged |= !dividesEvenly(type.getShape(), cut, context.ranks);
+    if (isRagged && ragged.empty())
+      ragged = std::to_string(context.ranks) + " ranks do not divide the " +
+               std::to_string(type.getDimSize(static_cast<unsigned>(cut.dim)) / cut.groups) + " of '" +
+               weight.getSymName().str() + "'";
     if (!partType(type, cut, context.ranks))
-      fail(Twine(context.ranks) + " ranks do not divide dimension " + Twine(cut.dim));
+      fail(ragged);
     if (auto reads = context.reads.find(weight); reads != context.reads.end())
       for (Value read : reads->second)
         addValue(read, cut);
@@ -157,13 +161,14 @@ private:
     for (auto &[op, own] : result.operations)
       bears &= own.bearsPadding;
     if (!bears)
-      fail(Twine(context.ranks) + " ranks do not divide the dimension" + (border.empty() ? "" : "; ") + border);
+      fail(ragged + (border.empty() ? "" : "; ") + border);
   }
 
   const CutContext &context;
   Reach reach;
   CutClass result;
   bool isRagged = false;
+  std::string ragged; ///< which weight is, first
   std::string border; ///< why the class ends where it first does
   DenseMap<Value, TensorCut> values;
   SmallVector<Value> work;

@@ -68,6 +68,10 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("loss-scale-hysteresis", o.lossScaleHysteresis, kCount, "overflows until it halves (2)");
   list.add("consecutive-hysteresis", o.consecutiveHysteresis,
            "each step without overflow restores the hysteresis, not only one that doubles the scale");
+  list.group("Partitioning");
+  list.add("sequence-parallel", o.sequenceParallel,
+           "with --tensor-parallel: norms, residuals, dropouts between what is cut work on 1/T of the rows (batch or "
+           "sequence); the bytes that are sent stay the same");
   list.chosen();
   list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
   list.add("kernels-of", o.target, "what the step runs on: some fused operations have kernels on a CPU only");
@@ -79,5 +83,8 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
 Status zc::validate(const GradOptions &o) {
   if (o.lossScale == 0 && o.initialLossScale < o.minLossScale)
     return optionError("it is below --min-loss-scale", "initial-loss-scale");
+  if (o.sequenceParallel && o.modelRanks < 2)
+    return optionError("it cuts rows over the ranks that share samples: --tensor-parallel T, of 2 or more, is missing",
+                       "sequence-parallel");
   return Status::success();
 }

@@ -37,6 +37,7 @@ struct GradOptions {
   Target target = Target::cpu; ///< ScheduleOptions' `target`: what there are kernels for
   int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any (ShardOptions)
   int64_t modelRanks = 1;      ///< ranks that share the work on a sample: ShardOptions' `model`
+  bool sequenceParallel = false; ///< rows of what is between the regions that these cut are cut over them as well
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 

@@ -93,6 +93,10 @@ def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
     all_reduce. What cannot be cut stays whole, with equal bits on all ranks. Fails, with a reason for each weight, where nothing
     can be cut. Source: Megatron-LM (arXiv 1909.08053); rules as those of shardy.
 
+    With `sequence-parallel` what is whole between the regions that are cut (residuals, norms, dropouts) is computed by each rank for
+    some rows: sums over ranks become reduce_scatter, and an all_gather stands where a cut weight reads. Scales and biases used there
+    diverge. Fails where no rows can be cut. Source: Korthikanti et al. (arXiv 2205.05198, section 4.2.2).
+
     ```mlir
     %h = graph.matmul %x, %w1 : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
     %y = graph.matmul %h, %w2 : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
@@ -105,7 +109,8 @@ def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
   let constructor = "::zc::createShardTensors()";
-  let statistics = [Statistic<"cut", "cut", "parameters cut">, Statistic<"kept", "kept", "parameters kept whole">];
+  let statistics = [Statistic<"cut", "cut", "parameters cut">, Statistic<"kept", "kept", "parameters kept whole">,
+                    Statistic<"rows", "rows", "operations on some rows each">];
 }
 
 def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {

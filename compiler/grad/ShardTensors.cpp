@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/grad/Passes.h"
-#include "compiler/grad/ShardingSearch.h"
+#include "compiler/grad/RowSearch.h"
 #include "dialects/graph/ModuleAttrs.h"
 
 using namespace mlir;
@@ -138,6 +138,8 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
     ProgramOp program = programOf(module, Phase::micro);
     if (options.modelRanks < 2 || !program)
       return;
+    if (!hasHeads(program))
+      return signalPassFailure();
     Sharding sharding = findSharding(program, options.modelRanks);
     if (!sharding.cutsSomething())
       return refuse(sharding);
@@ -145,6 +147,35 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
     setModelRanks(module, options.modelRanks);
     for (auto &[op, weight] : sharding.weights)
       weight.cut ? ++cut : ++kept;
+    if (options.sequenceParallel)
+      cutRows(program);
+  }
+
+  /// An attention of fewer heads would be computed whole on all ranks: most of a transformer's work.
+  bool hasHeads(ProgramOp program) {
+    for (auto attention : program.getBlock().getOps<AttentionOp>())
+      if (int64_t heads = cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1);
+          heads > 1 && heads < options.modelRanks) {
+        attention.emitError("an attention of ") << heads << " heads is not shared by " << options.modelRanks
+                                                << " ranks: --tensor-parallel of at most " << heads;
+        return false;
+      }
+    return true;
+  }
+
+  /// Of what is between the regions that are cut by now.
+  void cutRows(ProgramOp program) {
+    Rows found = findRows(program, options.modelRanks);
+    if (found.operations.empty()) {
+      InFlightDiagnostic error = getOperation().emitError("--sequence-parallel finds no rows to cut over ")
+                                 << options.modelRanks << " ranks";
+      error.attachNote() << (found.why.empty() ? "no sum over ranks has rows" : found.why);
+      return signalPassFailure();
+    }
+    rows += found.operations.size();
+    Sharding sharding;
+    sharding.operations = std::move(found.operations);
+    Partitioner(program, sharding, options.modelRanks).run();
   }
 
   void refuse(const Sharding &sharding) {

@@ -18,6 +18,7 @@ static constexpr const char *kTrainingOnly[] = {"optimizer",
                                                 "grad-accumulation",
                                                 "micro-order",
                                                 "checkpoint-activations",
+                                                "partition-activations",
                                                 "offload-optimizer",
                                                 "offload-activation",
                                                 "offload-ratio",
@@ -113,6 +114,18 @@ static Status checkLossScale(const CompileOptions &c) {
   return Status::success();
 }
 
+/// Both are the user's to choose: what is cut is what recomputation keeps, over ranks that share samples.
+static Status checkPartitionedActivations(const CompileOptions &c) {
+  if (!c.strategy.shard.partitionActivations)
+    return Status::success();
+  std::string missing;
+  if (c.strategy.shard.model < 2)
+    missing = "ranks that share samples, --tensor-parallel T";
+  if (c.strategy.grad.checkpoint == CheckpointPolicy::none)
+    missing += (missing.empty() ? "" : ", and ") + std::string("recomputation, --checkpoint-activations block");
+  return missing.empty() ? Status::success() : optionError("it needs " + missing, "partition-activations");
+}
+
 /// A machine's name says what the plan is for, and what it is for which rates to take where nothing is measured.
 static void completeTarget(CompileOptions &c) {
   ScheduleOptions &schedule = c.strategy.schedule;
@@ -128,6 +141,7 @@ Status zc::complete(CompileOptions &c) {
     return optionError("no model is given", "");
   ZC_RETURN_IF_ERROR(completeForwardOnly(c));
   ZC_RETURN_IF_ERROR(checkLossScale(c));
+  ZC_RETURN_IF_ERROR(checkPartitionedActivations(c));
   completeTarget(c);
   if (c.withEval && c.strategy.shard.delayUpdate) // what it would evaluate is older than what a checkpoint then holds
     return makeError(Code::unsupported, 129, "evaluation beside a delayed update is not in this version", "--with-eval",

@@ -40,6 +40,10 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   list.add("ranks-per-node", o.ranksPerNode, Range<int64_t>{1, 65536}, "the mesh is node x local (all)");
   list.add("tensor-parallel", o.model, Range<int64_t>{1, 65536},
            "ranks of a node that share the work on a sample: weights are cut by heads, hidden units, vocabulary (1)");
+  list.add(
+      "partition-activations", o.partitionActivations,
+      "with --tensor-parallel and --checkpoint-activations: what is kept for recomputation is cut over the ranks that "
+      "share samples, and gathered in backward (Pa; with --offload-activation the part leaves the device)");
   list.add("zero-stage", o.stage, Range<int64_t>{0, 3}, "0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters");
   list.add("bucket-size", o.bucketSize, ByteCount{1, {}}, "bytes of a communication bucket (25MiB)");
   list.add("tile-linear", o.tileLinear, ByteCount{1, {{"auto", -1}}},

@@ -28,6 +28,7 @@ constexpr std::array<const char *, 3> namesOf(MicroOrder) { return {"auto", "rol
 struct ShardOptions {
   int64_t worldSize = 1, ranksPerNode = 0; ///< 0: all
   int64_t model = 1;                       ///< ranks of a node that share the work on a sample
+  bool partitionActivations = false;       ///< what recomputation begins with is kept in parts over those (Pa)
   int64_t stage = 0;
   int64_t accumulation = 1;      ///< micro-steps per step
   int64_t bucketSize = 26214400; ///< bytes at which a bucket is full

@@ -15,6 +15,7 @@ void registerShardPipeline();
 
 // The passes that are told something; Passes.td describes them.
 std::unique_ptr<mlir::Pass> createZeroTileLinear(const ShardOptions &options = {});
+std::unique_ptr<mlir::Pass> createZeroPartitionActivations(const ShardOptions &options = {});
 std::unique_ptr<mlir::Pass> createZeroModelAxis(const ShardOptions &options = {});
 std::unique_ptr<mlir::Pass> createZeroBucket(const ShardOptions &options = {});
 std::unique_ptr<mlir::Pass> createZeroResidency(const ShardOptions &options = {});

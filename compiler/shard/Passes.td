@@ -23,6 +23,20 @@ def ZeroTileLinear : Pass<"zero-tile-linear", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::graph::GraphDialect"];
 }
 
+def ZeroPartitionActivations : Pass<"zero-partition-activations", "::mlir::ModuleOp"> {
+  let summary = "Pa: what recomputation begins with, kept in parts over the ranks of the model axis";
+  let description = [{
+    In: graph dialect, after append-optimizer, of a step that shard-tensors cut over `model` ranks and checkpoint-activations made
+    recompute. Out: what backward's recomputed operations read of forward, and all ranks of the axis have whole, is kept in parts: behind
+    its last use in forward each rank takes its own (`graph.all_slice`), and before the first use in backward they are gathered. So
+    block inputs take 1/T of the bytes, and with zero-offload it is the part that leaves the device (Pa+cpu). Bits do not change. What the
+    ranks do not divide, and what is small, stays whole. Source: ZeRO-R (arXiv 1910.02054, section 6.1).
+  }];
+  let constructor = "::zc::createZeroPartitionActivations()";
+  let statistics = [Statistic<"numCut", "cut", "values kept in parts">];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+}
+
 def ZeroModelAxis : Pass<"zero-model-axis", "::mlir::ModuleOp"> {
   let summary = "what ranks of the model axis exchange as whole runs of bytes, and what depends on the rank as an address";
   let description = [{

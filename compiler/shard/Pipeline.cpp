@@ -7,6 +7,9 @@ void zc::buildShardPipeline(mlir::OpPassManager &manager, const ShardOptions &op
   // Tiles are parameters, so they are made before anything is laid out.
   if (options.tileLinear != 0)
     manager.addPass(createZeroTileLinear(options));
+  // While it can be told what is whole, and what is recomputed: both are seen in the operations.
+  if (options.partitionActivations)
+    manager.addPass(createZeroPartitionActivations(options));
   // While these are still tensors: what ranks of a group exchange in the middle of a tensor takes transpositions.
   if (options.model > 1)
     manager.addPass(createZeroModelAxis(options));

@@ -19,7 +19,7 @@ struct TensorCut {
 /// How an operation computes on parts.
 struct OpCut {
   llvm::SmallVector<std::optional<TensorCut>> operands, results; ///< none: whole on every rank
-  llvm::SmallVector<unsigned> behind; ///< operands that are used behind the sum, by all ranks alike
+  llvm::SmallVector<unsigned> behind; ///< operands taken as they are: used behind the sum by all ranks alike, or summed
   double reducedBytes = 0;            ///< of tensors that are summed over the ranks
   /// The last rank's part may be filled up with zeros where `ranks` does not divide: nothing depends on them, and no
   /// gradient reaches them.
@@ -36,6 +36,9 @@ mlir::Value slicePart(mlir::OpBuilder &builder, mlir::Location location, mlir::V
                       int64_t ranks);
 mlir::Value gatherParts(mlir::OpBuilder &builder, mlir::Location location, mlir::Value part, TensorCut cut,
                         int64_t ranks);
+/// This rank's part of the sum of what each rank has.
+mlir::Value scatterSum(mlir::OpBuilder &builder, mlir::Location location, mlir::Value addend, TensorCut cut,
+                       int64_t ranks);
 
 /// Shardable's answers for any op: also what is elementwise has some.
 std::optional<OpCut> cutAlong(mlir::Operation *op, unsigned index, TensorCut cut, int64_t ranks, std::string &why);

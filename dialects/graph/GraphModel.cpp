@@ -91,15 +91,20 @@ ZC_GRADIENT(ReduceScatterOp) {
 
 namespace {
 
-/// all_slice(all_reduce(x)) = reduce_scatter(x): the gradient of what is gathered and then diverges.
+/// all_slice(all_reduce(x)) = reduce_scatter(x): the gradient of what is gathered and then diverges. Also of a sum that
+/// is reshaped, as where the parts are runs inside a dimension.
 struct ScatterSum : OpRewritePattern<AllSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(AllSliceOp op, PatternRewriter &rewriter) const override {
-    auto sum = op.getInput().getDefiningOp<AllReduceOp>();
-    if (!sum || sum.getMax() || !sum->hasOneUse())
+    auto reshape = op.getInput().getDefiningOp<ReshapeOp>();
+    auto sum = (reshape ? reshape.getInput() : op.getInput()).getDefiningOp<AllReduceOp>();
+    if (!sum || sum.getMax() || !sum->hasOneUse() || (reshape && !reshape->hasOneUse()))
       return failure();
-    rewriter.replaceOpWithNewOp<ReduceScatterOp>(op, sum.getInput(), op.getDim(), op.getRanks());
+    Value input = sum.getInput();
+    if (reshape)
+      input = rewriter.create<ReshapeOp>(reshape.getLoc(), input, reshape.getShape());
+    rewriter.replaceOpWithNewOp<ReduceScatterOp>(op, input, op.getDim(), op.getRanks());
     return success();
   }
 };

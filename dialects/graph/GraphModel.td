@@ -5,14 +5,15 @@
 include "dialects/graph/GraphBase.td"
 
 /// Moves elements between the ranks of the model axis.
-class Graph_CollectiveOp<string mnemonic>
-    : Graph_TensorOp<mnemonic, [Graph_Kernel, Graph_Collective, DeclareOpInterfaceMethods<Differentiable>]>;
+class Graph_CollectiveOp<string mnemonic, list<Trait> traits = []>
+    : Graph_TensorOp<mnemonic, !listconcat([Graph_Kernel, Graph_Collective, DeclareOpInterfaceMethods<Differentiable>], traits)>;
 
-def Graph_AllReduceOp : Graph_CollectiveOp<"all_reduce"> {
+def Graph_AllReduceOp : Graph_CollectiveOp<"all_reduce", [Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the sum, or the `max`, over the ranks of the model axis, in rank order: equal bits on all of them";
   let description = [{
     A partial tensor becomes a whole one. The gradient of the sum is the result's, which is whole; the maximum has none: it is what
-    exponents are shifted by, on which nothing depends (Megatron's g, arXiv 1909.08053). Created by shard-tensors.
+    exponents are shifted by, on which nothing depends (Megatron's g, arXiv 1909.08053). Of a sum that is wanted in parts a
+    reduce_scatter is left, with the same bits. Created by shard-tensors.
 
     ```mlir
     %y = graph.all_reduce %x : (tensor<4x8xf32>) -> tensor<4x8xf32>

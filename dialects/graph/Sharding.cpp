@@ -60,6 +60,12 @@ Value gatherParts(OpBuilder &builder, Location location, Value part, TensorCut c
                   [&](Value value, uint64_t dim) { return on.make<AllGatherOp>(value, dim, uint64_t(ranks)); });
 }
 
+Value scatterSum(OpBuilder &builder, Location location, Value addend, TensorCut cut, int64_t ranks) {
+  TensorBuilder on(builder, location);
+  return byGroups(on, addend, cut,
+                  [&](Value value, uint64_t dim) { return on.make<ReduceScatterOp>(value, dim, uint64_t(ranks)); });
+}
+
 //===-- rules by letters -----------------------------------------------------===//
 
 Value tensorAt(Operation *op, unsigned index) {

@@ -68,6 +68,21 @@ ZC_PARTS(ConvOp) {
   return {sumOverRanks(on, part, operands.size() > 2 ? operands[2] : Value(), channels)};
 }
 
+/// A sum over the ranks that is wanted in parts leaves each rank its own, with the same bits. What is summed stays.
+ZC_CUT(AllReduceOp) {
+  if (index != 1 || getMax() || !dividesEvenly(shapeOf(getResult()), cut, ranks)) {
+    why = std::to_string(ranks) + " ranks do not divide dimension " + std::to_string(cut.dim) + " of " +
+          toText(shapeOf(getResult())) + ", which they sum";
+    return std::nullopt;
+  }
+  OpCut all = wholeCut(*this);
+  all.behind = {0};
+  all.results[0] = cut;
+  return all;
+}
+
+ZC_PARTS(AllReduceOp) { return {scatterSum(builder, getLoc(), operands[0], *cut.results[0], ranks)}; }
+
 /// What divides may not be filled up with zeros.
 ZC_CUT(DivOp) {
   std::optional<OpCut> all = cutElementwise(*this, index, cut, ranks, why);

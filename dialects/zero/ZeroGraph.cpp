@@ -143,6 +143,7 @@ struct AllGatherModel : ScheduledOp::ExternalModel<AllGatherModel, graph::AllGat
   std::optional<Step> getStep(Operation *op, StepContext &context) const {
     return alongModelAxis(op, "all_gather", context, "gather");
   }
+  bool fillsDevice(Operation *) const { return true; } // a kept part's whole only where it is read
 };
 
 struct ReduceScatterModel : ScheduledOp::ExternalModel<ReduceScatterModel, graph::ReduceScatterOp> {

@@ -51,7 +51,7 @@ static Status run(const Flags &flags) {
     Result<std::string> table = explainOffload(flags.compile);
     if (!table)
       return table.error();
-    print(stdout, *table);
+    print(flags.json ? stderr : stdout, *table); // JSON is alone on its stream
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }
@@ -59,7 +59,7 @@ static Status run(const Flags &flags) {
     Result<CompileResult> explained = explainSharding(flags.compile);
     if (!explained)
       return explained.error();
-    print(stdout, explained->shardingTable);
+    print(flags.json ? stderr : stdout, explained->shardingTable);
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }

@@ -12,12 +12,6 @@ namespace {
 /// Smaller values stay: moving them costs more steps than bytes.
 constexpr int64_t kSmallest = 4096;
 
-/// Uses of a value and of views of it, by operations that are no views.
-struct Uses {
-  Operation *lastForward = nullptr;
-  SmallVector<OpOperand *> backward;
-};
-
 class ActivationOffload {
 public:
   ActivationOffload(Context &context, zero::Tier tier) : context(context), tier(tier) {}
@@ -40,25 +34,8 @@ public:
   }
 
 private:
-  Uses usesOf(Value value) {
-    Uses uses;
-    uses.lastForward = value.getDefiningOp();
-    SmallVector<Value> aliases{value};
-    while (!aliases.empty())
-      for (OpOperand &use : aliases.pop_back_val().getUses()) {
-        Operation *user = use.getOwner();
-        if (zero::isView(user))
-          aliases.push_back(user->getResult(0));
-        else if (border->isBeforeInBlock(user))
-          uses.backward.push_back(&use);
-        else if (uses.lastForward->isBeforeInBlock(user))
-          uses.lastForward = user;
-      }
-    return uses;
-  }
-
   void offload(Value value) {
-    Uses uses = usesOf(value);
+    HalvesUses uses(value, border);
     if (uses.backward.empty())
       return;
     Location location = value.getLoc();
@@ -81,10 +58,7 @@ private:
       builder.create<zero::EvictOp>(location, value, staged);
       builder.create<zero::EvictOp>(location, staged, kept);
     }
-    Operation *first = uses.backward.front()->getOwner();
-    for (OpOperand *use : uses.backward)
-      first = use->getOwner()->isBeforeInBlock(first) ? use->getOwner() : first;
-    builder.setInsertionPoint(first);
+    builder.setInsertionPoint(uses.firstBackward());
     auto load = builder.create<zero::LoadOp>(location, [&](OpBuilder &inside) {
       Value loaded = bufferOn(inside, zero::Tier::device), source = kept;
       if (tier == zero::Tier::nvme) {
@@ -94,10 +68,8 @@ private:
       inside.create<zero::FetchOp>(location, source, loaded);
       return loaded;
     });
-    IRMapping map;
-    map.map(value, builder.create<zero::ViewOp>(location, type, load.getBuffer(), int64_t(0)).getResult());
-    for (OpOperand *use : uses.backward)
-      use->set(cloneViews(builder, map, use->get()));
+    uses.readInstead(builder, value,
+                     builder.create<zero::ViewOp>(location, type, load.getBuffer(), int64_t(0)).getResult());
   }
 
   Context &context;

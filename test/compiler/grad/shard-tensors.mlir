@@ -152,7 +152,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // -----
 
 // expected-error @below {{no weight can be cut over 2 ranks}}
-// expected-note @below {{'w': dimension 0: 2 ranks do not divide the dimension, dimension 1: 2 ranks do not divide the dimension}}
+// expected-note @below {{'w': dimension 0: 2 ranks do not divide the 3 of 'w', dimension 1: 2 ranks do not divide the 5 of 'w'}}
 module {
 graph.parameter @w : tensor<3x5xf32> role = trainable
 graph.program @micro phase = micro inputs = ["x"] {

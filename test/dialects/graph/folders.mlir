@@ -130,6 +130,12 @@ graph.program @model_axis phase = micro inputs = ["x"] {
   %1 = graph.all_slice %0 {dim = 1 : i64, ranks = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x4xf32>
   %2 = graph.all_gather %x {dim = 0 : i64, ranks = 2 : i64} : (tensor<4x8xf32>) -> tensor<8x8xf32>
   %3 = graph.all_slice %2 {dim = 0 : i64, ranks = 2 : i64} : (tensor<8x8xf32>) -> tensor<4x8xf32>
-  // CHECK: graph.return %[[R]], %[[X]]
-  graph.return %1, %3 : tensor<4x4xf32>, tensor<4x8xf32>
+  // Also through a reshape, where parts are runs inside a dimension.
+  // CHECK: %[[G:.*]] = graph.reshape %[[X]] {shape = array<i64: 2, 2, 8>}
+  // CHECK: %[[S:.*]] = graph.reduce_scatter %[[G]] {dim = 1 : i64, ranks = 2 : i64} : (tensor<2x2x8xf32>) -> tensor<2x1x8xf32>
+  %4 = graph.all_reduce %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %5 = graph.reshape %4 {shape = array<i64: 2, 2, 8>} : (tensor<4x8xf32>) -> tensor<2x2x8xf32>
+  %6 = graph.all_slice %5 {dim = 1 : i64, ranks = 2 : i64} : (tensor<2x2x8xf32>) -> tensor<2x1x8xf32>
+  // CHECK: graph.return %[[R]], %[[X]], %[[S]]
+  graph.return %1, %3, %6 : tensor<4x4xf32>, tensor<4x8xf32>, tensor<2x1x8xf32>
 }
