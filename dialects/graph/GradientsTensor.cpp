@@ -52,9 +52,12 @@ ZC_GRADIENT(PadOp) {
 
 //===-- gathers --------------------------------------------------------------===//
 
-/// What arrives at the places where `indices` are `padding` becomes zero.
-static Value withoutPadding(GradientBuilder &on, Value g, Value indices, int64_t axis, int64_t padding) {
-  Value isPadding = on.make<EqualOp>(indices, on.scalar(double(padding), indices));
+/// What arrives at the places where `indices` are `padding`, also counted from the end of the `rows`, becomes zero.
+static Value withoutPadding(GradientBuilder &on, Value g, Value indices, int64_t axis, int64_t padding, int64_t rows) {
+  auto is = [&](int64_t index) -> Value { return on.make<EqualOp>(indices, on.scalar(double(index), indices)); };
+  Value isPadding = is(padding);
+  if (padding >= 0) // a negative one is the position of a rank's own rows, by which it alone is meant
+    isPadding = on.make<OrOp>(isPadding, is(padding - rows));
   Shape shape(shapeOf(indices));
   shape.resize(tensorOf(g).getRank() - axis, 1); // the indices' dimensions stand at `axis` of the gradient's
   return on.select(on.reshape(isPadding, shape), on.scalar(0, g), g);
@@ -64,7 +67,7 @@ ZC_GRADIENT(GatherOp) {
   GradientBuilder on(builder, *this);
   Value g = resultGrads[0];
   if (std::optional<uint64_t> padding = getPaddingIndex())
-    g = withoutPadding(on, g, getIndices(), getAxis(), *padding);
+    g = withoutPadding(on, g, getIndices(), getAxis(), static_cast<int64_t>(*padding), shapeOf(getData())[getAxis()]);
   operandGrads[0] = on.make<GatherGradOp>(g, getIndices(), shapeOf(getData()), getAxis());
   return success();
 }

@@ -2,7 +2,9 @@
 //
 // Which numbers a plan takes in its integer inputs follows from what its steps do with them: an input that a lookup
 // reads has as many values as the table has rows, one that a loss reads has the classes. Values are followed through
-// the steps that only move them; each slice holds one value (VerifySteps).
+// the steps that only move them, and through those by which a rank finds its rows of a table that is cut: the position
+// is the index, of a negative one with all rows added, and is checked by a label_index. Each slice holds one value
+// (VerifySteps).
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/Walk.h"
@@ -16,10 +18,22 @@ namespace zc::train {
 
 namespace {
 
-/// A graph input's elements in a slice.
+/// What a slice has of a graph input.
 struct Moved {
+  enum class What {
+    elements,
+    negative, ///< are they below 0?
+    fromEnd,  ///< elements plus `rows`
+    position, ///< elements, of negative ones those plus `rows`
+  };
   size_t input = 0;
-  int64_t shift = 0; ///< element t of the last dimension is the input's t + shift
+  int64_t shift = 0; ///< element t of the last dimension is of the input's t + shift
+  What what = What::elements;
+  int64_t rows = 0;
+
+  bool isOf(const Moved *other, What kind) const {
+    return other && other->what == kind && other->input == input && other->shift == shift;
+  }
 };
 
 class InputUses {
@@ -39,8 +53,22 @@ private:
   void headGrad(const planpb::Step &step) { headAt(step, 2); }
   void headAt(const planpb::Step &step, int labels);
   void labelIndex(const planpb::Step &step);
+  void constant(const planpb::Step &step);
+  void less(const planpb::Step &step);
+  void add(const planpb::Step &step);
+  void select(const planpb::Step &step);
 
-  const Moved *movedTo(const planpb::Step &step, int operand) const;
+  using Place = std::pair<uint32_t, uint64_t>; ///< slice and offset
+  static Place placeOf(const planpb::Operand &operand) { return {operand.slice(), operand.offset()}; }
+  static Place outputOf(const planpb::Step &step) { return placeOf(step.operands(step.operands_size() - 1)); }
+  const Moved *follow(const planpb::Step &step, int operand) const;
+  /// The input's elements themselves.
+  const Moved *movedTo(const planpb::Step &step, int operand) const {
+    const Moved *found = follow(step, operand);
+    return found && found->what == Moved::What::elements ? found : nullptr;
+  }
+  std::optional<int64_t> numberAt(const planpb::Step &step, int operand) const;
+  void forgetOutputs(const planpb::Step &step);
   void pass(const planpb::Step &step, int64_t shift);
   void limit(const Moved &moved, data::IndexRange range);
   void label(const planpb::Step &step, const Moved &moved, int64_t classes);
@@ -56,7 +84,8 @@ private:
 
   const planpb::Plan &plan;
   data::BatchSpec &batch;
-  std::map<std::pair<uint32_t, uint64_t>, Moved> moved; ///< by slice and offset
+  std::map<Place, Moved> moved;
+  std::map<Place, int64_t> numbers; ///< scalar constants
 };
 
 void InputUses::see(const planpb::Step &step) {
@@ -70,19 +99,37 @@ void InputUses::see(const planpb::Step &step) {
                                                    {"cross_entropy", &InputUses::loss},
                                                    {"linear_cross_entropy", &InputUses::head},
                                                    {"linear_cross_entropy_grad", &InputUses::headGrad},
-                                                   {"label_index", &InputUses::labelIndex}};
+                                                   {"label_index", &InputUses::labelIndex},
+                                                   {"constant", &InputUses::constant},
+                                                   {"less", &InputUses::less},
+                                                   {"add", &InputUses::add},
+                                                   {"select", &InputUses::select}};
   auto use = kUses.find(plan.strings(int(step.kernel())));
   if (use != kUses.end())
     return (this->*use->second)(step);
-  for (int i = int(step.inputs()); i < step.operands_size(); ++i) // another value now
-    moved.erase({step.operands(i).slice(), step.operands(i).offset()});
+  forgetOutputs(step);
 }
 
-const Moved *InputUses::movedTo(const planpb::Step &step, int operand) const {
+/// They have other values now.
+void InputUses::forgetOutputs(const planpb::Step &step) {
+  for (int i = int(step.inputs()); i < step.operands_size(); ++i) {
+    moved.erase(placeOf(step.operands(i)));
+    numbers.erase(placeOf(step.operands(i)));
+  }
+}
+
+const Moved *InputUses::follow(const planpb::Step &step, int operand) const {
   if (operand >= step.operands_size())
     return nullptr;
-  auto found = moved.find({step.operands(operand).slice(), step.operands(operand).offset()});
+  auto found = moved.find(placeOf(step.operands(operand)));
   return found == moved.end() ? nullptr : &found->second;
+}
+
+std::optional<int64_t> InputUses::numberAt(const planpb::Step &step, int operand) const {
+  if (operand >= step.operands_size())
+    return std::nullopt;
+  auto found = numbers.find(placeOf(step.operands(operand)));
+  return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The step's one output has the elements of its first operand, `shift` further on.
@@ -90,12 +137,13 @@ void InputUses::pass(const planpb::Step &step, int64_t shift) {
   if (step.operands_size() != 2)
     return;
   const Moved *from = movedTo(step, 0);
-  const planpb::Operand &to = step.operands(1);
-  DType type = dtypeOf(plan.types(int(to.type())).type());
-  if (from && (type == DType::i64 || type == DType::i32)) // a mask is no index
-    moved[{to.slice(), to.offset()}] = Moved{from->input, from->shift + shift};
-  else
-    moved.erase({to.slice(), to.offset()});
+  DType type = dtypeOf(plan.types(int(step.operands(1).type())).type());
+  const std::optional<Moved> found = from && (type == DType::i64 || type == DType::i32) // a mask is no index
+                                         ? std::optional(Moved{from->input, from->shift + shift})
+                                         : std::nullopt;
+  forgetOutputs(step);
+  if (found)
+    moved[outputOf(step)] = *found;
 }
 
 void InputUses::load(const planpb::Step &step) {
@@ -103,7 +151,8 @@ void InputUses::load(const planpb::Step &step) {
   if (uint64_t(index) >= batch.inputs.size() || step.operands_size() < 1)
     return;
   batch.inputs[size_t(index)].used = true;
-  moved[{step.operands(0).slice(), step.operands(0).offset()}] = Moved{size_t(index), 0};
+  forgetOutputs(step);
+  moved[outputOf(step)] = Moved{size_t(index), 0};
 }
 
 void InputUses::move(const planpb::Step &step) { pass(step, 0); }
@@ -151,8 +200,51 @@ void InputUses::headAt(const planpb::Step &step, int labels) {
 }
 
 void InputUses::labelIndex(const planpb::Step &step) {
-  if (const Moved *labels = movedTo(step, 0))
-    label(step, *labels, integer(step, "classes", 0));
+  const int64_t classes = integer(step, "classes", 0);
+  const Moved *from = follow(step, 0);
+  if (from && from->what == Moved::What::elements)
+    label(step, *from, classes);
+  else if (from && from->what == Moved::What::position && from->rows == classes)
+    limit(*from, {-classes, classes, std::nullopt, false});
+  forgetOutputs(step);
+}
+
+void InputUses::constant(const planpb::Step &step) {
+  forgetOutputs(step);
+  const planpb::Attribute *value = findAttribute(plan, step, "value");
+  if (value && step.operands_size() == 1 && plan.types(int(step.operands(0).type())).dims_size() == 0)
+    numbers[outputOf(step)] = value->integer(); // 0 of a float, which no index is compared with
+}
+
+void InputUses::less(const planpb::Step &step) {
+  const Moved *from = movedTo(step, 0);
+  const std::optional<Moved> found = from && numberAt(step, 1) == 0
+                                         ? std::optional(Moved{from->input, from->shift, Moved::What::negative})
+                                         : std::nullopt;
+  forgetOutputs(step);
+  if (found && step.operands_size() == 3)
+    moved[outputOf(step)] = *found;
+}
+
+void InputUses::add(const planpb::Step &step) {
+  const Moved *from = movedTo(step, 0);
+  const std::optional<int64_t> rows = numberAt(step, 1);
+  const std::optional<Moved> found =
+      from && rows ? std::optional(Moved{from->input, from->shift, Moved::What::fromEnd, *rows}) : std::nullopt;
+  forgetOutputs(step);
+  if (found && step.operands_size() == 3)
+    moved[outputOf(step)] = *found;
+}
+
+void InputUses::select(const planpb::Step &step) {
+  const Moved *from = movedTo(step, 2), *fromEnd = follow(step, 1);
+  const bool isPosition =
+      from && from->isOf(follow(step, 0), Moved::What::negative) && from->isOf(fromEnd, Moved::What::fromEnd);
+  const std::optional<Moved> found =
+      isPosition ? std::optional(Moved{from->input, from->shift, Moved::What::position, fromEnd->rows}) : std::nullopt;
+  forgetOutputs(step);
+  if (found && step.operands_size() == 4)
+    moved[outputOf(step)] = *found;
 }
 
 } // namespace

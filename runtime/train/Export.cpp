@@ -1,9 +1,13 @@
 #include "runtime/train/Export.h"
 
 #include "runtime/train/Convert.h"
+#include "runtime/train/ExternalNames.h"
 #include "runtime/train/Weights.h"
 
 #include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
 
 namespace zc::train {
 
@@ -19,14 +23,18 @@ std::vector<NamedPath> filesOf(const Manifest &manifest) {
   return files;
 }
 
-/// Overwrites the parameter's bytes in `out` by its values, in the type the file has.
-static Status patch(io::OutputFile &out, const Manifest::Parameter &parameter, const io::SafetensorsFile &weights) {
+/// Puts bytes at an offset.
+using Write = std::function<Status(const void *data, int64_t count, int64_t offset)>;
+
+/// Overwrites the parameter's bytes in a file of `size` by its values, in the type the file has.
+static Status patch(const Write &write, int64_t fileSize, const Manifest::Parameter &parameter,
+                    const io::SafetensorsFile &weights) {
   const io::SafetensorsEntry *entry = weights.find(parameter.name);
   int64_t size = sizeOf(parameter.type);
   if (!entry || !convertible(entry->type.dtype, parameter.type) ||
       uint64_t(entry->type.numElements() * size) != parameter.bytes)
     return makeError(Code::corrupt, 920, "the checkpoint does not fit parameter \"" + parameter.name + "\"");
-  if (parameter.bytes > uint64_t(out.size()) || parameter.offset > uint64_t(out.size()) - parameter.bytes)
+  if (parameter.bytes > uint64_t(fileSize) || parameter.offset > uint64_t(fileSize) - parameter.bytes)
     return makeError(Code::corrupt, 921,
                      "parameter \"" + parameter.name + "\" lies beyond the end of \"" + parameter.file + "\"");
   constexpr int64_t kChunk = 65536;
@@ -37,8 +45,17 @@ static Status patch(io::OutputFile &out, const Manifest::Parameter &parameter, c
     int64_t fromSize = sizeOf(entry->type.dtype);
     ZC_RETURN_IF_ERROR(weights.file().readAt(from.data(), now * fromSize, entry->offset + done * fromSize));
     convert(from.data(), entry->type.dtype, to.data(), parameter.type, now);
-    ZC_RETURN_IF_ERROR(out.writeAt(to.data(), now * size, int64_t(parameter.offset) + done * size));
+    ZC_RETURN_IF_ERROR(write(to.data(), now * size, int64_t(parameter.offset) + done * size));
   }
+  return Status::success();
+}
+
+/// All trained parameters that lie in the file that the model calls `name`.
+static Status patchAll(const Write &write, int64_t fileSize, const Manifest &manifest,
+                       const io::SafetensorsFile &weights, const std::string &name) {
+  for (const Manifest::Parameter &parameter : manifest.parameters)
+    if (parameter.trainable && parameter.file == name)
+      ZC_RETURN_IF_ERROR(patch(write, fileSize, parameter, weights));
   return Status::success();
 }
 
@@ -49,9 +66,29 @@ static Result<io::OutputFile> patchedCopy(const Manifest &manifest, const io::Sa
   if (!out)
     return out.error();
   ZC_RETURN_IF_ERROR(io::copyInto(*out, original));
-  for (const Manifest::Parameter &parameter : manifest.parameters)
-    if (parameter.trainable && parameter.file == name)
-      ZC_RETURN_IF_ERROR(patch(*out, parameter, weights));
+  Write write = [&](const void *data, int64_t count, int64_t offset) { return out->writeAt(data, count, offset); };
+  ZC_RETURN_IF_ERROR(patchAll(write, out->size(), manifest, weights, name));
+  return out;
+}
+
+/// As patchedCopy, of the model, which calls its external files by other names then: it passes through memory.
+static Result<io::OutputFile> renamedCopy(const Manifest &manifest, const io::SafetensorsFile &weights,
+                                          const io::File &original, const std::string &name, const std::string &path,
+                                          const std::map<std::string, std::string> &names) {
+  std::string bytes(size_t(original.size()), '\0');
+  ZC_RETURN_IF_ERROR(original.readAt(bytes.data(), original.size(), 0));
+  Write write = [&](const void *data, int64_t count, int64_t offset) {
+    std::memcpy(bytes.data() + offset, data, size_t(count));
+    return Status::success();
+  };
+  ZC_RETURN_IF_ERROR(patchAll(write, original.size(), manifest, weights, name));
+  auto renamed = withExternalNames(bytes, names);
+  if (!renamed)
+    return renamed.error();
+  auto out = io::OutputFile::create(path);
+  if (!out)
+    return out.error();
+  ZC_RETURN_IF_ERROR(out->write(renamed->data(), int64_t(renamed->size())));
   return out;
 }
 
@@ -80,38 +117,53 @@ static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, 
   return names;
 }
 
+/// What external files are called beside `path`: as before, but in the original's own folder after the new model.
+static std::map<std::string, std::string> namesBeside(const std::string &path, const std::string &originalFolder,
+                                                      const std::vector<std::string> &names) {
+  std::error_code none;
+  const bool isOwnFolder = std::filesystem::equivalent(io::folderOf(path), originalFolder, none);
+  const std::string base = io::fileNameOf(path) + ".data";
+  std::map<std::string, std::string> result;
+  for (const std::string &name : names)
+    result[name] = !isOwnFolder ? name : names.size() == 1 ? base : base + "." + std::to_string(result.size() + 1);
+  return result;
+}
+
 Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model) {
   auto weights = openWeights(manifest);
   if (!weights)
     return weights.error();
   const std::string original = model.empty() ? manifest.modelPath : model;
   const std::string inner = io::fileNameOf(manifest.modelPath), from = io::folderOf(original), to = io::folderOf(path);
-  auto names = externalFiles(manifest, inner);
-  if (!names)
-    return names.error();
+  auto files = externalFiles(manifest, inner);
+  if (!files)
+    return files.error();
   auto file = openModel(original, manifest.modelBytes, manifest.modelHash);
   if (!file)
     return file.error();
+  const std::map<std::string, std::string> names = namesBeside(path, from, *files);
   std::vector<NamedPath> inputs = filesOf(manifest), outputs = {{"--onnx", path}};
   inputs.push_back({"model", original});
-  for (const std::string &name : *names) {
+  for (const auto &[name, target] : names) {
     inputs.push_back({"model", from + "/" + name});
-    outputs.push_back({"--onnx", to + "/" + name});
+    outputs.push_back({"--onnx", to + "/" + target});
   }
   ZC_RETURN_IF_ERROR(checkOutputs(inputs, outputs));
   std::vector<io::OutputFile> outs;
-  for (const std::string &name : *names) {
+  bool isRenamed = false;
+  for (const auto &[name, target] : names) {
     auto external = io::File::openBeneath(from, name);
     if (!external)
       return external.error();
-    std::string target = to + "/" + name;
-    ZC_RETURN_IF_ERROR(io::makeFolder(io::folderOf(target)));
-    auto out = patchedCopy(manifest, *weights, *external, name, target);
+    ZC_RETURN_IF_ERROR(io::makeFolder(io::folderOf(to + "/" + target)));
+    auto out = patchedCopy(manifest, *weights, *external, name, to + "/" + target);
     if (!out)
       return out.error();
     outs.push_back(std::move(*out));
+    isRenamed |= name != target;
   }
-  auto out = patchedCopy(manifest, *weights, *file, inner, path);
+  auto out = isRenamed ? renamedCopy(manifest, *weights, *file, inner, path, names)
+                       : patchedCopy(manifest, *weights, *file, inner, path);
   if (!out)
     return out.error();
   // The model last: whoever finds it finds its data.

@@ -11,9 +11,10 @@ namespace zc::train {
 
 /// Writes the model the plan was compiled from with the checkpoint's values in place of the trainable parameters'
 /// bytes: same graph, same names, same element types. External data files that hold parameters are written beside
-/// `path` under the names the model calls them by. `model` overrides where the original is. Errors: mismatch (the model
-/// has changed), unsupported (a trained parameter whose bytes are not in a file), usage (external data would overwrite
-/// the original's), io.
+/// `path` under the names the model calls them by; in the original's own folder under `path`.data (several: .data.1,
+/// ...), by which the new model then calls them. `model` overrides where the original is. Errors: mismatch (the model
+/// has changed), unsupported (a trained parameter whose bytes are not in a file), usage (the original would be
+/// overwritten), io.
 Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model = {});
 
 /// The checkpoint's weights under the names and in the layout that the model's own state has, as far as its file says

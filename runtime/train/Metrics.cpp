@@ -26,8 +26,9 @@ struct Number {
 
 /// As further members of an object; gives their length.
 static int writeEval(const EvalRecord &eval, char *to, size_t room) {
-  int length =
-      std::snprintf(to, room, ",\"val_loss\":%s,\"val_seconds\":%s", Number(eval.loss).text, Number(eval.seconds).text);
+  int length = std::snprintf(to, room, ",\"val_loss\":%s,\"val_seconds\":%s,\"val_samples\":%lld,\"val_left_out\":%lld",
+                             Number(eval.loss).text, Number(eval.seconds).text, static_cast<long long>(eval.samples),
+                             static_cast<long long>(eval.leftOut));
   if (eval.isLikelihood)
     length +=
         std::snprintf(to + length, room - size_t(length), ",\"val_perplexity\":%s", Number(std::exp(eval.loss)).text);

@@ -91,7 +91,9 @@ Result<std::optional<EvalRecord>> Validator::evaluateAll() {
     }
   }
   ZC_RETURN_IF_ERROR(executor->drain());
-  return std::optional<EvalRecord>(EvalRecord{losses.mean(), shared.isLikelihood, now() - begin});
+  const int64_t leftOut = shared.scope.leftOut();
+  return std::optional<EvalRecord>(
+      EvalRecord{losses.mean(), shared.isLikelihood, now() - begin, shared.scope.extent.samples - leftOut, leftOut});
 }
 
 } // namespace zc::train

@@ -83,7 +83,43 @@ def labels():
         raise Case(f"{narrow} of int32, {wide} of int64")
 
 
+def ids(name, change):
+    """Eight samples for gpt2, of which input_ids are changed and labels are not."""
+    plain = [t % 100 for t in range(8 * LENGTH)]
+    return write_safetensors(suite.dir / f"{name}.safetensors",
+                             {"input_ids": ("I64", [8, LENGTH], change(plain)), "attention_mask": ("I64", [8, LENGTH], [1] * 8 * LENGTH),
+                              "labels": ("I64", [8, LENGTH], plain)})
+
+
+def cut_vocabulary():
+    """Also where the table is cut between ranks an index is checked before the first step; a negative one counts from the end."""
+    words = WORDS["gpt2"]
+    for name, last, code in (("whole", words, 3), ("whole", -words - 1, 3), ("cut", words, 3), ("cut", -words - 1, 3), ("cut", -words, 0)):
+        PLANS.setdefault(name, suite.dir / f"{name}.plan")
+        suite.compile(suite.models / "gpt2/ts17.onnx", PLANS[name], *(("--world-size", 2, "--tensor-parallel", 2) if name == "cut" else ()))
+        data = ids(f"{name}{last}", lambda plain: plain[:-1] + [last])
+        text, _ = training(f"{name}{last}", name, "--data", data, "-n", 2 if name == "cut" else 1, code=code)
+        if code:
+            says(text, f"{last} of sample 7, position 15, of \"input_ids\"")
+        if code and (suite.dir / f"{name}{last}").exists():
+            raise Case("it has begun")
+
+
+def padding_from_the_end():
+    """The row of a padding index gets no gradient either where an id names it from the end of the table: the weights are the same bits."""
+    words, found = WORDS["gpt2"], {}
+    for name, flags in (("padded", ()), ("padded-cut", ("--world-size", 2, "--tensor-parallel", 2))):
+        PLANS[name] = suite.dir / f"{name}.plan"
+        suite.compile(suite.models / "gpt2/ts17.onnx", PLANS[name], "--padding-idx", "*wte.weight=5", *flags)
+        for sign, change in (("front", lambda plain: plain), ("end", lambda plain: [t - words if t == 5 else t for t in plain])):
+            training(f"{name}-{sign}", name, "--data", ids(sign, change), "-n", 2 if flags else 1)
+            found[name, sign] = (suite.dir / f"{name}-{sign}/final/weights.safetensors").read_bytes()
+        if found[name, "front"] != found[name, "end"]:
+            raise Case(f"{name}: other weights")
+
+
 for model, plan in PLANS.items():
     suite.compile(suite.models / model / "ts17.onnx", plan)
-suite.run([("kinds of files", kinds), ("who shifts labels", shifts), ("vocabulary", vocabulary), ("labels", labels)])
+suite.run([("kinds of files", kinds), ("who shifts labels", shifts), ("vocabulary", vocabulary), ("labels", labels),
+           ("a vocabulary that is cut", cut_vocabulary), ("padding from the end", padding_from_the_end)])
 suite.finish()

@@ -30,6 +30,23 @@ def onnxruntime_loss(model, data, rows):
     return sum(losses) / len(losses)
 
 
+def beside(name, source, checkpoint, exported, flags, data, expected):
+    """Into the model's own folder, whose files stay as they are: external data after the new model's name."""
+    before = {file.name: file.read_bytes() for file in source.iterdir()}
+    suite.tool("zero-run", "export", checkpoint, "--onnx", source / "trained.onnx")
+    for file, raw in before.items():
+        if (source / file).read_bytes() != raw:
+            raise Case(f"{file} was touched")
+    new = sorted(file.name for file in source.iterdir() if file.name not in before)
+    if new != ["trained.onnx", "trained.onnx.data"][:len(before)]:
+        raise Case(f"{new} beside {sorted(before)}")
+    if len(new) == 2:
+        same("external data", (source / new[1]).read_bytes(), next(f for f in exported.iterdir() if f.name != "new.onnx").read_bytes())
+        again = suite.compile(source / "trained.onnx", suite.dir / f"{name}-beside.plan", *flags)
+        got = suite.train(again, suite.dir / f"{name}-beside", *data, "--steps", 1)
+        same("first loss of the model in its own folder", [got[0]["loss"]], expected)
+
+
 def roundtrip(model, export, stage):
     folder, name = suite.models / model, f"{model}-{export}"
     data = ["-n", 2, "--data", folder / "inputs.safetensors"]
@@ -51,6 +68,8 @@ def roundtrip(model, export, stage):
     again = suite.compile(exported / "new.onnx", suite.dir / f"{name}-again.plan", *flags)
     got = suite.train(again, suite.dir / f"{name}-again", *data, "--steps", 1)
     same("first loss of the exported model", [got[0]["loss"]], expected)
+
+    beside(name, source, short / "final", exported, flags, data, expected)
 
     weights = suite.dir / f"{name}.safetensors"
     suite.tool("zero-run", "export", short / "final", "--safetensors", weights)

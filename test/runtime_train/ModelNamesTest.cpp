@@ -1,4 +1,5 @@
 #include "runtime/train/ModelNames.h"
+#include "runtime/train/ExternalNames.h"
 #include "test/runtime_train/TempFolder.h"
 
 using namespace zc;
@@ -77,4 +78,24 @@ TEST(ModelNames, DamagedFilesAreRefusedOrRead) {
         for (const auto &[name, tensor] : names->initializers)
           EXPECT_TRUE(!tensor.isKnown || tensor.bytes == tensor.type.numBytes()) << at;
     }
+}
+
+TEST(ExternalNames, OfInitializersAlone) {
+  std::string before = model();
+  auto after = withExternalNames(before, {{"w.data", "a longer name than before.data"}, {"1", "2"}});
+  ASSERT_OK(after);
+  TempFolder folder;
+  auto file = io::File::open(folder.write("m.onnx", *after));
+  ASSERT_OK(file);
+  auto names = readModelNames(*file);
+  ASSERT_OK(names);
+  EXPECT_EQ(names->initializers.at("b.weight").file, "a longer name than before.data");
+  EXPECT_EQ(names->initializers.at("b.weight").offset, 4096);
+  EXPECT_EQ(names->initializers.at("val_1").offset, int64_t(after->find("xxxx")));
+  EXPECT_EQ(names->tied.size(), 1u);
+  auto back = withExternalNames(*after, {{"a longer name than before.data", "w.data"}});
+  ASSERT_OK(back);
+  EXPECT_EQ(*back, before);
+  for (size_t cut : {before.size() - 1, size_t(1), before.find("w.data") + 2})
+    EXPECT_EQ(withExternalNames(before.substr(0, cut), {}).error().code, Code::badInput) << cut;
 }

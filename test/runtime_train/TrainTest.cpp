@@ -319,8 +319,10 @@ TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
     std::memcpy(&value, &weights[weights.size() - 400 + 4 * i], 4);
     EXPECT_EQ(half, toF16(value)) << i;
   }
-  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/new.onnx").error().code, Code::usage)
-      << "would overwrite the original's external data";
+  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/new.onnx").error().code, Code::badInput)
+      << "its external data needs another name there, which is told to no ONNX file";
+  EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/new.onnx"));
+  EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/new.onnx.data"));
 }
 
 TEST(Train, ExternalDataMayNotLeaveTheModelsFolder) {
@@ -398,11 +400,12 @@ TEST(Metrics, ALineThatLacksItsEvaluationGetsItWhenTheRunGoesOn) {
   std::string before = folder.read("metrics.jsonl");
   MetricsFile file;
   ASSERT_TRUE(file.open(path, 2, /*completes=*/true).ok());
-  record.eval = EvalRecord{0.5, false, 1};
+  record.eval = EvalRecord{0.5, false, 1, 6, 2};
   write(file, 2);
   record.eval.reset();
   write(file, 3);
-  std::string after = folder.read("metrics.jsonl"), added = ",\"val_loss\":0.5,\"val_seconds\":1";
+  std::string after = folder.read("metrics.jsonl"),
+              added = ",\"val_loss\":0.5,\"val_seconds\":1,\"val_samples\":6,\"val_left_out\":2";
   size_t second = before.find("\n{\"step\":3") - 1;
   EXPECT_EQ(after, before.substr(0, second) + added + before.substr(second));
 }

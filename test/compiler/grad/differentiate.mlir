@@ -161,7 +161,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
-// What arrives where the index is the padding's is dropped, along any axis.
+// What arrives where the index is the padding's is dropped, along any axis, also where it counts from the end.
 // CHECK-LABEL: graph.parameter @padded
 graph.parameter @padded : tensor<3x4x2xf32> role = trainable
 graph.program @micro phase = micro inputs = ["i", "g"] {
@@ -173,7 +173,10 @@ graph.program @micro phase = micro inputs = ["i", "g"] {
   graph.return %0 : tensor<f32>
 }
 // CHECK: %[[THREE:.*]] = graph.constant dense<3> : tensor<i32>
-// CHECK: %[[PADDING:.*]] = graph.equal %arg0, %[[THREE]]
+// CHECK: %[[AT:.*]] = graph.equal %arg0, %[[THREE]]
+// CHECK: %[[LAST:.*]] = graph.constant dense<-1> : tensor<i32>
+// CHECK: %[[FROM_END:.*]] = graph.equal %arg0, %[[LAST]]
+// CHECK: %[[PADDING:.*]] = graph.or %[[AT]], %[[FROM_END]]
 // CHECK: %[[MASK:.*]] = graph.reshape %[[PADDING]] {shape = array<i64: 5, 1>}
 // CHECK: %[[KEPT:.*]] = graph.select %[[MASK]], %{{.*}}, %{{.*}} : (tensor<5x1xi1>, tensor<f32>, tensor<3x5x2xf32>)
 // CHECK: %[[D:.*]] = graph.gather_grad %[[KEPT]], %arg0 {axis = 1 : i64, shape = array<i64: 3, 4, 2>}
