@@ -2,7 +2,6 @@
 
 #include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/config/DeepSpeedKeys.h"
-#include "runtime/base/File.h"
 
 #include <cmath>
 
@@ -11,8 +10,6 @@ namespace zc {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr uint64_t kMostBytes = 1 << 20;
 
 /// Features that change what is trained: refused unless off.
 constexpr const char *kUnsupported[] = {"/sparse_attention",
@@ -270,44 +267,15 @@ private:
   const GivenOptions &given;
 };
 
-/// Where a text is no JSON, as "line L, column C: why"; else empty. Of keys that an object has twice, which the library
-/// would take the last of, one in `twice`.
-std::string parse(const std::string &text, Json &parsed, std::string &twice) {
-  std::vector<std::set<std::string>> open;
-  auto watch = [&](int, Json::parse_event_t event, Json &value) {
-    if (event == Json::parse_event_t::object_start)
-      open.emplace_back();
-    else if (event == Json::parse_event_t::object_end)
-      open.pop_back();
-    else if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
-      twice = value.get<std::string>();
-    return true;
-  };
-  try {
-    parsed = Json::parse(text, watch, /*allow_exceptions=*/true, /*ignore_comments=*/true);
-  } catch (const Json::exception &error) {
-    const std::string what = error.what();
-    size_t line = what.find("line ");
-    return escapeName(line == std::string::npos ? what : what.substr(line));
-  }
-  return "";
-}
-
 } // namespace
 
 Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given) {
-  Result<std::string> text = readFile(path, kMostBytes);
-  if (!text)
-    return text.error();
-  std::string twice;
-  Json config;
-  if (std::string problem = parse(*text, config, twice); !problem.empty())
-    return wrongConfig("this is no JSON: " + problem, path, "--config takes a DeepSpeed configuration");
-  if (!twice.empty())
-    return wrongConfig("\"" + twice + "\" is given twice", path, "the two may say different things");
-  if (!config.is_object())
+  Result<Json> config = readJsonFile(path, "--config takes a DeepSpeed configuration");
+  if (!config)
+    return config.error();
+  if (!config->is_object())
     return wrongConfig("this is no JSON object", path, "--config takes a DeepSpeed configuration");
-  DeepSpeedKeys keys(path, config);
+  DeepSpeedKeys keys(path, *config);
   ZC_RETURN_IF_ERROR(Translation(keys, worldSize, given).run());
   return std::move(keys.result);
 }

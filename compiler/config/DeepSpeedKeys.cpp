@@ -99,10 +99,6 @@ std::vector<std::string> namesIn(const std::string &key) {
 
 } // namespace
 
-Error wrongConfig(std::string message, const std::string &path, std::string help) {
-  return makeError(Code::usage, 126, std::move(message), path, std::move(help));
-}
-
 Error DeepSpeedKeys::wrong(const std::string &key, const std::string &wanted) const {
   return wrongConfig("\"" + key.substr(1) + "\" is not " + wanted, path, "");
 }

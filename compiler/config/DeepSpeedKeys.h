@@ -2,15 +2,11 @@
 #pragma once
 
 #include "compiler/config/DeepSpeedConfig.h"
-
-#include <nlohmann/json.hpp>
+#include "compiler/options/JsonFile.h"
 
 #include <algorithm>
 
 namespace zc {
-
-/// The file at `path` is not what is wanted.
-Error wrongConfig(std::string message, const std::string &path, std::string help);
 
 /// Reads values by key, and keeps which keys were asked for: what nobody asked for is refused at the end, since it may
 /// change what is trained. A key is a JSON pointer, "/optimizer/params/lr". Errors of reading: usage, located in the

@@ -44,9 +44,11 @@ private:
     return success();
   }
 
-  bool isDecayed(ParameterOp parameter) const {
-    return !parameter.getNoDecay() &&
-           llvm::none_of(globs, [&](const llvm::GlobPattern &glob) { return glob.match(parameter.getSymName()); });
+  /// --no-decay before the parameter's own, before that of all.
+  FloatAttr decayOf(ParameterOp parameter, FloatAttr ofAll) const {
+    if (llvm::any_of(globs, [&](const llvm::GlobPattern &glob) { return glob.match(parameter.getSymName()); }))
+      return FloatAttr::get(ofAll.getType(), 0);
+    return parameter.getWeightDecayAttr() ? parameter.getWeightDecayAttr() : ofAll;
   }
 
   /// Did differentiate multiply the loss?
@@ -79,17 +81,17 @@ private:
       training.lossScale = lossScaleRule();
       setTraining(module, training);
     }
-    double decay = options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
+    const FloatAttr ofAll = builder.getF64FloatAttr(weightDecayOf(options));
     Optimizer rule = *symbolizeOptimizer(nameOf(options.rule));
     for (auto parameter : module.getOps<ParameterOp>()) {
       if (parameter.getRole() != Role::trainable)
         continue;
-      bool decayed = isDecayed(parameter);
+      FloatAttr decay = decayOf(parameter, ofAll);
       builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), rule,
                                APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
-                               APFloat(options.momentum), APFloat(decayed ? decay : 0.0));
+                               APFloat(options.momentum), decay.getValue(), parameter.getLrScaleAttr());
       ++updates;
-      undecayed += !decayed;
+      undecayed += decay.getValueAsDouble() == 0 && ofAll.getValueAsDouble() != 0;
     }
   }
 };

@@ -80,6 +80,10 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
            "bytes at the peak that selective recomputation gives back; -1: all that cost little");
 }
 
+double zc::weightDecayOf(const GradOptions &options) {
+  return options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
+}
+
 Status zc::validate(const GradOptions &o) {
   if (o.lossScale == 0 && o.initialLossScale < o.minLossScale)
     return optionError("it is below --min-loss-scale", "initial-loss-scale");

@@ -55,6 +55,8 @@ struct GradOptions {
 };
 
 void listOptions(GradOptions &options, OptionList &list);
+/// Of parameters that have none of their own.
+double weightDecayOf(const GradOptions &options);
 /// Do they go together? Errors: usage.
 Status validate(const GradOptions &options);
 

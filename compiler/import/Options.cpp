@@ -47,12 +47,25 @@ static Status readPadding(const std::string &text, ImportOptions &options) {
 
 static Status readTrainable(const std::string &text, ImportOptions &options) {
   bool isAlso = !text.empty() && text[0] == '+';
-  options.selections.push_back({isAlso ? Selection::Kind::also : Selection::Kind::trainable, text.substr(isAlso)});
+  options.selections.push_back({isAlso ? Selection::Kind::also : Selection::Kind::trainable, text.substr(isAlso), ""});
   return Status::success();
 }
 
 static Status readFrozen(const std::string &text, ImportOptions &options) {
-  options.selections.push_back({Selection::Kind::frozen, text});
+  options.selections.push_back({Selection::Kind::frozen, text, ""});
+  return Status::success();
+}
+
+/// What they say of training is said by selections.
+static Status readGroups(const std::string &path, ImportOptions &options) {
+  Result<std::vector<ParamGroup>> groups = readParamGroups(path);
+  if (!groups)
+    return groups.error();
+  for (const ParamGroup &group : *groups)
+    for (const std::string &glob : group.globs)
+      if (group.frozen)
+        options.selections.push_back({*group.frozen ? Selection::Kind::frozen : Selection::Kind::also, glob, path});
+  options.paramGroups.insert(options.paramGroups.end(), groups->begin(), groups->end());
   return Status::success();
 }
 
@@ -73,6 +86,8 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   form("trainable", "GLOB|+GLOB", readTrainable,
        "only initializers of these names train; +GLOB: these too. A name wins over a glob, the longer glob, the later");
   form("frozen", "GLOB", readFrozen, "initializers of these names do not train");
+  form("param-groups", "FILE.json", readGroups,
+       "learning rate, weight decay and frozen by name, as torch's param_groups (docs/cli.md)");
   form("tie", "A=B", readTie, "A=B: initializer B is A, transposed where it fits so");
   form("padding-idx", "GLOB=K", readPadding,
        "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row is zeros)");

@@ -267,18 +267,12 @@ private:
     return evaluation ? addEvaluation(*module, evaluation, options.model) : Status::success();
   }
 
-  /// The plan's summary of the rule; the decay of parameters that decay.
+  /// The plan's summary of the rule; parameters may have a decay of their own.
   Status recordOptimizer() {
     const GradOptions &grad = strategy.grad;
     if (grad.forwardOnly)
       return Status::success();
-    double decay = 0;
-    bool updates = false;
-    module->walk([&](graph::UpdateOp update) {
-      decay = std::max(decay, update.getWeightDecay().convertToDouble());
-      updates = true;
-    });
-    if (!updates)
+    if (!module->walk([](graph::UpdateOp) { return WalkResult::interrupt(); }).wasInterrupted())
       return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", options.model,
                        "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
     graph::Training training = graph::trainingOf(*module);
@@ -290,7 +284,7 @@ private:
     settings.beta2 = grad.beta2;
     settings.eps = grad.eps;
     settings.momentum = grad.momentum;
-    settings.weightDecay = decay;
+    settings.weightDecay = weightDecayOf(grad);
     settings.maxNorm = grad.clipGradNorm;
     graph::setTraining(*module, training);
     return Status::success();

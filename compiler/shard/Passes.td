@@ -52,8 +52,8 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
   let summary = "lay parameters out flat in buckets, in order of first use";
   let description = [{
     In: graph dialect, after append-optimizer. Out: with a `zero.mesh` and `zero.bucket`s over the trainable and frozen
-    `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability and
-    weight decay in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
+    `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability,
+    weight decay and scale of the learning rate in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
     bucket is cut over the data axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size
     gets a bucket of its own, and so does a tile of one. Parameters that are cut over the model axis are in other buckets than those
     that its ranks have whole; a bucket of the latter is padded to a multiple of all ranks x 64, since each of them adds its share of

@@ -18,10 +18,11 @@ namespace {
 struct Group {
   Type type;
   bool trainable;
-  double weightDecay;
-  bool cut; ///< over the model axis
+  FloatAttr weightDecay, lrScale; ///< null where there is no update, or no scale
+  bool cut;                       ///< over the model axis
   bool operator==(const Group &other) const {
-    return type == other.type && trainable == other.trainable && weightDecay == other.weightDecay && cut == other.cut;
+    return type == other.type && trainable == other.trainable && weightDecay == other.weightDecay &&
+           lrScale == other.lrScale && cut == other.cut;
   }
 };
 
@@ -67,7 +68,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
       if (auto read = dyn_cast<graph::ReadOp>(op))
         ordered.insert(symbols.lookup(read.getParameter()));
       else if (auto update = dyn_cast<graph::UpdateOp>(op))
-        weightDecay[update.getParameter()] = update.getWeightDecay().convertToDouble();
+        updates[update.getParameter()] = update;
     });
     SmallVector<graph::ParameterOp> parameters;
     for (Operation *op : ordered) {
@@ -80,8 +81,10 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
 
   void add(OpBuilder &builder, graph::ParameterOp parameter) {
     auto type = cast<RankedTensorType>(parameter.getType());
+    graph::UpdateOp update = updates.lookup(parameter.getSymName());
     Group group{type.getElementType(), parameter.getRole() == graph::Role::trainable,
-                weightDecay.lookup(parameter.getSymName()), bool(parameter.getCutAttr())};
+                update ? update.getWeightDecayAttr() : FloatAttr(), update ? update.getLrScaleAttr() : FloatAttr(),
+                bool(parameter.getCutAttr())};
     int64_t bytesPerElement = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
     if (parameter.getPart()) { // a tile is gathered and released by itself
       OpenBucket own{group, {memberAt(parameter, 0)}, type.getNumElements()};
@@ -122,7 +125,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   ArrayAttr dataAxes;
   int64_t index = 0; ///< of the next bucket; statistics may be compiled out
   SmallVector<OpenBucket> open;
-  llvm::StringMap<double> weightDecay;
+  llvm::StringMap<graph::UpdateOp> updates; ///< by parameter
 };
 
 } // namespace

@@ -186,7 +186,8 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     Value master = bucket.hasMaster() ? stored(zero::Storage::master) : Value();
     builder.create<zero::UpdateOp>(loc, gradient, factor, master ? master : parameters, moments,
                                    master ? parameters : Value(), update.getRule(), update.getBeta1(),
-                                   update.getBeta2(), update.getEps(), update.getMomentum(), update.getWeightDecay());
+                                   update.getBeta2(), update.getEps(), update.getMomentum(), update.getWeightDecay(),
+                                   update.getLrScaleAttr());
   }
 
   Mesh mesh;

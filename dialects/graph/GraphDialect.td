@@ -128,7 +128,7 @@ def Graph_ModelAttr : Graph_Attr<"Model", "model"> {
 def Graph_UpdateSettingsAttr : Graph_Attr<"UpdateSettings", "update_settings"> {
   let summary = "an optimizer and its numbers, as the plan records them";
   let description = [{
-    `weight_decay` is that of parameters that decay; `max_norm` is 0 where gradients are not clipped; no `lr`: whoever made the model
+    `weight_decay` is that of parameters that have none of their own; `max_norm` is 0 where gradients are not clipped; no `lr`: whoever made the model
     has not said. Example: `#graph.update_settings<rule = sgd, lr = 1.0e-3 : f64>`.
   }];
   let parameters = (ins EnumParameter<Graph_Optimizer>:$rule, OptionalParameter<"::mlir::FloatAttr">:$lr,

@@ -39,6 +39,10 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("[parameter_c5] value ") << getValue()->getShapedType() << " has another shape than " << type;
   if (getRole() == Role::trainable && !isa<FloatType>(type.getElementType()))
     return emitOpError("[parameter_c6] is trainable but has elements of ") << type.getElementType();
+  for (FloatAttr own : {getLrScaleAttr(), getWeightDecayAttr()})
+    if (own && !(own.getValueAsDouble() >= 0 && own.getValue().isFinite()))
+      return emitOpError("[parameter_c10] has a number of its own for the update that is negative or infinite: ")
+             << own;
   if (CutAttr cut = getCutAttr(); cut && failed(checkCut(*this, cut)))
     return failure();
   if (PartAttr part = getPartAttr()) {

@@ -20,6 +20,7 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     what it is part of (`parameter_c7`).
     With `cut` the type is that of a rank's part, source and value are those of the whole, whose shape and type go with it
     (`parameter_c8`), and the module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors.
+    `lr_scale` and `weight_decay` are the parameter's own, for its update, and not negative (`parameter_c10`): of --param-groups.
 
     ```mlir
     graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
@@ -27,8 +28,8 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrAttr>:$evidence,
-      OptionalAttr<StrArrayAttr>:$tied, UnitAttr:$no_decay, OptionalAttr<Graph_PartAttr>:$part,
-      OptionalAttr<Graph_CutAttr>:$cut);
+      OptionalAttr<StrArrayAttr>:$tied, OptionalAttr<F64Attr>:$lr_scale, OptionalAttr<F64Attr>:$weight_decay,
+      OptionalAttr<Graph_PartAttr>:$part, OptionalAttr<Graph_CutAttr>:$cut);
   let assemblyFormat = "$sym_name `:` $type `role` `=` `` $role attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -185,15 +186,15 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
   let summary = "one optimizer step of one parameter";
   let description = [{
     torch's AdamW, Adam, SGD and SGD with momentum; nothing where the factor is NaN. `lr` comes with the run; the rest is fixed here. Moments and master
-    weights are implied by the rule and the precision. One per trainable parameter; lowered by zero-partition to one
-    update per shard of a bucket.
+    weights are implied by the rule and the precision; the rate of the run is multiplied by `lr_scale`, 1 where it is absent. One per
+    trainable parameter; lowered by zero-partition to one update per shard of a bucket, whose parameters have all of it in common.
 
     ```mlir
     graph.update @wte, %factor rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
-      F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay);
+      F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay, OptionalAttr<F64Attr>:$lr_scale);
   let assemblyFormat = "$parameter `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
 }
 

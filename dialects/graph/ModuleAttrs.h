@@ -47,7 +47,7 @@ struct UpdateSettings {
   std::optional<double> lr; ///< none: whoever made the model has not said
   std::string lrSchedule;   ///< of zc::Schedule; empty: the rate is constant
   double beta1 = 0, beta2 = 0, eps = 0, momentum = 0;
-  double weightDecay = 0; ///< of parameters that decay
+  double weightDecay = 0; ///< of parameters that have none of their own
   double maxNorm = 0;     ///< gradients are clipped to; 0: they are not
 };
 

@@ -180,8 +180,9 @@ MaybeStep UpdateOp::getStep(StepContext &context) {
     step.output(moment, Access::readWrite);
   if (getCopy())
     step.output(getCopy());
-  for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay"})
-    step.set(name, (*this)->getAttr(name));
+  for (StringRef name : {"beta1", "beta2", "eps", "momentum", "weight_decay", "lr_scale"})
+    if (Attribute number = (*this)->getAttr(name))
+      step.set(name, number);
   if (graph::trainingOf(context.module).epsUncorrected)
     step.set("eps_uncorrected", integer(*this, 1));
   return step;

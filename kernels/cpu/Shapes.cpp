@@ -426,6 +426,7 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
                 spec.getReal("eps", 1e-8),
                 spec.getReal("weight_decay", 0),
                 spec.getReal("momentum", 0),
+                spec.getReal("lr_scale", 1),
                 spec.getInt("eps_uncorrected", 0) != 0};
   shape.grad = spec.operands[0].dtype;
   shape.param = spec.operands[2].dtype;

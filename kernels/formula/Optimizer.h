@@ -17,7 +17,7 @@ enum class Rule { adamw, adam, sgd, momentum };
 /// A rule with its numbers, as a plan has them.
 struct OptimizerRule {
   Rule rule;
-  double beta1, beta2, eps, weightDecay, momentum;
+  double beta1, beta2, eps, weightDecay, momentum, lrScale; ///< lrScale: of the run's rate
   bool epsUncorrected; ///< eps is added to sqrt(v) instead of sqrt(v / (1 - beta2^t))
 };
 
@@ -36,7 +36,7 @@ ZC_HD double powerOf(double x, int64_t n) {
 
 template <typename P> ZC_HD OptimizerStep<P> stepOf(const OptimizerRule &r, const StepContext &context, P factor) {
   int64_t step = context.step - context.skipped;
-  double lr = context.learningRate;
+  double lr = context.learningRate * r.lrScale;
   double correction1 = 1 - powerOf(r.beta1, step), correction2 = std::sqrt(1 - powerOf(r.beta2, step));
   OptimizerStep<P> s{};
   s.factor = factor;

@@ -1,6 +1,7 @@
 //===- Options.h - what may be asked of an import ---------------------------===//
 #pragma once
 
+#include "compiler/config/ParamGroups.h"
 #include "runtime/base/Status.h"
 
 #include <map>
@@ -49,6 +50,7 @@ struct Selection {
   };
   Kind kind;
   std::string glob;
+  std::string file; ///< of parameter groups that says it; empty: a flag
 };
 
 struct ImportOptions {
@@ -57,6 +59,7 @@ struct ImportOptions {
   std::string loss;                    ///< graph output to differentiate; empty: found
   std::string lossOp;                  ///< "cross_entropy:LOGITS:LABELS": appended, and the loss
   std::vector<Selection> selections;   ///< in the order given
+  std::vector<ParamGroup> paramGroups; ///< in the order given; which of them train at all, `selections` say too
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
                                                          ///< where the shapes or the values say so
   /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.

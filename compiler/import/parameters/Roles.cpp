@@ -1,6 +1,7 @@
 //===- Roles.cpp - which initializers are trained, and why ------------------===//
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/parameters/ParamGroups.h"
 #include "compiler/import/parameters/Selections.h"
 #include "compiler/import/parameters/Ties.h"
 #include "dialects/graph/Graph.h"
@@ -292,6 +293,8 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
     parameter.setEvidence(verdict.evidence);
   }
   ZC_RETURN_IF_ERROR(selections->allUsed());
+  if (!options.forwardOnly)
+    ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups));
   reportTies(module, contents);
   return Status::success();
 }

@@ -3,66 +3,45 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <limits>
-
 using namespace zc;
 using namespace zc::importer;
 
-/// Of a glob, the characters outside of *, ? and [...].
-static size_t lettersOf(llvm::StringRef glob) {
-  if (glob.find_first_of("*?[{\\") == llvm::StringRef::npos)
-    return std::numeric_limits<size_t>::max();
-  size_t letters = 0;
-  bool inSet = false;
-  for (char c : glob) {
-    inSet |= c == '[';
-    letters += !inSet && c != '*' && c != '?';
-    inSet &= c != ']';
-  }
-  return letters;
-}
-
 Result<Selections> Selections::compile(const std::vector<Selection> &selections) {
   Selections result;
-  for (const Selection &selection : selections) {
-    auto glob = llvm::GlobPattern::create(selection.glob, 1024);
-    if (!glob) {
-      std::string problem = llvm::toString(glob.takeError());
-      return makeError(Code::usage, unmatchedGlob, "'" + selection.glob + "' is not a glob: " + problem);
-    }
-    result.entries.push_back({selection, std::move(*glob), lettersOf(selection.glob)});
-  }
+  result.selections = selections;
+  result.used.resize(selections.size());
+  for (const Selection &selection : selections)
+    ZC_RETURN_IF_ERROR(result.globs.add(selection.glob, selection.file));
   return result;
 }
 
 const Selection *Selections::match(llvm::StringRef name) {
-  Entry *best = nullptr;
-  for (Entry &entry : entries) {
-    // A name is itself, also where its characters would mean something in a glob.
-    if (entry.selection.glob != name && !entry.glob.match(name))
-      continue;
-    entry.used = true;
-    if (!best || entry.letters >= best->letters)
-      best = &entry;
-  }
-  return best ? &best->selection : nullptr;
+  llvm::SmallVector<size_t> found = globs.matching(name);
+  for (size_t i : found)
+    used[i] = true;
+  return found.empty() ? nullptr : &selections[found.front()];
 }
 
 bool Selections::areAll() const {
-  return llvm::any_of(entries, [](const Entry &entry) { return entry.selection.kind == Selection::Kind::trainable; });
+  return llvm::any_of(selections, [](const Selection &each) { return each.kind == Selection::Kind::trainable; });
 }
 
 Status Selections::allUsed() const {
-  for (const Entry &entry : entries)
-    if (!entry.used)
-      return makeError(Code::usage, unmatchedGlob, "no parameter matches '" + entry.selection.glob + "'",
-                       entry.selection.kind == Selection::Kind::frozen ? "--frozen" : "--trainable",
+  for (auto [selection, isUsed] : llvm::zip(selections, used))
+    if (!isUsed)
+      return makeError(Code::usage, unmatchedGlob, "no parameter matches '" + selection.glob + "'",
+                       !selection.file.empty()                     ? selection.file
+                       : selection.kind == Selection::Kind::frozen ? "--frozen"
+                                                                   : "--trainable",
                        "--list-parameters shows their names");
   return Status::success();
 }
 
 std::string Selections::flagOf(const Selection &selection) {
-  return selection.kind == Selection::Kind::frozen      ? "--frozen " + selection.glob
+  bool isFrozen = selection.kind == Selection::Kind::frozen;
+  if (!selection.file.empty())
+    return std::string(isFrozen ? "frozen" : "not frozen") + " by '" + selection.glob + "' of " + selection.file;
+  return isFrozen                                       ? "--frozen " + selection.glob
          : selection.kind == Selection::Kind::trainable ? "--trainable " + selection.glob
                                                         : "--trainable +" + selection.glob;
 }

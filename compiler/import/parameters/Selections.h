@@ -2,10 +2,7 @@
 #pragma once
 
 #include "compiler/import/base/Options.h"
-#include "runtime/base/Status.h"
-
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/GlobPattern.h"
+#include "compiler/import/parameters/Globs.h"
 
 namespace zc::importer {
 
@@ -26,13 +23,9 @@ public:
   static std::string flagOf(const Selection &selection);
 
 private:
-  struct Entry {
-    Selection selection;
-    llvm::GlobPattern glob;
-    size_t letters; ///< that stand for themselves; most for a name
-    bool used = false;
-  };
-  std::vector<Entry> entries;
+  std::vector<Selection> selections;
+  Globs globs;            ///< of the same index
+  std::vector<bool> used; ///< of the same index
 };
 
 } // namespace zc::importer

@@ -270,7 +270,8 @@ private:
     }
     builder.create<zero::UpdateOp>(location, gradient, tier == Tier::host ? factors.onHost : factors.onDevice, weights,
                                    moments, copy, update.getRule(), update.getBeta1(), update.getBeta2(),
-                                   update.getEps(), update.getMomentum(), update.getWeightDecay());
+                                   update.getEps(), update.getMomentum(), update.getWeightDecay(),
+                                   update.getLrScaleAttr());
     for (auto [staged, stored] : writeBack)
       builder.create<zero::EvictOp>(location, staged, stored);
     if (home && copy != home)

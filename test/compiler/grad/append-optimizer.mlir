@@ -14,7 +14,8 @@
 graph.parameter @w : tensor<4xf32> role = trainable
 graph.parameter @h.bias : tensor<4xf32> role = trainable
 graph.parameter @ln_1.weight : tensor<4xf32> role = trainable
-graph.parameter @marked : tensor<4xf32> role = trainable {no_decay}
+graph.parameter @own : tensor<4xf32> role = trainable {lr_scale = 0.5 : f64, weight_decay = 0.25 : f64}
+graph.parameter @own.bias : tensor<4xf32> role = trainable {weight_decay = 0.25 : f64}
 graph.parameter @fixed : tensor<4xf32> role = frozen
 graph.program @micro phase = micro inputs = [] {
   graph.return
@@ -24,11 +25,12 @@ graph.program @micro phase = micro inputs = [] {
 // CHECK-NEXT: graph.update @w, %[[F]] rule = adamw {beta1 = 9.000000e-01 : f64, beta2 = 7.500000e-01 : f64, eps = 1.000000e-08 : f64, momentum = {{.*}}, weight_decay = 1.000000e-02 : f64}
 // CHECK-NEXT: graph.update @h.bias, {{.*}} weight_decay = 0.000000e+00
 // CHECK-NEXT: graph.update @ln_1.weight, {{.*}} weight_decay = 0.000000e+00
-// CHECK-NEXT: graph.update @marked, {{.*}} weight_decay = 0.000000e+00
+// CHECK-NEXT: graph.update @own, {{.*}} {{.*}}lr_scale = 5.000000e-01 : f64, {{.*}}weight_decay = 2.500000e-01
+// CHECK-NEXT: graph.update @own.bias, {{.*}} weight_decay = 0.000000e+00
 // CHECK-NEXT: graph.return
 
 // SGD: module {
 // SGD-LABEL: graph.program @update
 // SGD-NEXT: graph.clip_factor : tensor<f32>
 // SGD-NEXT: graph.update @w, {{.*}} rule = sgd {{.*}} weight_decay = 5.000000e-01
-// SGD: graph.update @marked, {{.*}} weight_decay = 0.000000e+00
+// SGD: graph.update @own.bias, {{.*}} weight_decay = 2.500000e-01

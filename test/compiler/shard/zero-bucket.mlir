@@ -20,6 +20,7 @@ graph.parameter @large : tensor<300xf32> role = trainable
 graph.parameter @after : tensor<1xf32> role = trainable
 graph.parameter @bias : tensor<4xf32> role = trainable
 graph.parameter @half : tensor<4xbf16> role = trainable
+graph.parameter @slow : tensor<4xf32> role = trainable
 graph.parameter @fixed : tensor<4xf32> role = frozen
 graph.parameter @mean : tensor<4xf32> role = buffer
 graph.parameter @unused : tensor<4xf32> role = frozen
@@ -33,6 +34,7 @@ graph.program @micro phase = micro inputs = [] {
   %6 = graph.read @fixed : tensor<4xf32>
   %7 = graph.read @half : tensor<4xbf16>
   %8 = graph.read @mean : tensor<4xf32>
+  %9 = graph.read @slow : tensor<4xf32>
   graph.return
 }
 graph.program @update phase = update inputs = [] {
@@ -43,9 +45,10 @@ graph.program @update phase = update inputs = [] {
   graph.update @after, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
   graph.update @bias, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<f32>
   graph.update @half, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
+  graph.update @slow, %f rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, lr_scale = 0.5 : f64, momentum = 0.0 : f64, weight_decay = 0.5 : f64} : tensor<f32>
   graph.return
 }
-// In order of first use, at multiples of 64; padded to 3 x 64. What is larger than a bucket has one of its own. Other decay,
+// In order of first use, at multiples of 64; padded to 3 x 64. What is larger than a bucket has one of its own. Other decay, rate,
 // type or role: another bucket. Buffers and what is not read: none.
 // CHECK: zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 3>]
 // CHECK-NEXT: zero.bucket @bucket0 : f32 padded = 192 members = [#zero.member<@early, 0, 100>, #zero.member<@late, 128, 10>] {axes = ["node", "local"], trainable}
@@ -55,4 +58,5 @@ graph.program @update phase = update inputs = [] {
 // CHECK-NEXT: zero.bucket @bucket4 : f32 padded = 192 members = [#zero.member<@fixed, 0, 4>] {axes = ["node", "local"]}
 // CHECK-NOT: trainable
 // CHECK: zero.bucket @bucket5 : bf16 padded = 192 members = [#zero.member<@half, 0, 4>] {axes = ["node", "local"], trainable}
+// CHECK-NEXT: zero.bucket @bucket6 : f32 padded = 192 members = [#zero.member<@slow, 0, 4>] {axes = ["node", "local"], trainable}
 // CHECK-NOT: zero.bucket

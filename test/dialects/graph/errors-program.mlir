@@ -33,6 +33,11 @@ graph.parameter @p : tensor<2xi64> role = trainable
 
 // -----
 
+// expected-error @below {{[parameter_c10] has a number of its own for the update that is negative or infinite: -1.000000e+00 : f64}}
+graph.parameter @p : tensor<2xf32> role = trainable {lr_scale = -1.0 : f64}
+
+// -----
+
 // expected-error @below {{[program_c1] has 1 arguments but 0 input names}}
 graph.program @micro phase = micro inputs = [] {
 ^bb0(%x: tensor<2xf32>):

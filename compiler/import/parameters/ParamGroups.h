@@ -1,0 +1,14 @@
+//===- ParamGroups.h - what the update of some parameters has of its own ------===//
+#pragma once
+
+#include "compiler/import/base/Options.h"
+#include "compiler/import/parameters/Globs.h"
+#include "dialects/graph/Graph.h"
+
+namespace zc::importer {
+
+/// Gives each trainable parameter what the groups say: each number from the most special glob that says it, as
+/// Selections. It is added to the evidence. Errors: usage (a glob that is of no parameter that trains).
+Status applyParamGroups(mlir::ModuleOp module, const std::vector<ParamGroup> &groups);
+
+} // namespace zc::importer
