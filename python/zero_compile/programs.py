@@ -81,9 +81,8 @@ class Run:
     def __iter__(self):
         try:
             for line in self.process.stdout:
-                record = json.loads(line)
-                if "step" not in record:
-                    self.result = record
+                record = self.take(line)
+                if record is None:
                     continue
                 if self.progress:
                     print(f"\rstep {record['step']}  loss {record['loss']:.4f}", end="", file=sys.stderr, flush=True)
@@ -92,12 +91,17 @@ class Run:
         finally:
             self.stop()
 
+    def take(self, line):
+        """A step's metrics; None of the last line, which is the run's and names its last checkpoint."""
+        record = json.loads(line)
+        if "final" not in record:
+            return record
+        self.result = record
+
     def wait(self):
         """Reads to the end; `result`."""
         for line in self.process.stdout:
-            record = json.loads(line)
-            if "step" not in record:
-                self.result = record
+            self.take(line)
         code = self.process.wait()
         if self.progress:
             print(file=sys.stderr)

@@ -58,7 +58,9 @@ def own_model():
     expect(trained == {"table.weight", "kinds.weight", "norm.weight", "norm.bias"}, roles)
     plan = zero_compile.compile(path, suite.dir / "own.plan", dim="batch=4", optimizer="sgd", lr=0.5, dropout="off")
     check.write_batch(suite.dir / "own.safetensors", batch)
-    got = [m["loss"] for m in zero_compile.train(plan, suite.dir / "own-run", data=suite.dir / "own.safetensors", steps=3)]
+    run = zero_compile.train(plan, suite.dir / "own-run", data=suite.dir / "own.safetensors", steps=3)
+    got = [m["loss"] for m in run]
+    expect(len(got) == 3 and (suite.dir / "own-run/final").samefile(run.result["final"]), f"{got}, {run.result}")
     model.drop.p, rule, expected = 0.0, torch.optim.SGD(model.parameters(), lr=0.5), []
     for _ in range(3):
         rule.zero_grad()
