@@ -78,6 +78,7 @@ private:
   bool stop = false;               ///< agreed in it
   bool preempted = false;          ///< stopped, and saved
   int late = -1, lateSteps = 0, warnedOf = -1;
+  double lateSeconds = 0; ///< that the others waited for `late` in these steps
 };
 
 Status Rank::main() {
@@ -246,7 +247,8 @@ Status Rank::pulse() {
   return Status::success();
 }
 
-/// A rank that all others wait for, for half of the `seconds` of a step or more and three steps on end, is named once.
+/// A rank that all others wait for, for half of the `seconds` of a step or more, three steps and half a second on end,
+/// is named once: of short steps a busy machine makes some that look like that.
 void Rank::warnOfStraggler(double seconds) {
   auto less = [](const Pulse &a, const Pulse &b) { return a.waited < b.waited; };
   auto first = std::min_element(pulses.begin(), pulses.end(), less);
@@ -254,15 +256,19 @@ void Rank::warnOfStraggler(double seconds) {
   for (auto pulse = pulses.begin(); pulse != pulses.end(); ++pulse)
     if (pulse != first)
       others = std::min(others, pulse->waited);
-  int slowest = others - first->waited > std::max(0.5 * seconds, 0.02) ? int(first - pulses.begin()) : -1;
-  lateSteps = slowest == late ? lateSteps + 1 : 1;
+  const double waited = others - first->waited;
+  int slowest = waited > 0.5 * seconds ? int(first - pulses.begin()) : -1;
+  if (slowest != late)
+    lateSteps = 0, lateSeconds = 0;
+  ++lateSteps;
+  lateSeconds += waited;
   late = slowest;
-  if (late < 0 || late == warnedOf || lateSteps < 3)
+  if (late < 0 || late == warnedOf || lateSteps < 3 || lateSeconds < 0.5)
     return;
   warnedOf = late;
   char text[160];
   std::snprintf(text, sizeof text, "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", late,
-                static_cast<long long>(current), others - first->waited, seconds);
+                static_cast<long long>(current), waited, seconds);
   run.observer.warning(text);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run when something goes wrong while it runs: hangs, signals, clocks, memory, pipes. Usage: cli_faults.py ZERO_RUN WRITE_PLAN"""
-import ctypes, json, os, pathlib, re, shutil, signal, subprocess, time, unittest
+import ctypes, json, os, pathlib, re, select, shutil, signal, subprocess, time, unittest
 
 from zero_run import BY_ITSELF, ZERO_RUN, ZeroRunTest, main
 
@@ -147,7 +147,7 @@ class Faults(ZeroRunTest):
             while not (metrics.exists() and len(metrics.read_text().splitlines()) == 39) and time.time() < deadline:
                 time.sleep(0.02)
             process.terminate()
-            time.sleep(1)
+            select.select([process.stderr], [], [], 60 if said else 1)
             process.kill()
             _, err = process.communicate(timeout=600)
             self.assertRegex(err, said) if said else self.assertEqual(err, "")
@@ -161,9 +161,9 @@ class Faults(ZeroRunTest):
         self.assertEqual((self.dir / "refused/metrics.jsonl").read_text(), "")
 
     def test_a_slow_rank_is_named_and_not_killed(self):
-        code, _, err = self.train("--quiet", "--watchdog", 5, env={"ZERO_FAULT": "step.begin@rank=1:delay=80ms"}, steps=6)
+        code, _, err = self.train("--quiet", "--watchdog", 60, env={"ZERO_FAULT": "step.begin@rank=1:delay=300ms"}, steps=12)
         self.assertEqual(code, 0, err)
-        self.assertRegex(err, "rank 1 is slow: in step 3 the others waited for it")
+        self.assertRegex(err, r"rank 1 is slow: in step ([3-9]|1\d) the others waited for it")
 
     def test_collectives_that_differ(self):
         self.expect(7, "collectives differ: rank 0 calls all_gather of .* rank 1 calls all_gather of",
