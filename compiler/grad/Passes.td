@@ -128,7 +128,7 @@ def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
     %l = graph.matmul %x, %w {trans_rhs} : (tensor<2048x64xf32>, tensor<8192x64xf32>) -> tensor<2048x8192xf32>
     %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<2048x8192xf32>, tensor<2048xi64>) -> (tensor<f32>, tensor<2048xf32>)
     // becomes
-    %loss = graph.linear_cross_entropy %x, %t, %w {chunk = 256 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<2048x64xf32>, tensor<2048xi64>, tensor<8192x64xf32>) -> tensor<f32>
+    %loss = graph.linear_cross_entropy %x, %t, %w {chunk = 512 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<2048x64xf32>, tensor<2048xi64>, tensor<8192x64xf32>) -> tensor<f32>
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];

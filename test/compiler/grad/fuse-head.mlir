@@ -19,7 +19,7 @@ graph.program @tied phase = micro inputs = ["i", "t"] {
   %l = graph.matmul %x, %w {trans_rhs} : (tensor<4x257x64xf32>, tensor<8192x64xf32>) -> tensor<4x257x8192xf32>
   // CHECK: %[[S:.*]] = graph.slice %[[X]] {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 4, 256, 64>, strides = array<i64: 1, 1, 1>}
   // CHECK: %[[R:.*]] = graph.reshape %[[S]] {shape = array<i64: 1024, 64>}
-  // CHECK: %[[LOSS:.*]] = graph.linear_cross_entropy %[[R]], %{{.*}}, %[[W]] {chunk = 256 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<1024x64xf32>, tensor<1024xi64>, tensor<8192x64xf32>) -> tensor<f32>
+  // CHECK: %[[LOSS:.*]] = graph.linear_cross_entropy %[[R]], %{{.*}}, %[[W]] {chunk = 512 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<1024x64xf32>, tensor<1024xi64>, tensor<8192x64xf32>) -> tensor<f32>
   // CHECK: graph.return %[[LOSS]]
   // FORWARD-NOT: graph.linear_cross_entropy
   %s = graph.slice %l {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 4, 256, 8192>, strides = array<i64: 1, 1, 1>} : (tensor<4x257x8192xf32>) -> tensor<4x256x8192xf32>
@@ -44,7 +44,7 @@ graph.program @narrow phase = micro inputs = ["x", "t"] {
   %b = graph.read @b : tensor<8192xbf16>
   %y = graph.mul %x, %v : (tensor<2000x64xbf16>, tensor<64xbf16>) -> tensor<2000x64xbf16>
   // CHECK-NOT: graph.matmul
-  // CHECK: graph.linear_cross_entropy %{{.*}} {chunk = 250 : i64, ignore_index = 0 : i64, sum} : (tensor<2000x64xbf16>, tensor<2000xi64>, tensor<64x8192xbf16>, tensor<8192xbf16>) -> tensor<f32>
+  // CHECK: graph.linear_cross_entropy %{{.*}} {chunk = 500 : i64, ignore_index = 0 : i64, sum} : (tensor<2000x64xbf16>, tensor<2000xi64>, tensor<64x8192xbf16>, tensor<8192xbf16>) -> tensor<f32>
   // FORWARD: graph.linear_cross_entropy
   %l = graph.matmul %y, %w, %b : (tensor<2000x64xbf16>, tensor<64x8192xbf16>, tensor<8192xbf16>) -> tensor<2000x8192xbf16>
   %f = graph.cast %l {to = f32} : (tensor<2000x8192xbf16>) -> tensor<2000x8192xf32>
