@@ -69,9 +69,14 @@ private:
 
   Status readNumber(const std::string &key, const Json &value, std::optional<double> &number) {
     if (!value.is_number() || !(value.get<double>() >= 0) || !std::isfinite(value.get<double>()))
-      return wrong("\"" + key + "\" is " + value.dump().substr(0, 100) + ", not a number of 0 or more");
+      return wrong("\"" + key + "\" is " + textOf(value) + ", not a number of 0 or more");
     number = value.get<double>();
     return Status::success();
+  }
+
+  /// Of an array or object only what it is: one may be nested deeper than the stack.
+  static std::string textOf(const Json &value) {
+    return value.is_structured() ? "an " + std::string(value.type_name()) : value.dump().substr(0, 100);
   }
 
   Error wrong(const std::string &what) const {

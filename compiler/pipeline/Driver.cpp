@@ -311,6 +311,8 @@ private:
                                      {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
     for (const std::string &file : importer::filesOf(*module))
       inputs.push_back({"", file});
+    for (const ParamGroup &group : options.import.paramGroups)
+      inputs.push_back({"--param-groups", group.file});
     std::vector<NamedPath> outputs = {
         {"-o", options.output}, {"--memory-html", options.memoryHtml}, {"--emit-trace", options.emitTrace}};
     for (const PhaseInfo &phase : kPhases)

@@ -65,15 +65,24 @@ def rebuild(base, described):
             raise ZeroError(MISMATCH, f"peft {peft.__version__} does not put the adapter on this model: {problem}") from problem
 
 
-def same_base(model, state, frozen, folder):
-    """The adapter is of the very weights it was trained beside: those of the run that did not train are the folder's."""
+def check_base(model, state, described, frozen, folder):
+    """An adapter is all that is written: what else the run has is as in the folder. `model` is the one of peft, its base just opened; `frozen`:
+    the names that did not train."""
     import torch
-    own = model.state_dict()
-    other = [name for name in frozen if name in state and name in own and not torch.equal(state[name], own[name].to(state[name].dtype))]
-    if other:
-        raise ZeroError(MISMATCH, "the adapter was trained beside other weights than the folder has:\n" +
-                        "\n".join(f"  {name}" for name in other[:20]), where=str(folder),
-                        help="--hf names the model that was exported; one that was initialised has to be saved before it is exported")
+    peft, own = need("peft", "zero import of an adapter"), model.state_dict()
+    keys = peft.get_peft_model_state_dict(model, adapter_name=described["name"], save_embedding_layers=False)
+
+    def is_written(name):
+        return ".modules_to_save." in name or name.replace(f".{described['name']}", "") in keys
+
+    other = [name for name in state if name in own and not is_written(name) and not torch.equal(state[name], own[name].to(state[name].dtype))]
+    for names, what, help in (
+            ([name for name in other if name in frozen], "the adapter was trained beside other weights than the folder has",
+             "--hf names the model that was exported; one that was initialised has to be saved before it is exported"),
+            ([name for name in other if name not in frozen], "what was trained and is no part of the adapter would be lost",
+             "peft's modules_to_save makes modules that train a part of it; zero_compile.import_weights gives all arrays")):
+        if names:
+            raise ZeroError(MISMATCH, what + ":\n" + "\n".join(f"  {name}" for name in names[:20]), where=str(folder), help=help)
 
 
 def save(model, base, output):

@@ -93,7 +93,7 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     state = {name: torch.from_numpy(value.copy()) for name, value in state.items()}
     if adapter:
         target = adapters.rebuild(target, adapter)
-        adapters.same_base(target, state, details["frozen"], folder)
+        adapters.check_base(target, state, adapter, set(details["frozen"]), folder)
     fill(target, state, details, folder)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve().parent) as temporary:

@@ -59,6 +59,7 @@ private:
   void findTargets();
   void addTarget(State state, const planpb::Parameter &parameter, const Store &store);
   Status findTasks();
+  Error missing(const Key &key) const;
   void findTransfers();
   Status clearRest();
   Status clear(uint32_t slice, int64_t first, int64_t end);
@@ -133,8 +134,20 @@ Status Restore::findTasks() {
   }
   for (const auto &[key, destination] : destinations)
     if (!found.count(key))
-      return wrongTensor(key.second, manifest.folder + "/" + key.first);
+      return missing(key);
   return Status::success();
+}
+
+/// What a parameter has that learns is not there where it did not learn in the run that saved it.
+Error Restore::missing(const Key &key) const {
+  const auto &[file, tensor] = key;
+  auto isWeight = [&, &name = tensor](const Manifest::Tensor &there) {
+    return there.file == fileOf(State::weights) && there.name == name;
+  };
+  if (file == fileOf(State::weights) || std::none_of(manifest.tensors.begin(), manifest.tensors.end(), isWeight))
+    return wrongTensor(tensor, manifest.folder + "/" + file);
+  return makeError(Code::mismatch, 908, "\"" + tensor + "\" was frozen in the run that saved this: it has no moments",
+                   manifest.folder, "--weights begins with its weights, and with moments of 0");
 }
 
 /// Elements `from` of the task's tensor, beginning with `first`, to wherever they belong.

@@ -11,27 +11,30 @@ from e2e import ROOT, Case, Suite, close, read_safetensors, same, write_safetens
 suite = Suite(__doc__)
 STEPS = 3
 BATCH, SEQ, VOCAB = 4, 256, 8192  # 32 MiB of logits
-SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocab", VOCAB, "--seq", SEQ, "--batch", BATCH, "--seed", "1"]
+SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocab", VOCAB, "--seq", SEQ, "--seed", "1"]
 first = {}  # what must agree -> losses, norms, weights
 
 
-def model(name, *flags):
+def model(name, *flags, batch=BATCH):
     path = suite.dir / f"{name}.onnx"
-    subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *map(str, SIZES), "--inputs", suite.dir / f"{name}.safetensors",
+    subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *map(str, SIZES), "--batch", str(batch), "--inputs", suite.dir / f"{name}.safetensors",
                     "--rows", "32", *flags], check=True, capture_output=True)
     return path
 
 
 MODELS = {"tied": model("tied"), "untied": model("untied", "--untied")}
+HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH)}  # worth it in 16 bits
 
 
 def plan(name, kind, *flags):
-    return suite.compile(MODELS[kind], suite.dir / f"{name}.plan", "--clip-grad-norm", "0.5", *flags)
+    return suite.compile({**MODELS, **HALVES}[kind], suite.dir / f"{name}.plan", "--clip-grad-norm", "0.5", *flags)
 
 
 def train(name, kind, flags, world=1, device="cpu"):
     name = re.sub(r"[^\w.-]+", "_", name)
     compiled = plan(name, kind, "--world-size", world, *flags)
+    if (heads(compiled) > 0) != ("off" not in flags):
+        raise Case(f"{heads(compiled)} fused heads")
     out = suite.dir / name
     metrics = suite.train(compiled, out, "-n", world, "--device", device, "--data", suite.dir / f"{kind}.safetensors", "--steps", STEPS,
                           "--threads", 1, "--nvme-dir", suite.dir)
@@ -120,7 +123,7 @@ def evaluation():
     return close("val_loss", *outcomes, 1e-5)
 
 
-suite.run([against_unfused(kind, "fp32", 1e-5) for kind in MODELS] + [against_unfused("untied", "bf16", 2e-2), against_unfused("tied", "fp16", 2e-2)])
+suite.run([against_unfused(kind, "fp32", 1e-5) for kind in MODELS] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2)])
 ACCUMULATED = ("--grad-accumulation", "2")
 suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage in range(4) for group in ((), ACCUMULATED)] +
           [bits("tied", 2, "--zero-stage", 3, "--offload-param", tier, "--offload-optimizer", tier) for tier in ("host", "nvme")] +

@@ -63,21 +63,24 @@ def bounded(name, ranks, mpi, *flags):
 
 def steady_step(name, small, more, threads, *flags):
     """Calls of malloc and its kin in a steady step, by the difference of runs of two lengths. The two differ by some at their
-    beginnings and ends, which are not repeated."""
+    beginnings and ends, which are not repeated; by how many depends on time, so what is seen once is looked at again."""
     counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
     if counter is None:
         raise Case("libcount_malloc.so is not built")
     path, name = model(name, small), f"steady-{name}{threads}" + "".join(flags)
-    plan, counts = suite.dir / f"{name}.plan", []
+    plan = suite.dir / f"{name}.plan"
     suite.tool("zero-compile", path, *flags, "-o", plan)
-    for steps in (3, 3 + more):
-        environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{name}.mallocs")}
-        command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
-                   "--out", suite.dir / f"{name}-{steps}"]
-        subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
-        counts.append(int((suite.dir / f"{name}.mallocs").read_text().split()[0]))
-    if counts[1] - counts[0] >= more:
-        raise Case(f"{more} steps allocate {counts[1] - counts[0]} times")
+    for _ in range(3):
+        counts = []
+        for steps in (3, 3 + more):
+            environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{name}.mallocs")}
+            command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
+                       "--out", suite.dir / f"{name}-{steps}", "--overwrite"]
+            subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
+            counts.append(int((suite.dir / f"{name}.mallocs").read_text().split()[0]))
+        if counts[1] - counts[0] < more:
+            return
+    raise Case(f"{more} steps allocate {counts[1] - counts[0]} times")
 
 
 make_models()

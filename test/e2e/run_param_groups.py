@@ -116,6 +116,7 @@ BAD = [
     ("negative", [{"params": "*", "weight_decay": -0.1}], "\"weight_decay\" is -0.1, not a number of 0 or more"),
     ("text", [{"params": "*", "lr_scale": "1"}], "\"lr_scale\" is \"1\", not a number"),
     ("infinite", '[{"params": "*", "lr_scale": 1e999}]', "no JSON"),
+    ("deep", '[{"params": "*", "lr_scale": ' + "[" * 100000 + "]" * 100000 + "}]", "\"lr_scale\" is an array, not a number"),
     ("no params", [{"lr_scale": 1}], "it has no \"params\""),
     ("numbers", [{"params": [1], "lr_scale": 1}], "\"params\" is not a glob"),
     ("says nothing", [{"params": "*"}], "it says nothing"),
@@ -140,8 +141,21 @@ def refused_elsewhere():
         raise Case(text)
 
 
+def unfrozen():
+    """A run goes on with other groups, but not with what was frozen: its moments are not there, its weights are."""
+    flags, runs = ("--data", DATA, "--threads", 1), suite.dir / "runs"
+    for name, groups in (("cold", [{"params": "*.h.0.*", "frozen": True}]), ("other", [{"params": "*.h.1.*", "lr_scale": 2}])):
+        suite.compile(MODEL, suite.dir / f"{name}.plan", "--param-groups", groups_file(name, groups))
+    suite.train(suite.dir / "cold.plan", runs, *flags, "--steps", 1)
+    before = (runs / "final/manifest.json").read_bytes()
+    text = suite.tool("zero-run", suite.dir / "other.plan", *flags, "--steps", 2, "--out", runs, "--resume", "auto", code=10)
+    if "was frozen in the run that saved this" not in text or (runs / "final/manifest.json").read_bytes() != before:
+        raise Case(text)
+    suite.train(suite.dir / "other.plan", suite.dir / "fresh", *flags, "--steps", 1, "--weights", runs / "final")
+
+
 suite.run([(f"each alone {rule}", lambda r=rule: each_alone(r)) for rule in ("adamw", "adam", "sgd", "momentum")])
 suite.run([(f"bits {name}", lambda n=name: shapes(n)) for name in SHAPES])
-suite.run([(f.__name__, f) for f in (frozen, special, refused_elsewhere)])
+suite.run([(f.__name__, f) for f in (frozen, special, refused_elsewhere, unfrozen)])
 suite.run([(f"refused {name}", lambda n=name, c=content, w=words: refused(n, c, w)) for name, content, words in BAD])
 suite.finish()

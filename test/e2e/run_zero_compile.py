@@ -106,6 +106,7 @@ def overwrites():
     for name in ("model.onnx", "model.onnx.data"):
         (folder / name).write_bytes((suite.dir / name).read_bytes())
     (folder / "ds.json").write_text("{}")
+    (folder / "groups.json").write_text('[{"params": "*", "lr_scale": 1}]')
     machine = folder / "machine.json"
     suite.tool("zero-run", "bench-io", suite.dir, "--size", "1MiB", "-o", machine)
     (folder / "link").symlink_to("model.onnx")
@@ -113,7 +114,7 @@ def overwrites():
     os.mkdir(folder / "dumps")
     os.link(folder / "model.onnx", folder / "dumps/3-shard.mlir")
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    model, inputs = folder / "model.onnx", ("--config", folder / "ds.json", "--machine", machine)
+    model, inputs = folder / "model.onnx", ("--config", folder / "ds.json", "--machine", machine, "--param-groups", folder / "groups.json")
     commands = [("zero-compile", model, *inputs, flag, folder / name) for name in (*before, "../kept/model.onnx")
                 for flag in ("-o", "--memory-html", "--emit-trace")]
     commands = [command if "-o" in command else (*command, "-o", folder / "plan") for command in commands]

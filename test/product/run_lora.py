@@ -132,7 +132,18 @@ def refused():
     expect("no JSON" in zero("export", "hf", lonely, "--task", "causal-lm", code=3), "another error")
 
 
+def would_be_lost():
+    """What trains beside the adapter, and is no module to save, peft would not write."""
+    model = peft.get_peft_model(opened(), KINDS["lora"]).train()
+    model.base_model.model.transformer.ln_f.requires_grad_(True)
+    path = suite.dir / "beside.onnx"
+    with silent():
+        zero_compile.export(model, BATCH, path, loss=mask, check=False)
+    text = zero("import", trained("beside", path), "--hf", BASE, "-o", suite.dir / "lost", code=10)
+    expect("would be lost" in text and "ln_f.weight" in text, text)
+
+
 base()
 suite.run([(f"adapters {name}", lambda n=name: adapters(n)) for name in KINDS])
-suite.run([(f.__name__, f) for f in (trains_on, dora, refused)])
+suite.run([(f.__name__, f) for f in (trains_on, dora, refused, would_be_lost)])
 suite.finish()
