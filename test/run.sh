@@ -16,7 +16,7 @@
 #   asanlit  lit with the tools of that build
 #   tsan     the runtime's unit tests under ThreadSanitizer
 #   fuzz     the importer's reading of files, fuzzed for a minute (needs clang-19)
-#   clang    clang++-19 -Werror over the runtime, the kernels and zero-run
+#   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
 #
 # What the machine cannot do is skipped, and says why. Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
@@ -125,7 +125,7 @@ suite_fuzz() {
 }
 
 suite_clang() {
-  build clang -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
+  build clang all bench -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
 }
 

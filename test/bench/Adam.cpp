@@ -28,7 +28,7 @@ namespace {
 struct Bench {
   int threads;
   int64_t elements;
-  KernelRegistry registry;
+  KernelRegistry registry = KernelRegistry();
   std::vector<Arena> arenas = {};
   std::vector<std::unique_ptr<Kernel>> kernels = {};
 
