@@ -17,7 +17,7 @@ std::map<std::string_view, InputSet> makeTable() {
   formula::forComparisons(elementwise);
   formula::forBitFunctions(elementwise);
   for (const char *name : {"not", "is_nan", "select", "gelu", "gelu_grad", "silu_grad", "dropout_grad",
-                           "moving_average", "label_index", "copy"})
+                           "moving_average", "label_index", "copy", "fused"})
     table[name] = kAnyInput;
   // Sums along a row are known before its first element is written.
   table["softmax_grad"] = table["log_softmax_grad"] = kAnyInput;

@@ -9,13 +9,13 @@
 #   lit      dialects, passes and tools
 #   conformance  ONNX's 1,765 node tests, and the page of operators
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
-#   product  the Python package against torch, where tools/setup.sh --torch has installed it (build/torch)
+#   product  the Python package against torch, in build/torch (tools/setup.sh --torch installs it there: 1.5 GB)
 #   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
 #   tsan     the runtime's unit tests under ThreadSanitizer
-#   fuzz     the importer's reading of files, fuzzed for a minute (needs clang-19)
+#   fuzz     the importer's reading of files and fused programs, each fuzzed for a minute (needs clang-19)
 #   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
 #
@@ -78,6 +78,8 @@ suite_e2e() {
 
 suite_product() {
   local scripts=(test/product/run_*.py) python=python3
+  build/torch/bin/python -c 'import torch, peft' 2>/dev/null || timeout 900 tools/setup.sh --torch ||
+    echo "torch could not be had: what needs it is skipped"
   [[ -x build/torch/bin/python ]] && python=build/torch/bin/python
   release && ZC_BIN=$PWD/build/release/bin "$python" test/support/run_tests.py script "${scripts[@]}"
 }
@@ -112,16 +114,21 @@ suite_fuzz() {
     echo "0 passed, 0 failed, 1 skipped"
     return
   fi
-  build fuzz zc-fuzz-import -- -DZC_COMPILER=ON -DZC_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-19 \
+  build fuzz zc-fuzz-import zc-fuzz-fused -- -DZC_COMPILER=ON -DZC_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 || return
-  local corpus code
-  corpus=$(mktemp -d) && cp test/fuzz/corpus/* "$corpus"
-  ASAN_OPTIONS=$asan_options build/fuzz/bin/zc-fuzz-import -max_total_time=60 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
-    -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"
-  code=$?
-  rm -rf "$corpus"
-  ((code == 0)) && echo "1 passed, 0 failed, 0 skipped" || echo "0 passed, 1 failed, 0 skipped"
-  return "$code"
+  local corpus target passed=0 failed=0
+  for target in import fused; do
+    corpus=$(mktemp -d) && cp test/fuzz/corpus-"$target"/* "$corpus"
+    if ASAN_OPTIONS=$asan_options "build/fuzz/bin/zc-fuzz-$target" -max_total_time=60 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
+      -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"; then
+      ((++passed))
+    else
+      ((++failed))
+    fi
+    rm -rf "$corpus"
+  done
+  echo "$passed passed, $failed failed, 0 skipped"
+  ((failed == 0))
 }
 
 suite_clang() {

@@ -26,14 +26,26 @@ enum class UpdateRule { adamw, adam, sgd, momentum };
 constexpr std::array<const char *, 4> namesOf(UpdateRule) { return {"adamw", "adam", "sgd", "momentum"}; }
 
 /// Are operations that belong together computed as one?
-enum class Fuse { off, on };
-constexpr std::array<const char *, 2> namesOf(Fuse) { return {"off", "on"}; }
+enum class Fuse {
+  off,
+  head, ///< a head and its loss, whose sums over rows are cut: nothing else
+  on,
+};
+constexpr std::array<const char *, 3> namesOf(Fuse) { return {"off", "head", "on"}; }
+
+/// The order of dimensions in chains of convolutions.
+enum class Layout {
+  nchw,      ///< the model's: batch, channels, rows, columns
+  automatic, ///< channels last, where that saves rearranging
+};
+constexpr std::array<const char *, 2> namesOf(Layout) { return {"nchw", "auto"}; }
 
 struct GradOptions {
   bool forwardOnly = false;              ///< no backward and no update: of the others, `precision` and `lossMean` count
   Precision precision = Precision::fp32; ///< with fp16 the loss is scaled
   LossMean lossMean = LossMean::rank;
   Fuse fuse = Fuse::on;
+  Layout layout = Layout::automatic;
   Target target = Target::cpu; ///< ScheduleOptions' `target`: what there are kernels for
   int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any (ShardOptions)
   int64_t modelRanks = 1;      ///< ranks that share the work on a sample: ShardOptions' `model`

@@ -158,6 +158,32 @@ def JoinLoss : Pass<"join-loss", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"joined", "joined", "losses taken from the backward">];
 }
 
+def PropagateLayout : Pass<"propagate-layout", "::mlir::ModuleOp"> {
+  let summary = "chains of convolutions compute on channels-last activations";
+  let description = [{
+    In: the `micro` program with its backward, or one that is evaluated, activations [N, C, d...]. Out, under `layout=auto` and where
+    `target` has kernels for it: chains of convolutions, norms, pools, elementwise work and their gradients have
+    activations [N, d..., C], and are `channels_last` where an operation has to know; a transpose stands where a chain
+    begins and ends, none inside. A chain is what is connected by activations; it is turned around as a whole, where its
+    transposes move less than half of the elements that its convolutions rearrange within their steps (for the library's sake)
+    when nothing is done: a convolution alone stays. Operations say themselves how they compute so (`Layoutable`). Sums
+    are cut otherwise than in the model's order.
+
+    ```mlir
+    %c = graph.conv %x, %w {...} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+    %r = graph.relu %c : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+    // becomes
+    %t = graph.transpose %x {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x3x8x8xf32>) -> tensor<2x8x8x3xf32>
+    %c = graph.conv %t, %w {channels_last, ...} : (tensor<2x8x8x3xf32>, tensor<4x3x1x1xf32>) -> tensor<2x8x8x4xf32>
+    %r = graph.relu %c : (tensor<2x8x8x4xf32>) -> tensor<2x8x8x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createPropagateLayout()";
+  let statistics = [Statistic<"chains", "chains", "chains turned around">,
+                    Statistic<"transposes", "transposes", "transposes at their borders">];
+}
+
 def ForwardOnly : Pass<"forward-only", "::mlir::ModuleOp"> {
   let summary = "a step that trains nothing: what the micro-step returns is handed over";
   let description = [{
@@ -223,6 +249,31 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let constructor = "::zc::createAppendOptimizer()";
   let statistics = [Statistic<"updates", "updates", "parameters updated">,
                     Statistic<"undecayed", "undecayed", "parameters without weight decay">];
+}
+
+def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
+  let summary = "chains of element-wise operations become one program each";
+  let description = [{
+    In: a training step, or one that is evaluated, as it will be partitioned: what is recomputed and where gradients go is
+    decided. Out, under `fuse=on` and where `target` has a kernel: element-wise operations of one result shape that feed each other
+    (arithmetic, comparisons, select, activations and their gradients, casts among fp32, bf16, fp16 and bool), with the broadcasts
+    (graph.expand) and constants they read, are a graph.fused at the place of the last one. A value that only members read is never in
+    memory. The bits are those of the operations one by one. Nothing is computed twice. Not fused: across graph.backward; a value
+    that somebody before the last member reads; an operation whose move would keep more bytes alive than it saves, or a
+    parameter longer; what would take a second result out of place.
+
+    ```mlir
+    %z = graph.constant dense<0.0> : tensor<f32>
+    %c = graph.less %z, %x : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+    %y = graph.select %c, %g, %z : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    // becomes
+    %y = graph.fused %x, %g {program = array<i64: 3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createFuseElementwise()";
+  let statistics = [Statistic<"groups", "groups", "programs made">,
+                    Statistic<"fused", "fused operations", "operations that are part of one">];
 }
 
 def VerifyGraph : Pass<"verify-graph", "::mlir::ModuleOp"> {

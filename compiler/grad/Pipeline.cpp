@@ -41,8 +41,11 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
   manager.addPass(createCSEPass());
   // On what each rank computes: a head whose classes are cut is none.
   manager.addPass(createFuseHead(options));
-  // Last: before, what is returned is what keeps the rest alive.
+  manager.addPass(createPropagateLayout(options));
+  // Before, what is returned is what keeps the rest alive.
   manager.addPass(createForwardOnly());
+  // Last, on what is there.
+  manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }
 
@@ -60,10 +63,14 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createFolding());
   manager.addPass(createCSEPass());
+  // On forward and backward, which share their activations; recomputations are of what is computed in the end.
+  manager.addPass(createPropagateLayout(options));
   // After the last CSE, which would join each recomputation with its original again.
   manager.addPass(createCheckpointActivations(options));
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(createAppendOptimizer(options));
+  // Last: what is differentiated, cut, recomputed is single operations.
+  manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }
 

@@ -27,14 +27,15 @@ constexpr Placement kPlacements[] = {{kNone, kNone, kNone}, {kNone, kHost, kNone
 
 /// What may be chosen: that which no option says.
 struct Freedom {
-  bool stage, recomputation, offloadOptimizer, offloadParam, offloadActivation, bucketSize;
+  bool stage, recomputation, offloadOptimizer, offloadParam, offloadActivation, bucketSize, model;
 
   explicit Freedom(const CompileOptions &options)
       : stage(!options.isGiven("zero-stage")), recomputation(!options.isGiven("checkpoint-activations")),
         offloadOptimizer(!options.isGiven("offload-optimizer") && !options.import.forwardOnly),
         offloadParam(!options.isGiven("offload-param")),
         offloadActivation(!options.isGiven("offload-activation") && !options.import.forwardOnly),
-        bucketSize(!options.isGiven("bucket-size")) {}
+        bucketSize(!options.isGiven("bucket-size")),
+        model(!options.isGiven("tensor-parallel") && !options.isGiven("mesh")) {}
 };
 
 class Choosing {
@@ -48,14 +49,16 @@ public:
     Result<CompileResult> model = listParameters(options);
     if (!model)
       return model.error();
-    most = std::max<size_t>(kLeast, kPatience / std::max<size_t>(1, model->operations));
-    // Smaller buckets come last: they are more steps in every placement.
-    ZC_RETURN_IF_ERROR(tryPlacements());
-    for (int64_t kibibytes : {1024, 128, 16}) {
-      if (best || !freedom.bucketSize || kibibytes * 1024 >= options.strategy.shard.bucketSize)
-        continue;
-      options.strategy.shard.bucketSize = kibibytes * 1024;
-      ZC_RETURN_IF_ERROR(tryPlacements());
+    const size_t patience = std::max<size_t>(kLeast, kPatience / std::max<size_t>(1, model->operations));
+    const int64_t bucketSize = options.strategy.shard.bucketSize;
+    ShardOptions &shard = options.strategy.shard;
+    for (int64_t ranks : modelRanks()) {
+      shard.model = ranks;
+      shard.bucketSize = bucketSize;
+      most = tried + patience;
+      ZC_RETURN_IF_ERROR(tryBuckets());
+      if (best)
+        break;
     }
     return Status::success();
   }
@@ -65,6 +68,29 @@ public:
   size_t tried = 0, fitting = 0;
 
 private:
+  /// Ranks that share samples, as few as fit: a step then has fewer samples, so it is chosen where nothing else fits.
+  std::vector<int64_t> modelRanks() const {
+    const ShardOptions &shard = options.strategy.shard;
+    std::vector<int64_t> counts{shard.model};
+    const int64_t perNode = shard.ranksPerNode == 0 ? shard.worldSize : shard.ranksPerNode;
+    for (int64_t ranks = 2; freedom.model && ranks <= perNode && perNode % ranks == 0; ranks *= 2)
+      counts.push_back(ranks);
+    return counts;
+  }
+
+  /// Smaller buckets come last: they are more steps in every placement.
+  Status tryBuckets() {
+    int64_t &bucketSize = options.strategy.shard.bucketSize;
+    ZC_RETURN_IF_ERROR(tryPlacements());
+    for (int64_t kibibytes : {1024, 128, 16}) {
+      if (best || !freedom.bucketSize || kibibytes * 1024 >= bucketSize)
+        continue;
+      bucketSize = kibibytes * 1024;
+      ZC_RETURN_IF_ERROR(tryPlacements());
+    }
+    return Status::success();
+  }
+
   Status tryPlacements() {
     for (const Placement &placement : kPlacements) {
       if (!isFree(placement))
@@ -146,6 +172,7 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   };
   const ShardOptions &best = choosing.best->shard;
   ShardOptions &shard = choice.options.strategy.shard;
+  take(best.model != shard.model, "tensor-parallel", shard.model, best.model, std::to_string(best.model));
   take(freedom.stage && shard.dataDegree() > 1, "zero-stage", shard.stage, best.stage, std::to_string(best.stage));
   CheckpointPolicy recomputation = choosing.best->grad.checkpoint;
   take(freedom.recomputation && !options.import.forwardOnly, "checkpoint-activations",
@@ -162,5 +189,9 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
        std::to_string(best.bucketSize / 1024) + "KiB");
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
+  if (shard.model != options.strategy.shard.model)
+    choice.text +=
+        llvm::formatv("; without ranks that share samples none did: a step has those of {0}, not of {1} ranks",
+                      shard.dataDegree(), shard.worldSize);
   return choice;
 }

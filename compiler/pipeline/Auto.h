@@ -13,7 +13,8 @@ struct AutoChoice {
 
 /// Compiles stages, recomputation and offload that no option gives and takes, of those that fit the budgets, the one
 /// that the cost model (--machine) takes to be the fastest. Placements are tried in order of the bytes that they move
-/// between tiers; those that move more than one that fits are not tried; where none fits, buckets become smaller. The
+/// between tiers; those that move more than one that fits are not tried; where none fits, buckets become smaller, and
+/// where still none does, ranks of a node share samples (the text says so: a step has fewer of them). The
 /// number of plans is bounded by the operations that they compile. Micro-steps are taken to be rolled; whether the plan
 /// is, is decided afterwards. Errors: budget, as of the options given, when nothing fits; those that have nothing to do
 /// with the choice.

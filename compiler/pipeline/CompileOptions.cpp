@@ -3,7 +3,19 @@
 #include "compiler/pipeline/CompileOptions.h"
 #include "compiler/schedule/MachineModel.h"
 
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <map>
+#include <sstream>
+
 using namespace zc;
+
+/// As --world-size.
+static constexpr int64_t kMostRanks = 65536;
+
+/// Of a mesh, in the order in which a plan has them; data stands for the first two.
+static constexpr const char *kAxes[] = {"node", "local", "data", "model"};
 
 /// What only a plan that trains can be told.
 static constexpr const char *kTrainingOnly[] = {"optimizer",
@@ -37,6 +49,32 @@ static constexpr const char *kTrainingOnly[] = {"optimizer",
 static constexpr const char *kLossScale[] = {"loss-scale",        "initial-loss-scale",    "min-loss-scale",
                                              "loss-scale-window", "loss-scale-hysteresis", "consecutive-hysteresis"};
 
+/// "data=8,model=4"
+static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
+  auto wrong = [&](const std::string &what) {
+    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" " + what, "mesh");
+  };
+  mesh.clear();
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const size_t equals = part.find('=');
+    AskedAxis axis{part.substr(0, equals)};
+    const char *end = part.data() + part.size(), *begin = equals == std::string::npos ? end : part.data() + equals + 1;
+    if (auto [stop, problem] = std::from_chars(begin, end, axis.size); problem != std::errc() || stop != end)
+      return wrong("is no mesh such as data=8,model=4 or node=2,local=4,model=2");
+    if (axis.size < 1 || axis.size > kMostRanks)
+      return wrong("has an axis of " + std::to_string(axis.size) + " ranks, which is not in [1, " +
+                   std::to_string(kMostRanks) + "]");
+    if (std::find(std::begin(kAxes), std::end(kAxes), axis.name) == std::end(kAxes))
+      return wrong("has an axis of another name than node, local, data and model");
+    for (const AskedAxis &before : mesh)
+      if (before.name == axis.name)
+        return wrong("has " + axis.name + " twice");
+    mesh.push_back(axis);
+  }
+  return mesh.empty() ? wrong("has no axis") : Status::success();
+}
+
 OptionList zc::listOptions(CompileOptions &options) {
   OptionList list;
   listOptions(options.import, list);
@@ -49,6 +87,12 @@ OptionList zc::listOptions(CompileOptions &options) {
            "memory that training has");
   listOptions(options.strategy.shard, list);
   list.chosen(false);
+  list.group("Partitioning");
+  list.add(
+      "mesh", Option::Kind::value, "AXIS=N,...",
+      [&options](const std::string &text) { return readMesh(text, options.mesh); },
+      "all ranks by named axes, outermost first: data=8,model=4 or node=2,local=4,model=4; instead of --world-size, "
+      "--ranks-per-node, --tensor-parallel");
   listOptions(options.strategy.schedule, list);
   return list;
 }
@@ -137,9 +181,54 @@ static void completeTarget(CompileOptions &c) {
     schedule.machine = "h100";
 }
 
+/// As it was given.
+static std::string textOf(const std::vector<AskedAxis> &mesh) {
+  std::string text;
+  for (const AskedAxis &axis : mesh)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
+Status zc::resolveMesh(CompileOptions &c) {
+  if (c.mesh.empty())
+    return Status::success();
+  std::map<std::string, int64_t> sizes;
+  int64_t ranks = 1;
+  for (const AskedAxis &axis : c.mesh) {
+    sizes[axis.name] = axis.size;
+    ranks *= axis.size; // at most four sizes of 16 bits
+    if (ranks > kMostRanks)
+      return optionError(textOf(c.mesh) + " is more than " + std::to_string(kMostRanks) + " ranks", "mesh");
+  }
+  auto size = [&](const char *name) { return sizes.count(name) ? sizes[name] : 1; };
+  if (sizes.count("data") && sizes.count("node") + sizes.count("local") > 0)
+    return optionError("data is node x local: name it, or these two", "mesh");
+  if (!std::is_sorted(c.mesh.begin(), c.mesh.end(), [](const AskedAxis &a, const AskedAxis &b) {
+        auto place = [](const std::string &name) { return std::find(std::begin(kAxes), std::end(kAxes), name); };
+        return place(a.name) < place(b.name);
+      }))
+    return makeError(Code::unsupported, 135,
+                     "another order of axes than node, local (or data), model is not in this version", "--mesh",
+                     "ranks that share samples stand next to each other on a node");
+  ShardOptions &shard = c.strategy.shard;
+  auto take = [&](const char *name, int64_t &field, int64_t value) -> Status {
+    if (c.isGiven(name) && field != value)
+      return optionError(
+          textOf(c.mesh) + " says " + std::to_string(value) + ", --" + name + " " + std::to_string(field), "mesh");
+    field = value;
+    return Status::success();
+  };
+  ZC_RETURN_IF_ERROR(take("world-size", shard.worldSize, ranks));
+  ZC_RETURN_IF_ERROR(take("tensor-parallel", shard.model, size("model")));
+  return sizes.count("node") || sizes.count("local")
+             ? take("ranks-per-node", shard.ranksPerNode, size("local") * size("model"))
+             : Status::success();
+}
+
 Status zc::complete(CompileOptions &c) {
   if (c.model.empty())
     return optionError("no model is given", "");
+  ZC_RETURN_IF_ERROR(resolveMesh(c));
   ZC_RETURN_IF_ERROR(completeForwardOnly(c));
   ZC_RETURN_IF_ERROR(checkLossScale(c));
   ZC_RETURN_IF_ERROR(checkPartitionedActivations(c));

@@ -19,6 +19,12 @@ struct Strategy {
   ScheduleOptions schedule;
 };
 
+/// An axis of `--mesh`: node, local, data (which is node x local) or model.
+struct AskedAxis {
+  std::string name;
+  int64_t size = 1;
+};
+
 struct CompileOptions {
   std::string model;  ///< path of the .onnx file
   std::string output; ///< path of the plan, or of the IR where compilation stops before; empty: none is written
@@ -26,6 +32,7 @@ struct CompileOptions {
 
   importer::ImportOptions import;
   Strategy strategy;
+  std::vector<AskedAxis> mesh; ///< outermost first; empty: as world size, ranks per node and model ranks say
   uint64_t seed = 0;
   bool withEval = false; ///< a plan that trains evaluates as well
 
@@ -47,6 +54,10 @@ struct CompileOptions {
 
 /// Every option by its name.
 OptionList listOptions(CompileOptions &options);
+
+/// World size, ranks per node and ranks that share samples, as a mesh with named axes says; nothing where none is asked
+/// for. Errors: usage (other options say other sizes), unsupported (an order of axes that no plan has).
+Status resolveMesh(CompileOptions &options);
 
 /// Sets what follows from what is given (a forward-only plan evaluates), and checks that all goes together: the one
 /// place of rules over several options. Compiling does it too; doing it again changes nothing. Errors: usage,

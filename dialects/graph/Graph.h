@@ -14,6 +14,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/graph/Cut.h"
+#include "dialects/graph/Layout.h"
 
 namespace zc {
 enum class Target : uint8_t; // kernels/Kernel.h

@@ -1,5 +1,7 @@
 //===- GraphElementwise.cpp - result types of elementwise ops ----------------===//
 #include "dialects/graph/Infer.h"
+#include "dialects/graph/KernelSpec.h"
+#include "kernels/FusedProgram.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -59,3 +61,23 @@ ZC_INFER(SelectOp) {
                        " do not broadcast");
   return infer.result(*shape, both.getElementType());
 }
+
+LogicalResult FusedOp::verify() {
+  if (getNumResults() == 0)
+    return emitOpError("[fused_c1] has no result");
+  std::optional<Shape> shape = Shape(shapeOf(getResult(0)));
+  for (Value result : getResults())
+    if (shapeOf(result) != ArrayRef<int64_t>(*shape))
+      return emitOpError("[fused_c1] results have shapes ") << toText(*shape) << " and " << toText(shapeOf(result));
+  for (Value input : getInputs())
+    if (broadcastShapes(shapeOf(input), *shape) != shape)
+      return emitOpError("[fused_c1] shape ") << toText(shapeOf(input)) << " does not broadcast to " << toText(*shape);
+  FailureOr<zc::KernelSpec> spec = toKernelSpec(*this);
+  if (failed(spec))
+    return failure();
+  if (auto program = zc::readFused(*spec); !program.ok())
+    return emitOpError("[fused_c2] ") << program.error().message;
+  return success();
+}
+
+double FusedOp::getFlops() { return double(getProgram().front()) * double(tensorOf(getResult(0)).getNumElements()); }

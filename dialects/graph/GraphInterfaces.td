@@ -68,4 +68,23 @@ def Shardable : OpInterface<"Shardable"> {
            "int64_t":$ranks), [{}], [{ return ::zc::graph::buildSameOnParts(builder, $_op, cut, operands, ranks); }]>];
 }
 
+def Layoutable : OpInterface<"Layoutable"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    How an operation computes on activations whose dimensions [N, C, d...] are in the order [N, d..., C], channels-last. An op that says
+    nothing computes in the model's order only; what is `Elementwise` says nothing and computes in any (dialects/graph/Layout.h).
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Tensors, operands first, then results, that change their order, all of one rank of at least 3; the others stay as they are. Empty:
+      this one computes in the model's order only.
+    }], "::llvm::SmallBitVector", "getActivations">,
+    InterfaceMethod<[{
+      Elements that the op's kernels on a CPU rearrange within their step where activations are in the model's order.
+    }], "int64_t", "getRearrangedElements", (ins), [{}], [{ return 0; }]>,
+    InterfaceMethod<"Builds the op on `operands`, of which the activations are channels-last, as its results' are to be.",
+      "::llvm::SmallVector<::mlir::Value>", "buildChannelsLast", (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands),
+      [{}], [{ return ::zc::graph::buildMarkedChannelsLast(builder, $_op, operands); }]>];
+}
+
 #endif // ZC_GRAPH_INTERFACES

@@ -39,7 +39,7 @@ def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]>
   let hasFolder = 1;
 }
 
-def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "broadcasts to a shape (numpy rules, operand dimensions 1 or equal)";
   let description = "The operand's shape broadcasts to exactly `shape` (`expand_c1`).\n\n```mlir\n%y = graph.expand %x {shape = array<i64: 2, 3>} : (tensor<3xf32>) -> tensor<2x3xf32>\n```";
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$shape);
@@ -47,7 +47,7 @@ def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Kernel, Graph_ShardedBy<["cut
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "a regular sub-block: result[i] = input[offsets + i * strides]";
   let description = [{
     One entry per dimension (`slice_c1`), already clamped; strides may be negative, not zero (`slice_c2`); sizes are not
@@ -63,7 +63,7 @@ def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Kernel, Graph_ShardedBy<["cutAl
   let hasFolder = 1;
 }
 
-def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
+def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Layout, Graph_Kernel]> {
   let summary = "zeros of `shape` with the operand written at the slice";
   let description = [{
     The gradient of slice, with its constraints (`slice_c1` to `slice_c4`). Created by differentiate.
@@ -78,7 +78,7 @@ def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Kernel]> {
   let hasFolder = 1;
 }
 
-def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel, Graph_Sharded]> {
+def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Layout, Graph_Kernel, Graph_Sharded]> {
   let summary = "joins tensors along an axis";
   let description = "One operand at least (`concat_c1`), of one rank (`concat_c2`), equal outside the axis (`concat_c3`).\n\n```mlir\n%y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>\n```";
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
@@ -87,7 +87,7 @@ def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Kernel, Graph_Sharded]> {
   let hasCanonicalizer = 1;
 }
 
-def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Kernel, Graph_Sharded]> {
+def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Layout, Graph_Kernel, Graph_Sharded]> {
   let summary = "surrounds with a constant; negative amounts crop";
   let description = [{
     One entry per dimension (`pad_c1`), of less than 2^48; no dimension becomes negative (`pad_c2`).
@@ -184,7 +184,7 @@ def Graph_GatherNdGradOp : Graph_TensorOp<"gather_nd_grad", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = what # " over `axes`; kept as 1 under `keepdims`";
   let description = "Axes are sorted, unique, in [0, rank) (`reduce_c1`).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axes = array<i64: 1>, keepdims} : (tensor<2x3xf32>) -> tensor<2x1xf32>\n```";

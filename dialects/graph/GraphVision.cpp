@@ -4,6 +4,16 @@
 using namespace mlir;
 using namespace zc::graph;
 
+//===-- orders -------------------------------------------------------------===//
+
+/// The model's shape [N, C, d...] of one in the op's order, and the op's of the model's.
+template <typename AdaptorT> static Shape inModel(AdaptorT &adaptor, ArrayRef<int64_t> shape) {
+  return adaptor.getChannelsLast() ? toChannelsFirst(shape) : Shape(shape);
+}
+template <typename AdaptorT> static Shape inOp(AdaptorT &adaptor, ArrayRef<int64_t> shape) {
+  return adaptor.getChannelsLast() ? toChannelsLast(shape) : Shape(shape);
+}
+
 //===-- windows ------------------------------------------------------------===//
 
 namespace {
@@ -93,17 +103,18 @@ static LogicalResult checkBias(const Infer &infer, Value input, Value bias, int6
 ZC_INFER(ConvOp) {
   Infer infer(location, types);
   Value input = adaptor.getInput(), weight = adaptor.getWeight();
-  FailureOr<Shape> shape = inferConv(infer, adaptor, shapeOf(input), shapeOf(weight));
+  FailureOr<Shape> shape = inferConv(infer, adaptor, inModel(adaptor, shapeOf(input)), shapeOf(weight));
   if (failed(shape) || failed(infer.sameElement(input, weight)) ||
       failed(checkBias(infer, input, adaptor.getBias(), shapeOf(weight)[0])))
     return failure();
-  return infer.result(*shape, elementOf(input));
+  return infer.result(inOp(adaptor, *shape), elementOf(input));
 }
 
 ZC_INFER(ConvTransposeOp) {
   Infer infer(location, types);
   Value input = adaptor.getInput(), weight = adaptor.getWeight();
-  ArrayRef<int64_t> from = shapeOf(input), kernel = shapeOf(weight);
+  Shape from = inModel(adaptor, shapeOf(input));
+  ArrayRef<int64_t> kernel = shapeOf(weight);
   if (from.size() < 3 || kernel.size() != from.size())
     return infer.error("[conv_c1] ranks " + Twine(from.size()) + " and " + Twine(kernel.size()) +
                        " of input and weight are not one of at least 3");
@@ -112,7 +123,7 @@ ZC_INFER(ConvTransposeOp) {
     return infer.error("[shape_c2] the number of channels overflows");
   Shape shape{from[0], channels};
   llvm::append_range(shape, adaptor.getSizes());
-  if (failed(infer.result(shape, elementOf(input)))) // before it is computed with
+  if (failed(infer.result(inOp(adaptor, shape), elementOf(input)))) // before it is computed with
     return failure();
   if (shape.size() != from.size())
     return infer.error("[window_c1] " + Twine(adaptor.getSizes().size()) + " entries for " + Twine(from.size() - 2) +
@@ -121,7 +132,7 @@ ZC_INFER(ConvTransposeOp) {
   if (failed(back) || failed(infer.sameElement(input, weight)) ||
       failed(checkBias(infer, input, adaptor.getBias(), channels)))
     return failure();
-  if (ArrayRef<int64_t>(*back) != from)
+  if (*back != from)
     return infer.error("[conv_transpose_c1] a conv of " + toText(shape) + " has shape " + toText(*back) + ", not " +
                        toText(from));
   return success();
@@ -130,7 +141,7 @@ ZC_INFER(ConvTransposeOp) {
 ZC_INFER(ConvWeightGradOp) {
   Infer infer(location, types);
   Value input = adaptor.getInput(), grad = adaptor.getGrad();
-  ArrayRef<int64_t> from = shapeOf(input), to = shapeOf(grad);
+  Shape from = inModel(adaptor, shapeOf(input)), to = inModel(adaptor, shapeOf(grad));
   int64_t groups = adaptor.getGroups();
   if (from.size() < 3 || to.size() != from.size())
     return infer.error("[conv_c1] ranks " + Twine(from.size()) + " and " + Twine(to.size()) +
@@ -139,7 +150,7 @@ ZC_INFER(ConvWeightGradOp) {
   llvm::append_range(weight, adaptor.getKernel());
   FailureOr<Shape> shape = inferConv(infer, adaptor, from, weight);
   if (failed(shape) || failed(infer.sameElement(input, grad)) ||
-      failed(infer.hasShape("conv_weight_grad_c1", "grad", grad, *shape)))
+      failed(infer.hasShape("conv_weight_grad_c1", "grad", grad, inOp(adaptor, *shape))))
     return failure();
   return infer.result(weight, elementOf(input));
 }
@@ -183,15 +194,19 @@ static FailureOr<Shape> inferPool(const Infer &infer, AdaptorT &adaptor, ArrayRe
 ZC_INFER(MaxPoolOp) {
   Infer infer(location, types);
   Value input = adaptor.getInput();
-  FailureOr<Shape> shape = inferPool(infer, adaptor, shapeOf(input), adaptor.getSizes());
-  return failure(failed(shape) || failed(infer.result(*shape, elementOf(input))) ||
-                 failed(infer.result(*shape, IntegerType::get(input.getContext(), 32))));
+  FailureOr<Shape> shape = inferPool(infer, adaptor, inModel(adaptor, shapeOf(input)), adaptor.getSizes());
+  if (failed(shape))
+    return failure();
+  Shape windows = inOp(adaptor, *shape);
+  return failure(failed(infer.result(windows, elementOf(input))) ||
+                 failed(infer.result(windows, IntegerType::get(input.getContext(), 32))));
 }
 
 ZC_INFER(SumPoolOp) {
   Infer infer(location, types);
-  FailureOr<Shape> shape = inferPool(infer, adaptor, shapeOf(adaptor.getInput()), adaptor.getSizes());
-  return failure(failed(shape) || failed(infer.result(*shape, elementOf(adaptor.getInput()))));
+  Value input = adaptor.getInput();
+  FailureOr<Shape> shape = inferPool(infer, adaptor, inModel(adaptor, shapeOf(input)), adaptor.getSizes());
+  return failure(failed(shape) || failed(infer.result(inOp(adaptor, *shape), elementOf(input))));
 }
 
 /// `grad` has the batch and channels of `shape`, and its rank.
@@ -204,7 +219,7 @@ static LogicalResult checkPoolGrad(const Infer &infer, ArrayRef<int64_t> grad, A
 ZC_INFER(MaxPoolGradOp) {
   Infer infer(location, types);
   Value grad = adaptor.getGrad();
-  if (failed(checkPoolGrad(infer, shapeOf(grad), adaptor.getShape())) ||
+  if (failed(checkPoolGrad(infer, inModel(adaptor, shapeOf(grad)), inModel(adaptor, adaptor.getShape()))) ||
       failed(infer.hasShape("pool_grad_c1", "indices", adaptor.getIndices(), shapeOf(grad))))
     return failure();
   return infer.result(adaptor.getShape(), elementOf(grad));
@@ -213,10 +228,11 @@ ZC_INFER(MaxPoolGradOp) {
 ZC_INFER(SumPoolGradOp) {
   Infer infer(location, types);
   Value grad = adaptor.getGrad();
-  if (failed(checkPoolGrad(infer, shapeOf(grad), adaptor.getShape())) ||
+  if (failed(checkPoolGrad(infer, inModel(adaptor, shapeOf(grad)), inModel(adaptor, adaptor.getShape()))) ||
       failed(infer.result(adaptor.getShape(), elementOf(grad))))
     return failure();
-  return inferPool(infer, adaptor, adaptor.getShape(), shapeOf(grad).drop_front(2));
+  Shape windows = inModel(adaptor, shapeOf(grad));
+  return inferPool(infer, adaptor, inModel(adaptor, adaptor.getShape()), ArrayRef(windows).drop_front(2));
 }
 
 static double poolFlops(Value windows, ArrayRef<int64_t> kernel) {
@@ -232,19 +248,20 @@ double SumPoolGradOp::getFlops() { return poolFlops(getGrad(), getKernel()); }
 //===-- batch norm ---------------------------------------------------------===//
 
 /// Checks input and scale; gives the type of the statistics.
-static FailureOr<RankedTensorType> checkBatchNorm(const Infer &infer, Value input, Value scale) {
-  ArrayRef<int64_t> shape = shapeOf(input);
+template <typename AdaptorT> static FailureOr<RankedTensorType> checkBatchNorm(const Infer &infer, AdaptorT &adaptor) {
+  Value input = adaptor.getInput(), scale = adaptor.getScale();
+  Shape shape = inModel(adaptor, shapeOf(input));
   if (shape.size() < 2)
     return infer.error("[batch_norm_c1] input has rank " + Twine(shape.size()) + ", at least 2 are needed");
   if (failed(infer.sameElement(input, scale)) ||
-      failed(infer.hasShape("batch_norm_c2", "scale", scale, shape.slice(1, 1))))
+      failed(infer.hasShape("batch_norm_c2", "scale", scale, ArrayRef(shape).slice(1, 1))))
     return failure();
-  return RankedTensorType::get(shape.slice(1, 1), statisticsType(elementOf(input)));
+  return RankedTensorType::get(ArrayRef(shape).slice(1, 1), statisticsType(elementOf(input)));
 }
 
 ZC_INFER(BatchNormOp) {
   Infer infer(location, types);
-  auto statistics = checkBatchNorm(infer, adaptor.getInput(), adaptor.getScale());
+  auto statistics = checkBatchNorm(infer, adaptor);
   if (failed(statistics) ||
       failed(infer.hasType("batch_norm_c2", "bias", adaptor.getBias(), adaptor.getScale().getType())))
     return failure();
@@ -255,7 +272,7 @@ ZC_INFER(BatchNormOp) {
 ZC_INFER(BatchNormGradOp) {
   Infer infer(location, types);
   Type type = adaptor.getInput().getType(), scale = adaptor.getScale().getType();
-  auto statistics = checkBatchNorm(infer, adaptor.getInput(), adaptor.getScale());
+  auto statistics = checkBatchNorm(infer, adaptor);
   if (failed(statistics) || failed(infer.hasType("batch_norm_c3", "grad", adaptor.getGrad(), type)) ||
       failed(infer.hasType("batch_norm_c4", "mean", adaptor.getMean(), *statistics)) ||
       failed(infer.hasType("batch_norm_c4", "variance", adaptor.getVariance(), *statistics)))
@@ -267,7 +284,7 @@ ZC_INFER(BatchNormGradOp) {
 ZC_INFER(BatchNormApplyOp) {
   Infer infer(location, types);
   Type scale = adaptor.getScale().getType();
-  if (failed(checkBatchNorm(infer, adaptor.getInput(), adaptor.getScale())) ||
+  if (failed(checkBatchNorm(infer, adaptor)) ||
       failed(infer.hasType("batch_norm_c2", "bias", adaptor.getBias(), scale)) ||
       failed(infer.hasType("batch_norm_c5", "mean", adaptor.getMean(), scale)) ||
       failed(infer.hasType("batch_norm_c5", "variance", adaptor.getVariance(), scale)))

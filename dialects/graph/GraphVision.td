@@ -4,10 +4,14 @@
 
 include "dialects/graph/GraphBase.td"
 
+// Operations here are written for activations [N, C, d...]. Under `channels_last` the activations, and what has their
+// dimensions, are [N, d..., C] instead, and all else is the same: weights, windows, positions in a plane. Only
+// propagate-layout sets it, and only kernels of CPUs know it.
+
 /// Attributes of everything that slides a window over the spatial dimensions; one entry per dimension each.
 defvar windowAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low);
 
-def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "convolution (cross-correlation) over the spatial dimensions, in groups of channels";
   let description = [{
     ONNX Conv-22 with explicit padding. input [N, C, d...] and weight [M, C / groups, k...] have one rank, at least 3
@@ -22,11 +26,11 @@ def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_KernelWith<["getFlops", "getOpera
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias),
-      windowAttributes, (ins DenseI64ArrayAttr:$high, I64Attr:$groups));
+      windowAttributes, (ins DenseI64ArrayAttr:$high, I64Attr:$groups, UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
   let summary = "the adjoint of conv with respect to its input: spreads each element over its window";
   let description = [{
     ONNX ConvTranspose-22, and the gradient of conv. input [N, M, o...], weight [M, C / groups, k...], bias of C elements
@@ -38,11 +42,12 @@ def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_KernelWith<["g
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias),
-      windowAttributes, (ins DenseI64ArrayAttr:$high, I64Attr:$groups, DenseI64ArrayAttr:$sizes));
+      windowAttributes, (ins DenseI64ArrayAttr:$high, I64Attr:$groups, DenseI64ArrayAttr:$sizes,
+          UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
     A conv of `input` with a weight of the result's shape, [M, C / groups, kernel...], has the shape of `grad`
@@ -53,11 +58,11 @@ def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_KernelWit
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$grad), windowAttributes,
-      (ins DenseI64ArrayAttr:$high, I64Attr:$groups, DenseI64ArrayAttr:$kernel));
+      (ins DenseI64ArrayAttr:$high, I64Attr:$groups, DenseI64ArrayAttr:$kernel, UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "largest element of each window, and where it is";
   let description = [{
     input [N, C, d...] of rank 3 or more (`pool_c1`); `sizes` windows per spatial dimension, window i beginning at
@@ -70,11 +75,11 @@ def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_KernelWith<["getFlops"]>]>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, DenseI64ArrayAttr:$kernel), windowAttributes,
-      (ins DenseI64ArrayAttr:$sizes));
+      (ins DenseI64ArrayAttr:$sizes, UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result, Graph_IndexTensor:$indices);
 }
 
-def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_Kernel]> {
+def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>, Graph_Kernel]> {
   let summary = "zeros of `shape`, gradients added at the positions of the maxima, in window order";
   let description = [{
     `grad` and `indices` have the shapes of max_pool's results (`pool_grad_c1`): `shape` before the spatial dimensions.
@@ -84,11 +89,12 @@ def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_Kernel]> {
     %d = graph.max_pool_grad %g, %i {shape = array<i64: 2, 3, 8>} : (tensor<2x3x4xf32>, tensor<2x3x4xi32>) -> tensor<2x3x8xf32>
     ```
   }];
-  let arguments = (ins Graph_FloatTensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape);
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape,
+      UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "sum of each window; what lies outside the input counts as zero";
   let description = [{
     Windows and constraints as in max_pool. An average divides by the number of elements that should count.
@@ -98,11 +104,11 @@ def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_KernelWith<["getFlops"]>]>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, DenseI64ArrayAttr:$kernel), windowAttributes,
-      (ins DenseI64ArrayAttr:$sizes));
+      (ins DenseI64ArrayAttr:$sizes, UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of sum_pool: zeros of `shape`, each gradient added to all elements of its window";
   let description = [{
     `grad` has the shape sum_pool gives for `shape` (`pool_grad_c1`). Created by differentiate.
@@ -112,11 +118,11 @@ def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_KernelWith<["ge
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$grad, DenseI64ArrayAttr:$kernel), windowAttributes,
-      (ins DenseI64ArrayAttr:$shape));
+      (ins DenseI64ArrayAttr:$shape, UnitAttr:$channels_last));
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, with the batch's own statistics";
   let description = [{
     ONNX BatchNormalization-15 in training mode. input [N, C, ...] of rank 2 or more (`batch_norm_c1`), scale and bias of
@@ -127,11 +133,12 @@ def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_KernelWith<["getOperan
     %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
-  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, F64Attr:$epsilon);
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, F64Attr:$epsilon,
+      UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$mean, Graph_FloatTensor:$variance);
 }
 
-def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_Kernel]> {
+def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_LayoutWith<["getActivations"]>, Graph_Kernel]> {
   let summary = "gradients of batch_norm: d_input, d_scale, d_bias";
   let description = [{
     `grad` has the input's type (`batch_norm_c3`), the statistics those batch_norm gives (`batch_norm_c4`). Created by
@@ -142,11 +149,11 @@ def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_Kernel]> {
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
-      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon);
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon, UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
 }
 
-def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>]> {
   let summary = "batch norm with given statistics (evaluation mode), which get no gradient";
   let description = [{
     Constraints `batch_norm_c1`, `batch_norm_c2` as in batch_norm; mean and variance have the scale's type
@@ -157,7 +164,7 @@ def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_KernelWith<
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias,
-      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon);
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon, UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$result);
 }
 

@@ -42,12 +42,15 @@ ZC_CUT(ConvOp) {
   std::string spatial(tensorOf(getInput()).getRank() - 2, '.');
   bool isDense = getGroups() == 1;
   std::string in = isDense ? "c" : ".", out = isDense ? "o" : ".";
-  Factors factors{{"b" + in + spatial, out + in + spatial}, "c", {2}};
+  auto activation = [&](const std::string &channels) {
+    return "b" + (getChannelsLast() ? spatial + channels : channels + spatial);
+  };
+  Factors factors{{activation(in), out + in + spatial}, "c", {2}};
   if (getBias())
     factors.tensors.push_back(out);
   else
     factors.behind.clear();
-  factors.tensors.push_back("b" + out + spatial);
+  factors.tensors.push_back(activation(out));
   return cutByFactors(*this, factors, index, cut, ranks, why);
 }
 
@@ -64,7 +67,8 @@ ZC_PARTS(ConvOp) {
   without->destroy();
   TensorBuilder on(builder, getLoc());
   Shape channels(tensorOf(part).getRank(), 1);
-  channels[1] = shapeOf(part)[1];
+  size_t dim = getChannelsLast() ? channels.size() - 1 : 1;
+  channels[dim] = shapeOf(part)[dim];
   return {sumOverRanks(on, part, operands.size() > 2 ? operands[2] : Value(), channels)};
 }
 

@@ -5,6 +5,8 @@
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace zc;
 using namespace zc::plan;
@@ -162,16 +164,16 @@ private:
     return found->second;
   }
 
+  /// The node, or the nodes that are computed as one.
   static std::string nameOf(Location loc) {
-    std::string name;
+    llvm::SetVector<StringRef> names;
     loc->walk([&](Location part) {
-      if (auto named = dyn_cast<NameLoc>(part)) {
-        name = named.getName().str();
-        return WalkResult::interrupt();
-      }
-      return WalkResult::advance();
+      auto named = dyn_cast<NameLoc>(part);
+      if (named)
+        names.insert(named.getName().strref());
+      return named ? WalkResult::skip() : WalkResult::advance();
     });
-    return name;
+    return llvm::join(names, ", ");
   }
 
   void writeMesh(MeshOp mesh) {

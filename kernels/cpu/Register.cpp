@@ -14,8 +14,9 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registry.implementedBy({Implementation::Kind::own, {}});
   for (auto add :
        {cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm, cpu::addFastElementwise,
-        cpu::addFastReduce, cpu::addFastAttention, cpu::addFastMove, cpu::addFastGather, cpu::addFastPool,
-        cpu::addFastBatchNorm, cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
+        cpu::addFastFused, cpu::addFastReduce, cpu::addFastAttention, cpu::addFastAttentionGrad, cpu::addFastMove,
+        cpu::addFastGather, cpu::addFastPool, cpu::addFastPoolLast, cpu::addFastBatchNorm, cpu::addFastBatchNormLast,
+        cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
     add(registry);
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN"});
   cpu::addFastMatmul(registry);

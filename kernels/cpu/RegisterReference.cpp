@@ -4,12 +4,18 @@ namespace zc {
 
 void registerReferenceKernels(KernelRegistry &registry) {
   registry.implementedBy({Implementation::Kind::reference, {}});
-  for (auto add :
-       {cpu::addElementwise, cpu::addActivation,        cpu::addCast,      cpu::addMove,         cpu::addConstant,
-        cpu::addIndex,       cpu::addScatter,           cpu::addOrder,     cpu::addReduce,       cpu::addMatmul,
-        cpu::addNorm,        cpu::addSoftmax,           cpu::addAttention, cpu::addCrossEntropy, cpu::addDropout,
-        cpu::addOptimizer,   cpu::addMetrics,           cpu::addConv,      cpu::addPool,         cpu::addBatchNorm,
-        cpu::addQuantize,    cpu::addLinearCrossEntropy})
+  for (auto add : {cpu::addElementwise, cpu::addActivation,
+                   cpu::addCast,        cpu::addMove,
+                   cpu::addConstant,    cpu::addIndex,
+                   cpu::addScatter,     cpu::addOrder,
+                   cpu::addReduce,      cpu::addMatmul,
+                   cpu::addNorm,        cpu::addSoftmax,
+                   cpu::addAttention,   cpu::addCrossEntropy,
+                   cpu::addDropout,     cpu::addOptimizer,
+                   cpu::addMetrics,     cpu::addConv,
+                   cpu::addPool,        cpu::addBatchNorm,
+                   cpu::addQuantize,    cpu::addLinearCrossEntropy,
+                   cpu::addFused})
     add(registry);
 }
 

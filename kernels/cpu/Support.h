@@ -113,6 +113,7 @@ void addSoftmax(KernelRegistry &registry);
 void addAttention(KernelRegistry &registry);
 void addCrossEntropy(KernelRegistry &registry);
 void addLinearCrossEntropy(KernelRegistry &registry);
+void addFused(KernelRegistry &registry);
 void addDropout(KernelRegistry &registry);
 void addOptimizer(KernelRegistry &registry);
 void addMetrics(KernelRegistry &registry);

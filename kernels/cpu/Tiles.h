@@ -38,14 +38,33 @@ struct ProductTile {
 
 //===-- attention ------------------------------------------------------------===//
 
-constexpr int64_t kQueryBlock = 128; ///< rows of scores that a thread has at a time
-/// fp32 elements of a thread: scores of a block of queries, and widened heads of 16-bit types.
-int64_t attentionTile(const AttentionShape &s);
-int64_t attentionGradTile(const AttentionShape &s);
-inline int attentionTiles(const AttentionShape &s) { return tilesFor(attentionTile(s) * 4, s.batch * s.heads); }
-inline int attentionGradTiles(const AttentionShape &s) {
-  return tilesFor(attentionGradTile(s) * 4, s.batch * s.keyHeads);
-}
+// Products of heads are made of tiles of at most this many rows and columns (fast/MicroKernel.h).
+constexpr int64_t kTileRows = 8, kTileColumns = 32;
+inline int64_t roundUp(int64_t n, int64_t granule) { return (n + granule - 1) / granule * granule; }
+
+/// Rows and columns of scores that a thread has at a time.
+constexpr int64_t kQueryBlock = 128, kKeyBlock = 256;
+
+/// What attention has per thread, fp32 elements from its beginning: linear in the number of keys, whatever that of
+/// queries. Factors of products have room for terms in fp32; rows are padded to whole tiles.
+struct AttentionPieces {
+  int64_t depth, valueDepth, columns;                   ///< strides of rows
+  int64_t keyPanels, valuePanels;                       ///< of a head
+  int64_t queries, scores, sums, tops, totals, staging; ///< of a block of queries
+  int64_t floats;
+  explicit AttentionPieces(const AttentionShape &s);
+  int tiles(const AttentionShape &s) const { return tilesFor(Workspace::bytesOf<float>(floats), s.batch * s.heads); }
+};
+
+/// Of its gradient.
+struct AttentionGradPieces {
+  int64_t depth, valueDepth, columns;
+  int64_t keysTransposed, valuesTransposed, keyPanels, dKeys, dValues;
+  int64_t queries, queryPanels, grads, gradPanels, dQueries, scores, slopes, deltas, staging;
+  int64_t floats;
+  explicit AttentionGradPieces(const AttentionShape &s);
+  int tiles(const AttentionShape &s) const { return tilesFor(Workspace::bytesOf<float>(floats), s.batch * s.keyHeads); }
+};
 
 //===-- others ---------------------------------------------------------------===//
 
@@ -57,5 +76,31 @@ inline int gatherGradTiles(const GatherShape &s) { return tilesFor(s.inner * 4, 
 
 /// A plane of fp32 sums per thread, of 16-bit tensors.
 inline int planeTiles(const PoolShape &s) { return tilesFor(s.windows.inPlane * 4, s.planes); }
+
+/// Of channels-last tensors: fp32 sums of this many channels of an image.
+constexpr int64_t kPoolBlock = 64;
+inline int64_t poolBlockTile(const PoolShape &s) {
+  return (Workspace::times(s.windows.inPlane, std::min(kPoolBlock, s.order.channels)) + 15) / 16 * 16;
+}
+inline int poolBlockTiles(const PoolShape &s) {
+  int64_t blocks = (s.order.channels + kPoolBlock - 1) / kPoolBlock;
+  return tilesFor(poolBlockTile(s) * 4, s.order.channels == 0 ? 0 : s.planes / s.order.channels * blocks);
+}
+
+/// How channels-last batch norm cuts its rows, N * spatial, and what it works in.
+struct BatchNormRows {
+  int64_t rows, channels, blockRows, parts;
+  explicit BatchNormRows(const BatchNormShape &s)
+      : rows(s.batch * s.inner), channels(s.channels),
+        blockRows(std::clamp<int64_t>(16384 / std::max<int64_t>(s.channels, 1), 8, 64)),
+        parts(std::min<int64_t>(32, (rows + blockRows - 1) / blockRows)) {}
+  int64_t totals() const { return Workspace::times(3 * parts, channels); } ///< doubles: sums of each part
+  int64_t room() const { return Workspace::times(2 * parts, channels); }   ///< floats: those of its block
+  int64_t table() const { return Workspace::times(4, channels); }          ///< floats: what a channel is multiplied by
+  int64_t bytes() const {
+    return Workspace::sum(Workspace::sum(Workspace::bytesOf<double>(totals()), Workspace::bytesOf<float>(room())),
+                          Workspace::bytesOf<float>(table()));
+  }
+};
 
 } // namespace zc::cpu

@@ -12,9 +12,9 @@ std::pair<int64_t, int64_t> Windows::inside(size_t d, int64_t o) const {
 }
 
 void Windows::fillTable(int64_t *positions) const {
-  Dims window(out.size(), 0), tap(out.size(), 0);
-  auto advance = [](Dims &index, const Dims &size) {
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == size[d];)
+  std::array<int64_t, kMaxRank> window{}, tap{}; // runs allocate nothing
+  auto advance = [](auto &index, const Dims &size) {
+    for (size_t d = size.size(); d-- > 0 && ++index[d] == size[d];)
       index[d] = 0;
   };
   for (int64_t o = 0; o < outPlane; ++o, advance(window, out))
@@ -69,6 +69,16 @@ static bool readWindows(const KernelSpec &spec, const Dims &input, const Dims &o
   return !__builtin_mul_overflow(windows.outPlane, windows.taps, &entries) && entries <= mostEntries;
 }
 
+static bool isChannelsLast(const KernelSpec &spec) { return spec.has("channels_last"); }
+
+/// A tensor's dimensions as [N, C, d...].
+static Dims inModelOrder(const KernelSpec &spec, size_t operand) {
+  Dims dims = spec.operands[operand].dims;
+  if (isChannelsLast(spec) && dims.size() > 2)
+    std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  return dims;
+}
+
 //===-- convolutions -------------------------------------------------------===//
 
 /// `input`, `weight`, `output`: which operand has the shape of the forward convolution's tensor.
@@ -76,6 +86,7 @@ static Result<ConvShape> readConvolution(const KernelSpec &spec, size_t maxInput
                                          size_t output, size_t biasOf) {
   ConvShape shape{};
   shape.hasBias = spec.numInputs == 3;
+  shape.channelsLast = isChannelsLast(spec);
   auto oneType = [&] {
     for (const TensorType &type : spec.operands)
       if (type.dtype != spec.operands[0].dtype || !isComputeFloat(type.dtype))
@@ -83,7 +94,8 @@ static Result<ConvShape> readConvolution(const KernelSpec &spec, size_t maxInput
     return true;
   };
   auto matches = [&] {
-    const Dims &x = spec.operands[input].dims, &w = spec.operands[weight].dims, &y = spec.operands[output].dims;
+    const Dims &w = spec.operands[weight].dims;
+    const Dims x = inModelOrder(spec, input), y = inModelOrder(spec, output);
     shape.groups = spec.getInt("groups", 1);
     shape.high = spec.getInts("high");
     if (x.size() < 3 || w.size() != x.size() || shape.groups < 1 || x[1] % shape.groups || w[0] % shape.groups ||
@@ -134,14 +146,17 @@ static Result<PoolShape> readPool(const KernelSpec &spec, size_t inputs, size_t 
                                   std::optional<size_t> indices, bool hasWindows) {
   PoolShape shape{};
   auto matches = [&] {
-    const TensorType &x = spec.operands[full], &y = spec.operands[pooled];
-    if (x.dtype != y.dtype || !isComputeFloat(x.dtype) || x.dims.size() < 3 || y.dims.size() != x.dims.size() ||
-        x.dims[1] != y.dims[1] || x.dims[0] != y.dims[0])
+    const DType type = spec.operands[full].dtype;
+    const Dims x = inModelOrder(spec, full), y = inModelOrder(spec, pooled);
+    if (type != spec.operands[pooled].dtype || !isComputeFloat(type) || x.size() < 3 || y.size() != x.size() ||
+        x[1] != y[1] || x[0] != y[0])
       return false;
+    shape.planes = x[0] * x[1];
+    shape.order = {x[1], isChannelsLast(spec)};
     if (hasWindows)
-      return readWindows(spec, x.dims, y.dims, spec.getInts("kernel"), shape.windows);
-    shape.windows.inPlane = product(x.dims, 2, x.dims.size());
-    shape.windows.outPlane = product(y.dims, 2, y.dims.size());
+      return readWindows(spec, x, y, spec.getInts("kernel"), shape.windows);
+    shape.windows.inPlane = product(x, 2, x.size());
+    shape.windows.outPlane = product(y, 2, y.size());
     return true;
   };
   auto indexed = [&] {
@@ -157,7 +172,6 @@ static Result<PoolShape> readPool(const KernelSpec &spec, size_t inputs, size_t 
                          .that(indexed, "i32 or i64 indices of the windows")
                          .done());
   shape.dtype = spec.operands[full].dtype;
-  shape.planes = spec.operands[full].dims[0] * spec.operands[full].dims[1];
   return shape;
 }
 
@@ -175,14 +189,15 @@ static Result<BatchNormShape> readNorm(const KernelSpec &spec, size_t inputs, si
     const TensorType &x = spec.operands[same[0]];
     if (!isComputeFloat(x.dtype) || x.dims.size() < 2)
       return false;
+    const int64_t channels = inModelOrder(spec, same[0])[1];
     for (size_t i : same)
       if (!(spec.operands[i] == x))
         return false;
     for (size_t i : perChannel)
-      if (!(spec.operands[i] == TensorType{x.dtype, {x.dims[1]}}))
+      if (!(spec.operands[i] == TensorType{x.dtype, {channels}}))
         return false;
     for (size_t i : stats)
-      if (!(spec.operands[i] == TensorType{x.dtype == DType::f64 ? DType::f64 : DType::f32, {x.dims[1]}}))
+      if (!(spec.operands[i] == TensorType{x.dtype == DType::f64 ? DType::f64 : DType::f32, {channels}}))
         return false;
     return true;
   };
@@ -191,13 +206,15 @@ static Result<BatchNormShape> readNorm(const KernelSpec &spec, size_t inputs, si
                          .that(matches, "tensors [N, C, ...] of f32, bf16 or f64 and C elements per channel")
                          .that([&] { return spec.getReal("epsilon", -1) >= 0; }, "an epsilon that is not negative")
                          .done());
-  const TensorType &x = spec.operands[same[0]];
-  return BatchNormShape{x.dtype,
-                        x.dtype == DType::f64 ? DType::f64 : DType::f32,
-                        x.dims[0],
-                        x.dims[1],
-                        product(x.dims, 2, x.dims.size()),
-                        spec.getReal("epsilon", 0)};
+  const DType type = spec.operands[same[0]].dtype;
+  const Dims x = inModelOrder(spec, same[0]);
+  return BatchNormShape{type,
+                        type == DType::f64 ? DType::f64 : DType::f32,
+                        x[0],
+                        x[1],
+                        product(x, 2, x.size()),
+                        spec.getReal("epsilon", 0),
+                        isChannelsLast(spec)};
 }
 
 Result<BatchNormShape> readBatchNorm(const KernelSpec &spec) { return readNorm(spec, 3, 3, {0, 3}, {1, 2}, {4, 5}); }

@@ -9,6 +9,20 @@
 
 namespace zc::cpu {
 
+/// How the planes of an activation [N, C, d...] lie in memory: one after the other, or, under the attribute
+/// `channels_last` (then its type is [N, d..., C]), element by element side by side.
+struct PlaneOrder {
+  int64_t channels = 0;
+  bool channelsLast = false;
+
+  /// Where plane `p` of N * C begins, of planes of `plane` elements.
+  int64_t begin(int64_t p, int64_t plane) const {
+    return channelsLast ? p / channels * plane * channels + p % channels : p * plane;
+  }
+  /// From an element of a plane to its next one.
+  int64_t step() const { return channelsLast ? channels : 1; }
+};
+
 /// Windows sliding over the spatial dimensions of tensors [N, C, d...]. Tap t of window o reads the element
 /// o * strides - low + t * dilations, where that lies inside.
 struct Windows {
@@ -39,9 +53,9 @@ public:
       if (table[i] >= 0)
         sums[table[i]] += value(i / taps, i % taps);
   }
-  template <typename T> void store(T *out) const {
+  template <typename T> void store(T *out, int64_t step) const {
     for (int64_t i = 0; i < plane; ++i)
-      out[i] = storeSum<T>(sums[i]);
+      out[i * step] = storeSum<T>(sums[i]);
   }
 
 private:
@@ -55,12 +69,14 @@ private:
 struct ConvShape {
   DType dtype;
   int64_t batch, inChannels, outChannels, groups;
-  bool hasBias;
+  bool hasBias, channelsLast;
   Windows windows;
   Dims high;
 
   int64_t inPerGroup() const { return inChannels / groups; }
   int64_t outPerGroup() const { return outChannels / groups; }
+  PlaneOrder in() const { return {inChannels, channelsLast}; }
+  PlaneOrder out() const { return {outChannels, channelsLast}; }
 };
 /// Operands: input, weight, [bias], result.
 Result<ConvShape> readConv(const KernelSpec &spec);
@@ -72,6 +88,7 @@ Result<ConvShape> readConvWeightGrad(const KernelSpec &spec);
 struct PoolShape {
   DType dtype, index; ///< index: of max_pool's positions
   int64_t planes;     ///< N * C
+  PlaneOrder order;
   Windows windows;
 };
 /// Operands: input, result, indices.
@@ -83,11 +100,14 @@ Result<PoolShape> readSumPool(const KernelSpec &spec);
 /// Operands: grad, result.
 Result<PoolShape> readSumPoolGrad(const KernelSpec &spec);
 
-/// Tensors [batch, channels, inner].
+/// Tensors [batch, channels, inner], or [batch, inner, channels].
 struct BatchNormShape {
   DType dtype, stat;
   int64_t batch, channels, inner;
   double epsilon;
+  bool channelsLast;
+
+  PlaneOrder order() const { return {channels, channelsLast}; }
 };
 /// Operands: input, scale, bias, result, mean, variance.
 Result<BatchNormShape> readBatchNorm(const KernelSpec &spec);

@@ -4,6 +4,7 @@
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zc::cpu {
 
@@ -29,16 +30,58 @@ OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
   sums = part.out == DType::f32 ? 0 : s.m * s.n;
 }
 
-static int64_t aligned(int64_t floats) { return (floats + 63) / 64 * 64; }
+namespace {
+/// Rows of scores of a block, and columns.
+int64_t blockRows(const AttentionShape &s) { return roundUp(std::min(kQueryBlock, s.queries), kTileColumns); }
+int64_t blockColumns(const AttentionShape &s) { return roundUp(std::min(kKeyBlock, s.keys), kTileColumns); }
 
-int64_t attentionTile(const AttentionShape &s) {
-  int64_t scores = std::min(kQueryBlock, s.queries) * (s.keys + 1);
-  return aligned(s.dtype == DType::f32 ? scores : scores + (s.queries + s.keys) * (s.depth + s.valueDepth));
+/// Pieces one behind the other, each of whole cache lines.
+class Places {
+public:
+  int64_t take(int64_t rows, int64_t width = 1) {
+    return std::exchange(end, Workspace::sum(end, Workspace::times(rows, width)));
+  }
+  int64_t total() const { return end; }
+
+private:
+  int64_t end = 0;
+};
+} // namespace
+
+AttentionPieces::AttentionPieces(const AttentionShape &s)
+    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)) {
+  const int64_t keys = roundUp(s.keys, kTileColumns), rows = blockRows(s);
+  Places places;
+  keyPanels = places.take(keys, depth);
+  valuePanels = places.take(keys, valueDepth);
+  queries = places.take(rows, depth);
+  scores = places.take(rows, columns);
+  sums = places.take(rows, valueDepth);
+  tops = places.take(rows);
+  totals = places.take(rows);
+  staging = places.take(kTileColumns, std::max(depth, valueDepth));
+  floats = places.total();
 }
 
-int64_t attentionGradTile(const AttentionShape &s) {
-  int64_t scores = 2 * std::min(kQueryBlock, s.queries) * s.keys;
-  return aligned(s.dtype == DType::f32 ? scores : scores + 2 * (s.queries + s.keys) * (s.depth + s.valueDepth));
+AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
+    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)) {
+  const int64_t keys = roundUp(s.keys, kTileColumns), rows = blockRows(s);
+  Places places;
+  keysTransposed = places.take(keys, depth);
+  valuesTransposed = places.take(keys, valueDepth);
+  keyPanels = places.take(keys, depth);
+  dKeys = places.take(keys, depth);
+  dValues = places.take(keys, valueDepth);
+  queries = places.take(rows, depth);
+  queryPanels = places.take(rows, depth);
+  grads = places.take(rows, valueDepth);
+  gradPanels = places.take(rows, valueDepth);
+  dQueries = places.take(rows, depth);
+  scores = places.take(rows, columns);
+  slopes = places.take(rows, columns);
+  deltas = places.take(rows);
+  staging = places.take(kTileColumns, std::max(depth, valueDepth));
+  floats = places.total();
 }
 
 namespace {
@@ -77,12 +120,16 @@ int64_t ofMatmulPart(const KernelSpec &spec) {
                                                               static_cast<double>(s.k)));
 }
 
+template <typename Pieces> int64_t ofTiles(const Pieces &pieces, const AttentionShape &s) {
+  return bytes<float>(Workspace::times(pieces.floats, pieces.tiles(s)));
+}
+
 int64_t ofAttention(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttention(spec);
   if (!read)
     return 0;
   int64_t plain = bytes<double>(read->keys) + bytes<double>(read->valueDepth);
-  return std::max(plain, isFast(read->dtype) ? bytes<float>(attentionTile(*read) * attentionTiles(*read)) : 0);
+  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionPieces(*read), *read) : 0);
 }
 
 int64_t ofAttentionGrad(const KernelSpec &spec) {
@@ -91,7 +138,7 @@ int64_t ofAttentionGrad(const KernelSpec &spec) {
     return 0;
   int64_t plain = bytes<double>(read->depth) + bytes<double>(read->keys * read->depth) +
                   bytes<double>(read->keys * read->valueDepth);
-  return std::max(plain, isFast(read->dtype) ? bytes<float>(attentionGradTile(*read) * attentionGradTiles(*read)) : 0);
+  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionGradPieces(*read), *read) : 0);
 }
 
 int64_t ofHead(const Result<HeadShape> &read) {
@@ -135,7 +182,15 @@ int64_t ofPoolGrad(const Result<PoolShape> &read, bool hasTable) {
     return 0;
   int64_t plain = Workspace::sum(bytes<double>(read->windows.inPlane), hasTable ? tableBytes(read->windows) : 0);
   bool isNarrow = isFast(read->dtype) && read->dtype != DType::f32;
+  if (read->order.channelsLast) {
+    int64_t sums = isNarrow ? bytes<float>(Workspace::times(poolBlockTile(*read), poolBlockTiles(*read))) : 0;
+    return std::max(plain, Workspace::sum(sums, hasTable ? tableBytes(read->windows) : 0));
+  }
   return std::max(plain, isNarrow ? bytes<float>(read->windows.inPlane * planeTiles(*read)) : 0);
+}
+
+int64_t ofBatchNorm(const Result<BatchNormShape> &read) {
+  return read && read->channelsLast && isFast(read->dtype) ? BatchNormRows(*read).bytes() : 0;
 }
 
 /// Does oneDNN compute it on blocked layouts with AVX2 and later, and not as a product of matrices?
@@ -208,6 +263,9 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"sum_pool", [](const KernelSpec &spec) { return ofPool(readSumPool(spec)); }},
       {"max_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readMaxPoolGrad(spec), false); }},
       {"sum_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readSumPoolGrad(spec), true); }},
+      {"batch_norm", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNorm(spec)); }},
+      {"batch_norm_grad", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormGrad(spec)); }},
+      {"batch_norm_apply", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormApply(spec)); }},
       {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
       {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},
       {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec)); }},

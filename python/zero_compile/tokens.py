@@ -11,10 +11,12 @@ import concurrent.futures
 import glob
 import itertools
 import json
+import operator
 import os
 import pathlib
 import re
 import struct
+import sys
 import tempfile
 import time
 
@@ -175,7 +177,9 @@ class Remembered(dict):
         return tokens
 
     def joined(self, texts):
-        return b"".join(map(self.__getitem__, texts))
+        if len(texts) < 2:
+            return self[texts[0]] if texts else b""
+        return b"".join(operator.itemgetter(*texts)(self))  # the lookups in one call
 
 
 class Words:
@@ -256,6 +260,7 @@ NEAR = 20  # characters between two words that are not, which are taken with the
 PLAIN = bytes([*range(32, 127), *b"\t\n\r"])
 MARK = "\ue000"
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+POSSESSIVE = sys.version_info >= (3, 11)
 ASCII = {r"\p{L}": "A-Za-z", r"\p{N}": "0-9", r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\p{M}": "", r"\p{Lt}": "", r"\p{Lm}": "", r"\p{Lo}": "",
          r"\s": " \\t\\n\\r"}
 
@@ -282,8 +287,9 @@ def cutter(description):
 
 
 def in_ascii(expression):
-    """The expression for text of printable ASCII: classes of Unicode as ranges, inside brackets and outside."""
-    result, inside, at = "", False, 0
+    """The expression for text of printable ASCII: classes of Unicode as ranges, inside brackets and outside. A repetition that ends an
+    alternative is possessive where Python knows that (3.11): what it matched is the match, and nothing is kept for going back."""
+    result, inside, depth, at = "", False, 0, 0
     while at < len(expression):
         name = next((n for n in sorted(ASCII, key=len, reverse=True) if expression.startswith(n, at)), None)
         if name:
@@ -296,8 +302,13 @@ def in_ascii(expression):
         if expression[at] == "\\":
             result, at = result + expression[at:at + 2], at + 2
             continue
-        inside = expression[at] == "[" or inside and expression[at] != "]"
-        result, at = result + expression[at], at + 1
+        letter, at = expression[at], at + 1
+        inside = letter == "[" or inside and letter != "]"
+        if not inside:
+            depth += (letter == "(") - (letter == ")")
+            if letter == "+" and depth == 0 and expression[at:at + 1] in ("", "|") and result[-1:] not in "+*?}" and POSSESSIVE:
+                letter = "++"
+        result += letter
     return result
 
 

@@ -39,6 +39,9 @@ Status PreparedPlan::prepare(const RankParts &parts) {
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, parts));
   collectNotes();
+  if (communicator.rank() == 0) // who tells of them
+    for (std::string &note : plainLoopNotes(plan, runsOn, parts.registry))
+      notes.push_back(std::move(note));
   findMetricWriters();
   if (parts.options.agree)
     prepareAgreement(parts.options.agree);

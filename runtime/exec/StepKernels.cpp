@@ -6,6 +6,9 @@
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
+#include <cstdio>
+#include <map>
+
 namespace zc {
 
 namespace {
@@ -85,6 +88,54 @@ Status checkImplementations(const planpb::Plan &plan, Target target, const Kerne
                    std::to_string(missing) + " steps have no implementation on " +
                        namesOf(Target())[static_cast<size_t>(target)] + ", the first is " + first,
                    {}, "zero-run inspect PLAN --kernels lists them; --device cpu runs the plan");
+}
+
+namespace {
+/// Of one kernel.
+struct PlainLoops {
+  uint32_t node = 0; ///< the first step's
+  int steps = 0;
+  double seconds = 0; ///< of a training step
+};
+} // namespace
+
+std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
+  constexpr double kShortest = 1e-3, kLeastShare = 0.005;
+  const double whole = plan.report().predicted_step_seconds();
+  if (!(whole > 0))
+    return {};
+  std::map<std::string, PlainLoops> found;
+  std::map<std::string, bool> known; // specs, by the bytes of what says them: preparing a kernel takes time
+  for (uint32_t section : {0u, 1u})
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
+      const double seconds = step.seconds() * double(section == 0 ? microExecutions(plan) : 1);
+      if (step.seconds() < kShortest || seconds < kLeastShare * whole)
+        continue;
+      std::string spec = std::to_string(step.kernel());
+      for (const planpb::Operand &operand : step.operands())
+        spec += " " + std::to_string(operand.type());
+      auto [at, isNew] = known.try_emplace(spec, false);
+      if (isNew) {
+        auto by = implementationOf(plan, step, target, host);
+        at->second = by.ok() && *by && (*by)->kind == Implementation::Kind::reference;
+      }
+      if (!at->second)
+        continue;
+      PlainLoops &loops = found[plan.strings(static_cast<int>(step.kernel()))];
+      if (loops.steps++ == 0)
+        loops.node = step.node();
+      loops.seconds += seconds;
+    }
+  std::vector<std::string> notes;
+  for (const auto &[kernel, loops] : found) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%.2g", 100 * loops.seconds / whole);
+    notes.push_back("node \"" + plan.strings(static_cast<int>(loops.node)) + "\"" +
+                    (loops.steps == 1 ? "" : " and " + std::to_string(loops.steps - 1) + " more") +
+                    ": plain loops compute " + kernel + ", " + share +
+                    " % of the time that is predicted (zero-run inspect PLAN --kernels)");
+  }
+  return notes;
 }
 
 } // namespace zc

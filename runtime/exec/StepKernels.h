@@ -4,6 +4,9 @@
 #include "kernels/Kernel.h"
 #include "runtime/plan/plan.pb.h"
 
+#include <string>
+#include <vector>
+
 namespace zc {
 
 /// What the plan says of a step's kernel; rank, seed and threads are the run's.
@@ -19,5 +22,9 @@ std::string nameOf(const std::optional<Implementation> &by);
 
 /// Errors: steps that nobody computes on `target` (unsupported), with their number and the first one's node.
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);
+
+/// What the user should know of steps that plain loops compute and that matter: of each such kernel a line with how
+/// many steps of at least a millisecond and 0.5 % of the predicted step there are, and their share of it.
+std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target, const KernelRegistry &host);
 
 } // namespace zc

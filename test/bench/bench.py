@@ -204,6 +204,13 @@ def c3():
     report_race("C3", race, "zero-3", 1.08)
 
 
+def tensor_parallel():
+    """Two ranks that share four samples over two that have two samples each, at ZeRO-3."""
+    shared = plan("g124m", "t2", "--world-size", 2, "--tensor-parallel", 2)
+    race = compete({"model-2": lambda: steps(shared, "g124m", 2, 1), "zero-3": two_ranks(3)})
+    report_race("tensor-parallel", race, "model-2", 1.15)
+
+
 def mpi():
     """Two ranks of one host as processes over the same as threads, per stage."""
     for stage in (0, 3):
@@ -410,7 +417,7 @@ def memory():
                  round((have - small) / planned, 4), planned=planned, small=small)
 
 
-BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
+BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "tensor-parallel": tensor_parallel, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
            "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
            "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
            "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__])}

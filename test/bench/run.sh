@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this project beside its limits and, where given, its peers: one JSON object per measurement on stdout, a table on stderr.
-#   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 mpi collectives zeropp C4 memory C12 C13 adam nvme tiling overlap scale checkpoints; default all
+#   test/bench/run.sh [NAME...] [--rounds N]      names: limits C1 C1b C2 C3 tensor-parallel mpi collectives zeropp C4 memory C12 C13 adam nvme tiling overlap scale checkpoints; default all
 # Peers need a python with torch: ZC_TORCH_PYTHON, or what peers/setup.sh made (PEERS_HOME, default ~/.cache/peers).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -208,6 +208,20 @@ def automatic_leaves(budget, *given):
         raise Case(f"{flags} although {given}")
 
 
+def automatic_over_ranks():
+    """Where nothing fits a rank by itself, ranks share samples; it says so. The mesh that the choice names is the same plan."""
+    budget = ["--device-mem", "120KB", "--world-size", 4]
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", *budget, "--tensor-parallel", 1, "--dry-run", code=5)
+    flags = chosen(*budget, "-o", suite.dir / "auto-ranks.plan")
+    if "--tensor-parallel" not in flags:
+        raise Case(f"{flags}")
+    at = flags.index("--tensor-parallel")
+    mesh = f"data={4 // int(flags[at + 1])},model={flags[at + 1]}"
+    again = suite.compile(suite.models / "gpt2" / "ts17.onnx", suite.dir / "auto-mesh.plan", *budget[:2], "--mesh", mesh, *flags[:at],
+                          *flags[at + 2:])
+    same("plan", suite.plan_hash(suite.dir / "auto-ranks.plan"), suite.plan_hash(again))
+
+
 def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
@@ -225,7 +239,7 @@ cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
           for world, budget in ((1, "1MB"), (1, "450KB"), (2, "2MB"), (2, "400KB"), (2, "250KB"), (2, "150KB"))]
 cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
           for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
-cases += [("auto without", automatic_without_budget)]
+cases += [("auto without", automatic_without_budget), ("auto over ranks that share samples", automatic_over_ranks)]
 cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving(*a)) for tier, flags in (
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme")),
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "nvme")),

@@ -1,71 +1,8 @@
 // Each fast kernel against its plain version; the same bits at every alignment and in every run.
-#include "kernels/cpu/Team.h"
-#include "test/kernels/KernelTest.h"
+#include "test/kernels/FastTest.h"
 
 namespace zc::test {
 namespace {
-
-using Ints = std::vector<int64_t>;
-const Attribute kOne = int64_t{1};
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Call atOffset(Call call, size_t offset) {
-  for (Value &value : call.inputs)
-    value = value.at(offset);
-  for (Value &value : call.outputs)
-    value = value.at(offset);
-  return call;
-}
-
-/// `tolerance` is of f32 outputs, relative to 1 + |expected|; 16-bit outputs may be one rounding further off.
-void expectFastMatches(Call call, double tolerance) {
-  std::string shapes = call.name;
-  for (const Value &value : call.inputs) {
-    shapes += " " + std::string(nameOf(value.type.dtype)) + "[";
-    for (int64_t d : value.type.dims)
-      shapes += std::to_string(d) + ",";
-    shapes += "]";
-  }
-  SCOPED_TRACE(shapes);
-  Result<std::vector<Value>> expected = run(call, true);
-  ASSERT_TRUE(expected.ok()) << expected.error().message;
-  for (int threads : {1, 2, 3}) {
-    call.threads = threads;
-    Result<std::vector<Value>> first = run(call, false);
-    ASSERT_TRUE(first.ok()) << first.error().message;
-    ASSERT_EQ(first->size(), expected->size());
-    for (size_t i = 0; i < first->size(); ++i) {
-      SCOPED_TRACE("output " + std::to_string(i) + " threads " + std::to_string(threads));
-      double bound = tolerance + roundingOf((*first)[i].type.dtype);
-      expectNear((*first)[i], elements((*expected)[i]), bound);
-      if (testing::Test::HasFatalFailure())
-        return;
-    }
-    {
-      cpu::TeamLimit one(1);
-      Result<std::vector<Value>> alone = run(call, false);
-      ASSERT_TRUE(alone.ok());
-      for (size_t i = 0; i < first->size(); ++i)
-        ASSERT_TRUE((*alone)[i] == (*first)[i]) << "output " << i << " of " << threads << " parts on one thread";
-    }
-    for (size_t offset : {0, 1, 7}) {
-      Result<std::vector<Value>> again = run(atOffset(call, offset), false);
-      ASSERT_TRUE(again.ok());
-      for (size_t i = 0; i < first->size(); ++i)
-        ASSERT_TRUE((*again)[i] == (*first)[i]) << "output " << i << " at offset " << offset;
-    }
-  }
-}
-
-/// fn(dtype, tolerance factor) for the types fast kernels are written for.
-template <typename Fn> void forFastTypes(Fn fn) {
-  for (DType type : {DType::f32, DType::bf16, DType::f16})
-    fn(type);
-}
-
-Value random(DType type, Ints dims, unsigned seed, double low = -1, double high = 1) {
-  return uniform({type, std::move(dims)}, seed, low, high);
-}
 
 TEST(Fast, matmul) {
   struct Row {
@@ -340,72 +277,6 @@ TEST(Fast, crossEntropyGradientMayOverwriteLogits) {
   }
 }
 
-TEST(Fast, linearCrossEntropy) {
-  struct Shape {
-    int64_t rows, width, classes, chunk;
-  };
-  for (Shape s : {Shape{1, 1, 1, 1}, Shape{7, 5, 11, 3}, Shape{130, 33, 301, 64}})
-    for (bool transposed : {true, false})
-      forFastTypes([&](DType type) {
-        Value x = random(type, {s.rows, s.width}, 1, -1, 1);
-        Value w = random(type, transposed ? Ints{s.classes, s.width} : Ints{s.width, s.classes}, 2, -1, 1);
-        Value labels = uniform({DType::i64, {s.rows}}, 3, 0, static_cast<double>(s.classes));
-        if (s.rows > 2)
-          labels.set(1, -100);
-        Attributes attributes = {{"chunk", s.chunk}};
-        if (transposed)
-          attributes["trans_weight"] = kOne;
-        Value loss(TensorType{DType::f32, {}});
-        Call forward{"linear_cross_entropy", {x, labels, w}, {loss}, attributes};
-        // Logits are rounded to 16 bits where operands are.
-        const double tolerance = type == DType::f32 ? 4e-6 : 4e-3;
-        expectFastMatches(forward, tolerance);
-        Call grad{"linear_cross_entropy_grad",
-                  {f32({}, {3}), x, labels, w},
-                  {loss, Value(x.type), Value(w.type)},
-                  attributes};
-        expectFastMatches(grad, tolerance);
-        Value bias = random(type, {s.classes}, 4, -1, 1);
-        grad.inputs.push_back(bias);
-        grad.outputs.push_back(Value(bias.type));
-        grad.attributes["sum"] = kOne;
-        expectFastMatches(grad, type == DType::f32 ? 2e-5 : 2e-2);
-      });
-}
-
-// Without the whole of the logits the sums are the same: one chunk is the products and the loss apart.
-TEST(Fast, linearCrossEntropyEqualsItsPartsBitForBit) {
-  const int64_t rows = 96, width = 40, classes = 300;
-  Value x = random(DType::f32, {rows, width}, 1, -1, 1), w = random(DType::f32, {classes, width}, 2, -1, 1);
-  Value labels = uniform({DType::i64, {rows}}, 3, 0, classes), grad = f32({}, {1});
-  TensorType logits{DType::f32, {rows, classes}}, scalar{DType::f32, {}}, lse{DType::f32, {rows}};
-  Value y = (*run({"matmul", {x, w}, {Value(logits)}, {{"trans_rhs", kOne}}}, false))[0];
-  std::vector<Value> loss = *run({"cross_entropy", {y, labels}, {Value(scalar), Value(lse)}}, false);
-  Value d = (*run({"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}}, false))[0];
-  Value dx = (*run({"matmul", {d, w}, {Value(x.type)}}, false))[0];
-  Value dw = (*run({"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}, false))[0];
-  std::vector<Value> fused = *run({"linear_cross_entropy_grad",
-                                   {grad, x, labels, w},
-                                   {Value(scalar), Value(x.type), Value(w.type)},
-                                   {{"trans_weight", kOne}, {"chunk", rows}}},
-                                  false);
-  EXPECT_NEAR(fused[0].get(0), loss[0].get(0), 1e-6);
-  EXPECT_TRUE(fused[1] == dx);
-  EXPECT_TRUE(fused[2] == dw);
-}
-
-TEST(Fast, linearCrossEntropyRefusesBadLabels) {
-  for (bool plain : {true, false}) {
-    Call call{"linear_cross_entropy",
-              {f32({2, 1}, {1, 2}), i64({2}, {0, 3}), f32({1, 3}, {1, 2, 3})},
-              {Value(TensorType{DType::f32, {}})},
-              {{"chunk", kOne}}};
-    Result<std::vector<Value>> result = run(call, plain);
-    ASSERT_FALSE(result.ok());
-    EXPECT_EQ(result.error().message, "label 3 of kernel 'linear_cross_entropy' is not in [0, 3)");
-  }
-}
-
 TEST(Fast, normsAndGradients) {
   for (Ints shape : {Ints{1, 1}, Ints{7, 33}, Ints{65, 768}, Ints{0, 4}})
     for (bool layer : {true, false})
@@ -473,58 +344,6 @@ TEST(Fast, optimizers) {
       });
 }
 
-struct AttentionCase {
-  Ints query, key, value, mask; ///< no mask: empty
-  DType maskType;
-  bool causal;
-};
-
-TEST(Fast, attentionAndGradient) {
-  for (const AttentionCase &row :
-       {AttentionCase{{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}, {}, false},
-        AttentionCase{{2, 3, 33, 16}, {2, 3, 33, 16}, {2, 3, 33, 16}, {}, {}, true},
-        AttentionCase{{1, 4, 150, 8}, {1, 2, 150, 8}, {1, 2, 150, 12}, {}, {}, true},
-        AttentionCase{{2, 2, 5, 8}, {2, 1, 9, 8}, {2, 1, 9, 8}, {2, 1, 5, 9}, DType::boolean, false},
-        AttentionCase{{1, 2, 140, 8}, {1, 2, 40, 8}, {1, 2, 40, 8}, {1, 1, 1, 40}, DType::f32, true},
-        AttentionCase{{1, 2, 7, 8}, {1, 2, 7, 8}, {1, 2, 7, 8}, {1, 2, 7, 1}, DType::f32, false},
-        AttentionCase{{0, 2, 7, 8}, {0, 2, 7, 8}, {0, 2, 7, 8}, {}, {}, false}})
-    forFastTypes([&](DType type) {
-      Value q = random(type, row.query, 1), k = random(type, row.key, 2), v = random(type, row.value, 3);
-      Value y({type, {row.query[0], row.query[1], row.query[2], row.value[3]}});
-      Value lse({DType::f32, {row.query[0], row.query[1], row.query[2]}});
-      Attributes attributes = {{"scale", 0.3}};
-      if (row.causal)
-        attributes["causal"] = kOne;
-      Call forward{"attention", {q, k, v}, {y, lse}, attributes};
-      if (!row.mask.empty())
-        forward.inputs.push_back(row.maskType == DType::boolean ? uniform({DType::boolean, row.mask}, 4, 0, 2)
-                                                                : random(DType::f32, row.mask, 4, -2, 2));
-      expectFastMatches(forward, 2e-6);
-      auto results = run(forward);
-      Call backward{"attention_grad",
-                    {random(type, y.type.dims, 5), q, k, v, (*results)[0], (*results)[1]},
-                    {Value(q.type), Value(k.type), Value(v.type)},
-                    attributes};
-      if (!row.mask.empty())
-        backward.inputs.push_back(forward.inputs[3]);
-      expectFastMatches(backward, 1e-5);
-    });
-}
-
-TEST(Fast, attentionMasksWholeRows) {
-  Value q = random(DType::f32, {1, 1, 3, 4}, 1), mask = boolean({1, 1, 3, 3}, {1, 0, 1, 0, 0, 0, 1, 1, 1});
-  Call forward{"attention", {q, q, q, mask}, {Value(q.type), Value({DType::f32, {1, 1, 3}})}, {{"scale", 1.0}}};
-  expectFastMatches(forward, 1e-6);
-  auto results = run(forward, false);
-  ASSERT_TRUE(results.ok());
-  EXPECT_EQ((*results)[1].get(1), -kInfinity);
-  Call backward{"attention_grad",
-                {q, q, q, q, (*results)[0], (*results)[1], mask},
-                {Value(q.type), Value(q.type), Value(q.type)},
-                {{"scale", 1.0}}};
-  expectFastMatches(backward, 1e-6);
-}
-
 TEST(Fast, moves) {
   struct Row {
     Ints in, permutation, out;
@@ -540,6 +359,14 @@ TEST(Fast, moves) {
                          {Value({type, row.out})},
                          {{"permutation", row.permutation}}},
                         0);
+  for (DType type : {DType::f32, DType::bf16, DType::i64, DType::u8}) {
+    Attributes rows = {{"offsets", Ints{1, 0, 64}}, {"strides", Ints{1, 1, 1}}},
+               steps = {{"offsets", Ints{1, 2, 150}}, {"strides", Ints{2, 3, -2}}};
+    Value x = random(type, {5, 40, 192}, 1, 0, 200);
+    expectFastMatches({"slice", {x}, {Value({type, {3, 40, 64}})}, rows}, 0);
+    expectFastMatches({"slice", {x}, {Value({type, {2, 12, 70}})}, steps}, 0);
+    expectFastMatches({"slice", {x}, {Value({type, {0, 12, 70}})}, steps}, 0);
+  }
   expectFastMatches({"expand", {random(DType::f32, {3, 1, 50}, 1)}, {Value({DType::f32, {2, 3, 40, 50}})}}, 0);
   expectFastMatches({"expand", {random(DType::f32, {3, 1}, 1)}, {Value({DType::f32, {3, 70}})}}, 0);
   expectFastMatches({"copy", {random(DType::f32, {9999}, 1)}, {Value({DType::f32, {9999}})}}, 0);

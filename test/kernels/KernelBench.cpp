@@ -34,11 +34,26 @@ Case matmul(const char *label, Ints lhs, Ints rhs, Ints out, double k, std::map<
   return result;
 }
 
+/// Causal, with heads of 64, and 12,288 queries in all: flops of what is not masked.
+void addAttention(std::vector<Case> &all, int64_t keys) {
+  const int64_t heads = 12288 / keys;
+  const TensorType head = f32({1, heads, keys, 64}), lse = f32({1, heads, keys});
+  const std::map<std::string, Attribute> attributes = {{"scale", 0.125}, {"causal", kOne}};
+  const double product = 2.0 * 12288 * static_cast<double>(keys + 1) / 2 * 64;
+  const std::string length = "/" + std::to_string(keys);
+  all.push_back({"attention" + length, "attention", {head, head, head}, {head, lse}, attributes, 2 * product});
+  all.push_back({"attention_grad" + length,
+                 "attention_grad",
+                 {head, head, head, head, head, lse},
+                 {head, head, head},
+                 attributes,
+                 5 * product});
+}
+
 std::vector<Case> cases() {
   const int64_t tokens = 1024, width = 768, vocabulary = 50257, heads = 12, length = 256, parameters = 1 << 24;
   const TensorType x = f32({tokens, width}), up = f32({tokens, 4 * width}), row = f32({width}), stat = f32({tokens});
-  const TensorType head = f32({4, heads, length, 64}), lse = f32({4, heads, length}),
-                   logits = f32({tokens, vocabulary});
+  const TensorType head = f32({4, heads, length, 64}), logits = f32({tokens, vocabulary});
   const TensorType flat = f32({parameters}), scalar = f32({});
   const Attribute first = int64_t{0}, axis = kOne;
   std::vector<Case> result = {
@@ -64,20 +79,21 @@ std::vector<Case> cases() {
       {"gelu", "gelu", {up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_grad", "gelu_grad", {up, up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_erf", "gelu", {up}, {up}, {}, 0},
+      // less and select; silu, mul and add of a row (kernels/FusedProgram.h)
+      {"fused_relu_grad",
+       "fused",
+       {up, up},
+       {up},
+       {{"program", Ints{3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4}}},
+       0},
+      {"fused_silu_mul_add",
+       "fused",
+       {up, up, f32({4 * width})},
+       {up},
+       {{"program", Ints{3, 30, 0, 0, 6, 0, 3, 1, 4, 0, 4, 2, 0, 5}}},
+       0},
       {"layer_norm", "layer_norm", {x, row, row}, {x, stat, stat}, {{"axis", axis}}, 0},
       {"layer_norm_grad", "layer_norm_grad", {x, x, row, stat, stat}, {x, row, row}, {{"axis", axis}}, 0},
-      {"attention",
-       "attention",
-       {head, head, head},
-       {head, lse},
-       {{"scale", 0.125}, {"causal", kOne}},
-       2.0 * 2 * 48 * 256 * 256 * 64 / 2},
-      {"attention_grad",
-       "attention_grad",
-       {head, head, head, head, head, lse},
-       {head, head, head},
-       {{"scale", 0.125}, {"causal", kOne}},
-       5.0 * 2 * 48 * 256 * 256 * 64 / 2},
       {"softmax", "softmax", {f32({48 * length, length})}, {f32({48 * length, length})}, {{"axis", axis}}, 0},
       {"bias_grad", "reduce_sum", {up}, {f32({4 * width})}, {{"axes", Ints{0}}}, 0},
       {"residual", "add", {x, x}, {x}, {}, 0},
@@ -89,6 +105,8 @@ std::vector<Case> cases() {
       {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
       matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
   };
+  for (int64_t keys : {256, 1024, 2048})
+    addAttention(result, keys);
   return result;
 }
 
@@ -200,7 +218,8 @@ int main(int argc, char **argv) {
   std::vector<zc::Case> all = zc::cases();
   for (size_t i = 0, n = all.size(); i < n; ++i)
     for (zc::DType half : {zc::DType::bf16, zc::DType::f16})
-      all.push_back(zc::inHalf(all[i], half));
+      if (all[i].kernel != "fused") // whose program names its types
+        all.push_back(zc::inHalf(all[i], half));
   for (const zc::Case &c : all)
     for (int threads : {1, 2})
       zc::addBenchmark(c, threads, registry);

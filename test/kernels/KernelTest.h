@@ -331,6 +331,10 @@ inline void expectBlocksAgree(const Call &call, const Result<std::vector<Value>>
     return;
   SCOPED_TRACE(call.name + " over blocks");
   auto blocks = runOn(blockRegistry(), call);
+  if (call.attributes.count("channels_last")) { // only CPUs' kernels know it
+    EXPECT_TRUE(!blocks.ok() && blocks.error().number == (plain.ok() ? 710 : blocks.error().number));
+    return;
+  }
   ASSERT_EQ(blocks.ok(), plain.ok()) << (blocks.ok() ? plain : blocks).error().message;
   for (size_t i = 0; plain.ok() && i < plain->size(); ++i) {
     const Value &actual = (*blocks)[i], &expected = (*plain)[i];

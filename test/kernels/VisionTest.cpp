@@ -91,6 +91,54 @@ void expectFastMatches(Call call, double tolerance) {
   }
 }
 
+//===-- channels last -------------------------------------------------------===//
+
+/// [N, C, d...] as [N, d..., C], types and elements.
+Value channelsLast(const Value &value) {
+  Ints dims = value.type.dims;
+  std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  Value last({value.type.dtype, dims});
+  auto channels = value.type.dims[1],
+       plane = value.type.numElements() / std::max<int64_t>(1, value.type.dims[0] * channels);
+  auto size = static_cast<size_t>(sizeOf(value.type.dtype));
+  for (int64_t i = 0; i < value.type.numElements(); ++i) {
+    int64_t n = i / (channels * plane), c = i / plane % channels, at = i % plane;
+    std::memcpy(static_cast<char *>(last.data()) + static_cast<size_t>((n * plane + at) * channels + c) * size,
+                static_cast<const char *>(value.data()) + static_cast<size_t>(i) * size, size);
+  }
+  return last;
+}
+
+/// The call with these activations (operands, then results) channels last. Plain: the same bits in the other order;
+/// fast: as plain, the same from run to run and on any number of threads that the shape does not say; `isExact`: those
+/// of the plain kernel.
+void expectSameChannelsLast(Call call, const std::vector<size_t> &activations, double tolerance, bool isExact = false) {
+  Result<std::vector<Value>> expected = run(call, true);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  call.attributes["channels_last"] = int64_t{1};
+  for (size_t i : activations) {
+    if (i < call.inputs.size()) {
+      call.inputs[i] = channelsLast(call.inputs[i]);
+    } else {
+      Value &result = call.outputs[i - call.inputs.size()];
+      result = channelsLast(result);
+      (*expected)[i - call.inputs.size()] = channelsLast((*expected)[i - call.inputs.size()]);
+    }
+  }
+  SCOPED_TRACE(call.name + " channels last");
+  Result<std::vector<Value>> plain = run(call, true);
+  ASSERT_TRUE(plain.ok()) << plain.error().message;
+  for (size_t i = 0; i < plain->size(); ++i)
+    EXPECT_TRUE((*plain)[i] == (*expected)[i]) << "output " << i;
+  expectFastMatches(call, tolerance);
+  if (!isExact)
+    return;
+  Result<std::vector<Value>> fast = run(call, false);
+  ASSERT_TRUE(fast.ok());
+  for (size_t i = 0; i < fast->size(); ++i)
+    EXPECT_TRUE((*fast)[i] == (*expected)[i]) << "output " << i;
+}
+
 struct ConvCase {
   Ints input, weight, output;
   Attributes attributes;
@@ -128,6 +176,9 @@ TEST(Fast, convolutions) {
       expectFastMatches(forward, 1e-5);
       expectFastMatches(back, 1e-5);
       expectFastMatches(weight, 2e-5);
+      expectSameChannelsLast(forward, {0, forward.inputs.size()}, 1e-5);
+      expectSameChannelsLast(back, {0, back.inputs.size()}, 1e-5);
+      expectSameChannelsLast(weight, {0, 1}, 2e-5);
     }
 }
 
@@ -162,9 +213,17 @@ TEST(Fast, pools) {
       Call max{"max_pool", {x}, {Value({type, row.output}), Value({DType::i32, row.output})}, attributes};
       expectFastMatches(max, 0);
       Value indices = (*run(max, true))[1];
-      expectFastMatches({"max_pool_grad", {g, indices}, {Value({type, row.input})}}, 1e-6);
-      expectFastMatches({"sum_pool", {x}, {Value({type, row.output})}, attributes}, 1e-6);
-      expectFastMatches({"sum_pool_grad", {g}, {Value({type, row.input})}, attributes}, 1e-6);
+      Call maxGrad{"max_pool_grad", {g, indices}, {Value({type, row.input})}};
+      Call sum{"sum_pool", {x}, {Value({type, row.output})}, attributes};
+      Call sumGrad{"sum_pool_grad", {g}, {Value({type, row.input})}, attributes};
+      for (const Call &call : {maxGrad, sum, sumGrad})
+        expectFastMatches(call, 1e-6);
+      if (type == DType::f16)
+        continue; // computed as bf16 is
+      expectSameChannelsLast(max, {0, 1, 2}, 0, true);
+      expectSameChannelsLast(maxGrad, {0, 1, 2}, 1e-6);
+      expectSameChannelsLast(sum, {0, 1}, 1e-6);
+      expectSameChannelsLast(sumGrad, {0, 1}, 1e-6);
     }
 }
 
@@ -180,10 +239,46 @@ TEST(Fast, batchNorm) {
                 epsilon};
       expectFastMatches(norm, 1e-5);
       std::vector<Value> statistics = *run(norm, true);
-      expectFastMatches({"batch_norm_grad", {g, x, scale, statistics[1], statistics[2]}, {x, scale, scale}, epsilon},
-                        1e-4);
-      expectFastMatches({"batch_norm_apply", {x, scale, bias, bias, variance}, {x}, epsilon}, 1e-5);
+      Call grad{"batch_norm_grad", {g, x, scale, statistics[1], statistics[2]}, {x, scale, scale}, epsilon};
+      Call apply{"batch_norm_apply", {x, scale, bias, bias, variance}, {x}, epsilon};
+      expectFastMatches(grad, 1e-4);
+      expectFastMatches(apply, 1e-5);
+      if (shape.size() < 3)
+        continue;
+      expectSameChannelsLast(norm, {0, 3}, 1e-5);
+      expectSameChannelsLast(grad, {0, 1, 5}, 1e-4);
+      expectSameChannelsLast(apply, {0, 5}, 1e-5);
     }
+}
+
+/// Sums are cut by the shape: bits do not depend on threads. A mean far from zero costs no digits of the variance.
+TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
+  Value x = uniform({DType::f32, {3, 40, 41, 70}}, 1, 999, 1001), g = random(DType::f32, x.type.dims, 2),
+        scale = random(DType::f32, {70}, 3), bias = random(DType::f32, {70}, 4), statistics(scale.type);
+  Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
+  Call norm{"batch_norm", {x, scale, bias}, {x, statistics, statistics}, attributes};
+  std::vector<Value> one = *run(norm, false), plain = *run(norm, true);
+  expectNear(one[2], elements(plain[2]), 1e-5);
+  Call grad{"batch_norm_grad", {g, x, scale, one[1], one[2]}, {x, scale, scale}, attributes};
+  std::vector<Value> oneGrad = *run(grad, false);
+  for (int threads : {2, 3, 7}) {
+    norm.threads = grad.threads = threads;
+    EXPECT_TRUE(*run(norm, false) == one) << threads;
+    EXPECT_TRUE(*run(grad, false) == oneGrad) << threads;
+  }
+}
+
+TEST(Fast, aConvolutionOfChannelsLastHasNothingToNote) {
+  ConvCase usual = convCases()[1];
+  for (DType type : {DType::f32, DType::bf16}) {
+    Call call{"conv",
+              {channelsLast(random(type, usual.input, 1)), random(type, usual.weight, 2)},
+              {channelsLast(Value({type, usual.output}))}};
+    call.attributes = with(usual.attributes, "channels_last", int64_t{1});
+    auto kernel = registry(false).prepare(call.spec());
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    EXPECT_EQ((*kernel)->note(), "");
+  }
 }
 
 } // namespace

@@ -68,5 +68,28 @@ TEST_F(StepKernels, thatNobodyHasAreCountedBeforeTheFirstStep) {
   }
 }
 
+TEST_F(StepKernels, thatArePlainLoopsAreToldOfWhereTheyMatter) {
+  plan.mutable_report()->set_predicted_step_seconds(1);
+  plan.set_accumulation(1);
+  auto take = [&](const std::string &kernel, uint32_t type, double seconds) {
+    add(kernel, 1, type);
+    plan.mutable_micro()->mutable_steps()->rbegin()->set_seconds(seconds);
+  };
+  take("gelu", 1, 0.004);  // too little of it
+  take("gelu", 0, 0.5);    // not by plain loops
+  take("gelu", 1, 0.0009); // too short
+  EXPECT_TRUE(plainLoopNotes(plan, Target::cpu, host).empty());
+  take("gelu", 1, 0.006);
+  take("gelu", 1, 0.25);
+  EXPECT_EQ(plainLoopNotes(plan, Target::cpu, host),
+            std::vector<std::string>{
+                "node \"/gelu\" and 1 more: plain loops compute gelu, 26 % of the time that is predicted "
+                "(zero-run inspect PLAN --kernels)"});
+  plan.set_accumulation(2); // of a step, not of a micro-step
+  EXPECT_EQ(plainLoopNotes(plan, Target::cpu, host).size(), size_t{1});
+  plan.mutable_report()->set_predicted_step_seconds(1000);
+  EXPECT_TRUE(plainLoopNotes(plan, Target::cpu, host).empty());
+}
+
 } // namespace
 } // namespace zc

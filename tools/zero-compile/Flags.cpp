@@ -195,6 +195,7 @@ Result<Flags> parse(std::vector<std::string> arguments) {
   if (std::vector<std::string> extras = app.remaining(); !extras.empty())
     return unknownArgument(app, extras.front());
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
+  ZC_RETURN_IF_ERROR(resolveMesh(flags.compile)); // a configuration's batch sizes are of so many ranks
   if (!tool.config.empty()) {
     Result<std::vector<std::string>> notes =
         applyDeepSpeedConfig(tool.config, list, flags.compile.strategy.shard.worldSize, flags.compile.given);

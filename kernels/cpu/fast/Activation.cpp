@@ -3,75 +3,11 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Activation.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/fast/Simd-inl.h"
+#include "kernels/cpu/fast/Functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
-
-HWY_INLINE V constant(float x) { return hn::Set(kF, x); }
-
-/// 2 sqrt(2/pi) (x + 0.044715 x^3): gelu's tanh form is x sigmoid(u), since (1 + tanh y) / 2 = sigmoid(2 y).
-HWY_INLINE V geluExponent(V x) {
-  return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), constant(0.0713548162726f), constant(1.5957691216057308f)));
-}
-
-struct GeluTanh {
-  static HWY_INLINE V apply(V x) { return hn::Mul(x, sigmoidV(geluExponent(x))); }
-};
-struct GeluErf {
-  static HWY_INLINE V apply(V x) {
-    V phi, density;
-    normalV(x, phi, density);
-    return hn::Mul(x, phi);
-  }
-};
-struct Silu {
-  static HWY_INLINE V apply(V x) { return hn::Mul(x, sigmoidV(x)); }
-};
-struct Exp {
-  static HWY_INLINE V apply(V x) { return expV(x); }
-};
-struct Tanh {
-  static HWY_INLINE V apply(V x) { return tanhV(x); }
-};
-struct Sigmoid {
-  static HWY_INLINE V apply(V x) { return sigmoidV(x); }
-};
-struct Relu {
-  static HWY_INLINE V apply(V x) { return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(kF)), x); }
-};
-struct Neg {
-  static HWY_INLINE V apply(V x) { return hn::Neg(x); }
-};
-struct Sqrt {
-  static HWY_INLINE V apply(V x) { return hn::Sqrt(x); }
-};
-struct Reciprocal {
-  static HWY_INLINE V apply(V x) { return hn::Div(constant(1), x); }
-};
-
-struct GeluTanhGrad {
-  static HWY_INLINE V apply(V g, V x) {
-    const V s = sigmoidV(geluExponent(x)), one = constant(1);
-    // d/dx x s(u) = s + x s (1 - s) u'
-    const V slope = hn::MulAdd(hn::Mul(x, x), constant(0.2140644488178f), constant(1.5957691216057308f));
-    return hn::Mul(g, hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), slope, s));
-  }
-};
-struct GeluErfGrad {
-  static HWY_INLINE V apply(V g, V x) {
-    V phi, density;
-    normalV(x, phi, density);
-    return hn::Mul(g, hn::MulAdd(x, density, phi));
-  }
-};
-struct SiluGrad {
-  static HWY_INLINE V apply(V g, V x) {
-    const V s = sigmoidV(x);
-    return hn::Mul(g, hn::MulAdd(hn::Mul(x, s), hn::Sub(constant(1), s), s));
-  }
-};
 
 template <typename Op, typename T> void unaryRange(int64_t begin, int64_t end, const T *x, T *y) {
   forVectors(begin, end,

@@ -124,7 +124,9 @@ namespace {
 /// Runs shorter than this are not worth vectors.
 constexpr int64_t kShortestRun = 8;
 
-bool isDeclined(const BatchNormShape &s) { return !isFast(s.dtype) || s.inner < kShortestRun || s.batch == 0; }
+bool isDeclined(const BatchNormShape &s) {
+  return s.channelsLast || !isFast(s.dtype) || s.inner < kShortestRun || s.batch == 0;
+}
 int threadsOf(const KernelSpec &spec, const BatchNormShape &s) {
   return threadsFor(spec.threads, s.batch * s.channels * s.inner);
 }

@@ -1,7 +1,8 @@
 // conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16; f16 as fp32 copies. oneDNN is fast on layouts
 // of its own, with channels in blocks of a vector's length; tensors are rearranged into the step's workspace and back
 // around each call. That costs a pass over each tensor and leaves every other kernel, and every view, with the plain
-// layout.
+// layout. Channels-last activations are taken as they are where oneDNN has a kernel for that; then only weights are
+// rearranged.
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Dnnl.h"
@@ -151,8 +152,9 @@ private:
 
 /// The convolution in oneDNN's words, layouts plain or left to it.
 struct Described {
-  explicit Described(const ConvShape &s)
-      : s(s), type(s.dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32),
+  /// `isGiven`: activations are taken in the order they have.
+  Described(const ConvShape &s, bool isGiven)
+      : s(s), isGiven(isGiven), type(s.dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32),
         strides(s.windows.strides), dilates(s.windows.dilations), low(s.windows.low), high(s.high) {
     for (int64_t &d : dilates)
       --d;
@@ -167,18 +169,31 @@ struct Described {
   }
   memory::desc plain(const memory::dims &dims) const { return {dims, type, rowMajorStrides(dims)}; }
   memory::desc any(const memory::dims &dims) const { return {dims, type, memory::format_tag::any}; }
+  /// An activation as the step has it, dimensions always in the model's order.
+  memory::desc given(const memory::dims &dims) const {
+    if (!s.channelsLast)
+      return plain(dims);
+    memory::dims last = dims;
+    std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+    memory::dims strides = rowMajorStrides(last);
+    std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+    return {dims, type, strides};
+  }
+  /// And as the primitive is to have it.
+  memory::desc activation(const memory::dims &dims) const { return isGiven ? given(dims) : any(dims); }
 
   dnnl::convolution_forward::primitive_desc forward(bool hasBias, dnnl::prop_kind kind) const {
     using Desc = dnnl::convolution_forward::desc;
     auto algorithm = dnnl::algorithm::convolution_direct;
-    Desc desc = hasBias
-                    ? Desc(kind, algorithm, any(input()), any(weight()), plain({s.outChannels}), any(output()), strides,
-                           dilates, low, high)
-                    : Desc(kind, algorithm, any(input()), any(weight()), any(output()), strides, dilates, low, high);
+    Desc desc = hasBias ? Desc(kind, algorithm, activation(input()), any(weight()), plain({s.outChannels}),
+                               activation(output()), strides, dilates, low, high)
+                        : Desc(kind, algorithm, activation(input()), any(weight()), activation(output()), strides,
+                               dilates, low, high);
     return {desc, ownScratchpad(), cpuEngine()};
   }
 
   const ConvShape &s;
+  bool isGiven;
   memory::data_type type;
   memory::dims strides, dilates, low, high;
 
@@ -198,6 +213,7 @@ using Made = std::unique_ptr<Rearranged>;
 /// What is asked of oneDNN at a time.
 struct Attempt {
   int threads;
+  bool isGiven = false;     ///< activations are not rearranged
   bool lacksMemory = false; ///< had an implementation that does not fit into the workspace
 };
 
@@ -212,46 +228,50 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
     if (pick(desc, *made))
       return made;
     attempt.lacksMemory = true;
-  } while (attempt.threads == 1 && desc.next_impl()); // another one is slower than fewer threads
+    // Another one is slower than fewer threads. Of channels last there is none: oneDNN 2.6 crashes in its search for
+    // one (a depthwise convolution's gradient).
+  } while (attempt.threads == 1 && !attempt.isGiven && desc.next_impl());
   return nullptr;
 }
 
 Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s);
+  Described d(s, attempt.isGiven);
   auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
-    made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
+    made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
     if (s.hasBias)
       made.input(DNNL_ARG_BIAS, d.plain({s.outChannels}), desc.bias_desc());
-    made.output(DNNL_ARG_DST, d.plain(d.output()), desc.dst_desc());
+    made.output(DNNL_ARG_DST, d.given(d.output()), desc.dst_desc());
     return made.primitiveOf(desc, dnnl::convolution_forward(desc));
   });
 }
 
 Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s);
+  Described d(s, attempt.isGiven);
   dnnl::convolution_backward_data::primitive_desc desc(
-      dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
-                                            d.any(d.output()), d.strides, d.dilates, d.low, d.high),
+      dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
+                                            d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
+                                            d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
-    made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
+    made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
-    made.output(DNNL_ARG_DIFF_SRC, d.plain(d.input()), desc.diff_src_desc());
+    made.output(DNNL_ARG_DIFF_SRC, d.given(d.input()), desc.diff_src_desc());
     return made.primitiveOf(desc, dnnl::convolution_backward_data(desc));
   });
 }
 
 Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s);
+  Described d(s, attempt.isGiven);
   dnnl::convolution_backward_weights::primitive_desc desc(
-      dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.any(d.input()), d.any(d.weight()),
-                                               d.any(d.output()), d.strides, d.dilates, d.low, d.high),
+      dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
+                                               d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
+                                               d.high),
       ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
-    made.input(DNNL_ARG_SRC, d.plain(d.input()), desc.src_desc());
-    made.input(DNNL_ARG_DIFF_DST, d.plain(d.output()), desc.diff_dst_desc());
+    made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
+    made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
     made.output(DNNL_ARG_DIFF_WEIGHTS, d.plain(d.weight()), desc.diff_weights_desc());
     return made.primitiveOf(desc, dnnl::convolution_backward_weights(desc));
   });
@@ -259,18 +279,27 @@ Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &at
 
 using Make = Made (*)(const KernelSpec &, const ConvShape &, Attempt &);
 
+/// oneDNN throws where it has no implementation for this CPU or shape.
+Made makeIfThere(Make make, const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
+  try {
+    return make(spec, s, attempt);
+  } catch (const std::exception &) {
+    return nullptr;
+  }
+}
+
 /// By as many threads as possible: oneDNN's scratchpads grow with them, so that fewer may do.
 Made makeThatFits(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
   Attempt attempt{spec.threads};
   Made made;
-  try {
-    while (!made && attempt.threads > 0) {
-      TeamOf team(attempt.threads);
-      made = make(spec, s, attempt);
-      attempt.threads = made ? attempt.threads : attempt.threads / 2;
+  while (!made && attempt.threads > 0) {
+    TeamOf team(attempt.threads);
+    for (bool isGiven : {true, false}) {
+      attempt.isGiven = isGiven;
+      if (!made && (s.channelsLast || !isGiven))
+        made = makeIfThere(make, spec, s, attempt);
     }
-  } catch (const std::exception &) {
-    made = nullptr; // no implementation for this CPU or shape
+    attempt.threads = made ? attempt.threads : attempt.threads / 2;
   }
   if (!made)
     note = std::string("is computed by plain loops: oneDNN ") +
@@ -319,9 +348,10 @@ Prepared prepareConvTranspose(const KernelSpec &spec, std::string &note) {
                        threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.inPlane)](
                           void *const *operands, const StepContext &) -> Status {
       ZC_RETURN_IF_ERROR(made->run(operands));
-      parallelParts(threads, s.batch * s.inChannels, 1, [&](int64_t begin, int64_t end, int) {
+      const int64_t run = s.channelsLast ? 1 : s.windows.inPlane; // elements of a channel side by side
+      parallelParts(threads, s.batch * s.inChannels * s.windows.inPlane / run, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t p = begin; p < end; ++p)
-          for (int64_t i = p * s.windows.inPlane; i < (p + 1) * s.windows.inPlane; ++i)
+          for (int64_t i = p * run; i < (p + 1) * run; ++i)
             as<T>(operands[3])[i] = store<T>(load(as<T>(operands[3])[i]) + load(as<T>(operands[2])[p % s.inChannels]));
       });
       return Status::success();

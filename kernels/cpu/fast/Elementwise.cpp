@@ -4,58 +4,11 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/cpu/fast/Simd-inl.h"
+#include "kernels/cpu/fast/Functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
-
-struct Add {
-  static HWY_INLINE V apply(V a, V b) { return hn::Add(a, b); }
-};
-struct Sub {
-  static HWY_INLINE V apply(V a, V b) { return hn::Sub(a, b); }
-};
-struct Mul {
-  static HWY_INLINE V apply(V a, V b) { return hn::Mul(a, b); }
-};
-struct Div {
-  static HWY_INLINE V apply(V a, V b) { return hn::Div(a, b); }
-};
-
-// As the plain ones: the second of equal operands, and the sum where one is not a number.
-struct Min {
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::IfThenElse(hn::Lt(a, b), a, hn::IfThenElse(hn::Le(b, a), b, hn::Add(a, b)));
-  }
-};
-struct Max {
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::IfThenElse(hn::Gt(a, b), a, hn::IfThenElse(hn::Ge(b, a), b, hn::Add(a, b)));
-  }
-};
-
-struct Equal {
-  static HWY_INLINE M apply(V a, V b) { return hn::Eq(a, b); }
-};
-struct Less {
-  static HWY_INLINE M apply(V a, V b) { return hn::Lt(a, b); }
-};
-struct LessEqual {
-  static HWY_INLINE M apply(V a, V b) { return hn::Le(a, b); }
-};
-
-/// A comparison's result as bools.
-HWY_INLINE void storePart(M flags, uint8_t *p, size_t count) {
-  const hn::Rebind<uint8_t, F> bytes;
-  const U u;
-  const auto ones = hn::TruncateTo(bytes, hn::IfThenElseZero(hn::RebindMask(u, flags), hn::Set(u, 1)));
-  if (count == lanes())
-    return hn::StoreU(ones, bytes, p);
-  HWY_ALIGN uint8_t whole[HWY_MAX_BYTES / sizeof(float)];
-  hn::StoreU(ones, bytes, whole);
-  std::memcpy(p, whole, count);
-}
 
 /// A run: a and b advance or stay, as their strides (1 or 0) say.
 template <typename Op, typename T, typename R>

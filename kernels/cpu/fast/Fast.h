@@ -52,14 +52,18 @@ void addFastActivation(KernelRegistry &registry);
 void addFastSoftmax(KernelRegistry &registry);
 void addFastNorm(KernelRegistry &registry);
 void addFastElementwise(KernelRegistry &registry);
+void addFastFused(KernelRegistry &registry);
 void addFastReduce(KernelRegistry &registry);
 void addFastAttention(KernelRegistry &registry);
+void addFastAttentionGrad(KernelRegistry &registry);
 void addFastMove(KernelRegistry &registry);
 void addFastGather(KernelRegistry &registry);
 void addFastMetrics(KernelRegistry &registry);
 void addFastConv(KernelRegistry &registry);
 void addFastPool(KernelRegistry &registry);
+void addFastPoolLast(KernelRegistry &registry);
 void addFastBatchNorm(KernelRegistry &registry);
+void addFastBatchNormLast(KernelRegistry &registry);
 void addFastQuantize(KernelRegistry &registry);
 void addFastDequantize(KernelRegistry &registry);
 

@@ -1,5 +1,6 @@
-// transpose, expand and copy: runs that are contiguous on both sides are copied whole; a transpose whose innermost
-// dimension changes goes through small square tiles, so that both sides use whole cache lines.
+// transpose, expand, slice and copy: runs that are contiguous on both sides are copied whole; a transpose whose
+// innermost dimension changes goes through small square tiles, so that both sides use whole cache lines.
+#include "kernels/cpu/MoveShapes.h"
 #include "kernels/cpu/fast/Fast.h"
 
 #include <cstring>
@@ -59,13 +60,21 @@ bool readTranspose(const KernelSpec &spec, Permutation &result) {
   return in.numElements() > 0;
 }
 
-/// Runs along the last dimension of both sides.
-template <typename T> Prepared copyRuns(const Dims &dims, const Dims &strides, int threads) {
+void copyBytes(void *to, const void *from, int64_t bytes, int threads) {
+  parallelParts(threads, bytes, 4096, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(as<char>(to) + begin, static_cast<const char *>(from) + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+/// Runs along the last dimension of both sides, from element `start` of the operand on.
+template <typename T> Prepared copyRuns(const Dims &dims, const Dims &strides, int threads, int64_t start = 0) {
   Walk<2> walk(dims, {rowMajorStrides(dims), strides});
-  return makeKernel([walk, threads](void *const *operands, const StepContext &) {
-    const T *x = as<T>(operands[0]);
+  return makeKernel([walk, threads, start](void *const *operands, const StepContext &) {
+    const T *x = as<T>(operands[0]) + start;
     T *y = as<T>(operands[1]);
     auto bytes = static_cast<size_t>(walk.runLength()) * sizeof(T);
+    if (walk.numRuns() == 1 && walk.runStride(1) == 1)
+      return copyBytes(y, x, static_cast<int64_t>(bytes), threads); // all of it is one run
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<2>::Offsets &at) {
         if (walk.runStride(1) == 1)
@@ -136,6 +145,17 @@ Prepared prepareExpand(const KernelSpec &spec) {
   });
 }
 
+Prepared prepareSlice(const KernelSpec &spec) {
+  Result<MoveShape> shape = readSlice(spec);
+  ZC_RETURN_IF_ERROR(shape.status());
+  const int64_t n = product(shape->dims, 0, shape->dims.size());
+  if (n == 0 || shape->outStart != 0 || shape->outStrides != rowMajorStrides(shape->dims))
+    return decline();
+  return withBytes(shape->dtype, [&](auto tag) {
+    return copyRuns<TypeOf<decltype(tag)>>(shape->dims, shape->inStrides, threadsFor(spec.threads, n), shape->inStart);
+  });
+}
+
 Prepared prepareCopy(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
   int64_t bytes = spec.operands[0].numBytes();
@@ -143,9 +163,7 @@ Prepared prepareCopy(const KernelSpec &spec) {
     return decline();
   return makeKernel([bytes, threads = threadsFor(spec.threads, bytes / 4)](void *const *operands, const StepContext &) {
     if (operands[0] != operands[1])
-      parallelParts(threads, bytes, 4096, [&](int64_t begin, int64_t end, int) {
-        std::memcpy(as<char>(operands[1]) + begin, as<char>(operands[0]) + begin, static_cast<size_t>(end - begin));
-      });
+      copyBytes(operands[1], operands[0], bytes, threads);
   });
 }
 
@@ -154,6 +172,7 @@ Prepared prepareCopy(const KernelSpec &spec) {
 void addFastMove(KernelRegistry &registry) {
   registry.add("transpose", prepareTranspose);
   registry.add("expand", prepareExpand);
+  registry.add("slice", prepareSlice);
   registry.add("copy", prepareCopy);
 }
 

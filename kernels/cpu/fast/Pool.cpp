@@ -95,7 +95,7 @@ private:
   int64_t stride = 1;    ///< of the last dimension
 };
 
-bool isDeclined(const PoolShape &s) { return !isFast(s.dtype) || s.windows.in.size() > 3; }
+bool isDeclined(const PoolShape &s) { return s.order.channelsLast || !isFast(s.dtype) || s.windows.in.size() > 3; }
 
 template <typename Fn> void forPlanes(const PoolShape &s, int threads, Fn fn) {
   parallelParts(threads, s.planes, 1, [&](int64_t begin, int64_t end, int part) {
@@ -206,7 +206,7 @@ int threadsOf(const KernelSpec &spec, const PoolShape &s) {
 Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPoolGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isFast(read->dtype) || read->index != DType::i32)
+  if (isDeclined(*read) || read->index != DType::i32)
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

@@ -1,4 +1,5 @@
-// reduce_sum and reduce_mean over the leading dimensions (gradients of biases) or the trailing ones.
+// reduce_sum and reduce_mean over neighbouring dimensions: the leading ones (gradients of biases), the trailing ones,
+// and those between (planes of channels-last tensors).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Reduce.cpp"
 #include <hwy/foreach_target.h>
@@ -75,31 +76,36 @@ Prepared prepareReduce(const KernelSpec &spec, bool mean) {
   const TensorType &in = spec.operands[0], &out = spec.operands[1];
   Dims axes = spec.getInts("axes");
   auto rank = static_cast<int64_t>(in.dims.size()), count = static_cast<int64_t>(axes.size());
-  bool leading = count > 0, trailing = count > 0;
-  for (int64_t i = 0; i < count; ++i) {
-    leading = leading && axes[static_cast<size_t>(i)] == i;
-    trailing = trailing && axes[static_cast<size_t>(i)] == rank - count + i;
-  }
-  int64_t reduced = 1;
-  if (count > rank || !(leading || trailing) || !isFast(in.dtype) || in.dtype != out.dtype)
+  if (count == 0 || count > rank || !isFast(in.dtype) || in.dtype != out.dtype)
     return decline();
-  for (int64_t axis : axes)
-    reduced *= in.dims[static_cast<size_t>(axis)];
-  int64_t kept = out.numElements();
-  if (reduced == 0 || kept == 0 || reduced * kept != in.numElements())
+  for (int64_t i = 0; i < count; ++i)
+    if (axes[static_cast<size_t>(i)] != axes[0] + i || axes[0] < 0 || axes[0] > rank - count)
+      return decline();
+  auto first = static_cast<size_t>(axes[0]), end = first + static_cast<size_t>(count);
+  int64_t outer = product(in.dims, 0, first), reduced = product(in.dims, first, end),
+          kept = product(in.dims, end, in.dims.size());
+  if (in.numElements() == 0 || outer * kept != out.numElements())
     return decline();
   DType dtype = in.dtype;
   float scale = mean ? 1 / static_cast<float>(reduced) : 1;
-  int threads = threadsFor(spec.threads, reduced * kept);
+  const bool isTrailing = end == in.dims.size();
+  int threads = threadsFor(spec.threads, in.numElements());
   return makeKernel([=](void *const *operands, const StepContext &) {
-    if (trailing)
-      parallelParts(threads, kept, 1, [&](int64_t begin, int64_t end, int) {
-        HWY_DYNAMIC_DISPATCH(rowSums)(dtype, operands[0], operands[1], begin, end, reduced, scale);
+    const char *x = as<char>(operands[0]);
+    char *y = as<char>(operands[1]);
+    if (isTrailing)
+      return parallelParts(threads, outer, 1, [&](int64_t begin, int64_t end, int) {
+        HWY_DYNAMIC_DISPATCH(rowSums)(dtype, x, y, begin, end, reduced, scale);
       });
-    else
-      parallelParts(threads, kept, 16, [&](int64_t begin, int64_t end, int) {
-        HWY_DYNAMIC_DISPATCH(columnSums)(dtype, operands[0], operands[1], reduced, kept, begin, end, scale);
+    if (outer == 1)
+      return parallelParts(threads, kept, 16, [&](int64_t begin, int64_t end, int) {
+        HWY_DYNAMIC_DISPATCH(columnSums)(dtype, x, y, reduced, kept, begin, end, scale);
       });
+    parallelParts(threads, outer, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        HWY_DYNAMIC_DISPATCH(columnSums)
+      (dtype, x + i * reduced * kept * sizeOf(dtype), y + i * kept * sizeOf(dtype), reduced, kept, 0, kept, scale);
+    });
   });
 }
 

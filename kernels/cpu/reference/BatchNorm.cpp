@@ -6,9 +6,12 @@ namespace {
 
 /// fn(position) for all elements of channel `c`.
 template <typename Fn> void forChannel(const BatchNormShape &s, int64_t c, Fn fn) {
-  for (int64_t n = 0; n < s.batch; ++n)
-    for (int64_t i = (n * s.channels + c) * s.inner, end = i + s.inner; i < end; ++i)
+  const int64_t step = s.order().step();
+  for (int64_t n = 0; n < s.batch; ++n) {
+    int64_t begin = s.order().begin(n * s.channels + c, s.inner);
+    for (int64_t i = begin; i < begin + s.inner * step; i += step)
       fn(i);
+  }
 }
 
 /// fn(Tag<storage>, Tag<statistics>).

@@ -5,11 +5,15 @@
 namespace zc::cpu {
 namespace {
 
-/// Positions of the tensors' planes: [n, c], [n, m], and the weight's [m, c in group].
+/// Positions of elements in the tensors' planes: [n, c], [n, m], and of the weight's [m, c in group].
 struct Planes {
   const ConvShape &s;
-  int64_t in(int64_t n, int64_t c) const { return (n * s.inChannels + c) * s.windows.inPlane; }
-  int64_t out(int64_t n, int64_t m) const { return (n * s.outChannels + m) * s.windows.outPlane; }
+  int64_t in(int64_t n, int64_t c, int64_t i) const {
+    return s.in().begin(n * s.inChannels + c, s.windows.inPlane) + i * s.in().step();
+  }
+  int64_t out(int64_t n, int64_t m, int64_t o) const {
+    return s.out().begin(n * s.outChannels + m, s.windows.outPlane) + o * s.out().step();
+  }
   int64_t weight(int64_t m, int64_t c) const { return (m * s.inPerGroup() + c) * s.windows.taps; }
 };
 
@@ -38,8 +42,8 @@ Prepared prepareConv(const KernelSpec &spec) {
               for (int64_t t = 0; t < s.windows.taps; ++t)
                 if (taps[t] >= 0)
                   sum += static_cast<double>(load(w[at.weight(m, c) + t])) *
-                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c) + taps[t]]);
-            y[at.out(n, m) + o] = storeSum<T>(sum);
+                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c, taps[t])]);
+            y[at.out(n, m, o)] = storeSum<T>(sum);
           }
     });
   });
@@ -64,9 +68,9 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
           int64_t group = c / s.inPerGroup();
           for (int64_t m = group * s.outPerGroup(); m < (group + 1) * s.outPerGroup(); ++m)
             plane.add([&](int64_t o, int64_t t) {
-              return static_cast<double>(load(y[at.out(n, m) + o])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
+              return static_cast<double>(load(y[at.out(n, m, o)])) * load(w[at.weight(m, c % s.inPerGroup()) + t]);
             });
-          plane.store(x + at.in(n, c));
+          plane.store(x + at.in(n, c, 0), s.in().step());
         }
     });
   });
@@ -90,8 +94,8 @@ Prepared prepareConvWeightGrad(const KernelSpec &spec) {
             for (int64_t n = 0; n < s.batch; ++n)
               for (int64_t o = 0; o < s.windows.outPlane; ++o)
                 if (int64_t from = table[o * s.windows.taps + t]; from >= 0)
-                  sum += static_cast<double>(load(g[at.out(n, m) + o])) *
-                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c) + from]);
+                  sum += static_cast<double>(load(g[at.out(n, m, o)])) *
+                         load(x[at.in(n, m / s.outPerGroup() * s.inPerGroup() + c, from)]);
             as<T>(operands[2])[at.weight(m, c) + t] = storeSum<T>(sum);
           }
     });

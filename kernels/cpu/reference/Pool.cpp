@@ -20,8 +20,10 @@ Prepared prepareMaxPool(const KernelSpec &spec) {
           [s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
             int64_t *table = positions.of(operands);
             s.windows.fillTable(table);
+            const int64_t step = s.order.step();
             for (int64_t p = 0; p < s.planes; ++p) {
-              const T *x = as<T>(operands[0]) + p * s.windows.inPlane;
+              const T *x = as<T>(operands[0]) + s.order.begin(p, s.windows.inPlane);
+              const int64_t to = s.order.begin(p, s.windows.outPlane);
               for (int64_t o = 0; o < s.windows.outPlane; ++o) {
                 Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
                 int64_t where = -1;
@@ -29,14 +31,14 @@ Prepared prepareMaxPool(const KernelSpec &spec) {
                   int64_t from = table[o * s.windows.taps + t];
                   if (from < 0)
                     continue;
-                  Compute<T> value = load(x[from]);
+                  Compute<T> value = load(x[from * step]);
                   if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
                     best = value;
                     where = from;
                   }
                 }
-                as<T>(operands[1])[p * s.windows.outPlane + o] = store<T>(best);
-                as<I>(operands[2])[p * s.windows.outPlane + o] = static_cast<I>(where);
+                as<T>(operands[1])[to + o * step] = store<T>(best);
+                as<I>(operands[2])[to + o * step] = static_cast<I>(where);
               }
             }
           });
@@ -57,14 +59,15 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
         PlaneSums plane(s.windows, sums.of(operands));
         for (int64_t p = 0; p < s.planes; ++p) {
           plane.begin();
-          for (int64_t o = p * s.windows.outPlane; o < (p + 1) * s.windows.outPlane; ++o) {
+          const int64_t step = s.order.step(), begin = s.order.begin(p, s.windows.outPlane);
+          for (int64_t o = begin; o < begin + s.windows.outPlane * step; o += step) {
             int64_t to = as<I>(operands[1])[o];
             if (to >= s.windows.inPlane)
               return outOfRange(spec, "index", to, 0, s.windows.inPlane);
             if (to >= 0)
               plane[to] += load(as<T>(operands[0])[o]);
           }
-          plane.store(as<T>(operands[2]) + p * s.windows.inPlane);
+          plane.store(as<T>(operands[2]) + s.order.begin(p, s.windows.inPlane), step);
         }
         return Status::success();
       });
@@ -81,13 +84,14 @@ Prepared prepareSumPool(const KernelSpec &spec) {
     return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
       int64_t *table = positions.of(operands);
       s.windows.fillTable(table);
+      const int64_t step = s.order.step();
       for (int64_t p = 0; p < s.planes; ++p)
         for (int64_t o = 0; o < s.windows.outPlane; ++o) {
           double sum = 0;
           for (int64_t t = 0; t < s.windows.taps; ++t)
             if (int64_t from = table[o * s.windows.taps + t]; from >= 0)
-              sum += load(as<T>(operands[0])[p * s.windows.inPlane + from]);
-          as<T>(operands[1])[p * s.windows.outPlane + o] = storeSum<T>(sum);
+              sum += load(as<T>(operands[0])[s.order.begin(p, s.windows.inPlane) + from * step]);
+          as<T>(operands[1])[s.order.begin(p, s.windows.outPlane) + o * step] = storeSum<T>(sum);
         }
     });
   });
@@ -104,9 +108,10 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
                           void *const *operands, const StepContext &) {
       PlaneSums plane(s.windows, sums.of(operands), positions.of(operands));
       for (int64_t p = 0; p < s.planes; ++p) {
+        const int64_t step = s.order.step(), from = s.order.begin(p, s.windows.outPlane);
         plane.begin();
-        plane.add([&](int64_t o, int64_t) { return load(as<T>(operands[0])[p * s.windows.outPlane + o]); });
-        plane.store(as<T>(operands[1]) + p * s.windows.inPlane);
+        plane.add([&](int64_t o, int64_t) { return load(as<T>(operands[0])[from + o * step]); });
+        plane.store(as<T>(operands[1]) + s.order.begin(p, s.windows.inPlane), step);
       }
     });
   });

@@ -292,11 +292,19 @@ void addConvolutions(Cases &cases) {
         {"1x2x5x5xf64", "3x2x1x1xf64"},
         {"1x3x2x4xf64"},
         windows("2, 1", "1, 1", "-1, 0", "high = array<i64: 0, -1>, groups = 1 : i64")},
+       {"conv",
+        {"2x4x5x2xf64", "4x1x2x3xf64", "4xf64"},
+        {"2x3x2x4xf64"},
+        windows("1, 2", "1, 1", "0, 1", "high = array<i64: 0, 0>, groups = 2 : i64, channels_last")},
        {"conv", {"0x3x5xf64", "4x3x3xf64", "4xf64"}, {"0x4x5xf64"}, windows("1", "1", "1", high1 + "1 : i64")},
        {"conv_transpose",
         {"2x4x3xf64", "4x3x3xf64", "3xf64"},
         {"2x3x6xf64"},
         windows("2", "1", "1", high1 + "1 : i64, sizes = array<i64: 6>")},
+       {"conv_transpose",
+        {"2x3x4xf64", "4x3x3xf64", "3xf64"},
+        {"2x6x3xf64"},
+        windows("2", "1", "1", high1 + "1 : i64, sizes = array<i64: 6>, channels_last")},
        {"conv_transpose",
         {"1x4x2x2xf64", "4x1x3x2xf64", "2xf64"},
         {"1x2x4x3xf64"},
@@ -320,6 +328,8 @@ void addPools(Cases &cases) {
     add("2x3x8xf64", "2x3x4", windows("2", "1", "1", "kernel = array<i64: 3>, sizes = array<i64: 4>"));
     add("1x2x5x4xf64", "1x2x2x3",
         windows("2, 1", "2, 1", "0, 0", "kernel = array<i64: 2, 2>, sizes = array<i64: 2, 3>"));
+    add("1x5x4x2xf64", "1x2x3x2",
+        windows("2, 1", "2, 1", "0, 0", "kernel = array<i64: 2, 2>, sizes = array<i64: 2, 3>, channels_last"));
     add("1x1x2x3x1xf64", "1x1x2x2x1",
         windows("1, 2, 1", "1, 1, 1", "1, 0, 0", "kernel = array<i64: 2, 2, 1>, sizes = array<i64: 2, 2, 1>"));
     add("1x2x0xf64", "1x2x0", windows("1", "1", "0", "kernel = array<i64: 1>, sizes = array<i64: 0>"));
@@ -335,6 +345,10 @@ void addBatchNorms(Cases &cases) {
   for (const Shape &s : {Shape{"2x3x4xf64", "3xf64"}, Shape{"4x2xf64", "2xf64"}, Shape{"1x2x3x2xf64", "2xf64"},
                          Shape{"3x1x1xf64", "1xf64"}})
     cases.push_back({"batch_norm", {s.input, s.channels, s.channels}, {s.input, s.channels, s.channels}, epsilon});
+  const std::string last = "{epsilon = 1.0e-2 : f64, channels_last}";
+  cases.push_back({"batch_norm", {"2x4x3xf64", "3xf64", "3xf64"}, {"2x4x3xf64", "3xf64", "3xf64"}, last});
+  cases.push_back(
+      {"batch_norm_apply", {"1x2x2x3xf64", "3xf64", "3xf64", "3xf64", "3xf64"}, {"1x2x2x3xf64"}, last, 0.5, 2});
   for (const char *input : {"2x3x4xf64", "4x3xf64", "1x3x2x2xf64", "0x3x2xf64"})
     cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", mean, variance}, {input}, epsilon});
   for (const char *input : {"2x3x4xf64", "4x3xf64", "1x3x1xf64"}) // statistics that are computed

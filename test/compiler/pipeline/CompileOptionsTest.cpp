@@ -66,6 +66,54 @@ TEST(CompileOptions, refusesWhatDoesNotGoTogether) {
             Code::unsupported);
 }
 
+TEST(CompileOptions, aMeshSaysHowManyRanks) {
+  struct Case {
+    const char *text;
+    int64_t world, perNode, model;
+  };
+  for (const Case &c : {Case{"mesh=data=8,model=4", 32, 0, 4},
+                        {"mesh=node=2,local=4,model=2", 16, 8, 2},
+                        {"mesh=model=2", 2, 0, 2},
+                        {"mesh=data=3", 3, 0, 1},
+                        {"mesh=node=4,model=2", 8, 2, 2},
+                        {"mesh=data=8,model=2 ranks-per-node=4", 16, 4, 2},
+                        {"mesh=data=2,model=2 world-size=4 tensor-parallel=2", 4, 0, 2}}) {
+    Completed completed(c.text);
+    EXPECT_EQ(completed.message(), "") << c.text;
+    const ShardOptions &shard = completed.options.strategy.shard;
+    EXPECT_EQ(shard.worldSize, c.world) << c.text;
+    EXPECT_EQ(shard.ranksPerNode, c.perNode) << c.text;
+    EXPECT_EQ(shard.model, c.model) << c.text;
+    EXPECT_TRUE(complete(completed.options).ok()) << c.text;
+  }
+}
+
+TEST(CompileOptions, aMeshThatDoesNotMultiplyOutIsRefused) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"mesh=data=8,model=4 world-size=16", "--mesh: data=8,model=4 says 32, --world-size 16"},
+      {"world-size=16 mesh=data=8,model=4", "--mesh: data=8,model=4 says 32, --world-size 16"},
+      {"mesh=data=8,model=4 tensor-parallel=2", "--mesh: data=8,model=4 says 4, --tensor-parallel 2"},
+      {"mesh=node=2,local=2 ranks-per-node=4", "--mesh: node=2,local=2 says 2, --ranks-per-node 4"},
+      {"mesh=data=4,model=2 ranks-per-node=3", "--ranks-per-node: 3 ranks per node do not divide a world of 8"},
+      {"mesh=data=3,model=4 ranks-per-node=6", "--tensor-parallel: 4 ranks that share samples do not divide 6"},
+      {"mesh=data=65536,model=2", "--mesh: data=65536,model=2 is more than 65536 ranks"},
+      {"mesh=data=8,local=2", "--mesh: data is node x local"},
+      {"mesh=model=4,data=8", "--mesh: another order of axes"},
+      {"mesh=data=2,data=2", "--mesh: \"data=2,data=2\" has data twice"},
+      {"mesh=pipeline=2", "--mesh: \"pipeline=2\" has an axis of another name"},
+      {"mesh=data", "--mesh: \"data\" is no mesh such as"},
+      {"mesh=data=", "--mesh: \"data=\" is no mesh such as"},
+      {"mesh=data=x", "--mesh: \"data=x\" is no mesh such as"},
+      {"mesh=data=0", "--mesh: \"data=0\" has an axis of 0 ranks"},
+      {"mesh=data=99999999999999999999", "--mesh: \"data=99999999999999999999\" is no mesh such as"},
+      {"mesh=", "--mesh: \"\" has no axis"}};
+  for (auto [text, message] : cases) {
+    Completed completed(text);
+    EXPECT_EQ(completed.message().rfind(message, 0), size_t{0}) << text << " -> " << completed.message();
+  }
+  EXPECT_EQ(Completed("mesh=model=4,data=8").status.error().code, Code::unsupported);
+}
+
 TEST(CompileOptions, aDelayWaitsForTheChoiceOfTheOffload) {
   EXPECT_TRUE(Completed("delay-update=true", /*offloadIsOpen=*/true).status.ok());
   EXPECT_TRUE(Completed("delay-update=true offload-optimizer=host").status.ok());

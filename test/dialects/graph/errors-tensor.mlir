@@ -390,3 +390,21 @@ graph.program @micro phase = micro inputs = [] {
   %0 = graph.random {type = tensor<4xi64>, id = 0 : i64} : () -> tensor<4xf32>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x3xf32>):
+  // expected-error @below {{[fused_c1] shape 2x3 does not broadcast to 3}}
+  %0 = graph.fused %x {program = array<i64: 1, 20, 0, 0, 0, 1>} : (tensor<2x3xf32>) -> tensor<3xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x3xf32>):
+  // expected-error @below {{[fused_c2] plan asks kernel 'fused' for (f32[2,3] -> f32[2,3]): it needs a sound program, of which a register that instruction 0 reads is 1, not in [0, 1)}}
+  %0 = graph.fused %x {program = array<i64: 1, 20, 0, 1, 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  graph.return
+}

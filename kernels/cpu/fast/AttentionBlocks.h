@@ -1,0 +1,118 @@
+//===- AttentionBlocks.h - blocks of scores, and products with their tiles ------===//
+#pragma once
+
+#include "kernels/cpu/fast/AttentionRows.h"
+#include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/MicroKernel.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace zc::cpu {
+
+/// A note of kernels whose workspace per thread is large.
+inline const std::string kSmallWorkspace =
+    "uses fewer threads than it is given: more would need a larger workspace than a plan allows it";
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+/// A product's factors (MicroKernel.h).
+struct Left {
+  const float *at;
+  int64_t rowStride, unitStride;
+};
+struct Right {
+  const float *panels;
+  int64_t stride; ///< units from a panel to the next
+};
+
+/// Units [begin, end) of a tile's sum; less than none if the tile is not needed.
+struct Units {
+  int64_t begin, end;
+};
+constexpr Units kSkipped = {1, 0};
+
+/// c (+)= left right, tile by tile; unitsOf(row, column) of a tile's first element. Rows and columns are padded.
+template <typename UnitsOf>
+void multiply(const MicroKernel &by, const Left &left, const Right &right, float *c, int64_t stride, int64_t rows,
+              int64_t columns, bool adds, UnitsOf unitsOf) {
+  for (int64_t j = 0; j < columns; j += by.columns)
+    for (int64_t i = 0; i < rows; i += by.rows)
+      if (Units units = unitsOf(i, j); units.begin <= units.end)
+        by.run(left.at + i * left.rowStride + units.begin * left.unitStride, left.rowStride, left.unitStride,
+               right.panels + j / by.columns * right.stride + units.begin * by.columns, units.end - units.begin,
+               c + i * stride + j, stride, adds);
+}
+
+/// Keys that query i may see under `causal`: [0, visible).
+inline int64_t visibleKeys(const AttentionShape &s, int64_t i) {
+  return s.causal ? std::clamp<int64_t>(i + s.keys - s.queries + 1, 0, s.keys) : s.keys;
+}
+
+/// A block of scores: queries [row, row + rows) and keys [key, key + keys) of a head.
+struct Block {
+  const AttentionShape &s;
+  const MicroKernel &by;
+  int64_t row, rows, key, keys;
+
+  /// What rows are filled up to with zeros: whole tiles with keys as columns, or as rows.
+  int64_t end() const { return roundUp(keys, std::max(by.columns, kTileRows)); }
+  int64_t visible(int64_t i) const { return std::clamp<int64_t>(visibleKeys(s, row + i) - key, 0, keys); }
+  int64_t visibleOfTile(int64_t i) const { return visible(std::min(i + by.rows, rows) - 1); }
+
+  /// Products with the scores' rows and columns, over `units` of a head's width.
+  auto scoreUnits(int64_t units) const {
+    return [this, units](int64_t i, int64_t j) { return visibleOfTile(i) > j ? Units{0, units} : kSkipped; };
+  }
+  /// Sums over keys.
+  auto keyUnits() const {
+    return [this](int64_t i, int64_t) { return Units{0, by.units(visibleOfTile(i))}; };
+  }
+  /// Sums over queries: those from the first on that sees a key of the tile.
+  auto queryUnits() const {
+    return [this](int64_t j, int64_t) {
+      int64_t first = s.causal ? std::clamp<int64_t>(key + j - (s.keys - s.queries) - row, 0, rows) : 0;
+      return Units{first / by.terms, by.units(rows)};
+    };
+  }
+};
+
+/// fn(block) for the blocks of keys that queries [row, row + rows) see, in order.
+template <typename Fn> void forKeyBlocks(const AttentionShape &s, const MicroKernel &by, int64_t row, Fn fn) {
+  const int64_t rows = std::min(kQueryBlock, s.queries - row), seen = visibleKeys(s, row + rows - 1);
+  for (int64_t key = 0; key < seen; key += kKeyBlock)
+    fn(Block{s, by, row, rows, key, std::min(kKeyBlock, seen - key)});
+}
+
+/// The mask's rows of one head.
+struct HeadMask {
+  const AttentionShape &s;
+  const void *mask;
+  int64_t b, h;
+
+  /// What is left to scale scores by once they are masked.
+  float factor() const { return s.hasMask ? 1 : static_cast<float>(s.scale); }
+  void apply(const Block &block, int64_t i, float *scores, int64_t n) const {
+    if (!s.hasMask)
+      return;
+    const int64_t at =
+        b * s.maskStrides[0] + h * s.maskStrides[1] + (block.row + i) * s.maskStrides[2] + block.key * s.maskStrides[3];
+    maskScores(s.mask, static_cast<const char *>(mask) + at * sizeOf(s.mask), s.maskStrides[3] == 0,
+               static_cast<float>(s.scale), scores, n);
+  }
+};
+
+inline const void *offsetBy(const void *base, int64_t elements, DType type) {
+  return static_cast<const char *>(base) + elements * sizeOf(type);
+}
+inline void *offsetBy(void *base, int64_t elements, DType type) {
+  return static_cast<char *>(base) + elements * sizeOf(type);
+}
+
+inline bool isServed(const AttentionShape &s) {
+  constexpr int64_t widest = 1 << 16; // offsets within a panel are 32-bit numbers
+  return isFast(s.dtype) && s.stat == DType::f32 && s.keyHeads != 0 && std::max(s.depth, s.valueDepth) <= widest;
+}
+
+} // namespace zc::cpu

@@ -1,0 +1,156 @@
+// The gradient of attention, in the blocks that Attention.cpp describes: per block the scores again, from lse the
+// probabilities, and five products where forward has two. A task is a head of keys: the heads of queries that share it
+// add to its gradients in order. `scale` is multiplied into the gradients of query and key once their sums are
+// complete.
+#include "kernels/cpu/fast/AttentionBlocks.h"
+
+namespace zc::cpu {
+namespace {
+
+/// The tensors of a head of queries.
+struct GradHead {
+  const void *grad, *query, *output;
+  const float *lse;
+  void *dQuery;
+};
+
+class Backward {
+public:
+  Backward(const AttentionShape &s) : s(s), pieces(s), by(microKernelOf(s.dtype)) {}
+
+  void packHead(const void *key, const void *value, float *tile) const {
+    float *staging = tile + pieces.staging;
+    packTransposed(by, s.dtype, key, s.keys, s.depth, tile + pieces.keysTransposed, staging);
+    packTransposed(by, s.dtype, value, s.keys, s.valueDepth, tile + pieces.valuesTransposed, staging);
+    packPanels(by, s.dtype, key, s.keys, s.depth, tile + pieces.keyPanels, staging);
+    const int64_t keys = roundUp(s.keys, kTileColumns);
+    std::fill_n(tile + pieces.dKeys, keys * pieces.depth, 0.0f);
+    std::fill_n(tile + pieces.dValues, keys * pieces.valueDepth, 0.0f);
+  }
+
+  /// Adds to the gradients of keys and values, and makes the query's.
+  void run(const GradHead &head, const HeadMask &mask, float *tile) const {
+    for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
+      const int64_t rows = std::min(kQueryBlock, s.queries - row);
+      packQueries(head, row, rows, tile);
+      std::fill_n(tile + pieces.dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
+      forKeyBlocks(s, by, row, [&](const Block &block) {
+        makeSlopes(block, head.lse + row, mask, tile);
+        addGradients(block, tile);
+      });
+      store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
+            offsetBy(head.dQuery, row * s.depth, s.dtype));
+    }
+  }
+
+  /// Rows of sums, to a tensor.
+  void store(const float *from, int64_t rows, int64_t width, float factor, void *to) const {
+    for (int64_t i = 0; i < rows; ++i)
+      storeScaled(s.dtype, from + i * roundUp(width, kTileColumns), factor, offsetBy(to, i * width, s.dtype), width);
+  }
+
+  AttentionShape s;
+  AttentionGradPieces pieces;
+
+private:
+  void packQueries(const GradHead &head, int64_t row, int64_t rows, float *tile) const {
+    const void *query = offsetBy(head.query, row * s.depth, s.dtype),
+               *grad = offsetBy(head.grad, row * s.valueDepth, s.dtype),
+               *output = offsetBy(head.output, row * s.valueDepth, s.dtype);
+    float *staging = tile + pieces.staging;
+    packRows(by, s.dtype, query, rows, s.depth, tile + pieces.queries, pieces.depth);
+    packRows(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.grads, pieces.valueDepth);
+    packPanels(by, s.dtype, query, rows, s.depth, tile + pieces.queryPanels, staging);
+    packPanels(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.gradPanels, staging);
+    for (int64_t i = 0; i < rows; ++i)
+      tile[pieces.deltas + i] = dotOf(s.dtype, offsetBy(grad, i * s.valueDepth, s.dtype),
+                                      offsetBy(output, i * s.valueDepth, s.dtype), s.valueDepth);
+  }
+
+  /// Probabilities of a block, and gradients of its scores but for `scale`.
+  void makeSlopes(const Block &block, const float *lse, const HeadMask &mask, float *tile) const {
+    float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
+    const int64_t rows = roundUp(block.rows, kTileRows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
+    multiply(by, {tile + pieces.queries, pieces.depth, 1},
+             {tile + pieces.keysTransposed + block.key * ofKeys, ofKeys * by.columns}, scores, pieces.columns, rows,
+             block.end(), false, block.scoreUnits(ofKeys));
+    multiply(by, {tile + pieces.grads, pieces.valueDepth, 1},
+             {tile + pieces.valuesTransposed + block.key * ofValues, ofValues * by.columns}, slopes, pieces.columns,
+             rows, block.end(), false, block.scoreUnits(ofValues));
+    auto rowOf = [&](int64_t i) {
+      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0};
+      if (i < block.rows && lse[i] != kMinusInfinity) {
+        row.visible = block.visible(i);
+        row.lse = lse[i];
+        row.delta = tile[pieces.deltas + i];
+        mask.apply(block, i, row.scores, row.visible);
+      }
+      return row;
+    };
+    for (int64_t i = 0; i < block.rows; i += 2)
+      differentiate(rowOf(i), rowOf(i + 1), block.end(), mask.factor(), by.terms == 2);
+  }
+
+  void addGradients(const Block &block, float *tile) const {
+    const float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
+    const int64_t columns = pieces.columns, rows = roundUp(block.rows, kTileRows), keys = roundUp(block.keys, by.rows);
+    const int64_t ofRows = roundUp(block.rows, kTileColumns) / by.terms * by.columns,
+                  ofKeys = roundUp(s.keys, kTileColumns) / by.terms * by.columns;
+    // Sums over queries: pairs of rows lie in the rows of scores, in fp32 each where it was.
+    const Left probabilities{scores, 1, columns * by.terms},
+        slopesOfKeys{by.terms == 2 ? scores + columns : slopes, 1, columns * by.terms};
+    multiply(by, probabilities, {tile + pieces.gradPanels, ofRows},
+             tile + pieces.dValues + block.key * pieces.valueDepth, pieces.valueDepth, keys,
+             roundUp(s.valueDepth, by.columns), true, block.queryUnits());
+    multiply(by, slopesOfKeys, {tile + pieces.queryPanels, ofRows}, tile + pieces.dKeys + block.key * pieces.depth,
+             pieces.depth, keys, roundUp(s.depth, by.columns), true, block.queryUnits());
+    multiply(by, {slopes, columns, 1}, {tile + pieces.keyPanels + block.key / by.terms * by.columns, ofKeys},
+             tile + pieces.dQueries, pieces.depth, rows, roundUp(s.depth, by.columns), true, block.keyUnits());
+  }
+
+  MicroKernel by;
+};
+
+/// One head of keys, with all heads of queries that share it.
+void runGroup(const Backward &backward, int64_t key, void *const *operands, float *tile) {
+  const AttentionShape &s = backward.s;
+  void *const *outputs = operands + (s.hasMask ? 7 : 6);
+  const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, ofKeys = s.keys * s.depth,
+                ofValues = s.keys * s.valueDepth, ofQueries = s.queries * s.depth, ofOutput = s.queries * s.valueDepth;
+  backward.packHead(offsetBy(operands[2], key * ofKeys, s.dtype), offsetBy(operands[3], key * ofValues, s.dtype), tile);
+  for (int64_t g = 0; g < group; ++g) {
+    const int64_t h = key % s.keyHeads * group + g, head = b * s.heads + h;
+    backward.run({offsetBy(operands[0], head * ofOutput, s.dtype), offsetBy(operands[1], head * ofQueries, s.dtype),
+                  offsetBy(operands[4], head * ofOutput, s.dtype), as<float>(operands[5]) + head * s.queries,
+                  offsetBy(outputs[0], head * ofQueries, s.dtype)},
+                 {s, operands[6], b, h}, tile);
+  }
+  backward.store(tile + backward.pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale),
+                 offsetBy(outputs[1], key * ofKeys, s.dtype));
+  backward.store(tile + backward.pieces.dValues, s.keys, s.valueDepth, 1,
+                 offsetBy(outputs[2], key * ofValues, s.dtype));
+}
+
+Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
+  Result<AttentionShape> read = readAttentionGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isServed(*read))
+    return decline();
+  Backward backward(*read);
+  int threads = std::min(spec.threads, backward.pieces.tiles(*read));
+  if (threads < std::min<int64_t>(spec.threads, read->batch * read->keyHeads))
+    note = kSmallWorkspace;
+  Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
+  return makeKernel([backward, threads, tiles](void *const *operands, const StepContext &) {
+    parallelParts(threads, backward.s.batch * backward.s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t key = begin; key < end; ++key)
+        runGroup(backward, key, operands, tiles.of(operands) + backward.pieces.floats * part);
+    });
+  });
+}
+
+} // namespace
+
+void addFastAttentionGrad(KernelRegistry &registry) { registry.addNoting("attention_grad", prepareAttentionGrad); }
+
+} // namespace zc::cpu

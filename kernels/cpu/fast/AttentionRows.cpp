@@ -1,0 +1,196 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/AttentionRows.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/AttentionRows.h"
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+/// Lanes of the vector at i that are below `end`.
+HWY_INLINE M lanesBelow(int64_t i, int64_t end) {
+  return hn::FirstN(kF, static_cast<size_t>(std::clamp<int64_t>(end - i, 0, static_cast<int64_t>(lanes()))));
+}
+
+void addBoolMask(const uint8_t *mask, bool isSplat, float scale, float *scores, int64_t n) {
+  const V factor = hn::Set(kF, scale), lowest = hn::Set(kF, -std::numeric_limits<float>::infinity());
+  const hn::Rebind<uint8_t, F> bytes;
+  forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+    HWY_ALIGN uint8_t copy[HWY_MAX_BYTES / sizeof(float)] = {};
+    std::memcpy(copy, mask + (isSplat ? 0 : j), isSplat ? 1 : c);
+    const auto bits = isSplat ? hn::Set(U(), copy[0]) : hn::PromoteTo(U(), hn::Load(bytes, copy));
+    const V scaled = hn::Mul(loadPart(scores + j, c), factor);
+    storePart(hn::IfThenElse(hn::RebindMask(kF, hn::Ne(bits, hn::Zero(U()))), scaled, lowest), scores + j, c);
+  });
+}
+
+template <typename T> void addFloatMask(const T *mask, bool isSplat, float scale, float *scores, int64_t n) {
+  const V factor = hn::Set(kF, scale), all = hn::Set(kF, n > 0 ? load(mask[0]) : 0);
+  forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+    const V added = isSplat ? all : loadPart(mask + j, c);
+    storePart(hn::Add(hn::Mul(loadPart(scores + j, c), factor), added), scores + j, c);
+  });
+}
+
+void addMask(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n) {
+  if (type == DType::boolean)
+    return addBoolMask(static_cast<const uint8_t *>(mask), isSplat, scale, scores, n);
+  withFast(type, [&](auto tag) {
+    addFloatMask(static_cast<const TypeOf<decltype(tag)> *>(mask), isSplat, scale, scores, n);
+  });
+}
+
+float scaledTop(const float *scores, int64_t n, float scale) {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  const auto step = static_cast<int64_t>(lanes());
+  const V factor = hn::Set(kF, scale);
+  V a = hn::Set(kF, lowest), b = a, c = a, d = a;
+  int64_t i = 0;
+  for (; i + 4 * step <= n; i += 4 * step) {
+    a = hn::Max(a, hn::Mul(loadVector(scores + i), factor));
+    b = hn::Max(b, hn::Mul(loadVector(scores + i + step), factor));
+    c = hn::Max(c, hn::Mul(loadVector(scores + i + 2 * step), factor));
+    d = hn::Max(d, hn::Mul(loadVector(scores + i + 3 * step), factor));
+  }
+  forVectors(i, n, [&](int64_t k, size_t count) HWY_ATTR {
+    const V x = hn::Mul(loadPart(scores + k, count), factor);
+    a = hn::Max(a, hn::IfThenElse(lanesBelow(k, n), x, hn::Set(kF, lowest)));
+  });
+  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
+  for (int64_t k = 0; top == lowest && k < n; ++k)
+    if (std::isnan(scores[k] * scale))
+      return std::numeric_limits<float>::quiet_NaN();
+  return top;
+}
+
+// To bf16, nearest even, NaN stays NaN. Only where the CPU has AVX512_BF16 are products narrow, and with AVX-512 it is
+// asked for by name: Highway 1.0 has no target with it, and its own way takes nine instructions where this takes one.
+#if HWY_TARGET <= HWY_AVX3
+HWY_INLINE void storeRounded(V v, Bf16 *to) {
+  __m256i halves;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v.raw));
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), halves);
+}
+/// Rows to `first` and `second`, if they are not null, and pairs of a column to `pairs`.
+HWY_INLINE void storePairs(V a, V b, Bf16 *first, Bf16 *second, float *pairs) {
+  alignas(64) static constexpr uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  __m512i both; // a's in the lower half
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a.raw), "v"(b.raw));
+  if (first) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(first), _mm512_castsi512_si256(both));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(second), _mm512_extracti64x4_epi64(both, 1));
+  }
+  _mm512_storeu_si512(pairs, _mm512_permutexvar_epi16(_mm512_load_si512(order), both));
+}
+#else
+HWY_INLINE void storeRounded(V v, Bf16 *to) { storeVector(v, to); }
+HWY_INLINE void storePairs(V a, V b, Bf16 *first, Bf16 *second, float *pairs) {
+  const auto low = roundedHalves(a), high = roundedHalves(b);
+  if (first) {
+    storeVector(a, first);
+    storeVector(b, second);
+  }
+  storeVector(hn::BitCast(kF, hn::Or(hn::ShiftRight<16>(low), hn::And(high, hn::Set(U(), 0xffff0000)))), pairs);
+}
+#endif
+HWY_INLINE void storeRounded(V v, float *to) { storeVector(v, to); }
+
+template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float scale, float top) {
+  const V factor = hn::Set(kF, scale), shift = hn::Set(kF, top);
+  const float sum = sumVectors(row.visible, [&](int64_t i, size_t c) HWY_ATTR {
+    const V e = keepFirst(expV(hn::MulSub(loadVector(row.at + i), factor, shift)), c);
+    storeRounded(e, to + i);
+    return e;
+  });
+  const auto step = static_cast<int64_t>(lanes());
+  for (int64_t i = (row.visible + step - 1) / step * step; i < row.end; i += step)
+    storeVector(hn::Zero(kF), to + i);
+  return sum;
+}
+
+float exponentiateRow(const ScoreRow &row, float scale, float top, bool isNarrow) {
+  return isNarrow ? exponentiateTo(reinterpret_cast<Bf16 *>(row.at), row, scale, top)
+                  : exponentiateTo(row.at, row, scale, top);
+}
+
+struct Slope {
+  V p, slope;
+};
+HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delta) {
+  const V p = expV(hn::MulSub(loadVector(row.scores + j), factor, lse));
+  const V slope = hn::Mul(p, hn::Sub(loadVector(row.slopes + j), delta));
+  if (j + static_cast<int64_t>(lanes()) <= row.visible)
+    return {p, slope};
+  const M visible = lanesBelow(j, row.visible);
+  return {hn::IfThenElseZero(visible, p), hn::IfThenElseZero(visible, slope)};
+}
+
+void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
+  const V factor = hn::Set(kF, scale), lse0 = hn::Set(kF, first.lse), lse1 = hn::Set(kF, second.lse),
+          delta0 = hn::Set(kF, first.delta), delta1 = hn::Set(kF, second.delta);
+  auto *rows0 = reinterpret_cast<Bf16 *>(first.slopes), *rows1 = reinterpret_cast<Bf16 *>(second.slopes);
+  for (int64_t j = 0; j < end; j += static_cast<int64_t>(lanes())) {
+    const Slope a = slopeOf(first, j, factor, lse0, delta0), b = slopeOf(second, j, factor, lse1, delta1);
+    if (isNarrow) {
+      storePairs(a.p, b.p, nullptr, nullptr, first.scores + j);
+      storePairs(a.slope, b.slope, rows0 + j, rows1 + j, second.scores + j);
+    } else {
+      storeVector(a.p, first.scores + j);
+      storeVector(b.p, second.scores + j);
+      storeVector(a.slope, first.slopes + j);
+      storeVector(b.slope, second.slopes + j);
+    }
+  }
+}
+
+void storeScaledRow(DType type, const float *x, float factor, void *to, int64_t n) {
+  const V f = hn::Set(kF, factor);
+  withFast(type, [&](auto tag) {
+    auto *y = static_cast<TypeOf<decltype(tag)> *>(to);
+    forVectors(0, n, [&](int64_t i, size_t c) HWY_ATTR { storePart(hn::Mul(loadPart(x + i, c), f), y + i, c); });
+  });
+}
+
+float dotRow(DType type, const void *a, const void *b, int64_t n) {
+  return withFast(type, [&](auto tag) {
+    const auto *x = static_cast<const TypeOf<decltype(tag)> *>(a), *y = static_cast<const TypeOf<decltype(tag)> *>(b);
+    return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return hn::Mul(loadPart(x + i, c), loadPart(y + i, c)); });
+  });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zc::cpu {
+HWY_EXPORT(addMask);
+HWY_EXPORT(scaledTop);
+HWY_EXPORT(exponentiateRow);
+HWY_EXPORT(differentiateRows);
+HWY_EXPORT(storeScaledRow);
+HWY_EXPORT(dotRow);
+
+void maskScores(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(addMask)(type, mask, isSplat, scale, scores, n);
+}
+float topOf(const float *scores, int64_t n, float scale) { return HWY_DYNAMIC_DISPATCH(scaledTop)(scores, n, scale); }
+float exponentiate(const ScoreRow &row, float scale, float top, bool isNarrow) {
+  return HWY_DYNAMIC_DISPATCH(exponentiateRow)(row, scale, top, isNarrow);
+}
+void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
+  HWY_DYNAMIC_DISPATCH(differentiateRows)(first, second, end, scale, isNarrow);
+}
+void storeScaled(DType type, const float *x, float factor, void *to, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(storeScaledRow)(type, x, factor, to, n);
+}
+void scaleInPlace(float *x, float factor, int64_t n) { storeScaled(DType::f32, x, factor, x, n); }
+float dotOf(DType type, const void *a, const void *b, int64_t n) { return HWY_DYNAMIC_DISPATCH(dotRow)(type, a, b, n); }
+
+} // namespace zc::cpu
+#endif

@@ -1,0 +1,43 @@
+//===- AttentionRows.h - what attention does to rows of scores ------------------===//
+#pragma once
+
+#include "kernels/formula/Elements.h"
+
+namespace zc::cpu {
+using namespace formula;
+
+/// A row of scores in a block, and what becomes of it in place. Columns from `visible` on become zeros up to `end`, a
+/// multiple of the vectors' lanes up to which there is room.
+struct ScoreRow {
+  float *at;
+  int64_t visible, end;
+};
+
+/// scores = scores scale + mask. The mask's elements are of a float type or bool (false: -inf), one for each score or,
+/// with `isSplat`, one for all.
+void maskScores(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n);
+
+/// The largest of scores scale; -inf of none. NaN if all but NaN is -inf: sums of e^x then are NaN.
+float topOf(const float *scores, int64_t n, float scale);
+
+/// Scores to e^(scores scale - top), in fp32, or in bf16 from the row's beginning on (`isNarrow`). Returns their sum,
+/// of what they were before they were rounded.
+float exponentiate(const ScoreRow &row, float scale, float top, bool isNarrow);
+
+/// What a row of the gradient is made with.
+struct SlopeRow {
+  float *scores, *slopes; ///< slopes: products of the result's gradient and values
+  int64_t visible;
+  float lse, delta;
+};
+/// Two rows: p = e^(scores scale - lse), slopes = p (slopes - delta). In fp32 each becomes the one it is made of. With
+/// `isNarrow`, in bf16: slopes become rows, as of exponentiate; and for products that sum over rows, the first row of
+/// scores pairs of p, the second pairs of slopes.
+void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow);
+
+/// to = x factor, in `type`.
+void storeScaled(DType type, const float *x, float factor, void *to, int64_t n);
+void scaleInPlace(float *x, float factor, int64_t n);
+float dotOf(DType type, const void *a, const void *b, int64_t n);
+
+} // namespace zc::cpu

@@ -1,0 +1,280 @@
+// batch_norm, its gradient and its evaluation form on channels-last tensors: rows of channels, a vector of channels at
+// a time. Rows are cut into parts by the shape alone, and parts into blocks that stay in a cache: a block is summed in
+// fp32, blocks in double, so that results depend neither on threads nor on how many lanes a vector has. Statistics read
+// a block twice, memory once: squares are taken about the block's own mean, and blocks' means about the tensor's.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/BatchNormLast.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <algorithm>
+#include <cmath>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+/// sums[j] = the sum over rows of term(row, j, number of elements).
+template <typename Term> HWY_INLINE void sumRows(int64_t rows, int64_t n, float *sums, Term term) {
+  std::fill(sums, sums + n, 0.0f);
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4)
+    forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+      const V pairs = hn::Add(hn::Add(term(r, j, c), term(r + 1, j, c)), hn::Add(term(r + 2, j, c), term(r + 3, j, c)));
+      storePart(hn::Add(loadPart(sums + j, c), pairs), sums + j, c);
+    });
+  for (; r < rows; ++r)
+    forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+      storePart(hn::Add(loadPart(sums + j, c), term(r, j, c)), sums + j, c);
+    });
+}
+
+/// Adds a block to totals[3][n]: its sum and its elements' squares about its mean, and what the mean's own square
+/// weighs. `room`: [2][n].
+template <typename T> void statisticsOf(const T *x, int64_t rows, int64_t n, float *room, double *totals) {
+  float *mean = room, *squares = room + n;
+  sumRows(rows, n, mean, [&](int64_t r, int64_t j, size_t c) HWY_ATTR { return loadPart(x + r * n + j, c); });
+  const V count = hn::Set(kF, static_cast<float>(rows));
+  forVectors(0, n,
+             [&](int64_t j, size_t c) HWY_ATTR { storePart(hn::Div(loadPart(mean + j, c), count), mean + j, c); });
+  sumRows(rows, n, squares, [&](int64_t r, int64_t j, size_t c) HWY_ATTR {
+    const V d = hn::Sub(loadPart(x + r * n + j, c), loadPart(mean + j, c));
+    return hn::Mul(d, d);
+  });
+  for (int64_t j = 0; j < n; ++j) {
+    const double part = static_cast<double>(rows) * mean[j];
+    totals[j] += part;
+    totals[n + j] += part * mean[j];
+    totals[2 * n + j] += squares[j];
+  }
+}
+
+/// Adds a block's sums of g (x - mean) and of g to totals[2][n]. `room`: [2][n].
+template <typename T>
+void gradSumsOf(const T *g, const T *x, int64_t rows, int64_t n, const float *mean, float *room, double *totals) {
+  sumRows(rows, n, room, [&](int64_t r, int64_t j, size_t c) HWY_ATTR {
+    return hn::Mul(loadPart(g + r * n + j, c), hn::Sub(loadPart(x + r * n + j, c), loadPart(mean + j, c)));
+  });
+  sumRows(rows, n, room + n, [&](int64_t r, int64_t j, size_t c) HWY_ATTR { return loadPart(g + r * n + j, c); });
+  for (int64_t j = 0; j < 2 * n; ++j)
+    totals[j] += room[j];
+}
+
+/// y = (x - mean) factor + shift, of table [3][n].
+template <typename T> void affineRows(const T *x, T *y, int64_t rows, int64_t n, const float *table) {
+  const float *mean = table, *factor = table + n, *shift = table + 2 * n;
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n)
+    forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+      const V centred = hn::Sub(loadPart(x + j, c), loadPart(mean + j, c));
+      storePart(hn::Add(hn::Mul(centred, loadPart(factor + j, c)), loadPart(shift + j, c)), y + j, c);
+    });
+}
+/// dx = factor (g - meanGrad - (x - mean) slope), of table [4][n].
+template <typename T> void gradRows(const T *g, const T *x, T *dx, int64_t rows, int64_t n, const float *table) {
+  const float *mean = table, *factor = table + n, *meanGrad = table + 2 * n, *slope = table + 3 * n;
+  for (int64_t r = 0; r < rows; ++r, g += n, x += n, dx += n)
+    forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+      const V centred = hn::Sub(loadPart(x + j, c), loadPart(mean + j, c));
+      const V grad = hn::Sub(loadPart(g + j, c), loadPart(meanGrad + j, c));
+      storePart(hn::Mul(loadPart(factor + j, c), hn::Sub(grad, hn::Mul(centred, loadPart(slope + j, c)))), dx + j, c);
+    });
+}
+
+void statisticsTyped(DType type, const void *x, int64_t rows, int64_t n, float *room, double *totals) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    statisticsOf(static_cast<const T *>(x), rows, n, room, totals);
+  });
+}
+void gradSumsTyped(DType type, const void *g, const void *x, int64_t rows, int64_t n, const float *mean, float *room,
+                   double *totals) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    gradSumsOf(static_cast<const T *>(g), static_cast<const T *>(x), rows, n, mean, room, totals);
+  });
+}
+void affineRowsTyped(DType type, const void *x, void *y, int64_t rows, int64_t n, const float *table) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    affineRows(static_cast<const T *>(x), static_cast<T *>(y), rows, n, table);
+  });
+}
+void gradRowsTyped(DType type, const void *g, const void *x, void *dx, int64_t rows, int64_t n, const float *table) {
+  withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    gradRows(static_cast<const T *>(g), static_cast<const T *>(x), static_cast<T *>(dx), rows, n, table);
+  });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/Tiles.h"
+#include "kernels/cpu/fast/Fast.h"
+
+namespace zc::cpu {
+HWY_EXPORT(statisticsTyped);
+HWY_EXPORT(gradSumsTyped);
+HWY_EXPORT(affineRowsTyped);
+HWY_EXPORT(gradRowsTyped);
+
+namespace {
+
+/// A step's rows and workspace.
+class Rows {
+public:
+  Rows(const KernelSpec &spec, const BatchNormShape &s)
+      : s(s), cut(s), n(s.channels), threads(threadsFor(spec.threads, cut.rows * n)), workspace(spec),
+        totals(workspace.take<double>(cut.totals())), room(workspace.take<float>(cut.room())),
+        table(workspace.take<float>(cut.table())) {}
+
+  /// Calls add(first row, rows, room, totals) for the blocks of each part, then finish(channel, totals of the parts
+  /// added up) for each channel.
+  template <size_t N, typename Add, typename Finish> void sum(void *const *operands, Add add, Finish finish) const {
+    double *all = totals.of(operands);
+    parallelParts(threads, cut.parts, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t part = begin; part < end; ++part) {
+        double *own = all + part * static_cast<int64_t>(N) * n;
+        std::fill(own, own + static_cast<int64_t>(N) * n, 0.0);
+        Range range = partOf(cut.rows, cut.blockRows, static_cast<int>(cut.parts), static_cast<int>(part));
+        for (int64_t r = range.begin; r < range.end; r += cut.blockRows)
+          add(r, std::min(cut.blockRows, range.end - r), room.of(operands) + part * 2 * n, own);
+      }
+    });
+    for (int64_t c = 0; c < n; ++c) {
+      std::array<double, N> sums{};
+      for (int64_t part = 0; part < cut.parts; ++part)
+        for (size_t i = 0; i < N; ++i)
+          sums[i] += all[(part * static_cast<int64_t>(N) + static_cast<int64_t>(i)) * n + c];
+      finish(c, sums);
+    }
+  }
+  /// fn(first row, rows), rows on threads.
+  template <typename Fn> void forRows(Fn fn) const {
+    parallelParts(threads, cut.rows, 1, [&](int64_t begin, int64_t end, int) { fn(begin, end - begin); });
+  }
+  float *tableOf(void *const *operands) const { return table.of(operands); }
+  /// Row `r` of an activation.
+  const char *row(const void *x, int64_t r) const { return static_cast<const char *>(x) + r * n * sizeOf(s.dtype); }
+  char *row(void *x, int64_t r) const { return static_cast<char *>(x) + r * n * sizeOf(s.dtype); }
+
+  BatchNormShape s;
+  BatchNormRows cut;
+  int64_t n;
+
+private:
+  int threads;
+  Workspace workspace;
+  Piece<double> totals;
+  Piece<float> room, table;
+};
+
+bool isDeclined(const BatchNormShape &s) {
+  return !s.channelsLast || !isFast(s.dtype) || s.batch * s.inner * s.channels == 0;
+}
+
+Prepared prepareBatchNorm(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNorm(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+      const DType type = rows.s.dtype;
+      const int64_t n = rows.n;
+      const auto count = static_cast<double>(rows.cut.rows);
+      float *table = rows.tableOf(operands);
+      rows.sum<3>(
+          operands,
+          [&](int64_t r, int64_t block, float *room, double *totals) {
+            HWY_DYNAMIC_DISPATCH(statisticsTyped)(type, rows.row(operands[0], r), block, n, room, totals);
+          },
+          [&](int64_t c, const std::array<double, 3> &sums) {
+            const double mean = sums[0] / count;
+            const double variance = (sums[2] + std::max(0.0, sums[1] - sums[0] * mean)) / count;
+            table[c] = as<float>(operands[4])[c] = static_cast<float>(mean);
+            as<float>(operands[5])[c] = static_cast<float>(variance);
+            table[n + c] = static_cast<float>(load(as<T>(operands[1])[c]) / std::sqrt(variance + rows.s.epsilon));
+            table[2 * n + c] = load(as<T>(operands[2])[c]);
+          });
+      rows.forRows([&](int64_t r, int64_t count) {
+        HWY_DYNAMIC_DISPATCH(affineRowsTyped)(type, rows.row(operands[0], r), rows.row(operands[3], r), count, n,
+                                              table);
+      });
+    });
+  });
+}
+
+Prepared prepareBatchNormGrad(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormGrad(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+      const DType type = rows.s.dtype;
+      const int64_t n = rows.n;
+      const auto count = static_cast<double>(rows.cut.rows);
+      const float *mean = as<float>(operands[3]);
+      float *table = rows.tableOf(operands);
+      rows.sum<2>(
+          operands,
+          [&](int64_t r, int64_t block, float *room, double *totals) {
+            HWY_DYNAMIC_DISPATCH(gradSumsTyped)
+            (type, rows.row(operands[0], r), rows.row(operands[1], r), block, n, mean, room, totals);
+          },
+          [&](int64_t c, const std::array<double, 2> &sums) {
+            const double invStd = 1 / std::sqrt(as<float>(operands[4])[c] + rows.s.epsilon);
+            table[c] = mean[c];
+            table[n + c] = static_cast<float>(load(as<T>(operands[2])[c]) * invStd);
+            table[2 * n + c] = static_cast<float>(sums[1] / count);
+            table[3 * n + c] = static_cast<float>(sums[0] * invStd * invStd / count);
+            as<T>(operands[6])[c] = store<T>(static_cast<float>(sums[0] * invStd));
+            as<T>(operands[7])[c] = store<T>(static_cast<float>(sums[1]));
+          });
+      rows.forRows([&](int64_t r, int64_t count) {
+        HWY_DYNAMIC_DISPATCH(gradRowsTyped)
+        (type, rows.row(operands[0], r), rows.row(operands[1], r), rows.row(operands[5], r), count, n, table);
+      });
+    });
+  });
+}
+
+Prepared prepareBatchNormApply(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormApply(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+      float *table = rows.tableOf(operands);
+      for (int64_t c = 0; c < rows.n; ++c) {
+        auto of = [&](size_t operand) { return load(as<T>(operands[operand])[c]); };
+        table[c] = of(3);
+        table[rows.n + c] = static_cast<float>(of(1) / std::sqrt(of(4) + rows.s.epsilon));
+        table[2 * rows.n + c] = of(2);
+      }
+      rows.forRows([&](int64_t r, int64_t count) {
+        HWY_DYNAMIC_DISPATCH(affineRowsTyped)
+        (rows.s.dtype, rows.row(operands[0], r), rows.row(operands[5], r), count, rows.n, table);
+      });
+    });
+  });
+}
+
+} // namespace
+
+void addFastBatchNormLast(KernelRegistry &registry) {
+  registry.add("batch_norm", prepareBatchNorm);
+  registry.add("batch_norm_grad", prepareBatchNormGrad);
+  registry.add("batch_norm_apply", prepareBatchNormApply);
+}
+
+} // namespace zc::cpu
+#endif

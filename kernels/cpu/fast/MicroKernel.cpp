@@ -1,0 +1,175 @@
+// The tile of an fp32 product, and what rearranges the factors of any tile.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/MicroKernel.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/MicroKernel.h"
+#include "kernels/cpu/fast/Simd-inl.h"
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+/// As many rows of two vectors as the registers hold beside the factors: AVX-512 has 32, others 16.
+constexpr size_t kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+
+void multiply(const float *a, int64_t rowStride, int64_t unitStride, const float *b, int64_t units, float *c,
+              int64_t stride, bool adds) {
+  const size_t n = lanes();
+  V left[kRows], right[kRows];
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r)
+    left[r] = right[r] = hn::Zero(kF);
+  for (int64_t u = 0; u < units; ++u, a += unitStride, b += 2 * n) {
+    const V b0 = hn::LoadU(kF, b), b1 = hn::LoadU(kF, b + n);
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      const V x = hn::Set(kF, a[static_cast<int64_t>(r) * rowStride]);
+      left[r] = hn::MulAdd(x, b0, left[r]);
+      right[r] = hn::MulAdd(x, b1, right[r]);
+    }
+  }
+#pragma GCC unroll 8
+  for (size_t r = 0; r < kRows; ++r, c += stride) {
+    hn::StoreU(adds ? hn::Add(left[r], hn::LoadU(kF, c)) : left[r], kF, c);
+    hn::StoreU(adds ? hn::Add(right[r], hn::LoadU(kF, c + n)) : right[r], kF, c + n);
+  }
+}
+
+MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, multiply}; }
+
+/// Columns [0, count) of a panel in units: row j of `source`, `pitch` bytes apart, becomes column j. `whole` units of
+/// 32 bits are read from each row, and `odd` elements of 16 bits after them.
+void transposePanel(const char *source, int64_t pitch, int64_t count, int64_t columns, int64_t whole, bool odd,
+                    float *panel) {
+  const I i;
+  const auto vector = static_cast<int64_t>(lanes());
+  for (int64_t j = 0; j < columns; j += vector) {
+    const auto present = hn::FirstN(kF, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, vector)));
+    // Lanes without a row read the last one's.
+    const auto rows = hn::Min(hn::Add(hn::Iota(i, 0), hn::Set(i, static_cast<int32_t>(j))),
+                              hn::Set(i, static_cast<int32_t>(count - 1)));
+    const auto offsets = hn::Mul(rows, hn::Set(i, static_cast<int32_t>(pitch)));
+    for (int64_t u = 0; u < whole; ++u) {
+      const auto units = hn::GatherOffset(kF, reinterpret_cast<const float *>(source + 4 * u), offsets);
+      hn::StoreU(hn::IfThenElseZero(present, units), kF, panel + u * columns + j);
+    }
+  }
+  for (int64_t j = 0; odd && j < columns; ++j) {
+    uint32_t unit = 0;
+    if (j < count)
+      std::memcpy(&unit, source + j * pitch + 4 * whole, 2);
+    std::memcpy(panel + whole * columns + j, &unit, 4);
+  }
+}
+
+/// Unit row of `columns`: elements [0, count) of fp32 `x`, zeros beyond.
+void copyUnits(const float *x, int64_t count, int64_t columns, float *to) {
+  forVectors(0, columns, [&](int64_t j, size_t c) HWY_ATTR {
+    const auto present = static_cast<size_t>(std::clamp<int64_t>(count - j, 0, static_cast<int64_t>(c)));
+    storePart(present == 0 ? hn::Zero(kF) : loadPart(x + j, present), to + j, c);
+  });
+}
+
+/// The same of pairs: the first of each from `x`, the second from `y`, which may be null: zeros.
+void pairUnits(const uint16_t *x, const uint16_t *y, int64_t count, int64_t columns, float *to) {
+  const auto vector = static_cast<int64_t>(lanes());
+  auto load = [&](const uint16_t *p, int64_t j) HWY_ATTR {
+    return hn::BitCast(U(), loadPart(reinterpret_cast<const Bf16 *>(p) + j,
+                                     static_cast<size_t>(std::min<int64_t>(count - j, vector))));
+  };
+  for (int64_t j = 0; j < columns; j += vector) {
+    auto units = hn::Zero(U());
+    if (j < count) {
+      units = hn::ShiftRight<16>(load(x, j));
+      if (y)
+        units = hn::Or(units, load(y, j));
+    }
+    hn::StoreU(hn::BitCast(kF, units), kF, to + j);
+  }
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/fast/Convert.h"
+
+namespace zc::cpu {
+HWY_EXPORT(f32Kernel);
+HWY_EXPORT(transposePanel);
+HWY_EXPORT(copyUnits);
+HWY_EXPORT(pairUnits);
+
+namespace {
+
+/// Rows [begin, begin + count) in what the kernel's units are made of.
+const void *rowsOf(const MicroKernel &by, DType type, const void *source, int64_t begin, int64_t count, int64_t width,
+                   float *staging) {
+  const char *at = static_cast<const char *>(source) + begin * width * sizeOf(type);
+  if (by.terms == 2 || type == DType::f32)
+    return at;
+  convertFast(type, at, DType::f32, staging, count * width);
+  return staging;
+}
+
+} // namespace
+
+MicroKernel microKernelOf(DType type) {
+  const MicroKernel *narrow = type == DType::bf16 ? bf16MicroKernel() : nullptr;
+  return narrow ? *narrow : HWY_DYNAMIC_DISPATCH(f32Kernel)();
+}
+
+void packTransposed(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+                    float *staging) {
+  const int64_t panel = by.units(width) * by.columns, pitch = width * 4 / by.terms;
+  for (int64_t begin = 0; begin < rows; begin += by.columns) {
+    const int64_t count = std::min(by.columns, rows - begin);
+    const void *at = rowsOf(by, type, source, begin, count, width, staging);
+    HWY_DYNAMIC_DISPATCH(transposePanel)
+    (static_cast<const char *>(at), pitch, count, by.columns, width / by.terms, width % by.terms != 0,
+     panels + begin / by.columns * panel);
+  }
+}
+
+void packPanels(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+                float *staging) {
+  const int64_t panel = roundUp(rows, kTileColumns) / by.terms * by.columns;
+  for (int64_t begin = 0; begin < rows; begin += kTileColumns) {
+    const int64_t count = std::min(kTileColumns, rows - begin);
+    const void *chunk = rowsOf(by, type, source, begin, count, width, staging);
+    for (int64_t row = 0; row < kTileColumns; row += by.terms)
+      for (int64_t j = 0; j < width; j += by.columns) {
+        float *to = panels + j / by.columns * panel + (begin + row) / by.terms * by.columns;
+        const int64_t here = row < count ? width - j : 0;
+        if (by.terms == 1) {
+          HWY_DYNAMIC_DISPATCH(copyUnits)(static_cast<const float *>(chunk) + row * width + j, here, by.columns, to);
+        } else {
+          const uint16_t *x = static_cast<const uint16_t *>(chunk) + row * width + j;
+          HWY_DYNAMIC_DISPATCH(pairUnits)(x, row + 1 < count ? x + width : nullptr, here, by.columns, to);
+        }
+      }
+  }
+}
+
+void packRows(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *to,
+              int64_t stride) {
+  const char *from = static_cast<const char *>(source);
+  const auto bytes = static_cast<size_t>(width * sizeOf(type));
+  for (int64_t row = 0; row < roundUp(rows, kTileRows); ++row, to += stride) {
+    if (row >= rows || width % by.terms != 0)
+      std::fill(to, to + by.units(width), 0.0f);
+    if (row >= rows)
+      continue;
+    if (by.terms == 2)
+      std::memcpy(to, from + static_cast<size_t>(row) * bytes, bytes);
+    else
+      convertFast(type, from + static_cast<size_t>(row) * bytes, DType::f32, to, width);
+  }
+}
+
+} // namespace zc::cpu
+#endif

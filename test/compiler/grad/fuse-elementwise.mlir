@@ -1,0 +1,121 @@
+// RUN: zero-opt %s --split-input-file --fuse-elementwise | FileCheck %s
+// RUN: zero-opt %s --split-input-file --fuse-elementwise="fuse=off" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-elementwise="fuse=head" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-elementwise="kernels-of=cuda" | FileCheck %s --check-prefix=NONE
+// NONE-NOT: graph.fused
+
+// A chain with a bias, a scale that is a constant, and an expanded column: one program.
+// CHECK-LABEL: graph.program @chain
+graph.program @chain phase = eval inputs = ["x", "b", "c"] {
+^bb0(%x: tensor<2x3xf32>, %b: tensor<3xf32>, %c: tensor<2x1xf32>):
+  // CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<2x3xf32>, %[[B:.*]]: tensor<3xf32>, %[[C:.*]]: tensor<2x1xf32>):
+  // CHECK: %[[Y:.*]] = graph.fused %[[X]], %[[B]], %[[C]] {program = array<i64: 5, 4, 0, 0, 1, 1, 0, 1073741824, 6, 0, 3, 4, 20, 0, 5, 5, 0, 6, 2, 0, 7>}
+  // CHECK-NOT: graph.add
+  // CHECK: graph.output %[[Y]]
+  %half = graph.constant dense<2.0> : tensor<f32>
+  %0 = graph.add %x, %b : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = graph.mul %0, %half : (tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %2 = graph.exp %1 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %e = graph.expand %c {shape = array<i64: 2, 3>} : (tensor<2x1xf32>) -> tensor<2x3xf32>
+  %3 = graph.sub %2, %e : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  graph.output %3 as "y" : tensor<2x3xf32>
+  graph.return
+}
+
+// -----
+
+// Casts between types; a value that is used behind the group is a second result.
+// CHECK-LABEL: graph.program @results
+graph.program @results phase = eval inputs = ["x"] {
+^bb0(%x: tensor<8xbf16>):
+  // CHECK: %[[R:.*]]:2 = graph.fused %{{.*}} {{.*}} : (tensor<8xbf16>) -> (tensor<8xf32>, tensor<8xbf16>)
+  // CHECK: graph.softmax %[[R]]#0
+  // CHECK: graph.output %[[R]]#1
+  %0 = graph.cast %x {to = f32} : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = graph.tanh %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = graph.cast %1 {to = bf16} : (tensor<8xf32>) -> tensor<8xbf16>
+  %3 = graph.softmax %1 {axis = 0 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  graph.output %2 as "y" : tensor<8xbf16>
+  graph.output %3 as "z" : tensor<8xf32>
+  graph.return
+}
+
+// -----
+
+// Not fused: a value that is read before the group is there; another shape; integers; f64.
+// CHECK-LABEL: graph.program @apart
+// CHECK-NOT: graph.fused
+graph.program @apart phase = eval inputs = ["x", "v", "i", "d"] {
+^bb0(%x: tensor<4x4xf32>, %v: tensor<4xf32>, %i: tensor<4xi64>, %d: tensor<4xf64>):
+  %0 = graph.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.mul %0, %1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  graph.output %2 as "y" : tensor<4x4xf32>
+  %3 = graph.exp %v : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = graph.add %1, %3 : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  graph.output %4 as "z" : tensor<4x4xf32>
+  %5 = graph.add %i, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %6 = graph.mul %5, %5 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  graph.output %6 as "j" : tensor<4xi64>
+  %7 = graph.exp %d : (tensor<4xf64>) -> tensor<4xf64>
+  %8 = graph.exp %7 : (tensor<4xf64>) -> tensor<4xf64>
+  graph.output %8 as "e" : tensor<4xf64>
+  graph.return
+}
+
+// -----
+
+// Over the border to the backward nothing is moved: what the forward keeps stays what it was. relu's gradient is one program.
+graph.parameter @w : tensor<4x4xf32> role = trainable
+// CHECK-LABEL: graph.program @border
+graph.program @border phase = micro inputs = ["x", "g"] {
+^bb0(%x: tensor<4x4xf32>, %g: tensor<4x4xf32>):
+  // CHECK: graph.relu
+  // CHECK: graph.backward
+  // CHECK: %[[D:.*]] = graph.fused
+  // CHECK: graph.accumulate_grad @w, %[[D]]
+  %loss = graph.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32>
+  %0 = graph.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  graph.backward
+  %zero = graph.constant dense<0.0> : tensor<4x4xf32>
+  %1 = graph.less %zero, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %2 = graph.select %1, %g, %zero : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  graph.accumulate_grad @w, %2 : tensor<4x4xf32>
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// Two tensors would wait for the product instead of their sum: it stays where it is.
+// CHECK-LABEL: graph.program @waits
+// CHECK: graph.add
+// CHECK: graph.matmul
+// CHECK: graph.mul
+graph.program @waits phase = eval inputs = ["x", "y"] {
+^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>):
+  %s = graph.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t = graph.softmax %y {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = graph.add %s, %t : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %m = graph.matmul %x, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.mul %0, %m : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  graph.output %1 as "y" : tensor<4x4xf32>
+  graph.return
+}
+
+// -----
+
+// What is read before a parameter is assigned is not read behind that.
+// CHECK-LABEL: graph.program @changes
+// CHECK: graph.exp
+// CHECK: graph.assign
+// CHECK: graph.mul
+graph.parameter @s : tensor<6xf32> role = buffer
+graph.program @changes phase = eval inputs = ["x"] {
+^bb0(%x: tensor<6xf32>):
+  %r = graph.read @s : tensor<6xf32>
+  %c = graph.exp %r : (tensor<6xf32>) -> tensor<6xf32>
+  graph.assign @s, %x : tensor<6xf32>
+  %q = graph.softmax %x {axis = 0 : i64} : (tensor<6xf32>) -> tensor<6xf32>
+  %y = graph.mul %c, %r : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  graph.return %y, %q : tensor<6xf32>, tensor<6xf32>
+}

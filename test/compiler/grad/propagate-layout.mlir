@@ -1,0 +1,124 @@
+// RUN: zero-opt %s --split-input-file --propagate-layout | FileCheck %s
+// RUN: zero-opt %s --split-input-file --propagate-layout="layout=nchw" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --propagate-layout="kernels-of=cuda" | FileCheck %s --check-prefix=NONE
+// NONE-NOT: channels_last
+
+// Two convolutions, a norm, a relu, a residual: one chain, with transposes where it begins and ends.
+graph.parameter @w : tensor<8x8x3x3xf32> role = trainable
+// CHECK-LABEL: graph.program @chain
+graph.program @chain phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<2x8x6x6xf32>, %s: tensor<8xf32>):
+  // CHECK: %[[W:.*]] = graph.read @w
+  // CHECK: %[[T:.*]] = graph.transpose %{{.*}} {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x8x6x6xf32>) -> tensor<2x6x6x8xf32>
+  // CHECK: %[[A:.*]] = graph.conv %[[T]], %[[W]] {channels_last, {{.*}}} : (tensor<2x6x6x8xf32>, tensor<8x8x3x3xf32>) -> tensor<2x6x6x8xf32>
+  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = graph.batch_norm %[[A]], {{.*}} {channels_last, epsilon
+  // CHECK: %[[R:.*]] = graph.relu %[[N]]
+  // CHECK: %[[B:.*]] = graph.conv %[[R]], %[[W]] {channels_last
+  // CHECK: %[[S:.*]] = graph.add %[[B]], %[[T]]
+  // CHECK: %[[Y:.*]] = graph.transpose %[[S]] {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x6x6x8xf32>) -> tensor<2x8x6x6xf32>
+  // CHECK: graph.return %[[Y]]
+  %w = graph.read @w : tensor<8x8x3x3xf32>
+  %a = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %n, %m, %v = graph.batch_norm %a, %s, %s {epsilon = 1.0e-5 : f64} : (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>)
+  %r = graph.relu %n : (tensor<2x8x6x6xf32>) -> tensor<2x8x6x6xf32>
+  %b = graph.conv %r, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %y = graph.add %b, %x : (tensor<2x8x6x6xf32>, tensor<2x8x6x6xf32>) -> tensor<2x8x6x6xf32>
+  graph.return %y : tensor<2x8x6x6xf32>
+}
+
+// -----
+
+// A convolution alone, as that which makes patches of an image, stays, with its gradient.
+// CHECK-LABEL: graph.program @alone
+// CHECK-NOT: channels_last
+graph.program @alone phase = micro inputs = ["x", "w", "g"] {
+^bb0(%x: tensor<2x3x8x8xf32>, %w: tensor<12x3x2x2xf32>, %g: tensor<2x12x4x4xf32>):
+  %a = graph.conv %x, %w {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<12x3x2x2xf32>) -> tensor<2x12x4x4xf32>
+  %p = graph.reshape %a {shape = array<i64: 2, 12, 16>} : (tensor<2x12x4x4xf32>) -> tensor<2x12x16xf32>
+  %d = graph.conv_weight_grad %x, %g {strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64, kernel = array<i64: 2, 2>} : (tensor<2x3x8x8xf32>, tensor<2x12x4x4xf32>) -> tensor<12x3x2x2xf32>
+  graph.return %p, %d : tensor<2x12x16xf32>, tensor<12x3x2x2xf32>
+}
+
+// -----
+
+// Axes are renamed, operands that broadcast are reshaped, constants made in the other order. A plane of one element is
+// brought back by a reshape, and a transpose that the model has itself is the border.
+// CHECK-LABEL: graph.program @others
+graph.program @others phase = micro inputs = ["x", "w", "c", "t"] {
+^bb0(%x: tensor<1x6x6x4xf32>, %w: tensor<4x4x1x1xf32>, %c: tensor<4x1x1xf32>, %t: tensor<6x6xf32>):
+  // CHECK-NOT: graph.transpose %{{.*}} {permutation = array<i64: 0, 3, 1, 2>}
+  // CHECK: %[[A:.*]] = graph.conv %arg0, %arg1 {channels_last
+  // CHECK: %[[B:.*]] = graph.conv %[[A]], %arg1 {channels_last
+  // CHECK: %[[C:.*]] = graph.reshape %arg2 {shape = array<i64: 1, 1, 1, 4>}
+  // CHECK: %[[S:.*]] = graph.mul %[[B]], %[[C]] : (tensor<1x6x6x4xf32>, tensor<1x1x1x4xf32>)
+  // CHECK: %[[P:.*]] = graph.reshape %arg3 {shape = array<i64: 1, 6, 6, 1>}
+  // CHECK: %[[Q:.*]] = graph.add %[[S]], %[[P]]
+  // CHECK: %[[K:.*]] = graph.constant dense<0.000000e+00> : tensor<1x6x6x4xf32>
+  // CHECK: %[[L:.*]] = graph.less %[[K]], %[[Q]]
+  // CHECK: %[[E:.*]] = graph.concat %[[Q]], %[[Q]] {axis = 3 : i64}
+  // CHECK: %[[D:.*]] = graph.pad %[[E]] {high = array<i64: 0, 1, 2, 0>, low = array<i64: 0, 0, 0, 0>
+  // CHECK: graph.slice %[[D]] {offsets = array<i64: 0, 1, 2, 3>, sizes = array<i64: 1, 6, 6, 5>
+  // CHECK: %[[M:.*]] = graph.reduce_mean %[[Q]] {axes = array<i64: 1, 2>, keepdims} : (tensor<1x6x6x4xf32>) -> tensor<1x1x1x4xf32>
+  // CHECK: graph.expand %[[M]] {shape = array<i64: 1, 6, 6, 4>}
+  // CHECK: %[[F:.*]] = graph.reshape %[[M]] {shape = array<i64: 1, 4, 1, 1>}
+  // CHECK: graph.reshape %[[F]] {shape = array<i64: 1, 4>}
+  // CHECK: graph.reduce_sum %[[Q]] {axes = array<i64: 0, 1, 2>} : (tensor<1x6x6x4xf32>) -> tensor<4xf32>
+  // CHECK: graph.max_pool %[[Q]] {channels_last
+  // CHECK: graph.softmax %[[Q]] {axis = 3 : i64}
+  %n = graph.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x6x6x4xf32>) -> tensor<1x4x6x6xf32>
+  %a = graph.conv %n, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x6x6xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32>
+  %b = graph.conv %a, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x4x6x6xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32>
+  %s = graph.mul %b, %c : (tensor<1x4x6x6xf32>, tensor<4x1x1xf32>) -> tensor<1x4x6x6xf32>
+  %q = graph.add %s, %t : (tensor<1x4x6x6xf32>, tensor<6x6xf32>) -> tensor<1x4x6x6xf32>
+  %z = graph.constant dense<0.0> : tensor<1x4x6x6xf32>
+  %l = graph.less %z, %q : (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xi1>
+  %e = graph.concat %q, %q {axis = 1 : i64} : (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) -> tensor<1x8x6x6xf32>
+  %d = graph.pad %e {low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 0, 1, 2>, value = 0.0 : f64} : (tensor<1x8x6x6xf32>) -> tensor<1x8x7x8xf32>
+  %f = graph.slice %d {offsets = array<i64: 0, 3, 1, 2>, sizes = array<i64: 1, 5, 6, 6>, strides = array<i64: 1, 1, 1, 1>} : (tensor<1x8x7x8xf32>) -> tensor<1x5x6x6xf32>
+  %m = graph.reduce_mean %q {axes = array<i64: 2, 3>, keepdims} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
+  %g = graph.expand %m {shape = array<i64: 1, 4, 6, 6>} : (tensor<1x4x1x1xf32>) -> tensor<1x4x6x6xf32>
+  %h = graph.reshape %m {shape = array<i64: 1, 4>} : (tensor<1x4x1x1xf32>) -> tensor<1x4xf32>
+  %i = graph.reduce_sum %q {axes = array<i64: 0, 2, 3>} : (tensor<1x4x6x6xf32>) -> tensor<4xf32>
+  %j, %k = graph.max_pool %q {kernel = array<i64: 6, 6>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, sizes = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xi32>)
+  %o = graph.transpose %q {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x6x6x4xf32>
+  %p = graph.softmax %o {axis = 3 : i64} : (tensor<1x6x6x4xf32>) -> tensor<1x6x6x4xf32>
+  graph.return %h, %i, %p : tensor<1x4xf32>, tensor<4xf32>, tensor<1x6x6x4xf32>
+}
+
+// -----
+
+// What one chain makes is the weight of another's convolution: it is brought back for it.
+// CHECK-LABEL: graph.program @exemplar
+graph.program @exemplar phase = micro inputs = ["x", "z", "w"] {
+^bb0(%x: tensor<1x8x9x9xf32>, %z: tensor<1x8x3x3xf32>, %w: tensor<8x8x1x1xf32>):
+  // CHECK: %[[B:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x3x3x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x3x3x8xf32>
+  // CHECK: %[[D:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x9x9x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x9x9x8xf32>
+  // CHECK: %[[Y:.*]] = graph.transpose %[[B]] {permutation = array<i64: 0, 3, 1, 2>}
+  // CHECK: graph.conv %[[D]], %[[Y]] {channels_last, {{.*}}} : (tensor<1x9x9x8xf32>, tensor<1x8x3x3xf32>) -> tensor<1x7x7x1xf32>
+  %a = graph.conv %z, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x3x3xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x3x3xf32>
+  %e = graph.conv %a, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x3x3xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x3x3xf32>
+  %b = graph.conv %e, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x3x3xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x3x3xf32>
+  %c = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x9x9xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x9x9xf32>
+  %d = graph.conv %c, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x9x9xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x9x9xf32>
+  %y = graph.conv %d, %b {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x9x9xf32>, tensor<1x8x3x3xf32>) -> tensor<1x1x7x7xf32>
+  graph.return %y : tensor<1x1x7x7xf32>
+}
+
+// -----
+
+// Of rank 3 there and back is one permutation; between two chains it is a border of both.
+// CHECK-LABEL: graph.program @mixer
+graph.program @mixer phase = micro inputs = ["x", "w"] {
+^bb0(%x: tensor<2x8x8xf32>, %w: tensor<8x8x1xf32>):
+  // CHECK: %[[T:.*]] = graph.transpose %arg0 {permutation = array<i64: 0, 2, 1>}
+  // CHECK: %[[A:.*]] = graph.conv %[[T]], %arg1 {channels_last
+  // CHECK: %[[B:.*]] = graph.conv %[[A]], %arg1 {channels_last
+  // CHECK: %[[C:.*]] = graph.conv %{{.*}}, %arg1 {channels_last
+  // CHECK: graph.return %{{.*}}, %{{.*}} : tensor<2x8x8xf32>, tensor<2x8x8xf32>
+  %a = graph.conv %x, %w {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x8x8xf32>, tensor<8x8x1xf32>) -> tensor<2x8x8xf32>
+  %b = graph.conv %a, %w {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x8x8xf32>, tensor<8x8x1xf32>) -> tensor<2x8x8xf32>
+  %t = graph.transpose %b {permutation = array<i64: 0, 2, 1>} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %c = graph.conv %t, %w {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x8x8xf32>, tensor<8x8x1xf32>) -> tensor<2x8x8xf32>
+  %u = graph.transpose %c {permutation = array<i64: 0, 2, 1>} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  graph.return %u, %c : tensor<2x8x8xf32>, tensor<2x8x8xf32>
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Fused element-wise operations: over all exports of test/models and test/e2e/exports, in fp32 and bf16, losses, norms and trained
+weights are those of --fuse head, bit for bit, with the stages, recomputation, tiers and micro-steps taking turns; the planned peak
+is no larger; --fuse off and --target cuda have none."""
+import itertools, json, pathlib, re, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import MODELS, Case, Suite, same
+
+suite = Suite(__doc__)
+exports = pathlib.Path(__file__).resolve().parent / "exports"
+golden = json.loads((exports / "golden.json").read_text())
+FLAGS = {("resnet", "dynamo18"): ["--batch-norm", "train"], ("resnet", "dynamo23"): ["--batch-norm", "train"]}
+FUSED = ("llama", "resnet")
+SETTINGS = [  # ranks, flags
+    (1, []), (2, ["--zero-stage", 2]), (1, ["--grad-accumulation", 2]), (2, ["--zero-stage", 3, "--checkpoint-activations", "block"]),
+    (1, ["--checkpoint-activations", "selective"]), (2, ["--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "host"]),
+    (2, ["--zero-stage", 1, "--offload-activation", "host"]),
+]
+
+
+def fused(plan):
+    """Steps that are fused programs."""
+    found = re.search(r"^fused +own +(\d+)", suite.tool("zero-run", "inspect", plan, "--kernels"), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def train(name, model, data, world, flags):
+    plan = suite.compile(model, suite.dir / f"{name}.plan", "--world-size", world, "--clip-grad-norm", "0.5", *flags)
+    out = suite.dir / name
+    metrics = suite.train(plan, out, "-n", world, "--data", data, "--steps", 3, "--threads", 1)
+    suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
+    return fused(plan), [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], (out / "exported.safetensors").read_bytes()
+
+
+def agrees(name, model, data, precision, setting, flags):
+    world, more = setting
+    flags = [*flags, *more, "--precision", precision]
+    on = train(f"{name}-{precision}-on", model, data, world, flags)
+    head = train(f"{name}-{precision}-head", model, data, world, [*flags, "--fuse", "head"])
+    if head[0] or (model.parent.name in FUSED and not on[0]):
+        raise Case(f"{on[0]} fused steps with on, {head[0]} with head")
+    for what, a, b in zip(("losses", "norms", "weights"), on[1:], head[1:]):
+        same(what, a, b)
+    return f"{on[0]} programs"
+
+
+def peak(model, *flags):
+    report = json.loads(suite.tool("zero-compile", model, "--dry-run", "--json", *flags))
+    return report["tiers"]["device"]["peak_bytes"]
+
+
+def smaller(model):
+    on, head = peak(model), peak(model, "--fuse", "head")
+    if on > head:
+        raise Case(f"{on} bytes at the peak, {head} unfused")
+    return f"{on / head:.3f}"
+
+
+def nowhere():
+    model = suite.models / "llama" / "dynamo18.onnx"
+    for name, flags in (("off", ["--fuse", "off"]), ("head", ["--fuse", "head"]), ("cuda", ["--target", "cuda"])):
+        if count := fused(suite.compile(model, suite.dir / f"nowhere-{name}.plan", *flags)):
+            raise Case(f"{' '.join(flags)}: {count} fused steps")
+
+
+turns = itertools.cycle(SETTINGS)
+cases = []
+for model in (*MODELS, "resnet", "vit"):
+    for path in sorted((suite.models / model).glob("*.onnx")):
+        if path.stem.endswith("sdpa_dropout"):
+            continue  # an export that is refused
+        dims = ["--dim", "batch=2", "--dim", "seq=16"] if path.stem.endswith("_dynbatch") else []
+        for precision in ("fp32", "bf16"):
+            flags = [*dims, *FLAGS.get((model, path.stem), [])]
+            cases.append((f"{model}/{path.stem} {precision}", lambda a=(f"{model}-{path.stem}", path, suite.models / model / "inputs.safetensors", precision,
+                                                                         next(turns), flags): agrees(*a)))
+for name in golden:
+    cases.append((f"{name} fp32", lambda a=(name, exports / f"{name}.onnx", exports / f"{name}.safetensors", "fp32", next(turns), golden[name]["flags"]):
+                  agrees(*a)))
+suite.run(cases)
+suite.run([(f"{model}: the peak", lambda m=model: smaller(suite.models / m / "ts17.onnx")) for model in (*MODELS, "resnet", "vit")] +
+          [("off, head, cuda", nowhere)])
+suite.finish()

@@ -1,0 +1,82 @@
+// Any bytes as operands and program of a kernel `fused`: refused, or it runs on plain and fast kernels within its
+// operands, which are allocated to the byte.
+#include "kernels/FusedProgram.h"
+#include "kernels/cpu/fast/Fast.h"
+
+#include <cstring>
+#include <optional>
+
+using namespace zc;
+
+namespace {
+
+/// The fuzzer's bytes, one after the other; 0 behind the last.
+struct Bytes {
+  const uint8_t *at, *end;
+  uint8_t next() { return at < end ? *at++ : uint8_t(0); }
+  bool isDone() const { return at == end; }
+};
+
+/// A byte is a word; 0x7f stands before a word of four.
+int64_t wordOf(Bytes &bytes) {
+  const auto byte = static_cast<int8_t>(bytes.next());
+  if (byte != 0x7f)
+    return byte;
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i)
+    word = word << 8 | bytes.next();
+  return word;
+}
+
+TensorType typeOf(uint8_t byte, std::optional<uint8_t> shape) {
+  const DType types[] = {DType::f32, DType::bf16, DType::f16, DType::boolean,
+                         DType::i64, DType::f64,  DType::f32, DType::f32};
+  const std::vector<int64_t> shapes[] = {{3, 700}, {700}, {3, 1}, {}, {1, 1, 1}, {0}, {3, 700}, {2}};
+  return {types[byte & 7], shapes[shape.value_or(byte >> 3) & 7]};
+}
+
+void runOn(const KernelRegistry &registry, const KernelSpec &spec) {
+  auto kernel = registry.prepare(spec);
+  if (!kernel.ok())
+    return (void)render(kernel.error());
+  std::vector<std::vector<char>> memory;
+  for (const TensorType &type : spec.operands)
+    memory.emplace_back(static_cast<size_t>(type.numBytes()), '\x3f');
+  std::vector<void *> operands;
+  for (std::vector<char> &each : memory)
+    operands.push_back(each.data());
+  if (!(*kernel)->run(operands.data(), {}).ok())
+    std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
+  static const KernelRegistry *plain = [] { // never destroyed
+    auto *made = new KernelRegistry;
+    cpu::addFused(*made);
+    return made;
+  }();
+  static const KernelRegistry *fast = [] {
+    auto *made = new KernelRegistry(*plain);
+    cpu::addFastFused(*made);
+    return made;
+  }();
+  Bytes bytes{data, data + count};
+  KernelSpec spec;
+  spec.name = "fused";
+  const uint8_t first = bytes.next(), second = bytes.next();
+  spec.numInputs = first % 18;
+  spec.threads = 1 + first / 18 % 4;
+  const size_t results = second % 6;
+  const uint8_t shape = second / 6; // of all results
+  for (size_t i = 0; i < spec.numInputs + results; ++i)
+    spec.operands.push_back(typeOf(bytes.next(), i < spec.numInputs ? std::nullopt : std::optional(shape)));
+  std::vector<int64_t> words;
+  while (!bytes.isDone())
+    words.push_back(wordOf(bytes));
+  spec.attributes["program"] = std::move(words);
+  runOn(*plain, spec);
+  runOn(*fast, spec);
+  return 0;
+}
