@@ -268,16 +268,21 @@ TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
   }
 }
 
-TEST(Fast, aConvolutionOfChannelsLastHasNothingToNote) {
+// Where oneDNN has no convolutions of 16 bits (before AVX-512), both layouts say so.
+TEST(Fast, aConvolutionOfChannelsLastNotesNoMoreThanOneOfChannelsFirst) {
   ConvCase usual = convCases()[1];
   for (DType type : {DType::f32, DType::bf16}) {
-    Call call{"conv",
-              {channelsLast(random(type, usual.input, 1)), random(type, usual.weight, 2)},
-              {channelsLast(Value({type, usual.output}))}};
-    call.attributes = with(usual.attributes, "channels_last", int64_t{1});
-    auto kernel = registry(false).prepare(call.spec());
+    Call call{"conv", {random(type, usual.input, 1), random(type, usual.weight, 2)}, {Value({type, usual.output})}};
+    call.attributes = usual.attributes;
+    auto first = registry(false).prepare(call.spec());
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    if (type == DType::f32)
+      EXPECT_EQ((*first)->note(), "");
+    Call last{"conv", {channelsLast(call.inputs[0]), call.inputs[1]}, {channelsLast(call.outputs[0])}};
+    last.attributes = with(usual.attributes, "channels_last", int64_t{1});
+    auto kernel = registry(false).prepare(last.spec());
     ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-    EXPECT_EQ((*kernel)->note(), "");
+    EXPECT_EQ((*kernel)->note(), (*first)->note());
   }
 }
 
