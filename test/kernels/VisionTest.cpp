@@ -276,8 +276,9 @@ TEST(Fast, aConvolutionOfChannelsLastNotesNoMoreThanOneOfChannelsFirst) {
     call.attributes = usual.attributes;
     auto first = registry(false).prepare(call.spec());
     ASSERT_TRUE(first.ok()) << first.error().message;
-    if (type == DType::f32)
+    if (type == DType::f32) {
       EXPECT_EQ((*first)->note(), "");
+    }
     Call last{"conv", {channelsLast(call.inputs[0]), call.inputs[1]}, {channelsLast(call.outputs[0])}};
     last.attributes = with(usual.attributes, "channels_last", int64_t{1});
     auto kernel = registry(false).prepare(last.spec());
