@@ -91,8 +91,11 @@ graph.program @others phase = micro inputs = ["x", "w", "c", "t"] {
 // CHECK-LABEL: graph.program @exemplar
 graph.program @exemplar phase = micro inputs = ["x", "z", "w"] {
 ^bb0(%x: tensor<1x8x9x9xf32>, %z: tensor<1x8x3x3xf32>, %w: tensor<8x8x1x1xf32>):
-  // CHECK: %[[B:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x3x3x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x3x3x8xf32>
-  // CHECK: %[[D:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x9x9x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x9x9x8xf32>
+  // CHECK: %[[A:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x3x3x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x3x3x8xf32>
+  // CHECK: %[[E:.*]] = graph.conv %[[A]], %arg2 {channels_last
+  // CHECK: %[[B:.*]] = graph.conv %[[E]], %arg2 {channels_last
+  // CHECK: %[[C:.*]] = graph.conv %{{.*}}, %arg2 {channels_last, {{.*}}} : (tensor<1x9x9x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x9x9x8xf32>
+  // CHECK: %[[D:.*]] = graph.conv %[[C]], %arg2 {channels_last
   // CHECK: %[[Y:.*]] = graph.transpose %[[B]] {permutation = array<i64: 0, 3, 1, 2>}
   // CHECK: graph.conv %[[D]], %[[Y]] {channels_last, {{.*}}} : (tensor<1x9x9x8xf32>, tensor<1x8x3x3xf32>) -> tensor<1x7x7x1xf32>
   %a = graph.conv %z, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 0, 0>, high = array<i64: 0, 0>, groups = 1 : i64} : (tensor<1x8x3x3xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x3x3xf32>
