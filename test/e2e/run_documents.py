@@ -153,9 +153,18 @@ def named_tests():
     return f"{len(rows)} rows"
 
 
+def first_page():
+    """README.md is what a stranger reads to the end."""
+    lines = len((ROOT / "README.md").read_text().splitlines())
+    if lines > 120:
+        raise Case(f"README.md has {lines} lines, at most 120: details belong into docs/")
+    return f"{lines} lines"
+
+
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
 cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("exit codes", exit_codes),
-          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited pages", cited_pages)]
+          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited pages", cited_pages),
+          ("length of README.md", first_page)]
 suite.run(cases)
 suite.finish()
