@@ -1,4 +1,5 @@
 #include "kernels/cpu/Shapes.h"
+#include "kernels/Views.h"
 
 namespace zc::cpu {
 
@@ -247,17 +248,21 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, si
 }
 
 Result<AttentionShape> readAttention(const KernelSpec &spec) {
-  Check check(spec);
+  Result<SeenSpec> seen = throughViews(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Check check(seen->spec);
   check.counts(3, 4, 2, 2);
   size_t out = spec.numInputs;
-  return readHeads(spec, check, 0, out == 4 ? 3 : SIZE_MAX, out + 1, {{out, SIZE_MAX}});
+  return readHeads(seen->spec, check, 0, out == 4 ? 3 : SIZE_MAX, out + 1, {{out, SIZE_MAX}});
 }
 
 Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
-  Check check(spec);
+  Result<SeenSpec> seen = throughViews(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Check check(seen->spec);
   check.counts(6, 7, 3, 3);
   size_t out = spec.numInputs;
-  return readHeads(spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
+  return readHeads(seen->spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
                    {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
 }
 

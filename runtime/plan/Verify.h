@@ -68,6 +68,11 @@
 //   operand_c4   on no rank a written operand shares bytes with another, unless that is the same range, read (in place:
 //                that the kernel works so is the compiler's word), or of a gather or a sum that keeps the type the
 //                rank's own part; all_to_all is never in place
+//   view_c1      an attribute "views" has one of each tensor that the kernel sees, an operand's by one, in order; at
+//                most 256, of at most 64 dimensions, none negative (runtime/base/StridedView.h)
+//   view_c2      a view is inside its operand, and so on every rank
+//   view_c3      no element is in a view twice
+//   view_c4      views of a written operand have all its elements, each in one of them
 //   workspace_c1 a step's workspace is written bytes (U8) of a transient slice on a tier that its queue reaches
 //   workspace_c2 its slice shares no byte with the slice of an operand of the step
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20

@@ -1,3 +1,4 @@
+#include "runtime/base/StridedView.h"
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
@@ -52,6 +53,7 @@ public:
       const planpb::Step &step = steps.steps(static_cast<int>(index));
       ZC_RETURN_IF_ERROR(verifyNames(step));
       ZC_RETURN_IF_ERROR(verifyOperands(step));
+      ZC_RETURN_IF_ERROR(verifyViews(step));
       ZC_RETURN_IF_ERROR(verifyTiers(step));
       ZC_RETURN_IF_ERROR(verifyWaits(step));
       auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
@@ -86,6 +88,7 @@ private:
   Status verifyNames(const planpb::Step &step);
   Status verifyOperands(const planpb::Step &step);
   Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
+  Status verifyViews(const planpb::Step &step);
   Status verifyAliases(const planpb::Step &step);
   Status verifyWorkspace(const planpb::Step &step);
   Status verifyWaits(const planpb::Step &step);
@@ -220,6 +223,24 @@ Status StepVerifier::verifyOperands(const planpb::Step &step) {
                     " operands");
   for (int i = 0; i < step.operands_size(); ++i)
     ZC_RETURN_IF_ERROR(verifyOperand(step.operands(i), i, static_cast<uint32_t>(i) < step.inputs()));
+  return {};
+}
+
+/// view_c1 to view_c4: what is inside an operand is so on every rank, since the operand is.
+Status StepVerifier::verifyViews(const planpb::Step &step) {
+  for (const planpb::Attribute &attribute : step.attributes()) {
+    if (plan.strings(static_cast<int>(attribute.name())) != "views")
+      continue;
+    const auto &words = attribute.integers();
+    auto views = decodeViews({words.begin(), words.end()});
+    if (attribute.value_case() != planpb::Attribute::VALUE_NOT_SET || !views)
+      return fail(569, "view_c1", "has an attribute \"views\" that is no list of views");
+    std::vector<int64_t> elements;
+    for (const planpb::Operand &operand : step.operands())
+      elements.push_back(static_cast<int64_t>(bytes(operand)) / sizeOf(static_cast<DType>(typeOf(operand).type())));
+    if (auto problem = findProblem(*views, elements, step.inputs()))
+      return fail(570, problem->label, "has views that it cannot have: " + problem->what);
+  }
   return {};
 }
 

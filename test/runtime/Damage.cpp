@@ -86,6 +86,14 @@ planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent) {
   return micro(plan, 1)->mutable_workspace();
 }
 
+void addViewWords(Plan &plan, const std::vector<int64_t> &words) {
+  planpb::Attribute *views = micro(plan, 1)->add_attributes();
+  views->set_name(addString(plan, "views"));
+  for (int64_t word : words)
+    views->add_integers(word);
+}
+void seeThrough(Plan &plan, const std::vector<StridedView> &views) { addViewWords(plan, encode(views)); }
+
 uint32_t addString(Plan &plan, const char *text) {
   plan.add_strings(text);
   return static_cast<uint32_t>(plan.strings_size() - 1);

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/StridedView.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>
@@ -29,6 +30,9 @@ void delay(Plan &plan);
 void scaleLoss(Plan &plan, double initial = 65536, double minimum = 1, uint64_t hysteresis = 2);
 /// A micro-step's step 1 works in a slice added for it.
 planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent = false);
+/// A micro-step's step 1, of two inputs and two outputs of 128, 128, 128 and 1 elements, has the attribute `views`.
+void addViewWords(Plan &plan, const std::vector<int64_t> &words);
+void seeThrough(Plan &plan, const std::vector<StridedView> &views);
 uint32_t addString(Plan &plan, const char *text);
 /// A step that hands over output 0, which there is not.
 void addOutputStep(Plan &plan, uint32_t section);

@@ -23,6 +23,9 @@ void PrintTo(const Negative &negative, std::ostream *out) { *out << negative.nam
 
 constexpr uint64_t kHuge = ~uint64_t(0) - 100;
 
+/// Of the operands of seeThrough's step.
+const StridedView kAll0{0, 0, {128}, {1}}, kAll1{1, 0, {128}, {1}}, kAll2{2, 0, {128}, {1}}, kLoss{3, 0, {}, {}};
+
 const Negative kNegatives[] = {
     {"plan_c2_axis_zero", [](Plan &p) { p.mutable_mesh(1)->set_size(0); }},
     {"plan_c2_axis_huge", [](Plan &p) { p.mutable_mesh(1)->set_size(1u << 31); }},
@@ -248,6 +251,36 @@ const Negative kNegatives[] = {
      }},
     {"operand_c4_outputs_meet", [](Plan &p) { micro(p, 1)->mutable_operands(3)->set_slice(4); }},
     {"operand_c4_not_the_own_part", [](Plan &p) { setStrides(update(p, 1)->mutable_operands(0), {}); }},
+    {"view_c1_no_list", [](Plan &p) { addViewWords(p, {0, 0}); }},
+    {"view_c1_a_number",
+     [](Plan &p) {
+       addViewWords(p, {});
+       micro(p, 1)->mutable_attributes(0)->set_integer(0);
+     }},
+    {"view_c1_rank", [](Plan &p) { addViewWords(p, {0, 0, int64_t(1) << 62}); }},
+    {"view_c1_negative_stride", [](Plan &p) { seeThrough(p, {{0, 127, {128}, {-1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c1_negative_size", [](Plan &p) { seeThrough(p, {{0, 0, {-128}, {1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c1_an_operand_twice", [](Plan &p) { seeThrough(p, {kAll0, kAll0, kAll1, kAll2, kLoss}); }},
+    {"view_c1_not_an_operand", [](Plan &p) { seeThrough(p, {kAll0}); }},
+    {"view_c1_no_such_operand", [](Plan &p) { seeThrough(p, {kAll0, kAll1, {4, 0, {128}, {1}}, kLoss}); }},
+    {"view_c1_too_many", [](Plan &p) { seeThrough(p, std::vector<StridedView>(1000, kAll0)); }},
+    {"view_c2_begins_behind", [](Plan &p) { seeThrough(p, {{0, 129, {0}, {1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c2_ends_behind", [](Plan &p) { seeThrough(p, {{0, 1, {4, 32}, {32, 1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c2_stride", [](Plan &p) { seeThrough(p, {{0, 0, {4, 32}, {33, 1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c2_of_a_result", [](Plan &p) { seeThrough(p, {kAll0, kAll1, {2, 0, {4, 32}, {33, 1}}, kLoss}); }},
+    {"view_c2_wraps",
+     [](Plan &p) {
+       seeThrough(p, {{0, 0, {(int64_t(1) << 32) + 1, 2}, {int64_t(1) << 32, 1}}, kAll1, kAll2, kLoss});
+     }},
+    {"view_c2_offset_wraps", [](Plan &p) { seeThrough(p, {{0, INT64_MAX, {2}, {INT64_MAX}}, kAll1, kAll2, kLoss}); }},
+    {"view_c3_overlaps", [](Plan &p) { seeThrough(p, {{0, 0, {4, 32}, {31, 1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c3_broadcasts", [](Plan &p) { seeThrough(p, {{0, 0, {4, 32}, {0, 1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c4_a_part", [](Plan &p) { seeThrough(p, {kAll0, kAll1, {2, 0, {64}, {2}}, kLoss}); }},
+    {"view_c4_nothing", [](Plan &p) { seeThrough(p, {kAll0, kAll1, kAll2}); }},
+    {"view_c4_meet",
+     [](Plan &p) { seeThrough(p, {kAll0, kAll1, {2, 0, {64}, {1}}, {2, 63, {64}, {1}}, kLoss}); }},
+    {"view_c4_interleave",
+     [](Plan &p) { seeThrough(p, {kAll0, kAll1, {2, 0, {32, 2}, {4, 1}}, {2, 1, {32, 2}, {4, 2}}, kLoss}); }},
     {"workspace_c1_persistent", [](Plan &p) { worksIn(p, planpb::DEVICE, /*persistent=*/true); }},
     {"workspace_c1_tier", [](Plan &p) { worksIn(p, planpb::HOST); }},
     {"workspace_c1_access", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_access(planpb::READ_WRITE); }},
@@ -435,6 +468,38 @@ TEST(Verify, parameter_c8_a_part_is_the_ranks_of_the_whole) {
     ASSERT_FALSE(status.ok());
     EXPECT_NE(status.error().note.find(label), std::string::npos) << render(status.error());
   }
+}
+
+TEST(Verify, ViewsOfOperandsAreSound) {
+  const std::vector<StridedView> written[] = {
+      {kAll2},
+      {{2, 0, {2, 64}, {1, 2}}},                                                           // transposed
+      {{2, 0, {64}, {1}}, {2, 64, {64}, {1}}},                                             // one behind the other
+      {{2, 0, {8, 4}, {16, 1}}, {2, 4, {8, 8}, {16, 1}}, {2, 12, {2, 4, 4}, {64, 16, 1}}}, // side by side in rows
+      {{2, 0, {8, 8}, {16, 2}}, {2, 1, {8, 8}, {16, 2}}},                                  // every other one
+      {{2, 0, {0, 5}, {1, 1}}, kAll2},
+      {{2, 0, {128, 1}, {1, 1000}}}};
+  for (const std::vector<StridedView> &views : written) {
+    std::vector<StridedView> all = {{0, 1, {3, 5}, {40, 2}}, kAll1};
+    all.insert(all.end(), views.begin(), views.end());
+    all.push_back(kLoss);
+    Plan plan = test::tinyPlan();
+    seeThrough(plan, all);
+    EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
+  }
+}
+
+/// Who it is said to: the operand is inside its slice on every rank, of which only the last one's reaches the end.
+TEST(Verify, view_c2_names_the_node_and_the_numbers) {
+  Plan plan = test::tinyPlan();
+  seeThrough(plan, {{0, 64, {2, 33}, {32, 1}}, kAll1, kAll2, kLoss});
+  Status status = verifyPlan(plan);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().number, 570);
+  EXPECT_FALSE(status.error().where.empty());
+  EXPECT_NE(status.error().message.find("view 0, from element 64 on, leaves tensor 0 of 128 elements"),
+            std::string::npos)
+      << render(status.error());
 }
 
 TEST(Verify, ALossScaleIsSound) {

@@ -16,18 +16,17 @@ class Forward {
 public:
   Forward(const AttentionShape &s) : s(s), pieces(s), by(microKernelOf(s.dtype)) {}
 
-  void packHead(const void *key, const void *value, float *tile) const {
+  void packHead(SourceRows key, SourceRows value, float *tile) const {
     packTransposed(by, s.dtype, key, s.keys, s.depth, tile + pieces.keyPanels, tile + pieces.staging);
     packPanels(by, s.dtype, value, s.keys, s.valueDepth, tile + pieces.valuePanels, tile + pieces.staging);
   }
 
   /// Of one head: query, result and lse are its own.
-  void run(const void *query, const HeadMask &mask, void *result, float *lse, float *tile) const {
+  void run(SourceRows query, const HeadMask &mask, ResultRows result, float *lse, float *tile) const {
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       float *sums = tile + pieces.sums, *tops = tile + pieces.tops, *totals = tile + pieces.totals;
-      packRows(by, s.dtype, offsetBy(query, row * s.depth, s.dtype), rows, s.depth, tile + pieces.queries,
-               pieces.depth);
+      packRows(by, s.dtype, rowsFrom(s, query, row), rows, s.depth, tile + pieces.queries, pieces.depth);
       std::fill(sums, sums + roundUp(rows, kTileRows) * pieces.valueDepth, 0.0f);
       std::fill(tops, tops + rows, kMinusInfinity);
       std::fill(totals, totals + rows, 0.0f);
@@ -35,7 +34,7 @@ public:
       for (int64_t i = 0; i < rows; ++i) {
         lse[row + i] = totals[i] == 0 ? kMinusInfinity : tops[i] + std::log(totals[i]);
         storeScaled(s.dtype, sums + i * pieces.valueDepth, totals[i] == 0 ? 0 : 1 / totals[i],
-                    offsetBy(result, (row + i) * s.valueDepth, s.dtype), s.valueDepth);
+                    result.row(row + i, s.dtype), s.valueDepth);
       }
     }
   }
@@ -84,27 +83,29 @@ private:
 Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   Result<AttentionShape> read = readAttention(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isServed(*read))
+  Result<AttentionTensors> located = readAttentionTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
+  if (!isServed(*read, {located->query, located->key, located->value}))
     return decline();
   Forward forward(*read);
   int threads = std::min(spec.threads, forward.pieces.tiles(*read));
   if (threads < std::min<int64_t>(spec.threads, read->batch * read->heads))
     note = kSmallWorkspace;
   Piece<float> tiles = Workspace(spec).take<float>(forward.pieces.floats * threads);
-  return makeKernel([forward, threads, tiles](void *const *operands, const StepContext &) {
+  return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
     const AttentionShape &s = forward.s;
-    void *const *outputs = operands + (s.hasMask ? 4 : 3);
     parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
       float *tile = tiles.of(operands) + forward.pieces.floats * part;
       int64_t packed = -1; // heads that share keys and values follow each other
       for (int64_t head = begin; head < end; ++head) {
-        const int64_t b = head / s.heads, h = head % s.heads, key = b * s.keyHeads + h / (s.heads / s.keyHeads);
+        const int64_t b = head / s.heads, h = head % s.heads, keyHead = h / (s.heads / s.keyHeads),
+                      key = b * s.keyHeads + keyHead;
         if (std::exchange(packed, key) != key)
-          forward.packHead(offsetBy(operands[1], key * s.keys * s.depth, s.dtype),
-                           offsetBy(operands[2], key * s.keys * s.valueDepth, s.dtype), tile);
-        forward.run(offsetBy(operands[0], head * s.queries * s.depth, s.dtype), {s, operands[3], b, h},
-                    offsetBy(outputs[0], head * s.queries * s.valueDepth, s.dtype),
-                    as<float>(outputs[1]) + head * s.queries, tile);
+          forward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead),
+                           rowsFrom(s, tensors.value, operands, b, keyHead), tile);
+        forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h},
+                    resultRows(s, tensors.result, operands, b, h), as<float>(operands[tensors.lse]) + head * s.queries,
+                    tile);
       }
     });
   });

@@ -1,6 +1,7 @@
 //===- AttentionBlocks.h - blocks of scores, and products with their tiles ------===//
 #pragma once
 
+#include "kernels/cpu/AttentionTensors.h"
 #include "kernels/cpu/fast/AttentionRows.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/MicroKernel.h"
@@ -110,9 +111,32 @@ inline void *offsetBy(void *base, int64_t elements, DType type) {
   return static_cast<char *>(base) + elements * sizeOf(type);
 }
 
-inline bool isServed(const AttentionShape &s) {
-  constexpr int64_t widest = 1 << 16; // offsets within a panel are 32-bit numbers
-  return isFast(s.dtype) && s.stat == DType::f32 && s.keyHeads != 0 && std::max(s.depth, s.valueDepth) <= widest;
+/// Rows of a head, from row `i` on.
+inline SourceRows rowsFrom(const AttentionShape &s, const HeadTensor &tensor, void *const *operands, int64_t b,
+                           int64_t h, int64_t i = 0) {
+  return {offsetBy(operands[tensor.operand], tensor.at(b, h, i), s.dtype), tensor.row};
+}
+inline SourceRows rowsFrom(const AttentionShape &s, SourceRows rows, int64_t i) {
+  return {offsetBy(rows.at, i * rows.stride, s.dtype), rows.stride};
+}
+
+/// Rows of a head that are written.
+struct ResultRows {
+  void *at;
+  int64_t stride;
+  void *row(int64_t i, DType type) const { return offsetBy(at, i * stride, type); }
+};
+inline ResultRows resultRows(const AttentionShape &s, const HeadTensor &tensor, void *const *operands, int64_t b,
+                             int64_t h) {
+  return {offsetBy(operands[tensor.operand], tensor.at(b, h, 0), s.dtype), tensor.row};
+}
+
+/// `tensors`: those that are packed.
+inline bool isServed(const AttentionShape &s, std::initializer_list<HeadTensor> tensors) {
+  // Offsets within a panel are 32-bit numbers.
+  constexpr int64_t widest = 1 << 16, furthest = 1 << 22;
+  return isFast(s.dtype) && s.stat == DType::f32 && s.keyHeads != 0 && std::max(s.depth, s.valueDepth) <= widest &&
+         std::all_of(tensors.begin(), tensors.end(), [](const HeadTensor &t) { return t.row <= furthest; });
 }
 
 } // namespace zc::cpu

@@ -9,16 +9,16 @@ namespace {
 
 /// The tensors of a head of queries.
 struct GradHead {
-  const void *grad, *query, *output;
+  SourceRows grad, query, output;
   const float *lse;
-  void *dQuery;
+  ResultRows dQuery;
 };
 
 class Backward {
 public:
   Backward(const AttentionShape &s) : s(s), pieces(s), by(microKernelOf(s.dtype)) {}
 
-  void packHead(const void *key, const void *value, float *tile) const {
+  void packHead(SourceRows key, SourceRows value, float *tile) const {
     float *staging = tile + pieces.staging;
     packTransposed(by, s.dtype, key, s.keys, s.depth, tile + pieces.keysTransposed, staging);
     packTransposed(by, s.dtype, value, s.keys, s.valueDepth, tile + pieces.valuesTransposed, staging);
@@ -39,14 +39,14 @@ public:
         addGradients(block, tile);
       });
       store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
-            offsetBy(head.dQuery, row * s.depth, s.dtype));
+            {head.dQuery.row(row, s.dtype), head.dQuery.stride});
     }
   }
 
   /// Rows of sums, to a tensor.
-  void store(const float *from, int64_t rows, int64_t width, float factor, void *to) const {
+  void store(const float *from, int64_t rows, int64_t width, float factor, ResultRows to) const {
     for (int64_t i = 0; i < rows; ++i)
-      storeScaled(s.dtype, from + i * roundUp(width, kTileColumns), factor, offsetBy(to, i * width, s.dtype), width);
+      storeScaled(s.dtype, from + i * roundUp(width, kTileColumns), factor, to.row(i, s.dtype), width);
   }
 
   AttentionShape s;
@@ -54,17 +54,15 @@ public:
 
 private:
   void packQueries(const GradHead &head, int64_t row, int64_t rows, float *tile) const {
-    const void *query = offsetBy(head.query, row * s.depth, s.dtype),
-               *grad = offsetBy(head.grad, row * s.valueDepth, s.dtype),
-               *output = offsetBy(head.output, row * s.valueDepth, s.dtype);
+    const SourceRows query = rowsFrom(s, head.query, row), grad = rowsFrom(s, head.grad, row),
+                     output = rowsFrom(s, head.output, row);
     float *staging = tile + pieces.staging;
     packRows(by, s.dtype, query, rows, s.depth, tile + pieces.queries, pieces.depth);
     packRows(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.grads, pieces.valueDepth);
     packPanels(by, s.dtype, query, rows, s.depth, tile + pieces.queryPanels, staging);
     packPanels(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.gradPanels, staging);
     for (int64_t i = 0; i < rows; ++i)
-      tile[pieces.deltas + i] = dotOf(s.dtype, offsetBy(grad, i * s.valueDepth, s.dtype),
-                                      offsetBy(output, i * s.valueDepth, s.dtype), s.valueDepth);
+      tile[pieces.deltas + i] = dotOf(s.dtype, rowsFrom(s, grad, i).at, rowsFrom(s, output, i).at, s.valueDepth);
   }
 
   /// Probabilities of a block, and gradients of its scores but for `scale`.
@@ -112,39 +110,39 @@ private:
 };
 
 /// One head of keys, with all heads of queries that share it.
-void runGroup(const Backward &backward, int64_t key, void *const *operands, float *tile) {
+void runGroup(const Backward &backward, const AttentionGradTensors &tensors, int64_t key, void *const *operands,
+              float *tile) {
   const AttentionShape &s = backward.s;
-  void *const *outputs = operands + (s.hasMask ? 7 : 6);
-  const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, ofKeys = s.keys * s.depth,
-                ofValues = s.keys * s.valueDepth, ofQueries = s.queries * s.depth, ofOutput = s.queries * s.valueDepth;
-  backward.packHead(offsetBy(operands[2], key * ofKeys, s.dtype), offsetBy(operands[3], key * ofValues, s.dtype), tile);
-  for (int64_t g = 0; g < group; ++g) {
-    const int64_t h = key % s.keyHeads * group + g, head = b * s.heads + h;
-    backward.run({offsetBy(operands[0], head * ofOutput, s.dtype), offsetBy(operands[1], head * ofQueries, s.dtype),
-                  offsetBy(operands[4], head * ofOutput, s.dtype), as<float>(operands[5]) + head * s.queries,
-                  offsetBy(outputs[0], head * ofQueries, s.dtype)},
+  const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, keyHead = key % s.keyHeads;
+  backward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead), rowsFrom(s, tensors.value, operands, b, keyHead),
+                    tile);
+  for (int64_t h = keyHead * group; h < (keyHead + 1) * group; ++h)
+    backward.run({rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
+                  rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
+                  resultRows(s, tensors.dQuery, operands, b, h)},
                  {s, operands[6], b, h}, tile);
-  }
   backward.store(tile + backward.pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale),
-                 offsetBy(outputs[1], key * ofKeys, s.dtype));
+                 resultRows(s, tensors.dKey, operands, b, keyHead));
   backward.store(tile + backward.pieces.dValues, s.keys, s.valueDepth, 1,
-                 offsetBy(outputs[2], key * ofValues, s.dtype));
+                 resultRows(s, tensors.dValue, operands, b, keyHead));
 }
 
 Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isServed(*read))
+  Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
+  if (!isServed(*read, {located->grad, located->query, located->key, located->value}))
     return decline();
   Backward backward(*read);
   int threads = std::min(spec.threads, backward.pieces.tiles(*read));
   if (threads < std::min<int64_t>(spec.threads, read->batch * read->keyHeads))
     note = kSmallWorkspace;
   Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
-  return makeKernel([backward, threads, tiles](void *const *operands, const StepContext &) {
+  return makeKernel([backward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
     parallelParts(threads, backward.s.batch * backward.s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
       for (int64_t key = begin; key < end; ++key)
-        runGroup(backward, key, operands, tiles.of(operands) + backward.pieces.floats * part);
+        runGroup(backward, tensors, key, operands, tiles.of(operands) + backward.pieces.floats * part);
     });
   });
 }

@@ -107,13 +107,14 @@ HWY_EXPORT(pairUnits);
 namespace {
 
 /// Rows [begin, begin + count) in what the kernel's units are made of.
-const void *rowsOf(const MicroKernel &by, DType type, const void *source, int64_t begin, int64_t count, int64_t width,
-                   float *staging) {
-  const char *at = static_cast<const char *>(source) + begin * width * sizeOf(type);
+SourceRows rowsOf(const MicroKernel &by, DType type, SourceRows source, int64_t begin, int64_t count, int64_t width,
+                  float *staging) {
+  const char *at = static_cast<const char *>(source.at) + begin * source.stride * sizeOf(type);
   if (by.terms == 2 || type == DType::f32)
-    return at;
-  convertFast(type, at, DType::f32, staging, count * width);
-  return staging;
+    return {at, source.stride};
+  for (int64_t row = 0; row < count; ++row)
+    convertFast(type, at + row * source.stride * sizeOf(type), DType::f32, staging + row * width, width);
+  return {staging, width};
 }
 
 } // namespace
@@ -123,51 +124,52 @@ MicroKernel microKernelOf(DType type) {
   return narrow ? *narrow : HWY_DYNAMIC_DISPATCH(f32Kernel)();
 }
 
-void packTransposed(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+void packTransposed(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                     float *staging) {
-  const int64_t panel = by.units(width) * by.columns, pitch = width * 4 / by.terms;
+  const int64_t panel = by.units(width) * by.columns;
   for (int64_t begin = 0; begin < rows; begin += by.columns) {
     const int64_t count = std::min(by.columns, rows - begin);
-    const void *at = rowsOf(by, type, source, begin, count, width, staging);
+    const SourceRows chunk = rowsOf(by, type, source, begin, count, width, staging);
     HWY_DYNAMIC_DISPATCH(transposePanel)
-    (static_cast<const char *>(at), pitch, count, by.columns, width / by.terms, width % by.terms != 0,
-     panels + begin / by.columns * panel);
+    (static_cast<const char *>(chunk.at), chunk.stride * 4 / by.terms, count, by.columns, width / by.terms,
+     width % by.terms != 0, panels + begin / by.columns * panel);
   }
 }
 
-void packPanels(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+void packPanels(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                 float *staging) {
   const int64_t panel = roundUp(rows, kTileColumns) / by.terms * by.columns;
   for (int64_t begin = 0; begin < rows; begin += kTileColumns) {
     const int64_t count = std::min(kTileColumns, rows - begin);
-    const void *chunk = rowsOf(by, type, source, begin, count, width, staging);
+    const SourceRows chunk = rowsOf(by, type, source, begin, count, width, staging);
     for (int64_t row = 0; row < kTileColumns; row += by.terms)
       for (int64_t j = 0; j < width; j += by.columns) {
         float *to = panels + j / by.columns * panel + (begin + row) / by.terms * by.columns;
         const int64_t here = row < count ? width - j : 0;
         if (by.terms == 1) {
-          HWY_DYNAMIC_DISPATCH(copyUnits)(static_cast<const float *>(chunk) + row * width + j, here, by.columns, to);
+          HWY_DYNAMIC_DISPATCH(copyUnits)(static_cast<const float *>(chunk.at) + row * chunk.stride + j, here,
+                                          by.columns, to);
         } else {
-          const uint16_t *x = static_cast<const uint16_t *>(chunk) + row * width + j;
-          HWY_DYNAMIC_DISPATCH(pairUnits)(x, row + 1 < count ? x + width : nullptr, here, by.columns, to);
+          const uint16_t *x = static_cast<const uint16_t *>(chunk.at) + row * chunk.stride + j;
+          HWY_DYNAMIC_DISPATCH(pairUnits)(x, row + 1 < count ? x + chunk.stride : nullptr, here, by.columns, to);
         }
       }
   }
 }
 
-void packRows(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *to,
+void packRows(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *to,
               int64_t stride) {
-  const char *from = static_cast<const char *>(source);
-  const auto bytes = static_cast<size_t>(width * sizeOf(type));
+  const char *from = static_cast<const char *>(source.at);
+  const int64_t pitch = source.stride * sizeOf(type);
   for (int64_t row = 0; row < roundUp(rows, kTileRows); ++row, to += stride) {
     if (row >= rows || width % by.terms != 0)
       std::fill(to, to + by.units(width), 0.0f);
     if (row >= rows)
       continue;
     if (by.terms == 2)
-      std::memcpy(to, from + static_cast<size_t>(row) * bytes, bytes);
+      std::memcpy(to, from + row * pitch, static_cast<size_t>(width * sizeOf(type)));
     else
-      convertFast(type, from + static_cast<size_t>(row) * bytes, DType::f32, to, width);
+      convertFast(type, from + row * pitch, DType::f32, to, width);
   }
 }
 

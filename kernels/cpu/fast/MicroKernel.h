@@ -28,14 +28,20 @@ const MicroKernel *bf16MicroKernel();
 // Panels: what a right factor is rearranged into, `columns` of the product each, zeros beyond the source. `staging`:
 // kTileColumns rows of the source in fp32, of sources that have to be widened.
 
-/// The source, [rows, width], transposed: its rows are the product's columns. A panel has units(width) * columns units.
-void packTransposed(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+/// Rows of a source, [rows, width], `stride` elements apart.
+struct SourceRows {
+  const void *at;
+  int64_t stride;
+};
+
+/// The source transposed: its rows are the product's columns. A panel has units(width) * columns units.
+void packTransposed(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                     float *staging);
 /// The source: its rows are the product's terms. A panel has units(rows rounded up to kTileColumns) * columns units.
-void packPanels(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *panels,
+void packPanels(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                 float *staging);
 /// Left factors: rows of units(width), to rows `stride` units apart, and rows of zeros up to a multiple of kTileRows.
-void packRows(const MicroKernel &by, DType type, const void *source, int64_t rows, int64_t width, float *to,
+void packRows(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *to,
               int64_t stride);
 
 } // namespace zc::cpu

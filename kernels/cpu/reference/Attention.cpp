@@ -1,5 +1,5 @@
 // attention and its gradient, one row of scores at a time, in double.
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/AttentionTensors.h"
 
 namespace zc::cpu {
 namespace {
@@ -26,6 +26,11 @@ template <typename T> double dot(const T *a, const T *b, int64_t n) {
   return sum;
 }
 
+/// Row i of a head.
+template <typename T> T *rowOf(const HeadTensor &tensor, void *const *operands, int64_t b, int64_t h, int64_t i) {
+  return as<T>(operands[tensor.operand]) + tensor.at(b, h, i);
+}
+
 /// fn(Tag<storage>, Tag<statistics>).
 template <typename Fn> Prepared withTypes(const AttentionShape &s, Fn fn) {
   return withFloat(s.dtype,
@@ -43,34 +48,39 @@ template <typename Fn> void forRowsOf(const AttentionShape &s, int64_t key, Fn f
 Prepared prepareAttention(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttention(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  Result<AttentionTensors> located = readAttentionTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
     Workspace workspace(spec);
     auto scoreRow = workspace.take<double>(read->keys), weighted = workspace.take<double>(read->valueDepth);
-    return makeKernel([s = *read, scoreRow, weighted](void *const *operands, const StepContext &) {
+    return makeKernel([s = *read, t = *located, scoreRow, weighted](void *const *operands, const StepContext &) {
       double *scores = scoreRow.of(operands), *sums = weighted.of(operands);
-      const T *q = as<T>(operands[0]), *k = as<T>(operands[1]), *v = as<T>(operands[2]);
-      void *const *outputs = operands + (s.hasMask ? 4 : 3);
       for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead)
         forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
+          auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
+            return rowOf<const T>(tensor, operands, b, keyHead % s.keyHeads, j);
+          };
+          const T *q = rowOf<const T>(t.query, operands, b, h, i);
+          T *result = rowOf<T>(t.result, operands, b, h, i);
           double top = kMinusInfinity, total = 0;
           for (int64_t j = 0; j < s.keys; ++j) {
             double &score = scores[j];
-            score = s.scale * dot(q + row * s.depth, k + (keyHead * s.keys + j) * s.depth, s.depth) +
-                    maskAt<T>(s, operands[3], b, h, i, j);
+            score = s.scale * dot(q, keyRow(t.key, j), s.depth) + maskAt<T>(s, operands[3], b, h, i, j);
             top = score > top || std::isnan(score) ? score : top;
           }
           std::fill(sums, sums + s.valueDepth, 0);
           for (int64_t j = 0; j < s.keys; ++j) {
             double p = top == kMinusInfinity ? 0 : std::exp(scores[j] - top);
             total += p;
+            const T *v = keyRow(t.value, j);
             for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-              sums[d] += p * load(v[(keyHead * s.keys + j) * s.valueDepth + d]);
+              sums[d] += p * load(v[d]);
           }
           for (int64_t d = 0; d < s.valueDepth; ++d)
-            as<T>(outputs[0])[row * s.valueDepth + d] = storeSum<T>(total == 0 ? 0 : sums[d] / total);
-          as<S>(outputs[1])[row] = static_cast<S>(total == 0 ? kMinusInfinity : top + std::log(total));
+            result[d] = storeSum<T>(total == 0 ? 0 : sums[d] / total);
+          as<S>(operands[t.lse])[row] = static_cast<S>(total == 0 ? kMinusInfinity : top + std::log(total));
         });
     });
   });
@@ -81,43 +91,48 @@ Prepared prepareAttention(const KernelSpec &spec) {
 Prepared prepareAttentionGrad(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
     Workspace workspace(spec);
     auto query = workspace.take<double>(read->depth), keys = workspace.take<double>(read->keys * read->depth),
          values = workspace.take<double>(read->keys * read->valueDepth);
-    return makeKernel([s = *read, query, keys, values](void *const *operands, const StepContext &) {
-      const T *q = as<T>(operands[1]);
-      void *const *outputs = operands + (s.hasMask ? 7 : 6);
+    return makeKernel([s = *read, t = *located, query, keys, values](void *const *operands, const StepContext &) {
       double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
       for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
-        const T *k = as<T>(operands[2]) + keyHead * s.keys * s.depth;
-        const T *v = as<T>(operands[3]) + keyHead * s.keys * s.valueDepth;
+        auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
+          return rowOf<T>(tensor, operands, keyHead / s.keyHeads, keyHead % s.keyHeads, j);
+        };
         std::fill(dk, dk + keys.count, 0);
         std::fill(dv, dv + values.count, 0);
         forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
-          const T *g = as<T>(operands[0]) + row * s.valueDepth, *out = as<T>(operands[4]) + row * s.valueDepth;
+          const T *g = rowOf<T>(t.grad, operands, b, h, i), *out = rowOf<T>(t.output, operands, b, h, i),
+                  *q = rowOf<T>(t.query, operands, b, h, i);
+          T *dQuery = rowOf<T>(t.dQuery, operands, b, h, i);
           double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
           std::fill(dq, dq + s.depth, 0);
           for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
-            double p = std::exp(s.scale * dot(q + row * s.depth, k + j * s.depth, s.depth) +
-                                maskAt<T>(s, operands[6], b, h, i, j) - lse);
-            double ds = p * (dot(g, v + j * s.valueDepth, s.valueDepth) - delta) * s.scale;
+            const T *k = keyRow(t.key, j);
+            double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+            double ds = p * (dot(g, keyRow(t.value, j), s.valueDepth) - delta) * s.scale;
             for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
               dv[j * s.valueDepth + d] += p * load(g[d]);
             for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
-              dq[d] += ds * load(k[j * s.depth + d]);
-              dk[j * s.depth + d] += ds * load(q[row * s.depth + d]);
+              dq[d] += ds * load(k[d]);
+              dk[j * s.depth + d] += ds * load(q[d]);
             }
           }
           for (int64_t d = 0; d < s.depth; ++d)
-            as<T>(outputs[0])[row * s.depth + d] = storeSum<T>(dq[d]);
+            dQuery[d] = storeSum<T>(dq[d]);
         });
-        for (int64_t i = 0; i < keys.count; ++i)
-          as<T>(outputs[1])[keyHead * keys.count + i] = storeSum<T>(dk[i]);
-        for (int64_t i = 0; i < values.count; ++i)
-          as<T>(outputs[2])[keyHead * values.count + i] = storeSum<T>(dv[i]);
+        for (int64_t j = 0; j < s.keys; ++j) {
+          for (int64_t d = 0; d < s.depth; ++d)
+            keyRow(t.dKey, j)[d] = storeSum<T>(dk[j * s.depth + d]);
+          for (int64_t d = 0; d < s.valueDepth; ++d)
+            keyRow(t.dValue, j)[d] = storeSum<T>(dv[j * s.valueDepth + d]);
+        }
       }
     });
   });

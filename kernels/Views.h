@@ -1,0 +1,31 @@
+//===- Views.h - kernels that read and write through views --------------------------===//
+//
+// A spec may have the attribute `views` (runtime/base/StridedView.h): the kernel's operands and results are then what
+// these show of the step's. Which kernels can do so is a property of name and target; all others refuse such a spec.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "runtime/base/StridedView.h"
+
+#include <string_view>
+
+namespace zc {
+
+/// Of a kernel of this project.
+bool takesViews(std::string_view kernel, Target target);
+
+/// Can the spec's kernel have its views, if there are any? Errors: corrupt plan.
+Status checkViews(const KernelSpec &spec, Target target);
+
+/// A spec as its kernel's description has it, without `views`, and where each of its operands is seen: by a view of all
+/// of it where there are none.
+struct SeenSpec {
+  KernelSpec spec;
+  std::vector<StridedView> views;
+};
+/// Errors: as checkViews.
+Result<SeenSpec> throughViews(const KernelSpec &spec);
+
+} // namespace zc
