@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import checkpoints
+import models
 import optimizer
 import scale
 import tiers
@@ -24,8 +25,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("ZC_BUILD", os.path.join(ROOT, "build/release"))
 BIN = os.path.join(BUILD, "bin")
 PEERS = os.path.join(ROOT, "test/bench/peers")
-PEERS_PYTHON = os.path.join(os.environ.get("PEERS_HOME", os.path.expanduser("~/.cache/peers")), "v/bin/python")
-TORCH = os.environ.get("ZC_TORCH_PYTHON") or (PEERS_PYTHON if os.path.exists(PEERS_PYTHON) else None)
+PYTHONS = (os.path.join(os.environ.get("PEERS_HOME", os.path.expanduser("~/.cache/peers")), "v/bin/python"),
+           os.path.join(ROOT, "build/torch/bin/python"))
+TORCH = os.environ.get("ZC_TORCH_PYTHON") or next(filter(os.path.exists, PYTHONS), None)
 WARM_UP, TIMED = 2, 5
 # layers, width, vocabulary, sequence length, global batch of the model most benchmarks train
 G124M = (12, 768, 50257, 256, 4)
@@ -159,11 +161,11 @@ def matrix_floor(kind, threads):
     return round(flops_of_step() / max(rates) / 1e9, 3) if rates else None
 
 
-def report_race(bench, race, ours, limit):
+def report_race(bench, race, ours, limit, **more):
     value, foreign = race[ours]
     others = {n: round(v[0], 4) for n, v in race.items() if n != ours}
     ratio = round(value / min(others.values()), 3) if others else None
-    emit(bench, round(value, 4), "s", limit, ratio, peers=others, foreign_cores=foreign)
+    emit(bench, round(value, 4), "s", limit, ratio, peers=others, foreign_cores=foreign, **more)
 
 
 def step_time(bench, precision, kind, variants):
@@ -420,7 +422,8 @@ def memory():
 BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "tensor-parallel": tensor_parallel, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
            "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
            "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
-           "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__])}
+           "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__]),
+           "models": lambda: models.models(sys.modules[__name__])}
 
 
 def table():
@@ -436,21 +439,24 @@ def table():
 
 
 def main():
-    global folder, rounds
-    a = argparse.ArgumentParser(usage="test/bench/run.sh [NAME...] [--rounds N]")
+    global folder, rounds, options
+    a = argparse.ArgumentParser(usage="test/bench/run.sh [NAME...] [--rounds N] [--models M,M] [--precisions P,P]")
     a.add_argument("names", nargs="*", metavar="NAME", help=" ".join(BENCHES))
     a.add_argument("--rounds", type=int, default=1, help="5 steps are timed in each")
     a.add_argument("--dir", help="where models and plans go, about 1 GB (default: the temporary folder)")
-    a = a.parse_args()
-    unknown = [n for n in a.names if n not in BENCHES]
+    some = lambda known: lambda text: [n if n in known else a.error(f"no {n}; there are: {' '.join(known)}") for n in text.split(",")]
+    a.add_argument("--models", type=some(models.MODELS), default=models.MODELS, metavar="M,M", help="of `models`: " + " ".join(models.MODELS))
+    a.add_argument("--precisions", type=some(models.PRECISIONS), default=models.PRECISIONS, metavar="P,P", help="of `models`: fp32 bf16")
+    options = a.parse_args()
+    unknown = [n for n in options.names if n not in BENCHES]
     if unknown:
         sys.exit(f"bench: no benchmark {', '.join(unknown)}; there are: {' '.join(BENCHES)}")
-    rounds = a.rounds
+    rounds = options.rounds
     if not TORCH:
-        print("bench: neither ZC_TORCH_PYTHON nor PEERS_HOME has a python: peers are not measured", file=sys.stderr)
+        print("bench: no python in ZC_TORCH_PYTHON, PEERS_HOME or build/torch: peers are not measured", file=sys.stderr)
     failed = False
-    with tempfile.TemporaryDirectory(prefix="zc-bench", dir=a.dir) as folder:
-        for name in a.names or BENCHES:
+    with tempfile.TemporaryDirectory(prefix="zc-bench", dir=options.dir) as folder:
+        for name in options.names or BENCHES:
             try:
                 BENCHES[name]()
             except Exception as e:

@@ -6,43 +6,14 @@ import subprocess
 import sys
 import time
 
+from partner import Partner
+
 ELEMENTS = 32 << 20
 ROUNDS = 9
 # bytes a parameter: kernels; and of the phase on one rank the gradient's landing, the update and the parameter's way home, each read
 # and written once (the norm takes what has just landed)
 KERNELS = {"adamw fp32": 28, "adamw bf16": 28, "adamw fp32 copy": 32, "norm fp32": 4, "norm bf16": 2}
 PHASES = {"fp32": 8 + 28 + 8, "bf16": 4 + 28 + 4}
-
-
-class Partner:
-    """A program that answers a name with the seconds of one run."""
-
-    def __init__(self, *command, env=None):
-        self.errors = open(os.path.join(folder, "partner.log"), "w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env=dict(os.environ, **(env or {})), cwd=folder)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-        self.errors.close()
-
-    def seconds(self, name):
-        time.sleep(0.02)  # threads of the others' teams spin for a while
-        self.process.stdin.write(name + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            self.errors.seek(0)
-            raise RuntimeError(f"{name}: {self.errors.read().strip()[-600:]}")
-        return json.loads(line)["seconds"]
-
-    def cpu_seconds(self):
-        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def have_deepspeed(bench):
@@ -91,10 +62,10 @@ def adam(bench):
     folder = bench.folder
     deepspeed = have_deepspeed(bench)
     for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
-        with Partner(os.path.join(bench.BIN, "bench_adam"), str(threads), str(ELEMENTS)) as ours:
+        with Partner(folder, os.path.join(bench.BIN, "bench_adam"), str(threads), str(ELEMENTS)) as ours:
             partners, races = [ours], {name: (ours.seconds, name) for name in ("stream", *KERNELS)}
             if deepspeed:
-                theirs = Partner(bench.TORCH, os.path.join(bench.ROOT, "test/bench/peer_adam.py"), str(threads), str(ELEMENTS))
+                theirs = Partner(folder, bench.TORCH, os.path.join(bench.ROOT, "test/bench/peer_adam.py"), str(threads), str(ELEMENTS))
                 partners.append(theirs)
                 races.update({"peer " + name: (theirs.seconds, name) for name in ("deepspeed", "torch", *(f"phase {p}" for p in PHASES))})
             races.update({f"phase {p}": (run, None) for p, run in own_phases(bench, threads).items()})
