@@ -207,19 +207,20 @@ bool isDirect(const ConvShape &s) {
 /// image in fp32 and a copy of it, of 1x1 windows with strides an image without what they skip, and the columns of one
 /// where it multiplies matrices; once, sums of the weights in fp32 per group of threads, few where the weights are
 /// large.
-int64_t convScratch(const ConvShape &s, int64_t paddedIn, int64_t paddedOut, int64_t weights) {
+int64_t convScratch(const ConvShape &s, bool isBf16, int64_t paddedIn, int64_t paddedOut, int64_t weights) {
   const Windows &w = s.windows;
   int64_t image = 4 * std::max(paddedIn * w.inPlane, paddedOut * w.outPlane);
   int64_t copies = 2 * (paddedIn * w.inPlane + paddedOut * w.outPlane);
   bool skips = w.taps == 1 && w.inPlane > w.outPlane;
   int64_t strided = skips ? 4 * (paddedIn + paddedOut) * w.outPlane : 0;
   int64_t columns = std::min(Workspace::times(4 * s.inPerGroup() * w.outPlane, w.taps), int64_t(4) << 20);
-  int64_t tile = (s.dtype == DType::bf16 ? image + copies : strided) + (isDirect(s) ? 0 : columns);
+  int64_t tile = (isBf16 ? image + copies : strided) + (isDirect(s) ? 0 : columns);
   int64_t sums = std::min(8 * 4 * weights, 4 * weights + (int64_t(8) << 20));
   return (int64_t(256) << 10) + columns + sums + Workspace::times(tile, tilesFor(tile, 16));
 }
 
-/// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32.
+/// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32, bf16 on
+/// some CPUs.
 int64_t ofConv(const Result<ConvShape> &read) {
   if (!read)
     return 0;
@@ -233,15 +234,19 @@ int64_t ofConv(const Result<ConvShape> &read) {
   int64_t filters = isDepthwise
                         ? padded(s.groups) * s.outPerGroup()
                         : Workspace::times(s.groups, Workspace::times(padded(s.inPerGroup()), padded(s.outPerGroup())));
-  int64_t weights = Workspace::times(filters, s.windows.taps), size = s.dtype == DType::bf16 ? 2 : 4;
+  int64_t weights = Workspace::times(filters, s.windows.taps);
   int64_t input = Workspace::times(s.batch * in, s.windows.inPlane);
   int64_t output = Workspace::times(s.batch * out, s.windows.outPlane);
-  int64_t total = convScratch(s, in, out, weights);
-  for (int64_t elements : {input, output, weights, out + in})
-    total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(size)));
-  if (s.dtype == DType::f16)
+  auto computedIn = [&](DType type) {
+    int64_t total = convScratch(s, type == DType::bf16, in, out, weights);
+    for (int64_t elements : {input, output, weights, out + in})
+      total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(type))));
+    return total;
+  };
+  int64_t total = computedIn(DType::f32);
+  if (s.dtype != DType::f32)
     total = Workspace::sum(total, bytes<float>(std::max({input, output, weights})));
-  return std::max(plain, total);
+  return std::max({plain, total, s.dtype == DType::bf16 ? computedIn(DType::bf16) : 0});
 }
 
 } // namespace

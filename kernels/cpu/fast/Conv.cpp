@@ -1,8 +1,8 @@
-// conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16; f16 as fp32 copies. oneDNN is fast on layouts
-// of its own, with channels in blocks of a vector's length; tensors are rearranged into the step's workspace and back
-// around each call. That costs a pass over each tensor and leaves every other kernel, and every view, with the plain
-// layout. Channels-last activations are taken as they are where oneDNN has a kernel for that; then only weights are
-// rearranged.
+// conv, conv_transpose, conv_weight_grad through oneDNN, fp32 and bf16; f16, and bf16 where oneDNN has nothing for it
+// on this CPU (before AVX-512), as fp32 copies. oneDNN is fast on layouts of its own, with channels in blocks of a
+// vector's length; tensors are rearranged into the step's workspace and back around each call. That costs a pass over
+// each tensor and leaves every other kernel, and every view, with the plain layout. Channels-last activations are taken
+// as they are where oneDNN has a kernel for that; then only weights are rearranged.
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Dnnl.h"
@@ -16,8 +16,10 @@ using dnnl::memory;
 /// A primitive between tensors in plain layouts: the step's first operands to its last.
 class Rearranged {
 public:
-  Rearranged(const KernelSpec &spec, int threads, DType dtype)
-      : threads(threads), dtype(dtype), last(spec.operands.size() - 1), workspace(spec), stream(cpuEngine()) {}
+  /// `isWide`: the primitive is fp32's, on copies of tensors of 16 bits.
+  Rearranged(const KernelSpec &spec, int threads, DType dtype, bool isWide)
+      : threads(threads), dtype(dtype), isWide(isWide), last(spec.operands.size() - 1), workspace(spec),
+        stream(cpuEngine()) {}
 
   /// Operands, in order; `wanted` is the primitive's layout.
   void input(int argument, const memory::desc &plain, const memory::desc &wanted) {
@@ -91,7 +93,7 @@ private:
   struct Tensor {
     memory plain, blocked; ///< memories are handles: copies share the data
     Piece<char> piece;     ///< where `blocked` lies
-    Piece<float> wide;     ///< what `plain` points to, of f16
+    Piece<float> wide;     ///< what `plain` points to, where it is a copy
     int64_t elements = 0;
     dnnl::reorder reorder;
     Arguments arguments;
@@ -109,9 +111,9 @@ private:
       tensor.blocked = memory(wanted, cpuEngine(), nullptr);
       tensor.piece = workspace.take<char>(static_cast<int64_t>(wanted.get_size()));
       // Widened tensors that are rearranged next are needed one after the other.
-      if (dtype == DType::f16)
+      if (isWide)
         wideElements = std::max(wideElements, tensor.elements);
-    } else if (dtype == DType::f16) {
+    } else if (isWide) {
       tensor.wide = workspace.take<float>(tensor.elements);
     }
     return tensor;
@@ -137,6 +139,7 @@ private:
 
   int threads;
   DType dtype;
+  bool isWide;
   size_t last; ///< the result's operand
   Workspace workspace;
   dnnl::stream stream;
@@ -150,11 +153,19 @@ private:
   int64_t wideElements = 0; ///< of the largest tensor that is widened and rearranged
 };
 
+/// What is asked of oneDNN at a time.
+struct Attempt {
+  int threads;
+  bool isWide = false;      ///< of 16 bits: computed on copies in fp32
+  bool isGiven = false;     ///< activations are not rearranged
+  bool lacksMemory = false; ///< had an implementation that does not fit into the workspace
+};
+
 /// The convolution in oneDNN's words, layouts plain or left to it.
 struct Described {
-  /// `isGiven`: activations are taken in the order they have.
-  Described(const ConvShape &s, bool isGiven)
-      : s(s), isGiven(isGiven), type(s.dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32),
+  Described(const ConvShape &s, const Attempt &attempt)
+      : s(s), isGiven(attempt.isGiven),
+        type(s.dtype == DType::bf16 && !attempt.isWide ? memory::data_type::bf16 : memory::data_type::f32),
         strides(s.windows.strides), dilates(s.windows.dilations), low(s.windows.low), high(s.high) {
     for (int64_t &d : dilates)
       --d;
@@ -210,13 +221,6 @@ template <typename PrimitiveDesc> bool isOptimised(const PrimitiveDesc &desc) {
 
 using Made = std::unique_ptr<Rearranged>;
 
-/// What is asked of oneDNN at a time.
-struct Attempt {
-  int threads;
-  bool isGiven = false;     ///< activations are not rearranged
-  bool lacksMemory = false; ///< had an implementation that does not fit into the workspace
-};
-
 /// `pick(desc, made)` connects a primitive's tensors and says whether they fit: oneDNN's implementations in its order
 /// of preference, none that is plain loops.
 template <typename PrimitiveDesc, typename Pick>
@@ -224,7 +228,7 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
   do {
     if (!isOptimised(desc))
       return nullptr;
-    auto made = std::make_unique<Rearranged>(spec, attempt.threads, s.dtype);
+    auto made = std::make_unique<Rearranged>(spec, attempt.threads, s.dtype, attempt.isWide);
     if (pick(desc, *made))
       return made;
     attempt.lacksMemory = true;
@@ -235,7 +239,7 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
 }
 
 Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s, attempt.isGiven);
+  Described d(s, attempt);
   auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
@@ -248,7 +252,7 @@ Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
 }
 
 Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s, attempt.isGiven);
+  Described d(s, attempt);
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
                                             d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
@@ -263,7 +267,7 @@ Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attem
 }
 
 Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  Described d(s, attempt.isGiven);
+  Described d(s, attempt);
   dnnl::convolution_backward_weights::primitive_desc desc(
       dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
                                                d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
@@ -289,8 +293,7 @@ Made makeIfThere(Make make, const KernelSpec &spec, const ConvShape &s, Attempt 
 }
 
 /// By as many threads as possible: oneDNN's scratchpads grow with them, so that fewer may do.
-Made makeThatFits(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
-  Attempt attempt{spec.threads};
+Made makeThatFits(Make make, const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Made made;
   while (!made && attempt.threads > 0) {
     TeamOf team(attempt.threads);
@@ -300,6 +303,17 @@ Made makeThatFits(Make make, const KernelSpec &spec, const ConvShape &s, std::st
         made = makeIfThere(make, spec, s, attempt);
     }
     attempt.threads = made ? attempt.threads : attempt.threads / 2;
+  }
+  return made;
+}
+
+/// In its own type if oneDNN can.
+Made makeSomehow(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
+  Attempt attempt{spec.threads, s.dtype == DType::f16};
+  Made made = makeThatFits(make, spec, s, attempt);
+  if (!made && s.dtype == DType::bf16) {
+    attempt = {spec.threads, /*isWide=*/true};
+    made = makeThatFits(make, spec, s, attempt);
   }
   if (!made)
     note = std::string("is computed by plain loops: oneDNN ") +
@@ -322,7 +336,7 @@ Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s, std::string 
     note = "is computed by plain loops: oneDNN takes up to three dimensions, and no negative padding";
     return nullptr;
   }
-  return makeThatFits(make, spec, s, note);
+  return makeSomehow(make, spec, s, note);
 }
 
 Prepared prepareConv(const KernelSpec &spec, std::string &note, Result<ConvShape> read, Make make) {
