@@ -23,6 +23,8 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   cpu::addFastLinearCrossEntropy(registry);
   registry.implementedBy({Implementation::Kind::library, "oneDNN"});
   cpu::addFastConv(registry);
+  registry.implementedBy({Implementation::Kind::own, {}});
+  cpu::addFastDepthwiseLast(registry); // over oneDNN's
 }
 
 } // namespace zc
