@@ -308,9 +308,11 @@ TEST(Fast, reductions) {
   struct Row {
     Ints in, axes, out;
   };
-  for (const Row &row : {Row{{300, 77}, {0}, {77}}, Row{{300, 77}, {1}, {300}}, Row{{4, 70, 600}, {0, 1}, {600}},
-                         Row{{4, 70, 60}, {1, 2}, {4}}, Row{{1, 1}, {0}, {1}}, Row{{9000}, {0}, {}},
-                         Row{{0, 3}, {0}, {3}}, Row{{4, 5, 6}, {1}, {4, 6}}})
+  for (const Row &row :
+       {Row{{300, 77}, {0}, {77}}, Row{{300, 77}, {1}, {300}}, Row{{4, 70, 600}, {0, 1}, {600}},
+        Row{{4, 70, 60}, {1, 2}, {4}}, Row{{1, 1}, {0}, {1}}, Row{{9000}, {0}, {}}, Row{{0, 3}, {0}, {3}},
+        Row{{4, 5, 6}, {1}, {4, 6}}, Row{{3, 8, 130}, {0, 2}, {8}}, Row{{2, 9, 70, 20}, {0, 2}, {9, 20}},
+        Row{{2, 3, 4, 5, 6}, {0, 1, 3, 4}, {4}}, Row{{5, 1, 7}, {0, 2}, {1}}})
     for (const char *name : {"reduce_sum", "reduce_mean"})
       forFastTypes([&](DType type) {
         if (std::string(name) == "reduce_sum" || row.in[0] != 0)
