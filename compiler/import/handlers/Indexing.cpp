@@ -50,9 +50,10 @@ void gather(Node &node) {
   if (axis == 0 && isFloat(data) && rankOf(data) == 2 && node.isInitializer(0))
     padding = node.paddingOf(0, tracedPadding(node, rows));
   if (padding) {
-    if (*padding >= rows)
-      return node.invalid("padding index " + std::to_string(*padding) + " is not below " + std::to_string(rows));
-    attributes.integer("padding_index", *padding);
+    if (*padding < -rows || *padding >= rows)
+      return node.invalid("padding index " + std::to_string(*padding) + " is outside [" + std::to_string(-rows) + ", " +
+                          std::to_string(rows) + ")");
+    attributes.integer("padding_index", *padding < 0 ? *padding + rows : *padding); // from the end, as torch counts
   }
   node.set(node.make<GatherOp>({data, indices}, attributes));
 }
