@@ -51,6 +51,9 @@ template <size_t N> bool matchesAny(const char *const (&globs)[N], StringRef nam
   });
 }
 
+/// Of a node: the line of the exported program that it is from.
+constexpr const char *kTrace = "pkg.torch.onnx.fx_node";
+
 /// Entries of a Python list of strings, as exporters print it: "['a', 'b']".
 std::vector<std::string> pythonStrings(StringRef text) {
   std::vector<std::string> strings;
@@ -107,10 +110,42 @@ void Origins::readSignature(const onnxpb::Graph &graph) {
     llvm::SmallVector<StringRef> lines;
     StringRef(entry.value()).split(lines, '\n');
     for (StringRef line : lines)
-      if (line.contains(": PARAMETER "))
-        for (const std::string &target : pythonStrings(line))
+      if (auto [argument, rest] = line.split(": PARAMETER "); !rest.empty())
+        for (const std::string &target : pythonStrings(rest)) {
           program[target] = true;
+          arguments.emplace_back(argument.trim().str(), target);
+        }
   }
+}
+
+/// Names of values in a trace: "%mm : [num_users=1] = call_function[target=...](args = (%x, %p_fc_weight), kwargs =
+/// {})".
+static void addTraced(StringRef trace, llvm::StringSet<> &names) {
+  for (size_t at = trace.find('%'); at != StringRef::npos; at = trace.find('%', at + 1))
+    names.insert(trace.substr(at + 1).take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }));
+}
+
+/// What torch's optimizer takes away stays in the traces of the nodes that had it.
+void Origins::findMissing(const onnxpb::Graph &graph) {
+  llvm::StringSet<> there, read;
+  for (const onnxpb::Tensor &tensor : graph.initializer())
+    there.insert(tensor.name());
+  for (const onnxpb::Node &node : graph.node())
+    for (const onnxpb::StringStringEntry &entry : node.metadata_props())
+      if (entry.key() == kTrace)
+        addTraced(entry.value(), read);
+  llvm::StringSet<> folded;
+  for (const auto &origin : origins)
+    for (const std::string &from : origin.second.foldedFrom)
+      folded.insert(from);
+  bool isKnown = false; // else somebody has given the initializers other names
+  for (const auto &[argument, parameter] : arguments) {
+    isKnown |= there.contains(parameter) || folded.contains(parameter);
+    if (!there.contains(parameter) && (folded.contains(parameter) || read.contains(argument)))
+      absent.push_back(parameter);
+  }
+  if (!isKnown)
+    absent.clear();
 }
 
 Origins::Origins(const onnxpb::Model &model) {
@@ -124,8 +159,9 @@ Origins::Origins(const onnxpb::Model &model) {
       origins[info.name()] = std::move(origin);
   traces = llvm::any_of(graph.node(), [](const onnxpb::Node &node) {
     return llvm::any_of(node.metadata_props(),
-                        [](const onnxpb::StringStringEntry &entry) { return entry.key() == "pkg.torch.onnx.fx_node"; });
+                        [](const onnxpb::StringStringEntry &entry) { return entry.key() == kTrace; });
   });
+  findMissing(graph);
   // A conversion to another opset keeps what was folded, but not the kinds.
   bool hasKinds = llvm::any_of(origins, [](const auto &entry) { return entry.second.kind != OriginKind::folded; });
   if (hasKinds || model.producer_name() != "pytorch")

@@ -43,11 +43,17 @@ public:
   std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
   /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
   bool isParameterOfProgram(llvm::StringRef name) const;
+  /// Parameters that nodes of the exported program read and that no initializer is: the exporter's optimizer left them
+  /// out (a bias of zeros), took an equal one for them, or folded them into something else.
+  const std::vector<std::string> &missing() const { return absent; }
 
 private:
   void readSignature(const onnxpb::Graph &graph);
+  void findMissing(const onnxpb::Graph &graph);
   llvm::StringMap<Origin> origins;
   llvm::StringMap<bool> program;
+  std::vector<std::pair<std::string, std::string>> arguments; ///< of the program: its name for it, the parameter
+  std::vector<std::string> absent;
   llvm::StringMap<std::string> weights;
   bool traces = false;
   Origin none;

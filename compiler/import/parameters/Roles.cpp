@@ -1,6 +1,7 @@
 //===- Roles.cpp - which initializers are trained, and why ------------------===//
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/base/Listed.h"
 #include "compiler/import/parameters/ParamGroups.h"
 #include "compiler/import/parameters/Selections.h"
 #include "compiler/import/parameters/Ties.h"
@@ -117,6 +118,11 @@ bool isSinusoidal(const HostTensor &rows, int64_t width) {
   return holds(2, 1) || holds(width, width / 2) || (width % 4 == 0 && holds(width / 2, width / 4));
 }
 
+/// The file's initializer: --untie numbers its uses.
+StringRef fileNameOf(StringRef name) {
+  return name.take_until([](char c) { return c == '#'; });
+}
+
 /// Decides the roles of a module's parameters.
 class Judge {
 public:
@@ -174,10 +180,7 @@ public:
   }
 
 private:
-  /// The file's initializer: --untie numbers its uses.
-  const Origin &originOf(StringRef name) const {
-    return origins.of(name.take_until([](char c) { return c == '#'; }));
-  }
+  const Origin &originOf(StringRef name) const { return origins.of(fileNameOf(name)); }
 
   /// `flag` goes on with the name.
   static void warn(ParameterOp parameter, const Twine &what, StringRef flag) {
@@ -258,6 +261,27 @@ private:
   llvm::DenseSet<Value> path;
 };
 
+/// Parameters of the exported program of which nothing is left that is trained.
+void reportMissing(ModuleOp module, const Origins &origins) {
+  llvm::StringSet<> trained; // by what they were folded into
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (parameter.getRole() == Role::trainable)
+      for (const std::string &from : origins.of(fileNameOf(parameter.getSymName())).foldedFrom)
+        trained.insert(from);
+  std::vector<std::string> lost;
+  for (const std::string &name : origins.missing())
+    if (!trained.contains(name))
+      lost.push_back(name);
+  if (lost.empty())
+    return;
+  auto warning = emitWarning(module.getLoc())
+                 << lost.size() << (lost.size() == 1 ? " parameter" : " parameters")
+                 << " of the exported model are not in its file, and are not trained as PyTorch trains them: the "
+                    "exporter's optimizer has left them out, merged them with equal ones or folded them: "
+                 << listed(lost);
+  warning.attachNote() << "help: export with optimize=False, or with 'zero export', which accounts for every parameter";
+}
+
 } // namespace
 
 Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, const Origins &origins,
@@ -293,8 +317,10 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
     parameter.setEvidence(verdict.evidence);
   }
   ZC_RETURN_IF_ERROR(selections->allUsed());
-  if (!options.forwardOnly)
+  if (!options.forwardOnly) {
     ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups));
+    reportMissing(module, origins);
+  }
   reportTies(module, contents);
   return Status::success();
 }

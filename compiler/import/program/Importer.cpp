@@ -1,6 +1,7 @@
 //===- Importer.cpp - the program of a graph, node by node --------------===//
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/base/Listed.h"
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/program/Inputs.h"
 #include "compiler/import/program/Operators.h"

@@ -1,7 +1,7 @@
 //===- Inputs.cpp - the inputs of the graph, with sizes -----------------===//
 #include "compiler/import/program/Inputs.h"
 #include "compiler/import/base/Errors.h"
-#include "compiler/import/program/Operators.h"
+#include "compiler/import/base/Listed.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -1,21 +1,13 @@
 //===- Operators.cpp - operators without a handler ----------------------===//
 #include "compiler/import/program/Operators.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/base/Listed.h"
 #include "compiler/import/handlers/Handlers.h"
 
 #include <map>
 
 using namespace zc;
 using namespace zc::importer;
-
-std::string zc::importer::listed(const std::vector<std::string> &names, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < most; ++i)
-    text += (i ? ", '" : "'") + names[i] + "'";
-  if (names.size() > most)
-    text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
-}
 
 namespace {
 

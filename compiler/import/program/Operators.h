@@ -9,7 +9,4 @@ namespace zc::importer {
 /// have none at once. `live`: the nodes of the model's graph that are imported.
 Status checkOperators(const ModelFile &file, const Functions &functions, const Body &live);
 
-/// "'a', 'b' and 3 more"
-std::string listed(const std::vector<std::string> &names, size_t most = 8);
-
 } // namespace zc::importer

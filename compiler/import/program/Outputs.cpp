@@ -1,13 +1,14 @@
 //===- Outputs.cpp - what the program returns, and the module around it -===//
 #include "compiler/import/Passes.h"
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/base/Listed.h"
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/program/Importer.h"
-#include "compiler/import/program/Operators.h"
 #include "dialects/graph/ModuleAttrs.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace zc;
 using namespace zc::importer;
