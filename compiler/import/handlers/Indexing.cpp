@@ -38,6 +38,15 @@ std::optional<int64_t> tracedPadding(Node &node, int64_t rows) {
   return std::nullopt;
 }
 
+/// data[..., index, ...] of one known index as a slice. Gradients of slices that are neighbours join into one tensor,
+/// where each gather's would be one of data's size: a scan that is unrolled over T positions has T of them.
+Value pickOne(Node &node, Value data, int64_t axis, int64_t index) {
+  llvm::SmallVector<int64_t> shape(dimsOf(data));
+  Value slice = node.slice(data, axis, index < 0 ? index + shape[axis] : index, 1);
+  shape.erase(shape.begin() + axis);
+  return node.reshape(slice, shape);
+}
+
 void gather(Node &node) {
   Value data = node.input(0), indices = node.input(1);
   int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(data));
@@ -55,6 +64,10 @@ void gather(Node &node) {
                           std::to_string(rows) + ")");
     attributes.integer("padding_index", *padding < 0 ? *padding + rows : *padding); // from the end, as torch counts
   }
+  const HostTensor *known = node.constantOf(indices);
+  const bool isEmbedding = node.isInitializer(0); // found to be a parameter by its gathers
+  if (!node.failed() && known && !known->isFloat() && rankOf(indices) == 0 && isFloat(data) && !isEmbedding)
+    return node.set(pickOne(node, data, axis, known->intAt(0)));
   node.set(node.make<GatherOp>({data, indices}, attributes));
 }
 
