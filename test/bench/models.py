@@ -20,7 +20,9 @@ MODELS = (*TRANSFORMERS, *CONVOLUTIONS, "mamba-130m")
 PRECISIONS = ("fp32", "bf16")
 WARM_UP, TIMED = 1, 3  # steps of a round
 SAME_LOSS = {"fp32": 1e-4, "bf16": 1e-2}  # of torch's; autocast rounds elsewhere than bf16 parameters do
-BATCH_NORMS = {"fp32": 1e-2, "bf16": 5e-2}  # theirs after the first update: torch's own ways differ by 1e-3 in the third step of MobileNet-v2
+# After the first update, where a model amplifies rounding: torch's own ways differ by 1e-3 in MobileNet-v2's third step, its fp32 and
+# fp64 by 6e-4 in Mamba's second one (the norm of whose gradient is 4216).
+AMPLIFIED, AMPLIFYING = {"fp32": 1e-2, "bf16": 5e-2}, ("resnet-50", "mobilenet-v2", "mamba-130m")
 PATIENCE = 600  # seconds for a peer's first steps, compiling included
 
 
@@ -109,7 +111,7 @@ def able(name, partner, losses):
 
 def compare(model, precision, losses):
     """The largest relative difference of our losses from a peer's of the same step; raises where one is too large."""
-    allowed = [SAME_LOSS[precision]] + [(BATCH_NORMS if model in ("resnet-50", "mobilenet-v2") else SAME_LOSS)[precision]] * (WARM_UP + TIMED)
+    allowed = [SAME_LOSS[precision]] + [(AMPLIFIED if model in AMPLIFYING else SAME_LOSS)[precision]] * (WARM_UP + TIMED)
     mine = losses.pop("zero-run")  # round by round anew, while peers go on
     differences = {name: [abs(a - b) / abs(b) for a, b in zip(mine, other)] for name, other in losses.items() if other}
     for name, each in differences.items():
