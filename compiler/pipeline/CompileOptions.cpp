@@ -233,10 +233,6 @@ Status zc::complete(CompileOptions &c) {
   ZC_RETURN_IF_ERROR(checkLossScale(c));
   ZC_RETURN_IF_ERROR(checkPartitionedActivations(c));
   completeTarget(c);
-  if (c.withEval && c.strategy.shard.delayUpdate) // what it would evaluate is older than what a checkpoint then holds
-    return makeError(Code::unsupported, 129, "evaluation beside a delayed update is not in this version", "--with-eval",
-                     "leave one of \"--with-eval\" and \"--delay-update\" out; a --forward-only plan evaluates "
-                     "checkpoints");
   c.strategy.grad.modelRanks = c.strategy.shard.model;
   c.strategy.grad.target = c.strategy.schedule.target;
   c.strategy.grad.largestWhole = c.strategy.shard.tileLinear != 0 ? c.strategy.shard.tileBytes() : 0;

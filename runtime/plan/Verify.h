@@ -12,7 +12,7 @@
 //   plan_c5      optimizer numbers are finite, the schedule of the learning rate is one
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
 //   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: outputs where it evaluates
-//   eval_c1      an evaluation is of a plan that trains, without delay, and hands over a loss
+//   eval_c1      an evaluation is of a plan that trains, and hands over a loss
 //   eval_c2      it holds what is said here of a forward-only plan, and waits for steps of its own only
 //   eval_c3      it writes nothing that outlives it
 //   delay_c1     a delayed update is of a plan that trains, from a step of at most 2^62 on; trainable buckets all have

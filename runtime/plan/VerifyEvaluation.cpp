@@ -12,8 +12,8 @@ Status verifyEvaluation(const planpb::Plan &plan) {
     return {};
   // eval_c1
   auto isLoss = [](const planpb::Output &output) { return output.kind() == planpb::LOSS; };
-  if (plan.forward_only() || plan.has_delay() || std::none_of(plan.outputs().begin(), plan.outputs().end(), isLoss))
-    return violation(587, "eval_c1", "an evaluation of a plan that trains nothing, delays its update, or has no loss");
+  if (plan.forward_only() || std::none_of(plan.outputs().begin(), plan.outputs().end(), isLoss))
+    return violation(587, "eval_c1", "an evaluation of a plan that trains nothing, or has no loss");
   planpb::Plan own = evaluationOf(plan);
   // eval_c2
   if (Status status = verifyPlan(own); !status.ok()) {

@@ -168,7 +168,9 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   if (!table)
     return table.error();
   auto state = table->metadata().find(kStateNote);
-  if (state != table->metadata().end() && state->second != nameOf(State::weights))
+  // What a delayed update has published are weights too, of the step before.
+  if (state != table->metadata().end() && state->second != nameOf(State::weights) &&
+      state->second != nameOf(State::published))
     return makeError(Code::mismatch, 936,
                      "\"" + path + "\" holds no weights but the \"" + state->second + "\" of a checkpoint", "",
                      "give its folder, \"" + io::folderOf(path) + "\"");

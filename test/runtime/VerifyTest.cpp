@@ -388,11 +388,6 @@ const Negative kNegatives[] = {
        addEvaluation(p);
        p.mutable_outputs(0)->set_kind(planpb::VALUE);
      }},
-    {"eval_c1_delayed",
-     [](Plan &p) {
-       delay(p);
-       addEvaluation(p);
-     }},
     {"eval_c3_writes_parameters",
      [](Plan &p) {
        addEvaluation(p);
