@@ -39,6 +39,10 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("layout", o.layout,
            "auto: chains of convolutions, norms and pools compute on channels-last tensors where that saves "
            "rearranging; nchw: all in the model's order");
+  list.add("views", o.views,
+           "on: attention reads queries, keys and values, and writes what it computes, inside of the tensors that "
+           "linear layers make and take, without copies that slice, transpose and concatenate, with the same bits; "
+           "off: each tensor by itself");
   list.group("Training (torch's definitions and defaults)");
   list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
   list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");

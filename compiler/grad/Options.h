@@ -40,12 +40,17 @@ enum class Layout {
 };
 constexpr std::array<const char *, 2> namesOf(Layout) { return {"nchw", "auto"}; }
 
+/// Do operations that can read and write parts of tensors where they are?
+enum class Views { off, on };
+constexpr std::array<const char *, 2> namesOf(Views) { return {"off", "on"}; }
+
 struct GradOptions {
   bool forwardOnly = false;              ///< no backward and no update: of the others, `precision` and `lossMean` count
   Precision precision = Precision::fp32; ///< with fp16 the loss is scaled
   LossMean lossMean = LossMean::rank;
   Fuse fuse = Fuse::on;
   Layout layout = Layout::automatic;
+  Views views = Views::on;
   Target target = Target::cpu; ///< ScheduleOptions' `target`: what there are kernels for
   int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any (ShardOptions)
   int64_t modelRanks = 1;      ///< ranks that share the work on a sample: ShardOptions' `model`

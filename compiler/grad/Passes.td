@@ -251,6 +251,34 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
                     Statistic<"undecayed", "undecayed", "parameters without weight decay">];
 }
 
+def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
+  let summary = "operations that can read and write inside of larger tensors do so, without copies";
+  let description = [{
+    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `views=on` and where `target` has kernels for it:
+    operations that are `Strided` read what was copied for them by slice and transpose, with the reshapes between, where it is,
+    and write what was transposed and concatenated behind them where it is to be; which is their attribute `views`. Results
+    of one operation that a concat joins become one.
+
+    Of what is read, a copy is left out where nobody else reads it, and where the copies from one tensor have as many elements
+    together as the tensor has: that then lives in their stead. Parameters are copied still, so that they are let go where
+    their layer ends. Of what is written, one where everybody else who reads the result can read it where it is. The bits are
+    those of the copies.
+
+    ```mlir
+    %s = graph.slice %x {offsets = array<i64: 0, 0, 0>, ...} : (tensor<2x5x12xf32>) -> tensor<2x5x4xf32>
+    %r = graph.reshape %s {shape = array<i64: 2, 5, 1, 4>} : (tensor<2x5x4xf32>) -> tensor<2x5x1x4xf32>
+    %q = graph.transpose %r {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5x1x4xf32>) -> tensor<2x1x5x4xf32>
+    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64} : ...
+    // becomes, with %k and %v from the other two thirds
+    %y, %lse = graph.attention %x, %x, %x {scale = 0.5 : f64, views = #graph.views<[<0 + 0 [2, 1, 5, 4] by [60, 4, 12, 1]>, <1 + 4 ...>, ...] -> [...]>} : ...
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createFoldViews()";
+  let statistics = [Statistic<"reads", "reads", "operands read where they are">,
+                    Statistic<"writes", "writes", "results written where they are to be">];
+}
+
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "chains of element-wise operations become one program each";
   let description = [{

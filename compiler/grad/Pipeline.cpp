@@ -44,6 +44,8 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
   manager.addPass(createPropagateLayout(options));
   // Before, what is returned is what keeps the rest alive.
   manager.addPass(createForwardOnly());
+  // On all that reads a value, so that no copy is left for somebody who was not asked.
+  manager.addPass(createFoldViews(options));
   // Last, on what is there.
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
@@ -69,6 +71,8 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createCheckpointActivations(options));
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(createAppendOptimizer(options));
+  // On what is recomputed too: each copy that is left out is one less to weigh. Before programs hide who reads what.
+  manager.addPass(createFoldViews(options));
   // Last: what is differentiated, cut, recomputed is single operations.
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());

@@ -1,5 +1,5 @@
 //===- Cost.cpp - views, and what an op costs that says nothing better ------------------===//
-#include "dialects/graph/Infer.h"
+#include "dialects/graph/View.h"
 
 using namespace mlir;
 
@@ -40,6 +40,9 @@ unsigned numMoments(Optimizer rule) {
 }
 
 double defaultBytes(Operation *op) {
+  if (auto strided = dyn_cast<Strided>(op))
+    if (ViewsAttr views = strided.getViewsAttr())
+      return bytesSeen(op, views);
   double bytes = 0;
   for (Value operand : op->getOperands())
     bytes += double(bytesOf(tensorOf(operand)));

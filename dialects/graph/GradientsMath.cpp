@@ -150,7 +150,7 @@ ZC_GRADIENT(AttentionOp) {
   if (!wanted[0] && !wanted[1] && !wanted[2])
     return success();
   auto grad = on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(),
-                                         getMask(), getScale(), getCausal());
+                                         getMask(), getScale(), getCausal(), ViewsAttr());
   llvm::copy(grad->getResults(), operandGrads.begin());
   return success();
 }

@@ -18,7 +18,8 @@
 
 namespace zc {
 enum class Target : uint8_t; // kernels/Kernel.h
-}
+struct StridedView;          // runtime/base/StridedView.h
+} // namespace zc
 
 namespace zc::graph {
 /// Elements of all results: the flops of an op that says nothing better.
@@ -74,9 +75,9 @@ inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToR
 
 #include "dialects/graph/GraphDialect.h.inc"
 #include "dialects/graph/GraphEnums.h.inc"
-#include "dialects/graph/GraphInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/graph/GraphAttrs.h.inc"
+#include "dialects/graph/GraphInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/graph/GraphOps.h.inc"
 

@@ -48,6 +48,8 @@ def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
 /// Says how it computes on channels-last activations; `methods` are those of Layoutable that it answers itself.
 class Graph_LayoutWith<list<string> methods> : DeclareOpInterfaceMethods<Layoutable, methods>;
 def Graph_Layout : Graph_LayoutWith<["getActivations", "buildChannelsLast"]>;
+/// Reads and writes through views where it has some.
+def Graph_Strided : DeclareOpInterfaceMethods<Strided>;
 def Graph_InPlaceKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands]>;
 def Graph_ElementwiseKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands, Graph_Elementwise]>;
 

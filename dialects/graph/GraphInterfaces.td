@@ -87,4 +87,18 @@ def Layoutable : OpInterface<"Layoutable"> {
       [{}], [{ return ::zc::graph::buildMarkedChannelsLast(builder, $_op, operands); }]>];
 }
 
+def Strided : OpInterface<"Strided"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    An operation that reads and writes tensors through views where it has the attribute `views`: elements of a larger tensor, in another
+    order, are not copied for it. One that says nothing takes tensors as they are (dialects/graph/View.h).
+  }];
+  let methods = [
+    InterfaceMethod<"What it reads and writes through; null: all tensors as they are.", "::zc::graph::ViewsAttr", "getViewsAttr",
+      (ins), [{}], [{ return ::llvm::dyn_cast_or_null<::zc::graph::ViewsAttr>($_op->getAttr("views")); }]>,
+    InterfaceMethod<[{
+      Do the op's kernels on a CPU take such a view for tensor `index` of its description: operands first, then results?
+    }], "bool", "takesView", (ins "unsigned":$index, "const ::zc::StridedView &":$view)>];
+}
+
 #endif // ZC_GRAPH_INTERFACES

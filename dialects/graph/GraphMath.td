@@ -113,7 +113,7 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
 }
 
-def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>, Graph_Sharded]> {
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>, Graph_Sharded, Graph_Strided]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
@@ -121,22 +121,23 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]
     value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added)
     (`attention_c7`), rank 4, each dimension 1 or that of [B, H, S, L] (`attention_c6`). `causal` masks
     key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
-    fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored.
+    fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored. With `views` all that has
+    heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
-      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
 }
 
-def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops"]>]> {
+def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops"]>, Graph_Strided]> {
   let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
   let description = [{
-    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). Created by
-    differentiate.
+    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). With `views`
+    the three gradients may be parts of fewer results. Created by differentiate.
 
     ```mlir
     %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
@@ -144,8 +145,8 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
       Graph_FloatTensor:$value, Graph_FloatTensor:$output, Graph_FloatTensor:$lse, Optional<Graph_Tensor>:$mask,
-      F64Attr:$scale, UnitAttr:$causal);
-  let results = (outs Graph_FloatTensor:$d_query, Graph_FloatTensor:$d_key, Graph_FloatTensor:$d_value);
+      F64Attr:$scale, UnitAttr:$causal, OptionalAttr<Graph_ViewsAttr>:$views);
+  let results = (outs Variadic<Graph_FloatTensor>:$gradients);
 }
 
 def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {

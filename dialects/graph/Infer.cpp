@@ -39,6 +39,13 @@ std::optional<Shape> broadcastShapes(ArrayRef<int64_t> lhs, ArrayRef<int64_t> rh
 }
 
 LogicalResult Infer::result(ArrayRef<int64_t> shape, Type element) {
+  if (failed(checkTensor(shape, element)))
+    return failure();
+  types.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+
+LogicalResult Infer::checkTensor(ArrayRef<int64_t> shape, Type element) const {
   // 2^48 elements of 8 bytes still have a byte count, and offsets, that fit int64_t with room for sums of them.
   constexpr int64_t limit = int64_t(1) << 48;
   int64_t elements = 1;
@@ -51,14 +58,14 @@ LogicalResult Infer::result(ArrayRef<int64_t> shape, Type element) {
         return error("[shape_c2] shape " + toText(shape) + " has 2^48 elements or more");
   if (!TensorType::isValidElementType(element))
     return error("[shape_c3] " + toText(element) + " is no element type of a tensor");
-  types.push_back(RankedTensorType::get(shape, element));
   return success();
 }
 
-LogicalResult Infer::sameElement(Value lhs, Value rhs) const {
-  if (elementOf(lhs) == elementOf(rhs))
+LogicalResult Infer::sameElement(RankedTensorType lhs, RankedTensorType rhs) const {
+  if (lhs.getElementType() == rhs.getElementType())
     return success();
-  return error("[element_c1] element types " + toText(elementOf(lhs)) + " and " + toText(elementOf(rhs)) + " differ");
+  return error("[element_c1] element types " + toText(lhs.getElementType()) + " and " + toText(rhs.getElementType()) +
+               " differ");
 }
 
 LogicalResult Infer::axisInRank(int64_t axis, int64_t rank) const {
@@ -73,10 +80,10 @@ LogicalResult Infer::hasShape(StringRef label, StringRef name, Value value, Arra
   return error("[" + label + "] " + name + " has shape " + toText(shapeOf(value)) + ", not " + toText(expected));
 }
 
-LogicalResult Infer::hasType(StringRef label, StringRef name, Value value, Type expected) const {
-  if (value.getType() == expected)
+LogicalResult Infer::isType(StringRef label, StringRef name, Type type, Type expected) const {
+  if (type == expected)
     return success();
-  return error("[" + label + "] " + name + " has type " + toText(value.getType()) + ", not " + toText(expected));
+  return error("[" + label + "] " + name + " has type " + toText(type) + ", not " + toText(expected));
 }
 
 } // namespace zc::graph

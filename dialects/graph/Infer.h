@@ -43,10 +43,15 @@ public:
   /// Appends a result type. [shape_c1]: no negative dimension; [shape_c2]: fewer than 2^48 elements;
   /// [shape_c3]: an element type a tensor can have.
   mlir::LogicalResult result(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  /// The checks alone.
+  mlir::LogicalResult checkTensor(llvm::ArrayRef<int64_t> shape, mlir::Type element) const;
   mlir::LogicalResult result(mlir::Type type) { return types.push_back(type), mlir::success(); }
 
   /// [element_c1]: two operands have one element type.
-  mlir::LogicalResult sameElement(mlir::Value lhs, mlir::Value rhs) const;
+  mlir::LogicalResult sameElement(mlir::Value lhs, mlir::Value rhs) const {
+    return sameElement(tensorOf(lhs), tensorOf(rhs));
+  }
+  mlir::LogicalResult sameElement(mlir::RankedTensorType lhs, mlir::RankedTensorType rhs) const;
   /// [axis_c1]: 0 <= axis < rank.
   mlir::LogicalResult axisInRank(int64_t axis, int64_t rank) const;
   /// `label`: what `name` has shape `expected`.
@@ -54,7 +59,10 @@ public:
                                llvm::ArrayRef<int64_t> expected) const;
   /// `label`: what `name` has type `expected`.
   mlir::LogicalResult hasType(llvm::StringRef label, llvm::StringRef name, mlir::Value value,
-                              mlir::Type expected) const;
+                              mlir::Type expected) const {
+    return isType(label, name, value.getType(), expected);
+  }
+  mlir::LogicalResult isType(llvm::StringRef label, llvm::StringRef name, mlir::Type type, mlir::Type expected) const;
 
 private:
   std::optional<mlir::Location> location;

@@ -1,5 +1,5 @@
 #include "dialects/graph/KernelSpec.h"
-#include "dialects/graph/Infer.h"
+#include "dialects/graph/View.h"
 #include "kernels/Workspace.h"
 
 using namespace mlir;
@@ -41,6 +41,10 @@ FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {
     return zc::Attribute(text.str());
   if (auto array = dyn_cast<DenseI64ArrayAttr>(attribute))
     return zc::Attribute(array.asArrayRef().vec());
+  if (auto views = dyn_cast<ViewsAttr>(attribute)) {
+    SmallVector<zc::StridedView> all = toStridedViews(views);
+    return zc::Attribute(zc::encode({all.begin(), all.end()}));
+  }
   return failure();
 }
 

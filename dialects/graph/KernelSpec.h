@@ -9,8 +9,8 @@ namespace zc::graph {
 /// Element type and shape as the runtime names them. Fails, without a report, for what no tensor of this level has.
 mlir::FailureOr<zc::TensorType> toTensorType(mlir::Type type);
 
-/// An attribute as a kernel reads it: integers, bools and unit as int64, floats as double, arrays of i64, strings.
-/// Fails, without a report, for any other.
+/// An attribute as a kernel reads it: integers, bools and unit as int64, floats as double, arrays of i64 and views,
+/// strings. Fails, without a report, for any other.
 mlir::FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute);
 
 /// Name, operand types (inputs, then results) and attributes of an op that has a kernel; the caller adds threads, rank,

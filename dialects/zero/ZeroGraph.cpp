@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/View.h"
 #include "dialects/zero/Zero.h"
 #include "runtime/comm/Staging.h"
 
@@ -32,6 +33,12 @@ void setConstant(Step &step, ElementsAttr elements) {
   step.set("value", builder.getI64IntegerAttr(isBool ? integer.getZExtValue() : integer.getSExtValue()));
 }
 
+/// Views as their kernel takes them (runtime/base/StridedView.h).
+void setViews(Step &step, StringAttr name, graph::ViewsAttr views) {
+  SmallVector<StridedView> all = graph::toStridedViews(views);
+  step.set(name, DenseI64ArrayAttr::get(name.getContext(), encode({all.begin(), all.end()})));
+}
+
 struct KernelModel : ScheduledOp::ExternalModel<KernelModel, graph::KernelOp> {
   Work getWork(Operation *op) const {
     auto kernel = cast<graph::KernelOp>(op);
@@ -49,6 +56,8 @@ struct KernelModel : ScheduledOp::ExternalModel<KernelModel, graph::KernelOp> {
     for (NamedAttribute attribute : op->getAttrs())
       if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue()))
         setConstant(step, elements);
+      else if (auto views = dyn_cast<graph::ViewsAttr>(attribute.getValue()))
+        setViews(step, attribute.getName(), views);
       else if (!isNote(attribute) && !isa<TypeAttr>(attribute.getValue()))
         step.attributes.push_back(attribute);
     return step;

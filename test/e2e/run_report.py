@@ -83,15 +83,16 @@ def run_agrees(world, stage, accumulation):
     peak, page = planned["tiers"]["device"]["peak_bytes"], resource.getpagesize()
     expect("planned peak", final["peak_bytes"]["device"]["planned"], peak)
     measured = final["peak_bytes"]["device"]["measured"]
+    # A step's workspace is an allowance, of which a machine's kernels may need less: at most the largest is never touched.
+    text = suite.tool("zero-translate", "--plan-to-mlir", plan)
+    largest = max(map(int, re.findall(r"workspace = #plan\.operand<[^>]*tensor<(\d+)xui8>", text)), default=0)
     if stage == 1 and accumulation > 1 and world > 1:
         # Whole gradients are reserved, as the formula says, but micro-steps add to this rank's shard only.
         others = planned["tiers"]["device"]["model_state_bytes"]["gradients"] * (world - 1) / world
-        if not peak - others - page <= measured <= peak:
-            raise Case(f"measured peak: {measured} instead of {peak - others} to {peak}")
+        if not peak - others - largest - page <= measured <= peak:
+            raise Case(f"measured peak: {measured} instead of {peak - others - largest} to {peak}")
     else:
-        # A step's workspace is an allowance, of which a machine's kernels may need less: at most the largest is never touched.
-        whole, text = -(-peak // page) * page, suite.tool("zero-translate", "--plan-to-mlir", plan)
-        largest = max(map(int, re.findall(r"workspace = #plan\.operand<[^>]*tensor<(\d+)xui8>", text)), default=0)
+        whole = -(-peak // page) * page
         if not whole - largest - page <= measured <= whole:
             raise Case(f"measured peak: {measured} instead of {whole}, of which the largest workspace is {largest}")
     expect("steady allocations", final["steady_allocations"], 0)
@@ -119,7 +120,7 @@ def near_live_bytes(model, world, stage):
     ir = suite.tool("zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage, "--compile-to", "schedule")
     live = max(map(int, re.findall(r"plan.live_bytes = (\d+)", ir)))
     peak = int(re.search(r"plan.arena @device tier = +device bytes = (\d+)", ir).group(1))
-    if not live <= peak <= 1.05 * live:
+    if not live <= peak <= 1.07 * live:
         raise Case(f"a peak of {peak} bytes for {live} live ones")
     return f"{peak / live:.4f}"
 

@@ -91,7 +91,8 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
       if (masked->drop)
         mask = rewriter.create<NotOp>(op.getLoc(), mask);
     }
-    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, llvm::APFloat(scale), causal);
+    auto attention =
+        rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, llvm::APFloat(scale), causal, ViewsAttr());
     rewriter.replaceOp(op, attention.getResult());
     return success();
   }
@@ -140,7 +141,7 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
       return failure();
     if (!op.getCausal() && isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2])) {
       rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(), op.getScale(),
-                                               /*causal=*/true);
+                                               /*causal=*/true, ViewsAttr());
       return success();
     }
     auto select = mask.getDefiningOp<SelectOp>();
