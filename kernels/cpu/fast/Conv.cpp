@@ -232,8 +232,7 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
     if (pick(desc, *made))
       return made;
     attempt.lacksMemory = true;
-    // Another one is slower than fewer threads. Of channels last there is none: oneDNN 2.6 crashes in its search for
-    // one (a depthwise convolution's gradient).
+    // Fewer threads come before another one, and so does rearranging what is channels last.
   } while (attempt.threads == 1 && !attempt.isGiven && desc.next_impl());
   return nullptr;
 }
@@ -253,11 +252,12 @@ Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
 
 Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s, attempt);
+  auto hint = d.forward(false, dnnl::prop_kind::forward_training); // next_impl() reads it, and does not own it
   dnnl::convolution_backward_data::primitive_desc desc(
       dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
                                             d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
                                             d.high),
-      ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
+      ownScratchpad(), cpuEngine(), hint);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
@@ -268,11 +268,12 @@ Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attem
 
 Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s, attempt);
+  auto hint = d.forward(false, dnnl::prop_kind::forward_training); // next_impl() reads it, and does not own it
   dnnl::convolution_backward_weights::primitive_desc desc(
       dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
                                                d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
                                                d.high),
-      ownScratchpad(), cpuEngine(), d.forward(false, dnnl::prop_kind::forward_training));
+      ownScratchpad(), cpuEngine(), hint);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
     made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
