@@ -45,6 +45,16 @@ inline int64_t roundUp(int64_t n, int64_t granule) { return (n + granule - 1) / 
 /// Rows and columns of scores that a thread has at a time.
 constexpr int64_t kQueryBlock = 128, kKeyBlock = 256;
 
+/// Multiplications that are worth another thread, and another thread's pieces in the plan.
+constexpr int64_t kThreadProducts = 1 << 16;
+
+/// Parts that are cut for threads: at most `heads` of each sample.
+inline int64_t attentionParts(const AttentionShape &s, int64_t heads) {
+  int64_t products = Workspace::times(Workspace::times(s.batch * s.heads, s.queries),
+                                      Workspace::times(s.keys, s.depth + s.valueDepth));
+  return std::clamp<int64_t>(products / kThreadProducts, 1, s.batch * heads);
+}
+
 /// What attention has per thread, fp32 elements from its beginning: linear in the number of keys, whatever that of
 /// queries. Factors of products have room for terms in fp32; rows are padded to whole tiles.
 struct AttentionPieces {
@@ -52,8 +62,9 @@ struct AttentionPieces {
   int64_t keyPanels, valuePanels;                       ///< of a head
   int64_t queries, scores, sums, tops, totals, staging; ///< of a block of queries
   int64_t floats;
+  int64_t parts; ///< that threads share
   explicit AttentionPieces(const AttentionShape &s);
-  int tiles(const AttentionShape &s) const { return tilesFor(Workspace::bytesOf<float>(floats), s.batch * s.heads); }
+  int tiles() const { return tilesFor(Workspace::bytesOf<float>(floats), parts); }
 };
 
 /// Of its gradient.
@@ -62,8 +73,9 @@ struct AttentionGradPieces {
   int64_t keysTransposed, valuesTransposed, keyPanels, dKeys, dValues;
   int64_t queries, queryPanels, grads, gradPanels, dQueries, scores, slopes, deltas, staging;
   int64_t floats;
+  int64_t parts;
   explicit AttentionGradPieces(const AttentionShape &s);
-  int tiles(const AttentionShape &s) const { return tilesFor(Workspace::bytesOf<float>(floats), s.batch * s.keyHeads); }
+  int tiles() const { return tilesFor(Workspace::bytesOf<float>(floats), parts); }
 };
 
 //===-- others ---------------------------------------------------------------===//

@@ -49,7 +49,8 @@ private:
 } // namespace
 
 AttentionPieces::AttentionPieces(const AttentionShape &s)
-    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)) {
+    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)),
+      parts(attentionParts(s, s.heads)) {
   const int64_t keys = roundUp(s.keys, kTileColumns), rows = blockRows(s);
   Places places;
   keyPanels = places.take(keys, depth);
@@ -64,7 +65,8 @@ AttentionPieces::AttentionPieces(const AttentionShape &s)
 }
 
 AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
-    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)) {
+    : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)),
+      parts(attentionParts(s, s.keyHeads)) {
   const int64_t keys = roundUp(s.keys, kTileColumns), rows = blockRows(s);
   Places places;
   keysTransposed = places.take(keys, depth);
@@ -120,8 +122,8 @@ int64_t ofMatmulPart(const KernelSpec &spec) {
                                                               static_cast<double>(s.k)));
 }
 
-template <typename Pieces> int64_t ofTiles(const Pieces &pieces, const AttentionShape &s) {
-  return bytes<float>(Workspace::times(pieces.floats, pieces.tiles(s)));
+template <typename Pieces> int64_t ofTiles(const Pieces &pieces) {
+  return bytes<float>(Workspace::times(pieces.floats, pieces.tiles()));
 }
 
 int64_t ofAttention(const KernelSpec &spec) {
@@ -129,7 +131,7 @@ int64_t ofAttention(const KernelSpec &spec) {
   if (!read)
     return 0;
   int64_t plain = bytes<double>(read->keys) + bytes<double>(read->valueDepth);
-  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionPieces(*read), *read) : 0);
+  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionPieces(*read)) : 0);
 }
 
 int64_t ofAttentionGrad(const KernelSpec &spec) {
@@ -138,7 +140,7 @@ int64_t ofAttentionGrad(const KernelSpec &spec) {
     return 0;
   int64_t plain = bytes<double>(read->depth) + bytes<double>(read->keys * read->depth) +
                   bytes<double>(read->keys * read->valueDepth);
-  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionGradPieces(*read), *read) : 0);
+  return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionGradPieces(*read)) : 0);
 }
 
 int64_t ofHead(const Result<HeadShape> &read) {

@@ -88,8 +88,8 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   if (!isServed(*read, {located->query, located->key, located->value}))
     return decline();
   Forward forward(*read);
-  int threads = std::min(spec.threads, forward.pieces.tiles(*read));
-  if (threads < std::min<int64_t>(spec.threads, read->batch * read->heads))
+  int threads = std::min(spec.threads, forward.pieces.tiles());
+  if (threads < std::min<int64_t>(spec.threads, forward.pieces.parts))
     note = kSmallWorkspace;
   Piece<float> tiles = Workspace(spec).take<float>(forward.pieces.floats * threads);
   return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {

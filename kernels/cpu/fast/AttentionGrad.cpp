@@ -135,8 +135,8 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   if (!isServed(*read, {located->grad, located->query, located->key, located->value}))
     return decline();
   Backward backward(*read);
-  int threads = std::min(spec.threads, backward.pieces.tiles(*read));
-  if (threads < std::min<int64_t>(spec.threads, read->batch * read->keyHeads))
+  int threads = std::min(spec.threads, backward.pieces.tiles());
+  if (threads < std::min<int64_t>(spec.threads, backward.pieces.parts))
     note = kSmallWorkspace;
   Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
   return makeKernel([backward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
