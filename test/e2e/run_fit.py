@@ -210,7 +210,7 @@ def automatic_leaves(budget, *given):
 
 def automatic_over_ranks():
     """Where nothing fits a rank by itself, ranks share samples; it says so. The mesh that the choice names is the same plan."""
-    budget = ["--device-mem", "120KB", "--world-size", 4]
+    budget = ["--device-mem", "125KB", "--world-size", 4]
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", *budget, "--tensor-parallel", 1, "--dry-run", code=5)
     flags = chosen(*budget, "-o", suite.dir / "auto-ranks.plan")
     if "--tensor-parallel" not in flags:
