@@ -221,9 +221,19 @@ int64_t convScratch(const ConvShape &s, bool isBf16, int64_t paddedIn, int64_t p
   return (int64_t(256) << 10) + columns + sums + Workspace::times(tile, tilesFor(tile, 16));
 }
 
+/// Where windows are larger than images, oneDNN's gradient of weights with AVX2 is a product of matrices that has
+/// weights four times in fp32, per thread.
+int64_t smallImageSums(const ConvShape &s, int64_t weights) {
+  const Windows &w = s.windows;
+  for (size_t i = 0; i < w.in.size(); ++i)
+    if (w.in[i] < w.kernel[i])
+      return Workspace::times(4 * 4, weights);
+  return 0;
+}
+
 /// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32, bf16 on
 /// some CPUs.
-int64_t ofConv(const Result<ConvShape> &read) {
+int64_t ofConv(const Result<ConvShape> &read, bool isWeightGrad = false) {
   if (!read)
     return 0;
   const ConvShape &s = *read;
@@ -240,7 +250,8 @@ int64_t ofConv(const Result<ConvShape> &read) {
   int64_t input = Workspace::times(s.batch * in, s.windows.inPlane);
   int64_t output = Workspace::times(s.batch * out, s.windows.outPlane);
   auto computedIn = [&](DType type) {
-    int64_t total = convScratch(s, type == DType::bf16, in, out, weights);
+    int64_t total = Workspace::sum(convScratch(s, type == DType::bf16, in, out, weights),
+                                   isWeightGrad ? smallImageSums(s, weights) : 0);
     for (int64_t elements : {input, output, weights, out + in})
       total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(type))));
     return total;
@@ -275,7 +286,7 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"batch_norm_apply", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormApply(spec)); }},
       {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
       {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},
-      {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec)); }},
+      {"conv_weight_grad", [](const KernelSpec &spec) { return ofConv(readConvWeightGrad(spec), true); }},
   };
   return formulas;
 }

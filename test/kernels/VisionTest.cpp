@@ -274,6 +274,17 @@ TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
 }
 
 // bf16: before AVX-512 oneDNN has none of 16 bits, and copies in fp32 are nothing to note.
+// With AVX2 oneDNN multiplies matrices then, in four copies of the weights.
+TEST(Fast, aWeightGradientOfImagesSmallerThanWindowsIsNoPlainLoop) {
+  Call weight{"conv_weight_grad",
+              {Value({DType::f32, {2, 512, 2, 2}}), Value({DType::f32, {2, 512, 2, 2}})},
+              {Value({DType::f32, {512, 512, 3, 3}})}};
+  weight.attributes = with(convCases()[0].attributes, "kernel", Ints{3, 3});
+  auto kernel = registry(false).prepare(weight.spec());
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ((*kernel)->note(), "");
+}
+
 TEST(Fast, aConvolutionOfEitherLayoutHasNothingToNote) {
   ConvCase usual = convCases()[1];
   for (DType type : {DType::f32, DType::bf16}) {
