@@ -169,10 +169,15 @@ private:
 
 //===-- what is written --------------------------------------------------------===//
 
-/// Where a result is to be: it is `view` of `whole`, which the operation makes in its stead.
+/// Operations that rename values alike, the first of the block in front: the others' results are its result.
+using Alike = SmallVector<Operation *, 2>;
+
+/// Where a result is to be: it is `view` of `whole`, which the operation makes in its stead, and which `renames` lead
+/// to.
 struct Place {
   Value whole;
   StridedView view;
+  SmallVector<Alike, 2> renames = {};
 };
 
 /// The places of an operation's results that others rename, one by one or joined by a concat.
@@ -193,30 +198,42 @@ public:
   llvm::SmallMapVector<OpResult, Place, 4> places;
 
 private:
-  /// The one operation that renames all of `value`, the first of several alike; null if somebody else reads it. Who can
-  /// see a result through a view may read that besides.
-  Operation *renamedBy(Value value, bool isResult) const {
-    Operation *first = nullptr;
-    for (Operation *user : value.getUsers()) {
-      if (isResult && asStrided(user))
-        continue;
-      bool isAlike = !first || (isResult && first->getName() == user->getName() &&
-                                first->getAttrDictionary() == user->getAttrDictionary());
-      if (!isa<TransposeOp, ReshapeOp>(user) || reads.goes(user) || !isAlike)
-        return nullptr;
-      first = first && first->isBeforeInBlock(user) ? first : user;
-    }
-    return first;
+  /// What renames all of `values`, which are alike (recomputation repeats renames); nothing if somebody else reads one.
+  /// Who can see a result through a view may read that besides.
+  Alike renamesOf(ArrayRef<Value> values, bool isResult) const {
+    Alike renames;
+    for (Value value : values)
+      for (Operation *user : value.getUsers()) {
+        if (isResult && asStrided(user))
+          continue;
+        if (!isa<TransposeOp, ReshapeOp>(user) || reads.goes(user))
+          return {};
+        renames.push_back(user);
+      }
+    auto isAlike = [&](Operation *user) {
+      return user->getName() == renames[0]->getName() && user->getAttrDictionary() == renames[0]->getAttrDictionary();
+    };
+    if (!llvm::all_of(renames, isAlike))
+      return {};
+    llvm::sort(renames, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return renames;
   }
 
   std::optional<Place> findPlace(OpResult result) const {
+    SmallVector<Alike, 2> renames;
     SmallVector<Operation *> ops;
-    for (Operation *next = renamedBy(result, true); next; next = renamedBy(next->getResult(0), false))
-      ops.push_back(next);
-    for (; llvm::any_of(ops, isCopy); ops.pop_back()) {
+    SmallVector<Value> values = {result};
+    for (Alike next = renamesOf(values, true); !next.empty(); next = renamesOf(values, false)) {
+      values.clear();
+      for (Operation *op : next)
+        values.push_back(op->getResult(0));
+      ops.push_back(next.front());
+      renames.push_back(std::move(next));
+    }
+    for (; llvm::any_of(ops, isCopy); ops.pop_back(), renames.pop_back()) {
       Value whole = ops.back()->getResult(0);
       if (auto view = viewBack(ops, StridedView::whole(0, shapeIn(whole))); view && isTaken(result, *view))
-        return Place{whole, *view};
+        return Place{whole, *view, renames};
     }
     return std::nullopt;
   }
@@ -238,7 +255,9 @@ private:
     const std::vector<int64_t> ones(all.sizes.size(), 1);
     for (Value part : concat.getInputs()) {
       auto *found = llvm::find_if(places, [&](auto &entry) { return entry.second.whole == part; });
-      if (found == places.end() || !part.hasOneUse() || !found->first.hasOneUse())
+      auto isAlone = [](const Alike &alike) { return alike.size() == 1; };
+      if (found == places.end() || !part.hasOneUse() || !found->first.hasOneUse() ||
+          !llvm::all_of(found->second.renames, isAlone))
         return;
       auto view = viewBack(chainBetween(found->first, part), all.sliced(offsets, shapeIn(part), ones));
       if (!view || !isTaken(found->first, *view))
@@ -290,6 +309,10 @@ private:
     }
     if (!isFolded)
       return;
+    for (const auto &[result, place] : writes.places)
+      for (const Alike &alike : place.renames)
+        for (Operation *other : llvm::drop_begin(alike))
+          other->getResult(0).replaceAllUsesWith(alike.front()->getResult(0));
     llvm::SmallSetVector<Value, 4> wholes;
     for (OpResult result : op->getResults()) {
       auto *found = writes.places.find(result);
@@ -325,23 +348,11 @@ private:
         continue;
       ++numWrites;
       written[result] = {made->getResult(static_cast<unsigned>(view.tensor - operands.size())), view};
-      mergeRenames(result);
     }
     for (auto [whole, result] : llvm::zip(wholes, made->getResults()))
       Value(whole).replaceAllUsesWith(result);
     op->dropAllReferences();
     gone.insert(op);
-  }
-
-  /// Those that rename the result are alike.
-  static void mergeRenames(OpResult result) {
-    Operation *first = nullptr;
-    for (Operation *user : result.getUsers())
-      if (!asStrided(user))
-        first = first && first->isBeforeInBlock(user) ? first : user;
-    for (Operation *user : result.getUsers())
-      if (!asStrided(user) && user != first)
-        user->getResult(0).replaceAllUsesWith(first->getResult(0));
   }
 
   ProgramOp program;

@@ -111,3 +111,37 @@ graph.program @twice phase = micro inputs = ["q"] {
   %u = graph.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
   graph.return %t, %u : tensor<1x5x2x4xf32>, tensor<1x5x2x4xf32>
 }
+
+// -----
+
+// And the reshapes behind them.
+// CHECK-LABEL: graph.program @twice_reshaped
+graph.program @twice_reshaped phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x5x4xf32>):
+  // CHECK: %[[Y:.*]], %{{.*}} = graph.attention {{.*}} -> [tensor<1x5x8xf32>, tensor<1x2x5xf32>]
+  // CHECK-NEXT: graph.return %[[Y]], %[[Y]]
+  %y, %lse = graph.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> (tensor<1x2x5x4xf32>, tensor<1x2x5xf32>)
+  %t = graph.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  %u = graph.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  %v = graph.reshape %t {shape = array<i64: 1, 5, 8>} : (tensor<1x5x2x4xf32>) -> tensor<1x5x8xf32>
+  %w = graph.reshape %u {shape = array<i64: 1, 5, 8>} : (tensor<1x5x2x4xf32>) -> tensor<1x5x8xf32>
+  graph.return %v, %w : tensor<1x5x8xf32>, tensor<1x5x8xf32>
+}
+
+// -----
+
+// Not alike behind alike ones: the transposed result is what is written.
+// CHECK-LABEL: graph.program @twice_differently
+graph.program @twice_differently phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x5x4xf32>):
+  // CHECK: %[[Y:.*]], %{{.*}} = graph.attention {{.*}} -> [tensor<1x5x2x4xf32>, tensor<1x2x5xf32>]
+  // CHECK-NEXT: %[[V:.*]] = graph.reshape %[[Y]] {shape = array<i64: 1, 5, 8>}
+  // CHECK-NEXT: %[[W:.*]] = graph.reshape %[[Y]] {shape = array<i64: 5, 8>}
+  // CHECK-NEXT: graph.return %[[V]], %[[W]]
+  %y, %lse = graph.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>, tensor<1x2x5x4xf32>) -> (tensor<1x2x5x4xf32>, tensor<1x2x5xf32>)
+  %t = graph.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  %u = graph.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x2x5x4xf32>) -> tensor<1x5x2x4xf32>
+  %v = graph.reshape %t {shape = array<i64: 1, 5, 8>} : (tensor<1x5x2x4xf32>) -> tensor<1x5x8xf32>
+  %w = graph.reshape %u {shape = array<i64: 5, 8>} : (tensor<1x5x2x4xf32>) -> tensor<5x8xf32>
+  graph.return %v, %w : tensor<1x5x8xf32>, tensor<5x8xf32>
+}
