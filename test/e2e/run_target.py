@@ -78,7 +78,8 @@ def machines():
 suite.run([case("gpt2", 2, 3), case("gpt2", 2, 2, "--offload-optimizer", "host", "--clip-grad-norm", "0.1", "--precision", "bf16"),
            case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
            case("gpt2", 1, 0, "--precision", "fp16", "--grad-accumulation", 2)])
-suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1") for model in ("mlp", "llama", "resnet", "vit")
+# Plans for GPUs have no channels-last convolutions, whose sums are cut otherwise.
+suite.run([case(model, 2, 3, "--clip-grad-norm", "0.1", "--layout", "nchw") for model in ("mlp", "llama", "resnet", "vit")
            if (suite.models / model / "ts17.onnx").exists()])
 suite.run([("no GPU", refused), ("workspaces", workspaces), ("machines", machines)])
 suite.finish()
