@@ -73,94 +73,78 @@ template <typename Op> void three(const float *a, const float *b, const float *c
   });
 }
 
-/// Of numbers, rounded to T, in the order of FusedCode.
+/// Of numbers, rounded to T.
 template <typename T> FusedStep numbersStep(FusedCode code) {
-  static constexpr FusedStep table[] = {nullptr,
-                                        nullptr,
-                                        one<Same, T>,
-                                        nullptr,
-                                        two<Add, T>,
-                                        two<Sub, T>,
-                                        two<Mul, T>,
-                                        two<Div, T>,
-                                        two<Min, T>,
-                                        two<Max, T>,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        one<Neg, T>,
-                                        nullptr,
-                                        nullptr,
-                                        one<Exp, T>,
-                                        nullptr,
-                                        one<Sqrt, T>,
-                                        one<Reciprocal, T>,
-                                        nullptr,
-                                        nullptr,
-                                        one<Tanh, T>,
-                                        one<Sigmoid, T>,
-                                        nullptr,
-                                        one<Relu, T>,
-                                        one<Silu, T>,
-                                        one<GeluErf, T>,
-                                        one<GeluTanh, T>,
-                                        two<GeluErfGrad, T>,
-                                        two<GeluTanhGrad, T>,
-                                        two<SiluGrad, T>,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr};
-  static_assert(std::size(table) == kFusedCodes);
-  return table[static_cast<size_t>(code)];
+  switch (code) {
+  case FusedCode::cast:
+    return one<Same, T>;
+  case FusedCode::add:
+    return two<Add, T>;
+  case FusedCode::sub:
+    return two<Sub, T>;
+  case FusedCode::mul:
+    return two<Mul, T>;
+  case FusedCode::div:
+    return two<Div, T>;
+  case FusedCode::min:
+    return two<Min, T>;
+  case FusedCode::max:
+    return two<Max, T>;
+  case FusedCode::neg:
+    return one<Neg, T>;
+  case FusedCode::exp:
+    return one<Exp, T>;
+  case FusedCode::sqrt:
+    return one<Sqrt, T>;
+  case FusedCode::reciprocal:
+    return one<Reciprocal, T>;
+  case FusedCode::tanh:
+    return one<Tanh, T>;
+  case FusedCode::sigmoid:
+    return one<Sigmoid, T>;
+  case FusedCode::relu:
+    return one<Relu, T>;
+  case FusedCode::silu:
+    return one<Silu, T>;
+  case FusedCode::gelu:
+    return one<GeluErf, T>;
+  case FusedCode::geluTanh:
+    return one<GeluTanh, T>;
+  case FusedCode::geluGrad:
+    return two<GeluErfGrad, T>;
+  case FusedCode::geluTanhGrad:
+    return two<GeluTanhGrad, T>;
+  case FusedCode::siluGrad:
+    return two<SiluGrad, T>;
+  default:
+    return nullptr;
+  }
 }
 
-/// Of bools, in that order.
+/// Of bools.
 FusedStep boolsStep(FusedCode code) {
-  static constexpr FusedStep table[] = {nullptr,
-                                        nullptr,
-                                        one<IsTrue, float>,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        two<Flags<Equal>, float>,
-                                        two<Flags<Less>, float>,
-                                        two<Flags<LessEqual>, float>,
-                                        two<BoolAnd, float>,
-                                        two<BoolOr, float>,
-                                        two<BoolXor, float>,
-                                        one<BoolNot, float>,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        one<IsNan, float>};
-  static_assert(std::size(table) == kFusedCodes);
-  return table[static_cast<size_t>(code)];
+  switch (code) {
+  case FusedCode::cast:
+    return one<IsTrue, float>;
+  case FusedCode::equal:
+    return two<Flags<Equal>, float>;
+  case FusedCode::less:
+    return two<Flags<Less>, float>;
+  case FusedCode::lessEqual:
+    return two<Flags<LessEqual>, float>;
+  case FusedCode::boolAnd:
+    return two<BoolAnd, float>;
+  case FusedCode::boolOr:
+    return two<BoolOr, float>;
+  case FusedCode::boolXor:
+    return two<BoolXor, float>;
+  case FusedCode::boolNot:
+    return one<BoolNot, float>;
+  case FusedCode::isNan:
+    return one<IsNan, float>;
+  default:
+    return nullptr;
+  }
 }
 
 /// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
