@@ -88,9 +88,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   if (!isServed(*read, {located->query, located->key, located->value}))
     return decline();
   Forward forward(*read);
-  int threads = std::min(spec.threads, forward.pieces.tiles());
-  if (threads < std::min<int64_t>(spec.threads, forward.pieces.parts))
-    note = kSmallWorkspace;
+  const int threads = threadsWithPieces(forward.pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(forward.pieces.floats * threads);
   return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
     const AttentionShape &s = forward.s;

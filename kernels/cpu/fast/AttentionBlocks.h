@@ -6,15 +6,20 @@
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/MicroKernel.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
 
 namespace zc::cpu {
 
-/// A note of kernels whose workspace per thread is large.
-inline const std::string kSmallWorkspace =
-    "uses fewer threads than it is given: more would need a larger workspace than a plan allows it";
+/// Threads that have pieces in the workspace; a note where that is fewer than there is work for.
+template <typename Pieces> int threadsWithPieces(const Pieces &pieces, int given, std::string &note) {
+  const int threads = std::min(given, pieces.tiles());
+  if (threads < std::min<int64_t>(given, pieces.parts))
+    note = "uses fewer threads than it is given: more would need a larger workspace than a plan allows it";
+  return threads;
+}
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 

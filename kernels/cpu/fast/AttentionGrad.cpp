@@ -135,9 +135,7 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   if (!isServed(*read, {located->grad, located->query, located->key, located->value}))
     return decline();
   Backward backward(*read);
-  int threads = std::min(spec.threads, backward.pieces.tiles());
-  if (threads < std::min<int64_t>(spec.threads, backward.pieces.parts))
-    note = kSmallWorkspace;
+  const int threads = threadsWithPieces(backward.pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
   return makeKernel([backward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
     parallelParts(threads, backward.s.batch * backward.s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
