@@ -1,5 +1,4 @@
 """The optimizer phase (C6) beside what memory allows and beside DeepSpeed's. Takes bench.py's module."""
-import json
 import os
 import statistics
 import subprocess
