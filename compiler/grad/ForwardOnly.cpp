@@ -49,7 +49,8 @@ private:
         builder.setInsertionPointAfter(maker);
       else
         builder.setInsertionPointToStart(&program.getBlock());
-      builder.create<OutputOp>(value.getLoc(), value, name, kinds(index));
+      OutputKind kind = kinds(index);
+      builder.create<OutputOp>(value.getLoc(), value, name, kind, named->likelihood && kind == OutputKind::loss);
       ++outputs;
     }
     exit.getResultsMutable().clear();

@@ -97,7 +97,8 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     for (auto program : module.getOps<graph::ProgramOp>())
       for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
         builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),
-                                       TypeAttr::get(output.getValue().getType()), output.getKindAttr());
+                                       TypeAttr::get(output.getValue().getType()), output.getKindAttr(),
+                                       output.getLikelihoodAttr());
     const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {

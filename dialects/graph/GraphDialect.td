@@ -194,10 +194,12 @@ def Graph_OutputsAttr : Graph_Attr<"Outputs", "outputs"> {
   let summary = "what a program's results are";
   let description = [{
     `graph.outputs` of a program, from import to forward-only: a name for each result; which one is the loss, and which the
-    weight of the loss (-1: none). Example: `#graph.outputs<names = ["y", "loss"], loss = 1>`.
+    weight of the loss (-1: none). `likelihood`: the loss is the mean negative log-likelihood of a label, so that its exponential is
+    a perplexity; said by import, while a cross-entropy is one operation still.
+    Example: `#graph.outputs<names = ["y", "loss"], loss = 1, likelihood = unit>`.
   }];
   let parameters = (ins "::mlir::ArrayAttr":$names, DefaultValuedParameter<"int64_t", "-1">:$loss,
-      DefaultValuedParameter<"int64_t", "-1">:$weight);
+      DefaultValuedParameter<"int64_t", "-1">:$weight, OptionalParameter<"::mlir::UnitAttr">:$likelihood);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -112,7 +112,11 @@ Operation *ProgramOp::getBackward() {
   return marks.empty() ? nullptr : (*marks.begin()).getOperation();
 }
 
-LogicalResult OutputOp::verify() { return isIn(*this, Phase::eval) ? success() : checkPhase(*this, Phase::micro); }
+LogicalResult OutputOp::verify() {
+  if (getLikelihood() && getKind() != OutputKind::loss)
+    return emitOpError("[output_c1] is a likelihood, but of kind '") << stringifyOutputKind(getKind()) << "'";
+  return isIn(*this, Phase::eval) ? success() : checkPhase(*this, Phase::micro);
+}
 
 LogicalResult ReturnOp::verify() {
   auto isScalar = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank() == 0; };

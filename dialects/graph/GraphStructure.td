@@ -108,14 +108,15 @@ def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let summary = "hands a value to whoever runs the plan";
   let description = [{
     Only in the micro-step of a forward-only module, or in the evaluation of one that trains (`phase_c1`). Created by forward-only from what the program returns;
-    becomes a `plan.output` and a step that stores it.
+    becomes a `plan.output` and a step that stores it. `likelihood` is said of a loss only (`output_c1`): it is the mean negative
+    log-likelihood of a label.
 
     ```mlir
-    graph.output %logits as "logits" {kind = #graph<output_kind value>} : tensor<2x4xf32>
+    graph.output %loss as "loss" {kind = #graph<output_kind loss>, likelihood} : tensor<f32>
     ```
   }];
   let arguments = (ins Graph_Tensor:$value, StrAttr:$name,
-      DefaultValuedAttr<Graph_OutputKindAttr, "::zc::graph::OutputKind::value">:$kind);
+      DefaultValuedAttr<Graph_OutputKindAttr, "::zc::graph::OutputKind::value">:$kind, UnitAttr:$likelihood);
   let assemblyFormat = "$value `as` $name attr-dict `:` type($value)";
   let hasVerifier = 1;
 }

@@ -151,6 +151,7 @@ std::optional<Outputs> outputsOf(ProgramOp program) {
     outputs.loss = attr.getLoss();
   if (attr.getWeight() >= 0)
     outputs.weight = attr.getWeight();
+  outputs.likelihood = bool(attr.getLikelihood());
   return outputs;
 }
 
@@ -163,8 +164,9 @@ void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs) {
   SmallVector<mlir::Attribute> names;
   for (const std::string &name : outputs->names)
     names.push_back(builder.getStringAttr(name));
-  program->setAttr(OutputsAttr::name, OutputsAttr::get(builder.getContext(), builder.getArrayAttr(names),
-                                                       outputs->loss.value_or(-1), outputs->weight.value_or(-1)));
+  program->setAttr(OutputsAttr::name,
+                   OutputsAttr::get(builder.getContext(), builder.getArrayAttr(names), outputs->loss.value_or(-1),
+                                    outputs->weight.value_or(-1), flag(builder, outputs->likelihood)));
 }
 
 } // namespace zc::graph

@@ -76,6 +76,7 @@ void setTraining(mlir::ModuleOp module, const Training &training);
 struct Outputs {
   std::vector<std::string> names;      ///< one for each result
   std::optional<int64_t> loss, weight; ///< which results are the loss, and the weight of it
+  bool likelihood = false;             ///< the loss is the mean negative log-likelihood of a label
 };
 std::optional<Outputs> outputsOf(ProgramOp program);
 void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs);

@@ -219,7 +219,7 @@ private:
     if (!kind)
       return wrong("kind of output");
     builder.create<OutputOp>(loc(), builder.getStringAttr(output.name()), TypeAttr::get(tensorType(output.type())),
-                             graph::OutputKindAttr::get(&context, *kind));
+                             graph::OutputKindAttr::get(&context, *kind), flag(output.likelihood()));
   }
 
   void readBucket(int index) {

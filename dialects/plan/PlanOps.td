@@ -124,10 +124,10 @@ def Plan_OutputOp : Plan_Op<"output"> {
   let summary = "an output of a forward-only plan, or of the evaluation, handed over by a store_output step";
   let description = [{
     ```mlir
-    plan.output "logits" : tensor<2x4xf32> kind = value
+    plan.output "loss" : tensor<f32> kind = loss {likelihood}
     ```
   }];
-  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, Graph_OutputKindAttr:$kind);
+  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, Graph_OutputKindAttr:$kind, UnitAttr:$likelihood);
   let assemblyFormat = "$name `:` $type `kind` `=` `` $kind attr-dict";
 }
 

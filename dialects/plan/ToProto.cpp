@@ -222,6 +222,7 @@ private:
       message->set_name(output.getName().str());
       message->set_type(*type);
       message->set_kind(static_cast<planpb::OutputKind>(output.getKind()));
+      message->set_likelihood(output.getLikelihood());
     } else if (auto bucket = dyn_cast<BucketOp>(op)) {
       return writeBucket(bucket);
     }

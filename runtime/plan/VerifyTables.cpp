@@ -202,7 +202,7 @@ Status verifyMetric(const planpb::Plan &plan, int64_t index, uint64_t bytes, con
   return {};
 }
 
-/// output_c1, plan_c7
+/// output_c1, output_c3, plan_c7
 Status verifyOutputs(const planpb::Plan &plan) {
   int kinds[planpb::OutputKind_ARRAYSIZE] = {};
   for (const planpb::Output &output : plan.outputs()) {
@@ -218,6 +218,11 @@ Status verifyOutputs(const planpb::Plan &plan) {
     if (output.kind() != planpb::VALUE && (!isFloat || !isScalar || ++kinds[output.kind()] > 1))
       return violation(549, "output_c1",
                        "output \"" + output.name() + "\" is no scalar float, or a second " +
+                           planpb::OutputKind_Name(output.kind()),
+                       output.name());
+    if (output.likelihood() && output.kind() != planpb::LOSS)
+      return violation(591, "output_c3",
+                       "output \"" + output.name() + "\" is a likelihood, but of kind " +
                            planpb::OutputKind_Name(output.kind()),
                        output.name());
   }

@@ -10,8 +10,10 @@ namespace zc::train {
 Result<EvalScope> EvalScope::of(const planpb::Plan &plan, const data::BatchSpec &batch, int64_t samples, int64_t most) {
   EvalScope scope;
   for (int i = 0; i < plan.outputs_size(); ++i) {
-    if (plan.outputs(i).kind() == planpb::LOSS)
+    if (plan.outputs(i).kind() == planpb::LOSS) {
       scope.lossOutput = i;
+      scope.isLikelihood = plan.outputs(i).likelihood();
+    }
     if (plan.outputs(i).kind() == planpb::LOSS_WEIGHT)
       scope.weightOutput = i;
   }

@@ -14,11 +14,13 @@
 
 namespace zc::train {
 
-/// What of a data set a forward-only plan evaluates, and which of its outputs are the loss and its weight (-1: none).
+/// What of a data set a forward-only plan evaluates, which of its outputs are the loss and its weight (-1: none), and
+/// whether the loss's exponential is a perplexity.
 struct EvalScope {
   EvalExtent extent;
   int64_t steps = 0;
   int lossOutput = -1, weightOutput = -1;
+  bool isLikelihood = false;
 
   bool hasLoss() const { return lossOutput >= 0; }
   /// Of `samples`, those in no whole batch.

@@ -61,6 +61,7 @@ Status Evaluation::prepareExtent() {
     return all.error();
   scope = *all;
   summary.evaluates = true;
+  summary.isLikelihood = scope.isLikelihood;
   summary.out = options.out;
   summary.steps = scope.steps;
   return Status::success();
@@ -221,6 +222,7 @@ Status EvalRank::finish() {
   report.leftOut = run.scope.leftOut();
   if (run.scope.hasLoss())
     report.loss = losses.mean();
+  report.isLikelihood = run.scope.isLikelihood;
   return Status::success();
 }
 

@@ -12,6 +12,7 @@ namespace zc::train {
 
 struct EvalReport : JobReport {
   std::optional<double> loss; ///< nothing when the plan has none
+  bool isLikelihood = false;  ///< exp(loss) is a perplexity
   int64_t batches = 0;        ///< whole ones
   int64_t leftOut = 0;        ///< of `samples`, those in no whole batch
   std::string outputs;        ///< file; empty: none

@@ -15,7 +15,7 @@ namespace zc::train {
 /// What an evaluation found.
 struct EvalRecord {
   double loss = 0;           ///< mean over the evaluated data
-  bool isLikelihood = false; ///< it is a cross entropy, and exp(loss) a perplexity
+  bool isLikelihood = false; ///< exp(loss) is a perplexity
   double seconds = 0;
   int64_t samples = 0, leftOut = 0; ///< in the loss; at the end, in no whole batch
 };

@@ -100,10 +100,13 @@ std::string toJson(const RunReport &report) {
 
 std::string toJson(const EvalReport &report) {
   auto orNull = [](const std::string &name) { return name.empty() ? Json(nullptr) : Json(name); };
-  Json all = {{"loss", report.loss ? number(*report.loss) : Json(nullptr)},
-              {"samples", report.samples - report.leftOut},
-              {"left_out", report.leftOut},
-              {"batches", report.batches}};
+  Json all;
+  all["loss"] = report.loss ? number(*report.loss) : Json(nullptr);
+  if (report.loss && report.isLikelihood)
+    all["perplexity"] = number(std::exp(*report.loss));
+  all["samples"] = report.samples - report.leftOut;
+  all["left_out"] = report.leftOut;
+  all["batches"] = report.batches;
   addCommon(all, report);
   all["outputs"] = orNull(report.outputs);
   all["out"] = orNull(report.out);

@@ -22,6 +22,7 @@ struct RunSummary {
   int64_t samplesPerStep = 0;
   int64_t tokensPerSample = 0; ///< 0: samples are not made of tokens
   bool evaluates = false;      ///< nothing is trained
+  bool isLikelihood = false;   ///< of an evaluation: exp(loss) is a perplexity
 };
 
 /// What is known after the last, of a training or an evaluation.

@@ -2,8 +2,6 @@
 
 #include "runtime/plan/Evaluation.h"
 
-#include <algorithm>
-
 namespace zc::train {
 
 Result<Validation> Validation::of(const planpb::Plan &plan, const std::string &file) {
@@ -13,11 +11,6 @@ Result<Validation> Validation::of(const planpb::Plan &plan, const std::string &f
   Validation validation;
   validation.plan = evaluationOf(plan);
   validation.batch = batchOf(validation.plan);
-  const auto &steps = validation.plan.micro().steps();
-  validation.isLikelihood = std::any_of(steps.begin(), steps.end(), [&](const planpb::Step &step) {
-    const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
-    return kernel == "cross_entropy" || kernel == "linear_cross_entropy";
-  });
   return validation;
 }
 
@@ -92,8 +85,8 @@ Result<std::optional<EvalRecord>> Validator::evaluateAll() {
   }
   ZC_RETURN_IF_ERROR(executor->drain());
   const int64_t leftOut = shared.scope.leftOut();
-  return std::optional<EvalRecord>(
-      EvalRecord{losses.mean(), shared.isLikelihood, now() - begin, shared.scope.extent.samples - leftOut, leftOut});
+  return std::optional<EvalRecord>(EvalRecord{losses.mean(), shared.scope.isLikelihood, now() - begin,
+                                              shared.scope.extent.samples - leftOut, leftOut});
 }
 
 } // namespace zc::train

@@ -17,8 +17,7 @@ struct Validation {
   data::BatchSpec batch;
   std::unique_ptr<data::InputSource> source;
   EvalScope scope;
-  uint64_t fingerprint = 0;  ///< of the data
-  bool isLikelihood = false; ///< the loss is made of cross entropies
+  uint64_t fingerprint = 0; ///< of the data
 
   /// Without data. Errors: usage, when `plan` has no evaluation.
   static Result<Validation> of(const planpb::Plan &plan, const std::string &file);

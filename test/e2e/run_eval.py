@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Forward-only plans and `zero-run eval`: the loss of the fixtures at their first weights is PyTorch's; stages, ranks, tiers and
-devices change nothing, not even the files of outputs; outputs are those of the formulas; a checkpoint evaluates to what the
-step that follows it sees; the report has one gather and no gradients; what must be refused."""
+devices change nothing, not even the files of outputs; outputs are those of the formulas; each loss has its perplexity; a checkpoint
+evaluates to what the step that follows it sees; the report has one gather and no gradients; what must be refused."""
 import json, math, pathlib, random, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -49,8 +49,16 @@ MLP, BARE = write_mlp("mlp"), write_mlp("bare", loss=False)
 
 
 def evaluate(plan, *flags, code=0):
+    """The report; all losses here are cross-entropies."""
     out = suite.tool("zero-run", "eval", plan, "--quiet", *flags, code=code)
-    return json.loads(out.splitlines()[-1]) if code == 0 else None
+    if code:
+        return None
+    report = json.loads(out.splitlines()[-1])
+    if report["loss"] is None:
+        same("perplexity without a loss", report.get("perplexity"), None)
+    else:
+        close("perplexity", [report.get("perplexity")], [math.exp(report["loss"])], 1e-12)
+    return report
 
 
 def plan_of(model, name, world, stage, *flags):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Validation while training: with `--with-eval` the training's losses, weights and planned peak are what they are without, and
 val_loss is `zero-run eval` of the checkpoint saved at the same step, over stages, tiers, ranks, micro-steps, precisions, devices
-and processes; dropout and batch norm evaluate; the best checkpoint, early stopping, going on after a stop inside an evaluation;
-what must be refused."""
-import json, math, os, pathlib, shutil, sys
+and processes; dropout and batch norm evaluate; of which losses a perplexity is told; the best checkpoint, early stopping, going on after
+a stop inside an evaluation; what must be refused."""
+import json, math, os, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Skip, Suite, same, write_safetensors, read_safetensors
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
+from e2e import Case, Skip, Suite, close, same, write_safetensors, read_safetensors
+from model import f, linear, node
 
 suite = Suite(__doc__)
 GPT2 = suite.models / "gpt2"
@@ -173,7 +175,6 @@ def batch_norm():
 def processes():
     if not shutil.which("mpirun") or not (suite.bin / "libzc_mpi.so").exists():
         raise Skip("there is no mpirun")
-    import subprocess
     plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / "mpi.plan", "--world-size", 2, "--zero-stage", 3, "--with-eval")
     flags = ["--data", GPT2 / "inputs.safetensors", "--steps", STEPS, "--eval-data", HELD_OUT, "--eval-every", EVERY, "--keep-best", "--threads", 1]
     threads = suite.train(plan, suite.dir / "as-threads", *flags)
@@ -184,6 +185,50 @@ def processes():
         raise Case(done.stderr[-1500:])
     metrics = [json.loads(line) for line in (suite.dir / "as-processes/metrics.jsonl").read_text().splitlines()]
     same("processes", (losses(metrics), vals(metrics)), (losses(threads), vals(threads)))
+
+
+#===-- perplexity ------------------------------------------------------------------
+
+
+def spoken(*args):
+    """What zero-run reports, and what it says to people."""
+    done = subprocess.run([str(suite.bin / "zero-run"), *map(str, args)], capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise Case(done.stderr[-1500:])
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def perplexity(name, model, data, held_out, *flags):
+    """(val_loss, its perplexity or None), which are zero-run eval's of the last checkpoint as well."""
+    both = suite.compile(model, suite.dir / f"{name}.plan", *flags, "--with-eval")
+    forward = suite.compile(model, suite.dir / f"{name}-forward.plan", *flags, "--forward-only")
+    _, said = spoken(both, "--data", data, "--steps", 2, "--eval-data", held_out, "--threads", 1, "--out", suite.dir / name)
+    last = json.loads((suite.dir / name / "metrics.jsonl").read_text().splitlines()[-1])
+    alone, said_alone = spoken("eval", forward, "--weights", suite.dir / name / "final", "--data", held_out, "--threads", 1)
+    told = last.get("val_perplexity")
+    same(f"{name}: zero-run eval", (alone["loss"], alone.get("perplexity")), (last["val_loss"], told))
+    for text in (said, said_alone, suite.tool("zero-run", "inspect", both).replace("a likelihood", "(perplexity ")):
+        if ("(perplexity " in text) != (told is not None):
+            raise Case(f"{name}: perplexity {told}, but {text}")
+    return last["val_loss"], told
+
+
+def vocabulary_cut():
+    """Cross-entropy of logits that are cut is several operations; that it is one is known from before."""
+    given = (GPT2 / "ts17.onnx", GPT2 / "inputs.safetensors", HELD_OUT)
+    whole, parts = perplexity("uncut", *given), perplexity("parts", *given, "--world-size", 2, "--tensor-parallel", 2)
+    if "cross_entropy" in suite.tool("zero-run", "inspect", suite.dir / "parts.plan", "--kernels"):
+        raise Case("the vocabulary is not cut: the case shows nothing")
+    close("perplexity of the loss", [whole[1], parts[1]], [math.exp(whole[0]), math.exp(parts[0])], 1e-12)
+    return f"{close('T = 2', parts, whole, 1e-5):.1e} from T = 1"
+
+
+def squared_error():
+    model = suite.dir / "squares.onnx"
+    model.write_bytes(linear(nodes=[node("MatMul", ["x", "w"], ["y"], "/mm")], outputs=[f("y", 2, 3)]))
+    data = write_safetensors(suite.dir / "squares.safetensors", {"x": ("F32", [4, 4], [0.1 * k for k in range(16)]),
+                                                                 "t": ("F32", [4, 3], [0.2 * k for k in range(12)])})
+    same("perplexity of a mean squared error", perplexity("squares", model, data, data, "--loss-op", "mse:y:t")[1], None)
 
 
 #===-- best, early, on -----------------------------------------------------------
@@ -260,6 +305,6 @@ def refusals():
 
 suite.run([(name, lambda given=(name, *rest): variant(*given)) for name, *rest in VARIANTS])
 suite.run([(name, lambda given=(name, *rest): delayed(*given)) for name, *rest in DELAYED])
-suite.run([("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("early", early), ("interrupted", interrupted),
-           ("refusals", refusals)])
+suite.run([("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("vocabulary cut", vocabulary_cut),
+           ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("refusals", refusals)])
 suite.finish()

@@ -505,31 +505,6 @@ TEST(Verify, ALossScaleIsSound) {
   }
 }
 
-TEST(Verify, eval_c2_an_evaluation_is_verified_as_a_plan_by_itself) {
-  for (uint32_t accumulation : {1u, 2u}) {
-    Plan plan = test::tinyPlan(2, accumulation), without = plan;
-    addEvaluation(plan);
-    Status status = verifyPlan(plan);
-    ASSERT_TRUE(status.ok()) << render(status.error());
-    EXPECT_EQ(plan.micro().SerializeAsString(), without.micro().SerializeAsString());
-    EXPECT_EQ(plan.update().SerializeAsString(), without.update().SerializeAsString());
-    for (const planpb::Step &step : plan.eval().steps())
-      for (const planpb::Wait &wait : step.waits())
-        EXPECT_EQ(wait.section(), kEvalSection);
-
-    Plan racy = plan;
-    racy.mutable_eval()->mutable_steps(1)->clear_waits();
-    EXPECT_EQ(verifyPlan(racy).error().note.substr(0, 16), "violates walk_c1");
-    Plan stale = plan;
-    stale.mutable_eval()->mutable_steps()->DeleteSubrange(0, 1);
-    EXPECT_FALSE(verifyPlan(stale).ok());
-    Plan others = plan;
-    others.mutable_eval()->mutable_steps(1)->mutable_waits(0)->set_section(0);
-    EXPECT_EQ(verifyPlan(others).error().note.substr(0, 16), "violates wait_c1");
-    EXPECT_NE(verifyPlan(others).error().note.find("eval_c2"), std::string::npos);
-  }
-}
-
 TEST(Verify, plan_c1_format) {
   Plan plan = test::tinyPlan();
   plan.set_format(7);

@@ -5,6 +5,7 @@
 #include "test/runtime_train/TrainPlan.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 using namespace zc;
 using namespace zc::test;
@@ -68,6 +69,26 @@ TEST(Evaluate, TheLossIsTheMeanOverAllSamplesForAnyRanks) {
       }
     for (double loss : losses)
       EXPECT_EQ(loss, losses[0]);
+  }
+}
+
+TEST(Evaluate, APerplexityIsToldOfALikelihoodOnly) {
+  struct Lines : RunObserver {
+    void starting(const RunSummary &summary) override { isLikelihood = summary.isLikelihood; }
+    bool isLikelihood = false;
+  };
+  for (bool isLikelihood : {false, true}) {
+    Fixture fixture;
+    fixture.plan.mutable_outputs(1)->set_likelihood(isLikelihood);
+    Lines lines;
+    auto report = evaluate(fixture.plan, fixture.options, {}, lines);
+    ASSERT_OK(report);
+    EXPECT_EQ(lines.isLikelihood, isLikelihood);
+    auto json = nlohmann::json::parse(toJson(*report));
+    ASSERT_EQ(json.contains("perplexity"), isLikelihood);
+    if (isLikelihood) {
+      EXPECT_EQ(json["perplexity"].get<double>(), std::exp(*report->loss));
+    }
   }
 }
 

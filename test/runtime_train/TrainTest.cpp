@@ -370,6 +370,8 @@ TEST(Metrics, KeepsFullPrecisionAndValidJson) {
   json = nlohmann::json::parse(toJson(record, buffer));
   EXPECT_EQ(json["val_loss"].get<double>(), record.eval->loss);
   EXPECT_EQ(json["val_perplexity"].get<double>(), 1.0);
+  record.eval->isLikelihood = false;
+  EXPECT_FALSE(nlohmann::json::parse(toJson(record, buffer)).contains("val_perplexity"));
 }
 
 TEST(Metrics, TheBestOfEvaluationsIsTheFirstOfTheLowestThatAreFinite) {

@@ -47,6 +47,17 @@ std::string worldSize(const Mesh &mesh) {
   return text;
 }
 
+std::string kindText(const planpb::Output &output) {
+  switch (output.kind()) {
+  case planpb::LOSS:
+    return output.likelihood() ? ", the loss, a likelihood" : ", the loss";
+  case planpb::LOSS_WEIGHT:
+    return ", the loss's weight";
+  default:
+    return "";
+  }
+}
+
 std::string summary(const planpb::Plan &plan) {
   std::string out;
   char hash[20];
@@ -92,7 +103,7 @@ std::string summary(const planpb::Plan &plan) {
   for (const planpb::Input &input : plan.inputs())
     line(out, "input", escapeName(input.name()) + " " + typeText(plan, input.type()));
   for (const planpb::Output &output : plan.outputs())
-    line(out, "output", escapeName(output.name()) + " " + typeText(plan, output.type()));
+    line(out, "output", escapeName(output.name()) + " " + typeText(plan, output.type()) + kindText(output));
   return out;
 }
 

@@ -96,6 +96,8 @@ void Progress::step(const train::StepRecord &record) {
   line.add("step %lld/%lld", static_cast<long long>(record.step), static_cast<long long>(summary.steps));
   if (!summary.evaluates || !std::isnan(record.loss)) // of an evaluation: so far; it need not have any
     line.add("  loss %.4f", record.loss);
+  if (summary.isLikelihood && !std::isnan(record.loss))
+    line.add(" (perplexity %.4g)", std::exp(record.loss));
   if (record.skipped)
     line.add("  skipped at loss scale %g", record.lossScale.value_or(1));
   else if (record.gradNorm)

@@ -4,6 +4,7 @@
 #include "compiler/import/base/Listed.h"
 #include "compiler/import/parameters/Roles.h"
 #include "compiler/import/program/Importer.h"
+#include "compiler/import/program/Likelihood.h"
 #include "dialects/graph/ModuleAttrs.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -157,6 +158,7 @@ Status Importer::finishModule() {
     passes.addPass(createCanonicalizerPass());
   if (failed(passes.run(*module)))
     return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
+  markLikelihood(program); // once cross-entropies are recognised
   Contents contents = parameters.contents();
   ZC_RETURN_IF_ERROR(assignRoles(*module, options, parameters.origins, contents));
   warnOf(habits, options, module->getLoc());

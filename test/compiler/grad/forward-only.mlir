@@ -1,13 +1,13 @@
 // RUN: zero-opt %s --split-input-file --forward-only --verify-diagnostics | FileCheck %s
 // RUN: zero-opt %s --split-input-file --zero-grad-pipeline="forward-only" --verify-diagnostics | FileCheck %s --check-prefix=STAGE
 
-// Each value is handed over where it is made; nothing is returned; the update is empty.
+// Each value is handed over where it is made; nothing is returned; the update is empty. A likelihood is said of the loss alone.
 // CHECK: module attributes {graph.training = #graph.training<precision = "fp32", forward_only = unit>}
 graph.parameter @w : tensor<4xf32> role = frozen
 // CHECK-LABEL: graph.program @micro
 // CHECK-SAME: inputs = ["x"] {
 // STAGE-LABEL: graph.program @micro
-graph.program @micro phase = micro inputs = ["x"] attributes {graph.outputs = #graph.outputs<names = ["y", "x", "loss"], loss = 2>} {
+graph.program @micro phase = micro inputs = ["x"] attributes {graph.outputs = #graph.outputs<names = ["y", "x", "loss"], loss = 2, likelihood = unit>} {
 ^bb0(%x: tensor<4xf32>):
   // CHECK: graph.output %[[X:.*]] as "x"
   %w = graph.read @w : tensor<4xf32>
@@ -18,7 +18,7 @@ graph.program @micro phase = micro inputs = ["x"] attributes {graph.outputs = #g
   %y = graph.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %dead = graph.exp %y : (tensor<4xf32>) -> tensor<4xf32>
   // CHECK: %[[L:.*]] = graph.reduce_mean
-  // CHECK-NEXT: graph.output %[[L]] as "loss" {kind = #graph<output_kind loss>} : tensor<f32>
+  // CHECK-NEXT: graph.output %[[L]] as "loss" {kind = #graph<output_kind loss>, likelihood} : tensor<f32>
   %l = graph.reduce_mean %y {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   // CHECK-NEXT: graph.return{{$}}
   graph.return %y, %x, %l : tensor<4xf32>, tensor<4xf32>, tensor<f32>

@@ -58,8 +58,8 @@ graph.program @equal phase = micro inputs = ["x"] {
 
 // Evaluated: the weight is one more output, the loss stays.
 // CHECK-LABEL: @evaluated
-// CHECK-SAME: graph.outputs = #graph.outputs<names = ["y", "loss", "loss_weight"], loss = 1, weight = 2>
-graph.program @evaluated phase = micro inputs = ["x", "t"] attributes {graph.outputs = #graph.outputs<names = ["y", "loss"], loss = 1>} {
+// CHECK-SAME: graph.outputs = #graph.outputs<names = ["y", "loss", "loss_weight"], loss = 1, weight = 2, likelihood = unit>
+graph.program @evaluated phase = micro inputs = ["x", "t"] attributes {graph.outputs = #graph.outputs<names = ["y", "loss"], loss = 1, likelihood = unit>} {
 ^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
   // CHECK: %[[LOSS:.*]], %{{.*}} = graph.cross_entropy %{{.*}} {ignore_index = -100 : i64}
   // CHECK: graph.return %{{.*}}, %[[LOSS]], %{{.*}} : tensor<8x4xf32>, tensor<f32>, tensor<f32>

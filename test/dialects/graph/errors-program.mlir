@@ -81,6 +81,15 @@ graph.program @update phase = update inputs = [] {
 
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<f32>):
+  // expected-error @below {{[output_c1] is a likelihood, but of kind 'value'}}
+  graph.output %x as "x" {likelihood} : tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<f32>):
   // expected-error @below {{[return_c1] is weighted, but does not begin with a scalar loss and its weight}}
   graph.return weighted %x : tensor<f32>
 }
