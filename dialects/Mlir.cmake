@@ -21,6 +21,9 @@ foreach(library ${MLIR_EXPORTED_TARGETS})
   endif()
 endforeach()
 
+# AddMLIR's libraries are parts of our programs: nobody links them from an installation.
+set(LLVM_INSTALL_TOOLCHAIN_ONLY ON)
+
 # For the top of each folder whose code uses MLIR.
 macro(zc_mlir_folder)
   include(HandleLLVMOptions)
@@ -36,9 +39,9 @@ endmacro()
 # graph (MLIR and the graph dialect) or zero (and zero and plan).
 function(zc_precompiled target level)
   zc_reuse_headers(${target} zc_pch_${level})
-  # What instantiations of MLIR's templates cost is paid once a batch: half of what is left.
+  # What instantiations of MLIR's templates cost is half of what is left.
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL EXECUTABLE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${ZC_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+    zc_batches(6 ${target})
   endif()
 endfunction()

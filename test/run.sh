@@ -15,7 +15,7 @@
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
 #   tsan     the runtime's unit tests under ThreadSanitizer
-#   fuzz     the importer's reading of files and fused programs, each fuzzed for a minute (needs clang-19)
+#   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute (needs clang-19)
 #   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
 #
@@ -61,7 +61,9 @@ build() {
   return 1
 }
 
-release() { build release -- -DCMAKE_BUILD_TYPE=Release; }
+# Where no GPU is, the plugin for them is the suite `cuda`'s: for all kinds of GPUs it takes nvcc as long as all else takes g++.
+gpus() { nvidia-smi -L >/dev/null 2>&1; }
+release() { build release -- -DCMAKE_BUILD_TYPE=Release "-DZC_CUDA=$(gpus && echo AUTO || echo OFF)"; }
 runner=(python3 test/support/run_tests.py)
 
 suite_format() { "${runner[@]}" format; }
@@ -103,7 +105,7 @@ suite_asanlit() { asan && ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=print_stacktr
 # GCC's OpenMP runtime is not instrumented, so TSan does not see its barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
 suite_tsan() {
-  build tsan -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
+  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
     OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 
@@ -119,7 +121,7 @@ suite_fuzz() {
   local corpus target passed=0 failed=0
   for target in import fused; do
     corpus=$(mktemp -d) && cp test/fuzz/corpus-"$target"/* "$corpus"
-    if ASAN_OPTIONS=$asan_options "build/fuzz/bin/zc-fuzz-$target" -max_total_time=60 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
+    if ASAN_OPTIONS=$asan_options "build/fuzz/bin/zc-fuzz-$target" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
       -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"; then
       ((++passed))
     else

@@ -13,6 +13,10 @@ namespace zc {
 
 enum class DType : uint8_t { f32, bf16, f16, f64, i64, i32, i16, i8, u8, boolean, u16, u32, u64 };
 
+/// What a file may say of a tensor before it is taken for damaged.
+inline constexpr size_t kMaxRank = 64;
+inline constexpr int64_t kMaxElements = int64_t(1) << 48;
+
 /// Bytes of one element; bool takes one.
 constexpr int64_t sizeOf(DType type) {
   switch (type) {

@@ -1,6 +1,7 @@
 #include "runtime/comm/Inproc.h"
 
 #include "runtime/base/Futex.h"
+#include "runtime/comm/Staging.h"
 #include "runtime/comm/Sums.h"
 
 #include <algorithm>
@@ -159,9 +160,6 @@ void Group::leave(int rank) {
       failLocked(rank,
                  makeError(Code::peerLost, 603, "rank " + std::to_string(rank) + " ended while others wait for it"));
 }
-
-char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
-const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
 
 class InprocCommunicator : public Communicator {
 public:

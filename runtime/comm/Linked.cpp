@@ -5,8 +5,6 @@
 
 namespace zc {
 
-static char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
-static const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
 static uint64_t unsignedSize(DType type) { return static_cast<uint64_t>(sizeOf(type)); }
 
 Status LinkedCollectives::exchange(AxisSet axes, Lane &lane) {

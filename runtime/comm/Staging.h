@@ -12,6 +12,10 @@
 
 namespace zc {
 
+/// `bytes` behind `base`.
+inline char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
+inline const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
+
 /// Pieces of a sum on their way at a time, and the bytes of all of them together: large enough that a link is never
 /// idle while the processor adds, small enough to stay in a cache.
 inline constexpr uint64_t kStagedPieces = 3, kStagedBytes = uint64_t(6) << 20;

@@ -6,9 +6,7 @@ namespace zc::io {
 
 namespace {
 
-constexpr int64_t kMaxHeader = 1 << 20;
-constexpr size_t kMaxRank = 64;
-constexpr int64_t kMaxElements = int64_t(1) << 48;
+constexpr int64_t kMaxDict = 1 << 20;
 
 /// The few Python literals that a header's dict is made of.
 class DictParser {
@@ -109,7 +107,7 @@ private:
   size_t at = 0;
 };
 
-Error malformed(const std::string &path, const std::string &why) {
+Error notNpy(const std::string &path, const std::string &why) {
   return makeError(Code::badInput, 850, "not a valid .npy file: " + why, path);
 }
 
@@ -118,20 +116,20 @@ Error foreign(const std::string &path, const std::string &what) {
                    "save a plain little-endian array: numpy.save(file, numpy.ascontiguousarray(x))");
 }
 
-struct Known {
+struct Descr {
   const char *descr;
   std::optional<DType> dtype;
 };
-const Known kTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16},     {"i8", DType::i64},
-                        {"i4", DType::i32}, {"i2", DType::i16}, {"i1", DType::i8},      {"u1", DType::u8},
-                        {"u2", DType::u16}, {"u4", DType::u32}, {"b1", DType::boolean}, {"u8", DType::u64}};
+const Descr kDescrs[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16},     {"i8", DType::i64},
+                         {"i4", DType::i32}, {"i2", DType::i16}, {"i1", DType::i8},      {"u1", DType::u8},
+                         {"u2", DType::u16}, {"u4", DType::u32}, {"b1", DType::boolean}, {"u8", DType::u64}};
 
 Status readType(NpyFile &npy, const std::string &descr, const std::string &path) {
   if (descr.empty())
-    return malformed(path, "the element type is empty");
+    return notNpy(path, "the element type is empty");
   if (descr[0] == '>')
     return foreign(path, "big-endian element type \"" + descr.substr(0, 40) + "\"");
-  for (const Known &known : kTypes)
+  for (const Descr &known : kDescrs)
     if (descr.substr(1) == known.descr && (descr[0] == '<' || (descr[0] == '|' && descr[2] == '1'))) {
       npy.kind = descr[1];
       npy.elementBytes = descr[2] - '0';
@@ -145,23 +143,23 @@ Status readType(NpyFile &npy, const std::string &descr, const std::string &path)
 Result<std::string> readHeader(NpyFile &npy, const std::string &path) {
   unsigned char prelude[12] = {};
   if (npy.file.size() < 12)
-    return malformed(path, "it has only " + std::to_string(npy.file.size()) + " bytes");
+    return notNpy(path, "it has only " + std::to_string(npy.file.size()) + " bytes");
   ZC_RETURN_IF_ERROR(npy.file.readAt(prelude, 12, 0));
   if (std::memcmp(prelude, "\x93NUMPY", 6) != 0)
-    return malformed(path, "it does not begin with \"\\x93NUMPY\"");
+    return notNpy(path, "it does not begin with \"\\x93NUMPY\"");
   if (prelude[6] < 1 || prelude[6] > 3 || prelude[7] != 0)
     return foreign(path, "format version " + std::to_string(prelude[6]) + "." + std::to_string(prelude[7]));
   int64_t start = prelude[6] == 1 ? 10 : 12;
   int64_t length = prelude[8] | prelude[9] << 8;
   if (prelude[6] != 1)
     length |= int64_t(prelude[10]) << 16 | int64_t(prelude[11]) << 24;
-  if (length > kMaxHeader || length > npy.file.size() - start)
-    return malformed(path, "the header is said to have " + std::to_string(length) + " bytes");
+  if (length > kMaxDict || length > npy.file.size() - start)
+    return notNpy(path, "the header is said to have " + std::to_string(length) + " bytes");
   std::string header(size_t(length), '\0');
   ZC_RETURN_IF_ERROR(npy.file.readAt(header.data(), length, start));
   npy.offset = start + length;
   if (header.empty() || header.back() != '\n')
-    return malformed(path, "the header does not end with a newline");
+    return notNpy(path, "the header does not end with a newline");
   return header;
 }
 
@@ -183,17 +181,17 @@ Result<NpyFile> NpyFile::read(File file) {
     return header.error();
   DictParser dict(*header);
   if (!dict.parse())
-    return dict.structured ? foreign(path, "an array of structures") : malformed(path, "its header cannot be read");
+    return dict.structured ? foreign(path, "an array of structures") : notNpy(path, "its header cannot be read");
   if (dict.fortran && dict.shape.size() > 1)
     return foreign(path, "Fortran order");
   ZC_RETURN_IF_ERROR(readType(npy, dict.descr, path));
   int64_t elements = 1;
   for (int64_t dim : dict.shape)
     if (dim > kMaxElements || __builtin_mul_overflow(elements, dim, &elements) || elements > kMaxElements)
-      return malformed(path, "too many elements");
+      return notNpy(path, "too many elements");
   if (elements * npy.elementBytes != npy.file.size() - npy.offset)
-    return malformed(path, "its shape needs " + std::to_string(elements * npy.elementBytes) + " bytes, but " +
-                               std::to_string(npy.file.size() - npy.offset) + " follow the header");
+    return notNpy(path, "its shape needs " + std::to_string(elements * npy.elementBytes) + " bytes, but " +
+                            std::to_string(npy.file.size() - npy.offset) + " follow the header");
   npy.dims = std::move(dict.shape);
   return npy;
 }

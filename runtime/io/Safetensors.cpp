@@ -9,8 +9,7 @@ namespace {
 
 // The format's own limit is 100 MB; a hundred thousand tensors of a kilobyte's description fit.
 constexpr int64_t kMaxHeader = 100'000'000;
-constexpr size_t kMaxTensors = 1'000'000, kMaxName = 4096, kMaxRank = 64;
-constexpr int64_t kMaxElements = int64_t(1) << 48;
+constexpr size_t kMaxTensors = 1'000'000, kMaxName = 4096;
 
 struct Known {
   const char *name;

@@ -14,9 +14,6 @@ namespace zc::verify {
 namespace {
 
 constexpr uint64_t kAlignment = 64; // elements
-constexpr uint64_t kMaxElements = uint64_t(1) << 48;
-
-std::string str(uint64_t n) { return std::to_string(n); }
 
 uint64_t elementsOf(const planpb::TensorType &type) {
   return bytesOf(type) / static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
@@ -253,7 +250,7 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
   // bucket_c1
   const Mesh mesh = meshOf(plan);
   uint64_t cuts = cutsOf(bucket, mesh), shard = bucket.padded() / cuts;
-  if (!planpb::Type_IsValid(bucket.type()) || bucket.padded() > kMaxElements || shard == 0 ||
+  if (!planpb::Type_IsValid(bucket.type()) || bucket.padded() > uint64_t(kMaxElements) || shard == 0 ||
       bucket.padded() % cuts != 0 || shard % kAlignment != 0)
     return violation(499, "bucket_c1",
                      who + " of type " + std::to_string(bucket.type()) + " has " + str(bucket.padded()) +

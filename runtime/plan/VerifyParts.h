@@ -16,6 +16,8 @@ inline Error violation(int number, const char *label, std::string message, std::
   return error;
 }
 
+inline std::string str(uint64_t n) { return std::to_string(n); }
+
 /// `index` names an element of a repeated field with `size` elements.
 inline bool inRange(int64_t index, int size) { return index >= 0 && index < size; }
 

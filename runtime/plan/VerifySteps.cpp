@@ -32,8 +32,6 @@ constexpr unsigned kReach[kNumQueues] = {
     1u << planpb::HOST,                        // HOST_COMPUTE
 };
 
-std::string str(uint64_t n) { return std::to_string(n); }
-
 using Attributes = std::map<std::string, const planpb::Attribute *>;
 
 class StepVerifier {

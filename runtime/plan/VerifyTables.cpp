@@ -20,8 +20,6 @@ constexpr uint64_t kMaxArenaBytes = uint64_t(1) << 52;
 constexpr size_t kMaxString = 65536;
 constexpr int kMaxSteps = 4000000;
 
-std::string str(uint64_t n) { return std::to_string(n); }
-
 Status verifyHeader(const planpb::Plan &plan) {
   // plan_c1
   if (plan.format() != kPlanFormat)

@@ -43,13 +43,13 @@ enum Model { kGraph = 7, kModelNotes = 14 };
 enum Graph { kInitializer = 5, kValueInfo = 13, kGraphNotes = 16 };
 enum Tensor { kDims = 1, kDataType = 2, kTensorName = 8, kRawData = 9, kExternal = 13 };
 enum Value { kValueName = 1, kValueNotes = 4 };
-enum Entry { kKey = 1, kText = 2 };
+enum Entry { kEntryKey = 1, kEntryText = 2 };
 
 constexpr uint32_t kMaxText = 64 << 20; ///< a signature has a line for each parameter
 
-class Reader {
+class ModelReader {
 public:
-  Reader(CodedInputStream &in, ModelNames &names) : in(in), names(names) {}
+  ModelReader(CodedInputStream &in, ModelNames &names) : in(in), names(names) {}
   bool model() {
     return message([this](uint32_t tag) {
       return tag == length(kGraph)        ? within([this] { return graph(); })
@@ -101,7 +101,7 @@ private:
     std::string key, value;
     bool fine = within([&] {
       return message([&](uint32_t tag) {
-        return tag == length(kKey) ? text(key) : tag == length(kText) ? text(value) : skip(tag);
+        return tag == length(kEntryKey) ? text(key) : tag == length(kEntryText) ? text(value) : skip(tag);
       });
     });
     if (fine)
@@ -136,7 +136,7 @@ std::optional<DType> typeOf(uint64_t number) {
   return found == kTypes.end() ? std::nullopt : std::optional<DType>(found->second);
 }
 
-bool Reader::rawData(ModelNames::Initializer &tensor) {
+bool ModelReader::rawData(ModelNames::Initializer &tensor) {
   uint32_t size = 0;
   if (!in.ReadVarint32(&size))
     return false;
@@ -147,7 +147,7 @@ bool Reader::rawData(ModelNames::Initializer &tensor) {
 }
 
 /// One by one, or packed.
-bool Reader::dims(uint32_t tag, ModelNames::Initializer &tensor) {
+bool ModelReader::dims(uint32_t tag, ModelNames::Initializer &tensor) {
   auto one = [&] {
     uint64_t dim = 0;
     bool fine = in.ReadVarint64(&dim) && dim < uint64_t(1) << 48 && tensor.type.dims.size() < 64;
@@ -164,7 +164,7 @@ bool Reader::dims(uint32_t tag, ModelNames::Initializer &tensor) {
   });
 }
 
-bool Reader::initializer() {
+bool ModelReader::initializer() {
   ModelNames::Initializer tensor;
   std::string name;
   uint64_t type = 0;
@@ -213,7 +213,7 @@ std::vector<std::string> quotedStrings(const std::string &text) {
   return found;
 }
 
-bool Reader::value() {
+bool ModelReader::value() {
   std::string name, kind, foldedFrom;
   bool fine = message([&](uint32_t tag) {
     if (tag == length(kValueName))
@@ -235,7 +235,7 @@ bool Reader::value() {
 }
 
 /// What zero export wrote: values are JSON.
-void Reader::packageNote(const std::string &key, const std::string &text) {
+void ModelReader::packageNote(const std::string &key, const std::string &text) {
   auto json = nlohmann::json::parse(text, nullptr, false);
   if (key == "zero.tied" && json.is_object()) {
     names.isComplete = true;
@@ -253,7 +253,7 @@ void Reader::packageNote(const std::string &key, const std::string &text) {
 }
 
 /// Lines such as "b_mask: BUFFER target='attn.mask' persistent=False".
-void Reader::signature(const std::string &key, const std::string &text) {
+void ModelReader::signature(const std::string &key, const std::string &text) {
   if (key != "pkg.torch.export.ExportedProgram.graph_signature")
     return;
   for (size_t begin = 0; begin < text.size();) {
@@ -277,7 +277,7 @@ Result<ModelNames> readModelNames(const io::File &model) {
   ModelNames names;
   FileBytes bytes(model);
   CodedInputStream in(&bytes);
-  if (!Reader(in, names).model() || names.initializers.empty())
+  if (!ModelReader(in, names).model() || names.initializers.empty())
     return makeError(Code::badInput, 923, "not a usable ONNX model: its initializers cannot be read", model.path());
   for (const std::string &other : names.others)
     names.parameters.erase(other);

@@ -13,7 +13,7 @@ namespace zc::train {
 namespace {
 
 /// Elements [first, first + count) of a tensor, which a slice holds from its element `at`.
-struct Target {
+struct SlicePart {
   int64_t first = 0, count = 0, at = 0;
   uint32_t slice = 0;
   DType type = DType::f32;
@@ -22,8 +22,8 @@ struct Target {
 /// Where a tensor of the checkpoint goes on this rank; of one that no rank needs there is none of these.
 struct Destination {
   TensorType type;
-  std::vector<Target> targets; ///< in order of their first elements
-  bool isWhole = false;        ///< on every rank, in one place at least
+  std::vector<SlicePart> targets; ///< in order of their first elements
+  bool isWhole = false;           ///< on every rank, in one place at least
 };
 using Key = std::pair<std::string, std::string>; // file, tensor
 
@@ -106,7 +106,7 @@ void Restore::findTargets() {
   }
   for (auto &[key, destination] : destinations)
     std::sort(destination.targets.begin(), destination.targets.end(),
-              [](const Target &a, const Target &b) { return a.first < b.first; });
+              [](const SlicePart &a, const SlicePart &b) { return a.first < b.first; });
 }
 
 /// The pieces of which this rank needs an element; of those that nobody needs, its share.
@@ -126,7 +126,7 @@ Status Restore::findTasks() {
       return wrongTensor(tensor.name, files.at(tensor.file).path());
     found[known->first] = true;
     for (const Manifest::Piece &piece : tensor.pieces)
-      for (const Target &target : destination.targets)
+      for (const SlicePart &target : destination.targets)
         if (target.first < int64_t(piece.first + piece.count) && int64_t(piece.first) < target.first + target.count) {
           tasks.push_back({&tensor, &piece, &destination, destination.isWhole && ranks > 1});
           break;
@@ -153,7 +153,7 @@ Error Restore::missing(const Key &key) const {
 /// Elements `from` of the task's tensor, beginning with `first`, to wherever they belong.
 Status Restore::scatter(int worker, const Task &task, int64_t first, int64_t count, const char *from) {
   DType type = task.tensor->type.dtype;
-  for (const Target &target : task.destination->targets) {
+  for (const SlicePart &target : task.destination->targets) {
     int64_t begin = std::max(first, target.first), end = std::min(first + count, target.first + target.count);
     int64_t size = sizeOf(target.type), step = kPieceBytes / size;
     for (int64_t at = begin; at < end; at += step) {
@@ -250,7 +250,7 @@ Status Restore::clear(uint32_t slice, int64_t first, int64_t end) {
 Status Restore::clearRest() {
   std::map<uint32_t, std::vector<std::pair<int64_t, int64_t>>> filled; // bytes of each slice
   for (const auto &[key, destination] : destinations)
-    for (const Target &target : destination.targets)
+    for (const SlicePart &target : destination.targets)
       filled[target.slice].emplace_back(target.at * sizeOf(target.type),
                                         (target.at + target.count) * sizeOf(target.type));
   for (const planpb::Bucket &bucket : plan.buckets()) {

@@ -139,7 +139,7 @@ static const io::SafetensorsEntry *lookUp(const io::SafetensorsFile &table, cons
 }
 
 /// What the plan's model says of names; nothing where it is not there.
-static ModelNames namesOf(const planpb::Plan &plan) {
+static ModelNames modelNames(const planpb::Plan &plan) {
   auto file = openModel(plan.model().path(), plan.model().bytes(), std::nullopt);
   auto names = file ? readModelNames(*file) : Result<ModelNames>(file.error());
   return names ? std::move(*names) : ModelNames();
@@ -189,7 +189,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
         problems.push_back("\"" + name + "\" has another shape or type");
     } else {
       if (!names)
-        names = namesOf(plan);
+        names = modelNames(plan);
       auto copied = findCopy(*table, *names, plan, parameter, entry);
       if (!copied)
         return copied.error();

@@ -34,6 +34,8 @@ def installed():
         wanted.add("lib/zero-compile/libzc_mpi.so")
     if wanted - there:
         raise Case(f"not installed: {' '.join(sorted(wanted - there))}")
+    if parts := [path for path in there if path.endswith((".a", ".o"))]:
+        raise Case(f"parts of programs are installed: {' '.join(sorted(parts))}")
     for name in ("zero-compile", "zero-run", "zero-opt", "zero-translate"):
         call(moved / "bin" / name, "--version")
     # The plugin is found where it was installed: what MPI says of itself is the same as in the build.

@@ -2,7 +2,7 @@
 """As `docker run IMAGE mpirun ...` starts it: in a namespace of processes whose number 1 is the launcher, or the shell that started
 it. Ranks run to the end and give the losses of a run outside; a launcher that is killed takes them with it all the same. Needs the
 right to make such a namespace (root, or user namespaces); skipped without."""
-import json, os, pathlib, shutil, signal, subprocess, sys, time
+import json, os, pathlib, shutil, signal, subprocess, sys, tempfile, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import SKIPPED, Case, Suite, same
@@ -32,10 +32,11 @@ def flags(out, steps):
 
 
 def start(out, steps, shell):
-    """Number 1 is mpirun itself, or a shell that waits for it."""
+    """Number 1 is mpirun itself, or a shell that waits for it. With a folder of its own for Open MPI's files: those are named after the
+    launcher's number, which every namespace begins anew, and a launcher that was killed leaves them."""
     job = [*map(str, [*MPIRUN, suite.bin / "zero-run", PLAN, *flags(out, steps)])]
-    return subprocess.Popen([*NAMESPACE, *(["sh", "-c", '"$@"; exit $?', "sh"] if shell else []), *job], env=MPI, text=True,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([*NAMESPACE, *(["sh", "-c", '"$@"; exit $?', "sh"] if shell else []), *job], text=True,
+                            env={**MPI, "TMPDIR": tempfile.mkdtemp(dir=suite.dir)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def losses(out):

@@ -8,7 +8,6 @@ namespace zc::test {
 
 using Ints = std::vector<int64_t>;
 inline const Attribute kOne = int64_t{1};
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 inline Call atOffset(Call call, size_t offset) {
   for (Value &value : call.inputs)

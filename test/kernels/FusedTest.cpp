@@ -34,7 +34,8 @@ private:
   std::mt19937_64 engine;
 };
 
-const std::vector<Ints> kShapes{{}, {1}, {3}, {17}, {513}, {2, 3, 5}, {7, 129}, {5, 1, 3, 11}, {4, 600}, {129, 2, 80}};
+const std::vector<Ints> kFusedShapes{{},        {1},      {3},           {17},     {513},
+                                     {2, 3, 5}, {7, 129}, {5, 1, 3, 11}, {4, 600}, {129, 2, 80}};
 const std::vector<DType> kFloats{DType::f32, DType::bf16, DType::f16};
 
 /// The shape with some dimensions 1, or leading ones left out.
@@ -114,7 +115,7 @@ FusedInstruction instructionOf(const Apart &step, const FusedProgram &program) {
 Case randomCase(unsigned seed) {
   Random random(seed);
   Case made;
-  made.shape = random.of(kShapes);
+  made.shape = random.of(kFusedShapes);
   const DType type = random.of(kFloats);
   for (size_t i = 0, n = 1 + random.below(4); i < n; ++i) {
     made.inputs.push_back(

@@ -18,6 +18,9 @@
 
 namespace zc::test {
 
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline const double kNan = std::nan("");
+
 /// A tensor whose elements start `offset` elements past a 64-byte boundary.
 struct Value {
   TensorType type;

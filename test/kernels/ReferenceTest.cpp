@@ -4,8 +4,6 @@ namespace zc::test {
 namespace {
 
 using Ints = std::vector<int64_t>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
 
 Value out(DType dtype, std::vector<int64_t> dims) { return Value({dtype, std::move(dims)}); }
 Value outF(std::vector<int64_t> dims) { return out(DType::f32, std::move(dims)); }

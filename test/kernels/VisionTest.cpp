@@ -6,8 +6,6 @@ namespace zc::test {
 namespace {
 
 using Ints = std::vector<int64_t>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
 
 Attributes windows(Ints strides, Ints dilations, Ints low) {
   return {{"strides", strides}, {"dilations", dilations}, {"low", low}};

@@ -1,5 +1,6 @@
 #include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
+#include "test/runtime/ExpectOk.h"
 
 #include <atomic>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <vector>
 
 using namespace zc;
+using zc::test::expectOk;
 
 namespace {
 
@@ -40,8 +42,6 @@ template <typename T> std::vector<T> filled(int rank, uint64_t n) {
 }
 
 constexpr AxisSet kNode = AxisSet::of(0), kLocal = AxisSet::of(1); // of Mesh::ofNodes
-
-void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 template <typename T> void sumsOf(int world, uint64_t part) {
   uint64_t n = part * static_cast<uint64_t>(world);

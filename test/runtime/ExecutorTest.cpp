@@ -4,6 +4,7 @@
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/AllocationCount.h"
+#include "test/runtime/ExpectOk.h"
 #include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
 
@@ -12,6 +13,7 @@
 #include <map>
 
 using namespace zc;
+using zc::test::expectOk;
 
 namespace {
 
@@ -91,8 +93,6 @@ std::vector<double> oracle(int world, int accumulation, int64_t steps, int64_t a
   }
   return losses;
 }
-
-void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 } // namespace
 

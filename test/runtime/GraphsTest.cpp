@@ -5,6 +5,7 @@
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"
+#include "test/runtime/ExpectOk.h"
 #include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
 
@@ -13,6 +14,7 @@
 #include <tuple>
 
 using namespace zc;
+using zc::test::expectOk;
 
 namespace {
 
@@ -50,8 +52,6 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
     return {};
   });
 }
-
-void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 /// Inline, as graphs, and kernel by kernel; what the last two ask of streams.
 std::pair<uint64_t, uint64_t> compare(const planpb::Plan &plan, const std::string &what) {

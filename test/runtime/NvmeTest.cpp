@@ -2,6 +2,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Arena.h"
 #include "test/runtime/AllocationCount.h"
+#include "test/runtime/ExpectOk.h"
 
 #include <chrono>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <thread>
 
 using namespace zc;
+using zc::test::expectOk;
 
 namespace {
 
@@ -39,8 +41,6 @@ struct Tier {
   std::unique_ptr<NvmeArena> arena;
   std::unique_ptr<NvmeChannel> channel;
 };
-
-void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
 constexpr const char *kEngines[] = {"", "spill.uring:ENOSYS"};
 

@@ -14,8 +14,8 @@ using namespace zc::train;
 namespace {
 
 /// A folder with a model, its data and a plan that evaluates it.
-struct Fixture {
-  explicit Fixture(uint32_t worldSize = 2, bool sharded = false, int64_t samples = 13)
+struct Evaluated {
+  explicit Evaluated(uint32_t worldSize = 2, bool sharded = false, int64_t samples = 13)
       : plan(evalPlan(folder.write("model.onnx", modelBytes()), worldSize, sharded)) {
     options.data.data = dataFile(folder, worldSize, samples);
     options.outputs = folder.path + "/outputs.safetensors";
@@ -55,7 +55,7 @@ TEST(Evaluate, TheLossIsTheMeanOverAllSamplesForAnyRanks) {
     std::vector<double> losses;
     for (bool sharded : {false, true})
       for (const char *device : {"sync", "cpu"}) {
-        Fixture fixture(world, sharded);
+        Evaluated fixture(world, sharded);
         fixture.options.device = device;
         auto report = fixture.run();
         ASSERT_OK(report);
@@ -94,7 +94,7 @@ TEST(Evaluate, APerplexityIsToldOfALikelihoodOnly) {
 
 TEST(Evaluate, OutputsStandInTheOrderOfTheData) {
   for (uint32_t world : {1u, 2u, 5u}) {
-    Fixture fixture(world);
+    Evaluated fixture(world);
     ASSERT_OK(fixture.run());
     auto file = io::SafetensorsFile::open(fixture.options.outputs);
     ASSERT_OK(file);
@@ -115,7 +115,7 @@ TEST(Evaluate, OutputsStandInTheOrderOfTheData) {
 }
 
 TEST(Evaluate, StepsEndItEarlier) {
-  Fixture fixture(3);
+  Evaluated fixture(3);
   fixture.options.steps = 2;
   fixture.options.out = fixture.folder.path + "/out";
   auto report = fixture.run();
@@ -129,33 +129,33 @@ TEST(Evaluate, StepsEndItEarlier) {
 }
 
 TEST(Evaluate, WhatIsRefusedLeavesNoFile) {
-  Fixture training;
+  Evaluated training;
   training.plan = trainPlan(training.folder.path + "/model.onnx", 2, 1, Placement::replicated);
   EXPECT_EQ(training.run().status().error().code, Code::mismatch);
   EXPECT_TRUE(training.isClean());
 
-  Fixture stopped;
+  Evaluated stopped;
   stopped.stop = 1;
   EXPECT_EQ(stopped.run().status().error().code, Code::preempted);
   EXPECT_TRUE(stopped.isClean());
 
-  Fixture noData;
+  Evaluated noData;
   noData.options.data.data = noData.folder.path + "/none.safetensors";
   EXPECT_EQ(noData.run().status().error().code, Code::badInput);
   EXPECT_TRUE(noData.isClean());
 
-  Fixture noFolder;
+  Evaluated noFolder;
   noFolder.options.outputs = noFolder.folder.path + "/none/outputs.safetensors";
   EXPECT_EQ(noFolder.run().status().error().code, Code::io);
 
-  Fixture noWeights;
+  Evaluated noWeights;
   noWeights.options.weights = noWeights.folder.path; // a folder, but no checkpoint
   EXPECT_EQ(noWeights.run().status().error().code, Code::badInput);
   EXPECT_TRUE(noWeights.isClean());
 }
 
 TEST(Evaluate, ALossThatIsNotFiniteIsAnError) {
-  Fixture fixture;
+  Evaluated fixture;
   std::vector<float> infinite(100, INFINITY);
   std::string head = R"({"w":{"dtype":"F32","shape":[10,10],"data_offsets":[0,400]}})";
   uint64_t length = head.size();

@@ -19,8 +19,8 @@ using namespace zc::train;
 namespace {
 
 /// A folder with a model, its data and a plan.
-struct Fixture {
-  explicit Fixture(uint32_t worldSize = 2, uint32_t accumulation = 2, Placement placement = Placement::replicated,
+struct Trained {
+  explicit Trained(uint32_t worldSize = 2, uint32_t accumulation = 2, Placement placement = Placement::replicated,
                    int64_t samples = 13)
       : plan(trainPlan(folder.write("model.onnx", modelBytes()), worldSize, accumulation, placement)) {
     options.data.data = dataFile(folder, worldSize, samples);
@@ -61,7 +61,7 @@ std::vector<double> losses(const std::vector<nlohmann::json> &lines) {
 } // namespace
 
 TEST(Train, FirstStepHasTheLossAndNormOfTheData) {
-  Fixture fixture;
+  Trained fixture;
   auto report = fixture.run();
   ASSERT_OK(report);
   auto lines = fixture.metrics();
@@ -95,7 +95,7 @@ TEST(Train, EveryPlacementGivesTheSameBits) {
   std::vector<std::vector<double>> all;
   for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
     for (const char *device : {"sync", "cpu"}) {
-      Fixture fixture(3, 2, placement);
+      Trained fixture(3, 2, placement);
       fixture.options.device = device;
       ASSERT_OK(fixture.run());
       weights.push_back(fixture.weights());
@@ -110,7 +110,7 @@ TEST(Train, EveryPlacementGivesTheSameBits) {
 
 TEST(Train, ResumesBitForBit) {
   for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered}) {
-    Fixture straight(2, 1, placement), broken(2, 1, placement);
+    Trained straight(2, 1, placement), broken(2, 1, placement);
     straight.options.data.shuffle = broken.options.data.shuffle = true;
     straight.options.steps = 8;
     ASSERT_OK(straight.run());
@@ -132,7 +132,7 @@ TEST(Train, ResumesBitForBit) {
 }
 
 TEST(Train, BrokenCheckpointsAreNeverTaken) {
-  Fixture fixture;
+  Trained fixture;
   fixture.options.saveEvery = 2;
   fixture.options.keep = 2;
   ASSERT_OK(fixture.run());
@@ -157,7 +157,7 @@ TEST(Train, BrokenCheckpointsAreNeverTaken) {
 }
 
 TEST(Train, CheckpointOfAnotherRunIsRefused) {
-  Fixture fixture;
+  Trained fixture;
   fixture.options.saveEvery = 3;
   ASSERT_OK(fixture.run());
   fixture.options.resume = "auto";
@@ -169,7 +169,7 @@ TEST(Train, CheckpointOfAnotherRunIsRefused) {
 }
 
 TEST(Train, StopsWithItsStateSaved) {
-  Fixture fixture;
+  Trained fixture;
   fixture.stop = 1;
   auto report = fixture.run();
   ASSERT_FALSE(report.ok());
@@ -179,13 +179,13 @@ TEST(Train, StopsWithItsStateSaved) {
   auto rest = fixture.run();
   ASSERT_OK(rest);
   EXPECT_EQ(rest->steps, 5);
-  Fixture straight;
+  Trained straight;
   ASSERT_OK(straight.run());
   EXPECT_EQ(fixture.weights(), straight.weights());
 }
 
 TEST(Train, LossThatIsNoNumberEndsTheRun) {
-  Fixture fixture;
+  Trained fixture;
   std::string data = fixture.folder.read("data.safetensors");
   float nan = std::numeric_limits<float>::quiet_NaN();
   // Sample 9 is used by step 3.
@@ -207,7 +207,7 @@ TEST(Train, LossThatIsNoNumberEndsTheRun) {
 }
 
 TEST(Train, ModelMustBeTheCompiledOne) {
-  Fixture fixture;
+  Trained fixture;
   std::string changed = modelBytes();
   changed[0] = 'h';
   fixture.folder.write("model.onnx", changed);
@@ -219,7 +219,7 @@ TEST(Train, ModelMustBeTheCompiledOne) {
 }
 
 TEST(Train, WeightsFileOverridesTheModel) {
-  Fixture first, second;
+  Trained first, second;
   ASSERT_OK(first.run());
   std::string w = first.weights();
   // The tied name is as good as the parameter's own.
@@ -239,7 +239,7 @@ TEST(Train, WeightsFileOverridesTheModel) {
 }
 
 TEST(Train, OneRunPerFolder) {
-  Fixture fixture;
+  Trained fixture;
   auto held = RunFolder::open(fixture.options.out);
   ASSERT_OK(held);
   EXPECT_EQ(fixture.run().error().code, Code::usage);
@@ -247,7 +247,7 @@ TEST(Train, OneRunPerFolder) {
 
 /// What a kill in the middle of writing a file leaves is taken away by the next run; other files are not touched.
 TEST(Train, LeftoversOfAKilledRunGo) {
-  Fixture fixture;
+  Trained fixture;
   std::string out = fixture.options.out;
   std::filesystem::create_directories(out);
   for (const char *name : {"metrics.jsonl.tmp.123.0", "notes.tmp.txt", "a.tmp.12", ".tmp.1.2"})
@@ -259,7 +259,7 @@ TEST(Train, LeftoversOfAKilledRunGo) {
 }
 
 TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
-  Fixture fixture;
+  Trained fixture;
   ASSERT_OK(fixture.run());
   auto manifest = readManifest(fixture.folder.path + "/out/final");
   ASSERT_OK(manifest);
@@ -268,7 +268,7 @@ TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
 }
 
 TEST(Export, PatchesTheModelsBytes) {
-  Fixture fixture;
+  Trained fixture;
   fixture.plan.mutable_parameters(0)->clear_tied();
   ASSERT_OK(fixture.run());
   auto manifest = readManifest(fixture.folder.path + "/out/final");
@@ -290,7 +290,7 @@ TEST(Export, PatchesTheModelsBytes) {
 }
 
 TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
-  Fixture fixture;
+  Trained fixture;
   fixture.plan.mutable_parameters(0)->clear_tied();
   std::vector<uint16_t> halves;
   for (float value : initialWeights())
@@ -326,7 +326,7 @@ TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
 }
 
 TEST(Train, ExternalDataMayNotLeaveTheModelsFolder) {
-  Fixture fixture;
+  Trained fixture;
   std::filesystem::create_directories(fixture.folder.path + "/sub");
   fixture.plan.mutable_model()->set_path(fixture.folder.write("sub/model.onnx", modelBytes()));
   fixture.plan.mutable_parameters(0)->mutable_source()->set_file("../model.onnx");
@@ -334,7 +334,7 @@ TEST(Train, ExternalDataMayNotLeaveTheModelsFolder) {
 }
 
 TEST(Layout, PiecesOfAShardedParameter) {
-  Fixture fixture(3, 1, Placement::sharded);
+  Trained fixture(3, 1, Placement::sharded);
   const planpb::Parameter &w = fixture.plan.parameters(0);
   Store store = exactStore(fixture.plan, w);
   ASSERT_FALSE(store.cut.empty());

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as xml
 
 TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "1800"))
@@ -63,6 +64,12 @@ def report(name, code, out):
     print(f"---- {name}: exit code {code}\n" + "\n".join(excerpt(out)), flush=True)
 
 
+def told(name, result, began):
+    """What a test's line says."""
+    passed, failed, skipped = result
+    return f"{name}: {passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "") + f" ({time.monotonic() - began:.0f} s)"
+
+
 def junit(path):
     """(passed, failed, skipped) of a JUnit or gtest file."""
     passed = failed = skipped = 0
@@ -91,6 +98,7 @@ def run_ctest(build, pattern, count):
             cases = os.path.join(folder, "cases.xml")
             env = dict(os.environ, GTEST_OUTPUT=f"xml:{cases}", GTEST_COLOR="no", GTEST_BRIEF="1")
             env.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
+            began = time.monotonic()
             code, out = execute(command, properties.get("WORKING_DIRECTORY", build), env)
             result = junit(cases) if os.path.exists(cases) else totals(out) or (int(code == 0), 0, 0)
         # A crash after the last case, or a leak found at exit, fails a program whose cases all passed.
@@ -100,7 +108,7 @@ def run_ctest(build, pattern, count):
             result = (result[0], 1, result[2])
         if result[1]:
             report(name, code, out)
-        print(f"{name}: {result[0]} passed, {result[1]} failed" + (f", {result[2]} skipped" if result[2] else ""), flush=True)
+        print(told(name, result, began), flush=True)
         count.add(*result)
 
 
@@ -127,6 +135,7 @@ def totals(out):
 def run_scripts(files, count):
     for path in files:
         name = os.path.basename(path)
+        began = time.monotonic()
         code, out = execute([sys.executable, path])
         result = totals(out)
         if code == SKIP_CODE:
@@ -138,8 +147,7 @@ def run_scripts(files, count):
         if result[1]:
             report(name, code, out)
         reasons = [line for line in out.splitlines() if line.startswith("skip ")]
-        print("\n".join([f"{name}: {result[0]} passed, {result[1]} failed" + (f", {result[2]} skipped" if result[2] else "")] + reasons),
-              flush=True)
+        print("\n".join([told(name, result, began), *reasons]), flush=True)
         count.add(*result)
 
 

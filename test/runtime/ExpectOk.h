@@ -1,0 +1,12 @@
+//===- ExpectOk.h - a test whose status is an error says which ------------------------------===//
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <gtest/gtest.h>
+
+namespace zc::test {
+
+inline void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
+
+} // namespace zc::test
