@@ -114,6 +114,8 @@ std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target,
       std::string spec = std::to_string(step.kernel());
       for (const planpb::Operand &operand : step.operands())
         spec += " " + std::to_string(operand.type());
+      for (const planpb::Attribute &attribute : step.attributes()) // an axis or a view decides, too
+        spec += " " + attribute.SerializeAsString();
       auto [at, isNew] = known.try_emplace(spec, false);
       if (isNew) {
         auto by = implementationOf(plan, step, target, host);

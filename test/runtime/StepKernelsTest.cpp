@@ -91,5 +91,24 @@ TEST_F(StepKernels, thatArePlainLoopsAreToldOfWhereTheyMatter) {
   EXPECT_TRUE(plainLoopNotes(plan, Target::cpu, host).empty());
 }
 
+TEST_F(StepKernels, ofOneKernelMayDifferByTheirAttributes) {
+  plan.mutable_report()->set_predicted_step_seconds(1);
+  plan.set_accumulation(1);
+  planpb::TensorType *matrix = plan.add_types();
+  matrix->set_type(planpb::F32);
+  matrix->add_dims(2);
+  matrix->add_dims(3);
+  add("softmax", 1, 2);
+  planpb::Step *step = plan.mutable_micro()->mutable_steps(0);
+  plan.add_strings("axis");
+  step->add_attributes()->set_name(uint32_t(plan.strings_size() - 1));
+  step->mutable_attributes(0)->set_integer(1);
+  step->set_seconds(0.5);
+  EXPECT_TRUE(plainLoopNotes(plan, Target::cpu, host).empty());
+  *plan.mutable_micro()->add_steps() = *step;
+  plan.mutable_micro()->mutable_steps(1)->mutable_attributes(0)->set_integer(0); // along columns: plain loops
+  EXPECT_EQ(plainLoopNotes(plan, Target::cpu, host).size(), size_t{1});
+}
+
 } // namespace
 } // namespace zc
