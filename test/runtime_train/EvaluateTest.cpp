@@ -78,7 +78,7 @@ TEST(Evaluate, APerplexityIsToldOfALikelihoodOnly) {
     bool isLikelihood = false;
   };
   for (bool isLikelihood : {false, true}) {
-    Fixture fixture;
+    Evaluated fixture;
     fixture.plan.mutable_outputs(1)->set_likelihood(isLikelihood);
     Lines lines;
     auto report = evaluate(fixture.plan, fixture.options, {}, lines);
