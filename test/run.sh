@@ -14,7 +14,7 @@
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   tsan     the runtime's unit tests under ThreadSanitizer
 #   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute (needs clang-19)
-#   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks
+#   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks, each file by itself
 #   asan     everything under AddressSanitizer and UBSan: unit tests
 #   asanlit  lit with the tools of that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
@@ -138,7 +138,7 @@ suite_fuzz() {
 }
 
 suite_clang() {
-  build clang all bench -- -DZC_COMPILER=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
+  build clang all bench -- -DZC_COMPILER=OFF -DZC_UNITY=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
 }
 

@@ -9,7 +9,7 @@ using Ints = std::vector<int64_t>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 Value bytes(int64_t count) { return Value({DType::u8, {count}}); }
-Value random(DType type, int64_t n, unsigned seed, double size = 1) { return uniform({type, {n}}, seed, -size, size); }
+Value around0(DType type, int64_t n, unsigned seed, double size = 1) { return uniform({type, {n}}, seed, -size, size); }
 
 Value only(const Result<std::vector<Value>> &outputs) {
   EXPECT_TRUE(outputs.ok()) << (outputs.ok() ? "" : outputs.error().message);
@@ -79,7 +79,7 @@ TEST(Quantize, knownBytes) {
 
 TEST(Quantize, errorIsHalfAStepOfTheBlock) {
   for (int64_t bits : {8, 4}) {
-    Value x = random(DType::f32, 1000, 3);
+    Value x = around0(DType::f32, 1000, 3);
     for (size_t i = 256; i < 512; ++i)
       x.set(i, x.get(i) * 1e-3); // one scale for all would lose these
     Value y = dequantized(quantized(x, bits, 256), x.type, bits, 256);
@@ -106,7 +106,7 @@ TEST(Quantize, zeroTinyAndNotFinite) {
 
 TEST(Quantize, piecesOfThousandsOfRanks) {
   const Grid grid{512, 8};
-  Value x = random(DType::f32, 4096 * 3, 5), q = quantized(x, 8, 64, grid), back = dequantized(q, x.type, 8, 64, grid);
+  Value x = around0(DType::f32, 4096 * 3, 5), q = quantized(x, 8, 64, grid), back = dequantized(q, x.type, 8, 64, grid);
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_NEAR(back.get(i), x.get(i), 0.5001 / 127);
 }
@@ -115,7 +115,7 @@ TEST(Quantize, piecesOfThousandsOfRanks) {
 TEST(Quantize, piecesAreReordered) {
   const size_t order[] = {0, 4, 1, 5, 2, 6, 3, 7};
   const Grid grid{2, 4};
-  Value x = random(DType::f32, 8 * 70, 5);
+  Value x = around0(DType::f32, 8 * 70, 5);
   QuantizedPiece piece{70, 8, 64};
   Value q = quantized(x, 8, 64, grid);
   for (size_t k = 0; k < 8; ++k) {
@@ -137,7 +137,7 @@ TEST(Quantize, fusedSumsEqualTheirParts) {
   for (int64_t bits : {8, 4}) {
     int64_t n = 150, block = 64;
     QuantizedPiece piece{n, bits, block};
-    Value x[2] = {random(DType::f32, 2 * n, 1), random(DType::f32, 2 * n, 2)};
+    Value x[2] = {around0(DType::f32, 2 * n, 1), around0(DType::f32, 2 * n, 2)};
     Value sources = bytes(4 * piece.bytes()), sum({DType::f32, {2 * n}});
     for (size_t s = 0; s < 2; ++s) {
       Value q = quantized(x[s], bits, block, {1, 2});
@@ -162,7 +162,7 @@ TEST(Quantize, fusedSumsEqualTheirParts) {
     attributes["sources"] = int64_t{2};
     attributes["scale"] = 0.25;
     attributes["accumulate"] = int64_t{1};
-    Value before = random(DType::f32, n, 9);
+    Value before = around0(DType::f32, n, 9);
     for (int64_t micro : {0, 1}) {
       Value after = only(run({"dequantize_sum", {own}, {before}, attributes, 1, {1, micro, 0}}));
       for (size_t i = 0; i < after.size(); ++i)
@@ -174,7 +174,7 @@ TEST(Quantize, fusedSumsEqualTheirParts) {
 /// What quantization lost is added the next time: the sum of many quantized gradients is that of the gradients.
 TEST(Quantize, residualKeepsWhatWasLost) {
   for (double beta : {0.0, 0.8}) {
-    Value x = random(DType::f32, 256, 11), residual({DType::f32, {256}});
+    Value x = around0(DType::f32, 256, 11), residual({DType::f32, {256}});
     for (size_t i = 0; i < residual.size(); ++i)
       residual.set(i, 0);
     std::vector<double> with(256), without(256);
@@ -216,7 +216,7 @@ TEST(Quantize, sentAndOwedAreTheWholeSum) {
         double largest = 0;
         for (int64_t step = 0; step < kSteps; ++step) {
           // Elements of a block differ a thousandfold in size: most of int4's values are 0.
-          Value x = random(DType::f32, kElements, static_cast<unsigned>(step + 1));
+          Value x = around0(DType::f32, kElements, static_cast<unsigned>(step + 1));
           for (size_t i = 0; i < x.size(); i += 2)
             x.set(i, 0.001 + x.get(i) * 1e-3);
           Attributes attributes = form(bits, 256);
@@ -257,7 +257,7 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
           SCOPED_TRACE(std::to_string(bits) + " bits, block " + std::to_string(block) + ", n " + std::to_string(n));
           const Grid grid{2, 2};
           QuantizedPiece piece{n, bits, block};
-          Value x = random(type, 4 * n, static_cast<unsigned>(n + bits), 3);
+          Value x = around0(type, 4 * n, static_cast<unsigned>(n + bits), 3);
           for (size_t i = 0; i < x.size() && n == 300; i += 61)
             x.set(i, i % 2 ? 0 : 1e5);
           if (n == 5000)
@@ -265,7 +265,7 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
           expectSameBits({"quantize", {x}, {bytes(4 * piece.bytes())}, form(bits, block, grid)});
           Attributes fed = form(bits, block, grid);
           fed["beta"] = 0.8;
-          expectSameBits({"quantize", {x}, {bytes(4 * piece.bytes()), random(type, 4 * n, 4, 0.1)}, fed});
+          expectSameBits({"quantize", {x}, {bytes(4 * piece.bytes()), around0(type, 4 * n, 4, 0.1)}, fed});
           Value q = quantized(x, bits, block, grid);
           expectSameBits({"dequantize", {q}, {Value({type, {4 * n}})}, form(bits, block, grid)});
           Attributes sum = form(bits, block);
@@ -273,10 +273,10 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
           sum["elements"] = n;
           expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes())}, sum});
           sum["beta"] = 0.8;
-          expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes()), random(type, n, 7, 0.1)}, sum});
+          expectSameBits({"dequantize_sum_quantize", {q}, {bytes(piece.bytes()), around0(type, n, 7, 0.1)}, sum});
           sum["scale"] = 0.125;
           sum["accumulate"] = int64_t{1};
-          expectSameBits({"dequantize_sum", {q}, {random(type, n, 8)}, sum, 1, {1, 1, 0}});
+          expectSameBits({"dequantize_sum", {q}, {around0(type, n, 8)}, sum, 1, {1, 1, 0}});
         }
 }
 
@@ -286,12 +286,12 @@ TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
       SCOPED_TRACE(std::to_string(bits) + " bits");
       const int64_t n = (8 << 20) / sizeOf(type) / 2 + 320, block = 256; // the last block is short
       const Grid grid{2, 1};
-      Value q = quantized(random(type, 2 * n, 5), bits, block, grid);
+      Value q = quantized(around0(type, 2 * n, 5), bits, block, grid);
       expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, grid)});
       Attributes sum = form(bits, block);
       sum["sources"] = int64_t{2};
       sum["elements"] = 2 * n;
-      Value whole = quantized(random(type, 2 * n, 6), bits, block), both = bytes(2 * whole.type.numBytes());
+      Value whole = quantized(around0(type, 2 * n, 6), bits, block), both = bytes(2 * whole.type.numBytes());
       for (size_t i = 0; i < both.size(); ++i)
         both.set(i, whole.get(i % whole.size()));
       expectSameBits({"dequantize_sum", {both}, {Value({type, {2 * n}})}, sum});
@@ -299,7 +299,7 @@ TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
 }
 
 TEST(Quantize, wrongSpecsAreRefused) {
-  Value x = random(DType::f32, 512, 1);
+  Value x = around0(DType::f32, 512, 1);
   Value right = bytes(QuantizedPiece{512, 8, 256}.bytes());
   auto refused = [](const Call &call) { return !run(call, true).ok() && !run(call, false).ok(); };
   EXPECT_FALSE(refused({"quantize", {x}, {right}, form(8, 256)}));

@@ -1,11 +1,9 @@
 // Convolutions, pools and batch norm: corners of the plain kernels (the rest is compared with ONNX's own examples and
 // by finite differences), and each fast kernel against its plain version.
-#include "test/kernels/KernelTest.h"
+#include "test/kernels/FastTest.h"
 
 namespace zc::test {
 namespace {
-
-using Ints = std::vector<int64_t>;
 
 Attributes windows(Ints strides, Ints dilations, Ints low) {
   return {{"strides", strides}, {"dilations", dilations}, {"low", low}};
@@ -60,33 +58,6 @@ TEST(Plain, specsThatDoNotFitAreRefused) {
   Call bad{"max_pool_grad", {f32({1, 1, 1}, {1}), make(DType::i32, {1, 1, 1}, {3})}, {Value({DType::f32, {1, 1, 3}})}};
   EXPECT_EQ(run(bad).error().code, Code::badInput);
   EXPECT_EQ(run(bad, false).error().code, Code::badInput);
-}
-
-//===-- fast ----------------------------------------------------------------===//
-
-Value random(DType type, Ints dims, unsigned seed) { return uniform({type, std::move(dims)}, seed, -1, 1); }
-
-void expectFastMatches(Call call, double tolerance) {
-  std::string shapes = call.name;
-  for (const Value &value : call.inputs) {
-    shapes += " " + std::string(nameOf(value.type.dtype));
-    for (int64_t d : value.type.dims)
-      shapes += "," + std::to_string(d);
-  }
-  SCOPED_TRACE(shapes);
-  Result<std::vector<Value>> expected = run(call, true);
-  ASSERT_TRUE(expected.ok()) << expected.error().message;
-  for (int threads : {1, 3}) {
-    call.threads = threads;
-    Result<std::vector<Value>> fast = run(call, false), again = run(call, false);
-    ASSERT_TRUE(fast.ok() && again.ok());
-    for (size_t i = 0; i < fast->size(); ++i) {
-      DType type = (*fast)[i].type.dtype;
-      double bound = tolerance + (type == DType::bf16 ? 0x1p-7 : type == DType::f16 ? 0x1p-10 : 0);
-      expectNear((*fast)[i], elements((*expected)[i]), bound);
-      EXPECT_TRUE((*again)[i] == (*fast)[i]) << "output " << i << " differs from run to run";
-    }
-  }
 }
 
 //===-- channels last -------------------------------------------------------===//
