@@ -30,10 +30,10 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 std::optional<float> immediateOf(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  FailureOr<TensorType> type = toTensorType(value.getType());
-  if (!elements || !elements.isSplat() || failed(type) || !isFusedType(type->dtype))
+  auto type = elements ? dtypeOf(elements.getElementType()) : std::nullopt;
+  if (!type || !elements.isSplat() || !isFusedType(*type))
     return std::nullopt;
-  if (type->dtype == DType::boolean)
+  if (*type == DType::boolean)
     return elements.getSplatValue<bool>() ? 1.0f : 0.0f;
   return static_cast<float>(elements.getSplatValue<APFloat>().convertToDouble());
 }
@@ -43,13 +43,22 @@ std::optional<FusedInstruction> instructionOf(Operation *op) {
   if (!isElementwise(op) || op->getNumResults() != 1 || !isa<KernelOp>(op))
     return std::nullopt;
   for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
-    if (auto tensor = toTensorType(type); failed(tensor) || !isFusedType(tensor->dtype))
+    if (auto dtype = dtypeOf(cast<RankedTensorType>(type).getElementType()); !dtype || !isFusedType(*dtype))
       return std::nullopt;
   FailureOr<KernelSpec> spec = toKernelSpec(op);
   return succeeded(spec) ? fusedInstructionOf(*spec) : std::nullopt;
 }
 
-bool isFusable(Operation *op) { return instructionOf(op).has_value(); }
+/// What is asked of an operation again and again, found once.
+struct Facts {
+  FusedCode code = FusedCode::end; ///< of its instruction; end: it has none
+  DType type = DType::f32;
+  bool isBehind = false; ///< the border to the backward
+  bool isGone = false;   ///< fused
+  Operation *op = nullptr;
+  Operation *firstUser = nullptr; ///< in the block
+  size_t nextInMemory = 0;        ///< where the search for what takes memory goes on; its own place if it does
+};
 
 /// A group as a program and its operands.
 struct Fused {
@@ -59,34 +68,30 @@ struct Fused {
 
 class ElementwiseFuser {
 public:
-  explicit ElementwiseFuser(ProgramOp program) : program(program) {
-    int64_t next = 0;
-    Operation *backward = program.getBackward();
+  explicit ElementwiseFuser(ProgramOp program) {
+    const size_t count = program.getBlock().getOperations().size();
+    facts.resize(count);
+    place.reserve(count);
+    size_t at = 0;
+    bool isBehind = false;
+    const Operation *backward = program.getBackward();
     for (Operation &op : program.getBlock()) {
-      place[&op] = next++;
-      isBehind[&op] = backward && !op.isBeforeInBlock(backward);
-      for (Value operand : op.getOperands())
-        lastUse[viewedValue(operand)] = place[&op];
-      if (auto assign = dyn_cast<AssignOp>(op))
-        assigns[assign.getParameterAttr()].push_back(place[&op]);
+      isBehind |= &op == backward;
+      note(op, at++, isBehind);
     }
   }
 
   /// Groups and members of them.
   std::pair<unsigned, unsigned> run() {
     std::pair<unsigned, unsigned> counts;
-    SmallVector<Operation *> roots;
-    for (Operation &op : llvm::reverse(program.getBlock()))
-      if (isFusable(&op))
-        roots.push_back(&op);
-    for (Operation *root : roots) {
-      if (gone.contains(root))
+    for (size_t at = facts.size(); at-- > 0;) {
+      if (facts[at].isGone || facts[at].code == FusedCode::end)
         continue;
+      Operation *root = facts[at].op;
       Members members = grow(root);
-      Fused fused = build(members, root);
       if (!isWorthIt(members))
         continue;
-      replace(members, root, fused);
+      replace(members, root, build(members, root));
       counts.first += 1;
       counts.second += members.size();
     }
@@ -96,6 +101,28 @@ public:
   }
 
 private:
+  void note(Operation &op, size_t at, bool isBehind) {
+    Facts &fact = facts[at];
+    fact.op = &op;
+    fact.isBehind = isBehind;
+    fact.nextInMemory = isView(&op) || isFreeToRecompute(&op) ? at + 1 : at;
+    if (auto instruction = instructionOf(&op)) {
+      fact.code = instruction->code;
+      fact.type = instruction->type;
+    }
+    place[&op] = at;
+    for (Value operand : op.getOperands()) {
+      lastUse[viewedValue(operand)] = at;
+      if (auto maker = place.find(operand.getDefiningOp()); maker != place.end() && !facts[maker->second].firstUser)
+        facts[maker->second].firstUser = &op;
+    }
+    if (auto assign = dyn_cast<AssignOp>(op))
+      assigns[assign.getParameterAttr()].push_back(at);
+  }
+
+  const Facts &factsOf(Operation *op) const { return facts[place.lookup(op)]; }
+  bool isFusable(Operation *op) const { return factsOf(op).code != FusedCode::end; }
+
   Members grow(Operation *root) {
     Members members;
     members.insert(root);
@@ -133,19 +160,22 @@ private:
     return llvm::all_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
   }
 
-  bool mayJoin(Operation *candidate, const Members &members, Operation *root) const {
-    if (gone.contains(candidate) || isBehind.lookup(candidate) != isBehind.lookup(root) ||
+  bool mayJoin(Operation *candidate, const Members &members, Operation *root) {
+    const Facts &fact = factsOf(candidate);
+    auto isServed = [&](Operation *user) { return members.contains(user) || place.lookup(user) > place.lookup(root); };
+    // Of many users the first one tells, mostly.
+    if (fact.isGone || fact.isBehind != factsOf(root).isBehind ||
+        (!factsOf(fact.firstUser).isGone && !isServed(fact.firstUser)) ||
         typeOf(candidate->getResult(0)).getShape() != typeOf(root->getResult(0)).getShape())
       return false;
     const bool inner = isInner(candidate, members);
     if (isa<ExpandOp>(candidate)) {
-      FailureOr<TensorType> type = toTensorType(candidate->getOperand(0).getType());
-      if (!inner || failed(type) || !isFusedType(type->dtype))
+      auto type = dtypeOf(typeOf(candidate->getOperand(0)).getElementType());
+      if (!inner || !type || !isFusedType(*type))
         return false;
-    } else if (!isFusable(candidate)) {
+    } else if (fact.code == FusedCode::end) {
       return false;
     }
-    auto isServed = [&](Operation *user) { return members.contains(user) || place.lookup(user) > place.lookup(root); };
     return llvm::all_of(candidate->getUsers(), isServed) && !readsWhatChanges(candidate, root) &&
            keepsNoMore(candidate, members, inner);
   }
@@ -155,7 +185,7 @@ private:
     auto changes = [&](Value operand) {
       auto read = viewedValue(operand).getDefiningOp<ReadOp>();
       auto found = read ? assigns.find(read.getParameterAttr()) : assigns.end();
-      return found != assigns.end() && llvm::any_of(found->second, [&](int64_t at) {
+      return found != assigns.end() && llvm::any_of(found->second, [&](size_t at) {
                return at > place.lookup(candidate) && at < place.lookup(root);
              });
     };
@@ -163,12 +193,12 @@ private:
   }
 
   /// Between the candidate and the root its operands live on, where nobody else needs them, and its result does not.
-  bool keepsNoMore(Operation *candidate, const Members &members, bool inner) const {
+  bool keepsNoMore(Operation *candidate, const Members &members, bool inner) {
     Operation *root = members[0];
-    auto takesMemory = [&](Operation &op) {
-      return !isView(&op) && !isFreeToRecompute(&op) && !gone.contains(&op) && !members.contains(&op);
-    };
-    if (llvm::none_of(llvm::make_range(std::next(candidate->getIterator()), root->getIterator()), takesMemory))
+    size_t between = inMemoryFrom(place.lookup(candidate) + 1);
+    while (between < place.lookup(root) && members.contains(facts[between].op))
+      between = inMemoryFrom(between + 1);
+    if (between >= place.lookup(root))
       return true;
     int64_t more = inner ? -bytesOf(typeOf(candidate->getResult(0))) : 0;
     llvm::SmallPtrSet<Value, 4> seen;
@@ -183,23 +213,50 @@ private:
     return more <= 0;
   }
 
-  /// Is it a program that a kernel takes? Of several results, only the first can lie over an operand.
+  /// The first place from `at` on whose operation takes memory and is not fused yet: those passed over are passed over
+  /// at once the next time.
+  size_t inMemoryFrom(size_t at) {
+    size_t found = at;
+    while (found < facts.size() && facts[found].nextInMemory != found)
+      found = facts[found].nextInMemory;
+    while (at < found)
+      at = std::exchange(facts[at].nextInMemory, found);
+    return found;
+  }
+
+  /// Is it a program that a kernel takes? Of several results, only the first can lie over an operand. Asked at each
+  /// step of growth, so that it counts what `build` would make.
   bool fits(const Members &members, Operation *root) const {
-    const Fused fused = build(members, root);
-    if (fused.inputs.size() > kFusedInputs || fused.results.size() > kFusedResults ||
-        fused.inputs.size() + fused.program.instructions.size() > kFusedRegisters)
+    llvm::SmallSetVector<Value, kFusedInputs + 1> inputs;
+    llvm::SmallPtrSet<Value, 8> constants;
+    SmallVector<Value, kFusedResults + 1> results;
+    size_t instructions = 0;
+    for (Operation *op : members) {
+      for (Value operand : op->getOperands())
+        if (immediateOf(operand))
+          constants.insert(operand);
+        else if (!members.contains(operand.getDefiningOp()))
+          inputs.insert(operand);
+      if (isa<ExpandOp>(op))
+        continue;
+      ++instructions;
+      if (op == root || !isInner(op, members))
+        results.push_back(op->getResult(0));
+    }
+    if (inputs.size() > kFusedInputs || results.size() > kFusedResults ||
+        inputs.size() + constants.size() + instructions > kFusedRegisters)
       return false;
-    if (fused.results.size() == 1)
+    if (results.size() == 1)
       return true;
-    return llvm::count_if(fused.inputs, [&](Value input) {
+    return llvm::count_if(inputs, [&](Value input) {
              return lastUse.lookup(viewedValue(input)) <= place.lookup(root) &&
-                    llvm::any_of(fused.results, [&](Value result) { return result.getType() == input.getType(); });
+                    llvm::any_of(results, [&](Value result) { return result.getType() == input.getType(); });
            }) <= 1;
   }
 
-  static SmallVector<Operation *> inOrder(const Members &members) {
+  SmallVector<Operation *> inOrder(const Members &members) const {
     SmallVector<Operation *> sorted(members.begin(), members.end());
-    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
     return sorted;
   }
 
@@ -213,7 +270,7 @@ private:
         if (!members.contains(operand.getDefiningOp()) && !immediateOf(operand) &&
             registers.insert({operand, fused.inputs.size()}).second) {
           fused.inputs.push_back(operand);
-          fused.program.inputs.push_back(toTensorType(operand.getType())->dtype);
+          fused.program.inputs.push_back(*dtypeOf(typeOf(operand).getElementType()));
         }
     auto define = [&](FusedInstruction instruction) {
       fused.program.instructions.push_back(instruction);
@@ -223,14 +280,14 @@ private:
       std::optional<float> immediate = immediateOf(value);
       if (auto found = registers.find(value); found != registers.end() || !immediate)
         return found->second;
-      return registers[value] = define({FusedCode::constant, toTensorType(value.getType())->dtype, {}, *immediate});
+      return registers[value] = define({FusedCode::constant, *dtypeOf(typeOf(value).getElementType()), {}, *immediate});
     };
     for (Operation *op : sorted) {
       if (isa<ExpandOp>(op)) {
         registers[op->getResult(0)] = registerOf(op->getOperand(0));
         continue;
       }
-      FusedInstruction instruction = *instructionOf(op);
+      FusedInstruction instruction{factsOf(op).code, factsOf(op).type};
       for (auto [i, operand] : llvm::enumerate(op->getOperands()))
         instruction.from[i] = registerOf(operand);
       registers[op->getResult(0)] = define(instruction);
@@ -257,26 +314,28 @@ private:
     SmallVector<Type> types(ValueRange(fused.results).getTypes());
     auto made = builder.create<FusedOp>(builder.getFusedLoc(nodes), types, fused.inputs,
                                         builder.getDenseI64ArrayAttr(encode(fused.program)));
-    place[made] = place.lookup(root);
-    isBehind[made] = isBehind.lookup(root);
+    const size_t at = place.lookup(root);
+    place[made] = at;
     for (Value input : fused.inputs)
-      lastUse[viewedValue(input)] = std::max(lastUse[viewedValue(input)], place[made]);
+      lastUse[viewedValue(input)] = std::max(lastUse[viewedValue(input)], at);
     for (auto [old, result] : llvm::zip(fused.results, made.getResults())) {
       lastUse[result] = lastUse.lookup(old);
       Value(old).replaceAllUsesWith(result);
     }
     for (Operation *op : llvm::reverse(sorted)) {
       op->dropAllReferences();
-      gone.insert(op);
+      gone.push_back(op);
+      Facts &fact = facts[place.lookup(op)];
+      fact.isGone = true;
+      fact.nextInMemory = std::max(fact.nextInMemory, place.lookup(op) + 1);
     }
   }
 
-  ProgramOp program;
-  DenseMap<Operation *, int64_t> place;                       ///< of operations, before any was fused
-  DenseMap<Operation *, bool> isBehind;                       ///< the border to the backward
-  DenseMap<Value, int64_t> lastUse;                           ///< of values and views of them
-  DenseMap<mlir::Attribute, SmallVector<int64_t, 1>> assigns; ///< of parameters, in order
-  llvm::SetVector<Operation *> gone;                          ///< fused
+  std::vector<Facts> facts;                                  ///< by place
+  DenseMap<Operation *, size_t> place;                       ///< of operations, before any was fused
+  DenseMap<Value, size_t> lastUse;                           ///< of values and views of them
+  DenseMap<mlir::Attribute, SmallVector<size_t, 1>> assigns; ///< of parameters, in order
+  std::vector<Operation *> gone;                             ///< fused
 };
 
 struct FuseElementwise : StagePass<impl::FuseElementwiseBase<FuseElementwise>, GradOptions> {

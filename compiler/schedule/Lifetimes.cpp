@@ -16,9 +16,9 @@ Lifetimes::Lifetimes(graph::ProgramOp program, Overlap overlap, FlatSymbolRefAtt
   for (Operation &op : program.getBlock()) {
     positions[&op] = static_cast<int64_t>(operations.size());
     operations.push_back(&op);
-    if (auto start = op.getAttrOfType<FloatAttr>("plan.start"))
-      starts.push_back(start.getValueAsDouble());
   }
+  if (auto planned = program->getAttrOfType<DenseF64ArrayAttr>(kStarts))
+    starts = planned.asArrayRef();
   computeLastUses();
   if (overlap == Overlap::slower)
     keepWhatLeaves(program.getBlock());
@@ -48,8 +48,8 @@ Operation *Lifetimes::operationAt(int64_t position) const {
   return position >= 0 && position < static_cast<int64_t>(operations.size()) ? operations[position] : nullptr;
 }
 
-/// The last position that begins before the operation at `position` ends. The terminator has no start; where another
-/// has none either, the program was not ordered by starts and nothing is known.
+/// The last position that begins before the operation at `position` ends. The terminator has no start; where others
+/// have none either, the program was not ordered by starts and nothing is known.
 int64_t Lifetimes::endOf(int64_t position) const {
   auto index = static_cast<size_t>(position);
   if (starts.size() + 1 != operations.size() || index >= starts.size())

@@ -65,7 +65,7 @@ private:
     int64_t last = 0, until = 0;
   };
   llvm::DenseMap<mlir::Value, Uses> lastUse;     ///< of a value and all views of it
-  std::vector<double> starts;                    ///< as planned, of each position; empty: not known
+  llvm::ArrayRef<double> starts;                 ///< as planned, of each position; empty: not known
   llvm::DenseMap<mlir::Value, zero::PutOp> puts; ///< computed value -> the put that may say where it is computed
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   mlir::FlatSymbolRefAttr lossSlice, normSlice;

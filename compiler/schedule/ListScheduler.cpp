@@ -3,7 +3,7 @@
 #include "compiler/schedule/ScheduleProblem.h"
 
 #include <algorithm>
-#include <queue>
+#include <numeric>
 #include <set>
 
 using namespace zc;
@@ -30,7 +30,7 @@ class ListScheduler {
 public:
   ListScheduler(ScheduleProblem &problem, unsigned inOrderQueue)
       : problem(problem), inOrderQueue(inOrderQueue), queues(problem.numQueues), missing(problem.operations.size()),
-        readyAt(problem.operations.size()), users(problem.operations.size()) {}
+        readyAt(problem.operations.size()), firstUser(problem.operations.size() + 1) {}
 
   void run() {
     const size_t count = problem.operations.size();
@@ -38,18 +38,36 @@ public:
     for (size_t i = count; i-- > 0;)
       if (problem.operations[i].queue == inOrderQueue)
         queues[inOrderQueue].inOrder.push_back(i);
+    findUsers();
     for (size_t i = 0; i < count; ++i) {
       missing[i] = problem.operations[i].after.size();
-      for (size_t p : problem.operations[i].after)
-        users[p].push_back(i);
       if (missing[i] == 0)
-        queues[problem.operations[i].queue].soon.insert({0, i});
+        await(i);
     }
     for (size_t done = 0; done < count; ++done)
       start(next());
   }
 
 private:
+  /// Who comes after each operation, one after the other.
+  void findUsers() {
+    for (const ScheduledOperation &operation : problem.operations)
+      for (size_t p : operation.after)
+        ++firstUser[p + 1];
+    std::partial_sum(firstUser.begin(), firstUser.end(), firstUser.begin());
+    users.resize(firstUser.back());
+    std::vector<size_t> next(firstUser.begin(), firstUser.end() - 1);
+    for (size_t i = 0; i < problem.operations.size(); ++i)
+      for (size_t p : problem.operations[i].after)
+        users[next[p]++] = i;
+  }
+
+  /// What `index` depends on is scheduled. The in-order queue knows its next one without a search.
+  void await(size_t index) {
+    if (unsigned queue = problem.operations[index].queue; queue != inOrderQueue)
+      queues[queue].soon.insert({readyAt[index], index});
+  }
+
   /// The operation queue `q` would start next and when; false if it has none.
   bool candidate(unsigned q, double &time, size_t &index) {
     QueueState &state = queues[q];
@@ -92,14 +110,17 @@ private:
     double time = std::max(state.freeAt, readyAt[index]);
     problem.starts[index] = time;
     state.freeAt = time + operation.seconds;
-    if (operation.queue == inOrderQueue)
+    if (operation.queue == inOrderQueue) {
       state.inOrder.pop_back();
-    state.ready.erase({!operation.isUrgent, index});
-    state.soon.erase({readyAt[index], index});
-    for (size_t user : users[index]) {
+    } else {
+      state.ready.erase({!operation.isUrgent, index});
+      state.soon.erase({readyAt[index], index});
+    }
+    for (size_t at = firstUser[index]; at < firstUser[index + 1]; ++at) {
+      size_t user = users[at];
       readyAt[user] = std::max(readyAt[user], state.freeAt);
       if (--missing[user] == 0)
-        queues[problem.operations[user].queue].soon.insert({readyAt[user], user});
+        await(user);
     }
   }
 
@@ -108,7 +129,8 @@ private:
   std::vector<QueueState> queues;
   std::vector<size_t> missing;
   std::vector<double> readyAt;
-  std::vector<std::vector<size_t>> users;
+  std::vector<size_t> firstUser; ///< place in `users` of each operation's, and the end
+  std::vector<size_t> users;
 };
 } // namespace
 

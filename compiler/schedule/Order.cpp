@@ -194,12 +194,13 @@ struct OrderPass : StagePass<impl::OrderBase<OrderPass>, ScheduleOptions> {
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return problem.starts[a] < problem.starts[b]; });
-    Builder builder(program.getContext());
+    std::vector<double> starts;
+    starts.reserve(order.size());
     for (size_t index : order) {
-      Operation *op = instance.operations[index];
-      op->moveBefore(program.getBlock().getTerminator());
-      op->setAttr("plan.start", builder.getF64FloatAttr(problem.starts[index]));
+      instance.operations[index]->moveBefore(program.getBlock().getTerminator());
+      starts.push_back(problem.starts[index]);
     }
+    program->setAttr(kStarts, DenseF64ArrayAttr::get(program.getContext(), starts));
     return success();
   }
 };

@@ -42,7 +42,7 @@ def Order : Pass<"order", "::mlir::ModuleOp"> {
     In: output of prefetch. Out: the same operations in another order. Solves a ScheduleProblem per program (compute keeps
     its order, which bounds memory; communication goes as soon as its data are there, but no gather before the place prefetch
     gave it; a delayed update publishes before it uses a queue for anything else; compute waits where more than the two
-    largest pieces would wait to leave the device), verifies the solution and reorders the block; `plan.start` says when each is to
+    largest pieces would wait to leave the device), verifies the solution and reorders the block; `plan.starts` says when each is to
     begin. Without `overlap` compute also waits for slots of the staging.
   }];
   let constructor = "::zc::createOrder()";
@@ -55,7 +55,7 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     results are (`plan.results`) and what its kernel or sum over ranks works in besides (`plan.workspace`: bytes that live while
     it runs), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
     Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
-    `overlap` bytes are free again when their last use is planned to have ended (the `plan.start` of order), so that no queue
+    `overlap` bytes are free again when their last use is planned to have ended (the `plan.starts` of order), so that no queue
     waits for another because of reuse, and, for links slower than expected, what leaves the device not before two more pieces
     have to; without, as soon as that use is ordered, which takes the least memory. A delayed
     update shares no bytes off the device with the micro-step, and what it publishes none with the rest of it: they run beside

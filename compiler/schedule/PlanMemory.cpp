@@ -189,18 +189,20 @@ private:
     for (BlockArgument argument : program.getBlock().getArguments())
       inputs.push_back(operandOf(argument));
     program->setAttr(placement::kInputs, builder->getArrayAttr(inputs));
+    const StringAttr workspaceName = builder->getStringAttr(placement::kWorkspace),
+                     resultsName = builder->getStringAttr(placement::kResults);
     for (auto [op, index] : lifetimes.workspaces) {
       const Lifetimes::Root &root = lifetimes.roots[index];
       auto bytes = RankedTensorType::get({root.bytes}, builder->getIntegerType(8, /*isSigned=*/false));
-      op->setAttr(placement::kWorkspace, plan::OperandAttr::get(&getContext(), plan::Access::write, root.slice,
-                                                                /*offset=*/0, ArrayRef<int64_t>(), bytes));
+      op->setDiscardableAttr(workspaceName, plan::OperandAttr::get(&getContext(), plan::Access::write, root.slice,
+                                                                   /*offset=*/0, ArrayRef<int64_t>(), bytes));
     }
     for (Operation &op : program.getBlock()) {
       SmallVector<Attribute> results;
       for (Value result : op.getResults())
         results.push_back(operandOf(result));
       if (!results.empty())
-        op.setAttr(placement::kResults, builder->getArrayAttr(results));
+        op.setDiscardableAttr(resultsName, builder->getArrayAttr(results));
     }
   }
 

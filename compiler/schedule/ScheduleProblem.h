@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/LogicalResult.h"
 
@@ -19,8 +20,8 @@ struct ScheduledOperation {
   llvm::StringRef name; ///< for messages; whose it is must outlive the problem
   unsigned queue = 0;
   double seconds = 0;
-  std::vector<size_t> after; ///< operations that must have ended
-  bool isUrgent = false;     ///< of those that are ready it goes before the others
+  llvm::SmallVector<size_t, 2> after; ///< operations that must have ended
+  bool isUrgent = false;              ///< of those that are ready it goes before the others
 };
 
 class ScheduleProblem {

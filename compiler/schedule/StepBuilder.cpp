@@ -82,11 +82,11 @@ plan::StepOp StepBuilder::create(Operation *op, const zero::Step &step) {
 plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs, ArrayRef<Attribute> operands,
                                  ArrayRef<NamedAttribute> attributes) {
   auto queue = plan::QueueAttr::get(builder.getContext(), assignedQueue(op));
-  return builder.create<plan::StepOp>(op->getLoc(), builder.getStringAttr(kernel), queue,
-                                      builder.getI64IntegerAttr(inputs), builder.getArrayAttr(operands),
-                                      builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
-                                      FloatAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
-                                      op->getAttrOfType<plan::OperandAttr>(placement::kWorkspace), ArrayAttr());
+  return builder.create<plan::StepOp>(
+      op->getLoc(), builder.getStringAttr(kernel), queue, builder.getI64IntegerAttr(inputs),
+      builder.getArrayAttr(operands), builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
+      FloatAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
+      dyn_cast_or_null<plan::OperandAttr>(op->getDiscardableAttr(placement::kWorkspace)), ArrayAttr());
 }
 
 plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {
@@ -108,7 +108,7 @@ plan::OperandAttr StepBuilder::placeOf(Value value) {
     auto places = argument.getOwner()->getParentOp()->getAttrOfType<ArrayAttr>(placement::kInputs);
     return cast<plan::OperandAttr>(places[argument.getArgNumber()]);
   }
-  auto places = value.getDefiningOp()->getAttrOfType<ArrayAttr>(placement::kResults);
+  auto places = cast<ArrayAttr>(value.getDefiningOp()->getDiscardableAttr(placement::kResults));
   return cast<plan::OperandAttr>(places[cast<OpResult>(value).getResultNumber()]);
 }
 

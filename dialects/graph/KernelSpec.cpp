@@ -6,28 +6,38 @@ using namespace mlir;
 
 namespace zc::graph {
 
+std::optional<zc::DType> dtypeOf(Type element) {
+  if (auto integer = dyn_cast<IntegerType>(element)) {
+    if (integer.isSigned())
+      return std::nullopt;
+    const bool isUnsigned = integer.isUnsigned();
+    switch (integer.getWidth()) {
+    case 64:
+      return isUnsigned ? DType::u64 : DType::i64;
+    case 32:
+      return isUnsigned ? DType::u32 : DType::i32;
+    case 16:
+      return isUnsigned ? DType::u16 : DType::i16;
+    case 8:
+      return isUnsigned ? DType::u8 : DType::i8;
+    case 1:
+      return isUnsigned ? std::nullopt : std::optional(DType::boolean);
+    }
+    return std::nullopt;
+  }
+  return element.isF32()    ? std::optional(DType::f32)
+         : element.isBF16() ? std::optional(DType::bf16)
+         : element.isF16()  ? std::optional(DType::f16)
+         : element.isF64()  ? std::optional(DType::f64)
+                            : std::nullopt;
+}
+
 FailureOr<zc::TensorType> toTensorType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
+  auto dtype = tensor ? dtypeOf(tensor.getElementType()) : std::nullopt;
+  if (!dtype)
     return failure();
-  MLIRContext *context = type.getContext();
-  const std::pair<Type, DType> table[] = {{Float32Type::get(context), DType::f32},
-                                          {BFloat16Type::get(context), DType::bf16},
-                                          {Float16Type::get(context), DType::f16},
-                                          {Float64Type::get(context), DType::f64},
-                                          {IntegerType::get(context, 64), DType::i64},
-                                          {IntegerType::get(context, 32), DType::i32},
-                                          {IntegerType::get(context, 16), DType::i16},
-                                          {IntegerType::get(context, 8), DType::i8},
-                                          {IntegerType::get(context, 1), DType::boolean},
-                                          {IntegerType::get(context, 8, IntegerType::Unsigned), DType::u8},
-                                          {IntegerType::get(context, 16, IntegerType::Unsigned), DType::u16},
-                                          {IntegerType::get(context, 32, IntegerType::Unsigned), DType::u32},
-                                          {IntegerType::get(context, 64, IntegerType::Unsigned), DType::u64}};
-  for (auto [element, dtype] : table)
-    if (tensor.getElementType() == element)
-      return zc::TensorType{dtype, tensor.getShape().vec()};
-  return failure();
+  return zc::TensorType{*dtype, tensor.getShape().vec()};
 }
 
 FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {

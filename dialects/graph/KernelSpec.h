@@ -1,6 +1,7 @@
 //===- KernelSpec.h - what an op's kernel is prepared from --------------------===//
 #pragma once
 
+#include "dialects/graph/ElementType.h"
 #include "dialects/graph/Graph.h"
 #include "kernels/Kernel.h"
 

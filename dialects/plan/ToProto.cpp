@@ -166,6 +166,10 @@ private:
 
   /// The node, or the nodes that are computed as one.
   static std::string nameOf(Location loc) {
+    if (auto gradient = dyn_cast<FusedLoc>(loc); gradient && gradient.getLocations().size() == 1)
+      loc = gradient.getLocations().front();
+    if (auto node = dyn_cast<NameLoc>(loc))
+      return node.getName().str();
     llvm::SetVector<StringRef> names;
     loc->walk([&](Location part) {
       auto named = dyn_cast<NameLoc>(part);

@@ -1,5 +1,6 @@
 //===- HostTensor.cpp - small constants, evaluated while importing ------------===//
 #include "compiler/import/base/HostTensor.h"
+#include "dialects/graph/ElementType.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -129,32 +130,7 @@ int64_t zc::importer::wrapTo(DType dtype, int64_t value) {
   return value;
 }
 
-std::optional<DType> zc::importer::dtypeOf(Type element) {
-  if (element.isF32())
-    return DType::f32;
-  if (element.isF64())
-    return DType::f64;
-  if (element.isF16())
-    return DType::f16;
-  if (element.isBF16())
-    return DType::bf16;
-  auto integer = dyn_cast<IntegerType>(element);
-  if (!integer)
-    return std::nullopt;
-  switch (integer.getWidth()) {
-  case 64:
-    return integer.isUnsigned() ? DType::u64 : DType::i64;
-  case 32:
-    return integer.isUnsigned() ? DType::u32 : DType::i32;
-  case 16:
-    return integer.isUnsigned() ? DType::u16 : DType::i16;
-  case 8:
-    return integer.isUnsigned() ? DType::u8 : DType::i8;
-  case 1:
-    return DType::boolean;
-  }
-  return std::nullopt;
-}
+std::optional<DType> zc::importer::dtypeOf(Type element) { return graph::dtypeOf(element); }
 
 Type zc::importer::typeOf(DType dtype, MLIRContext *context) {
   Builder b(context);

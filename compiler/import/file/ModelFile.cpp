@@ -57,12 +57,9 @@ private:
 
   /// Appends to what earlier pieces of the same message gave, as the format wants it.
   template <typename Message> Status parse(const std::string &bytes, Message &message, const char *what) {
-    Message piece;
-    if (!piece.ParseFromString(bytes))
-      return badFile(malformed, std::string("not an ONNX model or damaged: the ") + what + " cannot be parsed",
-                     out.path);
-    message.MergeFrom(piece);
-    return Status::success();
+    if (message.MergeFromString(bytes))
+      return Status::success();
+    return badFile(malformed, std::string("not an ONNX model or damaged: the ") + what + " cannot be parsed", out.path);
   }
 
   Status graph(const WireField &message) {

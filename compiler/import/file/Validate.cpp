@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -25,7 +26,7 @@ public:
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
     ZC_RETURN_IF_ERROR(inputs());
-    ZC_RETURN_IF_ERROR(nodes(graph.node(), ""));
+    ZC_RETURN_IF_ERROR(nodes(graph.node(), [] { return std::string(); }));
     ZC_RETURN_IF_ERROR(outputs());
     for (const onnxpb::Function &function : file.model.functions())
       ZC_RETURN_IF_ERROR(body(function));
@@ -79,13 +80,14 @@ private:
                    file.path);
   }
 
-  Status define(const std::string &text, const char *what, const std::string &where) {
+  /// `where` is asked for text only where there is an error.
+  template <typename Where> Status define(const std::string &text, const char *what, const Where &where) {
     ZC_RETURN_IF_ERROR(name(text, what));
     if (defined.insert(text).second) {
       order.push_back(text);
       return Status::success();
     }
-    return badFile(badStructure, "value '" + text + "' is defined twice", where);
+    return badFile(badStructure, "value '" + text + "' is defined twice", where());
   }
 
   /// Undoes definitions but the first `count`.
@@ -98,7 +100,7 @@ private:
     for (const onnxpb::Tensor &tensor : graph.initializer()) {
       if (tensor.name().empty())
         return badFile(badStructure, "an initializer has no name", file.path);
-      ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", file.path));
+      ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", [&] { return file.path; }));
     }
     std::unordered_set<std::string> seen;
     for (const onnxpb::ValueInfo &input : graph.input()) {
@@ -112,25 +114,27 @@ private:
     return Status::success();
   }
 
-  /// The nodes of the model's graph, a subgraph or a function, whose inputs are defined already.
-  Status nodes(const NodeList &list, const std::string &prefix) {
+  /// The nodes of the model's graph, a subgraph or a function, whose inputs are defined already. `prefix` gives the
+  /// text before their labels.
+  template <typename Prefix> Status nodes(const NodeList &list, const Prefix &prefix) {
     for (int i = 0; i < list.size(); ++i) {
       const onnxpb::Node &node = list[i];
-      std::string label = prefix + nodeLabel(node, i), where = file.path + ": node \"" + label + "\"";
+      auto label = [&] { return prefix() + nodeLabel(node, i); };
+      auto where = [&] { return file.path + ": node \"" + label() + "\""; };
       ZC_RETURN_IF_ERROR(name(node.name(), "node"));
       ZC_RETURN_IF_ERROR(name(node.op_type(), "operator"));
       if (node.op_type().empty())
-        return badFile(badStructure, "the node has no op_type", where);
+        return badFile(badStructure, "the node has no op_type", where());
       if (node.attribute_size() > limits.nodeAttributes)
-        return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where);
+        return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where());
       for (const std::string &input : node.input())
         if (!input.empty() && !defined.count(input))
-          return badFile(badStructure, "uses '" + input + "' before it is defined", where);
+          return badFile(badStructure, "uses '" + input + "' before it is defined", where());
       for (const onnxpb::Attribute &attribute : node.attribute()) {
         if (attribute.has_g())
-          ZC_RETURN_IF_ERROR(subgraph(attribute.g(), label + "/", where));
+          ZC_RETURN_IF_ERROR(subgraph(attribute.g(), label() + "/", where()));
         for (const onnxpb::Graph &inner : attribute.graphs())
-          ZC_RETURN_IF_ERROR(subgraph(inner, label + "/", where));
+          ZC_RETURN_IF_ERROR(subgraph(inner, label() + "/", where()));
       }
       for (const std::string &output : node.output())
         if (!output.empty())
@@ -140,31 +144,32 @@ private:
   }
 
   /// Sees the names around it; its own end with it. Recursion is bounded by the parser's limit on nesting.
-  Status subgraph(const onnxpb::Graph &inner, const std::string &prefix, const std::string &where) {
+  Status subgraph(const onnxpb::Graph &inner, const std::string &prefix, const std::string &at) {
     size_t before = order.size();
+    auto where = [&] { return at; };
     for (const onnxpb::ValueInfo &input : inner.input())
       ZC_RETURN_IF_ERROR(define(input.name(), "input", where));
     for (const onnxpb::Tensor &tensor : inner.initializer())
       if (!defined.count(tensor.name()))
         ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", where));
-    ZC_RETURN_IF_ERROR(nodes(inner.node(), prefix));
+    ZC_RETURN_IF_ERROR(nodes(inner.node(), [&] { return prefix; }));
     for (const onnxpb::ValueInfo &output : inner.output())
       if (!defined.count(output.name()))
-        return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", where);
+        return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", at);
     forget(before);
     return Status::success();
   }
 
   /// A function sees nothing but its inputs.
   Status body(const onnxpb::Function &function) {
-    std::string where = file.path + ": function \"" + function.name() + "\"";
+    std::string at = file.path + ": function \"" + function.name() + "\"";
     forget(0);
     for (const std::string &input : function.input())
-      ZC_RETURN_IF_ERROR(define(input, "input", where));
-    ZC_RETURN_IF_ERROR(nodes(function.node(), function.name() + "/"));
+      ZC_RETURN_IF_ERROR(define(input, "input", [&] { return at; }));
+    ZC_RETURN_IF_ERROR(nodes(function.node(), [&] { return function.name() + "/"; }));
     for (const std::string &output : function.output())
       if (!defined.count(output))
-        return badFile(badStructure, "output '" + output + "' is never computed", where);
+        return badFile(badStructure, "output '" + output + "' is never computed", at);
     return Status::success();
   }
 
@@ -238,8 +243,8 @@ private:
   const ModelFile &file;
   const onnxpb::Graph &graph;
   const ImportLimits &limits;
-  std::unordered_set<std::string> defined;
-  std::vector<std::string> order; ///< of definition
+  std::unordered_set<std::string_view> defined; ///< names, as they stand in the model
+  std::vector<std::string_view> order;          ///< of definition
   std::unordered_map<std::string, const onnxpb::Function *> functions;
 };
 

@@ -2,11 +2,16 @@
 #include "compiler/import/node/HandlerTable.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 
 using namespace zc::importer;
 
-static std::string keyOf(llvm::StringRef domain, llvm::StringRef op) {
-  return (domain == "ai.onnx" ? std::string() : domain.str()) + "." + op.str();
+/// Asked for at each node: no allocation.
+static llvm::SmallString<64> keyOf(llvm::StringRef domain, llvm::StringRef op) {
+  llvm::SmallString<64> key(domain == "ai.onnx" ? llvm::StringRef() : domain);
+  key += '.';
+  key += op;
+  return key;
 }
 
 void HandlerTable::add(llvm::StringRef domain, llvm::StringRef op, HandlerRow row) {

@@ -108,10 +108,10 @@ const onnxpb::Function *Functions::of(const onnxpb::Node &node) const {
 }
 
 int64_t zc::importer::opsetOf(const std::string &domain, const OpsetList &opsets, const onnxpb::Model &model) {
-  std::string wanted = domain == "ai.onnx" ? "" : domain;
+  auto inShort = [](llvm::StringRef name) { return name == "ai.onnx" ? llvm::StringRef() : name; };
   for (const OpsetList *list : {&opsets, &model.opset_import()})
     for (const onnxpb::OpsetId &opset : *list)
-      if ((opset.domain() == "ai.onnx" ? "" : opset.domain()) == wanted)
+      if (inShort(opset.domain()) == inShort(domain))
         return opset.version();
   return 0;
 }

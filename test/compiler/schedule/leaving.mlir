@@ -4,10 +4,11 @@
 
 // Three pieces of 256 bytes leave the device, ten seconds each, for a second of compute. Two may wait for their turn: compute behind
 // the third waits for the end of the first, at 11 s.
-// CHECK: graph.exp {{.*}}plan.start = 0.000000e+00
-// CHECK: graph.abs {{.*}}plan.start = 1.000000e+00
-// CHECK: graph.sqrt {{.*}}plan.start = 2.000000e+00
-// CHECK: graph.neg {{.*}}plan.start = 1.100000e+01
+// CHECK: graph.program @micro {{.*}}plan.starts = array<f64: 0.000000e+00, 0.000000e+00, 0.000000e+00, 0.000000e+00, 1.000000e+00, 1.000000e+00, 2.000000e+00, 1.100000e+01, 1.100000e+01, 2.100000e+01>
+// CHECK: graph.exp
+// CHECK: graph.abs
+// CHECK: graph.sqrt
+// CHECK: graph.neg
 
 // Where copies are expected to take a tenth of a second and are slower, what leaves keeps its bytes (of exp: s1) until two more pieces
 // have to leave: sqrt (s3), which could have them, goes elsewhere, neg (s4) goes there.
@@ -19,17 +20,17 @@
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable, gradients_tier = #zero<tier host>}
 zero.bucket @bucket1 : f32 padded = 64 members = [] {trainable, gradients_tier = #zero<tier host>}
 zero.bucket @bucket2 : f32 padded = 64 members = [] {trainable, gradients_tier = #zero<tier host>}
-graph.program @micro phase = micro inputs = ["x"] {
+graph.program @micro phase = micro inputs = ["x"] attributes {plan.starts = array<f64: 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0>} {
 ^bb0(%x: tensor<64xf32>):
-  %g0 = zero.storage @bucket0 of gradients {plan.start = 0.0} : !zero.buffer<64 x f32, host>
-  %g1 = zero.storage @bucket1 of gradients {plan.start = 0.0} : !zero.buffer<64 x f32, host>
-  %g2 = zero.storage @bucket2 of gradients {plan.start = 0.0} : !zero.buffer<64 x f32, host>
-  %0 = graph.exp %x {plan.queue = #plan<queue compute>, plan.start = 0.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
-  zero.evict %0 into %g0 {plan.queue = #plan<queue d2h>, plan.start = 1.0, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
-  %1 = graph.abs %x {plan.queue = #plan<queue compute>, plan.start = 1.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
-  zero.evict %1 into %g1 {plan.queue = #plan<queue d2h>, plan.start = 2.0, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
-  %2 = graph.sqrt %x {plan.queue = #plan<queue compute>, plan.start = 2.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
-  zero.evict %2 into %g2 {plan.queue = #plan<queue d2h>, plan.start = 3.0, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
-  %3 = graph.neg %x {plan.queue = #plan<queue compute>, plan.start = 3.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  %g0 = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, host>
+  %g1 = zero.storage @bucket1 of gradients : !zero.buffer<64 x f32, host>
+  %g2 = zero.storage @bucket2 of gradients : !zero.buffer<64 x f32, host>
+  %0 = graph.exp %x {plan.queue = #plan<queue compute>, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  zero.evict %0 into %g0 {plan.queue = #plan<queue d2h>, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
+  %1 = graph.abs %x {plan.queue = #plan<queue compute>, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  zero.evict %1 into %g1 {plan.queue = #plan<queue d2h>, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
+  %2 = graph.sqrt %x {plan.queue = #plan<queue compute>, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  zero.evict %2 into %g2 {plan.queue = #plan<queue d2h>, plan.seconds = 10.0} : tensor<64xf32>, !zero.buffer<64 x f32, host>
+  %3 = graph.neg %x {plan.queue = #plan<queue compute>, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
   graph.return
 }

@@ -12,14 +12,14 @@
 // LEAST-DAG: plan.slice @[[SOON:s[0-9]+]] in @device offset = 1024 bytes = 256 class = activations
 // LEAST: graph.abs {{.*}}@[[SOON]] + 0
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable, gradients_sharded, gradients_tier = #zero<tier host>}
-graph.program @micro phase = micro inputs = ["x"] {
+graph.program @micro phase = micro inputs = ["x"] attributes {plan.starts = array<f64: 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0>} {
 ^bb0(%x: tensor<64xf32>):
-  %g = zero.storage @bucket0 of gradients {plan.start = 0.0} : !zero.buffer<64 x f32, host>
-  %b = zero.grad_buffer @bucket0 {plan.start = 0.0} : !zero.buffer<64 x f32, device>
-  zero.evict %b into %g {plan.start = 1.0, plan.seconds = 2.0} : !zero.buffer<64 x f32, device>, !zero.buffer<64 x f32, host>
-  %1 = graph.abs %x {plan.start = 2.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
-  %2 = graph.sqrt %1 {plan.start = 3.0, plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
-  %3 = graph.add %1, %2 {plan.start = 4.0, plan.seconds = 1.0} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
-  %4 = graph.add %x, %3 {plan.start = 5.0, plan.seconds = 1.0} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %g = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, host>
+  %b = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
+  zero.evict %b into %g {plan.seconds = 2.0} : !zero.buffer<64 x f32, device>, !zero.buffer<64 x f32, host>
+  %1 = graph.abs %x {plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = graph.sqrt %1 {plan.seconds = 1.0} : (tensor<64xf32>) -> tensor<64xf32>
+  %3 = graph.add %1, %2 {plan.seconds = 1.0} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %4 = graph.add %x, %3 {plan.seconds = 1.0} : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   graph.return
 }
