@@ -368,10 +368,41 @@ TEST(Fast, moves) {
     expectFastMatches({"slice", {x}, {Value({type, {3, 40, 64}})}, rows}, 0);
     expectFastMatches({"slice", {x}, {Value({type, {2, 12, 70}})}, steps}, 0);
     expectFastMatches({"slice", {x}, {Value({type, {0, 12, 70}})}, steps}, 0);
+    for (const auto &[part, attributes] : {std::pair(Ints{3, 40, 64}, rows), std::pair(Ints{2, 12, 70}, steps),
+                                           std::pair(Ints{0, 12, 70}, steps), std::pair(Ints{3, 1, 64}, rows)})
+      expectFastMatches({"slice_grad", {random(type, part, 2, 0, 200)}, {Value(x.type)}, attributes}, 0);
+    for (const auto &[low, high] :
+         {std::pair(Ints{0, 3, 1}, Ints{2, 0, 5}), std::pair(Ints{0, -3, 2}, Ints{-1, 4, -9})}) {
+      Ints dims = x.type.dims;
+      for (size_t d = 0; d < dims.size(); ++d)
+        dims[d] += low[d] + high[d];
+      expectFastMatches({"pad", {x}, {Value({type, dims})}, {{"low", low}, {"high", high}, {"value", 7.0}}}, 0);
+    }
   }
   expectFastMatches({"expand", {random(DType::f32, {3, 1, 50}, 1)}, {Value({DType::f32, {2, 3, 40, 50}})}}, 0);
   expectFastMatches({"expand", {random(DType::f32, {3, 1}, 1)}, {Value({DType::f32, {3, 70}})}}, 0);
   expectFastMatches({"copy", {random(DType::f32, {9999}, 1)}, {Value({DType::f32, {9999}})}}, 0);
+}
+
+TEST(Fast, joins) {
+  struct Row {
+    int64_t outer;
+    Ints along; ///< of each operand
+    int64_t inner;
+  };
+  for (const Row &row :
+       {Row{3, {2, 0, 7}, 50}, Row{1, {400, 1, 90}, 64}, Row{700, {1, 1, 1, 1, 1}, 1}, // of an element each
+        Row{301, {1, 2}, 1}, Row{40, {64}, 30}, Row{0, {2, 3}, 4}, Row{5, {0, 0}, 4}})
+    for (DType type : {DType::f32, DType::bf16, DType::i64, DType::u8}) {
+      Call call{"concat", {}, {}, {{"axis", int64_t{1}}}};
+      int64_t all = 0;
+      for (int64_t n : row.along) {
+        call.inputs.push_back(random(type, {row.outer, n, row.inner}, static_cast<unsigned>(all), 0, 200));
+        all += n;
+      }
+      call.outputs = {Value({type, {row.outer, all, row.inner}})};
+      expectFastMatches(call, 0, Bits::always);
+    }
 }
 
 TEST(Fast, gathers) {

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
+#include "llvm/Support/JSON.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -102,6 +103,34 @@ bool Origins::isParameterOfProgram(StringRef name) const {
   return program.empty() ? isModulePath(name) && isNamedLikeParameter(name) : program.count(name) != 0;
 }
 
+/// As zero-run, which writes weights back under the model's names, passes over another form.
+void Origins::readTies(const onnxpb::Model &model) {
+  for (const onnxpb::StringStringEntry &entry : model.metadata_props()) {
+    if (entry.key() != "zero.tied")
+      continue;
+    auto value = llvm::json::parse(entry.value());
+    if (!value) {
+      llvm::consumeError(value.takeError());
+      continue;
+    }
+    const llvm::json::Object *names = value->getAsObject();
+    if (!names)
+      continue;
+    shared.emplace();
+    for (const auto &[name, first] : *names)
+      (*shared)[name] = first.getAsString().value_or("").str();
+  }
+}
+
+bool Origins::areTwo(StringRef a, StringRef b) const {
+  auto sharedWith = [&](StringRef name) {
+    auto found = shared->find(name);
+    return found == shared->end() ? name : StringRef(found->second);
+  };
+  return shared && of(a).kind == OriginKind::parameter && of(b).kind == OriginKind::parameter &&
+         sharedWith(a) != sharedWith(b);
+}
+
 /// Lines such as "p_fc_weight: PARAMETER target='fc.weight'".
 void Origins::readSignature(const onnxpb::Graph &graph) {
   for (const onnxpb::StringStringEntry &entry : graph.metadata_props()) {
@@ -150,6 +179,7 @@ void Origins::findMissing(const onnxpb::Graph &graph) {
 
 Origins::Origins(const onnxpb::Model &model) {
   const onnxpb::Graph &graph = model.graph();
+  readTies(model);
   readSignature(graph);
   llvm::StringSet<> initializers;
   for (const onnxpb::Tensor &tensor : graph.initializer())

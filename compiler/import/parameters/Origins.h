@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,19 @@ public:
   std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
   /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
   bool isParameterOfProgram(llvm::StringRef name) const;
+  /// Are both parameters of the model itself, and not a shared one? By the record of `zero export` (docs/own-model.md),
+  /// which knows the shared ones; without it nobody says so.
+  bool areTwo(llvm::StringRef a, llvm::StringRef b) const;
   /// Parameters that nodes of the exported program read and that no initializer is: the exporter's optimizer left them
   /// out (a bias of zeros), took an equal one for them, or folded them into something else.
   const std::vector<std::string> &missing() const { return absent; }
 
 private:
+  void readTies(const onnxpb::Model &model);
   void readSignature(const onnxpb::Graph &graph);
   void findMissing(const onnxpb::Graph &graph);
   llvm::StringMap<Origin> origins;
+  std::optional<llvm::StringMap<std::string>> shared; ///< name -> the one that it is shared with
   llvm::StringMap<bool> program;
   std::vector<std::pair<std::string, std::string>> arguments; ///< of the program: its name for it, the parameter
   std::vector<std::string> absent;

@@ -321,6 +321,6 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
     ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups));
     reportMissing(module, origins);
   }
-  reportTies(module, contents);
+  reportTies(module, origins, contents);
   return Status::success();
 }

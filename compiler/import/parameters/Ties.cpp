@@ -133,7 +133,7 @@ static void reportOverlaps(ModuleOp module) {
   }
 }
 
-void zc::importer::reportTies(ModuleOp module, Contents &contents) {
+void zc::importer::reportTies(ModuleOp module, const Origins &origins, Contents &contents) {
   reportOverlaps(module);
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
@@ -160,7 +160,7 @@ void zc::importer::reportTies(ModuleOp module, Contents &contents) {
       continue;
     }
     Contents::Match match = contents.compare(earlier->second.getSymName(), name);
-    if (match == Contents::Match::none)
+    if (match == Contents::Match::none || origins.areTwo(earlier->second.getSymName(), name))
       continue;
     auto warning = emitWarning(parameter.getLoc(), "'")
                    << name << "' is a copy of '" << earlier->second.getSymName() << "'"

@@ -3,6 +3,7 @@
 
 #include "compiler/import/base/Options.h"
 #include "compiler/import/parameters/Contents.h"
+#include "compiler/import/parameters/Origins.h"
 
 namespace zc::importer {
 
@@ -39,7 +40,8 @@ private:
 /// Errors of --tie, --untie and --padding-idx.
 Error badTieError(const std::string &problem, const std::string &flag);
 
-/// Copies that should be one parameter, and one that should be several: warnings on the parameters (ONNX.md 1.3).
-void reportTies(mlir::ModuleOp module, Contents &contents);
+/// Copies that should be one parameter, and one that should be several: warnings on the parameters (ONNX.md 1.3). None
+/// on what the exporter knows as two: layers may start with equal values.
+void reportTies(mlir::ModuleOp module, const Origins &origins, Contents &contents);
 
 } // namespace zc::importer

@@ -1,9 +1,11 @@
-// transpose, expand, slice and copy: runs that are contiguous on both sides are copied whole; a transpose whose
-// innermost dimension changes goes through small square tiles, so that both sides use whole cache lines.
+// transpose, expand, slice, slice_grad, pad, concat and copy: runs that are contiguous on both sides are copied whole;
+// a transpose whose innermost dimension changes goes through small square tiles, so that both sides use whole cache
+// lines.
 #include "kernels/cpu/MoveShapes.h"
 #include "kernels/cpu/fast/Fast.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace zc::cpu {
 namespace {
@@ -66,25 +68,40 @@ void copyBytes(void *to, const void *from, int64_t bytes, int threads) {
   });
 }
 
-/// Runs along the last dimension of both sides, from element `start` of the operand on.
-template <typename T> Prepared copyRuns(const Dims &dims, const Dims &strides, int threads, int64_t start = 0) {
-  Walk<2> walk(dims, {rowMajorStrides(dims), strides});
-  return makeKernel([walk, threads, start](void *const *operands, const StepContext &) {
-    const T *x = as<T>(operands[0]) + start;
-    T *y = as<T>(operands[1]);
-    auto bytes = static_cast<size_t>(walk.runLength()) * sizeof(T);
-    if (walk.numRuns() == 1 && walk.runStride(1) == 1)
+/// A move, run by run along the last dimension of both sides.
+template <typename T> class Runs {
+public:
+  explicit Runs(const MoveShape &move)
+      : walk(move.dims, {move.outStrides, move.inStrides}), outStart(move.outStart), inStart(move.inStart),
+        isWhole(walk.runStride(0) == 1 && walk.runStride(1) == 1) {}
+
+  void copy(void *const *operands, int threads) const {
+    const T *x = as<T>(operands[0]) + inStart;
+    T *y = as<T>(operands[1]) + outStart;
+    const auto bytes = static_cast<size_t>(walk.runLength()) * sizeof(T);
+    if (walk.numRuns() == 1 && isWhole)
       return copyBytes(y, x, static_cast<int64_t>(bytes), threads); // all of it is one run
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<2>::Offsets &at) {
-        if (walk.runStride(1) == 1)
+        if (isWhole)
           std::memcpy(y + at[0], x + at[1], bytes);
         else
           for (int64_t i = 0; i < walk.runLength(); ++i)
-            y[at[0] + i] = x[at[1] + i * walk.runStride(1)];
+            y[at[0] + i * walk.runStride(0)] = x[at[1] + i * walk.runStride(1)];
       });
     });
-  });
+  }
+
+private:
+  Walk<2> walk;
+  int64_t outStart, inStart;
+  bool isWhole;
+};
+
+/// All of the result, from element `start` of the operand on.
+template <typename T> Prepared copyRuns(const Dims &dims, const Dims &strides, int threads, int64_t start = 0) {
+  Runs<T> runs({{}, dims, rowMajorStrides(dims), strides, 0, start, false, 0});
+  return makeKernel([runs, threads](void *const *operands, const StepContext &) { runs.copy(operands, threads); });
 }
 
 /// The operand's innermost dimension is the result's dimension `inner`: tiles over it and the result's last one.
@@ -156,6 +173,88 @@ Prepared prepareSlice(const KernelSpec &spec) {
   });
 }
 
+/// y = value everywhere, in parts.
+template <typename T> void fillWith(T value, void *y, int64_t n, int threads) {
+  parallelParts(threads, n, 4096,
+                [&](int64_t begin, int64_t end, int) { std::fill(as<T>(y) + begin, as<T>(y) + end, value); });
+}
+
+Prepared prepareSliceGrad(const KernelSpec &spec) {
+  Result<MoveShape> shape = readSliceGrad(spec);
+  ZC_RETURN_IF_ERROR(shape.status());
+  return withBytes(shape->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    const int64_t n = shape->outBytes / static_cast<int64_t>(sizeof(T));
+    return makeKernel(
+        [runs = Runs<T>(*shape), n, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
+          fillWith(T{}, operands[1], n, threads);
+          runs.copy(operands, threads);
+        });
+  });
+}
+
+Prepared preparePad(const KernelSpec &spec) {
+  Result<PadShape> shape = readPad(spec);
+  ZC_RETURN_IF_ERROR(shape.status());
+  return withStorage(shape->move.dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([runs = Runs<T>(shape->move), n = shape->n, fill = fillValue<T>(shape->value),
+                       threads = threadsFor(spec.threads, shape->n)](void *const *operands, const StepContext &) {
+      fillWith(fill, operands[1], n, threads);
+      runs.copy(operands, threads);
+    });
+  });
+}
+
+/// Operands of an element each, side by side: a cache line of each at a time.
+template <typename T> Prepared interleave(int64_t outer, size_t count, int threads) {
+  return makeKernel([=](void *const *operands, const StepContext &) {
+    T *y = as<T>(operands[count]);
+    parallelParts(threads, outer, kTile<T>, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; row += kTile<T>)
+        for (size_t i = 0; i < count; ++i) {
+          const T *x = as<T>(operands[i]);
+          for (int64_t o = row, last = std::min(end, row + kTile<T>); o < last; ++o)
+            y[o * static_cast<int64_t>(count) + static_cast<int64_t>(i)] = x[o];
+        }
+    });
+  });
+}
+
+/// Bytes [begin, end) of the operands' rows one after the other.
+void joinBytes(const std::vector<int64_t> &bytes, int64_t row, int64_t begin, int64_t end, void *const *operands) {
+  char *y = as<char>(operands[bytes.size()]) + begin;
+  int64_t outer = begin / row, skipped = begin % row, left = end - begin;
+  for (; left > 0; ++outer)
+    for (size_t i = 0; i < bytes.size() && left > 0; ++i) {
+      const int64_t from = std::min(skipped, bytes[i]), n = std::min(bytes[i] - from, left);
+      skipped -= from;
+      if (n == 0)
+        continue;
+      std::memcpy(y, as<char>(operands[i]) + outer * bytes[i] + from, static_cast<size_t>(n));
+      y += n;
+      left -= n;
+    }
+}
+
+Prepared prepareConcat(const KernelSpec &spec) {
+  Result<ConcatShape> shape = readConcat(spec);
+  ZC_RETURN_IF_ERROR(shape.status());
+  const std::vector<int64_t> &bytes = shape->bytes;
+  const int64_t row = std::accumulate(bytes.begin(), bytes.end(), int64_t(0)), all = shape->outer * row;
+  if (all == 0)
+    return decline();
+  const int threads = threadsFor(spec.threads, all / 4);
+  const int64_t element = sizeOf(spec.operands[0].dtype);
+  if (std::all_of(bytes.begin(), bytes.end(), [&](int64_t n) { return n == element; }))
+    return withBytes(spec.operands[0].dtype,
+                     [&](auto tag) { return interleave<TypeOf<decltype(tag)>>(shape->outer, bytes.size(), threads); });
+  return makeKernel([bytes, row, all, threads](void *const *operands, const StepContext &) {
+    parallelParts(threads, all, 4096,
+                  [&](int64_t begin, int64_t end, int) { joinBytes(bytes, row, begin, end, operands); });
+  });
+}
+
 Prepared prepareCopy(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
   int64_t bytes = spec.operands[0].numBytes();
@@ -173,6 +272,9 @@ void addFastMove(KernelRegistry &registry) {
   registry.add("transpose", prepareTranspose);
   registry.add("expand", prepareExpand);
   registry.add("slice", prepareSlice);
+  registry.add("slice_grad", prepareSliceGrad);
+  registry.add("pad", preparePad);
+  registry.add("concat", prepareConcat);
   registry.add("copy", prepareCopy);
 }
 
