@@ -1,4 +1,5 @@
 //===- GradientsMath.cpp - derivatives of products, softmaxes, norms, loss ----===//
+#include "dialects/graph/Attention.h"
 #include "dialects/graph/Gradient.h"
 #include <limits>
 
@@ -110,8 +111,8 @@ static Value repeatHeads(GradientBuilder &on, Value value, int64_t heads) {
                     {shape[0], heads, shape[2], shape[3]});
 }
 
-/// Gradient of an additive mask that is trained (T5's position bias): P (g V^T - rowsum g y), summed over what was
-/// broadcast. The scores are built whole, which attention itself never does.
+/// Gradient of an additive mask that is trained and broadcast along queries or keys: P (g V^T - rowsum g y), summed
+/// over what was broadcast. The scores are built whole, which attention itself never does.
 static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
   Value lse = op.getLse(), query = op.getQuery();
   ArrayRef<int64_t> q = shapeOf(query);
@@ -145,13 +146,26 @@ ZC_GRADIENT(AttentionOp) {
   if (failed(onlyFirstResult(*this, resultGrads)))
     return failure();
   GradientBuilder on(builder, *this);
-  if (getMask() && wanted[3] && isa<FloatType>(elementOf(getMask())))
+  const bool isMaskWanted = getMask() && wanted[3] && isa<FloatType>(elementOf(getMask()));
+  // T5's table of relative positions has an element for each query and key.
+  const bool isMaskJoined =
+      isMaskWanted && hasMaskGradient(tensorOf(getMask()), shapeOf(getQuery())[2], shapeOf(getKey())[2]);
+  if (isMaskWanted && !isMaskJoined)
     operandGrads[3] = buildMaskGradient(on, *this, resultGrads[0]);
-  if (!wanted[0] && !wanted[1] && !wanted[2])
+  if (!wanted[0] && !wanted[1] && !wanted[2] && !isMaskJoined)
     return success();
-  auto grad = on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(),
-                                         getMask(), getScale(), getCausal(), ViewsAttr());
+  SmallVector<Value, 7> operands = {resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse()};
+  if (getMask())
+    operands.push_back(getMask());
+  SmallVector<NamedAttribute, 3> attributes = {builder.getNamedAttr("scale", getScaleAttr())};
+  if (getCausal())
+    attributes.push_back(builder.getNamedAttr("causal", builder.getUnitAttr()));
+  if (isMaskJoined)
+    attributes.push_back(builder.getNamedAttr(kMaskGrad, builder.getUnitAttr()));
+  auto grad = on.create<AttentionGradOp>(ValueRange(operands), ArrayRef<NamedAttribute>(attributes));
   llvm::copy(grad->getResults(), operandGrads.begin());
+  if (Type element = isMaskJoined ? elementOf(getMask()) : Type(); element && elementOf(operandGrads[3]) != element)
+    operandGrads[3] = on.make<CastOp>(operandGrads[3], element);
   return success();
 }
 

@@ -1,4 +1,5 @@
 //===- GraphAttention.cpp - result types, views and cost of attention -------===//
+#include "dialects/graph/Attention.h"
 #include "dialects/graph/View.h"
 
 using namespace mlir;
@@ -51,6 +52,10 @@ ZC_INFER(AttentionOp) {
   return inferSeen(infer, {query.clone(*shape), lseType(query)}, operands, adaptor.getViewsAttr());
 }
 
+bool zc::graph::hasMaskGradient(RankedTensorType mask, int64_t queries, int64_t keys) {
+  return isa<FloatType>(mask.getElementType()) && mask.getShape().take_back(2) == ArrayRef<int64_t>{queries, keys};
+}
+
 ZC_INFER(AttentionGradOp) {
   Infer infer(location, types);
   ValueRange operands = adaptor.getOperands();
@@ -67,7 +72,13 @@ ZC_INFER(AttentionGradOp) {
       failed(infer.isType("attention_c8", "output", output, result)) ||
       failed(infer.isType("attention_c8", "lse", lse, lseType(query))))
     return failure();
-  return inferSeen(infer, {query, key, value}, operands, adaptor.getViewsAttr());
+  SmallVector<Type, 4> gradients = {query, key, value};
+  if (adaptor.getAttributes() && adaptor.getAttributes().contains(kMaskGrad)) {
+    if (!mask || !hasMaskGradient(mask, query.getDimSize(2), key.getDimSize(2)))
+      return infer.error("[attention_c9] there is no float mask with an element for each query and key");
+    gradients.push_back(mask.clone(lse.getElementType()));
+  }
+  return inferSeen(infer, gradients, operands, adaptor.getViewsAttr());
 }
 
 //===-- views ------------------------------------------------------------------===//
@@ -86,9 +97,10 @@ bool AttentionOp::takesView(unsigned index, const zc::StridedView &view) {
   return takesHeadView(view, index < 3 || index == getNumOperands());
 }
 
-// grad, query, key, value, output, lse, [mask], three gradients
+// grad, query, key, value, output, lse, [mask], three gradients, [that of the mask]
 bool AttentionGradOp::takesView(unsigned index, const zc::StridedView &view) {
-  return takesHeadView(view, index < 5 || index >= getNumOperands());
+  const unsigned results = getNumOperands();
+  return takesHeadView(view, index < 5 || (index >= results && index < results + 3));
 }
 
 //===-- cost -------------------------------------------------------------------===//

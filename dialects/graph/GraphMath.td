@@ -136,8 +136,11 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]
 def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops"]>, Graph_Strided]> {
   let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
   let description = [{
-    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). With `views`
-    the three gradients may be parts of fewer results. Created by differentiate.
+    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). Where
+    `graph.mask_grad` is noted there is a fourth gradient, of the mask's shape in lse's element type: that of the scores,
+    summed over batches and heads that the mask broadcasts along. Such a mask is float and has an element for each query
+    and key (`attention_c9`). With `views` the gradients of query, key and value may be parts of fewer results. Created
+    by differentiate.
 
     ```mlir
     %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)

@@ -26,6 +26,7 @@ struct AttentionTensors {
 };
 struct AttentionGradTensors {
   HeadTensor grad, query, key, value, output, dQuery, dKey, dValue;
+  size_t dMask; ///< operand, if there is one
 };
 
 /// Tensors of heads, by their places among what the kernel sees.
@@ -71,6 +72,8 @@ inline Result<AttentionGradTensors> readAttentionGradTensors(const KernelSpec &s
                                     {out, &t.dQuery},
                                     {out + 1, &t.dKey},
                                     {out + 2, &t.dValue}}));
+  if (seen->views.size() > out + 3)
+    t.dMask = seen->views[out + 3].tensor;
   return t;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cpu/Shapes.h"
 #include "kernels/Views.h"
+#include "kernels/cpu/MaskGradient.h"
 
 namespace zc::cpu {
 
@@ -260,10 +261,25 @@ Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
   Result<SeenSpec> seen = throughViews(spec);
   ZC_RETURN_IF_ERROR(seen.status());
   Check check(seen->spec);
-  check.counts(6, 7, 3, 3);
+  check.counts(6, 7, 3, 4); // readMaskGradient checks the fourth
   size_t out = spec.numInputs;
   return readHeads(seen->spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
                    {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
+}
+
+Result<MaskGradient> readMaskGradient(const KernelSpec &spec, const AttentionShape &s) {
+  Result<SeenSpec> seen = throughViews(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  const std::vector<TensorType> &operands = seen->spec.operands;
+  const size_t out = spec.numInputs;
+  if (operands.size() < out + 4)
+    return MaskGradient{false, s.batch, s.heads};
+  auto matches = [&] {
+    return s.hasMask && s.mask != DType::boolean && operands[6].dims[2] == s.queries && operands[6].dims[3] == s.keys &&
+           operands[out + 3] == TensorType{s.stat, operands[6].dims};
+  };
+  ZC_RETURN_IF_ERROR(Check(seen->spec).that(matches, "a float mask [.,.,S,L] and its gradient in lse's type").done());
+  return MaskGradient{true, s.maskStrides[0] == 0 ? 1 : s.batch, s.maskStrides[1] == 0 ? 1 : s.heads};
 }
 
 static Result<CrossEntropyShape> readLoss(const KernelSpec &spec, Check &check, size_t logits, size_t loss,

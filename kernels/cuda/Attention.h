@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/MaskGradient.h"
 #include "kernels/cuda/Launch.h"
 
 namespace zc::cuda {
@@ -145,8 +145,9 @@ template <typename T> struct AttentionGradients {
       return 0;
     return std::exp(static_cast<A>(a.s.scale) * product + a.added(head, i, j) - sum);
   }
+  ZC_HD A maskSlope(A weight, A product, A delta) const { return weight == 0 ? A(0) : weight * (product - delta); }
   ZC_HD A slope(A weight, A product, A delta) const {
-    return weight == 0 ? A(0) : weight * (product - delta) * static_cast<A>(a.s.scale);
+    return maskSlope(weight, product, delta) * static_cast<A>(a.s.scale);
   }
 };
 
@@ -230,6 +231,38 @@ template <typename T> struct KeyGradBody {
   }
 };
 
+/// A tile of the mask's queries, over the batches and heads that share them. Each element is one thread's sum.
+template <typename T> struct MaskGradBody {
+  AttentionGradients<T> g;
+  cpu::MaskGradient mask;
+  Score<T> *dMask;
+  int64_t firstTile;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    using A = Score<T>;
+    constexpr int kTile = AttentionPlaces<T>::kTile;
+    const cpu::AttentionShape &s = g.a.s;
+    const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
+    const int64_t batches = s.batch / mask.batches, heads = s.heads / mask.heads;
+    const int64_t firstHead = tile.head / mask.heads * s.heads + tile.head % mask.heads;
+    block.forEach(s.keys, [&](int64_t j) {
+      A sums[kTile] = {}, products[kTile], values[kTile];
+      for (int64_t b = 0; b < batches; ++b)
+        for (int64_t h = 0; h < heads; ++h) {
+          const int64_t head = firstHead + b * s.heads + h, keyHead = g.a.keyHeadOf(head),
+                        row = head * s.queries + tile.first;
+          g.a.multiply(g.q + row * s.depth, tile.count, g.k + (keyHead * s.keys + j) * s.depth, s.depth, products);
+          g.a.multiply(g.grad + row * s.valueDepth, tile.count, g.v + (keyHead * s.keys + j) * s.valueDepth,
+                       s.valueDepth, values);
+          for (int r = 0; r < tile.count; ++r)
+            sums[r] +=
+                g.maskSlope(g.weight(head, row + r, tile.first + r, j, products[r]), values[r], g.deltas[row + r]);
+        }
+      for (int r = 0; r < tile.count; ++r)
+        dMask[(tile.head * s.queries + tile.first + r) * s.keys + j] = sums[r];
+    });
+  }
+};
+
 /// body.firstTile = 0, atOnce, ... in launches of `atOnce` tiles.
 template <typename Launcher, typename Body>
 void overTiles(const Launcher &launch, int64_t tiles, int64_t atOnce, Body body) {
@@ -264,9 +297,11 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
   Result<cpu::AttentionShape> read = cpu::readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  Result<cpu::MaskGradient> mask = cpu::readMaskGradient(spec, *read);
+  ZC_RETURN_IF_ERROR(mask.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+    return launching<Target>(spec, [s = *read, mask = *mask](void *const *operands, const auto &launch) {
       auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
       void *const *outputs = operands + (s.hasMask ? 7 : 6);
       AttentionTiles tiles(s);
@@ -277,6 +312,10 @@ template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpe
                 QueryGradBody<T>{g, of(4), static_cast<T *>(outputs[0]), scores, 0});
       overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
                 KeyGradBody<T>{g, static_cast<T *>(outputs[1]), static_cast<T *>(outputs[2]), scores, 0});
+      if (mask.isWanted) {
+        const int64_t maskTiles = mask.batches * mask.heads * ((s.queries + kAttentionTile - 1) / kAttentionTile);
+        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, mask, static_cast<Score<T> *>(outputs[3]), 0});
+      }
     });
   });
 }

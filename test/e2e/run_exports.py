@@ -2,7 +2,7 @@
 """Losses of the exports in test/e2e/exports against PyTorch's (exports/make.py made both): decoders with ALiBi and with a
 sliding window, a mixture of experts, encoder-decoders of text and speech, encoders, vision. Two ranks at stage 3, and one
 rank with two micro-steps. Without the word of torch.export, or the user's, the padding of an embedding would be trained."""
-import json, pathlib, sys
+import json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close
@@ -41,6 +41,16 @@ def padding_matters():
     raise Case("the losses do not depend on the padding's gradient")
 
 
+def positions_are_added_inside():
+    """T5's table of relative positions, which is trained, is a mask of its attention."""
+    plan = suite.compile(exports / "t5.onnx", suite.dir / "t5.plan", *golden["t5"]["flags"])
+    table = suite.tool("zero-run", "inspect", plan, "--kernels")
+    counts = {line.split()[0]: int(line.split()[-1]) for line in table.splitlines() if re.match(r"^[a-z_]+ .* \d+$", line)}
+    if (counts.get("attention"), counts.get("attention_grad"), counts.get("softmax", 0)) != (3, 3, 0):
+        raise Case(f"attention is plain operations: {counts}")
+
+
+suite.run([("t5 positions", positions_are_added_inside)])
 suite.run([(f"{name} {optimizer}", lambda a=(name, optimizer): agrees(*a)) for name in golden for optimizer in RUNS] +
           [("roberta, another padding", padding_matters)])
 suite.finish()

@@ -38,6 +38,12 @@ void expectAttentionMatches(const AttentionCase &row, DType type, const Value *m
   if (!row.mask.empty())
     backward.inputs.push_back(forward.inputs[3]);
   expectFastMatches(backward, 1e-5, Bits::always);
+  const bool mayTrain =
+      !row.mask.empty() && row.maskType != DType::boolean && row.mask[2] == row.query[2] && row.mask[3] == row.key[2];
+  if (!mayTrain)
+    return;
+  backward.outputs.push_back(Value({DType::f32, row.mask}));
+  expectFastMatches(backward, 1e-5, Bits::always);
 }
 
 TEST(FastAttention, andGradient) {
@@ -113,6 +119,10 @@ void expectViewsAgree(const AttentionCase &row, DType type, bool referenceOnly) 
   Call backward{"attention_grad", {g, q, k, v, (*plain)[0], (*plain)[1]}, {q, k, v}, attributes, 2};
   if (!row.mask.empty())
     backward.inputs.push_back(forward.inputs[3]);
+  const bool trainsMask = !row.mask.empty() && row.maskType != DType::boolean;
+  if (trainsMask) {
+    backward.outputs.push_back(Value({lse.type.dtype, row.mask}));
+  }
   auto grads = runOn(kernels, backward);
   ASSERT_TRUE(grads.ok()) << grads.error().message;
 
@@ -149,11 +159,18 @@ void expectViewsAgree(const AttentionCase &row, DType type, bool referenceOnly) 
     views.push_back(whole(6, back.inputs[6]));
   for (size_t i : {0u, 1u, 2u})
     views.push_back(inputs.view(back.inputs.size(), i));
+  if (trainsMask) {
+    back.outputs.push_back(backward.outputs[3]);
+    views.push_back(whole(back.inputs.size() + 1, backward.outputs[3]));
+  }
   back.attributes["views"] = encode(views);
   auto packedGrads = runOn(kernels, back);
   ASSERT_TRUE(packedGrads.ok()) << packedGrads.error().message;
   for (size_t i : {0u, 1u, 2u})
     EXPECT_TRUE(inputs.get((*packedGrads)[0], i) == (*grads)[i]) << "gradient " << i;
+  if (trainsMask) {
+    EXPECT_TRUE((*packedGrads)[1] == (*grads)[3]);
+  }
 }
 
 TEST(Attention, hasTheSameBitsThroughViews) {
@@ -163,6 +180,7 @@ TEST(Attention, hasTheSameBitsThroughViews) {
         AttentionCase{{1, 4, 150, 8}, {1, 2, 150, 8}, {1, 2, 150, 12}, {}, {}, true}, // grouped heads
         AttentionCase{{2, 3, 20, 35}, {2, 1, 20, 35}, {2, 1, 20, 33}, {}, {}, true},  // odd widths
         AttentionCase{{2, 2, 20, 8}, {2, 1, 20, 8}, {2, 1, 20, 8}, {2, 1, 1, 20}, DType::boolean, false},
+        AttentionCase{{2, 2, 20, 8}, {2, 2, 20, 8}, {2, 2, 20, 8}, {1, 2, 20, 20}, DType::f32, false},
         AttentionCase{{1, 2, 300, 8}, {1, 2, 300, 8}, {1, 2, 300, 8}, {}, {}, true}}) {
     forFastTypes([&](DType type) { expectViewsAgree(row, type, false); });
     for (DType type : {DType::f32, DType::bf16, DType::f64})
@@ -221,6 +239,36 @@ TEST(FastAttention, takesMasksOfAnyBroadcastShape) {
         for (DType of : {DType::boolean, DType::f32, type})
           expectAttentionMatches({{2, 2, 20, 8}, {2, 1, 41, 8}, {2, 1, 41, 8}, mask, of, causal}, type);
       });
+}
+
+/// Of a table that is trained: one for all samples, for all heads, grouped ones, blocks that `causal` leaves out.
+TEST(FastAttention, givesTheGradientOfItsMask) {
+  for (const Ints &mask : {Ints{1, 4, 150, 300}, Ints{3, 4, 150, 300}, Ints{3, 1, 150, 300}, Ints{1, 1, 150, 300}})
+    for (bool causal : {false, true})
+      for (DType type : {DType::f32, DType::bf16})
+        expectAttentionMatches({{3, 4, 150, 8}, {3, 2, 300, 8}, {3, 2, 300, 8}, mask, DType::f32, causal}, type);
+  for (const AttentionCase &row : // without samples the gradient is zero; more queries than keys; a table of 16 bits
+       {AttentionCase{{0, 2, 3, 8}, {0, 2, 5, 8}, {0, 2, 5, 8}, {1, 2, 3, 5}, DType::f32, false},
+        AttentionCase{{2, 2, 9, 8}, {2, 2, 5, 8}, {2, 2, 5, 8}, {1, 2, 9, 5}, DType::f32, true}})
+    forFastTypes([&](DType type) { expectAttentionMatches(row, type); });
+  expectAttentionMatches({{2, 2, 9, 8}, {2, 2, 5, 8}, {2, 2, 5, 8}, {1, 2, 9, 5}, DType::bf16, false}, DType::bf16);
+}
+
+TEST(FastAttention, refusesAGradientOfAnotherMask) {
+  Value q = random(DType::f32, {1, 1, 3, 4}, 1), lse({DType::f32, {1, 1, 3}});
+  auto number = [&](const Value &mask, const Value &gradient) {
+    Call call{"attention_grad", {q, q, q, q, q, lse, mask}, {q, q, q, gradient}};
+    KernelSpec spec = call.spec();
+    spec.workspace = 1 << 20;
+    Status status = registry(false).prepare(spec).status();
+    return status.ok() ? 0 : status.error().number;
+  };
+  const Value mask({DType::f32, {1, 1, 3, 3}}), rows({DType::f32, {1, 1, 3, 1}}), half({DType::bf16, {1, 1, 3, 3}});
+  EXPECT_EQ(number(mask, mask), 0);
+  EXPECT_EQ(number(rows, rows), 703);
+  EXPECT_EQ(number(mask, rows), 703);
+  EXPECT_EQ(number(mask, half), 703);
+  EXPECT_EQ(number(boolean({1, 1, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1}), mask), 703);
 }
 
 /// What earlier blocks have is nothing, or is scaled down by a larger score, at the borders of blocks.

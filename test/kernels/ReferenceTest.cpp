@@ -298,6 +298,24 @@ TEST(Attention, gradientsMatchDifferences) {
   });
 }
 
+TEST(Attention, gradientsOfAMaskMatchDifferences) {
+  TensorType q{DType::f64, {2, 4, 3, 2}}, k{DType::f64, {2, 2, 5, 2}}, lse{DType::f64, {2, 4, 3}};
+  using Shape = std::vector<int64_t>;
+  for (const Shape &dims : {Shape{1, 4, 3, 5}, Shape{2, 1, 3, 5}, Shape{1, 1, 3, 5}, Shape{2, 4, 3, 5}}) {
+    Value mask = uniform({DType::f64, dims}, 4, -1, 1);
+    Call forward{"attention",
+                 {uniform(q, 1, -1, 1), uniform(k, 2, -1, 1), uniform(k, 3, -1, 1), mask},
+                 {Value(q), Value(lse)},
+                 {{"scale", 1.0}, {"causal", int64_t{1}}}};
+    expectGradients(forward, 4, [&](const Value &w, const std::vector<Value> &results) {
+      return Call{"attention_grad",
+                  {w, forward.inputs[0], forward.inputs[1], forward.inputs[2], results[0], results[1], mask},
+                  {Value(q), Value(k), Value(k), Value(mask.type)},
+                  forward.attributes};
+    });
+  }
+}
+
 TEST(Attention, equalKeysAverageTheValues) {
   Call call{"attention",
             {f32({1, 1, 2, 1}, {1, 2}), f32({1, 1, 2, 1}, {0, 0}), f32({1, 1, 2, 1}, {10, 30})},

@@ -1,4 +1,5 @@
 //===- Attention.cpp - scaled dot-product attention -------------------------------===//
+#include "dialects/graph/Attention.h"
 #include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Match.h"
 
@@ -30,6 +31,12 @@ std::optional<Scores> matchScores(Value value) {
   return scores;
 }
 
+/// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
+bool mayBeAdded(Value mask, Value scores) {
+  llvm::ArrayRef<int64_t> dims = dimsOf(scores);
+  return (dims.size() == 4 && hasMaskGradient(tensorOf(mask), dims[2], dims[3])) || !dependsOnFloatParameter(mask);
+}
+
 /// What stands between the scores and the softmax.
 struct Masked {
   Scores scores;
@@ -42,7 +49,7 @@ std::optional<Masked> matchMasked(Value value) {
   std::optional<Masked> found;
   if (auto add = value.getDefiningOp<AddOp>()) {
     eitherOrder(add, [&](Value a, Value mask) {
-      if (auto scores = matchScores(a); scores && sameType(a, value) && !dependsOnFloatParameter(mask))
+      if (auto scores = matchScores(a); scores && sameType(a, value) && mayBeAdded(mask, a))
         found = Masked{*scores, mask};
       return found.has_value();
     });

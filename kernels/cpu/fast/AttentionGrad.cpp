@@ -1,7 +1,8 @@
 // The gradient of attention, in the blocks that Attention.cpp describes: per block the scores again, from lse the
 // probabilities, and five products where forward has two. A task is a head of keys: the heads of queries that share it
-// add to its gradients in order. `scale` is multiplied into the gradients of query and key once their sums are
-// complete.
+// add to its gradients in order. So do heads that share a mask to the gradient of that, as tasks of one thread. `scale`
+// is multiplied into the gradients of query and key once their sums are complete.
+#include "kernels/cpu/MaskGradient.h"
 #include "kernels/cpu/fast/AttentionBlocks.h"
 
 namespace zc::cpu {
@@ -12,6 +13,8 @@ struct GradHead {
   SourceRows grad, query, output;
   const float *lse;
   ResultRows dQuery;
+  float *dMask;    ///< [queries, keys]; null: none
+  bool startsMask; ///< is the first to add to it
 };
 
 class Backward {
@@ -34,8 +37,10 @@ public:
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       packQueries(head, row, rows, tile);
       std::fill_n(tile + pieces.dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
+      if (head.dMask && head.startsMask)
+        std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
-        makeSlopes(block, head.lse + row, mask, tile);
+        makeSlopes(block, head, mask, tile);
         addGradients(block, tile);
       });
       store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
@@ -65,8 +70,9 @@ private:
       tile[pieces.deltas + i] = dotOf(s.dtype, rowsFrom(s, grad, i).at, rowsFrom(s, output, i).at, s.valueDepth);
   }
 
-  /// Probabilities of a block, and gradients of its scores but for `scale`.
-  void makeSlopes(const Block &block, const float *lse, const HeadMask &mask, float *tile) const {
+  /// Probabilities of a block, and gradients of its scores but for `scale`, which are those of the mask.
+  void makeSlopes(const Block &block, const GradHead &head, const HeadMask &mask, float *tile) const {
+    const float *lse = head.lse + block.row;
     float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
     const int64_t rows = roundUp(block.rows, kTileRows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
     multiply(by, {tile + pieces.queries, pieces.depth, 1},
@@ -76,11 +82,13 @@ private:
              {tile + pieces.valuesTransposed + block.key * ofValues, ofValues * by.columns}, slopes, pieces.columns,
              rows, block.end(), false, block.scoreUnits(ofValues));
     auto rowOf = [&](int64_t i) {
-      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0};
+      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0, nullptr};
       if (i < block.rows && lse[i] != kMinusInfinity) {
         row.visible = block.visible(i);
         row.lse = lse[i];
         row.delta = tile[pieces.deltas + i];
+        if (head.dMask)
+          row.sums = head.dMask + (block.row + i) * s.keys + block.key;
         mask.apply(block, i, row.scores, row.visible);
       }
       return row;
@@ -110,17 +118,21 @@ private:
 };
 
 /// One head of keys, with all heads of queries that share it.
-void runGroup(const Backward &backward, const AttentionGradTensors &tensors, int64_t key, void *const *operands,
-              float *tile) {
+void runGroup(const Backward &backward, const AttentionGradTensors &tensors, const MaskGradient &mask, int64_t key,
+              void *const *operands, float *tile) {
   const AttentionShape &s = backward.s;
   const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, keyHead = key % s.keyHeads;
   backward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead), rowsFrom(s, tensors.value, operands, b, keyHead),
                     tile);
-  for (int64_t h = keyHead * group; h < (keyHead + 1) * group; ++h)
+  for (int64_t h = keyHead * group; h < (keyHead + 1) * group; ++h) {
+    float *dMask =
+        mask.isWanted ? as<float>(operands[tensors.dMask]) + b * s.maskStrides[0] + h * s.maskStrides[1] : nullptr;
+    const bool startsMask = (b == 0 || mask.batches > 1) && (h == 0 || mask.heads > 1);
     backward.run({rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
                   rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
-                  resultRows(s, tensors.dQuery, operands, b, h)},
+                  resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
                  {s, operands[6], b, h}, tile);
+  }
   backward.store(tile + backward.pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale),
                  resultRows(s, tensors.dKey, operands, b, keyHead));
   backward.store(tile + backward.pieces.dValues, s.keys, s.valueDepth, 1,
@@ -132,17 +144,24 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   ZC_RETURN_IF_ERROR(read.status());
   Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
-  if (!isServed(*read, {located->grad, located->query, located->key, located->value}))
+  Result<MaskGradient> mask = readMaskGradient(spec, *read);
+  ZC_RETURN_IF_ERROR(mask.status());
+  const AttentionGroups order(*read, *mask);
+  if (!isServed(*read, {located->grad, located->query, located->key, located->value}) ||
+      (mask->isWanted && order.members == 0)) // nobody starts the mask's gradient
     return decline();
   Backward backward(*read);
   const int threads = threadsWithPieces(backward.pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
-  return makeKernel([backward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
-    parallelParts(threads, backward.s.batch * backward.s.keyHeads, 1, [&](int64_t begin, int64_t end, int part) {
-      for (int64_t key = begin; key < end; ++key)
-        runGroup(backward, tensors, key, operands, tiles.of(operands) + backward.pieces.floats * part);
-    });
-  });
+  return makeKernel(
+      [backward, order, threads, tiles, tensors = *located, mask = *mask](void *const *operands, const StepContext &) {
+        parallelParts(threads, order.groups, 1, [&](int64_t begin, int64_t end, int part) {
+          for (int64_t group = begin; group < end; ++group)
+            for (int64_t member = 0; member < order.members; ++member)
+              runGroup(backward, tensors, mask, order.keyHead(group, member), operands,
+                       tiles.of(operands) + backward.pieces.floats * part);
+        });
+      });
 }
 
 } // namespace

@@ -129,6 +129,13 @@ HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delt
   const M visible = lanesBelow(j, row.visible);
   return {hn::IfThenElseZero(visible, p), hn::IfThenElseZero(visible, slope)};
 }
+/// Of the vector at j.
+HWY_INLINE void addSlope(const SlopeRow &row, int64_t j, V slope) {
+  if (!row.sums || j >= row.visible)
+    return;
+  const auto count = static_cast<size_t>(std::min<int64_t>(row.visible - j, static_cast<int64_t>(lanes())));
+  storePart(hn::Add(loadPart(row.sums + j, count), slope), row.sums + j, count);
+}
 
 void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
   const V factor = hn::Set(kF, scale), lse0 = hn::Set(kF, first.lse), lse1 = hn::Set(kF, second.lse),
@@ -136,6 +143,8 @@ void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t en
   auto *rows0 = reinterpret_cast<Bf16 *>(first.slopes), *rows1 = reinterpret_cast<Bf16 *>(second.slopes);
   for (int64_t j = 0; j < end; j += static_cast<int64_t>(lanes())) {
     const Slope a = slopeOf(first, j, factor, lse0, delta0), b = slopeOf(second, j, factor, lse1, delta1);
+    addSlope(first, j, a.slope);
+    addSlope(second, j, b.slope);
     if (isNarrow) {
       storePairs(a.p, b.p, nullptr, nullptr, first.scores + j);
       storePairs(a.slope, b.slope, rows0 + j, rows1 + j, second.scores + j);

@@ -29,6 +29,7 @@ struct SlopeRow {
   float *scores, *slopes; ///< slopes: products of the result's gradient and values
   int64_t visible;
   float lse, delta;
+  float *sums; ///< what slopes are added to; null: nothing
 };
 /// Two rows: p = e^(scores scale - lse), slopes = p (slopes - delta). In fp32 each becomes the one it is made of. With
 /// `isNarrow`, in bf16: slopes become rows, as of exponentiate; and for products that sum over rows, the first row of

@@ -1,5 +1,6 @@
 // attention and its gradient, one row of scores at a time, in double.
 #include "kernels/cpu/AttentionTensors.h"
+#include "kernels/cpu/MaskGradient.h"
 
 namespace zc::cpu {
 namespace {
@@ -87,54 +88,64 @@ Prepared prepareAttention(const KernelSpec &spec) {
 }
 
 /// With P = exp(scores - lse), delta = rowsum(grad * output): dV = P^T grad; dS = P (grad V^T - delta) scale;
-/// dQ = dS K; dK = dS^T Q. Heads that share a key head are summed in order.
+/// dQ = dS K; dK = dS^T Q; of a mask dS / scale. Heads that share a key head are summed in order, and so is what shares
+/// an element of the mask.
 Prepared prepareAttentionGrad(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
+  Result<MaskGradient> mask = readMaskGradient(spec, *read);
+  ZC_RETURN_IF_ERROR(mask.status());
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
     Workspace workspace(spec);
     auto query = workspace.take<double>(read->depth), keys = workspace.take<double>(read->keys * read->depth),
          values = workspace.take<double>(read->keys * read->valueDepth);
-    return makeKernel([s = *read, t = *located, query, keys, values](void *const *operands, const StepContext &) {
-      double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
-      for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
-        auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
-          return rowOf<T>(tensor, operands, keyHead / s.keyHeads, keyHead % s.keyHeads, j);
-        };
-        std::fill(dk, dk + keys.count, 0);
-        std::fill(dv, dv + values.count, 0);
-        forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
-          const T *g = rowOf<T>(t.grad, operands, b, h, i), *out = rowOf<T>(t.output, operands, b, h, i),
-                  *q = rowOf<T>(t.query, operands, b, h, i);
-          T *dQuery = rowOf<T>(t.dQuery, operands, b, h, i);
-          double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
-          std::fill(dq, dq + s.depth, 0);
-          for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
-            const T *k = keyRow(t.key, j);
-            double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
-            double ds = p * (dot(g, keyRow(t.value, j), s.valueDepth) - delta) * s.scale;
-            for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-              dv[j * s.valueDepth + d] += p * load(g[d]);
-            for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
-              dq[d] += ds * load(k[d]);
-              dk[j * s.depth + d] += ds * load(q[d]);
+    return makeKernel(
+        [s = *read, t = *located, mask = *mask, query, keys, values](void *const *operands, const StepContext &) {
+          double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
+          S *dMask = mask.isWanted ? as<S>(operands[t.dMask]) : nullptr;
+          if (dMask)
+            std::fill_n(dMask, mask.batches * mask.heads * s.queries * s.keys, S(0));
+          for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
+            auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
+              return rowOf<T>(tensor, operands, keyHead / s.keyHeads, keyHead % s.keyHeads, j);
+            };
+            std::fill(dk, dk + keys.count, 0);
+            std::fill(dv, dv + values.count, 0);
+            forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
+              const T *g = rowOf<T>(t.grad, operands, b, h, i), *out = rowOf<T>(t.output, operands, b, h, i),
+                      *q = rowOf<T>(t.query, operands, b, h, i);
+              T *dQuery = rowOf<T>(t.dQuery, operands, b, h, i);
+              double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
+              std::fill(dq, dq + s.depth, 0);
+              for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
+                const T *k = keyRow(t.key, j);
+                double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+                double slope = p * (dot(g, keyRow(t.value, j), s.valueDepth) - delta), ds = slope * s.scale;
+                if (dMask)
+                  dMask[b * s.maskStrides[0] + h * s.maskStrides[1] + i * s.maskStrides[2] + j * s.maskStrides[3]] +=
+                      static_cast<S>(slope);
+                for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
+                  dv[j * s.valueDepth + d] += p * load(g[d]);
+                for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
+                  dq[d] += ds * load(k[d]);
+                  dk[j * s.depth + d] += ds * load(q[d]);
+                }
+              }
+              for (int64_t d = 0; d < s.depth; ++d)
+                dQuery[d] = storeSum<T>(dq[d]);
+            });
+            for (int64_t j = 0; j < s.keys; ++j) {
+              for (int64_t d = 0; d < s.depth; ++d)
+                keyRow(t.dKey, j)[d] = storeSum<T>(dk[j * s.depth + d]);
+              for (int64_t d = 0; d < s.valueDepth; ++d)
+                keyRow(t.dValue, j)[d] = storeSum<T>(dv[j * s.valueDepth + d]);
             }
           }
-          for (int64_t d = 0; d < s.depth; ++d)
-            dQuery[d] = storeSum<T>(dq[d]);
         });
-        for (int64_t j = 0; j < s.keys; ++j) {
-          for (int64_t d = 0; d < s.depth; ++d)
-            keyRow(t.dKey, j)[d] = storeSum<T>(dk[j * s.depth + d]);
-          for (int64_t d = 0; d < s.valueDepth; ++d)
-            keyRow(t.dValue, j)[d] = storeSum<T>(dv[j * s.valueDepth + d]);
-        }
-      }
-    });
   });
 }
 

@@ -227,6 +227,7 @@ void addAttention(Cases &cases) {
                              {"attention", {q, q, q, added}, {q, lse}, "{scale = 0.7 : f64, causal}"},
                              // A mask that is trained.
                              {"attention", {q, q, q, "1x1x3x3xf64"}, {q, lse}, "{scale = 0.5 : f64}"},
+                             {"attention", {q, q, q, "1x2x3x3xf64"}, {q, lse}, "{scale = 1.0 : f64, causal}"},
                              {"attention", {q, q, q, "1x2x1x3xf64"}, {q, lse}, "{scale = 0.5 : f64, causal}"},
                              {"attention",
                               {"2x4x2x3xf64", "2x2x5x3xf64", "2x2x5x1xf64", "1x4x2x5xf64"},

@@ -193,6 +193,16 @@ graph.program @micro phase = micro inputs = ["q", "l"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["q", "l", "m"] {
+^bb0(%q: tensor<1x2x3x4xf32>, %l: tensor<1x2x3xf32>, %m: tensor<1x1x1x3xf32>):
+  // expected-error @below {{[attention_c9] there is no float mask with an element for each query and key}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:4 = graph.attention_grad %q, %q, %q, %q, %q, %l, %m {scale = 0.5 : f64, graph.mask_grad} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>, tensor<1x1x1x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x1x3xf32>)
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["x", "t"] {
 ^bb0(%x: tensor<2x4x8xf32>, %t: tensor<2xi64>):
   // expected-error @below {{[cross_entropy_c1] logits have rank 3, not 2}}

@@ -72,16 +72,35 @@ graph.program @micro phase = micro inputs = ["grouped", "k", "v", "keep"] {
 
 // -----
 
-// A bias that is trained is no mask: the attention op has no gradient for it. Nor is a dropped-out softmax raised.
+// T5: no scale, and a table of relative positions that is trained.
+// CHECK-LABEL: inputs = ["table", "k", "v"]
+// CHECK: %[[T:.*]] = graph.read @table
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[T]] {scale = 1.000000e+00 : f64}
+// CHECK-NOT: graph.softmax
+graph.parameter @table : tensor<1x4x3x3xf32> role = trainable
+graph.program @micro phase = micro inputs = ["table", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %bias = graph.read @table : tensor<1x4x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %bias : (tensor<2x4x3x3xf32>, tensor<1x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// What is trained and broadcast along queries is none: the op has no gradient for it. Nor is a dropped-out softmax
+// raised.
 // CHECK-LABEL: inputs = ["bias", "k", "v"]
 // CHECK-NOT: graph.attention
 // CHECK: graph.return
-graph.parameter @bias : tensor<1x4x3x3xf32> role = trainable
+graph.parameter @bias : tensor<1x4x1x3xf32> role = trainable
 graph.program @micro phase = micro inputs = ["bias", "k", "v"] {
 ^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
-  %bias = graph.read @bias : tensor<1x4x3x3xf32>
+  %bias = graph.read @bias : tensor<1x4x1x3xf32>
   %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
-  %a = graph.add %s, %bias : (tensor<2x4x3x3xf32>, tensor<1x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %bias : (tensor<2x4x3x3xf32>, tensor<1x4x1x3xf32>) -> tensor<2x4x3x3xf32>
   %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
   %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   %s2 = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
