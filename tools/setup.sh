@@ -3,7 +3,7 @@
 #   tools/setup.sh           install what is missing (through sudo when not root)
 #   tools/setup.sh --check   only say what is missing; exit code 1 if anything is
 #   tools/setup.sh --torch   a Python with torch (CPU), transformers and what else python/ uses, in build/torch: about 1.5 GB
-#   tools/setup.sh --cuda    headers of cuBLAS, cuDNN, NCCL and NVRTC from PyPI, for toolkits that lack them: 6 MB in
+#   tools/setup.sh --cuda    headers of cuBLAS, cuDNN and its front end, NCCL and NVRTC from PyPI, for toolkits that lack them: 6 MB in
 #                            ~/.cache/zero-compile/cuda, where CMake finds them; --cuda-libraries brings the libraries too (1.5 GB)
 set -euo pipefail
 
@@ -49,7 +49,7 @@ install_cuda() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' RETURN
   mkdir -p "$folder"
-  for package in nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13 nvidia-cuda-nvrtc; do
+  for package in nvidia-cublas nvidia-cudnn-cu13 nvidia-cudnn-frontend nvidia-nccl-cu13 nvidia-cuda-nvrtc; do
     [[ -e $folder/.$package$libraries ]] && continue
     python3 -m pip download -q --no-deps --only-binary=:all: -d "$work" "$package" >&2 || die "$package could not be downloaded: see above"
     python3 - "$work"/*.whl "$folder" "$libraries" <<'EOF' || die "$package could not be unpacked"

@@ -19,6 +19,8 @@ public:
   /// `operands[i]` points at operand i's elements, and one past the last at the workspace, if there is one. Errors: the
   /// launch was refused.
   virtual Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) = 0;
+  /// Why it is not the implementation that was planned; empty: it is.
+  virtual std::string note() const { return {}; }
 };
 
 using GpuKernelFactory = std::function<Result<std::unique_ptr<GpuKernel>>(const KernelSpec &)>;

@@ -1,4 +1,5 @@
 #include "kernels/cuda/Implementations.h"
+#include "kernels/cuda/CudnnAttention.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
 
@@ -12,6 +13,15 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
+bool isCudnnForward(const KernelSpec &spec) {
+  Result<cpu::AttentionShape> shape = cpu::readAttention(spec);
+  return shape.ok() && CudnnAttention(*shape, false).calls;
+}
+bool isCudnnGradient(const KernelSpec &spec) {
+  Result<cpu::AttentionShape> shape = cpu::readAttentionGrad(spec);
+  return shape.ok() && CudnnAttention(*shape, true).calls;
+}
+
 /// Kernels that a library computes, where it takes the spec.
 struct Library {
   std::string_view kernel, name;
@@ -20,6 +30,8 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"matmul", "cuBLASLt", isProduct},
     {"matmul_part", "cuBLASLt", isProduct},
+    {"attention", "cuDNN", isCudnnForward},
+    {"attention_grad", "cuDNN", isCudnnGradient},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.

@@ -1,6 +1,7 @@
 #include "kernels/cuda/Workspace.h"
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/IndexShapes.h"
+#include "kernels/cuda/CudnnAttention.h"
 
 namespace zc::cuda {
 
@@ -41,11 +42,16 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
   static const std::vector<WorkspaceFormula> formulas = {
       {"attention",
        [](const KernelSpec &spec) {
-         return bytesOf(cpu::readAttention(spec), [](const auto &s) { return AttentionTiles(s).bytes(); });
+         return bytesOf(cpu::readAttention(spec),
+                        [](const auto &s) { return std::max<int64_t>(256, AttentionTiles(s).bytes()); });
        }},
       {"attention_grad",
        [](const KernelSpec &spec) {
-         return bytesOf(cpu::readAttentionGrad(spec), [](const auto &s) { return AttentionTiles(s).gradBytes(); });
+         return bytesOf(cpu::readAttentionGrad(spec), [](const auto &s) {
+           CudnnAttention cudnn(s, /*isGradient=*/true); // ours is at hand where cuDNN is not
+           return std::max(AttentionTiles(s).gradBytes(),
+                           cudnn.calls ? CudnnAttention::gradBytes(cudnn.shape) : int64_t(0));
+         });
        }},
       {"batch_norm",
        [](const KernelSpec &spec) {

@@ -1,6 +1,7 @@
 #include "runtime/cuda/Device.h"
 
 #include "kernels/InPlace.h"
+#include "runtime/cuda/Attention.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Nccl.h"
 
@@ -17,6 +18,7 @@ const GpuKernelRegistry &registry() {
     GpuKernelRegistry made;
     addGpuFamilies(made);
     addMatmul(made);
+    addAttention(made);
     return made;
   }();
   return all;
@@ -214,6 +216,8 @@ Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec,
   ZC_CUDA(gpu.use(), "take the GPU");
   Result<std::unique_ptr<GpuKernel>> kernel = (*factory)(spec);
   ZC_RETURN_IF_ERROR(kernel.status());
+  if (std::string note = (*kernel)->note(); !note.empty() && std::find(told.begin(), told.end(), note) == told.end())
+    told.push_back(std::move(note));
   KernelSpec &kept = specs[number] = spec;
   kept.attributes.erase("data"); // of constants, large
   return std::unique_ptr<DeviceKernel>(std::make_unique<GpuLaunch>(std::move(*kernel), error, number));

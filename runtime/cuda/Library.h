@@ -27,6 +27,8 @@ public:
   /// Errors: not found, or without a function that was asked for (unsupported).
   const Status &status() const { return state; }
   const std::string &path() const { return found; }
+  /// Of dlopen; null where it was not found.
+  void *handleOrNull() const { return handle; }
 
 private:
   void *symbol(const char *name);

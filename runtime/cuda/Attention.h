@@ -1,0 +1,12 @@
+//===- Attention.h - attention by cuDNN, or ours -------------------------------------------===//
+#pragma once
+
+#include "kernels/cuda/GpuRegistry.h"
+
+namespace zc::cuda {
+
+/// attention, attention_grad: by cuDNN where it takes the spec; where it is missing or refuses, by the kernels that
+/// `registry` has for them, with a note.
+void addAttention(GpuKernelRegistry &registry);
+
+} // namespace zc::cuda
