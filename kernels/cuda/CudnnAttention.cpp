@@ -38,6 +38,13 @@ CudnnAttention::CudnnAttention(const cpu::AttentionShape &whole, bool isGradient
   calls = 0;
 }
 
+CudnnAttention CudnnAttention::of(const KernelSpec &spec) {
+  bool isGradient = spec.name == "attention_grad";
+  Result<cpu::AttentionShape> shape = isGradient ? cpu::readAttentionGrad(spec) : cpu::readAttention(spec);
+  bool hasMaskGradient = isGradient && spec.operands.size() > spec.numInputs + 3;
+  return CudnnAttention(shape.ok() && !hasMaskGradient ? *shape : cpu::AttentionShape{}, isGradient);
+}
+
 std::vector<int64_t> CudnnAttention::strides(const KernelSpec &spec) const {
   size_t mask = !shape.hasMask ? SIZE_MAX : spec.operands.size() > 7 ? 6 : 3; // of the gradient, of attention
   std::vector<int64_t> strides;

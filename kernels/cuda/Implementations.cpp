@@ -13,14 +13,7 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
-bool isCudnnForward(const KernelSpec &spec) {
-  Result<cpu::AttentionShape> shape = cpu::readAttention(spec);
-  return shape.ok() && CudnnAttention(*shape, false).calls;
-}
-bool isCudnnGradient(const KernelSpec &spec) {
-  Result<cpu::AttentionShape> shape = cpu::readAttentionGrad(spec);
-  return shape.ok() && CudnnAttention(*shape, true).calls;
-}
+bool isCudnns(const KernelSpec &spec) { return CudnnAttention::of(spec).calls > 0; }
 
 /// Kernels that a library computes, where it takes the spec.
 struct Library {
@@ -30,8 +23,8 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"matmul", "cuBLASLt", isProduct},
     {"matmul_part", "cuBLASLt", isProduct},
-    {"attention", "cuDNN", isCudnnForward},
-    {"attention_grad", "cuDNN", isCudnnGradient},
+    {"attention", "cuDNN", isCudnns},
+    {"attention_grad", "cuDNN", isCudnns},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.

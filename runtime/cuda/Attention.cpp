@@ -69,13 +69,8 @@ private:
   std::string why;
 };
 
-using Read = Result<cpu::AttentionShape> (*)(const KernelSpec &);
-
-Result<std::unique_ptr<GpuKernel>> prepare(const KernelSpec &spec, Read read, AttentionPass pass,
-                                           const GpuKernelFactory &own) {
-  Result<cpu::AttentionShape> whole = read(spec);
-  ZC_RETURN_IF_ERROR(whole.status());
-  CudnnAttention cudnn(*whole, pass == AttentionPass::gradient);
+Result<std::unique_ptr<GpuKernel>> prepare(const KernelSpec &spec, AttentionPass pass, const GpuKernelFactory &own) {
+  CudnnAttention cudnn = CudnnAttention::of(spec);
   if (!cudnn.calls)
     return own(spec);
   Result<std::shared_ptr<AttentionGraph>> graph = graphOf(cudnn.shape, pass);
@@ -96,12 +91,12 @@ Result<std::unique_ptr<GpuKernel>> prepare(const KernelSpec &spec, Read read, At
 } // namespace
 
 void addAttention(GpuKernelRegistry &registry) {
-  auto add = [&](const char *name, Read read, AttentionPass pass) {
+  auto add = [&](const char *name, AttentionPass pass) {
     const GpuKernelFactory *own = registry.find(name);
-    registry.add(name, [own = *own, read, pass](const KernelSpec &spec) { return prepare(spec, read, pass, own); });
+    registry.add(name, [own = *own, pass](const KernelSpec &spec) { return prepare(spec, pass, own); });
   };
-  add("attention", cpu::readAttention, AttentionPass::forward);
-  add("attention_grad", cpu::readAttentionGrad, AttentionPass::gradient);
+  add("attention", AttentionPass::forward);
+  add("attention_grad", AttentionPass::gradient);
 }
 
 } // namespace zc::cuda

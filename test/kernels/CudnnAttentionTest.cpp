@@ -99,6 +99,10 @@ TEST(CudnnAttention, isNotForAll) {
   EXPECT_EQ(calls({1, 2, 3, 136}, {1, 2, 3, 136}, {}, false, DType::bf16), 0);
   EXPECT_EQ(calls({1, 2, 5, 8}, {1, 2, 3, 8}, {}, true, DType::bf16), 0); // rows that see no key
   EXPECT_EQ(calls({1, 2, 0, 8}, {1, 2, 3, 8}, {}, false, DType::bf16), 0);
+  Call trained = gradient({1, 2, 3, 8}, {1, 2, 3, 8}, {1, 2, 3, 3}, false);
+  EXPECT_EQ(cuda::CudnnAttention::of(trained.spec()).calls, 1);
+  trained.outputs.emplace_back(trained.inputs[6].type);
+  EXPECT_EQ(cuda::CudnnAttention::of(trained.spec()).calls, 0);
   auto shape = cpu::readAttentionGrad(gradient({1, 2, 3, 8}, {1, 2, 3, 8}, {}, false).spec());
   ASSERT_TRUE(shape.ok());
   shape->queries = shape->keys = 32768; // 2 GiB a head
