@@ -40,17 +40,22 @@ bool mayBeAdded(Value mask, Value scores) {
 /// What stands between the scores and the softmax.
 struct Masked {
   Scores scores;
-  Value mask;        ///< float, added, or bool; null: none
-  bool drop = false; ///< bool: true means masked out
+  llvm::SmallVector<Value, 2> masks; ///< float, added one after the other, or one of bool
+  bool drop = false;                 ///< bool: true means masked out
 };
-std::optional<Masked> matchMasked(Value value) {
+/// `most`: additions that are looked through.
+std::optional<Masked> matchMasked(Value value, int most = 2) {
   if (auto scores = matchScores(value))
-    return Masked{*scores, Value()};
+    return Masked{*scores, {}};
   std::optional<Masked> found;
-  if (auto add = value.getDefiningOp<AddOp>()) {
+  if (auto add = value.getDefiningOp<AddOp>(); add && most > 0) {
     eitherOrder(add, [&](Value a, Value mask) {
-      if (auto scores = matchScores(a); scores && sameType(a, value) && mayBeAdded(mask, a))
-        found = Masked{*scores, mask};
+      if (!sameType(a, value) || !mayBeAdded(mask, a))
+        return false;
+      // T5 adds a table of positions, then what hides padding. A condition is not added to.
+      found = a.getDefiningOp<SelectOp>() ? std::nullopt : matchMasked(a, most - 1);
+      if (found)
+        found->masks.push_back(mask);
       return found.has_value();
     });
   } else if (auto select = value.getDefiningOp<SelectOp>()) {
@@ -59,7 +64,7 @@ std::optional<Masked> matchMasked(Value value) {
       Value kept = drop ? select.getRhs() : select.getLhs(), other = drop ? select.getLhs() : select.getRhs();
       auto scores = matchScores(kept);
       if (scores && sameType(kept, value) && splatOf(other) == -INFINITY)
-        return Masked{*scores, select.getCondition(), drop};
+        return Masked{*scores, {select.getCondition()}, drop};
     }
   }
   return found;
@@ -85,12 +90,16 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
       return failure();
 
     llvm::SmallVector<int64_t, 4> full(dimsOf(softmax.getResult()));
-    Value mask = masked->mask;
-    bool causal = mask && !masked->drop && isCausalMask(mask, full[2], full[3]);
-    if (causal)
-      mask = Value();
-    if (mask && !broadcastsTo(mask, full))
+    llvm::SmallVectorImpl<Value> &masks = masked->masks;
+    if (!llvm::all_of(masks, [&](Value mask) { return broadcastsTo(mask, full); }))
       return failure();
+    // Beside another mask it stays: rows that both hide as a whole average what they would.
+    bool causal = masks.size() == 1 && !masked->drop && isCausalMask(masks[0], full[2], full[3]);
+    if (causal)
+      masks.clear();
+    Value mask = masks.empty() ? Value() : masks[0];
+    for (Value other : llvm::drop_begin(masks, masks.empty() ? 0 : 1))
+      mask = rewriter.create<AddOp>(op.getLoc(), mask, other);
     if (mask) {
       llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
       shape.insert(shape.begin(), 4 - shape.size(), 1);

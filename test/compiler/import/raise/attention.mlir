@@ -90,6 +90,29 @@ graph.program @micro phase = micro inputs = ["table", "k", "v"] {
 
 // -----
 
+// What hides padding is added to the table.
+// CHECK-LABEL: inputs = ["both", "k", "v", "padding"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>, %[[P:.*]]: tensor<2x1x3x3xf32>)
+// CHECK: %[[T:.*]] = graph.read @positions
+// CHECK: %[[M:.*]] = graph.add %[[T]], %[[P]]
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]], %[[M]] {scale = 5.000000e-01 : f64}
+// CHECK-NOT: graph.softmax
+graph.parameter @positions : tensor<1x4x3x3xf32> role = trainable
+graph.program @micro phase = micro inputs = ["both", "k", "v", "padding"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %padding: tensor<2x1x3x3xf32>):
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %bias = graph.read @positions : tensor<1x4x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %h = graph.mul %s, %half : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %h, %bias : (tensor<2x4x3x3xf32>, tensor<1x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %b = graph.add %a, %padding : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %b {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
 // What is trained and broadcast along queries is none: the op has no gradient for it. Nor is a dropped-out softmax
 // raised.
 // CHECK-LABEL: inputs = ["bias", "k", "v"]
