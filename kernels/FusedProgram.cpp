@@ -124,22 +124,23 @@ private:
   std::string here() const { return "instruction " + std::to_string(program.instructions.size()); }
   size_t numRegisters() const { return program.inputs.size() + program.instructions.size(); }
 
-  /// The next word, of [0, limit); 0 where there is none or another.
-  int64_t next(int64_t limit, const std::string &what) {
+  /// The next word, of [0, limit); 0 where there is none or another. What it is is asked for only where it is wrong:
+  /// programs are read each time that somebody verifies them.
+  template <typename What> int64_t next(int64_t limit, const What &what) {
     if (at == words.size()) {
-      fail("it ends in " + what);
+      fail("it ends in " + what());
       return 0;
     }
     const int64_t word = words[at++];
     if (word >= 0 && word < limit)
       return word;
-    fail(what + " is " + std::to_string(word) + ", not in [0, " + std::to_string(limit) + ")");
+    fail(what() + " is " + std::to_string(word) + ", not in [0, " + std::to_string(limit) + ")");
     return 0;
   }
 
   void readInstructions() {
     constexpr auto kMost = static_cast<int64_t>(kFusedRegisters);
-    const int64_t count = next(kMost + 1, "the number of instructions");
+    const int64_t count = next(kMost + 1, [] { return std::string("the number of instructions"); });
     if (count + static_cast<int64_t>(numRegisters()) > kMost)
       fail("it has " + std::to_string(count) + " instructions and " + std::to_string(numRegisters()) +
            " inputs, more than " + std::to_string(kMost) + " registers");
@@ -148,14 +149,15 @@ private:
   }
 
   void readInstruction() {
-    auto code = static_cast<FusedCode>(next(kFusedCodes, "the code of " + here()));
+    auto code = static_cast<FusedCode>(next(kFusedCodes, [&] { return "the code of " + here(); }));
     if (code == FusedCode::end)
       fail("it ends before " + here());
-    FusedInstruction instruction{code, kTypes[static_cast<size_t>(next(std::size(kTypes), "the type of " + here()))]};
+    const int64_t type = next(std::size(kTypes), [&] { return "the type of " + here(); });
+    FusedInstruction instruction{code, kTypes[static_cast<size_t>(type)]};
     std::vector<DType> types;
     for (size_t i = 0; i < fusedOperands(code) && problem.empty(); ++i) {
-      auto from =
-          static_cast<size_t>(next(static_cast<int64_t>(numRegisters()), "a register that " + here() + " reads"));
+      auto from = static_cast<size_t>(
+          next(static_cast<int64_t>(numRegisters()), [&] { return "a register that " + here() + " reads"; }));
       instruction.from[i] = from;
       if (problem.empty())
         types.push_back(program.typeOf(from));
@@ -169,7 +171,7 @@ private:
   }
 
   void readConstant(FusedInstruction &instruction) {
-    auto bits = static_cast<uint32_t>(next(int64_t(1) << 32, "the constant of " + here()));
+    auto bits = static_cast<uint32_t>(next(int64_t(1) << 32, [&] { return "the constant of " + here(); }));
     std::memcpy(&instruction.value, &bits, sizeof bits);
     if (!holds(instruction.type, instruction.value))
       fail("the constant of " + here() + " is none of its type");
@@ -180,7 +182,8 @@ private:
       return fail("it has no end behind " + std::to_string(program.instructions.size()) + " instructions");
     for (size_t operand = spec.numInputs; operand < spec.operands.size() && problem.empty(); ++operand) {
       const std::string what = "result " + std::to_string(operand - spec.numInputs);
-      auto reg = static_cast<size_t>(next(static_cast<int64_t>(numRegisters()), "the register of " + what));
+      auto reg =
+          static_cast<size_t>(next(static_cast<int64_t>(numRegisters()), [&] { return "the register of " + what; }));
       if (!problem.empty())
         return;
       if (reg < program.inputs.size() ||

@@ -6,6 +6,7 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Publishing.h"
 #include "compiler/schedule/ScheduleProblem.h"
+#include "compiler/schedule/Touches.h"
 #include "dialects/zero/Zero.h"
 
 #include <algorithm>
@@ -90,16 +91,17 @@ private:
       Value buffer = madeBy(operand.get());
       if (!isa<zero::BufferType>(buffer.getType()))
         continue;
-      Touch touch = touchOf(operand.get());
-      touch.op = op;
+      Touch<Operation *> touch = touchOf(operand.get());
+      touch.by = op;
       touch.writes = mutates(op, operand.get());
-      std::vector<Touch> &touches = memory[objectOf(buffer)];
-      for (const Touch &earlier : touches)
-        if (earlier.op != op && (earlier.writes || touch.writes) && earlier.meets(touch))
-          follow(earlier.op);
+      Touches<Operation *> &touches = memory[objectOf(buffer)];
+      touches.forEachThatMeets(touch, [&](const Touch<Operation *> &earlier) {
+        if (earlier.by != op && (earlier.writes || touch.writes))
+          follow(earlier.by);
+      });
       if (touch.writes) // whoever comes later follows this one, and through it the ones before
-        llvm::erase_if(touches, [&](const Touch &earlier) { return touch.covers(earlier); });
-      touches.push_back(touch);
+        touches.eraseCovered(touch);
+      touches.add(touch);
     }
     // A stored tensor is read in place: its readers stand between the assignments they stood between.
     for (Value operand : op->getOperands())
@@ -110,20 +112,9 @@ private:
         touchState(assigned.symbol, op, /*assigns=*/true, follow);
   }
 
-  /// Use of the elements [begin, end) of a buffer or storage.
-  struct Touch {
-    Operation *op = nullptr;
-    bool writes = false;
-    bool own = false; ///< elements count from this rank's shard, which may lie anywhere in the whole
-    int64_t begin = 0, end = 0;
-
-    bool meets(const Touch &other) const { return own != other.own || (begin < other.end && other.begin < end); }
-    bool covers(const Touch &other) const { return own == other.own && begin <= other.begin && other.end <= end; }
-  };
-
   /// The elements that `value` shows of what it views; a tensor inside counts as the whole.
-  static Touch touchOf(Value value) {
-    Touch touch;
+  static Touch<Operation *> touchOf(Value value) {
+    Touch<Operation *> touch;
     Value buffer = value;
     if (!isa<zero::BufferType>(value.getType()))
       buffer = madeBy(value);
@@ -158,7 +149,7 @@ private:
   }
 
   DenseMap<Operation *, size_t> indices;
-  DenseMap<MemoryObject, std::vector<Touch>> memory; ///< touches that later ones may have to follow
+  DenseMap<MemoryObject, Touches<Operation *>> memory; ///< touches that later ones may have to follow
   /// A stored tensor: its last assignment so far, and who read it since.
   struct State {
     Operation *assign = nullptr;

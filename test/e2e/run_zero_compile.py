@@ -256,6 +256,27 @@ def dry_run():
             raise Case(f"the table lacks {number!r}: {table}")
 
 
+def memory_of_chain(nodes):
+    """Bytes that compiling a chain of so many nodes takes at most."""
+    model = suite.dir / f"chain{nodes}.onnx"
+    subprocess.run([sys.executable, SUPPORT / "make_chain.py", model, "--nodes", str(nodes)], check=True)
+    child = subprocess.Popen([suite.bin / "zero-compile", model, "-o", model.with_suffix(".plan")], stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise Case(f"exit code {child.returncode}")
+    return used.ru_maxrss * 1024
+
+
+def memory_per_node():
+    """Of large graphs memory grows with the nodes, and by little."""
+    fewer, more = 20000, 60000
+    each = (memory_of_chain(more) - memory_of_chain(fewer)) / (more - fewer)
+    if each > 1500:
+        raise Case(f"{each:.0f} bytes a node")
+    return f"{each:.0f} bytes a node"
+
+
 def help_texts():
     short, long = suite.tool("zero-compile", "--help"), suite.tool("zero-compile", "--help-all")
     for flag in ("--world-size", "--zero-stage", "--dry-run"):
@@ -268,5 +289,6 @@ def help_texts():
 suite.run(COMMAND_LINES + FILES + [("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
-          [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts)])
+          [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
+           ("memory per node", memory_per_node)])
 suite.finish()
