@@ -239,11 +239,16 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicro
     The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that
     recomputation replays it. `id` differs between the dropouts of a graph. `ratio` is in [0, 1) (`dropout_c1`).
 
+    Where the input is a rank's part of a tensor, the mask is that part of the whole's: element e counts as element
+    e / run * stride + first + e mod run. `first` is a scalar i64 and goes with `run` > 0 and `stride` >= run
+    (`random_c2`). Created so by shard-tensors.
+
     ```mlir
     %y, %m = graph.dropout %x {ratio = 0.1 : f64, id = 3 : i64} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
     ```
   }];
-  let arguments = (ins Graph_FloatTensor:$input, F64Attr:$ratio, I64Attr:$id);
+  let arguments = (ins Graph_FloatTensor:$input, Optional<Graph_IndexTensor>:$first, F64Attr:$ratio, I64Attr:$id,
+      OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
   let results = (outs Graph_FloatTensor:$result, Graph_BoolTensor:$mask);
 }
 
@@ -258,13 +263,14 @@ def Graph_RandomOp : Graph_TensorOp<"random", [Graph_KernelWith<["dependsOnMicro
   let summary = "random numbers: uniform in [0, 1), or standard normal";
   let description = [{
     A pure function of (run seed, `id`, step, micro-step, rank, element index), as dropout's mask. `type` is a float tensor
-    (`random_c1`).
+    (`random_c1`). `first`, `run` and `stride` as of dropout, for a rank's part (`random_c2`).
 
     ```mlir
     %y = graph.random {type = tensor<4xf32>, id = 3 : i64, normal} : () -> tensor<4xf32>
     ```
   }];
-  let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, I64Attr:$id, UnitAttr:$normal);
+  let arguments = (ins Optional<Graph_IndexTensor>:$first, TypeAttrOf<Graph_Tensor>:$type, I64Attr:$id,
+      UnitAttr:$normal, OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
   let results = (outs Graph_FloatTensor:$result);
 }
 

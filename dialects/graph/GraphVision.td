@@ -30,7 +30,8 @@ def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_LayoutWith<["getActivations", "ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>,
+    Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the adjoint of conv with respect to its input: spreads each element over its window";
   let description = [{
     ONNX ConvTranspose-22, and the gradient of conv. input [N, M, o...], weight [M, C / groups, k...], bias of C elements
@@ -62,7 +63,7 @@ def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_LayoutWit
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>]> {
+def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>, Graph_Sharded]> {
   let summary = "largest element of each window, and where it is";
   let description = [{
     input [N, C, d...] of rank 3 or more (`pool_c1`); `sizes` windows per spatial dimension, window i beginning at
@@ -94,7 +95,7 @@ def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_LayoutWith<["ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>]> {
+def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getFlops"]>, Graph_Sharded]> {
   let summary = "sum of each window; what lies outside the input counts as zero";
   let description = [{
     Windows and constraints as in max_pool. An average divides by the number of elements that should count.
@@ -122,7 +123,7 @@ def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, with the batch's own statistics";
   let description = [{
     ONNX BatchNormalization-15 in training mode. input [N, C, ...] of rank 2 or more (`batch_norm_c1`), scale and bias of
@@ -153,7 +154,7 @@ def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_LayoutWith<
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
 }
 
-def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "batch norm with given statistics (evaluation mode), which get no gradient";
   let description = [{
     Constraints `batch_norm_c1`, `batch_norm_c2` as in batch_norm; mean and variance have the scale's type

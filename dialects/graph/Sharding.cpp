@@ -50,6 +50,11 @@ static Value byGroups(TensorBuilder &on, Value value, TensorCut cut, function_re
 
 Value slicePart(OpBuilder &builder, Location location, Value whole, TensorCut cut, int64_t ranks) {
   TensorBuilder on(builder, location);
+  if (auto random = whole.getDefiningOp<RandomOp>(); random && !random.getFirst()) { // draws no others
+    NumbersOfRank numbers(on, random.getResult().getType(), cut, ranks);
+    return on.make<RandomOp>(numbers.first, partType(random.getResult().getType(), cut, ranks), random.getId(),
+                             random.getNormal(), numbers.run, numbers.stride);
+  }
   return byGroups(on, whole, cut,
                   [&](Value value, uint64_t dim) { return on.make<AllSliceOp>(value, dim, uint64_t(ranks)); });
 }
@@ -76,6 +81,17 @@ Value tensorAt(Operation *op, unsigned index) {
 Value rankOffset(TensorBuilder &on, Value like, int64_t rows) {
   Type scalar = RankedTensorType::get({}, elementOf(like));
   return on.make<RankOffsetOp>(TypeAttr::get(scalar), IntegerAttr::get(IntegerType::get(like.getContext(), 64), rows));
+}
+
+/// Row-major, a cut tensor is [outer, ranks, run].
+NumbersOfRank::NumbersOfRank(TensorBuilder &on, RankedTensorType whole, TensorCut cut, int64_t ranks) {
+  int64_t elements = whole.getDimSize(static_cast<unsigned>(cut.dim)) / cut.groups / ranks;
+  for (int64_t dim : whole.getShape().drop_front(cut.dim + 1))
+    elements *= dim;
+  Type index = IntegerType::get(whole.getContext(), 64);
+  run = IntegerAttr::get(index, elements);
+  stride = IntegerAttr::get(index, elements * ranks);
+  first = on.make<RankOffsetOp>(TypeAttr::get(RankedTensorType::get({}, index)), run);
 }
 
 Value placeInPart(TensorBuilder &on, Value place, int64_t rows, Value &inside) {
@@ -154,6 +170,11 @@ std::optional<OpCut> cutAlong(Operation *op, unsigned index, TensorCut cut, int6
 }
 
 //===-- building -------------------------------------------------------------===//
+
+Value sumOverRanks(TensorBuilder &on, Value part, Value bias, ArrayRef<int64_t> shape) {
+  Value sum = on.make<AllReduceOp>(part, /*max=*/false);
+  return bias ? on.add(sum, on.reshape(bias, shape)) : sum;
+}
 
 SmallVector<Value> buildOnParts(OpBuilder &builder, Operation *op, const OpCut &cut, ValueRange operands, int64_t ranks,
                                 ArrayRef<NamedAttribute> changed) {

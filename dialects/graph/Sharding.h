@@ -39,6 +39,13 @@ std::string broadcastLetters(mlir::Value tensor, llvm::StringRef result);
 /// Where the first of a rank's `rows` rows stands in the whole, as a scalar of the element type of `like`.
 mlir::Value rankOffset(TensorBuilder &on, mlir::Value like, int64_t rows);
 
+/// Which random numbers of the whole a rank draws for its part: `first`, `run` and `stride` of dropout and random.
+struct NumbersOfRank {
+  NumbersOfRank(TensorBuilder &on, mlir::RankedTensorType whole, TensorCut cut, int64_t ranks);
+  mlir::Value first;
+  mlir::IntegerAttr run, stride;
+};
+
 /// `place`, counted from a rank's first row, where it is one of its `rows`, else 0; `inside`: where it is.
 mlir::Value placeInPart(TensorBuilder &on, mlir::Value place, int64_t rows, mlir::Value &inside);
 
@@ -46,6 +53,9 @@ mlir::Value placeInPart(TensorBuilder &on, mlir::Value place, int64_t rows, mlir
 mlir::Value tensorAt(mlir::Operation *op, unsigned index);
 /// An OpCut of `op` with all tensors whole.
 OpCut wholeCut(mlir::Operation *op);
+
+/// The sum over the ranks of `part`, and `bias`, where there is one, in `shape`, which broadcasts, behind it.
+mlir::Value sumOverRanks(TensorBuilder &on, mlir::Value part, mlir::Value bias, llvm::ArrayRef<int64_t> shape);
 
 /// The op on parts, with some attributes that differ.
 llvm::SmallVector<mlir::Value> buildOnParts(mlir::OpBuilder &builder, mlir::Operation *op, const OpCut &cut,

@@ -8,12 +8,6 @@ using namespace zc::graph;
 
 //===-- products -------------------------------------------------------------===//
 
-/// Adds `bias`, shaped to broadcast, behind the sum of the ranks' products.
-static Value sumOverRanks(TensorBuilder &on, Value part, Value bias, ArrayRef<int64_t> shape) {
-  Value sum = on.make<AllReduceOp>(part, /*max=*/false);
-  return bias ? on.add(sum, on.reshape(bias, shape)) : sum;
-}
-
 ZC_CUT(MatmulOp) {
   std::string leading = lettersOf(getResult(), 'A');
   leading.resize(leading.size() - 2);
@@ -36,40 +30,6 @@ ZC_PARTS(MatmulOp) {
   Value part = on.make<MatmulOp>(operands[0], operands[1], Value(), getTransLhs(), getTransRhs());
   Value bias = operands.size() > 2 ? operands[2] : Value();
   return {sumOverRanks(on, part, bias, bias ? shapeOf(bias) : ArrayRef<int64_t>())};
-}
-
-ZC_CUT(ConvOp) {
-  std::string spatial(tensorOf(getInput()).getRank() - 2, '.');
-  bool isDense = getGroups() == 1;
-  std::string in = isDense ? "c" : ".", out = isDense ? "o" : ".";
-  auto activation = [&](const std::string &channels) {
-    return "b" + (getChannelsLast() ? spatial + channels : channels + spatial);
-  };
-  Factors factors{{activation(in), out + in + spatial}, "c", {2}};
-  if (getBias())
-    factors.tensors.push_back(out);
-  else
-    factors.behind.clear();
-  factors.tensors.push_back(activation(out));
-  return cutByFactors(*this, factors, index, cut, ranks, why);
-}
-
-ZC_PARTS(ConvOp) {
-  if (cut.results[0])
-    return buildSameOnParts(builder, *this, cut, operands, ranks);
-  OpCut product = cut;
-  Operation *without = (*this)->clone();
-  if (getBias()) {
-    without->eraseOperand(2);
-    product.operands.pop_back();
-  }
-  Value part = buildSameOnParts(builder, without, product, operands.take_front(2), ranks)[0];
-  without->destroy();
-  TensorBuilder on(builder, getLoc());
-  Shape channels(tensorOf(part).getRank(), 1);
-  size_t dim = getChannelsLast() ? channels.size() - 1 : 1;
-  channels[dim] = shapeOf(part)[dim];
-  return {sumOverRanks(on, part, operands.size() > 2 ? operands[2] : Value(), channels)};
 }
 
 /// A sum over the ranks that is wanted in parts leaves each rank its own, with the same bits. What is summed stays.
@@ -124,20 +84,23 @@ ZC_CUT(AttentionOp) {
 }
 
 ZC_CUT(DropoutOp) {
+  if (getFirst()) {
+    why = "a dropout in parts is not cut again";
+    return std::nullopt;
+  }
   std::string letters = lettersOf(getInput());
   Factors factors{{letters, letters, letters}};
   factors.bearsPadding = false;
   return cutByFactors(*this, factors, index, cut, ranks, why);
 }
 
-/// Draws what the uncut program draws, and takes its part: random numbers are counted by the index in the whole.
+/// Draws what the uncut program draws for this part: random numbers are counted by the index in the whole.
 ZC_PARTS(DropoutOp) {
   TensorBuilder on(builder, getLoc());
-  Value ones = on.expand(on.scalar(1, operands[0]), shapeOf(getInput()));
-  auto whole = on.create<DropoutOp>(ones, getRatioAttr(), getIdAttr());
-  Value factor = slicePart(builder, getLoc(), whole.getResult(), *cut.results[0], ranks);
-  Value mask = slicePart(builder, getLoc(), whole.getMask(), *cut.results[0], ranks);
-  return {on.mul(operands[0], factor), mask};
+  NumbersOfRank numbers(on, getInput().getType(), *cut.results[0], ranks);
+  return llvm::to_vector(ValueRange(
+      on.create<DropoutOp>(operands[0], numbers.first, getRatioAttr(), getIdAttr(), numbers.run, numbers.stride)
+          ->getResults()));
 }
 
 //===-- loss -----------------------------------------------------------------===//

@@ -67,24 +67,62 @@ Status checkActivation(const KernelSpec &spec, size_t inputs) {
       .done();
 }
 
-Result<DropoutShape> readDropout(const KernelSpec &spec, size_t mask) {
+/// `at`: the operand that is the place of a part's first element, if the result is a part.
+static RandomShape randomShape(const KernelSpec &spec, const TensorType &result, size_t at) {
+  bool isPart = spec.numInputs > at;
+  return {result.numElements(),
+          spec.getInt("id", 0),
+          spec.seed,
+          spec.rank,
+          isPart ? spec.getInt("run", 0) : 0,
+          isPart ? spec.getInt("stride", 0) : 0};
+}
+
+/// Is operand `at` there only with what belongs to it?
+static bool isPlace(const KernelSpec &spec, size_t at) {
+  return spec.numInputs == at || (spec.operands[at] == TensorType{DType::i64, {}} && spec.getInt("run", 0) > 0);
+}
+
+Result<DropoutShape> readDropout(const KernelSpec &spec) {
+  size_t result = spec.numInputs;
   double ratio = spec.getReal("ratio", 0.5);
   auto masked = [&] {
     const TensorType &x = spec.operands[0];
-    return isComputeFloat(x.dtype) && spec.operands[mask] == TensorType{DType::boolean, x.dims} &&
-           spec.operands[mask == 1 ? 2 : 1] == x;
+    return isComputeFloat(x.dtype) && spec.operands[result] == x &&
+           spec.operands[result + 1] == TensorType{DType::boolean, x.dims};
   };
   ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(mask == 1 ? 2 : 1, mask == 1 ? 1 : 2)
+                         .counts(1, 2, 2, 2)
+                         .that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
+                         .that([&] { return isPlace(spec, 1); }, "the place of a part as a scalar i64, and its run")
+                         .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
+                         .done());
+  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], 1), result};
+}
+
+Result<DropoutShape> readDropoutGrad(const KernelSpec &spec) {
+  double ratio = spec.getReal("ratio", 0.5);
+  auto masked = [&] {
+    const TensorType &grad = spec.operands[0];
+    return isComputeFloat(grad.dtype) && spec.operands[1] == TensorType{DType::boolean, grad.dims} &&
+           spec.operands[2] == grad;
+  };
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(2, 1)
                          .that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
                          .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
                          .done());
-  return DropoutShape{
-      spec.operands[0].dtype, spec.operands[0].numElements(), spec.getInt("id", 0), ratio, spec.seed, spec.rank};
+  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], 2), 2};
 }
 
-Status checkRandom(const KernelSpec &spec) {
-  return Check(spec).counts(0, 1).that([&] { return isFloat(spec.operands[0].dtype); }, "a float result").done();
+Result<RandomShape> readRandom(const KernelSpec &spec) {
+  size_t result = spec.numInputs;
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(0, 1, 1, 1)
+                         .that([&] { return isFloat(spec.operands[result].dtype); }, "a float result")
+                         .that([&] { return isPlace(spec, 0); }, "the place of a part as a scalar i64, and its run")
+                         .done());
+  return randomShape(spec, spec.operands[result], 0);
 }
 
 } // namespace zc::cpu

@@ -24,15 +24,24 @@ Status checkCast(const KernelSpec &spec);
 /// `inputs` operands and a result, floats of one type and shape.
 Status checkActivation(const KernelSpec &spec, size_t inputs);
 
-struct DropoutShape {
-  DType dtype;
+/// What random numbers are drawn with.
+struct RandomShape {
   int64_t n, id;
-  double ratio;
   uint64_t seed;
   int rank;
+  int64_t run, stride; ///< of a part of a tensor, as of formula::NumbersOfPart; 0: it is whole
 };
-/// dropout: x, result, mask (operand 2). dropout_grad: gradient, mask (operand 1), result.
-Result<DropoutShape> readDropout(const KernelSpec &spec, size_t mask);
-Status checkRandom(const KernelSpec &spec);
+struct DropoutShape {
+  DType dtype;
+  double ratio;
+  RandomShape numbers;
+  size_t result; ///< the operand behind the inputs
+};
+/// x, of a part the place of its first element (a scalar i64), then result and mask.
+Result<DropoutShape> readDropout(const KernelSpec &spec);
+/// Gradient, mask, result.
+Result<DropoutShape> readDropoutGrad(const KernelSpec &spec);
+/// Of a part the place of its first element, then the result.
+Result<RandomShape> readRandom(const KernelSpec &spec);
 
 } // namespace zc::cpu

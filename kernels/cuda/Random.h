@@ -10,22 +10,30 @@
 
 namespace zc::cuda {
 
+ZC_HD Words keyOf(const cpu::RandomShape &shape, const Frame &frame) {
+  return randomKey(shape.id, frame.context->step, frame.context->micro, shape.rank, shape.seed);
+}
+ZC_HD NumbersOfPart numbersOf(const cpu::RandomShape &shape, const int64_t *place) {
+  return shape.run == 0 ? NumbersOfPart{} : NumbersOfPart{shape.run, shape.stride, *place};
+}
+
 /// Four elements a block of the generator, so four a pack.
 template <typename T> struct DropoutBody {
   const T *x;
   T *y;
   Bool *mask;
-  int64_t n, id;
-  uint64_t threshold, seed; ///< dropped where word < threshold
+  const int64_t *place; ///< of a part of a tensor, where its first element is
+  cpu::RandomShape s;
+  uint64_t threshold; ///< dropped where word < threshold
   Compute<T> scale;
-  int rank;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    Part part(index, n);
-    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
+    Part part(index, s.n);
+    Words key = keyOf(s, frame);
+    NumbersOfPart numbers = numbersOf(s, place);
     block.forEach((part.count + 3) / 4, [&](int64_t quad) {
       int64_t first = part.first + quad * 4;
-      Words words = randomBlock(key, first / 4);
-      for (int64_t i = 0; i < 4 && first + i < n; ++i) {
+      Words words = randomWords(key, numbers, first);
+      for (int64_t i = 0; i < 4 && first + i < s.n; ++i) {
         bool kept = words[i] >= threshold;
         mask[first + i] = store<Bool>(kept);
         y[first + i] = store<T>(kept ? load(x[first + i]) * scale : 0);
@@ -49,56 +57,61 @@ template <typename T> struct DropoutGradBody {
 };
 template <typename T> struct RandomBody {
   T *y;
-  int64_t n, id;
-  uint64_t seed;
-  int rank;
+  const int64_t *place;
+  cpu::RandomShape s;
   bool normal;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    Part part(index, n);
-    Words key = randomKey(id, frame.context->step, frame.context->micro, rank, seed);
-    block.forEach(part.count, [&](int64_t i) { y[part.first + i] = randomNumber<T>(key, part.first + i, normal); });
+    Part part(index, s.n);
+    Words key = keyOf(s, frame);
+    NumbersOfPart numbers = numbersOf(s, place);
+    block.forEach(part.count, [&](int64_t i) {
+      y[part.first + i] = randomNumber<T>(key, numbers.placeOf(part.first + i), normal);
+    });
   }
 };
 
 template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 2);
+  Result<cpu::DropoutShape> read = cpu::readDropout(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      overElements(launch, s.n,
-                   DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
-                                  static_cast<Bool *>(operands[2]), s.n, s.id,
-                                  static_cast<uint64_t>(s.ratio * 4294967296.0), s.seed,
-                                  static_cast<Compute<T>>(1 / (1 - s.ratio)), s.rank});
+      overElements(launch, s.numbers.n,
+                   DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[s.result]),
+                                  static_cast<Bool *>(operands[s.result + 1]),
+                                  static_cast<const int64_t *>(operands[1]), s.numbers,
+                                  static_cast<uint64_t>(s.ratio * 4294967296.0),
+                                  static_cast<Compute<T>>(1 / (1 - s.ratio))});
     });
   });
 }
 
 template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropout(spec, 1);
+  Result<cpu::DropoutShape> read = cpu::readDropoutGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      overElements(launch, s.n,
+      int64_t n = s.numbers.n;
+      overElements(launch, n,
                    DropoutGradBody<T>{static_cast<const T *>(operands[0]), static_cast<const Bool *>(operands[1]),
-                                      static_cast<T *>(operands[2]), s.n, static_cast<Compute<T>>(1 / (1 - s.ratio))});
+                                      static_cast<T *>(operands[2]), n, static_cast<Compute<T>>(1 / (1 - s.ratio))});
     });
   });
 }
 
 template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkRandom(spec));
-  return withFloat(spec.operands[0].dtype, [&](auto tag) {
+  Result<cpu::RandomShape> read = cpu::readRandom(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFloat(spec.operands[spec.numInputs].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    RandomBody<T> body{nullptr,   spec.operands[0].numElements(), spec.getInt("id", 0), spec.seed,
-                       spec.rank, spec.getInt("normal", 0) != 0};
-    return launching<Target>(spec, [body](void *const *operands, const auto &launch) {
-      RandomBody<T> own = body;
-      own.y = static_cast<T *>(operands[0]);
-      overElements(launch, own.n, own);
-    });
+    bool normal = spec.getInt("normal", 0) != 0;
+    return launching<Target>(spec,
+                             [s = *read, normal, result = spec.numInputs](void *const *operands, const auto &launch) {
+                               overElements(launch, s.n,
+                                            RandomBody<T>{static_cast<T *>(operands[result]),
+                                                          static_cast<const int64_t *>(operands[0]), s, normal});
+                             });
   });
 }
 

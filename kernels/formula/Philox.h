@@ -42,6 +42,34 @@ ZC_HD Words randomBlock(const Words &key, int64_t number) {
   return philox({{static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32), key[2], key[3]}}, key[0], key[1]);
 }
 
+/// Whose numbers a tensor's elements have: their own, or, of a part of a tensor, those of their places in the whole.
+struct NumbersOfPart {
+  int64_t run = 0; ///< elements that lie together there; 0: the tensor is whole
+  int64_t stride = 0, first = 0;
+  /// Not negative, whatever a plan says.
+  ZC_HD int64_t placeOf(int64_t e) const {
+    if (run == 0)
+      return e;
+    auto place = static_cast<uint64_t>(e / run) * static_cast<uint64_t>(stride) + static_cast<uint64_t>(first) +
+                 static_cast<uint64_t>(e % run);
+    return static_cast<int64_t>(place & ~uint64_t{0} >> 1);
+  }
+};
+
+/// The words of elements e to e + 3, where e is a multiple of 4.
+ZC_HD Words randomWords(const Words &key, const NumbersOfPart &part, int64_t e) {
+  if (part.run == 0)
+    return randomBlock(key, e / 4);
+  Words result, block;
+  for (int64_t i = 0, known = -1; i < 4; ++i) {
+    int64_t place = part.placeOf(e + i);
+    if (place / 4 != known)
+      block = randomBlock(key, known = place / 4);
+    result.word[i] = block[place % 4];
+  }
+  return result;
+}
+
 /// Element `e` of random numbers in [0, 1): 64 bits of the stream each; or normal: of two numbers each (Box and Muller
 /// 1958).
 template <typename T> ZC_HD T randomNumber(const Words &key, int64_t e, bool normal) {

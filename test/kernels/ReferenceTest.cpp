@@ -382,6 +382,54 @@ TEST(Dropout, replaysAndScales) {
                 {{0, 0}, {0, 0}});
 }
 
+/// Of [rows, ranks, run] elements a rank has [rows, run]: what it draws is what the whole has there, whether blocks of
+/// the generator fall together with runs or not.
+TEST(Dropout, aPartDrawsWhatTheWholeHasThere) {
+  constexpr int64_t kRows = 5, kRanks = 3;
+  for (int64_t width : {1, 3, 6, 8}) {
+    int64_t stride = width * kRanks, part = kRows * width;
+    auto ones = [](int64_t n) { return make(DType::f32, {n}, std::vector<double>(static_cast<size_t>(n), 1)); };
+    auto place = [&](int64_t rank, int64_t e) {
+      return static_cast<size_t>(e / width * stride + rank * width + e % width);
+    };
+    TensorType all{DType::f32, {kRows * stride}}, own{DType::f32, {part}};
+    Call dropout{"dropout",
+                 {ones(kRows * stride)},
+                 {Value(all), Value({DType::boolean, all.dims})},
+                 {{"ratio", 0.4}, {"id", int64_t{3}}}};
+    auto whole = run(dropout);
+    ASSERT_TRUE(whole.ok());
+    for (int64_t rank = 0; rank < kRanks; ++rank) {
+      Call parts{"dropout",
+                 {ones(part), i64({}, {double(rank * width)})},
+                 {Value(own), Value({DType::boolean, own.dims})},
+                 {{"ratio", 0.4}, {"id", int64_t{3}}, {"run", width}, {"stride", stride}}};
+      auto found = run(parts);
+      ASSERT_TRUE(found.ok()) << found.error().message;
+      for (int64_t e = 0; e < part; ++e)
+        for (size_t output : {0, 1})
+          ASSERT_EQ((*found)[output].get(static_cast<size_t>(e)), (*whole)[output].get(place(rank, e))) << e;
+    }
+    for (int64_t normal : {0, 1}) {
+      auto numbers = run({"random", {}, {Value(all)}, {{"id", int64_t{4}}, {"normal", normal}}});
+      auto found = run({"random",
+                        {i64({}, {double(width)})},
+                        {Value(own)},
+                        {{"id", int64_t{4}}, {"normal", normal}, {"run", width}, {"stride", stride}}});
+      ASSERT_TRUE(numbers.ok() && found.ok());
+      for (int64_t e = 0; e < part; ++e)
+        ASSERT_EQ((*found)[0].get(static_cast<size_t>(e)), (*numbers)[0].get(place(1, e))) << e;
+    }
+  }
+  TensorType x{DType::f32, {4}}, mask{DType::boolean, {4}};
+  Call bad{"dropout", {Value(x), i64({}, {0})}, {Value(x), Value(mask)}, {{"run", int64_t{0}}, {"stride", int64_t{4}}}};
+  EXPECT_FALSE(run(bad).ok());
+  bad.attributes["run"] = int64_t{2};
+  bad.inputs[1] = i64({}, {-9e18}); // of a plan that lies: some numbers, no crash
+  bad.attributes["stride"] = std::numeric_limits<int64_t>::max();
+  EXPECT_TRUE(run(bad).ok());
+}
+
 TEST(Metrics, lossAndGaps) {
   Call call{"accumulate_loss", {f32({}, {2})}, {f64({1}, {5})}, {}, 1, {}};
   expectOutputs(call, {{2}});

@@ -129,7 +129,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
-// A dropout of what is cut draws the whole's random numbers and takes its part of them.
+// A dropout of what is cut draws the whole's random numbers, those of its part; so do random numbers that meet it.
 
 // CHECK-LABEL: graph.parameter @dropped
 graph.parameter @dropped : tensor<8x32xf32> role = trainable
@@ -139,10 +139,13 @@ graph.program @micro phase = micro inputs = ["x"] {
   %up = graph.read @dropped : tensor<8x32xf32>
   // CHECK: %[[H:.*]] = graph.matmul {{.*}} -> tensor<4x16xf32>
   %h = graph.matmul %x, %up : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
-  // CHECK: %[[F:.*]], %{{.*}} = graph.dropout {{.*}} : (tensor<4x32xf32>)
-  // CHECK: %[[O:.*]] = graph.all_slice %[[F]] {dim = 1 : i64, ranks = 2 : i64}
-  // CHECK: graph.mul %[[H]], %[[O]]
-  %d, %m = graph.dropout %h {ratio = 0.1 : f64, id = 0 : i64} : (tensor<4x32xf32>) -> (tensor<4x32xf32>, tensor<4x32xi1>)
+  // CHECK: %[[F:.*]] = graph.rank_offset {stride = 16 : i64, type = tensor<i64>}
+  // CHECK: %[[O:.*]], %{{.*}} = graph.dropout %[[H]], %[[F]] {id = 0 : i64, ratio = {{.*}}, run = 16 : i64, stride = 32 : i64} : (tensor<4x16xf32>, tensor<i64>)
+  // CHECK-DAG: %[[R:.*]] = graph.random {{.*}} {id = 1 : i64, run = 16 : i64, stride = 32 : i64, type = tensor<4x16xf32>}
+  // CHECK: graph.mul %[[O]], %[[R]]
+  %0, %m = graph.dropout %h {ratio = 0.1 : f64, id = 0 : i64} : (tensor<4x32xf32>) -> (tensor<4x32xf32>, tensor<4x32xi1>)
+  %r = graph.random {type = tensor<4x32xf32>, id = 1 : i64} : () -> tensor<4x32xf32>
+  %d = graph.mul %0, %r : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<4x32xf32>
   %down = graph.read @down : tensor<32x8xf32>
   %y = graph.matmul %d, %down : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
   %loss = graph.reduce_mean %y {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>

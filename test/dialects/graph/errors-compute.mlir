@@ -303,6 +303,25 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["x", "o"] {
+^bb0(%x: tensor<4xf32>, %o: tensor<i64>):
+  // expected-error @below {{[random_c2] `first`, a scalar i64, goes with `run` > 0 and `stride` >= run}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.dropout %x, %o {ratio = 0.5 : f64, id = 3 : i64, run = 2 : i64, stride = 1 : i64} : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[random_c2] `first`, a scalar i64, goes with `run` > 0 and `stride` >= run}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.random {type = tensor<4xf32>, id = 3 : i64, run = 2 : i64, stride = 4 : i64} : () -> tensor<4xf32>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["g", "m"] {
 ^bb0(%g: tensor<4xf32>, %m: tensor<1xi1>):
   // expected-error @below {{[dropout_c2] mask has shape 1, not 4}}
