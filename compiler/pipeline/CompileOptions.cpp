@@ -237,6 +237,9 @@ Status zc::complete(CompileOptions &c) {
   c.strategy.grad.target = c.strategy.schedule.target;
   c.strategy.grad.largestWhole = c.strategy.shard.tileLinear != 0 ? c.strategy.shard.tileBytes() : 0;
   ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
+  if (c.strategy.schedule.overlapTensorParallel != TensorParallelOverlap::off && c.strategy.shard.model < 2)
+    return optionError("it is about ranks that share samples: --tensor-parallel T, of 2 or more, is missing",
+                       "overlap-tensor-parallel");
   ShardOptions shard = c.strategy.shard;
   if (!shard.delayUpdate && c.isGiven("delay-after"))
     return optionError("it says when --delay-update begins", "delay-after");

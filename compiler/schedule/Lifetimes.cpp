@@ -126,7 +126,8 @@ void Lifetimes::share(Value value, Place place) {
 
 void Lifetimes::placeResults(Operation *op, int64_t position) {
   for (OpResult result : op->getResults())
-    if (!placeWithKnownStorage(result, position) && !placeInBucket(result) && !placeOverOperand(result, position))
+    if (!placeWithKnownStorage(result, position) && !placeInBucket(result, position) &&
+        !placeOverOperand(result, position))
       roots[addRoot(result, position, transientClass)].mayBeOverwritten = true;
 }
 
@@ -192,7 +193,7 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
   return false;
 }
 
-bool Lifetimes::placeInBucket(OpResult result) {
+bool Lifetimes::placeInBucket(OpResult result, int64_t position) {
   auto found = puts.find(result);
   if (found == puts.end())
     return false;
@@ -201,6 +202,7 @@ bool Lifetimes::placeInBucket(OpResult result) {
   auto type = cast<RankedTensorType>(put.getTensor().getType());
   place.offset += static_cast<int64_t>(put.getOffset()) * graph::bytesOfElement(type.getElementType());
   places[result] = place;
+  roots[place.root].first = std::min(roots[place.root].first, position); // of an alloc, which begins with its use
   return true;
 }
 

@@ -53,7 +53,7 @@ private:
   void placeWorkspace(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
   mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
-  bool placeInBucket(mlir::OpResult result);
+  bool placeInBucket(mlir::OpResult result, int64_t position);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
   size_t addRoot(mlir::Value value, int64_t first, plan::Class klass);
   void share(mlir::Value value, Place place);

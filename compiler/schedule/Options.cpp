@@ -13,6 +13,9 @@ void zc::listOptions(ScheduleOptions &o, OptionList &list) {
   list.add("device-mem", o.budgets.device, ByteCount{1, {}}, "hard budget per rank, as 6GiB or 800MB");
   list.add("host-mem", o.budgets.host, ByteCount{1, {}}, "the same of the host tier");
   list.add("nvme-mem", o.budgets.nvme, ByteCount{1, {}}, "the same of the NVMe tier");
+  list.add("overlap-tensor-parallel", o.overlapTensorParallel,
+           "with --tensor-parallel, halves: where it pays, half of a product is summed over the ranks while the other "
+           "is multiplied (off)");
   list.chosen();
   list.add("overlap", o.overlap, "memory for work beside work");
 }

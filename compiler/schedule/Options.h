@@ -15,12 +15,20 @@ enum class Overlap {
 };
 constexpr std::array<const char *, 3> namesOf(Overlap) { return {"none", "planned", "slower"}; }
 
+/// What goes on while ranks that share samples sum what they multiplied.
+enum class TensorParallelOverlap {
+  off,    ///< what there is besides
+  halves, ///< the product itself: of two halves of its rows the second beside the first one's sum, where that pays
+};
+constexpr std::array<const char *, 2> namesOf(TensorParallelOverlap) { return {"off", "halves"}; }
+
 struct ScheduleOptions {
   int64_t prefetch = -1; ///< bytes gathered ahead; -1: auto
   std::string machine;   ///< machine file, or a machine's name (MachineModel.h); empty: default rates
   Target target = Target::cpu;
   Budgets budgets;
   Overlap overlap = Overlap::slower;
+  TensorParallelOverlap overlapTensorParallel = TensorParallelOverlap::off;
 };
 
 void listOptions(ScheduleOptions &options, OptionList &list);

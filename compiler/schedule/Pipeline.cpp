@@ -7,6 +7,9 @@
 #include "mlir/Pass/PassRegistry.h"
 
 void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options) {
+  // Single operations, while what is theirs is not yet decided; weighs them by what they take.
+  if (options.overlapTensorParallel != TensorParallelOverlap::off)
+    manager.addPass(createOverlapTensorParallel(options));
   // Queues and durations first: prefetch and order weigh communication against compute.
   manager.addPass(createAssignQueues());
   if (options.overlap != Overlap::none)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tensor parallelism: losses and norms of every golden export within 1e-5 of PyTorch's at T = 2 and 4, with one and two data-parallel
 ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, devices and
-processes; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
+processes; dropout with the masks of one rank; products in halves with the same bits and bytes, beside their sums in the planned
+step; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
 world size, stage or tier. `--full` takes all exports, of each model else one."""
 import itertools, json, pathlib, random, shutil, subprocess, sys, threading
 
@@ -201,6 +202,76 @@ def head(name):
     return f"{max(close(what, [m[what] for m in got[1]], [m[what] for m in got[0]], 1e-5) for what in ('loss', 'grad_norm')):.1e}"
 
 
+def channels(ranks):
+    """Of a convolutional net the stages have the same bits, running statistics too."""
+    got = []
+    for stage in (0, 3):
+        plan = suite.compile(suite.models / "resnet" / "ts17.onnx", suite.dir / f"channels-{ranks}-{stage}.plan", *shape(ranks, 2 * ranks, stage, *ADAMW))
+        out = suite.dir / f"channels-{ranks}-{stage}"
+        metrics = suite.train(plan, out, "-n", 2 * ranks, "--threads", 1, "--data", suite.models / "resnet" / "inputs.safetensors", "--steps", 4)
+        suite.tool("zero-run", "export", out / "final", "--safetensors", out / "w.safetensors")
+        got.append(([(m["loss"], m["grad_norm"]) for m in metrics], (out / "w.safetensors").read_bytes()))
+    same("losses and norms of stage 3", got[1][0], got[0][0])
+    same("weights of stage 3", got[1][1], got[0][1])
+
+
+def masks(export, ranks, *flags):
+    """T ranks drop what one drops: the losses are those of one up to rounding, which another mask would change at once."""
+    losses = []
+    for t in (1, ranks):
+        name = "-".join(map(str, ("masks", export, ranks, t, *flags)))
+        plan = suite.compile(GPT2 / f"{export}.onnx", suite.dir / f"{name}.plan", "--dropout", "force", "--seed", 3,
+                             *shape(t, t, 0, *ADAMW, *(flags if t > 1 else ())))
+        losses.append([m["loss"] for m in suite.train(plan, suite.dir / name, "-n", t, "--threads", 1, "--data", GPT2 / "inputs.safetensors", "--steps", 4)])
+    return f"{close('loss', losses[1], losses[0], 1e-5):.1e}"
+
+
+def machine():
+    """A file of a machine whose links are slow beside its products, so that halves pay even for a small model."""
+    path = suite.dir / "slow-links.json"
+    with LOCK:
+        path.write_text(json.dumps({"flops_per_second": 1e9, "comm_bandwidth": 2e7, "step_overhead": 1e-9}))
+    return path
+
+
+def halves(ranks, world, stage, *flags):
+    """Products in halves have the bits of whole ones, and send the same bytes in more pieces."""
+    got = []
+    for how in ("off", "halves"):
+        name = "-".join(map(str, ("halves", ranks, world, stage, *flags, how)))
+        out, metrics = run_gpt2(name, ranks, world, stage, "cpu", ("--machine", machine(), "--overlap-tensor-parallel", how, *flags))
+        report = json.loads(suite.tool("zero-compile", GPT2 / "ts17.onnx", *shape(ranks, world, stage, *ADAMW, *flags), "--machine", machine(),
+                                       "--overlap-tensor-parallel", how, "--dry-run", "--json"))
+        suite.tool("zero-run", "export", out / "final", "--safetensors", out / "w.safetensors")
+        got.append(([(m["loss"], m["grad_norm"]) for m in metrics], (out / "w.safetensors").read_bytes(), report))
+    whole, half = got[0][2], got[1][2]
+    same("losses and norms", got[1][0], got[0][0])
+    same("weights", got[1][1], got[0][1])
+    same("bytes sent", half["traffic"], whole["traffic"])
+    if not half["plan_steps"] > whole["plan_steps"] or not half["predicted_step_seconds"] < whole["predicted_step_seconds"]:
+        raise Case(f"{half['plan_steps']} steps instead of {whole['plan_steps']}, {half['predicted_step_seconds']} s instead of {whole['predicted_step_seconds']}")
+    return f"{half['predicted_step_seconds'] / whole['predicted_step_seconds']:.3f} of the predicted step"
+
+
+def beside():
+    """Seconds in which the planned step multiplies while it sums over the ranks, of a model whose products are large, on an H100."""
+    model, seconds, steps = suite.dir / "wide.onnx", [], []
+    subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, "--layers", "2", "--hidden", "4096", "--heads", "16", "--vocab", "64", "--seq",
+                    "1024", "--batch", "8"], check=True, capture_output=True)
+    for how in ("off", "halves"):
+        trace = suite.dir / f"wide-{how}.json"
+        report = json.loads(suite.tool("zero-compile", model, "--machine", "h100", "--precision", "bf16", *shape(8, 8, 0, *ADAMW), "--overlap-tensor-parallel", how,
+                                       "--dry-run", "--json", "--emit-trace", trace))
+        steps.append(report["predicted_step_seconds"])
+        events = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in json.loads(trace.read_text())["traceEvents"] if e.get("ph") == "X"]
+        sums = [e for e in events if e[0].startswith("all_reduce")]
+        products = [e for e in events if e[0].startswith("matmul")]
+        seconds.append(sum(max(0, min(a[2], b[2]) - max(a[1], b[1])) for a in sums for b in products) * 1e-6)
+    if not seconds[1] > seconds[0] or not steps[1] < steps[0]:
+        raise Case(f"{seconds[1]} s of products beside sums instead of {seconds[0]}, a step of {steps[1]} s instead of {steps[0]}")
+    return f"products beside sums {seconds[1] * 1e3:.2f} ms instead of {seconds[0] * 1e3:.2f}, a step of {steps[1] / steps[0]:.3f}"
+
+
 def no_rows():
     for model, ranks, why in (("mlp", 2, "bytes would be sent instead of"), ("llama", 4, "bytes would be sent instead of")):
         error = suite.tool("zero-compile", suite.models / model / "ts17.onnx", *shape(ranks, ranks, 0, *ROWS), "-o", suite.dir / "refused.plan", code=4)
@@ -215,6 +286,9 @@ for model in (*MODELS, "vit"):
             case = (model, export, *arguments, next(stages))
             cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
         next(stages)
+for ranks, degree, stage in ((2, 1, 0), (2, 2, 3), (4, 1, 2)):
+    case = ("resnet", "ts17", ranks, degree, stage)
+    cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
 # Rows: of an mlp there are none, those of vit (2 images of 17 tokens) four ranks do not divide, and with llama's two heads of keys its
 # attention is not cut by heads over four: rows would send more.
 for model in (*MODELS[1:], "vit"):
@@ -249,9 +323,16 @@ suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
     ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
     ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)))])
 
+suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in (2, 4)])
+suite.run([(f"masks {e} T={r} {' '.join(f)}", lambda a=(e, r, *f): masks(*a))
+           for e, r, f in (("ts17_dropout", 2, ()), ("ts17_dropout", 4, ROWS), ("dynamo23_dropout", 4, ()), ("dynamo23_dropout", 2, (*ROWS, *BLOCKS)))])
+suite.run([(f"halves T={r} W={w} stage {s} {' '.join(f)}", lambda a=(r, w, s, *f): halves(*a))
+           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", 2, "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME))])
+suite.run([("halves: products beside sums in the planned step", beside)])
 suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])
 suite.run([("refused: tiles", lambda: refused(4, "--tile-linear", *shape(2, 2, 3, "--tile-linear", "auto"))),
            ("refused: rows without ranks", lambda: refused(2, "--tensor-parallel T", *ROWS)),
+           ("refused: halves without ranks", lambda: refused(2, "--tensor-parallel T", "--overlap-tensor-parallel", "halves")),
            ("refused: parts without ranks", lambda: refused(2, "--tensor-parallel T", *PARTS, *BLOCKS)),
            ("refused: parts without recomputation", lambda: refused(2, "--checkpoint-activations block", *shape(2, 2, 0, *PARTS))),
            ("refused: more ranks than heads", lambda: refused(4, "4 heads is not shared by 8 ranks", *shape(8, 8, 0))),

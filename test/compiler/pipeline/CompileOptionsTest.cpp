@@ -44,6 +44,7 @@ TEST(CompileOptions, refusesWhatDoesNotGoTogether) {
       {"world-size=2 zero-stage=2 offload-param=host", "--offload-param: only parameters that are cut"},
       {"sequence-parallel=true",
        "--sequence-parallel: it cuts rows over the ranks that share samples: --tensor-parallel"},
+      {"overlap-tensor-parallel=halves", "--overlap-tensor-parallel: it is about ranks that share samples"},
       {"partition-activations=true",
        "--partition-activations: it needs ranks that share samples, --tensor-parallel T, and recomputation"},
       {"world-size=2 tensor-parallel=2 partition-activations=true",
