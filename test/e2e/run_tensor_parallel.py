@@ -327,7 +327,7 @@ suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in 
 suite.run([(f"masks {e} T={r} {' '.join(f)}", lambda a=(e, r, *f): masks(*a))
            for e, r, f in (("ts17_dropout", 2, ()), ("ts17_dropout", 4, ROWS), ("dynamo23_dropout", 4, ()), ("dynamo23_dropout", 2, (*ROWS, *BLOCKS)))])
 suite.run([(f"halves T={r} W={w} stage {s} {' '.join(f)}", lambda a=(r, w, s, *f): halves(*a))
-           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", 2, "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME))])
+           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME))])
 suite.run([("halves: products beside sums in the planned step", beside)])
 suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])
 suite.run([("refused: tiles", lambda: refused(4, "--tile-linear", *shape(2, 2, 3, "--tile-linear", "auto"))),
