@@ -10,11 +10,11 @@
 
 using namespace zc;
 
-/// Activations alive at the moment of a micro-step when most is.
-static uint64_t activationsOf(const planpb::Plan &plan, uint32_t arena) {
+/// What is in use at the moment of a micro-step when most is.
+static ClassBytes mostOf(const planpb::Plan &plan, uint32_t arena) {
   Occupancy occupancy = occupancyOf(plan, plan.micro(), arena);
   int peak = occupancy.peak();
-  return peak < 0 ? 0 : occupancy.steps[static_cast<size_t>(peak)][planpb::ACTIVATIONS];
+  return peak < 0 ? ClassBytes{} : occupancy.steps[static_cast<size_t>(peak)];
 }
 
 /// Is a bucket kept gathered though the stage cuts it?
@@ -22,14 +22,16 @@ static bool isResident(const planpb::Plan &plan, const Mesh &mesh, const planpb:
   return plan.zero_stage() == 3 && cutsOf(bucket, mesh) > 1 && !bucket.parameters_sharded();
 }
 
-/// Bytes of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is cut.
+/// Bytes of what lasts of model state in an arena that hold elements: `used` of each bucket, a W-th of it where it is
+/// cut.
 static uint64_t elementBytes(const planpb::Plan &plan, const Mesh &mesh, uint32_t arena) {
   // Summed in W-ths of bytes, so that the formula's one division comes last.
   unsigned __int128 bytes = 0;
   const auto world = static_cast<uint64_t>(mesh.worldSize());
   uint64_t cuts = 1; // of the bucket
   auto add = [&](int32_t slice, uint64_t used, uint64_t width, bool cut) {
-    if (slice >= 0 && slice < plan.slices_size() && plan.slices(slice).arena() == arena)
+    if (slice >= 0 && slice < plan.slices_size() && plan.slices(slice).arena() == arena &&
+        plan.slices(slice).persistent())
       bytes += static_cast<unsigned __int128>(used) * width * (cut ? world / cuts : world);
   };
   for (const planpb::Bucket &bucket : plan.buckets()) {
@@ -61,9 +63,12 @@ static planpb::TierReport tierReport(const planpb::Plan &plan, const Mesh &mesh,
     if (int32_t s = bucket.parameter_slice(); s >= 0 && s < plan.slices_size() && isResident(plan, mesh, bucket))
       if (const planpb::Slice &slice = plan.slices(s); slice.arena() == arena)
         tier.set_parameters(tier.parameters() - slice.bytes() + slice.bytes() / cutsOf(bucket, mesh));
-  uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
-  tier.set_padding(state - elementBytes(plan, mesh, arena));
-  tier.set_activations(activationsOf(plan, arena));
+  tier.set_padding(tier.parameters() + tier.gradients() + tier.optimizer() - elementBytes(plan, mesh, arena));
+  // Gradients that do not last count as activations do: at the peak.
+  const ClassBytes most = mostOf(plan, arena);
+  tier.set_gradients(std::max(tier.gradients(), most[planpb::GRADIENTS]));
+  tier.set_activations(most[planpb::ACTIVATIONS]);
+  const uint64_t state = tier.parameters() + tier.gradients() + tier.optimizer();
   // All the rest, so that the parts add up to the peak: buffers, gathered parameters, and gaps between slices.
   tier.set_buffers(tier.peak_bytes() - state - tier.activations());
   return tier;

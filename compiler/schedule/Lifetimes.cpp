@@ -3,6 +3,7 @@
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/Leaving.h"
+#include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Publishing.h"
 
 using namespace mlir;
@@ -175,7 +176,10 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   if (known.state) {
-    roots[addRoot(result, position, plan::Class::buffers)].slice = sliceOf(op, known.state);
+    if (FlatSymbolRefAttr slice = sliceOf(op, known.state))
+      roots[addRoot(result, position, plan::Class::buffers)].slice = slice;
+    else
+      placeInGradients(result, position, known.state);
     Place &place = places[result];
     place.offset = known.offset;
     place.strides = known.strides;
@@ -191,6 +195,33 @@ bool Lifetimes::placeWithKnownStorage(OpResult result, int64_t position) {
     return true;
   }
   return false;
+}
+
+/// Storage that is the program's own: from the first of its buffers, or the first use of its address, to the last.
+void Lifetimes::placeInGradients(OpResult result, int64_t position, const zero::State &state) {
+  auto [found, isNew] = gradients.try_emplace(state.symbol, roots.size());
+  if (isNew) {
+    zero::BucketOp bucket = context.bucketOf(state.symbol);
+    const int64_t bytes = zero::storedElements(bucket, state.what, context.mesh) *
+                          graph::bytesOfElement(bucket.getStoredType(state.what));
+    roots.push_back({bytes,
+                     bucket.getTier(state.what),
+                     static_cast<int64_t>(operations.size()),
+                     0,
+                     0,
+                     plan::Class::gradients,
+                     {},
+                     bucket.getLoc(),
+                     false,
+                     false,
+                     state.symbol});
+  }
+  Root &root = roots[found->second];
+  if (isAddress(result.getOwner()) && firstUse.contains(result))
+    root.first = std::min(root.first, firstUse.lookup(result));
+  else if (!isAddress(result.getOwner()))
+    root.first = std::min(root.first, position);
+  share(result, {found->second, 0});
 }
 
 bool Lifetimes::placeInBucket(OpResult result, int64_t position) {

@@ -21,8 +21,9 @@ public:
     plan::Class klass = plan::Class::activations;
     mlir::FlatSymbolRefAttr slice; ///< already known for what outlives the program
     mlir::Location loc;
-    bool mayBeOverwritten = false; ///< by a result computed in place
-    bool isPublished = false;      ///< by a delayed update, beside the update of the step before
+    bool mayBeOverwritten = false;       ///< by a result computed in place
+    bool isPublished = false;            ///< by a delayed update, beside the update of the step before
+    mlir::FlatSymbolRefAttr bucket = {}; ///< whose gradients these are
   };
   struct Place {
     size_t root = 0;
@@ -52,6 +53,7 @@ private:
   void placeResults(mlir::Operation *op, int64_t position);
   void placeWorkspace(mlir::Operation *op, int64_t position);
   bool placeWithKnownStorage(mlir::OpResult result, int64_t position);
+  void placeInGradients(mlir::OpResult result, int64_t position, const zero::State &state);
   mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *op, const zero::State &state);
   bool placeInBucket(mlir::OpResult result, int64_t position);
   bool placeOverOperand(mlir::OpResult result, int64_t position);
@@ -68,6 +70,7 @@ private:
   llvm::ArrayRef<double> starts;                 ///< as planned, of each position; empty: not known
   llvm::DenseMap<mlir::Value, zero::PutOp> puts; ///< computed value -> the put that may say where it is computed
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
+  llvm::DenseMap<mlir::Attribute, size_t> gradients; ///< bucket -> root, of those that do not outlive the program
   mlir::FlatSymbolRefAttr lossSlice, normSlice;
   plan::Class transientClass;
   zero::ScheduleContext context;

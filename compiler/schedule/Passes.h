@@ -17,6 +17,7 @@ void registerSchedulePipelines();
 
 // The passes that are told something; Passes.td describes them.
 std::unique_ptr<mlir::Pass> createOverlapTensorParallel(const ScheduleOptions &options = {});
+std::unique_ptr<mlir::Pass> createJoinUpdate(const ScheduleOptions &options = {});
 std::unique_ptr<mlir::Pass> createPrefetch(const ScheduleOptions &options = {});
 std::unique_ptr<mlir::Pass> createOrder(const ScheduleOptions &options = {});
 std::unique_ptr<mlir::Pass> createPlanMemory(const ScheduleOptions &options = {});

@@ -30,12 +30,16 @@ def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
 def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
   let summary = "schedule the update beside backward";
   let description = [{
-    In: output of assign-queues, with one micro-step per step. Out: where the host or a file has a part in the update, its
-    operations stand at the end of the micro program, so that order may begin each as soon as its gradient is there; the update
-    program is empty. With more micro-steps their loop ends before the update begins. A delayed update stays where it is: it runs
-    beside the next step.
-    Source: ZeRO-Offload (arXiv 2101.06840, section 4.1).
+    In: output of assign-queues, with one micro-step per step. Out: the update's operations stand at the end of the micro program,
+    and the update program is empty. What the host or a file has a part in, order may then begin as soon as its gradient is there;
+    without `overlap` such an update stays by itself. On the device, where compute keeps its order, the norm's share and the update
+    of a bucket have been moved to where its gradient is complete and its parameters are read for the last time; where ranks sum
+    the gradient, to where that of the next bucket but one is (`overlap`: of the next, of its own), so that compute does not wait. Not
+    where the update depends on the norm: gradients are clipped, their losses weighted or scaled.
+    With more micro-steps their loop ends before the update begins. A delayed update stays where it is: it runs beside the next step.
+    Source: ZeRO-Offload (arXiv 2101.06840, section 4.1); LOMO (arXiv 2306.09782).
   }];
+  let constructor = "::zc::createJoinUpdate()";
 }
 
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
@@ -68,7 +72,8 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
     In: the zero level in its final order. Out: with a `plan.arena` per tier and `plan.slice`s, and on every operation where its
     results are (`plan.results`) and what its kernel or sum over ranks works in besides (`plan.workspace`: bytes that live while
     it runs), on programs where the inputs are (`plan.inputs`), on buckets where their storage is.
-    Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. With
+    Views share bytes; elementwise results may overwrite a dying operand; gradients are produced in their bucket. A bucket's
+    gradients on the device outlive the micro program only where it has not their update too. With
     `overlap` bytes are free again when their last use is planned to have ended (the `plan.starts` of order), so that no queue
     waits for another because of reuse, and, for links slower than expected, what leaves the device not before two more pieces
     have to; without, as soon as that use is ordered, which takes the least memory. A delayed

@@ -12,8 +12,7 @@ void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptio
     manager.addPass(createOverlapTensorParallel(options));
   // Queues and durations first: prefetch and order weigh communication against compute.
   manager.addPass(createAssignQueues());
-  if (options.overlap != Overlap::none)
-    manager.addPass(createJoinUpdate());
+  manager.addPass(createJoinUpdate(options));
   // Before order, which lets no gather run ahead of the place it is given here.
   manager.addPass(createPrefetch(options));
   manager.addPass(createOrder(options));

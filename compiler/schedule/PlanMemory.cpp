@@ -92,8 +92,10 @@ private:
     const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::array<bool, kNumStorages>> used;
     module.walk([&](zero::StorageOp op) { used[op.getBucket()][static_cast<size_t>(op.getWhat())] = true; });
+    const llvm::DenseSet<Attribute> ofMicro = gradientsOfMicro();
     for (auto bucket : module.getOps<zero::BucketOp>())
-      placeBucket(bucket, mesh, used[bucket.getSymName()]);
+      placeBucket(bucket, mesh, used[bucket.getSymName()],
+                  ofMicro.contains(FlatSymbolRefAttr::get(bucket.getSymNameAttr())));
     TierPlan &device = tiers[0];
     for (auto parameter : module.getOps<graph::ParameterOp>())
       if (parameter.getRole() == graph::Role::buffer)
@@ -111,11 +113,28 @@ private:
     normSlice = persistentSlice(*normTier, module.getLoc(), placement::kNormSlice, 4, plan::Class::buffers);
   }
 
+  /// Buckets whose gradients are nobody's after the micro program: it makes them anew each time, and has the update
+  /// too. Those on the device: what leaves it is to find its bytes free, however late the update is with the last.
+  llvm::DenseSet<Attribute> gradientsOfMicro() {
+    llvm::DenseSet<Attribute> made, used;
+    graph::ProgramOp micro = graph::programOf(getOperation(), graph::Phase::micro);
+    if (!micro || zero::executionOf(getOperation()).accumulation > 1)
+      return {};
+    for (auto buffer : micro.getOps<zero::GradBufferOp>())
+      made.insert(buffer.getBucketAttr());
+    for (auto update : micro.getOps<zero::UpdateOp>())
+      if (auto storage = zero::viewedValue(update.getGradient()).getDefiningOp<zero::StorageOp>();
+          storage && zero::tierOf(storage.getType()) == zero::Tier::device && made.contains(storage.getBucketAttr()))
+        used.insert(storage.getBucketAttr());
+    return used;
+  }
+
   /// Everything that programs address as storage of the bucket; parameters and gradients even if no one does.
-  void placeBucket(zero::BucketOp bucket, const Mesh &mesh, std::array<bool, kNumStorages> used) {
+  void placeBucket(zero::BucketOp bucket, const Mesh &mesh, std::array<bool, kNumStorages> used,
+                   bool gradientsAreOfMicro) {
     using zero::Storage;
     used[static_cast<size_t>(Storage::parameters)] = true;
-    used[static_cast<size_t>(Storage::gradients)] = bucket.getTrainable();
+    used[static_cast<size_t>(Storage::gradients)] = bucket.getTrainable() && !gradientsAreOfMicro;
     for (size_t i = 0; i < used.size(); ++i) {
       auto what = static_cast<Storage>(i);
       if (!used[i])
@@ -173,9 +192,14 @@ private:
     }
     if (tier.tier == zero::Tier::device) // what no plan could be below: reported, and tested against the peak
       program->setAttr(placement::kLiveBytes, builder->getI64IntegerAttr(tier.end + problem.lowerBound()));
-    for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets))
-      root->slice = makeSlice(tier, root->loc, "s" + Twine(numSlices++), tier.end + offset, root->bytes, root->klass,
-                              /*persistent=*/false);
+    for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets)) {
+      auto bucket =
+          root->bucket ? SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(program, root->bucket) : nullptr;
+      const std::string name = bucket ? (bucket.getSymName() + ".gradients").str() : "s" + std::to_string(numSlices++);
+      root->slice = makeSlice(tier, root->loc, name, tier.end + offset, root->bytes, root->klass, /*persistent=*/false);
+      if (bucket)
+        bucket->setAttr(placement::storageAttribute(zero::Storage::gradients), root->slice);
+    }
     return success();
   }
 

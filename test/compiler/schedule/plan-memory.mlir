@@ -120,3 +120,44 @@ graph.program @micro phase = micro inputs = ["x"] {
   zero.fetch %s into %p : !zero.buffer<64 x f32, nvme>, !zero.buffer<64 x f32, host>
   graph.return
 }
+
+// -----
+
+// Gradients that the micro program makes and uses up are its own: bucket 1's take the bytes of bucket 0's. What another program
+// uses lasts, and so does what only the update knows.
+// CHECK-DAG: plan.slice @bucket2.gradients in @device {{.*}} bytes = 256 class = gradients {persistent}
+// CHECK-DAG: plan.slice @bucket3.gradients in @device {{.*}} bytes = 256 class = gradients {persistent}
+// CHECK-DAG: plan.slice @bucket0.gradients in @device offset = [[AT:[0-9]+]] bytes = 256 class = gradients{{$}}
+// CHECK-DAG: plan.slice @bucket1.gradients in @device offset = [[AT]] bytes = 256 class = gradients{{$}}
+// CHECK: zero.bucket @bucket0 {{.*}}plan.gradients = @bucket0.gradients
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@a, 0, 64>] {trainable}
+zero.bucket @bucket1 : f32 padded = 64 members = [#zero.member<@b, 0, 64>] {trainable}
+zero.bucket @bucket2 : f32 padded = 64 members = [#zero.member<@c, 0, 64>] {trainable}
+zero.bucket @bucket3 : f32 padded = 64 members = [#zero.member<@d, 0, 64>] {trainable}
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<64xf32>):
+  %s0 = zero.storage @bucket0 of gradients : !zero.buffer<64 x f32, device>
+  %s1 = zero.storage @bucket1 of gradients : !zero.buffer<64 x f32, device>
+  %s3 = zero.storage @bucket3 of gradients : !zero.buffer<64 x f32, device>
+  %p0 = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>
+  %p1 = zero.storage @bucket1 of parameters : !zero.buffer<64 x f32, device>
+  %p3 = zero.storage @bucket3 of parameters : !zero.buffer<64 x f32, device>
+  %one = zero.fill 1.0 : !zero.buffer<1 x f32, device>
+  %g0 = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
+  %0 = graph.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+  zero.put %0 into %g0 offset = 0 : tensor<64xf32>, !zero.buffer<64 x f32, device>
+  zero.update %s0, %one, %p0 rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<64 x f32, device>) -> ()
+  %g1 = zero.grad_buffer @bucket1 : !zero.buffer<64 x f32, device>
+  %1 = graph.neg %x : (tensor<64xf32>) -> tensor<64xf32>
+  zero.put %1 into %g1 offset = 0 : tensor<64xf32>, !zero.buffer<64 x f32, device>
+  zero.update %s1, %one, %p1 rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<64 x f32, device>) -> ()
+  %g2 = zero.grad_buffer @bucket2 : !zero.buffer<64 x f32, device>
+  %2 = graph.abs %x : (tensor<64xf32>) -> tensor<64xf32>
+  zero.put %2 into %g2 offset = 0 : tensor<64xf32>, !zero.buffer<64 x f32, device>
+  zero.update %s3, %one, %p3 rule = sgd {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.0 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<64 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<64 x f32, device>) -> ()
+  graph.return
+}
+graph.program @update phase = update inputs = [] {
+  graph.return
+}

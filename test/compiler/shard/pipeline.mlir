@@ -14,8 +14,8 @@ graph.parameter @w : tensor<64xf32> role = trainable
 // PLAN: plan.section @micro
 // PLAN: plan.step "all_gather"
 // PLAN: plan.step "reduce_scatter"
-// PLAN: plan.section @update
 // PLAN: plan.step "adamw"
+// PLAN: plan.section @update
 graph.program @micro phase = micro inputs = [] {
   %w = graph.read @w : tensor<64xf32>
   %loss = graph.reduce_mean %w {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
