@@ -91,7 +91,8 @@ private:
     return Status();
   }
 
-  /// From all down: the smallest `save` that fits, to a hundredth of what is needed.
+  /// From all down: the smallest `save` that fits, to a hundredth of what is needed. What is saved is counted without
+  /// gradients, which take the place of activations in backward: where that says too little, all there is.
   Status leastRecomputation() {
     const int64_t most = tuned.needs.device, shortfall = most - budgets.device;
     Tuned without = tuned;
@@ -99,6 +100,13 @@ private:
     ZC_RETURN_IF_ERROR(attempt());
     if (fits(tuned.needs, budgets))
       return search([](Strategy &s) { return &s.grad.save; }, 0, most, shortfall);
+    Tuned counted = tuned;
+    tuned.strategy.grad.save = -1;
+    ZC_RETURN_IF_ERROR(attempt());
+    if (fits(tuned.needs, budgets))
+      return Status();
+    if (counted.needs.device <= tuned.needs.device)
+      tuned = counted;
     if (without.needs.device < tuned.needs.device) // what is kept is offloaded
       tuned = without;
     return Status();

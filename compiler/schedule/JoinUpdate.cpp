@@ -54,6 +54,8 @@ public:
     for (Operation &op : update.getBlock().without_terminator())
       if (FlatSymbolRefAttr bucket = bucketOf(&op))
         buckets[bucket].operations.push_back(&op);
+      else
+        waitFor(&op);
     findUses();
     buckets.remove_if([](auto &entry) { return !entry.second.isComplete(); });
   }
@@ -88,9 +90,11 @@ private:
   struct Bucket {
     SmallVector<Operation *> operations; ///< of the update
     Place reduced, read;                 ///< the last use of gradients, of parameters, by the micro-step
-    bool isComplete() const {
-      return reduced.op && llvm::any_of(operations, [](Operation *op) { return isa<zero::UpdateOp>(op); });
+    bool waits = false;                  ///< for something else of the update program
+    bool isUpdated() const {
+      return llvm::any_of(operations, [](Operation *op) { return isa<zero::UpdateOp>(op); });
     }
+    bool isComplete() const { return reduced.op && isUpdated() && !waits; }
   };
 
   /// False where updates depend on the norm, or it is one of gradients on other tiers too.
@@ -105,6 +109,16 @@ private:
       norm.push_back(partial);
     }
     return true;
+  }
+
+  /// `op` is not moved: a bucket stays behind it, too, whose storage it uses before the update (hops of a gather).
+  void waitFor(Operation *op) {
+    op->walk([&](Operation *part) {
+      for (Value operand : part->getOperands())
+        if (zero::StorageOp storage = storageOf(operand))
+          if (Bucket &bucket = buckets[storage.getBucketAttr()]; !bucket.isUpdated())
+            bucket.waits = true;
+    });
   }
 
   static bool isGather(Operation *op, Storage what) {

@@ -52,10 +52,13 @@ def page(name):
         expect("peak", tier["peak"]["bytes"], most)
         if most > tier["arena_bytes"]:
             raise Case(f"{most} bytes in use on {tier_name} of {tier['arena_bytes']}")
-        state = sum(told["model_state_bytes"].values())
+        lasting = told["model_state_bytes"]["parameters"] + told["model_state_bytes"]["optimizer"]
         # Of a bucket that stays gathered the report counts this rank's part.
         extra = told["model_state_bytes"]["parameters"] * (shown["world_size"] - 1) if name == "resident" else 0
-        expect("model state", {sum(bytes[:3]) for _, _, *bytes in changes}, {state + extra})
+        expect("lasting model state", {bytes[0] + bytes[2] for _, _, *bytes in changes}, {lasting + extra})
+        at_peak = {bytes[1] for _, _, *bytes in changes if sum(bytes) == most}
+        if told["model_state_bytes"]["gradients"] not in at_peak:
+            raise Case(f"gradients at the peak: {told['model_state_bytes']['gradients']} reported, {at_peak} shown")
         expect("in use at the peak", sum(s["bytes"] for s in tier["live"]) + tier["smaller"]["bytes"], most)
         for _, index, *bytes in changes:
             if min(bytes) < 0 or index >= max(steps):

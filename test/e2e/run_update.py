@@ -66,6 +66,15 @@ def early(key, world, device, *flags):
     return f"{before} of {all_}"
 
 
+def hierarchical(stage):
+    """At stage 0 hops of the gradients' gather come first, and the update waits for them."""
+    flags = (4, "cpu", "--ranks-per-node", 2, "--hierarchical-collectives", "--zero-stage", stage)
+    if stage > 0:
+        return early("hierarchical", *flags)
+    for waits in (WAITS, ()):
+        compare("hierarchical", result(*flags, *waits)[1])
+
+
 def short(world, stage):
     """With no byte to spare: queues wait for each other, and less is on its way at a time."""
     flags = ("--world-size", world, "--bucket-size", "4KiB", "--zero-stage", stage)
@@ -122,10 +131,11 @@ cases = [(f"W={world} {precision} stage {stage} {device}",
          if (stage, device) != (0, "sync")]
 cases += [(f"W={w} stage {s} short", lambda a=(w, s): short(*a)) for w, s in ((1, 0), (2, 1), (2, 3))]
 # Another way over the links rounds otherwise: each is its own group.
-WAYS = {"hierarchical": ("--hierarchical-collectives",), "int8": ("--quantize-gradients", "int8"),
+WAYS = {"int8": ("--quantize-gradients", "int8"),
         "all": ("--quantize-gradients", "int4", "--quantize-weights", "int8", "--hierarchical", "--zero-stage", "3")}
 cases += [(f"W=4 {name}", lambda n=name, f=flags: early(n, 4, "cpu", "--ranks-per-node", 2, *(f if "--zero-stage" in f else (*f, "--zero-stage", 2))))
           for name, flags in WAYS.items()]
+cases += [(f"W=4 hierarchical stage {s}", lambda s=s: hierarchical(s)) for s in range(4)]
 cases += [(f"W=4 T=2 stage {s}", lambda s=s: early("T=2", 4, "cpu", "--tensor-parallel", 2, "--zero-stage", s)) for s in (0, 2)]
 suite.run(cases)
 suite.finish()

@@ -48,6 +48,7 @@ def hundred():
 # 32 GB: more fit there.
 CONFIGURATIONS = {"C1": (40, "--zero-stage", 1), "C2": (60, "--zero-stage", 1, *PARTS), "C3": (50, "--zero-stage", 2),
                   "C4": (140, "--zero-stage", 2, *PARTS), "C5": (150, "--zero-stage", 2, *PARTS, *HOST)}
+LASTING = ("--grad-accumulation", 2)  # gradients are there through the step, as the paper's are: of one micro-step few are at a time
 MEMORY, BATCH = 32e9, 16  # of a V100; per model-parallel group
 
 
@@ -58,7 +59,7 @@ def billions(layers):
 def largest(name):
     """Layers that fit: the peak grows by the same with each, so two models tell, and the answer is tried."""
     _, *flags = CONFIGURATIONS[name]
-    peak = lambda layers: report(layers, BATCH, *flags)["tiers"]["device"]["peak_bytes"]
+    peak = lambda layers: report(layers, BATCH, *flags, *LASTING)["tiers"]["device"]["peak_bytes"]
     few, more = 24, 48
     low, high = peak(few), peak(more)
     layers = few + int((MEMORY - low) * (more - few) / (high - low))
