@@ -138,7 +138,7 @@ suite_fuzz() {
 }
 
 suite_clang() {
-  build clang all bench -- -DZC_COMPILER=OFF -DZC_UNITY=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
+  build clang all bench -- -DZC_COMPILER=OFF -DZC_UNITY=OFF -DZC_CUDA=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
     -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
 }
 
