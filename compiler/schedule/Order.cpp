@@ -95,8 +95,8 @@ private:
       touch.by = op;
       touch.writes = mutates(op, operand.get());
       Touches<Operation *> &touches = memory[objectOf(buffer)];
-      touches.forEachThatMeets(touch, [&](const Touch<Operation *> &earlier) {
-        if (earlier.by != op && (earlier.writes || touch.writes))
+      touches.forEachConflict(touch, [&](const Touch<Operation *> &earlier) {
+        if (earlier.by != op)
           follow(earlier.by);
       });
       if (touch.writes) // whoever comes later follows this one, and through it the ones before

@@ -1,8 +1,8 @@
 //===- Touches.h - who used which elements of a buffer ----------------------------===//
 //
-// A bucket has as many parts as parameters, each used by operations of its own. Whom an operation meets is found by
-// where the others begin, those of about one length together: who meets a touch begins before its end, and not further
-// before its begin than it is long.
+// A bucket has as many parts as parameters, each used by operations of its own. Whom an operation conflicts with is
+// found by where the others begin, those of about one length together: who meets a touch begins before its end, and not
+// further before its begin than it is long. Readers, of whom a whole bucket has many, are not looked at by readers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -32,35 +32,45 @@ template <typename User> struct Touch {
 /// Touches of one object.
 template <typename User> class Touches {
 public:
-  /// How many were looked at for that.
-  size_t forEachThatMeets(const Touch<User> &touch, llvm::function_ref<void(const Touch<User> &)> visit) const {
+  /// Those that meet `touch` where one of both writes. Returns how many were looked at for that.
+  size_t forEachConflict(const Touch<User> &touch, llvm::function_ref<void(const Touch<User> &)> visit) const {
     size_t visited = 0;
-    for (const auto &[bits, touches] : sides[touch.own])
-      for (auto it = touches.upper_bound(touch.begin - (int64_t(1) << bits));
-           it != touches.end() && it->first < touch.end; ++it, ++visited)
-        if (it->second.meets(touch))
-          visit(it->second);
-    for (const auto &[bits, touches] : sides[!touch.own])
-      for (auto it = touches.begin(); it != touches.end(); ++it, ++visited)
-        visit(it->second);
+    auto look = [&](const Touch<User> &other) {
+      ++visited;
+      if (other.meets(touch))
+        visit(other);
+    };
+    for (bool writes : {true, false}) {
+      if (!writes && !touch.writes)
+        continue;
+      for (const auto &[bits, touches] : sides[touch.own][writes])
+        for (auto it = touches.upper_bound(touch.begin - (int64_t(1) << bits));
+             it != touches.end() && it->first < touch.end; ++it)
+          look(it->second);
+      for (const auto &[bits, touches] : sides[!touch.own][writes])
+        for (auto it = touches.begin(); it != touches.end(); ++it)
+          look(it->second);
+    }
     return visited;
   }
 
   void eraseCovered(const Touch<User> &touch) {
-    for (auto &[bits, touches] : sides[touch.own])
-      for (auto it = touches.lower_bound(touch.begin); it != touches.end() && it->first <= touch.end;)
-        it = touch.covers(it->second) ? touches.erase(it) : std::next(it);
+    for (OfLength &side : sides[touch.own])
+      for (auto &[bits, touches] : side)
+        for (auto it = touches.lower_bound(touch.begin); it != touches.end() && it->first <= touch.end;)
+          it = touch.covers(it->second) ? touches.erase(it) : std::next(it);
   }
 
   void add(const Touch<User> &touch) {
     const unsigned bits = llvm::Log2_64_Ceil(static_cast<uint64_t>(std::max<int64_t>(touch.end - touch.begin, 1)));
-    sides[touch.own][bits].emplace(touch.begin, touch);
+    sides[touch.own][touch.writes][bits].emplace(touch.begin, touch);
   }
 
 private:
   /// Of at most two to this many elements, by begin.
   using OfLength = std::map<unsigned, std::multimap<int64_t, Touch<User>>>;
-  std::array<OfLength, 2> sides; ///< counted from the begin, or from this rank's shard
+  /// Counted from the begin, or from this rank's shard; readers, then writers.
+  std::array<std::array<OfLength, 2>, 2> sides;
 };
 
 } // namespace zc

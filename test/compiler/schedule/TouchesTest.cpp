@@ -16,7 +16,7 @@ using Numbered = Touch<int>;
 
 std::vector<int> found(const Touches<int> &touches, const Numbered &touch) {
   std::vector<int> who;
-  touches.forEachThatMeets(touch, [&](const Numbered &other) { who.push_back(other.by); });
+  touches.forEachConflict(touch, [&](const Numbered &other) { who.push_back(other.by); });
   std::sort(who.begin(), who.end());
   return who;
 }
@@ -31,7 +31,7 @@ TEST(Touches, FindWhatALookAtAllFinds) {
       const Numbered touch{i, random() % 2 == 0, random() % 8 == 0, begin, begin + length};
       std::vector<int> expected;
       for (const Numbered &other : all)
-        if (other.meets(touch))
+        if (other.meets(touch) && (other.writes || touch.writes))
           expected.push_back(other.by);
       ASSERT_EQ(found(touches, touch), expected) << "round " << round << ", touch " << i;
       if (touch.writes) {
@@ -53,10 +53,24 @@ TEST(Touches, PartsAreFoundWithoutALookAtTheOthers) {
   size_t visited = 0;
   for (int i = 0; i < kParts; ++i) {
     const Numbered part{i, true, false, i * 64, (i + 1) * 64};
-    visited += touches.forEachThatMeets(part, [](const Numbered &) {});
+    visited += touches.forEachConflict(part, [](const Numbered &) {});
     touches.add(part);
   }
   EXPECT_LE(visited, size_t{3} * kParts);
+}
+
+/// Parameters are read where the bucket is, each as the whole.
+TEST(Touches, ReadersOfTheWholeDoNotLookAtEachOther) {
+  constexpr int kReaders = 20000;
+  Touches<int> touches;
+  touches.add({-1, true, false, 0, kReaders});
+  size_t visited = 0;
+  for (int i = 0; i < kReaders; ++i) {
+    const Numbered reader{i, false, false, 0, kReaders};
+    visited += touches.forEachConflict(reader, [](const Numbered &) {});
+    touches.add(reader);
+  }
+  EXPECT_EQ(visited, size_t{kReaders});
 }
 
 } // namespace
