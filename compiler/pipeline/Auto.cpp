@@ -129,6 +129,8 @@ private:
   std::vector<CheckpointPolicy> recomputations() const {
     if (!freedom.recomputation || options.import.forwardOnly)
       return {options.strategy.grad.checkpoint};
+    if (options.strategy.shard.partitionActivations) // is about what recomputation keeps
+      return {CheckpointPolicy::selective, CheckpointPolicy::block};
     return {CheckpointPolicy::none, CheckpointPolicy::selective, CheckpointPolicy::block};
   }
 

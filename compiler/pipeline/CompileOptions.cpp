@@ -14,7 +14,7 @@ using namespace zc;
 /// As --world-size.
 static constexpr int64_t kMostRanks = 65536;
 
-/// Of a mesh, in the order in which a plan has them; data stands for the first two.
+/// Of a mesh; data stands for the first two.
 static constexpr const char *kAxes[] = {"node", "local", "data", "model"};
 
 /// What only a plan that trains can be told.
@@ -91,8 +91,8 @@ OptionList zc::listOptions(CompileOptions &options) {
   list.add(
       "mesh", Option::Kind::value, "AXIS=N,...",
       [&options](const std::string &text) { return readMesh(text, options.mesh); },
-      "all ranks by named axes, outermost first: data=8,model=4 or node=2,local=4,model=4; instead of --world-size, "
-      "--ranks-per-node, --tensor-parallel");
+      "all ranks by named axes, outermost first: data=8,model=4, model=4,data=8 or node=2,local=4,model=4; instead of "
+      "--world-size, --ranks-per-node, --tensor-parallel");
   listOptions(options.strategy.schedule, list);
   return list;
 }
@@ -159,14 +159,14 @@ static Status checkLossScale(const CompileOptions &c) {
   return Status::success();
 }
 
-/// Both are the user's to choose: what is cut is what recomputation keeps, over ranks that share samples.
+/// What is cut is what recomputation keeps, over ranks that share samples.
 static Status checkPartitionedActivations(const CompileOptions &c) {
   if (!c.strategy.shard.partitionActivations)
     return Status::success();
   std::string missing;
   if (c.strategy.shard.model < 2)
     missing = "ranks that share samples, --tensor-parallel T";
-  if (c.strategy.grad.checkpoint == CheckpointPolicy::none)
+  if (c.strategy.grad.checkpoint == CheckpointPolicy::none && !c.recomputationIsOpen)
     missing += (missing.empty() ? "" : ", and ") + std::string("recomputation, --checkpoint-activations block");
   return missing.empty() ? Status::success() : optionError("it needs " + missing, "partition-activations");
 }
@@ -189,6 +189,18 @@ static std::string textOf(const std::vector<AskedAxis> &mesh) {
   return text;
 }
 
+/// How many of the data axes' names stand before that of the model axis.
+static ModelPlace placeOfModel(const std::vector<AskedAxis> &mesh) {
+  auto place = [&](const char *name) {
+    return std::find_if(mesh.begin(), mesh.end(), [&](const AskedAxis &axis) { return axis.name == name; });
+  };
+  auto model = place("model"), none = mesh.end();
+  auto isInside = [&](const char *name) { return place(name) != none && model < place(name); };
+  if (isInside("node") || isInside("data") || (isInside("local") && place("node") == none))
+    return ModelPlace::outermost;
+  return isInside("local") ? ModelPlace::beforeLocal : ModelPlace::innermost;
+}
+
 Status zc::resolveMesh(CompileOptions &c) {
   if (c.mesh.empty())
     return Status::success();
@@ -203,13 +215,13 @@ Status zc::resolveMesh(CompileOptions &c) {
   auto size = [&](const char *name) { return sizes.count(name) ? sizes[name] : 1; };
   if (sizes.count("data") && sizes.count("node") + sizes.count("local") > 0)
     return optionError("data is node x local: name it, or these two", "mesh");
-  if (!std::is_sorted(c.mesh.begin(), c.mesh.end(), [](const AskedAxis &a, const AskedAxis &b) {
-        auto place = [](const std::string &name) { return std::find(std::begin(kAxes), std::end(kAxes), name); };
-        return place(a.name) < place(b.name);
-      }))
-    return makeError(Code::unsupported, 135,
-                     "another order of axes than node, local (or data), model is not in this version", "--mesh",
-                     "ranks that share samples stand next to each other on a node");
+  bool afterLocal = false;
+  for (const AskedAxis &axis : c.mesh) {
+    afterLocal |= axis.name == "local";
+    if (afterLocal && axis.name == "node")
+      return makeError(Code::unsupported, 135, "local before node is not in this version", "--mesh",
+                       "the model axis may stand before, between and behind node and local");
+  }
   ShardOptions &shard = c.strategy.shard;
   auto take = [&](const char *name, int64_t &field, int64_t value) -> Status {
     if (c.isGiven(name) && field != value)
@@ -220,6 +232,7 @@ Status zc::resolveMesh(CompileOptions &c) {
   };
   ZC_RETURN_IF_ERROR(take("world-size", shard.worldSize, ranks));
   ZC_RETURN_IF_ERROR(take("tensor-parallel", shard.model, size("model")));
+  shard.modelPlace = placeOfModel(c.mesh);
   return sizes.count("node") || sizes.count("local")
              ? take("ranks-per-node", shard.ranksPerNode, size("local") * size("model"))
              : Status::success();

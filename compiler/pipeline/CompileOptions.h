@@ -42,6 +42,8 @@ struct CompileOptions {
   bool isGiven(const std::string &name) const { return given.count(name) > 0; }
   /// Where the optimizer is follows later (--auto, --explain-offload), and with that whether its update can be delayed.
   bool offloadIsOpen = false;
+  /// What is recomputed follows later (--auto), and with that what --partition-activations cuts.
+  bool recomputationIsOpen = false;
 
   bool findSmallest = false; ///< the report as a table ends with the smallest feasible budget
   bool proposesFit = true;   ///< over budget, the error names a change that fits

@@ -54,6 +54,7 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   listPlaces(o, list);
   listCommunication(o, list);
   list.chosen();
+  list.add("model-place", o.modelPlace, "of the model axis in the mesh: innermost, before-local or outermost");
   list.add("vertical-most", o.verticalMost, Range<int64_t>{0}, "operations of all micro-steps");
   list.add("resident", o.resident, ByteCount{}, "bytes for parameters kept whole; not with quantize-weights");
   list.add("resident-on-host", o.residentOnHost, ByteCount{},

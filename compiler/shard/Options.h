@@ -25,10 +25,19 @@ enum class MicroOrder {
 };
 constexpr std::array<const char *, 3> namesOf(MicroOrder) { return {"auto", "rolled", "vertical"}; }
 
+/// Where the model axis stands among the data axes.
+enum class ModelPlace {
+  innermost,   ///< node, local, model: its ranks stand next to each other
+  beforeLocal, ///< node, model, local
+  outermost,   ///< model, node, local
+};
+constexpr std::array<const char *, 3> namesOf(ModelPlace) { return {"innermost", "before-local", "outermost"}; }
+
 struct ShardOptions {
   int64_t worldSize = 1, ranksPerNode = 0; ///< 0: all
   int64_t model = 1;                       ///< ranks of a node that share the work on a sample
-  bool partitionActivations = false;       ///< what recomputation begins with is kept in parts over those (Pa)
+  ModelPlace modelPlace = ModelPlace::innermost;
+  bool partitionActivations = false; ///< what recomputation begins with is kept in parts over those (Pa)
   int64_t stage = 0;
   int64_t accumulation = 1;      ///< micro-steps per step
   int64_t bucketSize = 26214400; ///< bytes at which a bucket is full

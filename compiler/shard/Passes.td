@@ -57,7 +57,8 @@ def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
     bucket is cut over the data axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size
     gets a bucket of its own, and so does a tile of one. Parameters that are cut over the model axis are in other buckets than those
     that its ranks have whole; a bucket of the latter is padded to a multiple of all ranks x 64, since each of them adds its share of
-    the gradient to the norm. The mesh is node x local x model, without an axis of one model rank.
+    the gradient to the norm. The mesh is node x local x model, or has the model axis before local or node, without an axis of
+    one model rank.
     Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
   }];
   let constructor = "::zc::createZeroBucket()";

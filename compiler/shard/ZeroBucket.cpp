@@ -46,7 +46,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
       close(builder, bucket);
   }
 
-  /// The model axis innermost, where its ranks are on one machine; of size 1 it is left out.
+  /// The model axis where it is asked for, always inside of the nodes; of size 1 it is left out.
   void declareMesh(OpBuilder &builder) {
     int64_t perNode = options.ranksPerNode == 0 ? options.worldSize : options.ranksPerNode;
     auto axis = [&](std::string_view name, int64_t size, zero::AxisKind kind = zero::AxisKind::data) -> Attribute {
@@ -55,7 +55,10 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
     SmallVector<Attribute> axes{axis(kNodeAxis, options.worldSize / perNode),
                                 axis(kLocalAxis, perNode / options.model)};
     if (options.model > 1)
-      axes.push_back(axis(kModelAxis, options.model, zero::AxisKind::model));
+      axes.insert(options.modelPlace == ModelPlace::outermost     ? axes.begin()
+                  : options.modelPlace == ModelPlace::beforeLocal ? axes.begin() + 1
+                                                                  : axes.end(),
+                  axis(kModelAxis, options.model, zero::AxisKind::model));
     mesh = builder.create<zero::MeshOp>(getOperation().getLoc(), zero::kMeshName, builder.getArrayAttr(axes)).getMesh();
     dataAxes = zero::namesOf(&getContext(), mesh.dataAxes(), mesh);
   }

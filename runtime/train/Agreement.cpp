@@ -133,6 +133,7 @@ Status checkMachines(const RankGroup &ranks, std::string &note) {
   if (machines.empty())
     return Status::success();
   const AxisSet within = ~mesh.nodeAxes();
+  const bool isInTurns = mesh.rankOf(within, 0, mesh.ranksPerNode() - 1) >= mesh.ranksPerNode(); // node not outermost
   int fewest = mesh.worldSize();
   bool shared = false;
   for (int rank = 0; rank < mesh.worldSize(); ++rank) {
@@ -144,8 +145,9 @@ Status checkMachines(const RankGroup &ranks, std::string &note) {
                        "the plan has ranks " + std::to_string(begin) + " and " + std::to_string(rank) +
                            " on one node, but they run on different machines",
                        "",
-                       "zero-compile --ranks-per-node " + std::to_string(fewest) + ", or start " +
-                           std::to_string(mesh.ranksPerNode()) + " ranks on each machine");
+                       isInTurns ? "zero-compile --mesh with node first, or place ranks as the plan's mesh has them"
+                                 : "zero-compile --ranks-per-node " + std::to_string(fewest) + ", or start " +
+                                       std::to_string(mesh.ranksPerNode()) + " ranks on each machine");
     shared |= mesh.nodeOf(first) != mesh.nodeOf(rank);
   }
   if (shared)

@@ -165,6 +165,13 @@ Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Ma
   return options.dataChanged ? Status::success() : checkData(manifest, expected);
 }
 
+static std::string namesOf(const Mesh &mesh) {
+  std::string names;
+  for (const MeshAxis &axis : mesh.axes())
+    names += (names.empty() ? "" : ",") + axis.name;
+  return names;
+}
+
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
   std::vector<std::string> lines;
   std::string list;
@@ -176,6 +183,8 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   compare("world size", int64_t(was.mesh.worldSize()), int64_t(is.mesh.worldSize()));
   compare("ranks per sample", ranksPerSample(was.mesh), ranksPerSample(is.mesh));
   compare("ranks per node", int64_t(was.mesh.ranksPerNode()), int64_t(is.mesh.ranksPerNode()));
+  if (was.mesh.axes().size() == is.mesh.axes().size())
+    compare("axes", namesOf(was.mesh), namesOf(is.mesh));
   compare("ZeRO stage", was.stage, is.stage);
   compare("precision", was.precision, is.precision);
   compare("accumulation", was.accumulation, is.accumulation);

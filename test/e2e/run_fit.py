@@ -222,6 +222,17 @@ def automatic_over_ranks():
     same("plan", suite.plan_hash(suite.dir / "auto-ranks.plan"), suite.plan_hash(again))
 
 
+def automatic_parts(budget):
+    """Checkpoints in parts wait for the recomputation that is chosen, which is one; the flags named compile the same plan."""
+    given = ["--world-size", 4, "--tensor-parallel", 2, "--partition-activations", "--device-mem", budget]
+    flags = chosen(*given, "-o", suite.dir / f"auto-parts-{budget}.plan")
+    if flags[flags.index("--checkpoint-activations") + 1] not in ("selective", "block"):
+        raise Case(f"{flags}")
+    again = suite.compile(suite.models / "gpt2" / "ts17.onnx", suite.dir / f"auto-parts-{budget}-again.plan", *given, *flags)
+    same("plan", suite.plan_hash(suite.dir / f"auto-parts-{budget}.plan"), suite.plan_hash(again))
+    return " ".join(flags)
+
+
 def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
@@ -240,6 +251,7 @@ cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
 cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
           for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
 cases += [("auto without", automatic_without_budget), ("auto over ranks that share samples", automatic_over_ranks)]
+cases += [(f"auto, checkpoints in parts, {budget}", lambda b=budget: automatic_parts(b)) for budget in ("1MB", "200KB")]
 cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving(*a)) for tier, flags in (
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme")),
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "nvme")),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tensor parallelism: losses and norms of every golden export within 1e-5 of PyTorch's at T = 2 and 4, with one and two data-parallel
 ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, devices and
-processes; dropout with the masks of one rank; products in halves with the same bits and bytes, beside their sums in the planned
+processes, whatever order the mesh has; dropout with the masks of one rank; products in halves with the same bits and bytes, beside their sums in the planned
 step; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
 world size, stage or tier. `--full` takes all exports, of each model else one."""
-import itertools, json, pathlib, random, shutil, subprocess, sys, threading
+import itertools, json, math, pathlib, random, shutil, subprocess, sys, threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import MODELS, ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
@@ -75,6 +75,34 @@ def processes(ranks, world):
     if not shutil.which("mpirun"):
         raise Skip("there is no mpirun")
     bits(ranks, world, 3, "cpu", (), ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", world))
+
+
+def placed(mesh, stage, *flags, launch=False):
+    """Another order of axes has other ranks share the work: the losses, norms and weights are those of the innermost model axis."""
+    axes = dict(axis.split("=") for axis in mesh.split(","))
+    order = [f"{name}={axes[name]}" for name in ("node", "local", "data", "model") if name in axes]
+    world, got = math.prod(map(int, axes.values())), []
+    for each in (mesh, ",".join(order)):
+        name = "-".join(map(str, ("placed", mesh, each, stage, *flags, launch))).replace("=", "").replace(",", ".")
+        plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / f"{name}.plan", "--mesh", each, "--zero-stage", stage, "--clip-grad-norm", "0.1",
+                             "--grad-accumulation", 8 // world * 2, *ADAMW, *flags)
+        out = suite.dir / name
+        command = [plan, "--threads", 1, "--data", GPT2 / "inputs.safetensors", "--nvme-dir", suite.dir, "--steps", 4, "--quiet", "--out", out]
+        if launch and each == mesh:
+            if not shutil.which("mpirun"):
+                raise Skip("there is no mpirun")
+            done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(world), str(suite.bin / "zero-run"), *map(str, command)],
+                                  capture_output=True, text=True, timeout=600)
+            if done.returncode != 0:
+                raise Case(done.stderr.strip()[-1500:])
+        else:
+            suite.tool("zero-run", *command, "-n", world)
+        suite.tool("zero-run", "export", out / "final", "--safetensors", out / "w.safetensors")
+        metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        got.append(([(m["loss"], m["grad_norm"]) for m in metrics], (out / "w.safetensors").read_bytes()))
+    same("losses and norms", got[0][0], got[1][0])
+    same("weights", got[0][1], got[1][1])
+    return got[0][0][-1][0]
 
 
 def traffic(ranks, world, *flags):
@@ -313,15 +341,23 @@ for ranks, world in ((2, 4), (4, 4)):
     suite.run([("bits T={} W={} stage {} {} {}".format(*case), lambda a=case: bits(*a)) for case in cases])
     suite.run([(f"bits T={ranks} W={world} processes", lambda a=(ranks, world): processes(*a))])
 
+PLACED = (("model=2,data=2", 0), ("model=2,data=2", 3, *BLOCKS, *PARTS), ("model=4,data=2", 3), ("model=2,node=2,local=2", 3, *NVME),
+          ("node=2,model=2,local=2", 2, *HOST), ("model=2,node=2,local=2", 1, *ROWS), ("node=2,model=2,local=2", 3, "--hierarchical", *ROWS),
+          ("model=2,node=2,local=2", 3, "--hierarchical-collectives", "--quantize-weights", "int8", "--quantize-gradients", "int8"))
+suite.run([("placed {} stage {} {}".format(m, s, " ".join(f)), lambda a=(m, s, *f): placed(*a)) for m, s, *f in PLACED])
+suite.run([(f"placed {m} processes", lambda m=m: placed(m, 3, launch=True)) for m in ("model=2,data=2", "model=2,node=2,local=2")])
+
 suite.run([(f"traffic T={r} W={w} {' '.join(f)}", lambda a=(r, w, *f): traffic(*a)) 
            for r, w, f in ((2, 2, ()), (2, 4, BLOCKS), (4, 4, ()), (2, 2, (*BLOCKS, *PARTS)), (4, 4, ROWS), (2, 2, (*BLOCKS, *ROWS)))])
 suite.run([("what is kept is kept in parts", in_parts)])
 suite.run([(f"whole tensors T={r}", lambda r=r: exported(r)) for r in (2, 4)])
 
+OUTERMOST = ("--mesh", "model=2,data=2")
 REFERENCE = [m["loss"] for m in reshard_train((1, 1, 0), suite.dir / "reference", "--steps", STEPS)]
 suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
     ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
-    ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)))])
+    ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)),
+    ((2, 2, 3), (2, 2, 3, *OUTERMOST)), ((2, 2, 1, *OUTERMOST), (2, 2, 2, *HOST)), ((2, 2, 0, *OUTERMOST), (4, 1, 0)))])
 
 suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in (2, 4)])
 suite.run([(f"masks {e} T={r} {' '.join(f)}", lambda a=(e, r, *f): masks(*a))

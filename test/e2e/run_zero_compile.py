@@ -58,7 +58,7 @@ COMMAND_LINES = [
     flags("--world-size 4 --ranks-per-node 3", USAGE, "3 ranks per node do not divide a world of 4"),
     flags("--mesh data=8,model=4 --world-size 16", USAGE, "data=8,model=4 says 32, --world-size 16"),
     flags("--mesh data=3,model=4 --ranks-per-node 6", USAGE, "4 ranks that share samples do not divide 6"),
-    flags("--mesh model=2,data=2", UNSUPPORTED, "another order of axes"), flags("--mesh rows=2", USAGE, "another name than node, local, data"),
+    flags("--mesh local=2,model=2,node=2", UNSUPPORTED, "local before node"), flags("--mesh rows=2", USAGE, "another name than node, local, data"),
     flags("--zero-stage 4", USAGE, "--zero-stage"), flags("--grad-accumulation 0", USAGE, "--grad-accumulation"),
     flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
     flags("another.onnx", USAGE, "another.onnx"), flags("--lr", USAGE, "--lr"), flags("--lr fast", USAGE, "--lr"),

@@ -101,3 +101,12 @@ TEST(Agreement, NodesOfThePlanAreNotSpreadOverMachines) {
   EXPECT_NE(checkMachines(Placed(Mesh::ofNodes(4, 4), {0, 0, 2, 2}), note).error().help.find("--ranks-per-node 2"),
             std::string::npos);
 }
+
+TEST(Agreement, NodesMayHaveRanksInTurns) {
+  std::string note;
+  const Mesh mesh({{"model", 2, false}, {"node", 2}, {"local", 1}});
+  EXPECT_TRUE(checkMachines(Placed(mesh, {0, 1, 0, 1}), note).ok());
+  Status status = checkMachines(Placed(mesh, {0, 0, 2, 2}), note);
+  EXPECT_EQ(status.error().code, Code::mismatch);
+  EXPECT_NE(status.error().help.find("--mesh with node first"), std::string::npos) << status.error().help;
+}

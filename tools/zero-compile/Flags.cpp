@@ -136,6 +136,7 @@ private:
 Status complete(Flags &flags, const ToolFlags &tool) {
   CompileOptions &c = flags.compile;
   c.offloadIsOpen = (flags.automatic || flags.explainOffload) && !c.isGiven("offload-optimizer");
+  c.recomputationIsOpen = flags.automatic && !c.isGiven("checkpoint-activations");
   for (const auto &[name, phase] : kPhases)
     if (tool.compileTo == name)
       c.stopAfter = phase;

@@ -71,8 +71,14 @@ TEST(CompileOptions, aMeshSaysHowManyRanks) {
   struct Case {
     const char *text;
     int64_t world, perNode, model;
+    ModelPlace place = ModelPlace::innermost;
   };
   for (const Case &c : {Case{"mesh=data=8,model=4", 32, 0, 4},
+                        {"mesh=model=4,data=8", 32, 0, 4, ModelPlace::outermost},
+                        {"mesh=model=2,node=2,local=4", 16, 8, 2, ModelPlace::outermost},
+                        {"mesh=node=2,model=2,local=4", 16, 8, 2, ModelPlace::beforeLocal},
+                        {"mesh=model=2,local=4", 8, 8, 2, ModelPlace::outermost},
+                        {"mesh=model=2,node=4", 8, 2, 2, ModelPlace::outermost},
                         {"mesh=node=2,local=4,model=2", 16, 8, 2},
                         {"mesh=model=2", 2, 0, 2},
                         {"mesh=data=3", 3, 0, 1},
@@ -85,6 +91,7 @@ TEST(CompileOptions, aMeshSaysHowManyRanks) {
     EXPECT_EQ(shard.worldSize, c.world) << c.text;
     EXPECT_EQ(shard.ranksPerNode, c.perNode) << c.text;
     EXPECT_EQ(shard.model, c.model) << c.text;
+    EXPECT_EQ(shard.modelPlace, c.place) << c.text;
     EXPECT_TRUE(complete(completed.options).ok()) << c.text;
   }
 }
@@ -99,7 +106,8 @@ TEST(CompileOptions, aMeshThatDoesNotMultiplyOutIsRefused) {
       {"mesh=data=3,model=4 ranks-per-node=6", "--tensor-parallel: 4 ranks that share samples do not divide 6"},
       {"mesh=data=65536,model=2", "--mesh: data=65536,model=2 is more than 65536 ranks"},
       {"mesh=data=8,local=2", "--mesh: data is node x local"},
-      {"mesh=model=4,data=8", "--mesh: another order of axes"},
+      {"mesh=local=4,node=8", "--mesh: local before node"},
+      {"mesh=local=4,model=2,node=8", "--mesh: local before node"},
       {"mesh=data=2,data=2", "--mesh: \"data=2,data=2\" has data twice"},
       {"mesh=pipeline=2", "--mesh: \"pipeline=2\" has an axis of another name"},
       {"mesh=data", "--mesh: \"data\" is no mesh such as"},
@@ -112,7 +120,15 @@ TEST(CompileOptions, aMeshThatDoesNotMultiplyOutIsRefused) {
     Completed completed(text);
     EXPECT_EQ(completed.message().rfind(message, 0), size_t{0}) << text << " -> " << completed.message();
   }
-  EXPECT_EQ(Completed("mesh=model=4,data=8").status.error().code, Code::unsupported);
+  EXPECT_EQ(Completed("mesh=local=4,node=8").status.error().code, Code::unsupported);
+}
+
+TEST(CompileOptions, partsWaitForTheChoiceOfTheRecomputation) {
+  Completed completed("partition-activations=true tensor-parallel=2 world-size=2");
+  EXPECT_EQ(completed.message().rfind("--partition-activations: it needs recomputation", 0), size_t{0})
+      << completed.message();
+  completed.options.recomputationIsOpen = true;
+  EXPECT_TRUE(complete(completed.options).ok());
 }
 
 TEST(CompileOptions, aDelayWaitsForTheChoiceOfTheOffload) {

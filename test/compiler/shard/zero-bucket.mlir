@@ -1,6 +1,8 @@
 // RUN: zero-opt %s --zero-bucket="world-size=3 bucket-size=1024" | FileCheck %s
 // RUN: zero-opt %s --zero-bucket="world-size=4 ranks-per-node=2" | FileCheck %s --check-prefix=NODES
 // RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=2" | FileCheck %s --check-prefix=MODEL
+// RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=2 model-place=before-local" | FileCheck %s --check-prefix=BEFORE
+// RUN: zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=2 model-place=outermost" | FileCheck %s --check-prefix=OUTERMOST
 // RUN: not zero-opt %s --zero-bucket="world-size=8 ranks-per-node=4 tensor-parallel=3" 2>&1 | FileCheck %s --check-prefix=SHARE
 // RUN: not zero-opt %s --zero-bucket="world-size=4 ranks-per-node=3" 2>&1 | FileCheck %s --check-prefix=DIVIDE
 // RUN: not zero-opt %s --zero-bucket="world-size=0" 2>&1 | FileCheck %s --check-prefix=WORLD
@@ -12,6 +14,11 @@
 // over the model axis is in a bucket of its own, whose shards are no multiple of all ranks.
 // MODEL: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>, #zero.axis<"model" = 2, model>]
 // MODEL-NEXT: zero.bucket @bucket0 : f32 padded = 1024 members = {{.*}} {axes = ["node", "local"], trainable}
+// Wherever it stands, the data axes are those in that order.
+// BEFORE: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"model" = 2, model>, #zero.axis<"local" = 2>]
+// BEFORE-NEXT: zero.bucket @bucket0 : f32 padded = 1024 members = {{.*}} {axes = ["node", "local"], trainable}
+// OUTERMOST: zero.mesh @mesh axes = [#zero.axis<"model" = 2, model>, #zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+// OUTERMOST-NEXT: zero.bucket @bucket0 : f32 padded = 1024 members = {{.*}} {axes = ["node", "local"], trainable}
 // NODES: zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 
 graph.parameter @late : tensor<10xf32> role = trainable
