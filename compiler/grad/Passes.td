@@ -29,6 +29,25 @@ def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
                     Statistic<"casts", "casts", "casts at the borders">];
 }
 
+def ExpandDropout : Pass<"expand-dropout", "::mlir::ModuleOp"> {
+  let summary = "attention that drops probabilities becomes plain operations";
+  let description = [{
+    In: a forward program. Out: in place of each graph.attention with `dropout` its products, softmax and graph.dropout, which draws
+    the same numbers. Before shard-tensors: numbers are counted by the index in the whole, of which an attention on some
+    of the heads knows nothing.
+
+    ```mlir
+    %y, %lse = graph.attention %q, %k, %v {scale = 1.0 : f64, dropout = 0.1 : f64, dropout_id = 3 : i64} : ...
+    // becomes
+    %s = graph.matmul %q, %k {trans_rhs} : ...
+    %p = graph.softmax %s {axis = 3 : i64, zero_masked} : ...
+    %d, %m = graph.dropout %p {ratio = 0.1 : f64, id = 3 : i64} : ...
+    %y = graph.matmul %d, %v : ...
+    ```
+  }];
+  let statistics = [Statistic<"expanded", "expanded", "attentions that became plain operations">];
+}
+
 def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
   let summary = "reverse mode: appends the backward to the micro-step";
   let description = [{

@@ -30,6 +30,9 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createFolding());
   // Says what is differentiated.
   manager.addPass(createLossMean(options));
+  // Heads are cut, and on GPUs products run on tensor cores, of operations that do not drop.
+  if (options.modelRanks > 1 || options.target == Target::cuda)
+    manager.addPass(createExpandDropout());
   // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
   if (options.modelRanks > 1)
     manager.addPass(createCSEPass());

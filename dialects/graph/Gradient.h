@@ -53,6 +53,13 @@ private:
   mlir::Location location;
 };
 
+//===-- attention as plain operations -------------------------------------------===//
+
+/// [B, Hk, L, D] with every head repeated for the queries that share it: [B, H, L, D].
+mlir::Value repeatHeads(TensorBuilder &on, mlir::Value value, int64_t heads);
+/// [queries, keys], bool: what `causal` masks.
+mlir::Value laterKeys(TensorBuilder &on, mlir::MLIRContext *context, int64_t queries, int64_t keys);
+
 /// Emits gradient ops at the location of the forward op, fused under the label "gradient".
 class GradientBuilder : public TensorBuilder {
 public:

@@ -1,5 +1,4 @@
 //===- GradientsMath.cpp - derivatives of products, softmaxes, norms, loss ----===//
-#include "dialects/graph/Attention.h"
 #include "dialects/graph/Gradient.h"
 #include <limits>
 
@@ -101,16 +100,6 @@ ZC_GRADIENT(RmsNormOp) {
 
 //===-- attention ------------------------------------------------------------===//
 
-/// [B, Hk, L, D] with every head repeated for the queries that share it: [B, H, L, D].
-static Value repeatHeads(GradientBuilder &on, Value value, int64_t heads) {
-  ArrayRef<int64_t> shape = shapeOf(value);
-  if (shape[1] == heads)
-    return value;
-  Value apart = on.reshape(value, {shape[0], shape[1], 1, shape[2], shape[3]});
-  return on.reshape(on.expand(apart, {shape[0], shape[1], heads / shape[1], shape[2], shape[3]}),
-                    {shape[0], heads, shape[2], shape[3]});
-}
-
 /// Gradient of an additive mask that is trained and broadcast along queries or keys: P (g V^T - rowsum g y), summed
 /// over what was broadcast. The scores are built whole, which attention itself never does.
 static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
@@ -127,17 +116,14 @@ static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
   Value hidden = on.make<EqualOp>(rows, on.scalar(-std::numeric_limits<double>::infinity(), lse)); // no key is seen
   Value p = on.make<ExpOp>(on.sub(scores, on.select(hidden, on.scalar(0, lse), rows)));
   p = on.select(hidden, on.scalar(0, lse), p);
-  if (op.getCausal()) {
-    auto positions = [&](int64_t count, int64_t start, ArrayRef<int64_t> shape) {
-      Type type = RankedTensorType::get({count}, IntegerType::get(op.getContext(), 64));
-      auto number = [&](double value) { return FloatAttr::get(Float64Type::get(op.getContext()), value); };
-      return on.reshape(on.make<IotaOp>(TypeAttr::get(type), number(double(start)), number(1)), shape);
-    };
-    Value later = on.less(positions(queries, keys - queries, {queries, 1}), positions(keys, 0, {1, keys}));
-    p = on.select(later, on.scalar(0, lse), p);
-  }
+  if (op.getCausal())
+    p = on.select(laterKeys(on, op.getContext(), queries, keys), on.scalar(0, lse), p);
   Value inner = on.reduceSum(on.mul(wide(g), wide(op.getResult())), {3}, /*keepdims=*/true);
-  Value grad = on.unbroadcast(on.mul(p, on.sub(product(g, op.getValue()), inner)), op.getMask());
+  Value slopes = product(g, op.getValue());
+  if (op.getDropout())
+    slopes =
+        on.make<DropoutOp>(slopes, Value(), op.getDropoutAttr(), op.getDropoutIdAttr(), IntegerAttr(), IntegerAttr());
+  Value grad = on.unbroadcast(on.mul(p, on.sub(slopes, inner)), op.getMask());
   Type wanted = elementOf(op.getMask());
   return wanted == element ? grad : on.make<CastOp>(grad, wanted);
 }
@@ -148,21 +134,16 @@ ZC_GRADIENT(AttentionOp) {
   GradientBuilder on(builder, *this);
   const bool isMaskWanted = getMask() && wanted[3] && isa<FloatType>(elementOf(getMask()));
   // T5's table of relative positions has an element for each query and key.
-  const bool isMaskJoined =
-      isMaskWanted && hasMaskGradient(tensorOf(getMask()), shapeOf(getQuery())[2], shapeOf(getKey())[2]);
+  const bool isMaskJoined = isMaskWanted && AttentionGradOp::hasMaskGradient(
+                                                tensorOf(getMask()), {shapeOf(getQuery())[2], shapeOf(getKey())[2]});
   if (isMaskWanted && !isMaskJoined)
     operandGrads[3] = buildMaskGradient(on, *this, resultGrads[0]);
   if (!wanted[0] && !wanted[1] && !wanted[2] && !isMaskJoined)
     return success();
-  SmallVector<Value, 7> operands = {resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse()};
-  if (getMask())
-    operands.push_back(getMask());
-  SmallVector<NamedAttribute, 3> attributes = {builder.getNamedAttr("scale", getScaleAttr())};
-  if (getCausal())
-    attributes.push_back(builder.getNamedAttr("causal", builder.getUnitAttr()));
-  if (isMaskJoined)
-    attributes.push_back(builder.getNamedAttr(kMaskGrad, builder.getUnitAttr()));
-  auto grad = on.create<AttentionGradOp>(ValueRange(operands), ArrayRef<NamedAttribute>(attributes));
+  auto grad =
+      on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(), getMask(),
+                                 getScaleAttr(), getCausalAttr(), getDropoutAttr(), getDropoutIdAttr(),
+                                 isMaskJoined ? builder.getUnitAttr() : UnitAttr(), ViewsAttr());
   llvm::copy(grad->getResults(), operandGrads.begin());
   if (Type element = isMaskJoined ? elementOf(getMask()) : Type(); element && elementOf(operandGrads[3]) != element)
     operandGrads[3] = on.make<CastOp>(operandGrads[3], element);

@@ -1,13 +1,19 @@
 //===- GraphAttention.cpp - result types, views and cost of attention -------===//
-#include "dialects/graph/Attention.h"
+#include "dialects/graph/Gradient.h"
 #include "dialects/graph/View.h"
 
 using namespace mlir;
 using namespace zc::graph;
 
-/// Checks query, key, value and mask (or null); gives the shape of the result, [B, H, S, Dv].
-static FailureOr<Shape> checkAttention(const Infer &infer, RankedTensorType query, RankedTensorType key,
-                                       RankedTensorType value, RankedTensorType mask) {
+/// Checks query, key, value and mask (or null) and dropout; gives the shape of the result, [B, H, S, Dv].
+template <typename Adaptor>
+static FailureOr<Shape> checkAttention(const Infer &infer, Adaptor adaptor, RankedTensorType query,
+                                       RankedTensorType key, RankedTensorType value, RankedTensorType mask) {
+  std::optional<APFloat> dropout = adaptor.getDropout();
+  if (dropout.has_value() != adaptor.getDropoutId().has_value())
+    return infer.error("[attention_c10] dropout and dropout_id do not stand together");
+  if (double ratio = dropout ? dropout->convertToDouble() : 0; dropout && !(ratio > 0 && ratio < 1))
+    return infer.error("[attention_c10] dropout " + Twine(std::to_string(ratio)) + " is outside (0, 1)");
   ArrayRef<int64_t> q = query.getShape(), k = key.getShape(), v = value.getShape();
   if (q.size() != 4 || k.size() != 4 || v.size() != 4)
     return infer.error("[attention_c1] ranks " + Twine(q.size()) + ", " + Twine(k.size()) + ", " + Twine(v.size()) +
@@ -46,14 +52,14 @@ ZC_INFER(AttentionOp) {
   if (failed(seen))
     return failure();
   RankedTensorType query = (*seen)[0], mask = adaptor.getMask() ? (*seen)[3] : RankedTensorType();
-  FailureOr<Shape> shape = checkAttention(infer, query, (*seen)[1], (*seen)[2], mask);
+  FailureOr<Shape> shape = checkAttention(infer, adaptor, query, (*seen)[1], (*seen)[2], mask);
   if (failed(shape))
     return failure();
   return inferSeen(infer, {query.clone(*shape), lseType(query)}, operands, adaptor.getViewsAttr());
 }
 
-bool zc::graph::hasMaskGradient(RankedTensorType mask, int64_t queries, int64_t keys) {
-  return isa<FloatType>(mask.getElementType()) && mask.getShape().take_back(2) == ArrayRef<int64_t>{queries, keys};
+bool AttentionGradOp::hasMaskGradient(RankedTensorType mask, ArrayRef<int64_t> scores) {
+  return isa<FloatType>(mask.getElementType()) && mask.getShape().take_back(2) == scores;
 }
 
 ZC_INFER(AttentionGradOp) {
@@ -64,7 +70,7 @@ ZC_INFER(AttentionGradOp) {
     return failure();
   RankedTensorType grad = (*seen)[0], query = (*seen)[1], key = (*seen)[2], value = (*seen)[3], output = (*seen)[4],
                    lse = (*seen)[5], mask = adaptor.getMask() ? (*seen)[6] : RankedTensorType();
-  FailureOr<Shape> shape = checkAttention(infer, query, key, value, mask);
+  FailureOr<Shape> shape = checkAttention(infer, adaptor, query, key, value, mask);
   if (failed(shape))
     return failure();
   Type result = query.clone(*shape);
@@ -73,8 +79,8 @@ ZC_INFER(AttentionGradOp) {
       failed(infer.isType("attention_c8", "lse", lse, lseType(query))))
     return failure();
   SmallVector<Type, 4> gradients = {query, key, value};
-  if (adaptor.getAttributes() && adaptor.getAttributes().contains(kMaskGrad)) {
-    if (!mask || !hasMaskGradient(mask, query.getDimSize(2), key.getDimSize(2)))
+  if (adaptor.getMaskGrad()) {
+    if (!mask || !hasMaskGradient(mask, {query.getDimSize(2), key.getDimSize(2)}))
       return infer.error("[attention_c9] there is no float mask with an element for each query and key");
     gradients.push_back(mask.clone(lse.getElementType()));
   }
@@ -116,3 +122,27 @@ double AttentionOp::getFlops() { return attentionFlops(*this, 0, getCausal(), 2)
 
 // Five products where forward has two: the scores again, dV, dP, dQ, dK.
 double AttentionGradOp::getFlops() { return attentionFlops(*this, 1, getCausal(), 5); }
+
+// What is dropped is drawn anew.
+bool AttentionOp::dependsOnMicroStep() { return getDropout().has_value(); }
+bool AttentionGradOp::dependsOnMicroStep() { return getDropout().has_value(); }
+
+//===-- plain operations -------------------------------------------------------===//
+
+Value zc::graph::repeatHeads(TensorBuilder &on, Value value, int64_t heads) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  if (shape[1] == heads)
+    return value;
+  Value apart = on.reshape(value, {shape[0], shape[1], 1, shape[2], shape[3]});
+  return on.reshape(on.expand(apart, {shape[0], shape[1], heads / shape[1], shape[2], shape[3]}),
+                    {shape[0], heads, shape[2], shape[3]});
+}
+
+Value zc::graph::laterKeys(TensorBuilder &on, MLIRContext *context, int64_t queries, int64_t keys) {
+  auto positions = [&](int64_t count, int64_t start, ArrayRef<int64_t> shape) {
+    Type type = RankedTensorType::get({count}, IntegerType::get(context, 64));
+    auto number = [&](double value) { return FloatAttr::get(Float64Type::get(context), value); };
+    return on.reshape(on.make<IotaOp>(TypeAttr::get(type), number(double(start)), number(1)), shape);
+  };
+  return on.less(positions(queries, keys - queries, {queries, 1}), positions(keys, 0, {1, keys}));
+}

@@ -113,7 +113,7 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
 }
 
-def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]>, Graph_Sharded, Graph_Strided]> {
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops", "dependsOnMicroStep"]>, Graph_Sharded, Graph_Strided]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
@@ -121,26 +121,29 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops"]
     value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added)
     (`attention_c7`), rank 4, each dimension 1 or that of [B, H, S, L] (`attention_c6`). `causal` masks
     key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
-    fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored. With `views` all that has
-    heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
+    fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored. With `dropout`, in (0, 1),
+    they are dropped as graph.dropout of that ratio and of id `dropout_id`, which comes with it (`attention_c10`), would drop
+    them, [B, H, S, L]. Not cut over the model axis with it: expand-dropout makes it plain operations. With `views` all
+    that has heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
-      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<Graph_ViewsAttr>:$views);
+      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<F64Attr>:$dropout,
+      OptionalAttr<I64Attr>:$dropout_id, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
 }
 
-def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops"]>, Graph_Strided]> {
-  let summary = "gradients of attention: d_query, d_key, d_value; probabilities are recomputed from lse";
+def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<["getFlops", "dependsOnMicroStep"]>, Graph_Strided]> {
+  let summary = "gradients of attention: d_query, d_key, d_value, [d_mask]; probabilities are recomputed from lse";
   let description = [{
-    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). Where
-    `graph.mask_grad` is noted there is a fourth gradient, of the mask's shape in lse's element type: that of the scores,
-    summed over batches and heads that the mask broadcasts along. Such a mask is float and has an element for each query
-    and key (`attention_c9`). With `views` the gradients of query, key and value may be parts of fewer results. Created
-    by differentiate.
+    Constraints as in attention; grad, output and lse have the types of attention's results (`attention_c8`). With
+    `mask_grad` there is a fourth gradient, of the mask's shape in lse's element type: the scores' own, summed over
+    batches and heads that the mask broadcasts along. Such a mask is float and has an element for each query and key
+    (`attention_c9`). With `views` the gradients of query, key and value may be parts of fewer results. Created by
+    differentiate.
 
     ```mlir
     %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
@@ -148,8 +151,13 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
       Graph_FloatTensor:$value, Graph_FloatTensor:$output, Graph_FloatTensor:$lse, Optional<Graph_Tensor>:$mask,
-      F64Attr:$scale, UnitAttr:$causal, OptionalAttr<Graph_ViewsAttr>:$views);
+      F64Attr:$scale, UnitAttr:$causal, OptionalAttr<F64Attr>:$dropout,
+      OptionalAttr<I64Attr>:$dropout_id, UnitAttr:$mask_grad, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Variadic<Graph_FloatTensor>:$gradients);
+  let extraClassDeclaration = [{
+    /// Can a mask that is added to scores of [queries, keys] have a gradient here?
+    static bool hasMaskGradient(mlir::RankedTensorType mask, llvm::ArrayRef<int64_t> scores);
+  }];
 }
 
 def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {

@@ -26,7 +26,7 @@ struct AttentionTensors {
 };
 struct AttentionGradTensors {
   HeadTensor grad, query, key, value, output, dQuery, dKey, dValue;
-  size_t dMask; ///< operand, if there is one
+  size_t dMask; ///< operand, if the spec has it
 };
 
 /// Tensors of heads, by their places among what the kernel sees.

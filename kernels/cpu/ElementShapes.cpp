@@ -83,36 +83,31 @@ static bool isPlace(const KernelSpec &spec, size_t at) {
   return spec.numInputs == at || (spec.operands[at] == TensorType{DType::i64, {}} && spec.getInt("run", 0) > 0);
 }
 
-Result<DropoutShape> readDropout(const KernelSpec &spec) {
-  size_t result = spec.numInputs;
+/// `check` has counted; of operand 0 and `result`, a mask of their shape goes with both.
+static Result<DropoutShape> readDropped(const KernelSpec &spec, Check &check, size_t mask, size_t result,
+                                        size_t place) {
   double ratio = spec.getReal("ratio", 0.5);
   auto masked = [&] {
     const TensorType &x = spec.operands[0];
     return isComputeFloat(x.dtype) && spec.operands[result] == x &&
-           spec.operands[result + 1] == TensorType{DType::boolean, x.dims};
+           spec.operands[mask] == TensorType{DType::boolean, x.dims};
   };
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(1, 2, 2, 2)
-                         .that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
-                         .that([&] { return isPlace(spec, 1); }, "the place of a part as a scalar i64, and its run")
+  ZC_RETURN_IF_ERROR(check.that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
                          .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
                          .done());
-  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], 1), result};
+  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], place), result};
+}
+
+Result<DropoutShape> readDropout(const KernelSpec &spec) {
+  Check check(spec);
+  check.counts(1, 2, 2, 2).that([&] { return isPlace(spec, 1); }, "the place of a part as a scalar i64, and its run");
+  return readDropped(spec, check, /*mask=*/spec.numInputs + 1, /*result=*/spec.numInputs, /*place=*/1);
 }
 
 Result<DropoutShape> readDropoutGrad(const KernelSpec &spec) {
-  double ratio = spec.getReal("ratio", 0.5);
-  auto masked = [&] {
-    const TensorType &grad = spec.operands[0];
-    return isComputeFloat(grad.dtype) && spec.operands[1] == TensorType{DType::boolean, grad.dims} &&
-           spec.operands[2] == grad;
-  };
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(2, 1)
-                         .that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
-                         .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
-                         .done());
-  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], 2), 2};
+  Check check(spec);
+  check.counts(2, 1);
+  return readDropped(spec, check, /*mask=*/1, /*result=*/2, /*place=*/2);
 }
 
 Result<RandomShape> readRandom(const KernelSpec &spec) {

@@ -1,6 +1,5 @@
 #include "kernels/cpu/Shapes.h"
 #include "kernels/Views.h"
-#include "kernels/cpu/MaskGradient.h"
 
 namespace zc::cpu {
 
@@ -238,10 +237,18 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, si
     shape.mask = type.dtype;
     return true;
   };
+  auto dropped = [&] {
+    shape.dropout = spec.getReal("dropout", 0);
+    shape.dropoutId = spec.getInt("dropout_id", 0);
+    shape.seed = spec.seed;
+    shape.rank = spec.rank;
+    return shape.dropout >= 0 && shape.dropout < 1;
+  };
   shape.hasMask = mask != SIZE_MAX;
   ZC_RETURN_IF_ERROR(check.that(heads, "query [B,H,S,D], key [B,Hk,L,D], value [B,Hk,L,Dv] with Hk dividing H")
                          .that(types, "f32, bf16, f16 or f64 of one type, results and lse of the operands' shapes")
                          .that(masked, "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
+                         .that(dropped, "dropout in [0, 1)")
                          .done());
   shape.scale = spec.getReal("scale", 1);
   shape.causal = spec.getInt("causal", 0) != 0;
@@ -261,25 +268,25 @@ Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
   Result<SeenSpec> seen = throughViews(spec);
   ZC_RETURN_IF_ERROR(seen.status());
   Check check(seen->spec);
-  check.counts(6, 7, 3, 4); // readMaskGradient checks the fourth
+  const bool hasMaskGrad = spec.getInt("mask_grad", 0) != 0;
+  check.counts(hasMaskGrad ? 7 : 6, 7, hasMaskGrad ? 4 : 3, hasMaskGrad ? 4 : 3);
   size_t out = spec.numInputs;
-  return readHeads(seen->spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
-                   {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
-}
-
-Result<MaskGradient> readMaskGradient(const KernelSpec &spec, const AttentionShape &s) {
-  Result<SeenSpec> seen = throughViews(spec);
-  ZC_RETURN_IF_ERROR(seen.status());
-  const std::vector<TensorType> &operands = seen->spec.operands;
-  const size_t out = spec.numInputs;
-  if (operands.size() < out + 4)
-    return MaskGradient{false, s.batch, s.heads};
-  auto matches = [&] {
-    return s.hasMask && s.mask != DType::boolean && operands[6].dims[2] == s.queries && operands[6].dims[3] == s.keys &&
-           operands[out + 3] == TensorType{s.stat, operands[6].dims};
-  };
-  ZC_RETURN_IF_ERROR(Check(seen->spec).that(matches, "a float mask [.,.,S,L] and its gradient in lse's type").done());
-  return MaskGradient{true, s.maskStrides[0] == 0 ? 1 : s.batch, s.maskStrides[1] == 0 ? 1 : s.heads};
+  Result<AttentionShape> shape = readHeads(seen->spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
+                                           {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
+  if (!shape.ok() || !hasMaskGrad)
+    return shape;
+  shape->hasMaskGrad = true;
+  const TensorType &mask = seen->spec.operands[6], &gradient = seen->spec.operands[out + 3];
+  ZC_RETURN_IF_ERROR(check
+                         .that(
+                             [&] {
+                               return mask.dtype != DType::boolean && mask.dims[2] == shape->queries &&
+                                      mask.dims[3] == shape->keys && gradient.dims == mask.dims &&
+                                      gradient.dtype == shape->stat;
+                             },
+                             "a float mask [.,.,S,L] and its gradient in lse's type")
+                         .done());
+  return shape;
 }
 
 static Result<CrossEntropyShape> readLoss(const KernelSpec &spec, Check &check, size_t logits, size_t loss,

@@ -62,10 +62,19 @@ struct AttentionShape {
   bool causal, hasMask;
   DType mask;
   std::array<int64_t, 4> maskStrides; ///< elements per step along batch, head, query, key
+  bool hasMaskGrad;
+  double dropout; ///< of probabilities; 0: none
+  int64_t dropoutId;
+  uint64_t seed;
+  int rank;
+
+  // Those of batches and heads that have masks of their own; the others' gradients of it are summed.
+  int64_t maskBatches() const { return maskStrides[0] == 0 ? 1 : batch; }
+  int64_t maskHeads() const { return maskStrides[1] == 0 ? 1 : heads; }
 };
 /// Operands: query, key, value, [mask], result, lse.
 Result<AttentionShape> readAttention(const KernelSpec &spec);
-/// Operands: grad, query, key, value, output, lse, [mask], d_query, d_key, d_value.
+/// Operands: grad, query, key, value, output, lse, [mask], d_query, d_key, d_value, and d_mask with `mask_grad`.
 Result<AttentionShape> readAttentionGrad(const KernelSpec &spec);
 
 struct CrossEntropyShape {

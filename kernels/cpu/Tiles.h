@@ -55,12 +55,37 @@ inline int64_t attentionParts(const AttentionShape &s, int64_t heads) {
   return std::clamp<int64_t>(products / kThreadProducts, 1, s.batch * heads);
 }
 
+/// Which heads of keys a thread takes one after the other: those whose queries add to the same elements of the mask's
+/// gradient, by batch and by head, or else one.
+struct AttentionGroups {
+  explicit AttentionGroups(const AttentionShape &s)
+      : groups((s.hasMaskGrad ? s.maskBatches() : s.batch) * (s.hasMaskGrad && s.maskHeads() == 1 ? 1 : s.keyHeads)),
+        members(groups == 0 ? 0 : s.batch * s.keyHeads / groups),
+        isAcross(s.hasMaskGrad && s.maskBatches() == 1 && groups > 1) {}
+  /// Of all batches.
+  int64_t keyHead(int64_t group, int64_t member) const {
+    return isAcross ? member * groups + group : group * members + member;
+  }
+  int64_t groups, members;
+
+private:
+  bool isAcross; ///< a head of each batch
+};
+
+/// A vector of drawn numbers is four of floats; the first ones may belong to what stands before.
+constexpr int64_t kDropoutRoom = 128;
+/// Of a row of dropout's factors.
+inline int64_t dropoutWidth(const AttentionShape &s, int64_t columns) {
+  return s.dropout == 0 ? 0 : columns + kDropoutRoom;
+}
+
 /// What attention has per thread, fp32 elements from its beginning: linear in the number of keys, whatever that of
 /// queries. Factors of products have room for terms in fp32; rows are padded to whole tiles.
 struct AttentionPieces {
   int64_t depth, valueDepth, columns;                   ///< strides of rows
   int64_t keyPanels, valuePanels;                       ///< of a head
   int64_t queries, scores, sums, tops, totals, staging; ///< of a block of queries
+  int64_t factors;                                      ///< dropout's, of a row of scores
   int64_t floats;
   int64_t parts; ///< that threads share
   explicit AttentionPieces(const AttentionShape &s);
@@ -72,6 +97,7 @@ struct AttentionGradPieces {
   int64_t depth, valueDepth, columns;
   int64_t keysTransposed, valuesTransposed, keyPanels, dKeys, dValues;
   int64_t queries, queryPanels, grads, gradPanels, dQueries, scores, slopes, deltas, staging;
+  int64_t factors, factorStride; ///< of two rows
   int64_t floats;
   int64_t parts;
   explicit AttentionGradPieces(const AttentionShape &s);

@@ -61,12 +61,13 @@ AttentionPieces::AttentionPieces(const AttentionShape &s)
   tops = places.take(rows);
   totals = places.take(rows);
   staging = places.take(kTileColumns, std::max(depth, valueDepth));
+  factors = places.take(dropoutWidth(s, columns));
   floats = places.total();
 }
 
 AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
     : depth(roundUp(s.depth, kTileColumns)), valueDepth(roundUp(s.valueDepth, kTileColumns)), columns(blockColumns(s)),
-      parts(attentionParts(s, s.keyHeads)) {
+      parts(std::min(attentionParts(s, s.keyHeads), std::max<int64_t>(1, AttentionGroups(s).groups))) {
   const int64_t keys = roundUp(s.keys, kTileColumns), rows = blockRows(s);
   Places places;
   keysTransposed = places.take(keys, depth);
@@ -83,6 +84,8 @@ AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
   slopes = places.take(rows, columns);
   deltas = places.take(rows);
   staging = places.take(kTileColumns, std::max(depth, valueDepth));
+  factorStride = dropoutWidth(s, columns);
+  factors = places.take(2, factorStride);
   floats = places.total();
 }
 

@@ -8,8 +8,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/MaskGradient.h"
+#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Launch.h"
+#include "kernels/formula/Philox.h"
 
 namespace zc::cuda {
 
@@ -43,6 +44,13 @@ template <typename T> struct AttentionPlaces {
   ZC_HD int64_t group() const { return s.heads / s.keyHeads; }
   /// The key head, of all batches, of query head `head` of all batches.
   ZC_HD int64_t keyHeadOf(int64_t head) const { return head / s.heads * s.keyHeads + head % s.heads / group(); }
+  /// What dropout draws in a step, and multiplies the probability of key j by in `row` of all.
+  ZC_HD Words drawn(const Frame &frame) const {
+    return s.dropout == 0 ? Words{} : randomKey(s.dropoutId, frame.context->step, frame.context->micro, s.rank, s.seed);
+  }
+  ZC_HD A factor(const Words &key, int64_t row, int64_t j) const {
+    return s.dropout == 0 ? A(1) : static_cast<A>(dropoutFactor(key, row * s.keys + j, s.dropout));
+  }
   ZC_HD bool isHidden(int64_t i, int64_t j) const { return s.causal && j > i + s.keys - s.queries; }
   /// What is added to score (head, i, j).
   ZC_HD A added(int64_t head, int64_t i, int64_t j) const {
@@ -91,13 +99,14 @@ template <typename T> struct AttentionBody {
   void *lse; ///< f32, or f64 for f64
   Score<T> *scores;
   int64_t firstTile;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
     const cpu::AttentionShape &s = a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t keyHead = a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     const A lowest = a.lowest();
+    const Words drawn = a.drawn(frame);
     A *p = scores + index * kTile * s.keys;
     block.forEach(s.keys, [&](int64_t j) {
       A dots[kTile];
@@ -113,8 +122,9 @@ template <typename T> struct AttentionBody {
       A *own = p + r * s.keys;
       A top = block.template reduce<MaxOf>(s.keys, lowest, [&](int64_t j) { return own[j]; });
       totals[r] = block.template reduce<AddOf>(s.keys, A(0), [&](int64_t j) {
-        own[j] = top == lowest ? A(0) : std::exp(own[j] - top);
-        return own[j];
+        const A e = top == lowest ? A(0) : std::exp(own[j] - top);
+        own[j] = e * a.factor(drawn, row + r, j);
+        return e;
       });
       block.once([&] { static_cast<A *>(lse)[row + r] = totals[r] == 0 ? lowest : top + std::log(totals[r]); });
     }
@@ -158,13 +168,14 @@ template <typename T> struct QueryGradBody {
   T *dq;
   Score<T> *scores;
   int64_t firstTile;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
     const cpu::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t keyHead = g.a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     A *slopes = scores + index * kTile * s.keys;
+    const Words drawn = g.a.drawn(frame);
     A deltas[kTile] = {};
     for (int r = 0; r < tile.count; ++r) {
       const T *mine = g.grad + (row + r) * s.valueDepth, *out = output + (row + r) * s.valueDepth;
@@ -178,8 +189,8 @@ template <typename T> struct QueryGradBody {
       g.a.multiply(g.grad + row * s.valueDepth, tile.count, g.v + (keyHead * s.keys + j) * s.valueDepth, s.valueDepth,
                    values);
       for (int r = 0; r < tile.count; ++r)
-        slopes[r * s.keys + j] =
-            g.slope(g.weight(tile.head, row + r, tile.first + r, j, products[r]), values[r], deltas[r]);
+        slopes[r * s.keys + j] = g.slope(g.weight(tile.head, row + r, tile.first + r, j, products[r]),
+                                         values[r] * g.a.factor(drawn, row + r, j), deltas[r]);
     });
     block.sync();
     block.forEach(s.depth, [&](int64_t d) {
@@ -197,7 +208,7 @@ template <typename T> struct KeyGradBody {
   T *dk, *dv;
   Score<T> *scores;
   int64_t firstTile;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
     const cpu::AttentionShape &s = g.a.s;
@@ -206,6 +217,7 @@ template <typename T> struct KeyGradBody {
     const int64_t firstHead = tile.head / s.keyHeads * s.heads + tile.head % s.keyHeads * g.a.group();
     const int64_t firstRow = firstHead * s.queries;
     A *weights = scores + index * 2 * kTile * rows, *slopes = weights + kTile * rows;
+    const Words drawn = g.a.drawn(frame);
     block.forEach(rows, [&](int64_t i) {
       A products[kTile], values[kTile];
       int64_t row = firstRow + i, head = firstHead + i / s.queries;
@@ -213,8 +225,9 @@ template <typename T> struct KeyGradBody {
       g.a.multiply(g.v + key * s.valueDepth, tile.count, g.grad + row * s.valueDepth, s.valueDepth, values);
       for (int r = 0; r < tile.count; ++r) {
         A weight = g.weight(head, row, i % s.queries, tile.first + r, products[r]);
-        weights[r * rows + i] = weight;
-        slopes[r * rows + i] = g.slope(weight, values[r], g.deltas[row]);
+        const A factor = g.a.factor(drawn, row, tile.first + r);
+        weights[r * rows + i] = weight * factor;
+        slopes[r * rows + i] = g.slope(weight, values[r] * factor, g.deltas[row]);
       }
     });
     block.sync();
@@ -234,16 +247,16 @@ template <typename T> struct KeyGradBody {
 /// A tile of the mask's queries, over the batches and heads that share them. Each element is one thread's sum.
 template <typename T> struct MaskGradBody {
   AttentionGradients<T> g;
-  cpu::MaskGradient mask;
   Score<T> *dMask;
   int64_t firstTile;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
     const cpu::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
-    const int64_t batches = s.batch / mask.batches, heads = s.heads / mask.heads;
-    const int64_t firstHead = tile.head / mask.heads * s.heads + tile.head % mask.heads;
+    const int64_t maskHeads = s.maskHeads(), batches = s.batch / s.maskBatches(), heads = s.heads / maskHeads;
+    const int64_t firstHead = tile.head / maskHeads * s.heads + tile.head % maskHeads;
+    const Words drawn = g.a.drawn(frame);
     block.forEach(s.keys, [&](int64_t j) {
       A sums[kTile] = {}, products[kTile], values[kTile];
       for (int64_t b = 0; b < batches; ++b)
@@ -254,8 +267,8 @@ template <typename T> struct MaskGradBody {
           g.a.multiply(g.grad + row * s.valueDepth, tile.count, g.v + (keyHead * s.keys + j) * s.valueDepth,
                        s.valueDepth, values);
           for (int r = 0; r < tile.count; ++r)
-            sums[r] +=
-                g.maskSlope(g.weight(head, row + r, tile.first + r, j, products[r]), values[r], g.deltas[row + r]);
+            sums[r] += g.maskSlope(g.weight(head, row + r, tile.first + r, j, products[r]),
+                                   values[r] * g.a.factor(drawn, row + r, j), g.deltas[row + r]);
         }
       for (int r = 0; r < tile.count; ++r)
         dMask[(tile.head * s.queries + tile.first + r) * s.keys + j] = sums[r];
@@ -297,11 +310,9 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
   Result<cpu::AttentionShape> read = cpu::readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  Result<cpu::MaskGradient> mask = cpu::readMaskGradient(spec, *read);
-  ZC_RETURN_IF_ERROR(mask.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read, mask = *mask](void *const *operands, const auto &launch) {
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
       void *const *outputs = operands + (s.hasMask ? 7 : 6);
       AttentionTiles tiles(s);
@@ -312,9 +323,9 @@ template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpe
                 QueryGradBody<T>{g, of(4), static_cast<T *>(outputs[0]), scores, 0});
       overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
                 KeyGradBody<T>{g, static_cast<T *>(outputs[1]), static_cast<T *>(outputs[2]), scores, 0});
-      if (mask.isWanted) {
-        const int64_t maskTiles = mask.batches * mask.heads * ((s.queries + kAttentionTile - 1) / kAttentionTile);
-        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, mask, static_cast<Score<T> *>(outputs[3]), 0});
+      if (s.hasMaskGrad) {
+        const int64_t maskTiles = s.maskBatches() * s.maskHeads() * ((s.queries + kAttentionTile - 1) / kAttentionTile);
+        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(outputs[3]), 0});
       }
     });
   });

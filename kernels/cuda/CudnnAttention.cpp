@@ -17,8 +17,8 @@ CudnnAttention::CudnnAttention(const cpu::AttentionShape &whole, bool isGradient
   // Rows that see no key are 0 with us.
   bool seesKeys = !s.causal || s.queries <= s.keys;
   bool adds = !s.hasMask || s.mask == DType::f32 || s.mask == s.dtype;
-  if (!isHalf || !isThere || !seesKeys || !adds || s.stat != DType::f32 || s.depth % 8 || s.valueDepth != s.depth ||
-      s.depth > 128 || std::max(s.queries, s.keys) > (1 << 20))
+  if (!isHalf || !isThere || !seesKeys || !adds || s.hasMaskGrad || s.dropout != 0 || s.stat != DType::f32 ||
+      s.depth % 8 || s.valueDepth != s.depth || s.depth > 128 || std::max(s.queries, s.keys) > (1 << 20))
     return;
   calls = 1;
   if (!isGradient || gradBytes(s) <= kMostAtOnce)
@@ -41,8 +41,7 @@ CudnnAttention::CudnnAttention(const cpu::AttentionShape &whole, bool isGradient
 CudnnAttention CudnnAttention::of(const KernelSpec &spec) {
   bool isGradient = spec.name == "attention_grad";
   Result<cpu::AttentionShape> shape = isGradient ? cpu::readAttentionGrad(spec) : cpu::readAttention(spec);
-  bool hasMaskGradient = isGradient && spec.operands.size() > spec.numInputs + 3;
-  return CudnnAttention(shape.ok() && !hasMaskGradient ? *shape : cpu::AttentionShape{}, isGradient);
+  return CudnnAttention(shape.ok() ? *shape : cpu::AttentionShape{}, isGradient);
 }
 
 std::vector<int64_t> CudnnAttention::strides(const KernelSpec &spec) const {

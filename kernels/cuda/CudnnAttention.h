@@ -13,9 +13,9 @@ namespace zc::cuda {
 /// heads go in pieces that work in 256 MiB.
 struct CudnnAttention {
   cpu::AttentionShape shape; ///< of a call
-  int64_t calls = 0;         ///< 0: a single head takes more than 1 GiB, or cuDNN knows no such shape
+  int64_t calls = 0;         ///< 0: a single head takes more than 1 GiB, or cuDNN is not asked for such attention
   CudnnAttention(const cpu::AttentionShape &whole, bool isGradient);
-  /// Of attention, or of attention_grad; the gradient of a mask is ours.
+  /// Of attention, or of attention_grad; the gradient of a mask and dropout are ours.
   static CudnnAttention of(const KernelSpec &spec);
 
   /// Bytes that the gradient of one call works in, as cuDNN 9.28 says for compute capability 9.0.

@@ -79,8 +79,7 @@ template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spe
       overElements(launch, s.numbers.n,
                    DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[s.result]),
                                   static_cast<Bool *>(operands[s.result + 1]),
-                                  static_cast<const int64_t *>(operands[1]), s.numbers,
-                                  static_cast<uint64_t>(s.ratio * 4294967296.0),
+                                  static_cast<const int64_t *>(operands[1]), s.numbers, dropoutThreshold(s.ratio),
                                   static_cast<Compute<T>>(1 / (1 - s.ratio))});
     });
   });

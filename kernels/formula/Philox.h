@@ -70,6 +70,13 @@ ZC_HD Words randomWords(const Words &key, const NumbersOfPart &part, int64_t e) 
   return result;
 }
 
+/// Below it a word is dropped: word / 2^32 < ratio, in [0, 1]. A word too, but for a ratio of 1.
+ZC_HD uint64_t dropoutThreshold(double ratio) { return static_cast<uint64_t>(ratio * 4294967296.0); }
+/// What dropout multiplies element `e` by, ratio < 1.
+ZC_HD float dropoutFactor(const Words &key, int64_t e, double ratio) {
+  return randomBlock(key, e / 4)[e % 4] >= dropoutThreshold(ratio) ? static_cast<float>(1 / (1 - ratio)) : 0.0f;
+}
+
 /// Element `e` of random numbers in [0, 1): 64 bits of the stream each; or normal: of two numbers each (Box and Muller
 /// 1958).
 template <typename T> ZC_HD T randomNumber(const Words &key, int64_t e, bool normal) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Dropout policies on exports with dropout: off is the model without it, the same seed gives the same bits (recomputed or not, at
 any stage), another seed others, and ranks that see the same samples drop different elements."""
-import json, pathlib, struct, sys
+import json, pathlib, re, struct, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close, same
@@ -33,6 +33,16 @@ def seeds(export):
     stages = [losses(export, f"{export}-z{stage}", "--dropout", "force", "--seed", 1, "--zero-stage", stage, world=2)
               for stage in (0, 3)]
     same("stage 3", stages[1], stages[0])
+
+
+def as_plain_operations(export):
+    """Attention draws what its plain operations draw, which ranks that share samples compute."""
+    alone, shared = (losses(export, f"{export}-t{world}", "--dropout", "force", "--seed", 1, *flags, world=world)
+                     for world, flags in ((1, ()), (2, ("--tensor-parallel", 2))))
+    table = suite.tool("zero-run", "inspect", suite.dir / f"{export}-t1.plan", "--kernels")
+    if "attention" not in table or re.search(r"^softmax ", table, re.M):
+        raise Case(f"attention is plain operations: {table}")
+    return f"{close('loss', shared, alone, 1e-5):.1e}"
 
 
 def repeated_rows(path):
@@ -68,6 +78,6 @@ def ranks_differ(export):
 cases = []
 for e in ("ts17_dropout", "dynamo23_dropout"):
     cases += [(f"{e} off", lambda e=e: off_is_without(e)), (f"{e} seeds", lambda e=e: seeds(e)),
-              (f"{e} ranks", lambda e=e: ranks_differ(e))]
+              (f"{e} ranks", lambda e=e: ranks_differ(e)), (f"{e} as plain operations", lambda e=e: as_plain_operations(e))]
 suite.run(cases)
 suite.finish()

@@ -18,13 +18,17 @@ Value maskOf(const AttentionCase &row) {
 }
 
 /// Forward and backward; the gradient is given what the plain forward made.
-void expectAttentionMatches(const AttentionCase &row, DType type, const Value *mask = nullptr) {
+void expectAttentionMatches(const AttentionCase &row, DType type, const Value *mask = nullptr, double dropout = 0) {
   Value q = random(type, row.query, 1), k = random(type, row.key, 2), v = random(type, row.value, 3);
   Value y({type, {row.query[0], row.query[1], row.query[2], row.value[3]}});
   Value lse({DType::f32, {row.query[0], row.query[1], row.query[2]}});
   Attributes attributes = {{"scale", 0.3}};
   if (row.causal)
     attributes["causal"] = kOne;
+  if (dropout > 0) {
+    attributes["dropout"] = dropout;
+    attributes["dropout_id"] = int64_t{7};
+  }
   Call forward{"attention", {q, k, v}, {y, lse}, attributes};
   if (!row.mask.empty())
     forward.inputs.push_back(mask ? *mask : maskOf(row));
@@ -42,6 +46,7 @@ void expectAttentionMatches(const AttentionCase &row, DType type, const Value *m
       !row.mask.empty() && row.maskType != DType::boolean && row.mask[2] == row.query[2] && row.mask[3] == row.key[2];
   if (!mayTrain)
     return;
+  backward.attributes["mask_grad"] = kOne;
   backward.outputs.push_back(Value({DType::f32, row.mask}));
   expectFastMatches(backward, 1e-5, Bits::always);
 }
@@ -121,6 +126,7 @@ void expectViewsAgree(const AttentionCase &row, DType type, bool referenceOnly) 
     backward.inputs.push_back(forward.inputs[3]);
   const bool trainsMask = !row.mask.empty() && row.maskType != DType::boolean;
   if (trainsMask) {
+    backward.attributes["mask_grad"] = kOne;
     backward.outputs.push_back(Value({lse.type.dtype, row.mask}));
   }
   auto grads = runOn(kernels, backward);
@@ -257,7 +263,7 @@ TEST(FastAttention, givesTheGradientOfItsMask) {
 TEST(FastAttention, refusesAGradientOfAnotherMask) {
   Value q = random(DType::f32, {1, 1, 3, 4}, 1), lse({DType::f32, {1, 1, 3}});
   auto number = [&](const Value &mask, const Value &gradient) {
-    Call call{"attention_grad", {q, q, q, q, q, lse, mask}, {q, q, q, gradient}};
+    Call call{"attention_grad", {q, q, q, q, q, lse, mask}, {q, q, q, gradient}, {{"mask_grad", kOne}}};
     KernelSpec spec = call.spec();
     spec.workspace = 1 << 20;
     Status status = registry(false).prepare(spec).status();
@@ -269,6 +275,44 @@ TEST(FastAttention, refusesAGradientOfAnotherMask) {
   EXPECT_EQ(number(mask, rows), 703);
   EXPECT_EQ(number(mask, half), 703);
   EXPECT_EQ(number(boolean({1, 1, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1}), mask), 703);
+}
+
+/// Probabilities are dropped as `dropout` drops them: identities as values show them. Rows begin within a block of
+/// numbers.
+TEST(FastAttention, dropsWhatDropoutWould) {
+  const Ints dims = {2, 3, 37, 37};
+  const Attributes drawn = {{"ratio", 0.3}, {"id", int64_t{7}}};
+  Value ones({DType::f32, dims}), identity = ones;
+  for (int64_t i = 0; i < 2 * 3 * 37 * 37; ++i) {
+    ones.set(size_t(i), 1);
+    identity.set(size_t(i), i % 37 == i / 37 % 37);
+  }
+  Value zeros({DType::f32, {2, 3, 37, 4}}), lse({DType::f32, {2, 3, 37}});
+  auto factors = run({"dropout", {ones}, {Value(ones.type), Value({DType::boolean, dims})}, drawn});
+  ASSERT_TRUE(factors.ok());
+  for (bool referenceOnly : {true, false}) {
+    Attributes attributes = {{"dropout", 0.3}, {"dropout_id", int64_t{7}}};
+    auto results = run({"attention", {zeros, zeros, identity}, {Value(ones.type), lse}, attributes}, referenceOnly);
+    ASSERT_TRUE(results.ok()) << results.error().message;
+    int64_t dropped = 0;
+    for (size_t i = 0; i < elements(ones).size(); ++i) {
+      ASSERT_NEAR((*results)[0].get(i) * 37, (*factors)[0].get(i), 1e-5) << i;
+      dropped += (*results)[0].get(i) == 0;
+    }
+    EXPECT_NEAR(static_cast<double>(dropped) / static_cast<double>(elements(ones).size()), 0.3, 0.02);
+  }
+}
+
+TEST(FastAttention, dropsInBlocks) {
+  for (const AttentionCase &row :
+       {AttentionCase{{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}, {}, false},
+        AttentionCase{{2, 4, 150, 8}, {2, 2, 301, 8}, {2, 2, 301, 12}, {}, {}, true},
+        AttentionCase{{2, 4, 13, 8}, {2, 2, 301, 8}, {2, 2, 301, 8}, {1, 4, 13, 301}, DType::f32, false},
+        AttentionCase{{2, 2, 20, 8}, {2, 1, 21, 8}, {2, 1, 21, 8}, {2, 1, 1, 21}, DType::boolean, false}})
+    forFastTypes([&](DType type) {
+      for (double dropout : {0.1, 0.9})
+        expectAttentionMatches(row, type, nullptr, dropout);
+    });
 }
 
 /// What earlier blocks have is nothing, or is scaled down by a larger score, at the borders of blocks.

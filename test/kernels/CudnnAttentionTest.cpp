@@ -101,7 +101,11 @@ TEST(CudnnAttention, isNotForAll) {
   EXPECT_EQ(calls({1, 2, 0, 8}, {1, 2, 3, 8}, {}, false, DType::bf16), 0);
   Call trained = gradient({1, 2, 3, 8}, {1, 2, 3, 8}, {1, 2, 3, 3}, false);
   EXPECT_EQ(cuda::CudnnAttention::of(trained.spec()).calls, 1);
+  Call dropped = trained;
+  dropped.attributes["dropout"] = 0.1;
+  EXPECT_EQ(cuda::CudnnAttention::of(dropped.spec()).calls, 0);
   trained.outputs.emplace_back(trained.inputs[6].type);
+  trained.attributes["mask_grad"] = int64_t{1};
   EXPECT_EQ(cuda::CudnnAttention::of(trained.spec()).calls, 0);
   auto shape = cpu::readAttentionGrad(gradient({1, 2, 3, 8}, {1, 2, 3, 8}, {}, false).spec());
   ASSERT_TRUE(shape.ok());

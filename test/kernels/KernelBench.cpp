@@ -34,7 +34,8 @@ Case matmul(const char *label, Ints lhs, Ints rhs, Ints out, double k, std::map<
   return result;
 }
 
-/// Causal, with heads of 64, and 12,288 queries in all: flops of what is not masked.
+/// Causal, with heads of 64, and 12,288 queries in all: flops of what is not masked. Dropped, and with a table of
+/// positions that is trained (T5), beside the plain one.
 void addAttention(std::vector<Case> &all, int64_t keys) {
   const int64_t heads = 12288 / keys;
   const TensorType head = f32({1, heads, keys, 64}), lse = f32({1, heads, keys});
@@ -48,6 +49,25 @@ void addAttention(std::vector<Case> &all, int64_t keys) {
                  {head, head, head},
                  attributes,
                  5 * product});
+  auto variant = [&](const char *name, size_t grad, auto change) {
+    for (Case c : {all[grad - 1], all[grad]}) {
+      c.label = c.kernel + name + length;
+      change(c);
+      all.push_back(std::move(c));
+    }
+  };
+  const size_t grad = all.size() - 1;
+  variant("/dropped", grad, [](Case &c) {
+    c.attributes["dropout"] = 0.1;
+    c.attributes["dropout_id"] = int64_t{1};
+  });
+  variant("/table", grad, [&](Case &c) {
+    c.inputs.push_back(f32({1, heads, keys, keys}));
+    if (c.kernel == "attention_grad") {
+      c.attributes["mask_grad"] = kOne;
+      c.outputs.push_back(f32({1, heads, keys, keys}));
+    }
+  });
 }
 
 std::vector<Case> cases() {
@@ -102,6 +122,14 @@ std::vector<Case> cases() {
       {"transpose", "transpose", {up}, {f32({4 * width, tokens})}, {{"permutation", Ints{1, 0}}}, 0},
       {"embed", "gather", {f32({vocabulary, width}), i64({tokens})}, {x}, {{"axis", first}}, 0},
       {"embed_grad", "gather_grad", {x, i64({tokens})}, {f32({vocabulary, width})}, {{"axis", first}}, 0},
+      {"join", "concat", {x, x, x}, {f32({tokens, 3 * width})}, {{"axis", axis}}, 0},
+      {"join_elements", "concat", std::vector(64, f32({3072, 1})), {f32({3072, 64})}, {{"axis", axis}}, 0},
+      {"split_grad",
+       "slice_grad",
+       {x},
+       {f32({tokens, 3 * width})},
+       {{"offsets", Ints{0, width}}, {"strides", Ints{1, 1}}},
+       0},
       {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
       matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
   };

@@ -1,5 +1,4 @@
 //===- Attention.cpp - scaled dot-product attention -------------------------------===//
-#include "dialects/graph/Attention.h"
 #include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Match.h"
 
@@ -33,8 +32,8 @@ std::optional<Scores> matchScores(Value value) {
 
 /// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
 bool mayBeAdded(Value mask, Value scores) {
-  llvm::ArrayRef<int64_t> dims = dimsOf(scores);
-  return (dims.size() == 4 && hasMaskGradient(tensorOf(mask), dims[2], dims[3])) || !dependsOnFloatParameter(mask);
+  return AttentionGradOp::hasMaskGradient(tensorOf(mask), dimsOf(scores).take_back(2)) ||
+         !dependsOnFloatParameter(mask);
 }
 
 /// What stands between the scores and the softmax.
@@ -70,11 +69,15 @@ std::optional<Masked> matchMasked(Value value, int most = 2) {
   return found;
 }
 
-/// softmax(scores) v
+/// softmax(scores) v, or dropout(softmax(scores)) v
 struct RaiseAttention : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
-    auto softmax = op.getLhs().getDefiningOp<SoftmaxOp>();
+    auto dropout = op.getLhs().getDefiningOp<DropoutOp>();
+    if (dropout &&
+        (!dropout->hasOneUse() || !dropout.getResult().hasOneUse() || dropout.getRatio().convertToDouble() == 0))
+      return failure();
+    auto softmax = (dropout ? dropout.getInput() : op.getLhs()).getDefiningOp<SoftmaxOp>();
     if (!softmax || op.getTransLhs() || op.getTransRhs() || op.getBias() || !softmax->hasOneUse() ||
         tensorOf(op.getResult()).getRank() != 4 || softmax.getAxis() != 3)
       return failure();
@@ -107,8 +110,10 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
       if (masked->drop)
         mask = rewriter.create<NotOp>(op.getLoc(), mask);
     }
-    auto attention =
-        rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, llvm::APFloat(scale), causal, ViewsAttr());
+    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
+                                                  causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
+                                                  dropout ? dropout.getRatioAttr() : FloatAttr(),
+                                                  dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
     rewriter.replaceOp(op, attention.getResult());
     return success();
   }
@@ -156,8 +161,9 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
     if (!mask)
       return failure();
     if (!op.getCausal() && isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2])) {
-      rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(), op.getScale(),
-                                               /*causal=*/true, ViewsAttr());
+      rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(),
+                                               op.getScaleAttr(), /*causal=*/rewriter.getUnitAttr(),
+                                               op.getDropoutAttr(), op.getDropoutIdAttr(), ViewsAttr());
       return success();
     }
     auto select = mask.getDefiningOp<SelectOp>();

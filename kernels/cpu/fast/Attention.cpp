@@ -22,7 +22,8 @@ public:
   }
 
   /// Of one head: query, result and lse are its own.
-  void run(SourceRows query, const HeadMask &mask, ResultRows result, float *lse, float *tile) const {
+  void run(SourceRows query, const HeadMask &mask, const HeadDropout &dropout, ResultRows result, float *lse,
+           float *tile) const {
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       float *sums = tile + pieces.sums, *tops = tile + pieces.tops, *totals = tile + pieces.totals;
@@ -30,7 +31,7 @@ public:
       std::fill(sums, sums + roundUp(rows, kTileRows) * pieces.valueDepth, 0.0f);
       std::fill(tops, tops + rows, kMinusInfinity);
       std::fill(totals, totals + rows, 0.0f);
-      forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, mask, tile); });
+      forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, mask, dropout, tile); });
       for (int64_t i = 0; i < rows; ++i) {
         lse[row + i] = totals[i] == 0 ? kMinusInfinity : tops[i] + std::log(totals[i]);
         storeScaled(s.dtype, sums + i * pieces.valueDepth, totals[i] == 0 ? 0 : 1 / totals[i],
@@ -44,14 +45,14 @@ public:
 
 private:
   /// Adds what a block of keys gives to the sums of its rows.
-  void addBlock(const Block &block, const HeadMask &mask, float *tile) const {
+  void addBlock(const Block &block, const HeadMask &mask, const HeadDropout &dropout, float *tile) const {
     float *scores = tile + pieces.scores, *sums = tile + pieces.sums;
     const int64_t units = by.units(s.depth), rows = roundUp(block.rows, kTileRows);
     multiply(by, {tile + pieces.queries, pieces.depth, 1},
              {tile + pieces.keyPanels + block.key * units, units * by.columns}, scores, pieces.columns, rows,
              block.end(), false, block.scoreUnits(units));
     for (int64_t i = 0; i < block.rows; ++i)
-      addRow(block, i, mask, scores + i * pieces.columns, tile);
+      addRow(block, i, mask, dropout, scores + i * pieces.columns, tile);
     const int64_t terms = roundUp(s.keys, kTileColumns) / by.terms;
     multiply(by, {scores, pieces.columns, 1},
              {tile + pieces.valuePanels + block.key / by.terms * by.columns, terms * by.columns}, sums,
@@ -59,7 +60,8 @@ private:
   }
 
   /// Scores to what is added up, relative to the largest score yet.
-  void addRow(const Block &block, int64_t i, const HeadMask &mask, float *scores, float *tile) const {
+  void addRow(const Block &block, int64_t i, const HeadMask &mask, const HeadDropout &dropout, float *scores,
+              float *tile) const {
     float &top = tile[pieces.tops + i], &total = tile[pieces.totals + i];
     const ScoreRow row{scores, block.visible(i), block.end()};
     mask.apply(block, i, scores, row.visible);
@@ -73,8 +75,9 @@ private:
     }
     // Of a row without a score that is more than -inf nothing is left.
     const bool isEmpty = top == kMinusInfinity;
-    total +=
-        exponentiate({scores, isEmpty ? 0 : row.visible, row.end}, mask.factor(), isEmpty ? 0 : top, by.terms == 2);
+    const int64_t visible = isEmpty ? 0 : row.visible;
+    const float *factors = dropout.factors(block, i, visible, tile + pieces.factors);
+    total += exponentiate({scores, visible, row.end}, mask.factor(), isEmpty ? 0 : top, factors, by.terms == 2);
   }
 
   MicroKernel by;
@@ -90,8 +93,9 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   Forward forward(*read);
   const int threads = threadsWithPieces(forward.pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(forward.pieces.floats * threads);
-  return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &) {
+  return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
     const AttentionShape &s = forward.s;
+    const DropoutNumbers numbers = dropoutNumbers(s, context);
     parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
       float *tile = tiles.of(operands) + forward.pieces.floats * part;
       int64_t packed = -1; // heads that share keys and values follow each other
@@ -101,7 +105,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
         if (std::exchange(packed, key) != key)
           forward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead),
                            rowsFrom(s, tensors.value, operands, b, keyHead), tile);
-        forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h},
+        forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h}, {s, numbers, head},
                     resultRows(s, tensors.result, operands, b, h), as<float>(operands[tensors.lse]) + head * s.queries,
                     tile);
       }

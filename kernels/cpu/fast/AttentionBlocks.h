@@ -109,6 +109,24 @@ struct HeadMask {
   }
 };
 
+/// What is dropped of the probabilities in a step.
+inline DropoutNumbers dropoutNumbers(const AttentionShape &s, const StepContext &context) {
+  return {randomKey(s.dropoutId, context.step, context.micro, s.rank, s.seed),
+          static_cast<uint32_t>(dropoutThreshold(s.dropout)), static_cast<float>(1 / (1 - s.dropout))};
+}
+/// And of one head's.
+struct HeadDropout {
+  const AttentionShape &s;
+  const DropoutNumbers &numbers;
+  int64_t head; ///< of all samples
+
+  /// Factors of the first n keys of a block's row; null where nothing is dropped.
+  const float *factors(const Block &block, int64_t i, int64_t n, float *buffer) const {
+    return s.dropout == 0 ? nullptr
+                          : dropoutFactors(numbers, (head * s.queries + block.row + i) * s.keys + block.key, n, buffer);
+  }
+};
+
 inline const void *offsetBy(const void *base, int64_t elements, DType type) {
   return static_cast<const char *>(base) + elements * sizeOf(type);
 }

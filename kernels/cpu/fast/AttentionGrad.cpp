@@ -2,7 +2,6 @@
 // probabilities, and five products where forward has two. A task is a head of keys: the heads of queries that share it
 // add to its gradients in order. So do heads that share a mask to the gradient of that, as tasks of one thread. `scale`
 // is multiplied into the gradients of query and key once their sums are complete.
-#include "kernels/cpu/MaskGradient.h"
 #include "kernels/cpu/fast/AttentionBlocks.h"
 
 namespace zc::cpu {
@@ -32,7 +31,7 @@ public:
   }
 
   /// Adds to the gradients of keys and values, and makes the query's.
-  void run(const GradHead &head, const HeadMask &mask, float *tile) const {
+  void run(const GradHead &head, const HeadMask &mask, const HeadDropout &dropout, float *tile) const {
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       packQueries(head, row, rows, tile);
@@ -40,7 +39,7 @@ public:
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
-        makeSlopes(block, head, mask, tile);
+        makeSlopes(block, head, mask, dropout, tile);
         addGradients(block, tile);
       });
       store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
@@ -71,7 +70,8 @@ private:
   }
 
   /// Probabilities of a block, and gradients of its scores but for `scale`, which are those of the mask.
-  void makeSlopes(const Block &block, const GradHead &head, const HeadMask &mask, float *tile) const {
+  void makeSlopes(const Block &block, const GradHead &head, const HeadMask &mask, const HeadDropout &dropout,
+                  float *tile) const {
     const float *lse = head.lse + block.row;
     float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
     const int64_t rows = roundUp(block.rows, kTileRows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
@@ -82,7 +82,7 @@ private:
              {tile + pieces.valuesTransposed + block.key * ofValues, ofValues * by.columns}, slopes, pieces.columns,
              rows, block.end(), false, block.scoreUnits(ofValues));
     auto rowOf = [&](int64_t i) {
-      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0, nullptr};
+      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0, nullptr, nullptr};
       if (i < block.rows && lse[i] != kMinusInfinity) {
         row.visible = block.visible(i);
         row.lse = lse[i];
@@ -90,6 +90,7 @@ private:
         if (head.dMask)
           row.sums = head.dMask + (block.row + i) * s.keys + block.key;
         mask.apply(block, i, row.scores, row.visible);
+        row.factors = dropout.factors(block, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
       }
       return row;
     };
@@ -118,7 +119,7 @@ private:
 };
 
 /// One head of keys, with all heads of queries that share it.
-void runGroup(const Backward &backward, const AttentionGradTensors &tensors, const MaskGradient &mask, int64_t key,
+void runGroup(const Backward &backward, const AttentionGradTensors &tensors, const DropoutNumbers &numbers, int64_t key,
               void *const *operands, float *tile) {
   const AttentionShape &s = backward.s;
   const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, keyHead = key % s.keyHeads;
@@ -126,12 +127,12 @@ void runGroup(const Backward &backward, const AttentionGradTensors &tensors, con
                     tile);
   for (int64_t h = keyHead * group; h < (keyHead + 1) * group; ++h) {
     float *dMask =
-        mask.isWanted ? as<float>(operands[tensors.dMask]) + b * s.maskStrides[0] + h * s.maskStrides[1] : nullptr;
-    const bool startsMask = (b == 0 || mask.batches > 1) && (h == 0 || mask.heads > 1);
+        s.hasMaskGrad ? as<float>(operands[tensors.dMask]) + b * s.maskStrides[0] + h * s.maskStrides[1] : nullptr;
+    const bool startsMask = (b == 0 || s.maskBatches() > 1) && (h == 0 || s.maskHeads() > 1);
     backward.run({rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
                   rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
                   resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
-                 {s, operands[6], b, h}, tile);
+                 {s, operands[6], b, h}, {s, numbers, b * s.heads + h}, tile);
   }
   backward.store(tile + backward.pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale),
                  resultRows(s, tensors.dKey, operands, b, keyHead));
@@ -144,21 +145,20 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   ZC_RETURN_IF_ERROR(read.status());
   Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
-  Result<MaskGradient> mask = readMaskGradient(spec, *read);
-  ZC_RETURN_IF_ERROR(mask.status());
-  const AttentionGroups order(*read, *mask);
+  const AttentionGroups order(*read);
   if (!isServed(*read, {located->grad, located->query, located->key, located->value}) ||
-      (mask->isWanted && order.members == 0)) // nobody starts the mask's gradient
+      (read->hasMaskGrad && order.members == 0)) // nobody starts the mask's gradient
     return decline();
   Backward backward(*read);
   const int threads = threadsWithPieces(backward.pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
   return makeKernel(
-      [backward, order, threads, tiles, tensors = *located, mask = *mask](void *const *operands, const StepContext &) {
+      [backward, order, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
+        const DropoutNumbers numbers = dropoutNumbers(backward.s, context);
         parallelParts(threads, order.groups, 1, [&](int64_t begin, int64_t end, int part) {
           for (int64_t group = begin; group < end; ++group)
             for (int64_t member = 0; member < order.members; ++member)
-              runGroup(backward, tensors, mask, order.keyHead(group, member), operands,
+              runGroup(backward, tensors, numbers, order.keyHead(group, member), operands,
                        tiles.of(operands) + backward.pieces.floats * part);
         });
       });

@@ -100,11 +100,11 @@ HWY_INLINE void storePairs(V a, V b, Bf16 *first, Bf16 *second, float *pairs) {
 #endif
 HWY_INLINE void storeRounded(V v, float *to) { storeVector(v, to); }
 
-template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float scale, float top) {
+template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float scale, float top, const float *factors) {
   const V factor = hn::Set(kF, scale), shift = hn::Set(kF, top);
   const float sum = sumVectors(row.visible, [&](int64_t i, size_t c) HWY_ATTR {
     const V e = keepFirst(expV(hn::MulSub(loadVector(row.at + i), factor, shift)), c);
-    storeRounded(e, to + i);
+    storeRounded(factors ? keepFirst(hn::Mul(e, loadVector(factors + i)), c) : e, to + i);
     return e;
   });
   const auto step = static_cast<int64_t>(lanes());
@@ -113,9 +113,59 @@ template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float sca
   return sum;
 }
 
-float exponentiateRow(const ScoreRow &row, float scale, float top, bool isNarrow) {
-  return isNarrow ? exponentiateTo(reinterpret_cast<Bf16 *>(row.at), row, scale, top)
-                  : exponentiateTo(row.at, row, scale, top);
+float exponentiateRow(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow) {
+  return isNarrow ? exponentiateTo(reinterpret_cast<Bf16 *>(row.at), row, scale, top, factors)
+                  : exponentiateTo(row.at, row, scale, top, factors);
+}
+
+using Bits = hn::Vec<U>;
+/// The upper halves of products of 32 bits.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE Bits upperProduct(Bits a, Bits b) {
+  return hn::Set(U(), static_cast<uint32_t>(uint64_t{hn::GetLane(a)} * hn::GetLane(b) >> 32));
+}
+#else
+HWY_INLINE Bits upperProduct(Bits a, Bits b) {
+  const hn::Repartition<uint64_t, U> wide;
+  const auto even = hn::MulEven(a, b), odd = hn::MulEven(hn::BitCast(U(), hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
+  return hn::BitCast(U(), hn::Or(hn::ShiftRight<32>(even), hn::And(odd, hn::Set(wide, 0xFFFFFFFF00000000))));
+}
+#endif
+
+/// A block of the generator in each lane (formula/Philox.h: the same words).
+struct Blocks {
+  Bits words[4];
+};
+HWY_INLINE Blocks randomBlocks(const Words &key, int64_t number) {
+  const auto bits = static_cast<uint64_t>(number);
+  const Bits start = hn::Set(U(), static_cast<uint32_t>(bits)), low = hn::Add(start, hn::Iota(U(), 0));
+  const Bits high = hn::Set(U(), static_cast<uint32_t>(bits >> 32)), carried = hn::Add(high, hn::Set(U(), 1));
+  const Bits a = hn::Set(U(), 0xD2511F53), b = hn::Set(U(), 0xCD9E8D57);
+  Blocks c{{low, hn::IfThenElse(hn::Lt(low, start), carried, high), hn::Set(U(), key[2]), hn::Set(U(), key[3])}};
+  uint32_t key0 = key[0], key1 = key[1];
+  for (int round = 0; round < 10; ++round) {
+    const Bits upperA = upperProduct(c.words[0], a), lowerA = hn::Mul(c.words[0], a),
+               upperB = upperProduct(c.words[2], b), lowerB = hn::Mul(c.words[2], b);
+    c = {{hn::Xor(hn::Xor(upperB, c.words[1]), hn::Set(U(), key0)), lowerB,
+          hn::Xor(hn::Xor(upperA, c.words[3]), hn::Set(U(), key1)), lowerA}};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return c;
+}
+
+const float *drawFactors(const DropoutNumbers &numbers, int64_t first, int64_t n, float *buffer) {
+  const Bits threshold = hn::Set(U(), numbers.threshold);
+  const V scale = hn::Set(kF, numbers.scale);
+  auto factorOf = [&](Bits word)
+                      HWY_ATTR { return hn::IfThenZeroElse(hn::RebindMask(kF, hn::Lt(word, threshold)), scale); };
+  const int64_t blocks = (first % 4 + n + 3) / 4;
+  for (int64_t i = 0; i < blocks; i += static_cast<int64_t>(lanes())) {
+    const Blocks drawn = randomBlocks(numbers.key, first / 4 + i);
+    hn::StoreInterleaved4(factorOf(drawn.words[0]), factorOf(drawn.words[1]), factorOf(drawn.words[2]),
+                          factorOf(drawn.words[3]), kF, buffer + 4 * i);
+  }
+  return buffer + first % 4;
 }
 
 struct Slope {
@@ -123,11 +173,17 @@ struct Slope {
 };
 HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delta) {
   const V p = expV(hn::MulSub(loadVector(row.scores + j), factor, lse));
-  const V slope = hn::Mul(p, hn::Sub(loadVector(row.slopes + j), delta));
+  V kept = p, grad = loadVector(row.slopes + j);
+  if (row.factors) {
+    const V factors = loadVector(row.factors + j);
+    kept = hn::Mul(p, factors);
+    grad = hn::Mul(grad, factors);
+  }
+  const V slope = hn::Mul(p, hn::Sub(grad, delta));
   if (j + static_cast<int64_t>(lanes()) <= row.visible)
-    return {p, slope};
+    return {kept, slope};
   const M visible = lanesBelow(j, row.visible);
-  return {hn::IfThenElseZero(visible, p), hn::IfThenElseZero(visible, slope)};
+  return {hn::IfThenElseZero(visible, kept), hn::IfThenElseZero(visible, slope)};
 }
 /// Of the vector at j.
 HWY_INLINE void addSlope(const SlopeRow &row, int64_t j, V slope) {
@@ -181,6 +237,7 @@ namespace zc::cpu {
 HWY_EXPORT(addMask);
 HWY_EXPORT(scaledTop);
 HWY_EXPORT(exponentiateRow);
+HWY_EXPORT(drawFactors);
 HWY_EXPORT(differentiateRows);
 HWY_EXPORT(storeScaledRow);
 HWY_EXPORT(dotRow);
@@ -189,8 +246,11 @@ void maskScores(DType type, const void *mask, bool isSplat, float scale, float *
   HWY_DYNAMIC_DISPATCH(addMask)(type, mask, isSplat, scale, scores, n);
 }
 float topOf(const float *scores, int64_t n, float scale) { return HWY_DYNAMIC_DISPATCH(scaledTop)(scores, n, scale); }
-float exponentiate(const ScoreRow &row, float scale, float top, bool isNarrow) {
-  return HWY_DYNAMIC_DISPATCH(exponentiateRow)(row, scale, top, isNarrow);
+float exponentiate(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow) {
+  return HWY_DYNAMIC_DISPATCH(exponentiateRow)(row, scale, top, factors, isNarrow);
+}
+const float *dropoutFactors(const DropoutNumbers &numbers, int64_t first, int64_t n, float *buffer) {
+  return HWY_DYNAMIC_DISPATCH(drawFactors)(numbers, first, n, buffer);
 }
 void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
   HWY_DYNAMIC_DISPATCH(differentiateRows)(first, second, end, scale, isNarrow);

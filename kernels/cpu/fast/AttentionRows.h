@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/formula/Elements.h"
+#include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
 using namespace formula;
@@ -20,20 +21,31 @@ void maskScores(DType type, const void *mask, bool isSplat, float scale, float *
 /// The largest of scores scale; -inf of none. NaN if all but NaN is -inf: sums of e^x then are NaN.
 float topOf(const float *scores, int64_t n, float scale);
 
-/// Scores to e^(scores scale - top), in fp32, or in bf16 from the row's beginning on (`isNarrow`). Returns their sum,
-/// of what they were before they were rounded.
-float exponentiate(const ScoreRow &row, float scale, float top, bool isNarrow);
+/// Scores to e^(scores scale - top), in fp32, or in bf16 from the row's beginning on (`isNarrow`), each times its
+/// factor if there are `factors`. Returns their sum, of what they were before that and before they were rounded.
+float exponentiate(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow);
+
+/// What dropout draws in a step.
+struct DropoutNumbers {
+  Words key;
+  uint32_t threshold;
+  float scale;
+};
+/// What dropout multiplies elements [first, first + n) by: where those of the first stand in `buffer`, which has room
+/// for n and kDropoutRoom (kernels/cpu/Tiles.h).
+const float *dropoutFactors(const DropoutNumbers &numbers, int64_t first, int64_t n, float *buffer);
 
 /// What a row of the gradient is made with.
 struct SlopeRow {
   float *scores, *slopes; ///< slopes: products of the result's gradient and values
   int64_t visible;
   float lse, delta;
-  float *sums; ///< what slopes are added to; null: nothing
+  float *sums;          ///< what slopes are added to; null: nothing
+  const float *factors; ///< dropout's; null: none
 };
-/// Two rows: p = e^(scores scale - lse), slopes = p (slopes - delta). In fp32 each becomes the one it is made of. With
-/// `isNarrow`, in bf16: slopes become rows, as of exponentiate; and for products that sum over rows, the first row of
-/// scores pairs of p, the second pairs of slopes.
+/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta), then p times its factor. In fp32 each
+/// becomes the one it is made of. With `isNarrow`, in bf16: slopes become rows, as of exponentiate; and for products
+/// that sum over rows, the first row of scores pairs of p, the second pairs of slopes.
 void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow);
 
 /// to = x factor, in `type`.

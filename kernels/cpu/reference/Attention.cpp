@@ -1,6 +1,6 @@
 // attention and its gradient, one row of scores at a time, in double.
 #include "kernels/cpu/AttentionTensors.h"
-#include "kernels/cpu/MaskGradient.h"
+#include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
 namespace {
@@ -19,6 +19,20 @@ double maskAt(const AttentionShape &s, const void *mask, int64_t b, int64_t h, i
     return static_cast<const uint8_t *>(mask)[at] ? 0 : kMinusInfinity;
   return s.mask == DType::f32 ? static_cast<const float *>(mask)[at] : load(static_cast<const T *>(mask)[at]);
 }
+
+/// What is dropped of probabilities in a step, by row of [B, H, S] and key.
+class Dropout {
+public:
+  Dropout(const AttentionShape &s, const StepContext &context)
+      : s(s), key(randomKey(s.dropoutId, context.step, context.micro, s.rank, s.seed)) {}
+  double factor(int64_t row, int64_t j) const {
+    return s.dropout == 0 ? 1 : static_cast<double>(dropoutFactor(key, row * s.keys + j, s.dropout));
+  }
+
+private:
+  const AttentionShape &s;
+  Words key;
+};
 
 template <typename T> double dot(const T *a, const T *b, int64_t n) {
   double sum = 0;
@@ -56,7 +70,8 @@ Prepared prepareAttention(const KernelSpec &spec) {
     using S = TypeOf<decltype(statTag)>;
     Workspace workspace(spec);
     auto scoreRow = workspace.take<double>(read->keys), weighted = workspace.take<double>(read->valueDepth);
-    return makeKernel([s = *read, t = *located, scoreRow, weighted](void *const *operands, const StepContext &) {
+    return makeKernel([s = *read, t = *located, scoreRow, weighted](void *const *operands, const StepContext &context) {
+      const Dropout dropout(s, context);
       double *scores = scoreRow.of(operands), *sums = weighted.of(operands);
       for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead)
         forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
@@ -75,6 +90,7 @@ Prepared prepareAttention(const KernelSpec &spec) {
           for (int64_t j = 0; j < s.keys; ++j) {
             double p = top == kMinusInfinity ? 0 : std::exp(scores[j] - top);
             total += p;
+            p *= p == 0 ? 0 : dropout.factor(row, j);
             const T *v = keyRow(t.value, j);
             for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
               sums[d] += p * load(v[d]);
@@ -88,15 +104,14 @@ Prepared prepareAttention(const KernelSpec &spec) {
 }
 
 /// With P = exp(scores - lse), delta = rowsum(grad * output): dV = P^T grad; dS = P (grad V^T - delta) scale;
-/// dQ = dS K; dK = dS^T Q; of a mask dS / scale. Heads that share a key head are summed in order, and so is what shares
-/// an element of the mask.
+/// dQ = dS K; dK = dS^T Q; of a mask dS / scale. With
+/// dropout's factors F P becomes F P in dV, and grad V^T F grad V^T. Heads that share a key head are summed in order,
+/// and so is what shares an element of the mask.
 Prepared prepareAttentionGrad(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   Result<AttentionGradTensors> located = readAttentionGradTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
-  Result<MaskGradient> mask = readMaskGradient(spec, *read);
-  ZC_RETURN_IF_ERROR(mask.status());
   return withTypes(*read, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
     using S = TypeOf<decltype(statTag)>;
@@ -104,11 +119,12 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
     auto query = workspace.take<double>(read->depth), keys = workspace.take<double>(read->keys * read->depth),
          values = workspace.take<double>(read->keys * read->valueDepth);
     return makeKernel(
-        [s = *read, t = *located, mask = *mask, query, keys, values](void *const *operands, const StepContext &) {
+        [s = *read, t = *located, query, keys, values](void *const *operands, const StepContext &context) {
+          const Dropout dropout(s, context);
           double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
-          S *dMask = mask.isWanted ? as<S>(operands[t.dMask]) : nullptr;
+          S *dMask = s.hasMaskGrad ? as<S>(operands[t.dMask]) : nullptr;
           if (dMask)
-            std::fill_n(dMask, mask.batches * mask.heads * s.queries * s.keys, S(0));
+            std::fill_n(dMask, s.maskBatches() * s.maskHeads() * s.queries * s.keys, S(0));
           for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
             auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
               return rowOf<T>(tensor, operands, keyHead / s.keyHeads, keyHead % s.keyHeads, j);
@@ -124,12 +140,13 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
               for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
                 const T *k = keyRow(t.key, j);
                 double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
-                double slope = p * (dot(g, keyRow(t.value, j), s.valueDepth) - delta), ds = slope * s.scale;
+                const double factor = dropout.factor(row, j);
+                double slope = p * (factor * dot(g, keyRow(t.value, j), s.valueDepth) - delta), ds = slope * s.scale;
                 if (dMask)
                   dMask[b * s.maskStrides[0] + h * s.maskStrides[1] + i * s.maskStrides[2] + j * s.maskStrides[3]] +=
                       static_cast<S>(slope);
                 for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-                  dv[j * s.valueDepth + d] += p * load(g[d]);
+                  dv[j * s.valueDepth + d] += factor * p * load(g[d]);
                 for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
                   dq[d] += ds * load(k[d]);
                   dk[j * s.depth + d] += ds * load(q[d]);

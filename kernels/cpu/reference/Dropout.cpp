@@ -25,8 +25,7 @@ Prepared prepareDropout(const KernelSpec &spec) {
       const RandomShape &numbers = s.numbers;
       Words key = keyOf(numbers, context);
       NumbersOfPart part = partOf(numbers, operands[1]);
-      // Dropped when word / 2^32 < ratio.
-      auto threshold = static_cast<uint64_t>(s.ratio * 4294967296.0);
+      const uint64_t threshold = dropoutThreshold(s.ratio);
       auto scale = static_cast<Compute<T>>(1 / (1 - s.ratio));
       const T *x = as<T>(operands[0]);
       T *y = as<T>(operands[s.result]);

@@ -233,6 +233,15 @@ void addAttention(Cases &cases) {
                               {"2x4x2x3xf64", "2x2x5x3xf64", "2x2x5x1xf64", "1x4x2x5xf64"},
                               {"2x4x2x1xf64", "2x4x2xf64"},
                               "{scale = 1.0 : f64, causal}"},
+                             // What is dropped; the second mask has its gradient from plain operations.
+                             {"attention",
+                              {q, q, q, "1x2x3x3xf64"},
+                              {q, lse},
+                              "{scale = 0.5 : f64, dropout = 0.3 : f64, dropout_id = 4 : i64}"},
+                             {"attention",
+                              {q, q, q, "1x2x1x3xf64"},
+                              {q, lse},
+                              "{scale = 0.5 : f64, causal, dropout = 0.3 : f64, dropout_id = 4 : i64}"},
                              // Grouped queries, another key length, another value size.
                              {"attention",
                               {"2x4x2x3xf64", "2x2x5x3xf64", "2x2x5x1xf64"},

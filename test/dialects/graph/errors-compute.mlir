@@ -193,11 +193,31 @@ graph.program @micro phase = micro inputs = ["q", "l"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c10] dropout and dropout_id do not stand together}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, dropout = 0.1 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c10] dropout 1.000000 is outside (0, 1)}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, dropout = 1.0 : f64, dropout_id = 0 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["q", "l", "m"] {
 ^bb0(%q: tensor<1x2x3x4xf32>, %l: tensor<1x2x3xf32>, %m: tensor<1x1x1x3xf32>):
   // expected-error @below {{[attention_c9] there is no float mask with an element for each query and key}}
   // expected-error @below {{failed to infer returned types}}
-  %0:4 = graph.attention_grad %q, %q, %q, %q, %q, %l, %m {scale = 0.5 : f64, graph.mask_grad} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>, tensor<1x1x1x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x1x3xf32>)
+  %0:4 = graph.attention_grad %q, %q, %q, %q, %q, %l, %m {scale = 0.5 : f64, mask_grad} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>, tensor<1x1x1x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x1x1x3xf32>)
   graph.return
 }
 

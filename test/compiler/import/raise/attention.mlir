@@ -113,8 +113,24 @@ graph.program @micro phase = micro inputs = ["both", "k", "v", "padding"] {
 
 // -----
 
-// What is trained and broadcast along queries is none: the op has no gradient for it. Nor is a dropped-out softmax
-// raised.
+// Probabilities that are dropped.
+// CHECK-LABEL: inputs = ["dropped", "k", "v"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>)
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]] {dropout = 1.000000e-01 : f64, dropout_id = 5 : i64, scale = 1.000000e+00 : f64}
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["dropped", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %s {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %d, %m = graph.dropout %p {ratio = 0.1 : f64, id = 5 : i64} : (tensor<2x4x3x3xf32>) -> (tensor<2x4x3x3xf32>, tensor<2x4x3x3xi1>)
+  %y = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// What is trained and broadcast along queries is none: the op has no gradient for it. Nor is one whose dropped probabilities
+// somebody else reads.
 // CHECK-LABEL: inputs = ["bias", "k", "v"]
 // CHECK-NOT: graph.attention
 // CHECK: graph.return
@@ -130,5 +146,5 @@ graph.program @micro phase = micro inputs = ["bias", "k", "v"] {
   %p2 = graph.softmax %s2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
   %d, %m = graph.dropout %p2 {ratio = 0.1 : f64, id = 0 : i64} : (tensor<2x4x3x3xf32>) -> (tensor<2x4x3x3xf32>, tensor<2x4x3x3xi1>)
   %y2 = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
-  graph.return %y, %y2 : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>
+  graph.return %y, %y2, %d : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x3xf32>
 }
