@@ -1,5 +1,6 @@
 #include "kernels/cuda/Implementations.h"
 #include "kernels/cuda/CudnnAttention.h"
+#include "kernels/cuda/CudnnConv.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
 
@@ -13,7 +14,8 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
-bool isCudnns(const KernelSpec &spec) { return CudnnAttention::of(spec).calls > 0; }
+bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).calls > 0; }
+bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }
 
 /// Kernels that a library computes, where it takes the spec.
 struct Library {
@@ -23,8 +25,11 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"matmul", "cuBLASLt", isProduct},
     {"matmul_part", "cuBLASLt", isProduct},
-    {"attention", "cuDNN", isCudnns},
-    {"attention_grad", "cuDNN", isCudnns},
+    {"attention", "cuDNN", isCudnnAttention},
+    {"attention_grad", "cuDNN", isCudnnAttention},
+    {"conv", "cuDNN", isCudnnConv},
+    {"conv_transpose", "cuDNN", isCudnnConv},
+    {"conv_weight_grad", "cuDNN", isCudnnConv},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.
@@ -51,8 +56,6 @@ const Library *findLibrary(const KernelSpec &spec) {
 }
 
 } // namespace
-
-bool isLibrary(const KernelSpec &spec) { return findLibrary(spec) != nullptr; }
 
 std::optional<Implementation> implementationOf(const KernelSpec &spec) {
   if (const Library *library = findLibrary(spec))

@@ -15,9 +15,6 @@ namespace zc::cuda {
 /// None where there is no implementation.
 std::optional<Implementation> implementationOf(const KernelSpec &spec);
 
-/// Does a library compute specs of this kernel, and this one? Else it is the kernel of this folder.
-bool isLibrary(const KernelSpec &spec);
-
 /// Kernels that are written over Block.h.
 const std::set<std::string> &ownKernels();
 

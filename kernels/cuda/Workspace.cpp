@@ -2,6 +2,7 @@
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/IndexShapes.h"
 #include "kernels/cuda/CudnnAttention.h"
+#include "kernels/cuda/CudnnConv.h"
 
 namespace zc::cuda {
 
@@ -36,6 +37,11 @@ int64_t ofReduce(const KernelSpec &spec) {
   return bytesOf(cpu::readReduce(spec), [](const cpu::ReduceShape &s) { return ReduceCut(s).bytes(); });
 }
 
+int64_t ofConv(const KernelSpec &spec) {
+  std::optional<CudnnConv> conv = CudnnConv::of(spec);
+  return conv ? conv->workspaceBytes() : 0;
+}
+
 } // namespace
 
 const std::vector<WorkspaceFormula> &workspaceFormulas() {
@@ -65,6 +71,9 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readBatchNormGrad(spec), [](const auto &s) { return batchNormBytes(s, 2); });
        }},
+      {"conv", ofConv},
+      {"conv_transpose", ofConv},
+      {"conv_weight_grad", ofConv},
       {"cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropy(spec), crossEntropyBytes); }},
       {"cross_entropy_grad",
        [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropyGrad(spec), crossEntropyGradBytes); }},

@@ -1,7 +1,7 @@
 #include "runtime/cuda/Device.h"
 
 #include "kernels/InPlace.h"
-#include "runtime/cuda/Attention.h"
+#include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Nccl.h"
 
@@ -18,7 +18,7 @@ const GpuKernelRegistry &registry() {
     GpuKernelRegistry made;
     addGpuFamilies(made);
     addMatmul(made);
-    addAttention(made);
+    addCudnnKernels(made);
     return made;
   }();
   return all;

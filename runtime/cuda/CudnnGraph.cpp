@@ -1,0 +1,146 @@
+#include "runtime/cuda/CudnnFrontEnd.h"
+#include "runtime/cuda/Errors.h"
+#include "runtime/cuda/Library.h"
+
+#include <map>
+
+namespace cudnn_frontend {
+void *cudnn_dlhandle = nullptr; // where the front end looks for cuDNN's functions
+}
+
+namespace zc::cuda {
+
+namespace {
+
+/// cuDNN, and what it and its front end look for by name: CUDA's runtime (ours is linked into the plugin) and cuBLASLt.
+struct Cudnn {
+  Library runtime{{"libcudart.so." + std::to_string(CUDART_VERSION / 1000), "libcudart.so.13", "libcudart.so.12"},
+                  "nvidia-cuda-runtime"};
+  Library blas{{"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"};
+  Library cudnn{{"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
+  Status status;
+
+  Cudnn() {
+    for (const Library *library : {&runtime, &blas, &cudnn})
+      if (status.ok())
+        status = library->status();
+    fe::cudnn_dlhandle = cudnn.handleOrNull();
+  }
+};
+
+Result<CudnnHandle *> handleOfCurrentDevice() {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<CudnnHandle>> handles;
+  int ordinal = 0;
+  ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<CudnnHandle> &found = handles[ordinal];
+  if (!found) {
+    auto made = std::make_unique<CudnnHandle>();
+    if (fe::detail::create_handle(&made->handle) != CUDNN_STATUS_SUCCESS)
+      return cudnnRefusal("start", "it makes no handle");
+    found = std::move(made);
+  }
+  return found.get();
+}
+
+} // namespace
+
+Status cudnnStatus() {
+  static const Cudnn cudnn;
+  return cudnn.status;
+}
+
+Error cudnnRefusal(const std::string &what, const std::string &why) {
+  return makeError(Code::unsupported, 642, "cuDNN cannot " + what + ": " + why);
+}
+
+std::vector<int64_t> contiguous(const std::vector<int64_t> &dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+fe::DataType_t typeOf(DType type) {
+  return type == DType::bf16  ? fe::DataType_t::BFLOAT16
+         : type == DType::f16 ? fe::DataType_t::HALF
+                              : fe::DataType_t::FLOAT;
+}
+
+FrontEndGraph::FrontEndGraph(std::string what, DType type) : what(std::move(what)) {
+  graph.set_io_data_type(typeOf(type))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+}
+
+// A tensor's number is one more than its operand's: 0 means none.
+CudnnTensor FrontEndGraph::input(int64_t operand, const std::vector<int64_t> &dims) {
+  bound.push_back(operand);
+  return graph.tensor(fe::graph::Tensor_attributes().set_uid(operand + 1).set_dim(dims).set_stride(contiguous(dims)));
+}
+
+void FrontEndGraph::output(const CudnnTensor &tensor, int64_t operand, const std::vector<int64_t> &dims) {
+  bound.push_back(operand);
+  tensor->set_output(true).set_uid(operand + 1).set_dim(dims).set_stride(contiguous(dims));
+}
+
+Status FrontEndGraph::statusOf(fe::error_object error) const {
+  return error.is_good() ? Status() : Status(cudnnRefusal("prepare " + what, error.get_message()));
+}
+
+Status FrontEndGraph::setPlace(const std::string &description) {
+  if (!description.empty()) {
+    auto device = std::make_shared<fe::DeviceProperties>();
+    ZC_RETURN_IF_ERROR(statusOf(device->deserialize({description.begin(), description.end()})));
+    nlohmann::json json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json["deviceVer"].is_number_integer() || !json["multiProcessorCount"].is_number_integer())
+      return cudnnRefusal("read a description", "it has no deviceVer or multiProcessorCount");
+    graph.set_device_properties(std::move(device));
+    graph.set_sm_version(json["deviceVer"].get<int>() / 10).set_sm_count(json["multiProcessorCount"].get<int>());
+    return {};
+  }
+  Result<CudnnHandle *> own = handleOfCurrentDevice();
+  ZC_RETURN_IF_ERROR(own.status());
+  handle = *own;
+  int ordinal = 0, major = 0, minor = 0;
+  ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
+  ZC_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "ask for the GPU");
+  ZC_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal), "ask for the GPU");
+  graph.set_sm_version(10 * major + minor);
+  return {};
+}
+
+Status FrontEndGraph::build(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
+                            int64_t mostBytes) {
+  cudnnHandle_t of = handle ? handle->handle : nullptr;
+  ZC_RETURN_IF_ERROR(statusOf(graph.validate()));
+  ZC_RETURN_IF_ERROR(statusOf(of ? graph.build_operation_graph(of) : graph.build_operation_graph()));
+  ZC_RETURN_IF_ERROR(statusOf(graph.create_execution_plans(heuristics)));
+  refused.push_back(fe::NumericalNote_t::NONDETERMINISTIC);
+  graph.deselect_numeric_notes(refused);
+  graph.deselect_workspace_greater_than(mostBytes);
+  ZC_RETURN_IF_ERROR(statusOf(graph.check_support()));
+  ZC_RETURN_IF_ERROR(statusOf(graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE)));
+  return statusOf(graph.get_workspace_size(workspace));
+}
+
+Status FrontEndGraph::enqueue(void *const *operands, void *space, cudaStream_t stream) {
+  std::unordered_map<int64_t, void *> places;
+  for (int64_t operand : bound)
+    places[operand + 1] = operands[operand];
+  auto refused = [&](const std::string &why) {
+    return makeError(Code::internal, 643, "cuDNN cannot launch " + what + ": " + why);
+  };
+  std::lock_guard<std::mutex> lock(handle->mutex);
+  try {
+    if (fe::detail::set_stream(handle->handle, stream) != CUDNN_STATUS_SUCCESS)
+      return refused("it takes no stream");
+    fe::error_object error = graph.execute(handle->handle, places, space);
+    return error.is_good() ? Status() : Status(refused(error.get_message()));
+  } catch (const std::exception &thrown) { // the front end throws where a function of CUDA's runtime is missing
+    return refused(thrown.what());
+  }
+}
+
+} // namespace zc::cuda

@@ -1,0 +1,190 @@
+#include "runtime/cuda/CudnnKernels.h"
+#include "kernels/cuda/CudnnAttention.h"
+#include "runtime/cuda/CudnnGraph.h"
+#include "runtime/cuda/Errors.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace zc::cuda {
+
+namespace {
+
+using BuiltGraph = Result<std::unique_ptr<CudnnGraph>>;
+
+/// Layers have the same shapes, and building a graph takes up to seconds: kernels of one key share it, or the refusal.
+class Graphs {
+public:
+  using Key = std::vector<int64_t>;
+  template <typename Build> Result<std::shared_ptr<CudnnGraph>> get(Key key, Build build) {
+    int ordinal = 0;
+    ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
+    key.push_back(ordinal);
+    std::lock_guard<std::mutex> lock(mutex);
+    Known &known = all[key];
+    ZC_RETURN_IF_ERROR(Status(known.refusal));
+    if (std::shared_ptr<CudnnGraph> graph = known.graph.lock())
+      return graph;
+    BuiltGraph made = build();
+    known.refusal = made.status();
+    ZC_RETURN_IF_ERROR(Status(known.refusal));
+    std::shared_ptr<CudnnGraph> graph = std::move(*made);
+    known.graph = graph;
+    return graph;
+  }
+
+private:
+  struct Known {
+    std::weak_ptr<CudnnGraph> graph;
+    Status refusal;
+  };
+  std::mutex mutex;
+  std::map<Key, Known> all;
+};
+
+int64_t bitsOf(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+Result<std::shared_ptr<CudnnGraph>> graphOf(const cpu::AttentionShape &s, AttentionPass pass) {
+  static Graphs graphs;
+  return graphs.get({int64_t(pass), int64_t(s.dtype), s.batch, s.heads, s.keyHeads, s.queries, s.keys, s.depth,
+                     s.valueDepth, bitsOf(s.scale), s.causal, s.hasMask, int64_t(s.mask), s.maskStrides[0],
+                     s.maskStrides[1], s.maskStrides[2], s.maskStrides[3]},
+                    [&] { return buildAttentionGraph(s, pass); });
+}
+
+Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
+  static Graphs graphs;
+  const cpu::ConvShape &s = conv.shape;
+  Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias};
+  for (const Dims &extents :
+       {conv.input(), conv.weight(), conv.output(), s.windows.strides, s.windows.dilations, s.windows.low, s.high}) {
+    key.push_back(int64_t(extents.size()));
+    key.insert(key.end(), extents.begin(), extents.end());
+  }
+  return graphs.get(std::move(key), [&] { return buildConvGraph(conv); });
+}
+
+/// Calls of one graph for pieces of the batch, and what comes after.
+class CudnnKernel : public GpuKernel {
+public:
+  /// `strides`: bytes from call to call, per operand.
+  CudnnKernel(const KernelSpec &spec, std::shared_ptr<CudnnGraph> graph, int64_t calls, std::vector<int64_t> strides)
+      : graph(std::move(graph)), calls(calls), hasWorkspace(spec.workspace > 0), strides(std::move(strides)) {}
+  Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override {
+    void *workspace = hasWorkspace ? operands[strides.size()] : nullptr;
+    std::vector<void *> places(strides.size());
+    for (int64_t call = 0; call < calls; ++call) {
+      for (size_t i = 0; i < places.size(); ++i)
+        places[i] = static_cast<char *>(operands[i]) + call * strides[i];
+      ZC_RETURN_IF_ERROR(graph->enqueue(places.data(), workspace, stream));
+    }
+    return {};
+  }
+
+private:
+  std::shared_ptr<CudnnGraph> graph;
+  int64_t calls;
+  bool hasWorkspace;
+  std::vector<int64_t> strides;
+};
+
+/// A convolution's result plus its bias, where it stands: operands are input, weight, bias, result.
+class BiasedKernel : public GpuKernel {
+public:
+  BiasedKernel(std::unique_ptr<GpuKernel> conv, std::unique_ptr<GpuKernel> add)
+      : conv(std::move(conv)), add(std::move(add)) {}
+  Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
+    ZC_RETURN_IF_ERROR(conv->enqueue(operands, frame, stream));
+    void *const sum[] = {operands[3], operands[2], operands[3]};
+    return add->enqueue(sum, frame, stream);
+  }
+
+private:
+  std::unique_ptr<GpuKernel> conv, add;
+};
+
+/// Ours, in place of cuDNN's.
+class OwnKernel : public GpuKernel {
+public:
+  OwnKernel(std::unique_ptr<GpuKernel> own, std::string why) : own(std::move(own)), why(std::move(why)) {}
+  Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
+    return own->enqueue(operands, frame, stream);
+  }
+  std::string note() const override { return why; }
+
+private:
+  std::unique_ptr<GpuKernel> own;
+  std::string why;
+};
+
+using PreparedKernel = Result<std::unique_ptr<GpuKernel>>;
+
+PreparedKernel ownInstead(const KernelSpec &spec, const GpuKernelFactory &own, const std::string &why) {
+  PreparedKernel kernel = own(spec);
+  ZC_RETURN_IF_ERROR(kernel.status());
+  return std::unique_ptr<GpuKernel>(std::make_unique<OwnKernel>(
+      std::move(*kernel), "kernel '" + spec.name + "' runs outside of tensor cores: " + why));
+}
+
+PreparedKernel prepareAttention(const KernelSpec &spec, AttentionPass pass, const GpuKernelFactory &own) {
+  CudnnAttention cudnn = CudnnAttention::of(spec);
+  if (!cudnn.calls)
+    return own(spec);
+  Result<std::shared_ptr<CudnnGraph>> graph = graphOf(cudnn.shape, pass);
+  if (!graph)
+    return ownInstead(spec, own, graph.error().message);
+  if (int64_t bytes = (*graph)->workspaceBytes(); bytes > spec.workspace)
+    return ownInstead(spec, own,
+                      "cuDNN works in " + std::to_string(bytes) + " bytes, " + std::to_string(spec.workspace) +
+                          " are planned");
+  return std::unique_ptr<GpuKernel>(
+      std::make_unique<CudnnKernel>(spec, std::move(*graph), cudnn.calls, cudnn.strides(spec)));
+}
+
+PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, const GpuKernelFactory &adds) {
+  std::optional<CudnnConv> conv = CudnnConv::of(spec);
+  if (!conv)
+    return own(spec);
+  if (spec.workspace < conv->workspaceBytes())
+    return ownInstead(spec, own,
+                      std::to_string(spec.workspace) + " bytes are planned for cuDNN, " +
+                          std::to_string(conv->workspaceBytes()) + " are needed");
+  Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*conv);
+  if (!graph)
+    return ownInstead(spec, own, graph.error().message);
+  auto kernel = std::make_unique<CudnnKernel>(spec, std::move(*graph), 1, std::vector<int64_t>(spec.operands.size()));
+  if (!conv->shape.hasBias)
+    return std::unique_ptr<GpuKernel>(std::move(kernel));
+  const TensorType &bias = spec.operands[2], &result = spec.operands[3];
+  Dims along(result.dims.size(), 1);
+  along[1] = bias.numElements();
+  KernelSpec sum;
+  sum.name = "add";
+  sum.operands = {result, {bias.dtype, along}, result};
+  sum.numInputs = 2;
+  sum.inPlace = {{0, 2}};
+  PreparedKernel add = adds(sum);
+  ZC_RETURN_IF_ERROR(add.status());
+  return std::unique_ptr<GpuKernel>(std::make_unique<BiasedKernel>(std::move(kernel), std::move(*add)));
+}
+
+} // namespace
+
+void addCudnnKernels(GpuKernelRegistry &registry) {
+  for (auto [name, pass] :
+       {std::pair("attention", AttentionPass::forward), {"attention_grad", AttentionPass::gradient}})
+    registry.add(name, [own = *registry.find(name), pass = pass](const KernelSpec &spec) {
+      return prepareAttention(spec, pass, own);
+    });
+  for (const char *name : {"conv", "conv_transpose", "conv_weight_grad"})
+    registry.add(name, [own = *registry.find(name), adds = *registry.find("add")](const KernelSpec &spec) {
+      return prepareConv(spec, own, adds);
+    });
+}
+
+} // namespace zc::cuda
