@@ -29,9 +29,9 @@ def parser():
     commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
 
     export = commands.add_parser("export", help="a model as an ONNX training graph")
-    export.add_argument("source", nargs="+", metavar="hf FOLDER|config.json  or  MODULE:FUNCTION",
-                        help="a local Hugging Face model (a config.json alone: initialised), or a function that returns (model, batch) "
-                             "or (model, batch, loss)")
+    export.add_argument("source", nargs="+", metavar="SOURCE",
+                        help="hf FOLDER: a local Hugging Face model; hf config.json: one that is initialised; MODULE:FUNCTION: a function "
+                             "that returns (model, batch) or (model, batch, loss)")
     export.add_argument("-o", "--output", default="model.onnx")
     export.add_argument("--task", help="causal-lm, masked-lm, seq2seq, image-classification, ... (what the configuration says)")
     export.add_argument("--seq", type=positive, default=128, metavar="N", help="tokens (or samples of sound) per row (128)")
@@ -115,8 +115,9 @@ def export(options):
             raise ZeroError(USAGE, f'"{" ".join(options.source)}" is neither "hf FOLDER" nor "MODULE:FUNCTION"')
         model, batch, loss = make(options.source[0])
         task = options.task
-    return exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
-                            notes=say)
+    record = exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
+                              notes=say)
+    return {key: value for key, value in record.items() if key != "constants"}  # thousands of names that the exporter made
 
 
 def make(name):

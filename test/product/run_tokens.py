@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero tokens: what it writes is what the tokenizer gives for each document, of every kind of tokenizer and file; memory; refusals."""
-import json, pathlib, random, struct, subprocess, sys
+import json, os, pathlib, random, struct, subprocess, sys
 
 from product import ROOT, expect, needs, raises, suite, zero
 
@@ -181,7 +181,16 @@ def read_by_zero_run():
     expect(count > 400 and (max(read(folder / "t.bin")) < 256 or "vocabulary" in got), got[-300:])
 
 
+def help_of_commands():
+    """On terminals of any width: argparse fails where it cannot break a line of the usage."""
+    for command in ((), ("export",), ("tokens",), ("import",), ("train",)):
+        for width in (40, 80, 200):
+            done = subprocess.run([sys.executable, "-m", "zero_compile.cli", *command, "--help"], capture_output=True, text=True,
+                                  env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT / "python")})
+            expect(done.returncode == 0 and done.stdout.startswith("usage: zero"), f"zero {' '.join(command)} --help: {done.stderr[-200:]}")
+
+
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run)])
+suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run, help_of_commands)])
 suite.finish()
