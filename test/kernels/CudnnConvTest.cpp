@@ -33,8 +33,7 @@ TEST(CudnnConv, hasAPlanForEveryPass) {
   conv = CudnnConv::of(back);
   ASSERT_TRUE(conv);
   EXPECT_EQ(conv->pass, ConvPass::input);
-  EXPECT_EQ(conv->input(), (Ints{8, 64, 56, 56}));
-  EXPECT_EQ(conv->workspaceBytes(), x + w + y + 256);
+  EXPECT_EQ(conv->input(), spec.operands[0].dims);
   KernelSpec weight = spec;
   weight.name = "conv_weight_grad";
   std::swap(weight.operands[1], weight.operands[2]);

@@ -298,41 +298,32 @@ TEST(Attention, gradientsMatchDifferences) {
   });
 }
 
-TEST(Attention, gradientsOfAMaskMatchDifferences) {
+/// Of heads that share keys, and of a mask of `dims` that is trained.
+void expectMaskedGradients(const std::vector<int64_t> &dims, const Attributes &attributes) {
   TensorType q{DType::f64, {2, 4, 3, 2}}, k{DType::f64, {2, 2, 5, 2}}, lse{DType::f64, {2, 4, 3}};
-  using Shape = std::vector<int64_t>;
-  for (const Shape &dims : {Shape{1, 4, 3, 5}, Shape{2, 1, 3, 5}, Shape{1, 1, 3, 5}, Shape{2, 4, 3, 5}}) {
-    Value mask = uniform({DType::f64, dims}, 4, -1, 1);
-    Call forward{"attention",
-                 {uniform(q, 1, -1, 1), uniform(k, 2, -1, 1), uniform(k, 3, -1, 1), mask},
-                 {Value(q), Value(lse)},
-                 {{"scale", 1.0}, {"causal", int64_t{1}}}};
-    expectGradients(forward, 4, [&](const Value &w, const std::vector<Value> &results) {
-      Attributes attributes = forward.attributes;
-      attributes["mask_grad"] = int64_t{1};
-      return Call{"attention_grad",
-                  {w, forward.inputs[0], forward.inputs[1], forward.inputs[2], results[0], results[1], mask},
-                  {Value(q), Value(k), Value(k), Value(mask.type)},
-                  attributes};
-    });
-  }
-}
-
-TEST(Attention, gradientsMatchDifferencesWhereItDrops) {
-  TensorType q{DType::f64, {2, 4, 3, 2}}, k{DType::f64, {2, 2, 5, 2}}, lse{DType::f64, {2, 4, 3}};
-  Value mask = uniform({DType::f64, {1, 4, 3, 5}}, 4, -1, 1);
+  Value mask = uniform({DType::f64, dims}, 4, -1, 1);
   Call forward{"attention",
                {uniform(q, 1, -1, 1), uniform(k, 2, -1, 1), uniform(k, 3, -1, 1), mask},
                {Value(q), Value(lse)},
-               {{"scale", 0.7}, {"dropout", 0.4}, {"dropout_id", int64_t{3}}}};
+               attributes};
+  Attributes ofMask = attributes;
+  ofMask["mask_grad"] = int64_t{1};
   expectGradients(forward, 4, [&](const Value &w, const std::vector<Value> &results) {
-    Attributes attributes = forward.attributes;
-    attributes["mask_grad"] = int64_t{1};
     return Call{"attention_grad",
                 {w, forward.inputs[0], forward.inputs[1], forward.inputs[2], results[0], results[1], mask},
                 {Value(q), Value(k), Value(k), Value(mask.type)},
-                attributes};
+                ofMask};
   });
+}
+
+TEST(Attention, gradientsOfAMaskMatchDifferences) {
+  using Shape = std::vector<int64_t>;
+  for (const Shape &dims : {Shape{1, 4, 3, 5}, Shape{2, 1, 3, 5}, Shape{1, 1, 3, 5}, Shape{2, 4, 3, 5}})
+    expectMaskedGradients(dims, {{"scale", 1.0}, {"causal", int64_t{1}}});
+}
+
+TEST(Attention, gradientsMatchDifferencesWhereItDrops) {
+  expectMaskedGradients({1, 4, 3, 5}, {{"scale", 0.7}, {"dropout", 0.4}, {"dropout_id", int64_t{3}}});
 }
 
 TEST(Attention, equalKeysAverageTheValues) {
