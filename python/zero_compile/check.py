@@ -26,10 +26,17 @@ def write_batch(path, batch):
     pathlib.Path(path).write_bytes(len(head).to_bytes(8, "little") + head + b"".join(blobs))
 
 
+def duplicate(module):
+    """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
+    import copy
+    torch = need("torch", "exporting")
+    kept = [value for inner in module.modules() for value in vars(inner).values() if isinstance(value, torch.Tensor) and not value.is_leaf]
+    return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
+
+
 def torch_step(wrapper, batch):
     """(loss, norm of the gradient) in training mode without dropout; the module is as before afterwards."""
-    import copy
-    twin = copy.deepcopy(wrapper).train()
+    twin = duplicate(wrapper).train()
     for module in twin.modules():
         if "Dropout" in type(module).__name__ and hasattr(module, "p"):
             module.p = 0.0

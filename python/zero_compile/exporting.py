@@ -3,17 +3,18 @@
 Two exporters are tried, with the options that keep parameters as they are: TorchScript's without constant folding, then
 torch.export's without its optimizer. An export counts when all parameters are found and its loss and gradient are torch's."""
 import contextlib
-import copy
 import io
 import logging
 import os
 import pathlib
+import re
+import sys
 import tempfile
 import warnings
 
 from . import check as checking
 from . import adapters, graph, programs, record
-from .errors import UNSUPPORTED, USAGE, ZeroError, need
+from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
 from .tasks import without_dropout
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -34,6 +35,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
     wrapper = wrap(model, list(batch), loss)
+    try_out(wrapper, batch)
     first, problems = None, []
     for name in [exporter] if exporter else EXPORTERS:
         if name not in EXPORTERS:
@@ -52,7 +54,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
             with tempfile.TemporaryDirectory(prefix=".zero-export-", dir=folder) as temporary:
                 files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
                 if check and drops_paths(model):  # random, and no Dropout node that a flag would switch off
-                    twin = copy.deepcopy(model)
+                    twin = checking.duplicate(model)
                     for module in twin.modules():
                         without_dropout(module)
                     export(twin, batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
@@ -107,9 +109,21 @@ def wrap(model, names, loss):
     return Loss().train()
 
 
+def try_out(wrapper, batch):
+    """A forward pass by torch: what is wrong with the model or its inputs is no exporter's fault."""
+    with quiet():
+        try:
+            checking.duplicate(wrapper)(*batch.values())
+        except ZeroError:
+            raise
+        except Exception as problem:
+            raise ZeroError(BAD_INPUT, f"torch itself does not compute the model's loss for this batch: {first_line(problem)}",
+                            where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
+
+
 def reached(wrapper, model, batch):
     """Names of the parameters that a backward pass reaches."""
-    twin = copy.deepcopy(wrapper)
+    twin = checking.duplicate(wrapper)
     twin(*batch.values()).backward()
     return {name for name, p in getattr(twin, INNER).named_parameters() if p.grad is not None}
 
@@ -125,15 +139,30 @@ def normalizes_by_batch(model):
 
 @contextlib.contextmanager
 def quiet():
-    """Without what exporters tell of their own affairs."""
+    """Without what exporters tell of their own affairs; torch's C++ prints whole graphs past Python, to stdout."""
     level = logging.root.manager.disable
     logging.disable(logging.ERROR)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with warnings.catch_warnings(), closed(1), closed(2), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             yield
         finally:
             logging.disable(level)
+
+
+@contextlib.contextmanager
+def closed(descriptor):
+    """What is written there goes nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    kept, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
 
 
 def torchscript(torch, wrapper, batch, path):
@@ -195,6 +224,9 @@ def save(onnx, proto, path):
 
 
 def first_line(problem):
+    """Its first lines. torch.export's tell of steps and of whom to write to; the reason is what they were raised from."""
+    while type(problem).__module__.startswith("torch.onnx._internal.exporter") and problem.__cause__:
+        problem = problem.__cause__
     text = problem.message if isinstance(problem, ZeroError) else f"{type(problem).__name__}: {problem}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     return "; ".join(lines[:3])[:600] if lines else type(problem).__name__

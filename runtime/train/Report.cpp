@@ -2,8 +2,10 @@
 #include "runtime/train/Evaluate.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
+#include <string>
 
 namespace zc::train {
 
@@ -16,11 +18,16 @@ static const char *tierName(planpb::Tier tier) {
 
 static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-/// The most bytes of memory this process has had; 0 where the system does not say.
+/// The most bytes of memory this program has had; 0 where the system does not say. Not getrusage's, which begins with
+/// what the process had before it became this program: torch's, where Python starts it.
 static uint64_t peakResident() {
-  rusage usage = {};
   uint64_t more = failpoint("memory.resident") ? uint64_t(1) << 40 : 0;
-  return ::getrusage(RUSAGE_SELF, &usage) == 0 ? uint64_t(usage.ru_maxrss) * 1024 + more : 0;
+  std::ifstream status("/proc/self/status");
+  const std::string key = "VmHWM:";
+  for (std::string line; std::getline(status, line);)
+    if (line.compare(0, key.size(), key) == 0)
+      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024 + more;
+  return 0;
 }
 
 MemoryWatch::MemoryWatch(const planpb::Plan &plan, int ranks) {

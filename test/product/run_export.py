@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero export beyond plain models: own modules, frozen and shared parameters, padding, parameters that no loss reaches, dropout, what is
 refused; and zero import of what was trained."""
-import json, re
+import json, re, subprocess, sys
 
 from product import expect, needs, quiet_torch, raises, silent, suite, zero
 
@@ -125,6 +125,66 @@ def wrong():
     expect("no_such" in zero("export", "no_such:thing", code=3, folder=suite.dir), "another error")
 
 
+class Normed(torch.nn.Module):
+    """Batch norms, a buffer of its own, an input of each kind, losses in a dict; it keeps its last features."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv2d(2, 6, 3), torch.nn.BatchNorm2d(6)
+        self.last, self.kinds = torch.nn.Linear(6, 5), torch.nn.Embedding(4, 6)
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, 6))
+        self.features = None
+
+    def forward(self, image, kind, present, labels):
+        x = self.norm(self.first(image)).relu().mean((2, 3)) * self.scale + self.kinds(kind)
+        self.features = torch.where(present, x, torch.zeros_like(x))
+        return {"loss": functional.cross_entropy(self.last(self.features), labels), "features": self.features}
+
+
+def batch_norm_evaluates():
+    """The running statistics of the run, not those of the export, are what its evaluation takes."""
+    torch.manual_seed(1)
+    model = Normed()
+    batch = {"image": torch.randn(6, 2, 7, 7) * 3 + 1, "kind": torch.randint(0, 4, (6,)), "present": torch.rand(6, 1) > 0.3,
+             "labels": torch.randint(0, 5, (6,))}
+    with torch.no_grad():
+        model(**batch)
+    path, data = suite.dir / "normed.onnx", suite.dir / "normed.safetensors"
+    with silent():
+        zero_compile.export(model, batch, path)
+    check.write_batch(data, batch)
+    plan = suite.compile(path, suite.dir / "normed.plan", "--dim", "batch=6", "--optimizer", "sgd", "--lr", 0.1, "--with-eval")
+    run = suite.train(plan, suite.dir / "normed-run", "--data", data, "--eval-data", data, "--steps", 4)
+    state, _ = zero_compile.import_weights(suite.dir / "normed-run")
+    model.load_state_dict({n: torch.from_numpy(v.copy()) for n, v in state.items()}, strict=False)
+    with torch.no_grad():
+        want = float(model.eval()(**batch)["loss"])
+    plan = suite.compile(path, suite.dir / "normed-eval.plan", "--dim", "batch=6", "--forward-only")
+    got = json.loads(suite.tool("zero-run", "eval", plan, "--data", data, "--weights", suite.dir / "normed-run", "--quiet").splitlines()[-1])
+    expect(abs(got["loss"] - want) < 1e-5 * want, f"eval gives {got['loss']} instead of {want}")
+    expect(abs(run[-1]["val_loss"] - want) < 1e-5 * want, f"--with-eval gives {run[-1]['val_loss']} instead of {want}")
+
+
+def refused_by_exporters():
+    """What no exporter takes: the reason, without torch's own advice, colours or dumps of graphs on stdout."""
+    (suite.dir / "spectral.py").write_text("""
+import torch
+class Spectral(torch.nn.Linear):
+    def forward(self, x):
+        return torch.linalg.eigvalsh(super().forward(x).reshape(-1, 2, 2)).sum()
+def make():
+    return Spectral(3, 4), {"x": torch.randn(2, 3)}
+def broken():
+    return Spectral(3, 4), {"x": torch.randn(2, 5)}
+""")
+    command = [sys.executable, "-m", "zero_compile.cli", "export", "spectral:make", "-o", "spectral.onnx"]
+    done = subprocess.run(command, cwd=suite.dir, capture_output=True, text=True)
+    expect((done.returncode, done.stdout) == (4, ""), f"exit code {done.returncode}, {done.stdout[:300]}")
+    expect("eigvalsh" in done.stderr and "\x1b" not in done.stderr and "Create an issue" not in done.stderr, done.stderr)
+    text = zero("export", "spectral:broken", code=3, folder=suite.dir)
+    expect("torch itself does not compute" in text and "x [2, 5]" in text, text)
+
+
 def lost_parameters():
     """An exporter that loses a parameter is found out."""
     model, batch = make()
@@ -219,6 +279,6 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, function_of_a_module, lost_parameters, different_loss, bad_batches,
-                                     bad_folders, import_of_another_model)])
+suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, function_of_a_module, batch_norm_evaluates, refused_by_exporters,
+                                     lost_parameters, different_loss, bad_batches, bad_folders, import_of_another_model)])
 suite.finish()

@@ -134,6 +134,10 @@ class Faults(ZeroRunTest):
         code, _, err = self.train(steps=4, out="next", env={"ZERO_FAULT": "memory.resident:EIO"})
         self.assertEqual(err.count("were planned"), 1, "once, though it is so in every step")
         self.assertEqual(self.train("--quiet", steps=4, out="fine")[2], "")
+        starter = b"x" * (400 << 20)  # as torch in the Python that starts it: not this program's memory
+        code, out, err = self.train("--quiet", steps=4, out="started")
+        self.assertEqual((code, err), (0, ""))
+        self.assertLess(json.loads(out.splitlines()[-1])["resident_memory"], len(starter))
 
     def test_f49_who_is_told_to_stop_says_what_was_killed_for_memory(self):
         """As mpirun does to the ranks that are left when one was killed: TERM, and a second later KILL."""

@@ -47,6 +47,11 @@ void update(Node &node, unsigned input, unsigned output, Value batch, double ass
     node.assignState(input, follow(node, state, batch, assignedFactor));
 }
 
+/// The running statistic at `input`, as a state that a checkpoint brings even where an exporter calls it a constant.
+Value statistic(Node &node, unsigned input) {
+  return node.isInitializer(input) ? node.readState(input) : node.input(input);
+}
+
 void train(Node &node, Value x, double epsilon) {
   auto results = node.makeAll(BatchNormOp::getOperationName(), {x, node.input(1), node.input(2)},
                               node.attrs().real("epsilon", epsilon));
@@ -89,7 +94,7 @@ void batchNorm(Node &node) {
       element = elementOf(node.input(i));
   llvm::SmallVector<Value> operands;
   for (unsigned i = 0; i < 5; ++i)
-    operands.push_back(node.cast(node.input(i), element));
+    operands.push_back(node.cast(i < 3 ? node.input(i) : statistic(node, i), element));
   Value y = node.make<BatchNormApplyOp>(operands, node.attrs().real("epsilon", epsilon));
   node.set(node.cast(y, elementOf(x)));
 }
