@@ -100,6 +100,7 @@ private:
   }
 
   Status communication() {
+    ZC_RETURN_IF_ERROR(keys.integer("/seed", "seed"));
     bool on = false;
     ZC_RETURN_IF_ERROR(keys.isOn("/zero_optimization/zero_quantized_weights", on));
     if (on)
@@ -118,18 +119,26 @@ private:
   }
 
   Status precision() {
+    std::string type = "fp32";
     for (const std::string section : kPrecisions) {
       bool on = false;
       ZC_RETURN_IF_ERROR(keys.isOn(section + "/enabled", on));
       const std::string name = section == "/fp16" ? "fp16" : "bf16";
       if (keys.isAuto(section + "/enabled"))
         resolve(section + "/enabled", "off");
-      if (on)
+      if (on && type != "fp32" && type != name)
+        return keys.wrong(section + "/enabled", "false where \"" + type + "\" is enabled: a run has one precision");
+      if (on) {
         keys.give("precision", name);
+        type = name;
+      }
       ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_master_weights_and_grads", false, kNoSuchType));
       ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_optimizer_states", false, kNoSuchType));
       ZC_RETURN_IF_ERROR(lossScale(section == "/fp16" && on));
     }
+    if (auto flag = given.find("precision"); flag != given.end() && !flag->second.empty())
+      type = flag->second.back();
+    ZC_RETURN_IF_ERROR(gradientTypes(type));
     double clip = 0;
     ZC_RETURN_IF_ERROR(keys.read("/gradient_clipping", clip));
     if (keys.isAuto("/gradient_clipping")) {
@@ -139,6 +148,16 @@ private:
     if (clip != 0)
       keys.give("clip-grad-norm", Json(clip).dump());
     return Status::success();
+  }
+
+  /// Gradients are sent and added up over micro-steps in the type of the parameters; ranks are summed in fp32.
+  Status gradientTypes(const std::string &type) {
+    const char *kWhy = "is not in this version: gradients are of the type that --precision says";
+    const Json *sent = keys.find("/communication_data_type");
+    bool isOwn = !sent || *sent == type || *sent == "fp32" || (*sent == "bfp16" && type == "bf16");
+    if (!isOwn)
+      ZC_RETURN_IF_ERROR(keys.mustBe("/communication_data_type", type, kWhy));
+    return keys.mustBe("/data_types/grad_accum_dtype", type, kWhy);
   }
 
   /// "loss_scale" 0 is a dynamic one, as when it is absent. Where fp16 is off nothing is said.
@@ -193,6 +212,8 @@ private:
       return keys.wrong(all, "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: " +
                                  std::to_string(train) + ", but " + std::to_string(micro) + " x " +
                                  std::to_string(accumulation) + " x " + std::to_string(worldSize) + " (--world-size)");
+    if (micro && (!isOwn || keys.find(rows)))
+      keys.result.microRows = micro;
     if (accumulation)
       keys.give("grad-accumulation", std::to_string(accumulation));
     if (micro)
@@ -281,10 +302,12 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t wor
 }
 
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, GivenOptions &given) {
+                                                      int64_t worldSize, GivenOptions &given, int64_t *microRows) {
   Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, worldSize, given);
   if (!config)
     return config.error();
+  if (microRows)
+    *microRows = config->microRows;
   std::string taken;
   for (const auto &[name, value] : config->options) {
     const Option *option = list.find(name);

@@ -10,6 +10,7 @@ namespace zc {
 /// What a DeepSpeed configuration (deepspeed.ai/docs/config-json) says.
 struct DeepSpeedConfig {
   std::vector<std::pair<std::string, std::string>> options; ///< name (listOptions) and value
+  int64_t microRows = 0;          ///< train_micro_batch_size_per_gpu, which the graph must have; 0: not said
   std::vector<std::string> notes; ///< what zero-run has to be told, what depends on the model, what is not known
 };
 
@@ -21,8 +22,10 @@ struct DeepSpeedConfig {
 Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given);
 
 /// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Returns notes for
-/// people: what the file means, and those of DeepSpeedConfig. Errors: those above, and those of reading an option.
+/// people: what the file means, and those of DeepSpeedConfig; `microRows` is DeepSpeedConfig's. Errors: those above,
+/// and those of reading an option.
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, GivenOptions &given);
+                                                      int64_t worldSize, GivenOptions &given,
+                                                      int64_t *microRows = nullptr);
 
 } // namespace zc

@@ -78,13 +78,14 @@ constexpr const char *kWithoutMeaning[] = {"/zero_optimization/overlap_comm",
                                            "/comms_logger",
                                            "/prescale_gradients",
                                            "/gradient_predivide_factor",
-                                           "/communication_data_type",
                                            "/disable_allgather",
                                            "/dataloader_drop_last",
                                            "/load_universal_checkpoint",
-                                           "/checkpoint",
-                                           "/data_types",
-                                           "/seed"};
+                                           "/checkpoint"};
+
+/// May be "auto" without a meaning here: what is below changes no number that is trained, or is what it would be filled
+/// in with. The keys that isAuto is asked for are resolved by who asks.
+constexpr const char *kFilledIn[] = {"/zero_optimization/", "/scheduler/params/warmup_min_lr"};
 
 /// The names that a key goes through.
 std::vector<std::string> namesIn(const std::string &key) {
@@ -123,12 +124,24 @@ const Json *DeepSpeedKeys::at(const std::string &key) {
 
 const Json *DeepSpeedKeys::find(const std::string &key) {
   const Json *value = at(key);
-  return value && *value != "auto" ? value : nullptr;
+  if (!value || *value != "auto")
+    return value;
+  autos.insert(key);
+  return nullptr;
 }
 
 bool DeepSpeedKeys::isAuto(const std::string &key) {
   const Json *value = at(key);
+  resolved.insert(key);
   return value && *value == "auto";
+}
+
+Status DeepSpeedKeys::refuseAutos() {
+  for (const std::string &key : autos)
+    if (!resolved.count(key) && std::none_of(std::begin(kFilledIn), std::end(kFilledIn),
+                                             [&](const std::string &prefix) { return key.rfind(prefix, 0) == 0; }))
+      return unsupported("\"" + key.substr(1) + "\" is \"auto\", which nobody fills in", "say what it is");
+  return Status::success();
 }
 
 Status DeepSpeedKeys::read(const std::string &key, double &value) {
@@ -211,6 +224,7 @@ Status DeepSpeedKeys::refuseTheRest() {
   for (const std::string &key : known)
     for (std::string &name : namesIn(key))
       names.push_back(std::move(name));
+  ZC_RETURN_IF_ERROR(refuseAutos());
   std::string unknown, near;
   const Json leaves = config.empty() ? Json::object() : config.flatten();
   for (const auto &[key, value] : leaves.items())

@@ -5,6 +5,7 @@
 #include "compiler/options/JsonFile.h"
 
 #include <algorithm>
+#include <set>
 
 namespace zc {
 
@@ -48,10 +49,13 @@ public:
 private:
   const Json *at(const std::string &key);
   bool isKnown(const std::string &key) const;
+  /// "auto" where a number or a name has to stand.
+  Status refuseAutos();
 
   const std::string &path;
   const Json &config;
-  std::vector<std::string> known; ///< keys that were asked for
+  std::vector<std::string> known;        ///< keys that were asked for
+  std::set<std::string> autos, resolved; ///< keys that are "auto"; those that isAuto was asked for
 };
 
 /// "scheduler", as --lr-schedule and --lr.

@@ -154,6 +154,7 @@ private:
     if (!imported)
       return imported.error();
     module = std::move(*imported);
+    ZC_RETURN_IF_ERROR(checkRows());
     module->walk([&](Operation *) { ++result.operations; });
     size.operations = result.operations;
     adoptOptimizer();
@@ -171,6 +172,23 @@ private:
         return machine.error();
       setMachine(*module, *machine);
     }
+    return Status::success();
+  }
+
+  /// Has the graph the rows that the configuration speaks of? Its inputs begin with them.
+  Status checkRows() {
+    if (options.configRows == 0)
+      return Status::success();
+    for (auto program : module->getOps<graph::ProgramOp>())
+      for (BlockArgument input : program.getBlock().getArguments()) {
+        auto type = cast<RankedTensorType>(input.getType());
+        if (type.getRank() > 0 && type.getDimSize(0) != options.configRows)
+          return makeError(Code::usage, 129,
+                           "a micro-step has " + std::to_string(options.configRows) +
+                               " samples (train_micro_batch_size_per_gpu), but the graph's inputs begin with " +
+                               std::to_string(type.getDimSize(0)),
+                           options.config, "--dim says it where the batch is open; else export the model again");
+      }
     return Status::success();
   }
 

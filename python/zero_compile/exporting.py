@@ -34,7 +34,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     rows = check_batch(batch)
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
-    wrapper = wrap(model, list(batch), loss)
+    wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
     try_out(wrapper, batch)
     first, problems = None, []
     for name in [exporter] if exporter else EXPORTERS:
@@ -45,7 +45,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
             restore_buffers(proto, model)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
-                        "inputs": list(batch), **adapters.describe(model)}
+                        "inputs": list(batch), **adapter}
             if name == "dynamo" and normalizes_by_batch(model):
                 details["batch_norm"] = "train"
             record.write(proto, details)

@@ -1,6 +1,7 @@
 //===- ModelFile.cpp - an ONNX file, parsed without its weights ---------------===//
 #include "compiler/import/file/ModelFile.h"
 #include "compiler/import/base/Errors.h"
+#include "runtime/io/FileKind.h"
 
 #include <cerrno>
 #include <cstring>
@@ -126,7 +127,12 @@ private:
 
 } // namespace
 
+/// Of what is made of an ONNX model, or is made into one.
+static constexpr const char *kExport = "zero export makes one of a PyTorch or Hugging Face model (docs/own-model.md)";
+
 static Result<FileReader> openLimited(const std::string &path, const ImportLimits &limits) {
+  if (io::kindOf(path) == "a folder")
+    return badFile(notOnnx, "is a folder, not an ONNX model", path, kExport);
   auto opened = io::File::open(path);
   if (!opened.ok())
     return opened.error();
@@ -160,10 +166,14 @@ static Status sniff(FileReader &file, const std::string &path) {
     if (header >= 2 && header <= file.size() - 8)
       return badFile(notOnnx, "is a safetensors file, not an ONNX model", path, kNoGraph);
   }
+  if (std::string kind = io::kindOf(path); kind == "a plan")
+    return badFile(notOnnx, "is a plan, not an ONNX model", path, "zero-run trains it");
+  else if (kind == "a .npy array" || kind == "a file of tokens")
+    return badFile(notOnnx, "is " + kind + ", not an ONNX model", path, "data is for zero-run --tokens or --data");
   for (uint64_t i = 0; i < bytes; ++i)
     if (head[i] == 0 || head[i] > 126 || (head[i] < 32 && !std::strchr("\t\n\r\f", head[i])))
       return Status::success();
-  return badFile(notOnnx, "is text, not an ONNX model", path);
+  return badFile(notOnnx, "is text, not an ONNX model", path, kExport);
 }
 
 static Status resolveFolder(ModelFile &file) {
