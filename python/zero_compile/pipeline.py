@@ -36,6 +36,10 @@ def run(options):
 
 def check(options):
     tokens.expand(options.data)
+    if not options.byte_level and not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
+        tasks.read_config(options.folder)  # is it a model's at all?
+        raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
+                        help="--tokenizer FILE, or --byte-level to train on bytes")
     if options.val is not None and not 0 < options.val < 1:
         raise ZeroError(USAGE, f"--val {options.val:g} is not between 0 and 1")
     given = [flag for flag, value in (("--eval-every", options.eval_every), ("--keep-best", options.keep_best)) if value]
@@ -72,9 +76,6 @@ def text(options, work, vocabulary):
         first, last = split_bytes(tokens.expand(options.data), options.val, work)
         return {"train": ["--tokens", first, "--byte-level"], "val": ["--eval-tokens", last]}
     tokenizer = options.tokenizer or options.folder
-    if not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
-        raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
-                        help="--tokenizer FILE, or --byte-level to train on bytes")
     output = work / "data.bin"
     command = ["zero", "tokens", "--tokenizer", tokenizer, *options.data, "-o", output]
     echo(command + (["--val", options.val] if options.val else []))

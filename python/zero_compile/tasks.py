@@ -86,7 +86,7 @@ def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):
     except Exception as problem:
         text = str(problem).strip()
         code = UNSUPPORTED if "Unrecognized configuration class" in text else BAD_INPUT
-        raise ZeroError(code, f"transformers {hf.__version__} does not build it for {task}: {text[:1500]}", where=str(path)) from problem
+        raise ZeroError(code, f"transformers {hf.__version__} does not build it for {task}: {text.splitlines()[0][:600]}", where=str(path)) from problem
     dense_routing(model, notes)
     return model.float().train(), task, config
 
@@ -207,8 +207,20 @@ def forward(model, task):
     def loss(model, inputs):
         if TASKS[task][1] == "tokens" and accepts(model, "attention_mask"):
             inputs = {**inputs, "attention_mask": inputs["input_ids"].new_ones(inputs["input_ids"].shape)}
-        return model(**inputs).loss
+        try:
+            return model(**inputs).loss
+        except (IndexError, RuntimeError) as problem:
+            raise too_long(model.config, inputs) or problem
     return loss
+
+
+def too_long(config, inputs):
+    """The error of rows with more tokens than the model has positions; None where they are not: many models have no last one."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    positions, length = getattr(text, "max_position_embeddings", None), inputs["input_ids"].shape[1] if "input_ids" in inputs else 0
+    if not isinstance(positions, int) or length <= positions:
+        return None
+    return ZeroError(USAGE, f"rows of {length} tokens are longer than the {positions} positions of the model", help=f"--seq {positions}, or less")
 
 
 def accepts(model, argument):

@@ -56,6 +56,8 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
             for blob in encode(path, codec, documents, end_ids, width, workers):
                 out.add(blob)
                 report.show(out.count)
+            if not any(path.stat().st_size for path in paths):  # documents that are nothing but their end
+                raise ZeroError(BAD_INPUT, "the corpus is empty: there is no text in it", where=str(paths[0]))
             summary = out.finish(str(paths[0]))
     except OSError as problem:
         raise ZeroError(IO, f"{problem.strerror}", where=str(problem.filename or output)) from problem

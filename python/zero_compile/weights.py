@@ -86,10 +86,15 @@ def to_hf(run, folder, output, model=None, trust_code=False):
         raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{name}"', where=str(folder))
     config = hf.AutoConfig.from_pretrained(str(source or file), local_files_only=True, trust_remote_code=trust_code)
     torch.manual_seed(0)
-    if source is None:
-        target = kind._from_config(config, dtype=torch.float32)
-    else:
-        target = kind.from_pretrained(str(source), config=config, dtype=torch.float32, local_files_only=True)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    if not isinstance(config, kind.config_class) and not isinstance(text, kind.config_class):
+        raise ZeroError(MISMATCH, f"the run is of a {name}, the folder of a model of another kind, {config.model_type}", where=str(folder),
+                        help="--hf names the model that was exported")
+    try:
+        target = (kind._from_config(config, dtype=torch.float32) if source is None else
+                  kind.from_pretrained(str(source), config=config, dtype=torch.float32, local_files_only=True))
+    except Exception as problem:
+        raise ZeroError(MISMATCH, f"transformers {hf.__version__} does not build {name} of it: {problem}", where=str(folder)) from problem
     state = {name: torch.from_numpy(value.copy()) for name, value in state.items()}
     if adapter:
         target = adapters.rebuild(target, adapter)

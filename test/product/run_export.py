@@ -246,6 +246,9 @@ def bad_folders():
     file.write_text('{"model_type": "gpt2"}')
     expect("--task" in zero("export", "hf", empty, code=2), "another error")
     expect("there is no task" in zero("export", "hf", empty, "--task", "chess", code=2), "another error")
+    file.write_text('{"model_type": "gpt2", "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}')
+    text = zero("export", "hf", empty, "--task", "causal-lm", "--seq", 24, code=2)
+    expect("rows of 24 tokens" in text and "--seq 16" in text, text)
     expect("does not build it" in zero("export", "hf", empty, "--task", "image-classification", code=4), "another error")
 
 
@@ -266,6 +269,9 @@ def import_of_another_model():
     text = zero("import", suite.dir / "small-run", "--hf", other, "-o", suite.dir / "mixed", code=10)
     expect(f"transformer.wte.weight: ({WORDS}, 16) instead of ({WORDS}, 32)" in text, text)
     expect(not (suite.dir / "mixed").exists(), "a folder was left")
+    (other / "config.json").write_text(json.dumps(dict(model_type="llama", vocab_size=WORDS, hidden_size=16, num_hidden_layers=1)))
+    text = zero("import", suite.dir / "small-run", "--hf", other, "-o", suite.dir / "mixed", code=10)
+    expect("GPT2LMHeadModel" in text and "another kind, llama" in text, text)
     expect("no checkpoint" in zero("import", folder, "-o", suite.dir / "a.safetensors", code=3), "another error")
     # The model itself goes home, and its loss is zero-run's.
     zero("import", suite.dir / "small-run", "--hf", folder, "-o", suite.dir / "home")

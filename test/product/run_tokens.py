@@ -136,8 +136,9 @@ def refused():
     lines.write_text('{"text": "a"}\n{"body": "b"}\n')
     with raises(3, "bad.jsonl:2", "--text-field"):
         tokens.write(tokenizer, [lines], output)
-    with raises(3, "corpus is empty"):
-        tokens.write(tokenizer, [empty], output, end="")
+    for end in (None, ""):
+        with raises(3, "corpus is empty"):
+            tokens.write(tokenizer, [empty], output, end=end)
     with raises(3, "no file matches"):
         tokens.write(tokenizer, [folder / "none*.txt"], output)
     with raises(10, "a vocabulary of 100", "700"):

@@ -108,6 +108,7 @@ def refused():
     expect("400 tokens" in text and "vocabulary of 300" in text, text)
     (source / "tokenizer.json").unlink()
     expect("--byte-level" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--seq", SEQ, "--no-check", code=2), "")
+    expect(not (suite.dir / "no.work/data.bin").exists(), "it was not seen first that there is no tokenizer")
     expect("no such file" in zero("train", source, "--data", "none.txt", "-o", suite.dir / "no", code=3), "another error")
     expect("--val" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--keep-best", code=2), "")
     expect("between 0 and 1" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--val", 1.5, code=2), "")
