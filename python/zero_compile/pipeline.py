@@ -36,15 +36,15 @@ def run(options):
 
 def check(options):
     tokens.expand(options.data)
-    if not options.byte_level and not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
-        tasks.read_config(options.folder)  # is it a model's at all?
-        raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
-                        help="--tokenizer FILE, or --byte-level to train on bytes")
     if options.val is not None and not 0 < options.val < 1:
         raise ZeroError(USAGE, f"--val {options.val:g} is not between 0 and 1")
     given = [flag for flag, value in (("--eval-every", options.eval_every), ("--keep-best", options.keep_best)) if value]
     if given and not options.val:
         raise ZeroError(USAGE, f"{given[0]} needs something to evaluate on", help="--val 0.05 sets a share of the text aside")
+    if not options.byte_level and not options.tokenizer and not (pathlib.Path(options.folder) / "tokenizer.json").is_file():
+        tasks.read_config(options.folder)  # is it a model's at all?
+        raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
+                        help="--tokenizer FILE, or --byte-level to train on bytes")
 
 
 def echo(command):

@@ -40,6 +40,15 @@ def read_config(path):
     return (file.parent if any((file.parent / name).exists() for name in WEIGHTS) else None), file, fields
 
 
+def open_config(path, trust_code):
+    """The configuration of a folder or file, as transformers takes it."""
+    hf = need("transformers", "a Hugging Face model")
+    try:
+        return hf.AutoConfig.from_pretrained(str(path), local_files_only=True, trust_remote_code=trust_code)
+    except Exception as problem:
+        raise ZeroError(BAD_INPUT, f"transformers {hf.__version__} refuses the configuration: {problem}", where=str(path)) from problem
+
+
 def task_of(fields, asked):
     """The task asked for, or that which the configuration's architecture is made for."""
     if asked:
@@ -66,11 +75,7 @@ def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):
         raise ZeroError(UNSUPPORTED, "the model brings code of its own", where=f'{file}: "auto_map"',
                         help="read that code; --trust-remote-code runs it")
     task = task_of(fields, task)
-    try:
-        config = hf.AutoConfig.from_pretrained(str(file if folder is None else folder), local_files_only=True,
-                                               trust_remote_code=trust_code)
-    except Exception as problem:
-        raise ZeroError(BAD_INPUT, f"transformers {hf.__version__} refuses the configuration: {problem}", where=str(file)) from problem
+    config = open_config(folder or file, trust_code)
     prepare(config, dropout, notes)
     auto = getattr(hf, TASKS[task][0])
     arguments = dict(attn_implementation="eager", trust_remote_code=trust_code)

@@ -6,7 +6,7 @@ import tempfile
 
 from . import adapters, programs, record
 from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError, need
-from .tasks import read_config
+from .tasks import open_config, read_config
 
 BESIDE = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "preprocessor_config.json",
           "generation_config.json", "chat_template.*")  # of a model's folder, and not of its weights
@@ -84,7 +84,7 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     kind = getattr(hf, name, None)
     if kind is None:
         raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{name}"', where=str(folder))
-    config = hf.AutoConfig.from_pretrained(str(source or file), local_files_only=True, trust_remote_code=trust_code)
+    config = open_config(source or file, trust_code)
     torch.manual_seed(0)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     if not isinstance(config, kind.config_class) and not isinstance(text, kind.config_class):
