@@ -49,6 +49,8 @@ public:
     price();
     if (isRagged)
       checkPadding();
+    if (result.operations.empty())
+      fail(border.empty() ? "nothing is computed with it" : border);
     return std::move(result);
   }
 

@@ -66,9 +66,11 @@ private:
       if (reach == Reach::whole)
         for (auto &[member, own] : grown.weights)
           seen.insert({member, own.dim, own.groups});
-      if (grown.problem.empty() && !grown.operations.empty())
+      if (grown.problem.empty()) {
+        for (auto &[member, own] : grown.weights)
+          possible.insert(member);
         classes.push_back(std::move(grown));
-      else if (reach == Reach::near) // the one that asks for less
+      } else if (reach == Reach::near) // the one that asks for less
         found.weights[weight].why += (found.weights[weight].why.empty() ? "dimension " : ", dimension ") +
                                      std::to_string(cut.dim) + ": " + grown.problem;
     }
@@ -99,7 +101,7 @@ private:
 
   void explainWhole() {
     for (auto &[op, weight] : found.weights)
-      if (!weight.cut && (weight.why.empty() || isEnough()))
+      if (!weight.cut && (weight.why.empty() || possible.contains(op) || isEnough()))
         weight.why = typeOf(weight.parameter).getRank() < 2 ? "a vector of what is whole"
                      : isEnough()                           ? "little is left to cut"
                                                             : "shares operations with what is cut for fewer bytes";
@@ -109,6 +111,7 @@ private:
   Sharding found;
   double bytes = 0; ///< sent for what is cut
   std::vector<CutClass> classes;
+  llvm::DenseSet<Operation *> possible; ///< weights of these
   std::set<std::tuple<Operation *, int64_t, int64_t>> seen; ///< weights' cuts in a class that was grown
 };
 

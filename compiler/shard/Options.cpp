@@ -74,9 +74,6 @@ Status zc::validate(const ShardOptions &o) {
     return optionError(std::to_string(o.model) + " ranks that share samples do not divide " + std::to_string(perNode) +
                            " ranks per node",
                        "tensor-parallel");
-  if (o.model > 1 && o.tileLinear != 0)
-    return makeError(Code::unsupported, 134, "a weight that is cut over the model axis is not cut into tiles as well",
-                     "--tile-linear");
   if (o.offloadOptimizer != Offload::none && o.stage == 0 && o.dataDegree() > 1)
     return optionError("stage 0 keeps all optimizer state on every rank; offload needs --zero-stage 1, 2 or 3",
                        "offload-optimizer");

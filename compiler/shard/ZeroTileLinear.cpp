@@ -264,6 +264,10 @@ private:
     tile.setSymName((weight.getSymName() + "[" + Twine(begin) + ":" + Twine(begin + rows) + "]").str());
     tile.setType(own);
     tile.setPartAttr(graph::PartAttr::get(builder.getContext(), weight.getSymName(), first, type));
+    if (weight.getCutAttr()) { // source and value are those of the whole, over all ranks
+      symbols.insert(tile, Block::iterator(weight));
+      return {tile, begin, rows};
+    }
     if (graph::SourceAttr source = weight.getSourceAttr()) {
       int64_t width = source.getBytes() / type.getNumElements();
       tile.setSourceAttr(graph::SourceAttr::get(builder.getContext(), source.getFile(),

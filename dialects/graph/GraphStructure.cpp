@@ -13,7 +13,7 @@ static LogicalResult checkCut(ParameterOp op, CutAttr cut) {
   int64_t ranks = module ? modelRanksOf(module) : 1;
   if (ranks < 2)
     return op.emitOpError("[parameter_c9] is cut, but the module says of no model axis");
-  auto own = cast<RankedTensorType>(op.getType());
+  auto own = op.getPartAttr() ? op.getPartAttr().getType() : cast<RankedTensorType>(op.getType());
   if (own == partType(cut.getWhole(), {cut.getDim(), cut.getGroups()}, ranks))
     return success();
   return op.emitOpError("[parameter_c8] ") << own << " is no part of one of " << ranks << " ranks of " << cut.getWhole()
@@ -46,14 +46,15 @@ LogicalResult ParameterOp::verify() {
   if (CutAttr cut = getCutAttr(); cut && failed(checkCut(*this, cut)))
     return failure();
   if (PartAttr part = getPartAttr()) {
-    ArrayRef<int64_t> whole = part.getType().getShape(), own = type.getShape();
+    auto tile = cast<RankedTensorType>(getType());
+    ArrayRef<int64_t> whole = part.getType().getShape(), own = tile.getShape();
     int64_t row = whole.empty() || whole[0] == 0 ? 0 : part.getType().getNumElements() / whole[0];
     bool inside = own.size() == whole.size() && row > 0 && own.drop_front() == whole.drop_front() &&
                   part.getFirst() >= 0 && part.getFirst() % row == 0 && part.getFirst() / row + own[0] <= whole[0] &&
-                  part.getType().getElementType() == type.getElementType();
+                  part.getType().getElementType() == tile.getElementType();
     if (!inside)
       return emitOpError("[parameter_c7] is no rows of ")
-             << part.getType() << " from element " << part.getFirst() << " on: " << type;
+             << part.getType() << " from element " << part.getFirst() << " on: " << tile;
   }
   return success();
 }

@@ -19,7 +19,7 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     of the type (`parameter_c5`). What trains is float (`parameter_c6`). A part, made by zero-tile-linear, is whole rows inside
     what it is part of (`parameter_c7`).
     With `cut` the type is that of a rank's part, source and value are those of the whole, whose shape and type go with it
-    (`parameter_c8`), and the module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors.
+    (`parameter_c8`), and the module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors; tiles are of a rank's part.
     `lr_scale` and `weight_decay` are the parameter's own, for its update, and not negative (`parameter_c10`): of --param-groups.
 
     ```mlir

@@ -333,7 +333,8 @@ private:
       message->mutable_cut()->set_dim(static_cast<uint32_t>(cut.getDim()));
       message->mutable_cut()->set_groups(static_cast<uint32_t>(cut.getGroups()));
     }
-    if (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0))
+    const bool isCounted = message->has_cut() && message->part().first() > 0; // with the first tile of a whole
+    if (!isCounted && (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0)))
       result.mutable_report()->set_parameters(result.report().parameters() +
                                               static_cast<uint64_t>(whole.getNumElements()));
     return success();

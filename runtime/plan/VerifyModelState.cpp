@@ -93,9 +93,8 @@ Status verifyCut(const planpb::Plan &plan, const planpb::Parameter &parameter, c
   auto wrong = [&](const std::string &why) { return violation(589, "parameter_c8", who + why, parameter.name()); };
   const Mesh mesh = meshOf(plan);
   const int ranks = mesh.size(mesh.modelAxes());
-  if (ranks < 2 || parameter.has_part() || parameter.role() == planpb::BUFFER)
-    return wrong(" is cut over " + std::to_string(ranks) + " ranks of model axes" +
-                 (parameter.has_part() ? " and a part" : ""));
+  if (ranks < 2 || parameter.role() == planpb::BUFFER)
+    return wrong(" is cut over " + std::to_string(ranks) + " ranks of model axes");
   if (!inRange(cut.type(), plan.types_size()))
     return wrong(" is cut from type " + str(cut.type()) + ", which does not exist");
   const planpb::TensorType &whole = plan.types(static_cast<int>(cut.type()));
@@ -124,9 +123,15 @@ Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parame
     return violation(492, "parameter_c1",
                      who + " has type " + str(parameter.type()) + " and role " + std::to_string(parameter.role()),
                      parameter.name());
+  if (parameter.has_part() && !inRange(parameter.part().type(), plan.types_size()))
+    return violation(554, "parameter_c7",
+                     who + " is part of type " + str(parameter.part().type()) + ", which does not exist",
+                     parameter.name());
   const planpb::TensorType &type = plan.types(static_cast<int>(parameter.type()));
-  if (parameter.has_cut())
-    ZC_RETURN_IF_ERROR(verifyCut(plan, parameter, type, who));
+  if (parameter.has_cut()) {
+    const uint32_t own = parameter.has_part() ? parameter.part().type() : parameter.type();
+    ZC_RETURN_IF_ERROR(verifyCut(plan, parameter, plan.types(static_cast<int>(own)), who));
+  }
   const uint32_t initial = parameter.has_cut() ? parameter.cut().type() : parameter.type();
   ZC_RETURN_IF_ERROR(verifyInitial(parameter, plan.types(static_cast<int>(initial)), who));
   // parameter_c3
@@ -196,13 +201,17 @@ Status verifyMembers(const planpb::Plan &plan) {
 bool continues(const planpb::Parameter &part, const planpb::Parameter &previous, uint64_t elements) {
   bool sameTies = part.tied_size() == previous.tied_size() &&
                   std::equal(part.tied().begin(), part.tied().end(), previous.tied().begin());
-  bool sameSource =
-      part.has_source() == previous.has_source() &&
-      (!part.has_source() ||
-       (part.source().file() == previous.source().file() && part.source().type() == previous.source().type() &&
-        part.source().offset() == previous.source().offset() + previous.source().bytes()));
+  const planpb::Cut &cut = part.cut(), &before = previous.cut();
+  bool sameCut = part.has_cut() == previous.has_cut() && cut.type() == before.type() && cut.dim() == before.dim() &&
+                 cut.groups() == before.groups();
+  uint64_t passed = part.has_cut() ? 0 : previous.source().bytes(); // the source of what is cut is the whole
+  bool sameSource = part.has_source() == previous.has_source() &&
+                    (!part.has_source() || (part.source().file() == previous.source().file() &&
+                                            part.source().type() == previous.source().type() &&
+                                            part.source().offset() == previous.source().offset() + passed));
   return part.part().first() == previous.part().first() + elements && part.part().type() == previous.part().type() &&
-         part.role() == previous.role() && part.bucket() >= 0 && previous.bucket() >= 0 && sameTies && sameSource;
+         part.role() == previous.role() && part.bucket() >= 0 && previous.bucket() >= 0 && sameTies && sameCut &&
+         sameSource;
 }
 
 /// parameter_c7

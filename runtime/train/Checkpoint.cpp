@@ -165,6 +165,8 @@ private:
   Status writeShared(const SharedFile &file, io::SafetensorsTable &table);
   Status transfer(int worker, const Cut *cuts, size_t count, io::SafetensorsTable &table, uint64_t *hashes);
   Status writeInterleaved(const SharedFile &file, io::SafetensorsTable &table);
+  Status writeInterleaved(size_t tensor, const planpb::Parameter &parameter, const Store &store,
+                          io::SafetensorsTable &table);
   Status writeOwn();
 
   RankExecutor &executor;
@@ -203,29 +205,29 @@ Status Save::writeShared(const SharedFile &file, io::SafetensorsTable &table) {
   return table.flush();
 }
 
-/// Slices are read in long pieces, each of which is many runs of the file.
 Status Save::writeInterleaved(const SharedFile &file, io::SafetensorsTable &table) {
-  const Mesh mesh = meshOf(plan);
-  for (size_t i = 0; i < file.wholes.size(); ++i) {
-    if (!isInterleaved(file.wholes[i]))
-      continue;
-    const planpb::Parameter &parameter = *file.wholes[i].parts.front();
-    const Store store = *storeOf(plan, parameter, file.state);
-    const Piece all = writtenPieceOf(plan, mesh, parameter, store, communicator.rank());
-    const int64_t size = sizeOf(store.type), most = kPieceBytes / size;
-    ZC_RETURN_IF_ERROR(
-        forEachOf(size_t((all.count + most - 1) / most), int(buffers.size()), [&](int worker, size_t n) -> Status {
-          int64_t done = int64_t(n) * most;
-          Piece piece{all.first + done, std::min(most, all.count - done), all.at + done};
-          char *from = buffers[size_t(worker)].begin();
-          ZC_RETURN_IF_ERROR(
-              executor.readSlice(store.slice, uint64_t(piece.at * size), from, uint64_t(piece.count * size)));
-          for (const Piece &run : inWhole(plan, mesh, parameter, piece, communicator.rank()))
-            ZC_RETURN_IF_ERROR(table.place(i, run.first * size, from + (run.at - piece.at) * size, run.count * size));
-          return Status::success();
-        }));
-  }
+  for (size_t i = 0; i < file.wholes.size(); ++i)
+    if (isInterleaved(file.wholes[i]))
+      for (const planpb::Parameter *part : file.wholes[i].parts)
+        ZC_RETURN_IF_ERROR(writeInterleaved(i, *part, *storeOf(plan, *part, file.state), table));
   return Status::success();
+}
+
+/// Slices are read in long pieces, each of which is many runs of the file.
+Status Save::writeInterleaved(size_t tensor, const planpb::Parameter &parameter, const Store &store,
+                              io::SafetensorsTable &table) {
+  const Mesh mesh = meshOf(plan);
+  const Piece all = writtenPieceOf(plan, mesh, parameter, store, communicator.rank());
+  const int64_t size = sizeOf(store.type), most = kPieceBytes / size;
+  return forEachOf(size_t((all.count + most - 1) / most), int(buffers.size()), [&](int worker, size_t n) -> Status {
+    int64_t done = int64_t(n) * most;
+    Piece piece{all.first + done, std::min(most, all.count - done), all.at + done};
+    char *from = buffers[size_t(worker)].begin();
+    ZC_RETURN_IF_ERROR(executor.readSlice(store.slice, uint64_t(piece.at * size), from, uint64_t(piece.count * size)));
+    for (const Piece &run : inWhole(plan, mesh, parameter, piece, communicator.rank()))
+      ZC_RETURN_IF_ERROR(table.place(tensor, run.first * size, from + (run.at - piece.at) * size, run.count * size));
+    return Status::success();
+  });
 }
 
 Status Save::hashInterleaved() {

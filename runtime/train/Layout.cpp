@@ -12,9 +12,18 @@ DType dtypeOf(planpb::Type type) {
   return type >= 0 && static_cast<size_t>(type) < std::size(kTypes) ? kTypes[type] : DType::u8;
 }
 
-TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
-  const planpb::TensorType &type = plan.types(int(parameter.type()));
+static TensorType typeAt(const planpb::Plan &plan, uint32_t index) {
+  const planpb::TensorType &type = plan.types(int(index));
   return {dtypeOf(type.type()), {type.dims().begin(), type.dims().end()}};
+}
+
+TensorType typeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
+  return typeAt(plan, parameter.type());
+}
+
+/// Of which the parameter is a part, or itself, on a rank.
+static TensorType untiledTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
+  return typeAt(plan, parameter.has_part() ? parameter.part().type() : parameter.type());
 }
 
 /// The axes over which a bucket's slice is cut that is a shard or whole.
@@ -92,21 +101,16 @@ const std::string &wholeNameOf(const planpb::Parameter &parameter) {
 }
 
 TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter) {
-  if (!parameter.has_part() && !parameter.has_cut())
-    return typeOf(plan, parameter);
-  const uint32_t index = parameter.has_part() ? parameter.part().type() : parameter.cut().type();
-  const planpb::TensorType &type = plan.types(int(index));
-  return {dtypeOf(type.type()), {type.dims().begin(), type.dims().end()}};
+  return parameter.has_cut() ? typeAt(plan, parameter.cut().type()) : untiledTypeOf(plan, parameter);
 }
 
 std::vector<Piece> inWhole(const planpb::Plan &plan, const Mesh &mesh, const planpb::Parameter &parameter, Piece piece,
                            int rank) {
-  if (!parameter.has_cut()) {
-    piece.first += firstOf(parameter);
+  piece.first += firstOf(parameter);
+  if (!parameter.has_cut())
     return {piece};
-  }
-  // A run of the parameter is inside one of the whole's, at the rank's place.
-  const TensorType type = typeOf(plan, parameter), whole = wholeTypeOf(plan, parameter);
+  // A run of what the rank has is inside one of the whole's, at the rank's place.
+  const TensorType type = untiledTypeOf(plan, parameter), whole = wholeTypeOf(plan, parameter);
   const size_t dim = parameter.cut().dim();
   const int64_t groups = parameter.cut().groups();
   int64_t run = type.dims[dim] / groups, wholeRun = whole.dims[dim] / groups;

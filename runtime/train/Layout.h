@@ -60,8 +60,10 @@ struct Whole {
 std::vector<Whole> wholesOf(const planpb::Plan &plan);
 const std::string &wholeNameOf(const planpb::Parameter &parameter);
 TensorType wholeTypeOf(const planpb::Plan &plan, const planpb::Parameter &parameter);
-/// Elements of the whole before the parameter's; of one that is cut there are others between them.
+/// Elements before a part's, in what it is a part of: the whole, or of one that is cut what a rank has of it.
 inline int64_t firstOf(const planpb::Parameter &parameter) { return int64_t(parameter.part().first()); }
+/// Elements before those of which a parameter is read: of one that is cut `inWhole` says which of the whole these are.
+inline int64_t readFrom(const planpb::Parameter &parameter) { return parameter.has_cut() ? 0 : firstOf(parameter); }
 /// Where `piece`, of rank `rank`'s parameter, is in the whole: pieces whose first elements count from the whole's
 /// begin, in order. One, or of a parameter that is cut over the model axes as many as it takes; zeros that fill it up
 /// are in none.

@@ -159,7 +159,7 @@ Result<bool> InitialValues::findCopy(const io::SafetensorsFile &table, const Mod
   turn(rows.data(), type.dims[1], type.dims[0], sizeOf(found->type.dtype), entry.held->data());
   entry.type = found->type.dtype;
   entry.inlined = entry.held.get();
-  entry.offset = firstOf(parameter) * sizeOf(entry.type);
+  entry.offset = readFrom(parameter) * sizeOf(entry.type);
   return true;
 }
 
@@ -184,7 +184,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
     bool isFirst = firstOf(parameter) == 0; // of the parts of one tensor, which fail together
     if (const io::SafetensorsEntry *found = lookUp(*table, parameter)) {
       entry.type = found->type.dtype;
-      entry.offset = found->offset + firstOf(parameter) * sizeOf(entry.type);
+      entry.offset = found->offset + readFrom(parameter) * sizeOf(entry.type);
       if ((found->type.dims != type.dims || !convertible(entry.type, type.dtype)) && isFirst)
         problems.push_back("\"" + name + "\" has another shape or type");
     } else {

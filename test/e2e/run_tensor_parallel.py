@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tensor parallelism: losses and norms of every golden export within 1e-5 of PyTorch's at T = 2 and 4, with one and two data-parallel
-ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, devices and
+ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, tiles, devices and
 processes, whatever order the mesh has; dropout with the masks of one rank; products in halves with the same bits and bytes, beside their sums in the planned
 step; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
 world size, stage or tier. `--full` takes all exports, of each model else one."""
@@ -338,6 +338,9 @@ for ranks, world in ((2, 4), (4, 4)):
     cases += [(ranks, world, stage, device, (*ROWS, *flags)) for stage, device, flags in (
         (0, "sync", ()), (1, "cpu", ("--bucket-size", "4KiB")), (2, "cpu", HOST), (3, "cpu", NVME), (0, "cpu", BLOCKS), (3, "sync", BLOCKS),
         (1, "cpu", SELECTIVE), (3, "cpu", (*BLOCKS, "--offload-activation", "host")))]
+    TILES = ("--tile-linear", "2KiB")  # of the parts that a rank has of weights
+    cases += [(ranks, world, stage, device, (*TILES, *flags)) for stage, device, flags in (
+        (0, "cpu", ()), (3, "sync", ()), (2, "cpu", HOST), (3, "cpu", NVME), (3, "cpu", (*BLOCKS, *PARTS)), (3, "cpu", ROWS))]
     suite.run([("bits T={} W={} stage {} {} {}".format(*case), lambda a=case: bits(*a)) for case in cases])
     suite.run([(f"bits T={ranks} W={world} processes", lambda a=(ranks, world): processes(*a))])
 
@@ -352,11 +355,13 @@ suite.run([(f"traffic T={r} W={w} {' '.join(f)}", lambda a=(r, w, *f): traffic(*
 suite.run([("what is kept is kept in parts", in_parts)])
 suite.run([(f"whole tensors T={r}", lambda r=r: exported(r)) for r in (2, 4)])
 
+TILED = ("--tile-linear", "2KiB")
 OUTERMOST = ("--mesh", "model=2,data=2")
 REFERENCE = [m["loss"] for m in reshard_train((1, 1, 0), suite.dir / "reference", "--steps", STEPS)]
 suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
     ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
     ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)),
+    ((2, 2, 3, *TILED), (1, 2, 3)), ((1, 1, 0), (4, 2, 3, *TILED)), ((2, 2, 2, *TILED), (4, 1, 3, "--tile-linear", "1KiB")),
     ((2, 2, 3), (2, 2, 3, *OUTERMOST)), ((2, 2, 1, *OUTERMOST), (2, 2, 2, *HOST)), ((2, 2, 0, *OUTERMOST), (4, 1, 0)))])
 
 suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in (2, 4)])
@@ -366,8 +371,7 @@ suite.run([(f"halves T={r} W={w} stage {s} {' '.join(f)}", lambda a=(r, w, s, *f
            for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME))])
 suite.run([("halves: products beside sums in the planned step", beside)])
 suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])
-suite.run([("refused: tiles", lambda: refused(4, "--tile-linear", *shape(2, 2, 3, "--tile-linear", "auto"))),
-           ("refused: rows without ranks", lambda: refused(2, "--tensor-parallel T", *ROWS)),
+suite.run([("refused: rows without ranks", lambda: refused(2, "--tensor-parallel T", *ROWS)),
            ("refused: halves without ranks", lambda: refused(2, "--tensor-parallel T", "--overlap-tensor-parallel", "halves")),
            ("refused: parts without ranks", lambda: refused(2, "--tensor-parallel T", *PARTS, *BLOCKS)),
            ("refused: parts without recomputation", lambda: refused(2, "--checkpoint-activations block", *shape(2, 2, 0, *PARTS))),

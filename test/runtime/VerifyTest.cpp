@@ -444,7 +444,6 @@ TEST(Verify, parameter_c8_a_part_is_the_ranks_of_the_whole) {
       {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_cut()->set_groups(3); }},
       {"parameter_c8", [&](Plan &p) { p.mutable_types(p.types_size() - 1)->set_dims(0, 40); }},
       {"parameter_c8", [&](Plan &p) { p.mutable_types(p.types_size() - 1)->set_type(planpb::BF16); }},
-      {"parameter_c8", [&](Plan &p) { parameter(p)->mutable_part()->set_whole("w"); }},
       {"parameter_c8", [&](Plan &p) { p.mutable_mesh(1)->set_kind(planpb::DATA); }},
       {"parameter_c2", [&](Plan &p) { parameter(p)->set_inline_(std::string(400, 0)); }},
       {"parameter_c8", [&](Plan &p) { // a whole one beside it
@@ -461,6 +460,48 @@ TEST(Verify, parameter_c8_a_part_is_the_ranks_of_the_whole) {
     damage(plan);
     Status status = verifyPlan(plan);
     ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.error().note.find(label), std::string::npos) << render(status.error());
+  }
+}
+
+/// cutPlan whose parameter is two tiles of half the rows each.
+static Plan tiledPlan() {
+  Plan plan = cutPlan();
+  const uint32_t own = plan.parameters(0).type();
+  planpb::TensorType tile = plan.types(static_cast<int>(own));
+  tile.set_dims(0, tile.dims(0) / 2);
+  *plan.add_types() = tile;
+  addSecondParameter(plan, 64);
+  for (int i = 0; i < 2; ++i) {
+    planpb::Parameter &parameter = *plan.mutable_parameters(i);
+    parameter.set_name("tile" + std::to_string(i));
+    parameter.set_type(static_cast<uint32_t>(plan.types_size() - 1));
+    parameter.set_inline_(std::string(800, 0));
+    *parameter.mutable_cut() = plan.parameters(0).cut();
+    parameter.mutable_part()->set_whole("w");
+    parameter.mutable_part()->set_type(own);
+    parameter.mutable_part()->set_first(static_cast<uint64_t>(50 * i));
+  }
+  plan.mutable_buckets(0)->set_used(100);
+  return plan;
+}
+
+TEST(Verify, parameter_c7_tiles_are_all_of_a_ranks_part) {
+  EXPECT_TRUE(verifyPlan(tiledPlan()).ok()) << render(verifyPlan(tiledPlan()).error());
+  const std::pair<const char *, std::function<void(Plan &)>> damages[] = {
+      {"parameter_c7", [](Plan &p) { p.mutable_parameters(1)->mutable_part()->set_first(40); }},
+      {"parameter_c7", [](Plan &p) { p.mutable_parameters(1)->mutable_part()->set_type(9999); }},
+      {"parameter_c7", [](Plan &p) { p.mutable_parameters(1)->mutable_cut()->set_groups(1); }},
+      {"parameter_c7", [](Plan &p) { p.mutable_parameters(1)->mutable_part()->set_whole("v"); }},
+      {"parameter_c8", [](Plan &p) { p.mutable_parameters(1)->mutable_part()->set_type(p.parameters(1).type()); }},
+      {"parameter_c8", [](Plan &p) { p.mutable_parameters(1)->mutable_cut()->set_groups(3); }},
+      {"parameter_c8", [](Plan &p) { p.mutable_parameters(1)->clear_part(); }},
+      {"parameter_c2", [](Plan &p) { p.mutable_parameters(1)->set_inline_(std::string(200, 0)); }}};
+  for (const auto &[label, damage] : damages) {
+    Plan plan = tiledPlan();
+    damage(plan);
+    Status status = verifyPlan(plan);
+    ASSERT_FALSE(status.ok()) << label;
     EXPECT_NE(status.error().note.find(label), std::string::npos) << render(status.error());
   }
 }

@@ -317,6 +317,30 @@ static void cutParameter(planpb::Plan &plan, std::vector<int64_t> whole, uint32_
   plan.mutable_buckets(0)->set_used(used);
 }
 
+/// Makes two tiles of it: its first two rows, and the others.
+static void tileParameter(planpb::Plan &plan) {
+  planpb::Parameter &first = *plan.mutable_parameters(0);
+  planpb::TensorType type = plan.types(int(first.type()));
+  const int64_t rows = type.dims(0), tile = 2;
+  int64_t row = 1;
+  for (int i = 1; i < type.dims_size(); ++i)
+    row *= type.dims(i);
+  first.mutable_part()->set_whole(first.name());
+  first.mutable_part()->set_type(first.type());
+  planpb::Parameter &second = *plan.add_parameters();
+  second = plan.parameters(0);
+  auto cutDown = [&](planpb::Parameter &parameter, const char *name, int64_t count) {
+    parameter.set_name(name);
+    type.set_dims(0, count);
+    *plan.add_types() = type;
+    parameter.set_type(uint32_t(plan.types_size() - 1));
+  };
+  cutDown(*plan.mutable_parameters(0), "tile0", tile);
+  cutDown(second, "tile1", rows - tile);
+  second.mutable_part()->set_first(uint64_t(tile * row));
+  second.set_offset(64);
+}
+
 /// Files hold the whole, in the model's order: initial weights are taken apart, saved ones put together, and whoever
 /// loads them takes what is its own.
 TEST(Checkpoint, WhatIsCutOverTheModelAxisIsSavedAndLoadedWhole) {
@@ -329,11 +353,13 @@ TEST(Checkpoint, WhatIsCutOverTheModelAxisIsSavedAndLoadedWhole) {
   std::string initial = rawBytes(initialWeights());
   for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
     for (const Case &c : cases)
-      for (bool before : {false, true}) {
+      for (auto [before, isTiled] : {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
         Fixture fixture;
-        auto set = [&](bool isCut) {
-          fixture.change = [&c, isCut](planpb::Plan &plan) {
+        auto set = [&, isTiled = isTiled](bool isCut) {
+          fixture.change = [&c, isCut, isTiled](planpb::Plan &plan) {
             cutParameter(plan, c.whole, c.dim, isCut ? c.groups : 0);
+            if (isCut && isTiled)
+              tileParameter(plan);
           };
         };
         set(before);
@@ -349,9 +375,11 @@ TEST(Checkpoint, WhatIsCutOverTheModelAxisIsSavedAndLoadedWhole) {
 }
 
 /// Moments too, and what is saved in pieces is hashed as it lies in the file.
-TEST(Checkpoint, WhatIsCutOverTheModelAxisGoesOnWithTheSameBits) {
-  auto cut = [](planpb::Plan &plan) {
+static void goesOnWithTheSameBits(bool isTiled) {
+  auto cut = [isTiled](planpb::Plan &plan) {
     cutParameter(plan, {5, 20}, 1, 5);
+    if (isTiled)
+      tileParameter(plan);
     plan.mutable_optimizer()->set_lr(0.01);
   };
   Fixture whole;
@@ -376,3 +404,6 @@ TEST(Checkpoint, WhatIsCutOverTheModelAxisGoesOnWithTheSameBits) {
     EXPECT_EQ(verifyFiles(*manifest).error().code, Code::corrupt);
   }
 }
+
+TEST(Checkpoint, WhatIsCutOverTheModelAxisGoesOnWithTheSameBits) { goesOnWithTheSameBits(/*isTiled=*/false); }
+TEST(Checkpoint, WhatIsCutAndTiledGoesOnWithTheSameBits) { goesOnWithTheSameBits(/*isTiled=*/true); }

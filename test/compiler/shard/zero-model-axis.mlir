@@ -1,7 +1,5 @@
 // RUN: zero-opt %s --split-input-file --zero-model-axis="world-size=4 tensor-parallel=2" | FileCheck %s
-// RUN: not zero-opt %s --split-input-file --zero-shard-pipeline="world-size=4 tensor-parallel=2 tile-linear=64" 2>&1 | FileCheck %s --check-prefix=TILES
 
-// TILES: a weight that is cut over the model axis is not cut into tiles as well
 
 // What is in the middle of a tensor is gathered as whole runs of bytes, and brought there.
 // CHECK-LABEL: graph.program @micro

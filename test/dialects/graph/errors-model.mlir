@@ -55,3 +55,19 @@ module attributes {graph.model_ranks = 2 : i64} {
 graph.parameter @even : tensor<8x6xf32> role = trainable {cut = #graph.cut<1, 3, tensor<8x12xf32>>, source = #graph.source<"m.onnx", 0, 384, f32>}
 graph.parameter @ragged : tensor<66x4xf32> role = trainable {cut = #graph.cut<0, 1, tensor<131x4xf32>>}
 }
+
+// -----
+
+// A tile is rows of a rank's part; of the whole it says where that part is.
+module attributes {graph.model_ranks = 2 : i64} {
+graph.parameter @"w[0:3]" : tensor<3x6xf32> role = trainable {part = #graph.part<"w", 0, tensor<8x6xf32>>, cut = #graph.cut<1, 3, tensor<8x12xf32>>, source = #graph.source<"m.onnx", 0, 384, f32>}
+// expected-error @below {{[parameter_c7] is no rows of 'tensor<8x6xf32>' from element 18 on: 'tensor<6x6xf32>'}}
+graph.parameter @"w[3:9]" : tensor<6x6xf32> role = trainable {part = #graph.part<"w", 18, tensor<8x6xf32>>, cut = #graph.cut<1, 3, tensor<8x12xf32>>}
+}
+
+// -----
+
+module attributes {graph.model_ranks = 2 : i64} {
+// expected-error @below {{[parameter_c8] 'tensor<8x5xf32>' is no part of one of 2 ranks of 'tensor<8x12xf32>', dimension 1 in 3 groups}}
+graph.parameter @"w[0:3]" : tensor<3x5xf32> role = trainable {part = #graph.part<"w", 0, tensor<8x5xf32>>, cut = #graph.cut<1, 3, tensor<8x12xf32>>}
+}
