@@ -143,6 +143,7 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
     Sharding sharding = findSharding(program, options.modelRanks);
     if (!sharding.cutsSomething())
       return refuse(sharding);
+    tellWholeAttention(program, sharding);
     Partitioner(program, sharding, options.modelRanks).run();
     setModelRanks(module, options.modelRanks);
     for (auto &[op, weight] : sharding.weights)
@@ -161,6 +162,20 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
         return false;
       }
     return true;
+  }
+
+  /// Of the first; the others of a model are as it is.
+  void tellWholeAttention(ProgramOp program, const Sharding &sharding) {
+    auto headsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); };
+    for (auto attention : program.getBlock().getOps<AttentionOp>()) {
+      const int64_t heads = headsOf(attention.getQuery()), keys = headsOf(attention.getKey());
+      if (heads > 1 && !sharding.operations.count(attention)) {
+        attention.emitRemark("attention of ")
+            << heads << " heads, " << keys << " of keys, is computed whole by each of " << options.modelRanks
+            << " ranks";
+        return;
+      }
+    }
   }
 
   /// Of what is between the regions that are cut by now.

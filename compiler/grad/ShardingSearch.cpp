@@ -111,7 +111,7 @@ private:
   Sharding found;
   double bytes = 0; ///< sent for what is cut
   std::vector<CutClass> classes;
-  llvm::DenseSet<Operation *> possible; ///< weights of these
+  llvm::DenseSet<Operation *> possible;                     ///< weights of these
   std::set<std::tuple<Operation *, int64_t, int64_t>> seen; ///< weights' cuts in a class that was grown
 };
 

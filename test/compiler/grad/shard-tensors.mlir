@@ -76,6 +76,25 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
+// Heads that the ranks do not divide are computed by each of them, which is said; the weight behind them is cut.
+
+// CHECK: graph.parameter @behind : tensor<{{3x8|6x4}}xf32>
+graph.parameter @behind : tensor<6x8xf32> role = trainable
+graph.program @micro phase = micro inputs = ["q", "k", "v"] {
+^bb0(%q: tensor<2x3x3x2xf32>, %k: tensor<2x1x3x2xf32>, %v: tensor<2x1x3x2xf32>):
+  // CHECK: graph.attention {{.*}} -> (tensor<2x3x3x2xf32>, tensor<2x3x3xf32>)
+  // expected-remark @below {{attention of 3 heads, 1 of keys, is computed whole by each of 2 ranks}}
+  %o, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<2x3x3x2xf32>, tensor<2x1x3x2xf32>, tensor<2x1x3x2xf32>) -> (tensor<2x3x3x2xf32>, tensor<2x3x3xf32>)
+  %t = graph.transpose %o {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x3x3x2xf32>) -> tensor<2x3x3x2xf32>
+  %f = graph.reshape %t {shape = array<i64: 6, 6>} : (tensor<2x3x3x2xf32>) -> tensor<6x6xf32>
+  %w = graph.read @behind : tensor<6x8xf32>
+  %y = graph.matmul %f, %w : (tensor<6x6xf32>, tensor<6x8xf32>) -> tensor<6x8xf32>
+  %loss = graph.reduce_mean %y {axes = array<i64: 0, 1>} : (tensor<6x8xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
 // A table that is embedding and head has one cut, by vocabulary; the last rank's part is filled up. Rows of other ranks are zeros
 // that a sum fills in. The logits are never gathered: of each row the largest, the sum of exponentials and the label's logit are
 // exchanged, and what is filled up counts for nothing.

@@ -1,6 +1,5 @@
 // RUN: zero-opt %s --split-input-file --zero-model-axis="world-size=4 tensor-parallel=2" | FileCheck %s
 
-
 // What is in the middle of a tensor is gathered as whole runs of bytes, and brought there.
 // CHECK-LABEL: graph.program @micro
 // CHECK: %[[ROWS:.*]] = graph.reshape %{{.*}} {shape = array<i64: 1, 4, 8>} : (tensor<4x8xf32>) -> tensor<1x4x8xf32>
