@@ -471,11 +471,12 @@ static Plan tiledPlan() {
   planpb::TensorType tile = plan.types(static_cast<int>(own));
   tile.set_dims(0, tile.dims(0) / 2);
   *plan.add_types() = tile;
+  const auto index = static_cast<uint32_t>(plan.types_size() - 1);
   addSecondParameter(plan, 64);
   for (int i = 0; i < 2; ++i) {
     planpb::Parameter &parameter = *plan.mutable_parameters(i);
     parameter.set_name("tile" + std::to_string(i));
-    parameter.set_type(static_cast<uint32_t>(plan.types_size() - 1));
+    parameter.set_type(index);
     parameter.set_inline_(std::string(800, 0));
     *parameter.mutable_cut() = plan.parameters(0).cut();
     parameter.mutable_part()->set_whole("w");
