@@ -42,8 +42,9 @@
 //   parameter_c7 parts of one whole are all of it, in order, of one type, role and cut, with the same ties and
 //                adjoining sources, of a cut one the same source; of that they are all that a rank has of it
 //   parameter_c8 a cut one is a member of a bucket; the plan's mesh has model axes of several ranks; the whole's
-//                dimension is groups * ranks along them equal parts, of which its type, or that of which it is a part, has
-//                one of each group (one group's last parts may be shorter); all members of a bucket are cut, or none
+//                dimension is groups * ranks along them equal parts, of which its type, or that of which it is a part,
+//                has one of each group (one group's last parts may be shorter); all members of a bucket are cut, or
+//                none
 //   bucket_c1    padded == shard * the ranks along its axes, shard is a positive multiple of 64
 //   bucket_c2    used is the sum of its parameters' elements
 //   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
