@@ -17,7 +17,6 @@ void expectError(const Call &call, Code code, const std::string &part) {
 
 TEST(Errors, specsThatKernelsDoNotTake) {
   Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6}), y({DType::f32, {2, 3}}), i = i64({2}, {0, 1});
-  using Ints = std::vector<int64_t>;
   for (const Call &call :
        std::vector<Call>{{"add", {x}, {y}},
                          {"add", {x, i}, {y}},
@@ -47,7 +46,6 @@ TEST(Errors, specsThatKernelsDoNotTake) {
 
 /// Sizes whose products wrap; nothing so large is ever mapped.
 TEST(Errors, sizesThatCannotBeCounted) {
-  using Ints = std::vector<int64_t>;
   constexpr int64_t kLarge = int64_t(1) << 20, kHuge = int64_t(1) << 22;
   const Ints ones{1, 1}, none{0, 0};
   TensorType plane{DType::f32, {1, 1, kLarge, kLarge}}, square{DType::f32, {kHuge, kHuge}},

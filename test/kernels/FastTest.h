@@ -6,7 +6,6 @@
 
 namespace zc::test {
 
-using Ints = std::vector<int64_t>;
 inline const Attribute kOne = int64_t{1};
 
 inline Call atOffset(Call call, size_t offset) {

@@ -6,8 +6,6 @@
 namespace zc::test {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 /// A kernel for each instruction, one after the other, on the registers' whole tensors: what a fused program stands
 /// for.
 struct Apart {

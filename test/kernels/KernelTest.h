@@ -18,6 +18,8 @@
 
 namespace zc::test {
 
+using Ints = std::vector<int64_t>;
+
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline const double kNan = std::nan("");
 

@@ -5,7 +5,6 @@
 namespace zc::test {
 namespace {
 
-using Ints = std::vector<int64_t>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 Value bytes(int64_t count) { return Value({DType::u8, {count}}); }

@@ -3,8 +3,6 @@
 namespace zc::test {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 Value out(DType dtype, std::vector<int64_t> dims) { return Value({dtype, std::move(dims)}); }
 Value outF(std::vector<int64_t> dims) { return out(DType::f32, std::move(dims)); }
 
