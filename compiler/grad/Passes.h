@@ -23,6 +23,7 @@ void registerGradPipeline();
 std::unique_ptr<mlir::Pass> createConvertPrecision(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createDifferentiate(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createLossMean(const GradOptions &options = {});
+std::unique_ptr<mlir::Pass> createRepeatKeys(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createShardTensors(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createFuseHead(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createPropagateLayout(const GradOptions &options = {});

@@ -101,6 +101,26 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"weighted", "weighted losses", "losses that are a mean over a varying weight">];
 }
 
+def RepeatKeys : Pass<"repeat-keys", "::mlir::ModuleOp"> {
+  let summary = "grouped queries: heads of keys and values, fewer than there are ranks, are repeated, one for each rank";
+  let description = [{
+    In: a forward program. Out, under `model-ranks` that the heads of keys divide and that divide those of queries: attention with as many
+    heads of keys and values as there are ranks, so that shard-tensors can give each rank the one of its queries. The gradients of
+    repeated heads are summed. A single head (multi-query attention) is what all ranks have and stays.
+
+    ```mlir
+    %y, %lse = graph.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<1x8x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> ...
+    // becomes, for 4 ranks
+    %e = graph.expand ... : (tensor<1x2x1x3x4xf32>) -> tensor<1x2x2x3x4xf32>
+    %r = graph.reshape %e {shape = array<i64: 1, 4, 3, 4>} : (tensor<1x2x2x3x4xf32>) -> tensor<1x4x3x4xf32>
+    %y, %lse = graph.attention %q, %r, %r {scale = 1.0 : f64} : (tensor<1x8x3x4xf32>, tensor<1x4x3x4xf32>, tensor<1x4x3x4xf32>) -> ...
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createRepeatKeys()";
+  let statistics = [Statistic<"repeated", "repeated", "attentions whose keys and values are repeated">];
+}
+
 def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
   let summary = "tensor parallelism: weights and the work on them cut over the ranks of the model axis";
   let description = [{

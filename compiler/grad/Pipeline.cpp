@@ -33,9 +33,11 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
   // Heads are cut, and on GPUs products run on tensor cores, of operations that do not drop.
   if (options.modelRanks > 1 || options.target == Target::cuda)
     manager.addPass(createExpandDropout());
-  // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
-  if (options.modelRanks > 1)
+  if (options.modelRanks > 1) {
+    manager.addPass(createRepeatKeys(options));
+    // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
     manager.addPass(createCSEPass());
+  }
 }
 
 static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {

@@ -73,9 +73,10 @@ static std::optional<OpCut> cutNorm(Operation *op, int64_t axis, unsigned index,
 ZC_CUT(LayerNormOp) { return cutNorm(*this, getAxis(), index, cut, ranks, why); }
 ZC_CUT(RmsNormOp) { return cutNorm(*this, getAxis(), index, cut, ranks, why); }
 
-/// By samples and by heads; of grouped queries with their keys and values.
+/// By samples and by heads; of grouped queries with their keys and values, of which a single head is all ranks'.
 ZC_CUT(AttentionOp) {
-  Factors factors{{"bh..", "bh..", "bh.."}};
+  const std::string keys = shapeOf(getKey())[1] == 1 && shapeOf(getQuery())[1] > 1 ? "b..." : "bh..";
+  Factors factors{{"bh..", keys, keys}};
   if (getMask())
     factors.tensors.push_back("bh..");
   factors.tensors.append({"bh..", "bh."});

@@ -236,7 +236,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ShardTensors, testing::ValuesIn(models()), [](c
 //===-- programs ----------------------------------------------------------------===//
 
 struct Program {
-  const char *name, *text;
+  const char *name;
+  std::string text;
   double share = 0.9; ///< of the parameters' elements that has to be cut
 };
 
@@ -377,6 +378,43 @@ graph.program @micro phase = micro inputs = ["x"] {
   graph.return %loss : tensor<f32>
 })";
 
+/// Attention of 8 heads that share H heads of keys, of 4 numbers each, W in all.
+const char *const kSharedKeys = R"(graph.parameter @q : tensor<16x32xf32> role = trainable
+graph.parameter @k : tensor<16xWxf32> role = trainable
+graph.parameter @v : tensor<16xWxf32> role = trainable
+graph.parameter @o : tensor<32x16xf32> role = trainable
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<10x16xf32>):
+  %wq = graph.read @q : tensor<16x32xf32>
+  %wk = graph.read @k : tensor<16xWxf32>
+  %wv = graph.read @v : tensor<16xWxf32>
+  %wo = graph.read @o : tensor<32x16xf32>
+  %xq = graph.matmul %x, %wq : (tensor<10x16xf32>, tensor<16x32xf32>) -> tensor<10x32xf32>
+  %xk = graph.matmul %x, %wk : (tensor<10x16xf32>, tensor<16xWxf32>) -> tensor<10xWxf32>
+  %xv = graph.matmul %x, %wv : (tensor<10x16xf32>, tensor<16xWxf32>) -> tensor<10xWxf32>
+  %rq = graph.reshape %xq {shape = array<i64: 2, 5, 8, 4>} : (tensor<10x32xf32>) -> tensor<2x5x8x4xf32>
+  %rk = graph.reshape %xk {shape = array<i64: 2, 5, H, 4>} : (tensor<10xWxf32>) -> tensor<2x5xHx4xf32>
+  %rv = graph.reshape %xv {shape = array<i64: 2, 5, H, 4>} : (tensor<10xWxf32>) -> tensor<2x5xHx4xf32>
+  %hq = graph.transpose %rq {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5x8x4xf32>) -> tensor<2x8x5x4xf32>
+  %hk = graph.transpose %rk {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5xHx4xf32>) -> tensor<2xHx5x4xf32>
+  %hv = graph.transpose %rv {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5xHx4xf32>) -> tensor<2xHx5x4xf32>
+  %a, %l = graph.attention %hq, %hk, %hv {scale = 0.5 : f64, causal} : (tensor<2x8x5x4xf32>, tensor<2xHx5x4xf32>, tensor<2xHx5x4xf32>) -> (tensor<2x8x5x4xf32>, tensor<2x8x5xf32>)
+  %t = graph.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x8x5x4xf32>) -> tensor<2x5x8x4xf32>
+  %r = graph.reshape %t {shape = array<i64: 10, 32>} : (tensor<2x5x8x4xf32>) -> tensor<10x32xf32>
+  %y = graph.matmul %r, %wo : (tensor<10x32xf32>, tensor<32x16xf32>) -> tensor<10x16xf32>
+  %z = graph.mul %y, %y : (tensor<10x16xf32>, tensor<10x16xf32>) -> tensor<10x16xf32>
+  %loss = graph.reduce_mean %z {axes = array<i64: 0, 1>} : (tensor<10x16xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+})";
+
+std::string sharedKeys(int64_t heads) {
+  std::string text = kSharedKeys;
+  for (auto [letter, number] : {std::pair('H', heads), std::pair('W', 4 * heads)})
+    for (size_t at; (at = text.find(letter)) != std::string::npos;)
+      text.replace(at, 1, std::to_string(number));
+  return text;
+}
+
 /// Normal numbers for an element of each of `bytes`.
 Bytes drawFloats(mlir::Type type, std::mt19937 &draw) {
   std::normal_distribution<float> normal;
@@ -412,7 +450,9 @@ TEST_P(ShardProgram, ComputesWhatTheWholeProgramComputes) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, ShardProgram,
     testing::Combine(testing::Values(Program{"InvertedResidual", kInvertedResidual}, Program{"Groups", kGroups},
-                                     Program{"Transposed", kTransposed}, Program{"Random", kRandom}),
+                                     Program{"Transposed", kTransposed}, Program{"Random", kRandom},
+                                     Program{"OneHeadOfKeys", sharedKeys(1), 0.8},
+                                     Program{"TwoHeadsOfKeys", sharedKeys(2), 0.6}),
                      testing::Values(2, 4)),
     [](const auto &info) {
       return std::string(std::get<0>(info.param).name) + std::to_string(std::get<1>(info.param));
