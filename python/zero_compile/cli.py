@@ -1,6 +1,7 @@
 """The `zero` command: export, tokens, import, train. stdout is for machines (one JSON object), stderr for people; exit codes are those of
 docs/cli.md."""
 import argparse
+import difflib
 import importlib
 import json
 import os
@@ -26,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 def parser():
     top = Parser(prog="zero", description="Own models into zero-compile, own text into zero-run, own weights out again.",
                  epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
+    commands = top.commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
 
     export = commands.add_parser("export", help="a model as an ONNX training graph")
     export.add_argument("source", nargs="+", metavar="SOURCE",
@@ -83,6 +84,24 @@ def parser():
     train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags="--save-every 100"')
     common(train)
     return top
+
+
+def parse(arguments):
+    """The options. A slip in a command's or a flag's name is said before what is missing because of it."""
+    top, words = parser(), sys.argv[1:] if arguments is None else arguments
+    if words and not words[0].startswith("-"):
+        if words[0] not in top.commands.choices:
+            raise unknown("command", words[0], top.commands.choices, "zero --help")
+        flags = top.commands.choices[words[0]]._option_string_actions
+        for flag in (word.partition("=")[0] for word in words[1:] if word.startswith("--") and word != "--"):
+            if not any(known.startswith(flag) for known in flags):
+                raise unknown("flag", flag, flags, f"zero {words[0]} --help")
+    return top.parse_args(words)
+
+
+def unknown(what, name, known, help):
+    near = difflib.get_close_matches(name, known, 1)
+    return ZeroError(USAGE, f'unknown {what} "{name}"', help=f'did you mean "{near[0]}"?' if near else help)
 
 
 def common(command):
@@ -162,7 +181,7 @@ COMMANDS = {"export": export, "tokens": tokens, "import": bring_home, "train": t
 def main(arguments=None):
     """The console script; its exit code."""
     try:
-        options = parser().parse_args(arguments)
+        options = parse(arguments)
         print(json.dumps(COMMANDS[options.command](options)))
         return 0
     except ZeroError as problem:

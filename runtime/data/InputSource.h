@@ -68,6 +68,8 @@ public:
   virtual Result<bool> check(Patience patience) const = 0;
   /// How labels are made.
   virtual LabelMaking labels() const { return {}; }
+  /// How rows of tokens are made samples, for people; empty where there are none.
+  virtual std::string rows() const { return {}; }
   /// Samples of one epoch.
   virtual int64_t samples() const = 0;
   /// From step `step` (from 0) on positions go on after the first `position` samples, as in a run that took others per

@@ -15,6 +15,7 @@ struct Integers {
   int64_t offset = 0, count = 0;
   int width = 1;
   bool isSigned = false;
+  int64_t row = 0; ///< elements of each row of two dimensions; 0: there are no rows
 
   /// Elements [first, first + n) widened; what is beyond an int64 becomes its largest. Allocates only when it fails.
   /// Errors: io.

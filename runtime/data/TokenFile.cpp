@@ -30,10 +30,10 @@ const RawType *rawType(const std::string &name) {
   return nullptr;
 }
 
-Integers allOf(io::File file, int64_t offset, int width, bool isSigned) {
+Integers allOf(io::File file, int64_t offset, int width, bool isSigned, int64_t row = 0) {
   auto shared = std::make_shared<io::File>(std::move(file));
   int64_t count = (shared->size() - offset) / width;
-  return {std::move(shared), offset, count, width, isSigned};
+  return {std::move(shared), offset, count, width, isSigned, row};
 }
 
 struct LlmC {
@@ -79,7 +79,8 @@ Result<Integers> openNpy(io::File file) {
     return badTokens(path, "it must be integers in one or two dimensions, and is " +
                                std::string(npy->dtype ? nameOf(*npy->dtype) : "?") + " in " +
                                std::to_string(npy->dims.size()));
-  return allOf(std::move(npy->file), npy->offset, int(npy->elementBytes), npy->kind == 'i');
+  return allOf(std::move(npy->file), npy->offset, int(npy->elementBytes), npy->kind == 'i',
+               npy->dims.size() == 2 ? npy->dims[1] : 0);
 }
 
 /// The type of which the file's first tokens are all in the vocabulary; null where none fits.

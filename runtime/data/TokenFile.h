@@ -2,8 +2,8 @@
 //
 // llm.c's .bin: 256 int32 of header, magic 20240520 and version 1 before tokens of 16 bits, or 20240801 and 7 before 32
 // bits, then the count. Where it is more than an int32 holds, the third number is -1 and the count is an int64 in bytes
-// 16 to 23; no other program writes or reads that. .npy: integers in one or two dimensions, row after row. Raw integers
-// have no header, so their type must be told. A file is known by its first bytes, whatever it is called.
+// 16 to 23; no other program writes or reads that. .npy: integers in one dimension, or in two: rows. Raw integers have
+// no header, so their type must be told. A file is known by its first bytes, whatever it is called.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

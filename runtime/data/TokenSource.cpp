@@ -1,9 +1,11 @@
 //===- TokenSource.cpp - language-model windows over streams of tokens -----------===//
 //
 // All files are one stream, or, where any has a weight, each is one. Sample i of a stream is its tokens [i*T, i*T+T),
-// and with shifted labels one more. An epoch has the windows of each stream weight times, rounded; in the next one it
-// goes on where it was, so that a weight of 1/2 has other halves in turn. What each graph input gets follows from its
-// name: input_ids, labels, attention_mask (ones), position_ids (0..T-1), token_type_ids (zeros).
+// and with shifted labels one more. An array of two dimensions is a stream too, of whose rows each is cut by itself:
+// rows are documents, and what they have beyond the last whole sample is left out. An epoch has the windows of each
+// stream weight times, rounded; in the next one it goes on where it was, so that a weight of 1/2 has other halves in
+// turn. What each graph input gets follows from its name: input_ids, labels, attention_mask (ones), position_ids
+// (0..T-1), token_type_ids (zeros).
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/data/InputSource.h"
@@ -19,10 +21,11 @@ namespace zc::data {
 
 namespace {
 
-/// Windows over some files in turn.
+/// Windows over some files in turn, or over the rows of one.
 struct Stream {
   std::vector<Integers> files;
   int64_t tokens = 0, windows = 0;
+  int64_t row = 0, perRow = 0; ///< tokens and windows of a row; 0: there are no rows
   double weight = 1;
   int64_t share = 0;  ///< windows of an epoch
   int64_t before = 0; ///< those of the streams before it
@@ -47,6 +50,7 @@ public:
   Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override;
   Result<bool> check(Patience patience) const override;
   LabelMaking labels() const override { return making; }
+  std::string rows() const override;
   int64_t samples() const override { return order.samples(); }
   int64_t tokensPerSample() const override { return length; }
   Result<uint64_t> fingerprint() const override;
@@ -58,6 +62,7 @@ private:
   Status openFiles(const DataOptions &options);
   Status openFile(const TokenPath &path, const TokenFileOptions &how, bool isStream);
   Status divide(const DataOptions &options);
+  Status countWindows(Stream &stream) const;
   Status readWindow(int64_t position, int64_t shifted, int64_t *row) const;
   Error outside(const Integers &file, int64_t element, int64_t token) const;
 
@@ -142,9 +147,10 @@ Status TokenSource::openFile(const TokenPath &path, const TokenFileOptions &how,
   auto file = openTokenFile(path.file, how);
   if (!file)
     return file.error();
-  if (streams.empty() || isStream)
+  if (streams.empty() || isStream || file->row > 0 || streams.back().row > 0)
     streams.emplace_back();
   streams.back().tokens += file->count;
+  streams.back().row = file->row;
   streams.back().weight = path.weight.value_or(1);
   streams.back().files.push_back(std::move(*file));
   return Status::success();
@@ -164,12 +170,25 @@ Status TokenSource::openFiles(const DataOptions &options) {
   return divide(options);
 }
 
+Status TokenSource::countWindows(Stream &stream) const {
+  auto windowsOf = [&](int64_t tokens) { return tokens > shift ? (tokens - shift) / length : 0; };
+  stream.perRow = windowsOf(stream.row);
+  stream.windows = stream.row > 0 ? stream.tokens / stream.row * stream.perRow : windowsOf(stream.tokens);
+  if (stream.row == 0 || stream.perRow > 0)
+    return Status::success();
+  return makeError(Code::badInput, 892,
+                   "its rows have " + std::to_string(stream.row) + " tokens each, a sample needs " +
+                       std::to_string(length + shift),
+                   stream.files[0].file->path(),
+                   "rows are cut by themselves; an array of one dimension, x.reshape(-1), is read as one stream");
+}
+
 /// Which windows an epoch has.
 Status TokenSource::divide(const DataOptions &options) {
   int64_t all = 0, tokens = 0;
   for (Stream &stream : streams) {
     tokens += stream.tokens;
-    stream.windows = stream.tokens > shift ? (stream.tokens - shift) / length : 0;
+    ZC_RETURN_IF_ERROR(countWindows(stream));
     stream.before = all;
     stream.share = int64_t(std::llround(std::min(stream.weight * double(stream.windows), 0x1p40)));
     all += stream.share;
@@ -192,6 +211,20 @@ Status TokenSource::prepare(const DataOptions &options) {
   ZC_RETURN_IF_ERROR(classify());
   ZC_RETURN_IF_ERROR(decideLabels(options));
   return openFiles(options);
+}
+
+std::string TokenSource::rows() const {
+  int64_t rows = 0, samples = 0, left = 0;
+  for (const Stream &stream : streams)
+    if (stream.row > 0) {
+      rows += stream.tokens / stream.row;
+      samples += stream.windows;
+      left += stream.tokens - stream.windows * length;
+    }
+  return rows == 0 ? ""
+                   : "rows of two-dimensional arrays are cut by themselves: " + std::to_string(rows) + " rows, " +
+                         std::to_string(samples) + " samples of " + std::to_string(length) + " tokens, " +
+                         std::to_string(left) + " tokens left out";
 }
 
 Error TokenSource::outside(const Integers &file, int64_t element, int64_t token) const {
@@ -230,7 +263,9 @@ Status TokenSource::readWindow(int64_t position, int64_t shifted, int64_t *row) 
                                  [](int64_t value, const Stream &each) { return value < each.before; }) -
                 1;
   int64_t drawn = isWeighted ? epoch * (stream->share % stream->windows) : 0; // far below 2^63: 2^40 times epochs
-  int64_t first = (sample - stream->before + drawn) % stream->windows * length + shifted, wanted = length;
+  int64_t window = (sample - stream->before + drawn) % stream->windows, wanted = length;
+  int64_t first = shifted + (stream->row > 0 ? window / stream->perRow * stream->row + window % stream->perRow * length
+                                             : window * length);
   for (const Integers &file : stream->files) {
     int64_t count = std::min(wanted, file.count - first);
     if (count <= 0) {
@@ -254,6 +289,8 @@ Result<uint64_t> TokenSource::fingerprint() const {
   for (const Stream &stream : streams) {
     if (isWeighted)
       hash.add(&stream.weight, sizeof stream.weight);
+    if (stream.row > 0)
+      hash.add(&stream.row, sizeof stream.row);
     for (const Integers &file : stream.files) {
       int64_t width = file.width;
       auto bytes = io::fingerprintOf(*file.file, file.offset, file.count * width);

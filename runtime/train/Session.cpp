@@ -110,7 +110,7 @@ Status Session::prepareData() {
   if (!opened)
     return opened.error();
   source = std::move(*opened);
-  tellOfLabels();
+  tellOfData();
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = mesh.worldSize();
@@ -133,12 +133,14 @@ Result<std::unique_ptr<data::InputSource>> Session::openData(const data::DataOpt
   return opened;
 }
 
-void Session::tellOfLabels() {
+void Session::tellOfData() {
   data::LabelMaking labels = source->labels();
   if (ranks.firstRank() == 0 && labels.isDoubtful)
     observer.warning(labels.text);
   else if (ranks.firstRank() == 0 && !labels.text.empty())
     observer.note(labels.text);
+  if (ranks.firstRank() == 0 && !source->rows().empty())
+    observer.note(source->rows());
 }
 
 Status Session::prepareWeights() {

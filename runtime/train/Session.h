@@ -84,7 +84,7 @@ protected:
   Result<std::unique_ptr<data::InputSource>> openData(const data::DataOptions &options, const data::BatchSpec &batch);
 
 private:
-  void tellOfLabels();
+  void tellOfData();
 };
 
 /// Gives an executor data, which are there once the run is prepared.

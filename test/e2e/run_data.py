@@ -46,10 +46,21 @@ def kinds():
     want = training("llmc", "gpt2", "--tokens", LLMC)[1]
     for name, file, flags in (("u16", raw("a.bin", "H"), ["--token-type", "uint16"]), ("u32", raw("b.bin", "I"), ["--token-type", "uint32"]),
                               ("i32", raw("c.bin", "i"), ["--token-type", "int32"]), ("i64", raw("d.bin", "q"), ["--token-type", "int64"]),
-                              ("2-D", npy("e.npy", "<i4", "i", (20, 20)), []), ("u8", npy("f.npy", "|u1", "B", (400,)), [])):
+                              ("2-D", npy("e.npy", "<i4", "i", (25, LENGTH)), []), ("u8", npy("f.npy", "|u1", "B", (400,)), [])):
         got = training(name, "gpt2", "--tokens", file, *flags)[1]
         if got != want:
             raise Case(f"{name}: {got}, not {want}")
+
+
+def rows():
+    """Rows of an array are documents: none is read on into the next, and the start says what is left out."""
+    text, got = training("rows", "gpt2", "--tokens", npy("rows.npy", "<i4", "i", (20, 20)))
+    says(text, "20 rows, 20 samples of 16 tokens, 80 tokens left out")
+    firsts = [token for row in range(20) for token in TOKENS[row * 20:row * 20 + LENGTH]]
+    want = training("firsts", "gpt2", "--tokens", raw("firsts.bin", "i", firsts), "--token-type", "int32")[1]
+    if got != want:
+        raise Case(f"{got}, not {want}")
+    says(training("short", "gpt2", "--tokens", npy("short.npy", "<i4", "i", (50, 8)), code=3)[0], "its rows have 8 tokens each, a sample needs 16")
 
 
 def shifts():
@@ -120,6 +131,6 @@ def padding_from_the_end():
 
 for model, plan in PLANS.items():
     suite.compile(suite.models / model / "ts17.onnx", plan)
-suite.run([("kinds of files", kinds), ("who shifts labels", shifts), ("vocabulary", vocabulary), ("labels", labels),
+suite.run([("kinds of files", kinds), ("rows", rows), ("who shifts labels", shifts), ("vocabulary", vocabulary), ("labels", labels),
            ("a vocabulary that is cut", cut_vocabulary), ("padding from the end", padding_from_the_end)])
 suite.finish()

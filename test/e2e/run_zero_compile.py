@@ -60,7 +60,7 @@ COMMAND_LINES = [
     flags("--mesh data=3,model=4 --ranks-per-node 6", USAGE, "4 ranks that share samples do not divide 6"),
     flags("--mesh local=2,model=2,node=2", UNSUPPORTED, "local before node"), flags("--mesh rows=2", USAGE, "another name than node, local, data"),
     flags("--zero-stage 4", USAGE, "--zero-stage"), flags("--grad-accumulation 0", USAGE, "--grad-accumulation"),
-    flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
+    flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--dmi batch=4", USAGE, 'did you mean "--dim"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
     flags("another.onnx", USAGE, "another.onnx"), flags("--lr", USAGE, "--lr"), flags("--lr fast", USAGE, "--lr"),
     flags("--lr nan", USAGE, "--lr"), flags("--clip-grad-norm inf", USAGE, "--clip-grad-norm"), flags("--lr -1", USAGE, "--lr"),
     flags("--eps nan", USAGE, "--eps"), flags("--offload-optimizer host --offload-ratio nan", USAGE, "--offload-ratio"),

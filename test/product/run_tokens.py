@@ -191,7 +191,14 @@ def help_of_commands():
             expect(done.returncode == 0 and done.stdout.startswith("usage: zero"), f"zero {' '.join(command)} --help: {done.stderr[-200:]}")
 
 
+def slips():
+    for words, text in ((["trian"], 'did you mean "train"?'), (["train", "x", "--dta", "y"], 'did you mean "--data"?'),
+                        (["tokens", "--vla=0.1"], 'did you mean "--val"?'), (["import", "x", "--xyzzy"], "zero import --help")):
+        got = zero(*words, code=2)
+        expect(text in got and "unknown" in got, got)
+
+
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run, help_of_commands)])
+suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

@@ -354,17 +354,54 @@ TEST(TokenSource, RawTokensNeedTheirType) {
   EXPECT_NE(openSource(options, limited(0)).error().message.find("17 bytes are no whole number"), std::string::npos);
 }
 
-TEST(TokenSource, ReadsTwoDimensionsAndWidthsThatDiffer) {
+TEST(TokenSource, ReadsWidthsThatDiffer) {
   TempFolder folder;
   DataOptions options;
-  std::string square = "{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3)}";
   std::vector<int32_t> header(256);
   header[0] = 20240801, header[1] = 7, header[2] = -1, header[4] = 2; // the count as an int64
-  options.tokens = {folder.write("a.npy", npy(square, rawBytes<uint16_t>({1, 2, 3, 4, 5, 6}))),
+  options.tokens = {folder.write("a.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (6,)}",
+                                              rawBytes<uint16_t>({1, 2, 3, 4, 5, 6}))),
                     folder.write("b.bin", rawBytes(header) + rawBytes<uint32_t>({70000, 80000}))};
   auto source = openSource(options, limited(0, 2));
   ASSERT_OK(source);
   EXPECT_EQ(loaded(**source, 0, 0, 0, 8), (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70000, 80000}));
+  EXPECT_EQ((*source)->rows(), "");
+}
+
+/// Windows of four tokens, between two flat files one of rows.
+TEST(TokenSource, CutsRowsByThemselves) {
+  TempFolder folder;
+  DataOptions options;
+  auto array = [&](const char *name, const std::string &shape, const std::vector<uint16_t> &values) {
+    return folder.write(name,
+                        npy("{'descr': '<u2', 'fortran_order': False, 'shape': " + shape + "}", rawBytes(values)));
+  };
+  std::string rows =
+      array("rows.npy", "(2, 9)", {10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28});
+  options.tokens = {array("a.npy", "(3,)", {1, 2, 3}), array("b.npy", "(2,)", {4, 5}), rows,
+                    array("c.npy", "(5,)", {6, 7, 8, 9, 6})};
+  auto firsts = [&](bool shifted) {
+    options.shiftLabels = shifted;
+    auto source = openSource(options, limited(0, 1));
+    EXPECT_TRUE(source.ok());
+    std::vector<std::vector<int64_t>> seen;
+    for (int64_t step = 0; step < (*source)->samples(); ++step)
+      seen.push_back(loaded(**source, 0, step, 0, 4));
+    return seen;
+  };
+  const std::vector<std::vector<int64_t>> want = {{1, 2, 3, 4},     {10, 11, 12, 13}, {14, 15, 16, 17},
+                                                  {20, 21, 22, 23}, {24, 25, 26, 27}, {6, 7, 8, 9}};
+  EXPECT_EQ(firsts(false), want);
+  EXPECT_EQ(firsts(true), want) << "each row has a ninth token for the last label";
+  auto source = openSource(options, limited(0, 1));
+  EXPECT_EQ((*source)->rows(),
+            "rows of two-dimensional arrays are cut by themselves: 2 rows, 4 samples of 4 tokens, 2 tokens left out");
+  options.tokens = {array("short.npy", "(9, 4)", std::vector<uint16_t>(36, 1))};
+  auto tooShort = openSource(options, limited(0, 1));
+  ASSERT_FALSE(tooShort.ok());
+  EXPECT_EQ(tooShort.error().message, "its rows have 4 tokens each, a sample needs 5");
+  options.shiftLabels = false;
+  EXPECT_EQ((*openSource(options, limited(0, 1)))->samples(), 9);
 }
 
 TEST(TokenSource, WeightsSayHowOftenAnEpochHasAFile) {

@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <sstream>
 
 namespace zc::run {
 
@@ -64,8 +66,22 @@ Parser::Parser() {
   addCommands();
 }
 
-/// From 1 up; the limit is for arithmetic, not for people, so the help does not show it.
-CLI::Validator positive(int64_t limit = int64_t(1) << 40) { return CLI::Range(int64_t(1), limit).description(""); }
+/// Numbers of [least, most], told apart from other text before the parser converts it. The limits are for arithmetic,
+/// not for people, so the help does not show them.
+template <typename T> CLI::Validator within(T least, T most) {
+  auto complaint = [least, most](const std::string &text) {
+    T value = 0;
+    auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+      return std::string();
+    std::ostringstream out;
+    out << "\"" << text.substr(0, 100) << "\" is not a " << (std::is_integral_v<T> ? "whole " : "") << "number from "
+        << least << " to " << most;
+    return out.str();
+  };
+  return {complaint, ""};
+}
+CLI::Validator positive(int64_t most = int64_t(1) << 40) { return within<int64_t>(1, most); }
 
 /// What training and evaluation are told alike.
 void Parser::addJob(CLI::App &app) {
@@ -85,7 +101,9 @@ void Parser::addJob(CLI::App &app) {
   app.add_flag("--byte-level", run.data.byteLevel, "each byte of the files is a token")->group(group);
   app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
       ->group(group);
-  app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")->group(group);
+  app.add_option("--seed", seed, "of the order and of dropout (default: the plan's)")
+      ->check(within<uint64_t>(0, UINT64_MAX))
+      ->group(group);
   app.add_option("--weights", run.weights, "safetensors, a checkpoint or a run's folder, instead of the model's")
       ->group(group);
   group = "Output";
@@ -122,10 +140,10 @@ void Parser::addJob(CLI::App &app) {
       ->group(group);
   app.add_option("--watchdog", run.watchdog,
                  "seconds after which a collective or a file counts as stuck (300; 0: never)")
-      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->check(within(0.0, 1e9))
       ->group(group);
   app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")
-      ->check(CLI::Range(0.1, 1e9).description(""))
+      ->check(within(0.1, 1e9))
       ->group(group);
 }
 
@@ -137,14 +155,16 @@ void Parser::addTraining() {
   const char *group = "Training";
   app.add_option("--steps", run.steps, "optimizer steps")->check(positive())->group(group);
   app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
-      ->check(CLI::Range(1e-9, 1e9).description(""))
+      ->check(within(1e-9, 1e9))
       ->group(group);
-  app.add_option("--lr", lr, "learning rate (default: the plan's)")->group(group);
+  app.add_option("--lr", lr, "learning rate (default: the plan's)")->check(within(0.0, 1e9))->group(group);
   app.add_option("--lr-schedule", run.schedule,
                  "NAME[:KEY=VALUE,...]: constant, linear, cosine, wsd, cosine-restarts, polynomial, inverse-sqrt, "
                  "deepspeed-* with warmup=, rise=, from=, end=, steps=, ... (docs/cli.md; default: the plan's)")
       ->group(group);
-  app.add_option("--warmup", run.warmup, "steps of warm-up, in place of the schedule's")->group(group);
+  app.add_option("--warmup", run.warmup, "steps of warm-up, in place of the schedule's")
+      ->check(within<int64_t>(0, int64_t(1) << 40))
+      ->group(group);
   group = "Output";
   app.add_option("--out", run.out, "folder (default: runs/<model>)")->group(group);
   app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
