@@ -5,6 +5,7 @@
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
 
 #include <algorithm>
@@ -92,11 +93,31 @@ private:
     page["live"] = std::move(listed);
   }
 
+  /// "wte.weight and 51 more": what lies in the bucket that slice `index` is of; empty where it is of none.
+  std::string parametersOf(int index) const {
+    std::string first;
+    int64_t more = 0;
+    for (const planpb::Parameter &parameter : plan.parameters()) {
+      if (parameter.bucket() < 0)
+        continue;
+      const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
+      if (!llvm::is_contained({bucket.parameter_slice(), bucket.gradient_slice(), bucket.master_slice(),
+                               bucket.moment1_slice(), bucket.moment2_slice()},
+                              index))
+        continue;
+      more += first.empty() ? 0 : 1;
+      first = first.empty() ? parameter.name() : first;
+    }
+    return more == 0 ? first : first + " and " + std::to_string(more) + " more";
+  }
+
   Object sliceAsJson(int index) const {
     const planpb::Slice &slice = plan.slices(index);
     Object described{{"name", llvm::json::fixUTF8(slice.name())},
                      {"class", static_cast<int>(slice.klass())},
                      {"bytes", slice.bytes()}};
+    if (std::string holds = parametersOf(index); !holds.empty())
+      described["holds"] = llvm::json::fixUTF8(holds);
     if (slice.persistent())
       return described;
     const Extent &extent = occupancy[section].extents[static_cast<size_t>(index)];

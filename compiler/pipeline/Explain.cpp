@@ -92,10 +92,13 @@ Result<std::string> zc::explainOffload(const CompileOptions &options) {
                           "old; seconds are those of such steps.\n",
                           given.shard.delayAfter);
   return text +
-         "> is the placement asked for. Whether it fits --device-mem, --host-mem, --nvme-mem; peaks of memory; "
-         "then what a step moves over the links, per rank, and d2h + h2d for each parameter of its share: "
-         "gradients down and parameters up, once each, are the least that an optimizer on the host can do with. "
-         "Below stage 3 every rank has all parameters on its device whatever --offload-param says of what lasts, "
-         "and what comes over the link needs room beside what is in use. Seconds are those of the cost model "
-         "(--machine).\n";
+         "> is the placement asked for. Whether it fits --device-mem, --host-mem, --nvme-mem; peaks of memory; then "
+         "what a step\n"
+         "moves over the links, per rank, and d2h + h2d for each parameter of its share: gradients down and parameters "
+         "up, once\n"
+         "each, are the least that an optimizer on the host can do with. Seconds are those of the cost model "
+         "(--machine).\n"
+         "Below stage 3 every rank has all parameters on its device whatever --offload-param says of what lasts, and "
+         "what comes\n"
+         "over the link needs room beside what is in use: parameters off the device then take more of it, not less.\n";
 }

@@ -60,6 +60,9 @@ def page(name):
         if told["model_state_bytes"]["gradients"] not in at_peak:
             raise Case(f"gradients at the peak: {told['model_state_bytes']['gradients']} reported, {at_peak} shown")
         expect("in use at the peak", sum(s["bytes"] for s in tier["live"]) + tier["smaller"]["bytes"], most)
+        unnamed = [s["name"] for s in tier["live"] if not s.get("holds") and "node" not in s]
+        if any(n not in ("loss_sum", "grad_norm") and not re.fullmatch(r"bucket\d+\.norm", n) for n in unnamed):
+            raise Case(f"nothing says what {unnamed} are")
         for _, index, *bytes in changes:
             if min(bytes) < 0 or index >= max(steps):
                 raise Case(f"{index}: {bytes}")

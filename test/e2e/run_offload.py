@@ -121,7 +121,8 @@ def explain():
     flags = ["--world-size", 2, "--zero-stage", 3, *offload("host", "none", "none")]
 
     def explained(*more):
-        return [line.split() for line in suite.tool("zero-compile", model, *flags, *more, "--explain-offload").splitlines()[1:-1]]
+        table, *_ = suite.tool("zero-compile", model, *flags, *more, "--explain-offload").partition("> is the placement")
+        return [line.split() for line in table.splitlines()[1:]]
 
     rows = explained()
     report = json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))

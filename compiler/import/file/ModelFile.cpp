@@ -132,7 +132,7 @@ static constexpr const char *kExport = "zero export makes one of a PyTorch or Hu
 
 static Result<FileReader> openLimited(const std::string &path, const ImportLimits &limits) {
   if (io::kindOf(path) == "a folder")
-    return badFile(notOnnx, "is a folder, not an ONNX model", path, kExport);
+    return badFile(notOnnx, "it is a folder, not an ONNX model", path, kExport);
   auto opened = io::File::open(path);
   if (!opened.ok())
     return opened.error();
@@ -152,28 +152,28 @@ static constexpr const char *kNoGraph = "weights are no graph: export the model 
 /// Says what a file that is no ONNX model is instead.
 static Status sniff(FileReader &file, const std::string &path) {
   if (file.size() == 0)
-    return badFile(notOnnx, "is empty", path);
+    return badFile(notOnnx, "it is empty", path);
   unsigned char head[64] = {};
   uint64_t bytes = std::min<uint64_t>(sizeof(head), file.size());
   if (!file.read(0, head, bytes))
     return makeError(Code::io, readFailed, "cannot read byte 0", path);
   if (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-    return badFile(notOnnx, "is gzip-compressed, not an ONNX model", path, "unpack it first");
+    return badFile(notOnnx, "it is gzip-compressed, not an ONNX model", path, "unpack it first");
   if (bytes >= 4 && std::memcmp(head, "PK\3\4", 4) == 0)
-    return badFile(notOnnx, "is a zip archive (a PyTorch checkpoint?), not an ONNX model", path, kNoGraph);
+    return badFile(notOnnx, "it is a zip archive (a PyTorch checkpoint?), not an ONNX model", path, kNoGraph);
   if (uint64_t header = 0; bytes >= 10 && head[8] == '{') {
     std::memcpy(&header, head, sizeof header);
     if (header >= 2 && header <= file.size() - 8)
-      return badFile(notOnnx, "is a safetensors file, not an ONNX model", path, kNoGraph);
+      return badFile(notOnnx, "it is a safetensors file, not an ONNX model", path, kNoGraph);
   }
   if (std::string kind = io::kindOf(path); kind == "a plan")
-    return badFile(notOnnx, "is a plan, not an ONNX model", path, "zero-run trains it");
+    return badFile(notOnnx, "it is a plan, not an ONNX model", path, "zero-run trains it");
   else if (kind == "a .npy array" || kind == "a file of tokens")
-    return badFile(notOnnx, "is " + kind + ", not an ONNX model", path, "data is for zero-run --tokens or --data");
+    return badFile(notOnnx, "it is " + kind + ", not an ONNX model", path, "data is for zero-run --tokens or --data");
   for (uint64_t i = 0; i < bytes; ++i)
     if (head[i] == 0 || head[i] > 126 || (head[i] < 32 && !std::strchr("\t\n\r\f", head[i])))
       return Status::success();
-  return badFile(notOnnx, "is text, not an ONNX model", path, kExport);
+  return badFile(notOnnx, "it is text, not an ONNX model", path, kExport);
 }
 
 static Status resolveFolder(ModelFile &file) {
@@ -199,7 +199,7 @@ Result<std::unique_ptr<ModelFile>> zc::importer::openModel(const std::string &pa
   ZC_RETURN_IF_ERROR(resolveFolder(*file));
   ZC_RETURN_IF_ERROR(Scanner(*file, limits).model());
   if (!file->model.has_graph())
-    return badFile(notOnnx, "has no graph: not an ONNX model", path);
+    return badFile(notOnnx, "it has no graph: not an ONNX model", path);
   auto hash = io::hashOf(file->file.file());
   if (!hash.ok())
     return hash.error();

@@ -109,7 +109,7 @@ check("0 good", good, 0)
 check("1 empty", b"", 3, "is empty")
 for byte in range(0, 256, 51):
     check(f"2 one byte {byte}", bytes([byte]), 3)
-check("3 text", b"a text\n" * 100, 3, "is text")
+check("3 text", b"a text\n" * 100, 3, "it is text")
 check("4 gzip", b"\x1f\x8b\x08\x00" + bytes(40), 3, "gzip")
 check("4 zip", b"PK\x03\x04" + bytes(40), 3, "zip archive")
 for percent in range(1, 100, 4 if SANITIZED else 1):
