@@ -152,9 +152,9 @@ suite_cuda() {
   tools/setup.sh --cuda || echo "the headers of cuBLAS could not be had; going on with the toolkit's"
   # Cleaned, so that what ptxas says is there (from ccache, where nothing changed).
   [[ -f build/cuda/build.ninja ]] && ninja -C build/cuda -t clean zc_cuda >/dev/null
-  build cuda zc_cuda zc-cuda-test zc-cudnn-test zc_no_driver zero-run -- -DCMAKE_BUILD_TYPE=Release -DZC_COMPILER=OFF -DZC_CUDA=ON -DZC_CUDA_VERBOSE=ON \
+  build cuda zc_cuda zc-cuda-test zc-cudnn-test zc-nvrtc-test zc_no_driver zero-run -- -DCMAKE_BUILD_TYPE=Release -DZC_COMPILER=OFF -DZC_CUDA=ON -DZC_CUDA_VERBOSE=ON \
     "-DZC_CUDA_ARCHITECTURES=${ZC_CUDA_ARCHITECTURES:-90-real}" &&
-    ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/{plugin,spills,cudnn}.py
+    ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/{plugin,spills,libraries}.py
 }
 
 tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }

@@ -342,7 +342,7 @@ struct FuseElementwise : StagePass<impl::FuseElementwiseBase<FuseElementwise>, G
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (options.fuse != Fuse::on || options.target != Target::cpu) // the others have no kernel for it
+    if (options.fuse != Fuse::on)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
       if (program.getPhase() != Phase::update) {

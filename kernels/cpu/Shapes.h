@@ -69,8 +69,8 @@ struct AttentionShape {
   int rank;
 
   // Those of batches and heads that have masks of their own; the others' gradients of it are summed.
-  int64_t maskBatches() const { return maskStrides[0] == 0 ? 1 : batch; }
-  int64_t maskHeads() const { return maskStrides[1] == 0 ? 1 : heads; }
+  ZC_HD int64_t maskBatches() const { return maskStrides[0] == 0 ? 1 : batch; }
+  ZC_HD int64_t maskHeads() const { return maskStrides[1] == 0 ? 1 : heads; }
 };
 /// Operands: query, key, value, [mask], result, lse.
 Result<AttentionShape> readAttention(const KernelSpec &spec);

@@ -106,7 +106,6 @@ template <typename T> struct AttentionBody {
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t keyHead = a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     const A lowest = a.lowest();
-    const Words drawn = a.drawn(frame);
     A *p = scores + index * kTile * s.keys;
     block.forEach(s.keys, [&](int64_t j) {
       A dots[kTile];
@@ -118,6 +117,7 @@ template <typename T> struct AttentionBody {
       }
     });
     A totals[kTile] = {};
+    const Words drawn = a.drawn(frame); // not before: registers
     for (int r = 0; r < tile.count; ++r) {
       A *own = p + r * s.keys;
       A top = block.template reduce<MaxOf>(s.keys, lowest, [&](int64_t j) { return own[j]; });

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/formula/Elements.h"
+#include "kernels/formula/Stored.h"
 
 namespace zc::cuda {
 
@@ -124,5 +124,17 @@ public:
   }
 };
 #endif
+
+/// Threads of a block that works on independent elements, and elements that one such block takes.
+constexpr int kElementThreads = 256;
+constexpr int64_t kElementsPerBlock = 2048;
+constexpr int64_t blocksFor(int64_t elements) { return (elements + kElementsPerBlock - 1) / kElementsPerBlock; }
+
+/// Elements [first, first + count) of n: what block `index` of overElements does.
+struct Part {
+  int64_t first, count;
+  ZC_HD Part(int64_t index, int64_t n)
+      : first(index * kElementsPerBlock), count(n - first < kElementsPerBlock ? n - first : kElementsPerBlock) {}
+};
 
 } // namespace zc::cuda

@@ -15,6 +15,8 @@ namespace {
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
 bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).calls > 0; }
+/// A program's source, compiled while a plan is prepared.
+bool isProgram(const KernelSpec &) { return true; }
 bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }
 
 /// Kernels that a library computes, where it takes the spec.
@@ -30,6 +32,7 @@ constexpr Library kLibraries[] = {
     {"conv", "cuDNN", isCudnnConv},
     {"conv_transpose", "cuDNN", isCudnnConv},
     {"conv_weight_grad", "cuDNN", isCudnnConv},
+    {"fused", "NVRTC", isProgram},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.

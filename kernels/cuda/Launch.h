@@ -13,6 +13,7 @@
 #include "kernels/cuda/Block.h"
 #include "kernels/cuda/OutOfRange.h"
 #include "kernels/cuda/Workspace.h"
+#include "kernels/formula/Elements.h"
 
 #include <algorithm>
 #include <numeric>
@@ -119,18 +120,6 @@ template <typename Target, typename Fn> Prepared<Target> launching(const KernelS
   return std::unique_ptr<typename Target::KernelType>(
       std::make_unique<typename Target::template Launched<Fn>>(spec, std::move(fn)));
 }
-
-/// Threads of a block that works on independent elements, and elements that one such block takes.
-constexpr int kElementThreads = 256;
-constexpr int64_t kElementsPerBlock = 2048;
-constexpr int64_t blocksFor(int64_t elements) { return (elements + kElementsPerBlock - 1) / kElementsPerBlock; }
-
-/// Elements [first, first + count) of n: what block `index` of overElements does.
-struct Part {
-  int64_t first, count;
-  ZC_HD Part(int64_t index, int64_t n)
-      : first(index * kElementsPerBlock), count(n - first < kElementsPerBlock ? n - first : kElementsPerBlock) {}
-};
 
 /// f(i) for the elements i of n that block `index` of overElements does.
 template <typename Block, typename F> ZC_HD void forElements(Block &block, int64_t index, int64_t n, const F &f) {

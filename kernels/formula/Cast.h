@@ -1,7 +1,10 @@
 //===- Cast.h - one element as another type -----------------------------------===//
 #pragma once
 
-#include "kernels/formula/Elements.h"
+#include "kernels/formula/Stored.h"
+
+#include <cmath>
+#include <limits>
 
 namespace zc::formula {
 

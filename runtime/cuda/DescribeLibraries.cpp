@@ -3,35 +3,46 @@
 
 namespace zc::cuda {
 
-static std::string describe(const Library &library, size_t version, size_t major, size_t minor) {
-  if (!library.status().ok())
-    return library.status().error().message + ": " + library.status().error().help;
-  std::string text = std::to_string(version / major) + "." + std::to_string(version % major / minor) + "." +
-                     std::to_string(version % minor);
-  return text + ", " + library.path();
+namespace {
+
+std::string dotted(size_t version, size_t major, size_t minor) {
+  return std::to_string(version / major) + "." + std::to_string(version % major / minor) + "." +
+         std::to_string(version % minor);
 }
 
+/// What the library's function, a `Function`, says through `version`, or what is missing.
+template <typename Function, typename Version>
+std::string describe(Library library, const char *function, const Version &version) {
+  Function get = nullptr;
+  library.take(get, function);
+  if (!library.status().ok())
+    return library.status().error().message + ": " + library.status().error().help;
+  return version(get) + ", " + library.path();
+}
+
+std::string ofNumber(size_t (*get)()) { return dotted(get(), 10000, 100); }
+std::string ofNccl(int (*get)(int *)) {
+  int number = 0;
+  (void)get(&number);
+  return dotted(static_cast<size_t>(number), 10000, 100);
+}
+std::string ofNvrtc(int (*get)(int *, int *)) {
+  int major = 0, minor = 0;
+  (void)get(&major, &minor);
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+} // namespace
+
 std::vector<std::pair<std::string, std::string>> describeLibraries() {
-  std::vector<std::pair<std::string, std::string>> lines;
-  auto ask = [&](const char *title, Library library, const char *function, size_t major, size_t minor, bool isNccl) {
-    size_t version = 0;
-    if (isNccl) {
-      int (*get)(int *) = nullptr;
-      library.take(get, function);
-      int number = 0;
-      if (get && get(&number) == 0)
-        version = static_cast<size_t>(number);
-    } else {
-      size_t (*get)() = nullptr;
-      library.take(get, function);
-      version = get ? get() : 0;
-    }
-    lines.emplace_back(title, describe(library, version, major, minor));
-  };
-  ask("cuBLASLt", Library({"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"), "cublasLtGetVersion", 10000,
-      100, false);
-  ask("cuDNN", Library({"libcudnn.so.9"}, "nvidia-cudnn-cu13"), "cudnnGetVersion", 10000, 100, false);
-  ask("NCCL", Library({"libnccl.so.2"}, "nvidia-nccl-cu13"), "ncclGetVersion", 10000, 100, true);
+  using Number = size_t (*)();
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"cuBLASLt", describe<Number>(Library({"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"),
+                                    "cublasLtGetVersion", ofNumber)},
+      {"cuDNN", describe<Number>(Library({"libcudnn.so.9"}, "nvidia-cudnn-cu13"), "cudnnGetVersion", ofNumber)},
+      {"NVRTC", describe<int (*)(int *, int *)>(Library({"libnvrtc.so.13", "libnvrtc.so.12"}, "nvidia-cuda-nvrtc"),
+                                                "nvrtcVersion", ofNvrtc)},
+      {"NCCL", describe<int (*)(int *)>(Library({"libnccl.so.2"}, "nvidia-nccl-cu13"), "ncclGetVersion", ofNccl)}};
   // Before a job of hundreds of processes finds it out.
   if (const Status &nccl = ncclStatus(); !nccl.ok() && nccl.error().number == 631)
     lines.back().second += "; " + nccl.error().message + ": " + nccl.error().help;

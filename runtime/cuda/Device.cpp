@@ -2,6 +2,7 @@
 
 #include "kernels/InPlace.h"
 #include "runtime/cuda/CudnnKernels.h"
+#include "runtime/cuda/FusedKernels.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Nccl.h"
 
@@ -19,6 +20,7 @@ const GpuKernelRegistry &registry() {
     addGpuFamilies(made);
     addMatmul(made);
     addCudnnKernels(made);
+    addFusedKernels(made);
     return made;
   }();
   return all;

@@ -1,5 +1,5 @@
 // What cuDNN takes on a GPU that is described and not there (devices/h200.json), and that it works in what is planned.
-// Run by cudnn.py.
+// Run by libraries.py.
 #include "runtime/cuda/CudnnGraph.h"
 #include "kernels/cuda/CudnnAttention.h"
 

@@ -172,7 +172,7 @@ inline const KernelRegistry &blockRegistry() {
     if (!device || std::string(device) != "cuda")
       return filled;
     std::vector<std::string> names = filled.names();
-    names.insert(names.end(), {"matmul", "matmul_part"});
+    names.insert(names.end(), {"matmul", "matmul_part", "fused"});
     return onGpu(names);
   }();
   return blocks;

@@ -1,0 +1,46 @@
+//===- FusedSource.h - a fused program as C++, for a compiler at run time -----------===//
+//
+// One kernel computes a whole chain: operands go through memory once, and what is between them stays in registers. Each
+// instruction is the formula of its own kernel (formula/), rounded to its type: the bits are those of the kernels one
+// by one. A source depends on the program, types, and which operands broadcast, not on sizes: layers share one.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Kernel.h"
+#include "kernels/cuda/FusedKernel.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zc::cuda {
+
+class FusedSource {
+public:
+  /// Errors: no sound program (corrupt plan).
+  static Result<FusedSource> of(const KernelSpec &spec);
+
+  /// What stands behind `#include "kernels/cuda/FusedKernel.h"`; the kernel is called `name`.
+  std::string text(const std::string &name) const;
+  /// `operands[i]` points at operand i's elements.
+  FusedArguments arguments(void *const *operands) const;
+  /// Of kElementThreads each.
+  int64_t blocks() const { return blocksFor(sizes.elements); }
+
+private:
+  std::string members; ///< of the program's struct
+  FusedArguments sizes = {};
+  size_t operands = 0;
+  bool runsArePacks = true;                          ///< along the innermost dimension, where operands walk differently
+  std::vector<std::pair<size_t, uintptr_t>> inPacks; ///< operands that are loaded or stored in packs, bytes of these
+};
+
+/// A header that a source needs, by the name it is included by.
+struct FusedHeader {
+  const char *name, *text;
+};
+/// All of them. What NVRTC has not (<cmath> and the like) is among them.
+const std::vector<FusedHeader> &fusedHeaders();
+
+} // namespace zc::cuda

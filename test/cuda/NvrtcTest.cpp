@@ -1,0 +1,41 @@
+// NVRTC takes what fused programs are written as, for every kind of GPU that the plugin is built for: needs no GPU.
+#include "runtime/cuda/Nvrtc.h"
+#include "kernels/cuda/FusedSource.h"
+#include "test/kernels/FusedCases.h"
+
+namespace zc::test {
+namespace {
+
+const std::string kInclude = "#include \"kernels/cuda/FusedKernel.h\"\n";
+
+TEST(Nvrtc, CompilesRandomPrograms) {
+  const std::pair<int, int> kGpus[] = {{8, 0}, {9, 0}, {10, 0}};
+  for (unsigned from = 0; from < 150; from += 50) { // many in one source: it takes most of its time for the headers
+    std::string text = kInclude;
+    for (unsigned seed = from; seed < from + 50; ++seed) {
+      Result<cuda::FusedSource> source = cuda::FusedSource::of(fusedCall(randomCase(seed)).spec());
+      ASSERT_TRUE(source.ok()) << source.error().message;
+      text += source->text("fused" + std::to_string(seed));
+    }
+    auto [major, minor] = kGpus[from / 50];
+    Result<std::string> code = cuda::compileForGpu(text, major, minor);
+    ASSERT_TRUE(code.ok()) << render(code.error());
+    EXPECT_EQ(code->substr(1, 3), "ELF");
+  }
+}
+
+TEST(Nvrtc, SaysWhatIsWrong) {
+  Result<std::string> code = cuda::compileForGpu(kInclude + "int x = nothing;", 9, 0);
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.error().code, Code::internal);
+  EXPECT_NE(code.error().message.find("\"nothing\" is undefined"), std::string::npos) << code.error().message;
+}
+
+TEST(Nvrtc, KnowsNoGpuOfTheFuture) {
+  Result<std::string> code = cuda::compileForGpu(kInclude, 99, 0);
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.error().code, Code::unsupported);
+}
+
+} // namespace
+} // namespace zc::test

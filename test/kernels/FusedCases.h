@@ -1,0 +1,182 @@
+//===- FusedCases.h - random fused programs, and their operations one by one -----------===//
+#pragma once
+
+#include "kernels/FusedProgram.h"
+#include "test/kernels/KernelTest.h"
+
+namespace zc::test {
+
+/// A kernel for each instruction, one after the other, on the registers' whole tensors: what a fused program stands
+/// for.
+struct Apart {
+  const char *kernel;
+  std::vector<size_t> from;
+  DType type;
+  Attributes attributes = {};
+};
+
+struct Case {
+  Ints shape;
+  std::vector<Value> inputs;
+  std::vector<Apart> steps;
+  FusedProgram program;
+};
+
+class Random {
+public:
+  explicit Random(unsigned seed) : engine(seed) {}
+  size_t below(size_t n) { return engine() % n; }
+  template <typename T> const T &of(const std::vector<T> &values) { return values[below(values.size())]; }
+
+private:
+  std::mt19937_64 engine;
+};
+
+inline const std::vector<Ints> kFusedShapes{{},        {1},      {3},           {17},     {513},
+                                            {2, 3, 5}, {7, 129}, {5, 1, 3, 11}, {4, 600}, {129, 2, 80}};
+inline const std::vector<DType> kFloats{DType::f32, DType::bf16, DType::f16};
+
+/// The shape with some dimensions 1, or leading ones left out.
+inline Ints broadcastOf(const Ints &shape, Random &random) {
+  Ints dims = shape;
+  if (random.below(2))
+    return dims;
+  for (int64_t &dim : dims)
+    if (random.below(3) == 0)
+      dim = 1;
+  dims.erase(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(random.below(dims.size() + 1)));
+  return dims;
+}
+
+inline Value inputOf(DType type, Ints dims, Random &random) {
+  Value value = uniform({type, std::move(dims)}, static_cast<unsigned>(random.below(1000)), -3, 3);
+  if (type == DType::boolean)
+    for (size_t i = 0; i < value.size(); ++i)
+      value.set(i, random.below(2) != 0);
+  else if (value.size() > 2)
+    value.set(random.below(value.size()), random.below(2) ? 0 : std::numeric_limits<double>::infinity());
+  return value;
+}
+
+/// Registers of a type.
+inline std::vector<size_t> registersOf(const FusedProgram &program, DType type) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < program.inputs.size() + program.instructions.size(); ++i)
+    if (program.typeOf(i) == type)
+      found.push_back(i);
+  return found;
+}
+
+inline constexpr const char *kUnary[] = {"neg", "abs",  "sign",    "exp", "log",  "sqrt", "reciprocal", "sin",
+                                         "cos", "tanh", "sigmoid", "erf", "relu", "silu", "gelu",       "softplus"};
+inline constexpr const char *kBinary[] = {"add", "sub", "mul", "div", "min", "max", "gelu_grad", "silu_grad", "pow"};
+inline constexpr const char *kCompare[] = {"equal", "less", "less_equal"};
+inline constexpr const char *kLogic[] = {"and", "or", "xor"};
+
+inline Apart anyStep(const FusedProgram &program, Random &random) {
+  const DType type = program.typeOf(random.below(program.inputs.size() + program.instructions.size()));
+  const auto alike = registersOf(program, type), flags = registersOf(program, DType::boolean);
+  const size_t a = random.of(alike), b = random.of(alike);
+  const size_t kind = random.below(8);
+  if (kind == 0)
+    return {"cast", {a}, random.below(5) ? random.of(kFloats) : DType::boolean};
+  if (kind == 1 && !flags.empty())
+    return {"select", {random.of(flags), a, b}, type};
+  if (type == DType::boolean)
+    return random.below(2) ? Apart{"not", {a}, type} : Apart{kLogic[random.below(3)], {a, b}, type};
+  if (kind == 2)
+    return {kCompare[random.below(3)], {a, b}, DType::boolean};
+  if (kind == 3)
+    return {"is_nan", {a}, DType::boolean};
+  Attributes attributes;
+  if (random.below(2))
+    attributes["tanh"] = int64_t{1};
+  if (kind < 6)
+    return {kBinary[random.below(std::size(kBinary))], {a, b}, type, attributes};
+  return {kUnary[random.below(std::size(kUnary))], {a}, type, attributes};
+}
+
+inline FusedInstruction instructionOf(const Apart &step, const FusedProgram &program) {
+  KernelSpec spec;
+  spec.name = step.kernel;
+  spec.attributes = step.attributes;
+  for (size_t reg : step.from)
+    spec.operands.push_back({program.typeOf(reg), {}});
+  spec.operands.push_back({step.type, {}});
+  std::optional<FusedInstruction> instruction = fusedInstructionOf(spec);
+  EXPECT_TRUE(instruction) << step.kernel;
+  for (size_t i = 0; instruction && i < step.from.size(); ++i)
+    instruction->from[i] = step.from[i];
+  return instruction.value_or(FusedInstruction{});
+}
+
+inline Case randomCase(unsigned seed) {
+  Random random(seed);
+  Case made;
+  made.shape = random.of(kFusedShapes);
+  const DType type = random.of(kFloats);
+  for (size_t i = 0, n = 1 + random.below(4); i < n; ++i) {
+    made.inputs.push_back(
+        inputOf(random.below(5) == 0 ? DType::boolean : type, broadcastOf(made.shape, random), random));
+    made.program.inputs.push_back(made.inputs.back().type.dtype);
+  }
+  if (random.below(2)) {
+    made.program.instructions.push_back({FusedCode::constant, type, {}, 0.5f});
+    made.steps.push_back({"constant", {}, type});
+  }
+  for (size_t i = 0, n = 1 + random.below(12); i < n; ++i) {
+    made.steps.push_back(anyStep(made.program, random));
+    made.program.instructions.push_back(instructionOf(made.steps.back(), made.program));
+  }
+  const size_t last = made.program.inputs.size() + made.program.instructions.size() - 1;
+  for (size_t reg = last; reg >= made.program.inputs.size() && made.program.results.size() < 3; --reg)
+    if (made.program.instructions[reg - made.program.inputs.size()].code != FusedCode::constant &&
+        (reg == last || random.below(4) == 0))
+      made.program.results.push_back(reg);
+  if (made.program.results.size() > 1 && random.below(2))
+    std::swap(made.program.results[0], made.program.results[1]);
+  return made;
+}
+
+inline Call fusedCall(const Case &from) {
+  Call call{"fused", from.inputs, {}, {{"program", encode(from.program)}}};
+  for (size_t reg : from.program.results)
+    call.outputs.push_back(Value({from.program.typeOf(reg), from.shape}));
+  return call;
+}
+
+/// The registers that are results, by kernels of one operation.
+inline std::vector<Value> runApart(const Case &from, const KernelRegistry &kernels) {
+  std::vector<Value> registers = from.inputs;
+  for (const Apart &step : from.steps) {
+    Call call{step.kernel, {}, {}, step.attributes};
+    Ints shape = from.shape; // operands are written out: kernels of one operand do not broadcast
+    for (size_t reg : step.from) {
+      Value &value = registers[reg];
+      Result<std::vector<Value>> whole = runOn(registry(true), {"expand", {value}, {Value({value.type.dtype, shape})}});
+      EXPECT_TRUE(whole.ok()) << whole.error().message;
+      call.inputs.push_back(whole->front());
+    }
+    if (std::string(step.kernel) == "constant")
+      call.attributes["value"] = 0.5;
+    call.outputs.push_back(Value({step.type, shape}));
+    Result<std::vector<Value>> result = runOn(kernels, call);
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    registers.push_back(result->front());
+  }
+  std::vector<Value> results;
+  for (size_t reg : from.program.results)
+    results.push_back(registers[reg]);
+  return results;
+}
+
+/// NaN of any payload: which of two a sum keeps, a compiler decides.
+inline bool sameBits(const Value &a, const Value &b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (std::isnan(a.get(i)) ? !std::isnan(b.get(i))
+                             : a.get(i) != b.get(i) || std::signbit(a.get(i)) != std::signbit(b.get(i)))
+      return false;
+  return a.type == b.type;
+}
+
+} // namespace zc::test

@@ -1,0 +1,139 @@
+// Fused programs as C++: compiled for this machine they have the bits of their operations one by one; on a GPU (where
+// ZC_TEST_DEVICE=cuda) what NVRTC makes of them has those of the GPU's kernels.
+#include "kernels/cuda/FusedSource.h"
+#include "test/kernels/FastTest.h"
+#include "test/kernels/FusedCases.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+
+namespace zc::test {
+namespace {
+
+using cuda::FusedSource;
+
+std::string nameOf(unsigned seed) { return "fused" + std::to_string(seed); }
+
+/// The functions of one translation unit, with the headers as they are handed to NVRTC.
+class Compiled {
+public:
+  explicit Compiled(const std::string &source) {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "zc-fused-source";
+    std::filesystem::remove_all(folder);
+    for (const cuda::FusedHeader &header : cuda::fusedHeaders()) {
+      const std::filesystem::path file = folder / header.name;
+      if (file.parent_path() == folder) // <cmath> and the like are the compiler's own
+        continue;
+      std::filesystem::create_directories(file.parent_path());
+      std::ofstream(file) << header.text;
+    }
+    std::ofstream(folder / "fused.cpp") << "#include \"kernels/cuda/FusedKernel.h\"\n" << source;
+    const std::string library = (folder / "fused.so").string();
+    const std::string command = std::string(ZC_CXX) + " -std=c++17 -O1 -fwrapv -ffp-contract=off -shared -fPIC -I " +
+                                folder.string() + " " + (folder / "fused.cpp").string() + " -o " + library;
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_TRUE(handle) << ::dlerror();
+  }
+  using Function = void (*)(const cuda::FusedArguments &);
+  Function operator[](const std::string &name) const {
+    return handle ? reinterpret_cast<Function>(::dlsym(handle, name.c_str())) : nullptr;
+  }
+
+private:
+  void *handle = nullptr;
+};
+
+constexpr unsigned kPrograms = 150;
+
+TEST(FusedSource, HasTheBitsOfItsOperations) {
+  if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "no compiler: " << ZC_CXX;
+  std::string all;
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    Result<FusedSource> source = FusedSource::of(fusedCall(randomCase(seed)).spec());
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    all += source->text(nameOf(seed));
+  }
+  const Compiled compiled(all);
+  size_t packed = 0;
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Case random = randomCase(seed);
+    const std::vector<Value> expected = runApart(random, registry(true));
+    const Compiled::Function function = compiled[nameOf(seed)];
+    ASSERT_TRUE(function);
+    for (size_t offset : {size_t(0), size_t(1)}) { // in packs, and an element at a time
+      Call call = atOffset(fusedCall(random), offset);
+      std::vector<void *> operands;
+      for (Value &value : call.inputs)
+        operands.push_back(value.data());
+      for (Value &value : call.outputs)
+        operands.push_back(value.data());
+      Result<FusedSource> source = FusedSource::of(call.spec());
+      ASSERT_TRUE(source.ok());
+      const cuda::FusedArguments arguments = source->arguments(operands.data());
+      packed += arguments.isPacked;
+      function(arguments);
+      for (size_t i = 0; i < expected.size(); ++i)
+        ASSERT_TRUE(sameBits(call.outputs[i], expected[i])) << "result " << i << " at offset " << offset;
+    }
+  }
+  EXPECT_GT(packed, kPrograms / 2);
+  EXPECT_LT(packed, 2 * kPrograms);
+}
+
+KernelSpec specOf(Ints scale, Ints result) {
+  KernelSpec spec;
+  spec.name = "fused";
+  spec.operands = {{DType::f32, result}, {DType::f32, std::move(scale)}, {DType::f32, result}};
+  spec.numInputs = 2;
+  spec.attributes["program"] = Ints{1, 6, 0, 0, 1, 0, 2}; // a product
+  return spec;
+}
+
+/// Layers of other sizes share the code; other broadcasts do not.
+TEST(FusedSource, DoesNotKnowSizes) {
+  auto text = [](Ints scale, Ints result) {
+    return FusedSource::of(specOf(std::move(scale), std::move(result)))->text("f");
+  };
+  EXPECT_EQ(text({768}, {64, 768}), text({3}, {2, 3}));
+  EXPECT_EQ(text({64, 1}, {64, 768}), text({2, 1}, {2, 3}));
+  EXPECT_NE(text({768}, {64, 768}), text({64, 1}, {64, 768}));
+  EXPECT_NE(text({1}, {64, 768}), text({64, 768}, {64, 768}));
+}
+
+/// Rows that packs do not fill go an element at a time, and so does memory that is not aligned.
+TEST(FusedSource, PacksStayWithinRows) {
+  alignas(64) char memory[64];
+  void *const aligned[] = {memory, memory, memory};
+  void *const apart[] = {memory, memory + 4, memory};
+  auto isPacked = [](Ints scale, Ints result, void *const *operands) {
+    return FusedSource::of(specOf(std::move(scale), std::move(result)))->arguments(operands).isPacked;
+  };
+  EXPECT_TRUE(isPacked({8}, {5, 8}, aligned));
+  EXPECT_FALSE(isPacked({7}, {5, 7}, aligned));
+  EXPECT_FALSE(isPacked({5, 1}, {5, 6}, aligned));
+  EXPECT_TRUE(isPacked({5, 7}, {5, 7}, aligned)); // its last elements apart
+  EXPECT_TRUE(isPacked({1}, {5, 7}, apart));      // a scalar may lie anywhere
+  EXPECT_FALSE(isPacked({8}, {5, 8}, apart));
+}
+
+TEST(FusedSource, OnAGpuHasTheBitsOfItsKernels) {
+  const char *device = std::getenv("ZC_TEST_DEVICE");
+  if (!device || std::string(device) != "cuda")
+    GTEST_SKIP() << "ZC_TEST_DEVICE=cuda runs it";
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Case random = randomCase(seed);
+    const std::vector<Value> expected = runApart(random, blockRegistry());
+    Result<std::vector<Value>> outputs = runOn(blockRegistry(), fusedCall(random));
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_TRUE(sameBits((*outputs)[i], expected[i])) << "result " << i;
+  }
+}
+
+} // namespace
+} // namespace zc::test
