@@ -1,6 +1,7 @@
 //===- CudnnAttention.h - what of attention cuDNN computes, and in how many calls -----------===//
 //
-// Known without cuDNN: the compiler plans the bytes. Whether cuDNN agrees is asked where it is (test/cuda/libraries.py).
+// Known without cuDNN: the compiler plans the bytes. Whether cuDNN agrees is asked where it is
+// (test/cuda/libraries.py).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

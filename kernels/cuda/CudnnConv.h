@@ -1,6 +1,7 @@
 //===- CudnnConv.h - which convolutions cuDNN computes, in how many bytes -------------------===//
 //
-// Known without cuDNN: the compiler plans the bytes. Whether cuDNN agrees is asked where it is (test/cuda/libraries.py).
+// Known without cuDNN: the compiler plans the bytes. Whether cuDNN agrees is asked where it is
+// (test/cuda/libraries.py).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

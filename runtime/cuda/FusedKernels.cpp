@@ -62,7 +62,7 @@ public:
     const CUresult status = Driver::instance().launch(function, static_cast<unsigned>(program.blocks()), 1, 1,
                                                       kElementThreads, 1, 1, 0, stream, parameters, nullptr);
     if (status != CUDA_SUCCESS)
-      return makeError(zc::Code::internal, 708,
+      return makeError(zc::Code::internal, 649,
                        "kernel 'fused' was not launched: CUDA error " + std::to_string(status));
     return {};
   }
