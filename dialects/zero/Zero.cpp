@@ -257,11 +257,16 @@ static FailureOr<BucketOp> lookUpBucket(Operation *op, FlatSymbolRefAttr name, S
   return bucket;
 }
 
+/// By its name: a search of the module for each operation would make verification quadratic.
+static MeshOp declaredMesh(Operation *op, SymbolTableCollection &symbols) {
+  return symbols.lookupNearestSymbolFrom<MeshOp>(op, StringAttr::get(op->getContext(), kMeshName));
+}
+
 /// axes_c1
 static LogicalResult verifyAxes(Operation *op, ArrayAttr names, SymbolTableCollection &symbols) {
   if (!names)
     return success();
-  auto declared = symbols.lookupNearestSymbolFrom<MeshOp>(op, StringAttr::get(op->getContext(), kMeshName));
+  MeshOp declared = declaredMesh(op, symbols);
   if (!declared)
     return op->emitOpError("[axes_c1] names axes, but there is no zero.mesh @") << kMeshName;
   Mesh mesh = declared.getMesh();
@@ -289,8 +294,11 @@ LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(verifyAxes(*this, getAxesAttr(), symbols)))
     return failure();
-  const Mesh mesh = meshOf((*this)->getParentOfType<ModuleOp>());
-  const int64_t ranks = getAxesAttr() ? mesh.size(axesOf(getAxesAttr(), mesh)) : 1;
+  int64_t ranks = 1;
+  if (ArrayAttr axes = getAxesAttr()) {
+    const Mesh mesh = declaredMesh(*this, symbols).getMesh();
+    ranks = mesh.size(axesOf(axes, mesh));
+  }
   if (static_cast<int64_t>(getOffset()) + getType().getNumElements() * ranks > getBuffer().getType().getNumElements())
     return emitOpError("[part_c1] ") << ranks << " parts of " << getType() << " from element " << getOffset()
                                      << " on do not lie in " << getBuffer().getType();
