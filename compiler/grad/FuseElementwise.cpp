@@ -60,6 +60,18 @@ struct Facts {
   size_t nextInMemory = 0;        ///< where the search for what takes memory goes on; its own place if it does
 };
 
+/// Members, the root first, and what is known of them as they come: each is looked at once.
+struct Group {
+  explicit Group(Operation *root) : root(root) {}
+  Operation *root;
+  Members members;
+  SmallVector<Operation *> makers; ///< of the members' operands that have a place in programs, the last first
+  llvm::SmallSetVector<Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
+  llvm::SmallPtrSet<Value, 8> constants;
+  SmallVector<Value, kFusedResults + 1> results;
+  size_t instructions = 0;
+};
+
 /// A group as a program and its operands.
 struct Fused {
   FusedProgram program;
@@ -124,36 +136,50 @@ private:
   bool isFusable(Operation *op) const { return factsOf(op).code != FusedCode::end; }
 
   Members grow(Operation *root) {
-    Members members;
-    members.insert(root);
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (Operation *candidate : makersOf(members)) {
-        if (!mayJoin(candidate, members, root))
-          continue;
-        members.insert(candidate);
-        if (fits(members, root))
-          grew = true;
-        else
-          members.pop_back();
-        if (grew)
-          break; // others' users may all be members now
+    Group group(root);
+    join(group, root);
+    // Whoever joins may have been the last use outside of another.
+    for (size_t i = 0; i < group.makers.size();) {
+      Operation *candidate = group.makers[i];
+      if (mayJoin(candidate, group.members, root) && fits(candidate, group)) {
+        group.makers.erase(group.makers.begin() + static_cast<ptrdiff_t>(i));
+        join(group, candidate);
+        i = 0;
+      } else {
+        ++i;
       }
     }
-    return members;
+    return group.members;
   }
 
-  /// What made the members' operands, the last first.
-  SmallVector<Operation *> makersOf(const Members &members) const {
-    llvm::SmallSetVector<Operation *, 8> makers;
-    for (Operation *member : members)
-      for (Value operand : member->getOperands())
-        if (Operation *maker = operand.getDefiningOp(); maker && !members.contains(maker))
-          makers.insert(maker);
-    SmallVector<Operation *> sorted = makers.takeVector();
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) > place.lookup(b); });
-    return sorted;
+  /// Nobody that joins later uses what `op` makes: all its uses are by members, or behind the root.
+  void join(Group &group, Operation *op) {
+    group.members.insert(op);
+    group.inputs.remove(op->getResult(0));
+    for (Value operand : op->getOperands()) {
+      if (immediateOf(operand))
+        group.constants.insert(operand);
+      else if (!group.members.contains(operand.getDefiningOp()))
+        group.inputs.insert(operand);
+      addMaker(group, operand.getDefiningOp());
+    }
+    if (isa<ExpandOp>(op))
+      return;
+    ++group.instructions;
+    if (isResult(op, group))
+      group.results.push_back(op->getResult(0));
   }
+
+  void addMaker(Group &group, Operation *maker) const {
+    if (!maker || (!isFusable(maker) && !isa<ExpandOp>(maker)) || group.members.contains(maker))
+      return;
+    auto isLater = [&](Operation *a, Operation *b) { return place.lookup(a) > place.lookup(b); };
+    auto at = llvm::lower_bound(group.makers, maker, isLater);
+    if (at == group.makers.end() || *at != maker)
+      group.makers.insert(at, maker);
+  }
+
+  static bool isResult(Operation *op, const Group &group) { return op == group.root || !isInner(op, group.members); }
 
   /// Are all uses of `op` by members?
   static bool isInner(Operation *op, const Members &members) {
@@ -224,33 +250,31 @@ private:
     return found;
   }
 
-  /// Is it a program that a kernel takes? Of several results, only the first can lie over an operand. Asked at each
-  /// step of growth, so that it counts what `build` would make.
-  bool fits(const Members &members, Operation *root) const {
-    llvm::SmallSetVector<Value, kFusedInputs + 1> inputs;
-    llvm::SmallPtrSet<Value, 8> constants;
-    SmallVector<Value, kFusedResults + 1> results;
-    size_t instructions = 0;
-    for (Operation *op : members) {
-      for (Value operand : op->getOperands())
-        if (immediateOf(operand))
-          constants.insert(operand);
-        else if (!members.contains(operand.getDefiningOp()))
-          inputs.insert(operand);
-      if (isa<ExpandOp>(op))
-        continue;
-      ++instructions;
-      if (op == root || !isInner(op, members))
-        results.push_back(op->getResult(0));
-    }
-    if (inputs.size() > kFusedInputs || results.size() > kFusedResults ||
-        inputs.size() + constants.size() + instructions > kFusedRegisters)
+  /// Is it a program that a kernel takes, with the candidate? Of several results, only the first can lie over an
+  /// operand.
+  bool fits(Operation *candidate, const Group &group) const {
+    auto inputs = group.inputs;
+    inputs.remove(candidate->getResult(0));
+    size_t constants = group.constants.size(), results = group.results.size();
+    for (auto [i, operand] : llvm::enumerate(candidate->getOperands()))
+      if (!immediateOf(operand))
+        inputs.insert(operand);
+      else if (!group.constants.contains(operand) &&
+               !llvm::is_contained(candidate->getOperands().take_front(i), operand))
+        ++constants;
+    const bool computes = !isa<ExpandOp>(candidate), returns = computes && isResult(candidate, group);
+    results += returns;
+    if (inputs.size() > kFusedInputs || results > kFusedResults ||
+        inputs.size() + constants + group.instructions + computes > kFusedRegisters)
       return false;
-    if (results.size() == 1)
+    if (results == 1)
       return true;
+    auto hasTypeOfResult = [&](Value input) {
+      return (returns && candidate->getResult(0).getType() == input.getType()) ||
+             llvm::any_of(group.results, [&](Value result) { return result.getType() == input.getType(); });
+    };
     return llvm::count_if(inputs, [&](Value input) {
-             return lastUse.lookup(viewedValue(input)) <= place.lookup(root) &&
-                    llvm::any_of(results, [&](Value result) { return result.getType() == input.getType(); });
+             return lastUse.lookup(viewedValue(input)) <= place.lookup(group.root) && hasTypeOfResult(input);
            }) <= 1;
   }
 

@@ -25,6 +25,7 @@ public:
       return badFile(notAFile, "the model's path is not UTF-8", file.path, "rename the file or its folder");
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
+    defined.reserve(static_cast<size_t>(graph.node_size()) + static_cast<size_t>(graph.initializer_size()));
     ZC_RETURN_IF_ERROR(inputs());
     ZC_RETURN_IF_ERROR(nodes(graph.node(), [] { return std::string(); }));
     ZC_RETURN_IF_ERROR(outputs());

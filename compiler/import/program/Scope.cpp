@@ -1,6 +1,9 @@
 //===- Scope.cpp - nodes with names of their own --------------------------------===//
 #include "compiler/import/program/Scope.h"
 
+#include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseMap.h"
+
 using namespace zc;
 using namespace zc::importer;
 
@@ -23,16 +26,16 @@ static void forEachName(const onnxpb::Node &node, llvm::function_ref<void(const 
 }
 
 Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
-  llvm::StringMap<int> producer;
+  llvm::DenseMap<llvm::CachedHashStringRef, int> producer(static_cast<unsigned>(nodes.size()));
   for (int i = 0; i < nodes.size(); ++i)
     for (const std::string &output : nodes[i].output())
-      producer[output] = i;
+      producer[llvm::CachedHashStringRef(output)] = i;
   Body body;
   std::vector<bool> live(nodes.size(), false);
   std::vector<int> pending;
   auto need = [&](const std::string &name) {
     body.used.insert(name);
-    auto found = producer.find(name);
+    auto found = producer.find(llvm::CachedHashStringRef(name));
     if (found == producer.end() || live[found->second])
       return;
     live[found->second] = true;
