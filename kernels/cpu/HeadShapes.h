@@ -1,7 +1,8 @@
 //===- HeadShapes.h - a linear layer and its loss, a chunk of rows at a time ---===//
 //
 // The fast kernels of linear_cross_entropy are other kernels in a row, on a chunk of rows and what the one before left
-// of it: this says which, and where in the workspace what they hand on lies.
+// of it: this says which, and where in the workspace what they hand on lies. Those of a GPU (cuda/Head.h) have the
+// same products.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,7 +19,7 @@ struct HeadShape {
   bool sum, transWeight, hasBias;
   bool isGrad; ///< the loss with its gradients
   /// Are sums over chunks kept beside the gradient, which has 16 bits?
-  bool widens() const { return isGrad && dtype != DType::f32 && chunk < rows; }
+  bool widens() const { return isGrad && sizeOf(dtype) < sizeOf(DType::f32) && chunk < rows; }
 };
 /// Operands: input, labels, weight, [bias], loss.
 Result<HeadShape> readHead(const KernelSpec &spec);

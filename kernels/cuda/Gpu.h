@@ -44,7 +44,17 @@ struct Gpu {
     void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *space) const {
       keep(gpuSortPairs(keys, values, n, space, sortBytes(n), stream));
     }
-    cudaError_t status() const { return first; }
+    /// A kernel that was prepared apart; not after one has failed.
+    void call(GpuKernel &part, void *const *operands) const {
+      if (ofParts.ok())
+        ofParts = part.enqueue(operands, frame, stream);
+    }
+    /// Of kernel `name`.
+    Status status(const std::string &name) const {
+      if (first != cudaSuccess)
+        return makeError(Code::internal, 708, "kernel '" + name + "' was not launched: " + cudaGetErrorString(first));
+      return ofParts;
+    }
 
   private:
     void keep(cudaError_t status) const {
@@ -55,6 +65,7 @@ struct Gpu {
     void *space;
     cudaStream_t stream;
     mutable cudaError_t first = cudaSuccess;
+    mutable Status ofParts;
   };
 
   template <typename Fn> class Launched : public GpuKernel {
@@ -64,10 +75,7 @@ struct Gpu {
     Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
       Launcher launch(frame, workspaceAt ? operands[workspaceAt] : nullptr, stream);
       fn(operands, launch);
-      if (launch.status() != cudaSuccess)
-        return makeError(Code::internal, 708,
-                         "kernel '" + name + "' was not launched: " + cudaGetErrorString(launch.status()));
-      return Status::success();
+      return launch.status(name);
     }
 
   private:

@@ -53,7 +53,10 @@ void addGpuReductions(GpuKernelRegistry &registry);
 void addGpuRows(GpuKernelRegistry &registry);
 void addGpuVision(GpuKernelRegistry &registry);
 
-/// All families of this folder, a .cu each.
+/// With products that the registry has already.
+void addGpuHeads(GpuKernelRegistry &registry);
+
+/// All families of this folder that need no library, a .cu each.
 inline void addGpuFamilies(GpuKernelRegistry &registry) {
   addGpuArithmetic(registry);
   addGpuAttention(registry);

@@ -12,6 +12,7 @@ void registerHostBlockKernels(KernelRegistry &registry) {
   addHostIndex(registry);
   addHostVision(registry);
   addHostAttention(registry);
+  addHostHeads(registry);
   addOptimizers<Host>(registry);
   addMetrics<Host>(registry);
   addQuantization<Host>(registry);

@@ -15,5 +15,6 @@ void addHostRows(KernelRegistry &registry);
 void addHostIndex(KernelRegistry &registry);
 void addHostVision(KernelRegistry &registry);
 void addHostAttention(KernelRegistry &registry);
+void addHostHeads(KernelRegistry &registry);
 
 } // namespace zc::cuda

@@ -78,6 +78,13 @@ struct Host {
         std::memcpy(to, from, static_cast<size_t>(count));
     }
 
+    /// A kernel that was prepared apart; not after one has failed.
+    void call(Kernel &part, void *const *operands) const {
+      if (ofParts.ok())
+        ofParts = part.run(operands, *frame.context);
+    }
+    Status status() const { return ofParts; }
+
     /// Sorts pairs by key, stably, into the second halves of both; keys and values are arrays of 2 n, `space` has
     /// sortBytes(n) bytes.
     void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *) const {
@@ -94,6 +101,7 @@ struct Host {
   private:
     Frame frame;
     void *space;
+    mutable Status ofParts;
   };
 
   /// A kernel from a callable (void *const *operands, const Launcher &).
@@ -102,7 +110,9 @@ struct Host {
     Launched(const KernelSpec &spec, Fn fn) : spec(spec), fn(std::move(fn)) {}
     Status run(void *const *operands, const StepContext &context) override {
       FirstError error{};
-      fn(operands, Launcher(context, error, spec.workspace ? operands[spec.operands.size()] : nullptr));
+      const Launcher launch(context, error, spec.workspace ? operands[spec.operands.size()] : nullptr);
+      fn(operands, launch);
+      ZC_RETURN_IF_ERROR(launch.status());
       if (error.set)
         return outOfRange(spec, error.value);
       return Status::success();

@@ -1,6 +1,7 @@
 //===- OutOfRange.h - what is said of an index or label that a body found -------------------===//
 #pragma once
 
+#include "kernels/cpu/HeadShapes.h"
 #include "kernels/cpu/Shapes.h"
 
 namespace zc::cuda {
@@ -18,6 +19,10 @@ inline Error outOfRange(const KernelSpec &spec, int64_t value) {
     return label(cpu::readCrossEntropy(spec));
   if (spec.name == "cross_entropy_grad")
     return label(cpu::readCrossEntropyGrad(spec));
+  if (spec.name == "linear_cross_entropy")
+    return label(cpu::readHead(spec));
+  if (spec.name == "linear_cross_entropy_grad")
+    return label(cpu::readHeadGrad(spec));
   if (spec.name == "label_index")
     return label(cpu::readLabelIndex(spec));
   if (spec.name == "gather")

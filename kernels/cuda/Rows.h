@@ -157,7 +157,53 @@ struct Labels {
   }
 };
 
-/// lse of each row, and in `losses` what it adds to the loss, 0 for ignored labels.
+/// log(sum of e^x) over a row of n logits; every thread has it.
+template <int V, typename T, typename Block> ZC_HD Real<T> logSumExp(Block &block, const T *x, int64_t n) {
+  using A = Real<T>;
+  const A lowest = -std::numeric_limits<A>::infinity();
+  A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
+    A in[V], best = lowest;
+    loadPack<V>(x + i, in);
+    for (int k = 0; k < V; ++k)
+      best = MaxOf::apply(best, in[k]);
+    return best;
+  });
+  A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+    A in[V], part = 0;
+    loadPack<V>(x + i, in);
+    for (int k = 0; k < V; ++k)
+      part += std::exp(in[k] - top);
+    return part;
+  });
+  return top + std::log(sum);
+}
+
+/// What a row adds to the loss: 0 for an ignored label, and for one out of range, which fails.
+template <typename T>
+ZC_HD double lossOfRow(const T *x, int64_t n, Real<T> lse, int64_t label, int64_t ignored, const Frame &frame) {
+  bool counts = label != ignored;
+  if (counts && (label < 0 || label >= n)) {
+    frame.fail(label);
+    counts = false;
+  }
+  return counts ? static_cast<double>(lse) - static_cast<double>(load(x[label])) : 0;
+}
+
+/// The gradient of a row's logits, which may be `x` itself.
+template <int V, typename T, typename Block>
+ZC_HD void slopesOfRow(Block &block, const T *x, T *d, int64_t n, Real<T> lse, Real<T> scale, int64_t label,
+                       int64_t ignored) {
+  using A = Real<T>;
+  block.template forEach<V>(n, [&](int64_t i) {
+    A in[V];
+    loadPack<V>(x + i, in);
+    for (int k = 0; k < V; ++k)
+      in[k] = label == ignored ? A(0) : (std::exp(in[k] - lse) - (i + k == label ? A(1) : A(0))) * scale;
+    storePack<V>(d + i, in);
+  });
+}
+
+/// lse of each row, and in `losses` what it adds to the loss.
 template <typename T, typename S, int V> struct CrossEntropyBody {
   const T *logits;
   Labels labels;
@@ -165,33 +211,11 @@ template <typename T, typename S, int V> struct CrossEntropyBody {
   double *losses;
   int64_t n, ignored;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &frame) const {
-    using A = Real<T>;
-    const A lowest = -std::numeric_limits<A>::infinity();
     const T *x = logits + row * n;
-    A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
-      A in[V], best = lowest;
-      loadPack<V>(x + i, in);
-      for (int k = 0; k < V; ++k)
-        best = MaxOf::apply(best, in[k]);
-      return best;
-    });
-    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
-      A in[V], part = 0;
-      loadPack<V>(x + i, in);
-      for (int k = 0; k < V; ++k)
-        part += std::exp(in[k] - top);
-      return part;
-    });
+    const Real<T> whole = logSumExp<V>(block, x, n);
     block.once([&] {
-      A whole = top + std::log(sum);
       lse[row] = static_cast<S>(whole);
-      int64_t label = labels[row];
-      bool counts = label != ignored;
-      if (counts && (label < 0 || label >= n)) {
-        frame.fail(label);
-        counts = false;
-      }
-      losses[row] = counts ? static_cast<double>(whole) - static_cast<double>(load(x[label])) : 0;
+      losses[row] = lossOfRow(x, n, whole, labels[row], ignored, frame);
     });
   }
 };
@@ -240,15 +264,8 @@ template <typename T, typename S, int V> struct CrossEntropyGradBody {
   int64_t n, ignored;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &) const {
     using A = Real<T>;
-    int64_t label = labels[row];
-    A whole = static_cast<A>(lse[row]), scale = static_cast<A>(*factor);
-    block.template forEach<V>(n, [&](int64_t i) {
-      A in[V];
-      loadPack<V>(logits + row * n + i, in);
-      for (int k = 0; k < V; ++k)
-        in[k] = label == ignored ? A(0) : (std::exp(in[k] - whole) - (i + k == label ? A(1) : A(0))) * scale;
-      storePack<V>(d + row * n + i, in);
-    });
+    slopesOfRow<V>(block, logits + row * n, d + row * n, n, static_cast<A>(lse[row]), static_cast<A>(*factor),
+                   labels[row], ignored);
   }
 };
 

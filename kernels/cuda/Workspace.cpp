@@ -14,6 +14,25 @@ ReduceCut::ReduceCut(const cpu::ReduceShape &shape)
   parts = std::max<int64_t>(1, std::min(n / (areColumns ? 64 : 4096), 1024 / blocks));
 }
 
+HeadSpace::HeadSpace(const cpu::HeadShape &s)
+    : scratch(matmulBytes(s.chunk * s.classes)), logits(cpu::Workspace::times(s.chunk, s.classes)), losses(s.rows),
+      factors(s.isGrad), biasParts(s.isGrad && s.hasBias ? std::min<int64_t>(16, (s.chunk + 63) / 64) : 0),
+      biasSums(cpu::Workspace::times(biasParts, s.classes)),
+      weightSums(s.widens() ? cpu::Workspace::times(s.classes, s.width) : 0) {
+  if (s.isGrad)
+    scratch =
+        std::max({scratch, matmulBytes(s.chunk * s.width), matmulBytes(cpu::Workspace::times(s.classes, s.width))});
+}
+
+int64_t HeadSpace::bytes(const cpu::HeadShape &s) const {
+  using Space = cpu::Workspace;
+  int64_t total =
+      Space::sum(Space::bytesOf<char>(scratch), Space::bytesOf(logits, static_cast<size_t>(sizeOf(s.dtype))));
+  for (int64_t doubles : {losses, factors, biasSums})
+    total = Space::sum(total, Space::bytesOf<double>(doubles));
+  return Space::sum(total, Space::bytesOf<float>(weightSums));
+}
+
 AttentionTiles::AttentionTiles(const cpu::AttentionShape &s)
     : size(s.dtype == DType::f64 ? sizeof(double) : sizeof(float)), rows(s.batch * s.heads * s.queries),
       queryTiles(s.batch * s.heads * ((s.queries + kAttentionTile - 1) / kAttentionTile)),
@@ -36,6 +55,8 @@ template <typename Read, typename Fn> int64_t bytesOf(const Read &read, Fn fn) {
 int64_t ofReduce(const KernelSpec &spec) {
   return bytesOf(cpu::readReduce(spec), [](const cpu::ReduceShape &s) { return ReduceCut(s).bytes(); });
 }
+
+int64_t headBytes(const cpu::HeadShape &s) { return HeadSpace(s).bytes(s); }
 
 int64_t ofConv(const KernelSpec &spec) {
   std::optional<CudnnConv> conv = CudnnConv::of(spec);
@@ -91,6 +112,8 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readLayerNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 2); });
        }},
+      {"linear_cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readHead(spec), headBytes); }},
+      {"linear_cross_entropy_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readHeadGrad(spec), headBytes); }},
       {"max_pool_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readMaxPoolGrad(spec),

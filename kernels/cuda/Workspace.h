@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/cpu/HeadShapes.h"
 #include "kernels/cpu/MoveShapes.h"
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/Windows.h"
@@ -46,6 +47,16 @@ inline int64_t matmulBytes(int64_t results) {
   return results > kEnough / 32 ? kEnough : 32 * results;
 }
 inline int64_t crossEntropyGradBytes(const cpu::CrossEntropyShape &) { return sizeof(double); }
+/// Of a head with its loss: a chunk of logits, and what its kernels hand on.
+struct HeadSpace {
+  int64_t scratch;                              ///< bytes that products work in
+  int64_t logits;                               ///< of the operands' type
+  int64_t losses, factors, biasParts, biasSums; ///< fp64; sums of each part, which are joined in the end
+  int64_t weightSums;                           ///< fp32, of 16-bit gradients
+  explicit HeadSpace(const cpu::HeadShape &s);
+  int64_t bytes(const cpu::HeadShape &s) const;
+};
+
 /// `sums` over the rows: of the scale's gradient, and the bias'.
 inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
   return sums * rowParts(s.rows) * s.n * static_cast<int64_t>(sizeof(double));

@@ -19,6 +19,7 @@ const GpuKernelRegistry &registry() {
     GpuKernelRegistry made;
     addGpuFamilies(made);
     addMatmul(made);
+    addGpuHeads(made);
     addCudnnKernels(made);
     addFusedKernels(made);
     return made;

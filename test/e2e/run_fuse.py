@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--fuse: language models whose logits are large train to the losses, norms and weights of the unfused plan, within 1e-5 in fp32; the
 same bits at every stage, tier and device, with recomputation and several micro-steps; logits leave the planned peak; labels are
-checked as before; evaluation says the same loss and a perplexity. Where there is no kernel, or tiles, or little to save, nothing is
+checked as before; evaluation says the same loss and a perplexity. Plans for GPUs likewise. Where there are tiles, or little to save, nothing is
 fused."""
 import json, pathlib, re, subprocess, sys
 
@@ -15,19 +15,21 @@ SIZES = ["--layers", "1", "--hidden", "32", "--heads", "2", "--vocab", VOCAB, "-
 first = {}  # what must agree -> losses, norms, weights
 
 
-def model(name, *flags, batch=BATCH):
+def model(name, *flags, batch=BATCH, rows=32):
     path = suite.dir / f"{name}.onnx"
     subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *map(str, SIZES), "--batch", str(batch), "--inputs", suite.dir / f"{name}.safetensors",
-                    "--rows", "32", *flags], check=True, capture_output=True)
+                    "--rows", str(rows), *flags], check=True, capture_output=True)
     return path
 
 
 MODELS = {"tied": model("tied"), "untied": model("untied", "--untied")}
+# Chunks of a GPU are larger.
+LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) for kind, flags in (("tied", ()), ("untied", ("--untied",)))}
 HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH)}  # worth it in 16 bits
 
 
 def plan(name, kind, *flags):
-    return suite.compile({**MODELS, **HALVES}[kind], suite.dir / f"{name}.plan", "--clip-grad-norm", "0.5", *flags)
+    return suite.compile({**MODELS, **HALVES, **LARGE}[kind], suite.dir / f"{name}.plan", "--clip-grad-norm", "0.5", *flags)
 
 
 def train(name, kind, flags, world=1, device="cpu"):
@@ -53,18 +55,18 @@ def peak(*flags):
     return json.loads(text)["tiers"]["device"]["peak_bytes"]
 
 
-def against_unfused(kind, precision, tolerance):
+def against_unfused(kind, precision, tolerance, *more):
     def run():
-        flags = ["--precision", precision]
-        a = train(f"on {kind} {precision}", kind, flags)
-        b = train(f"off {kind} {precision}", kind, [*flags, "--fuse", "off"])
+        flags = ["--precision", precision, *more]
+        a = train(" ".join(["on", kind, *flags]), kind, flags)
+        b = train(" ".join(["off", kind, *flags]), kind, [*flags, "--fuse", "off"])
         worst = [close(what, x, y, tolerance) for what, x, y in zip(("loss", "grad_norm"), a, b)]
         if precision == "fp32":
             lengths = [[sum(x * x for x in w[n]) ** 0.5 for n in sorted(w)] for w in (a[2], b[2])]
             worst.append(close("weights", *lengths, tolerance))
         return worst
 
-    return f"{kind} {precision} as unfused", run
+    return " ".join([kind, precision, *more, "as unfused"]), run
 
 
 def bits(kind, world, *flags, device="cpu", group=()):
@@ -80,13 +82,14 @@ def bits(kind, world, *flags, device="cpu", group=()):
 
 def where():
     """What is fused, and what is not."""
-    def expect(count, name, *flags):
-        got = heads(plan(f"where_{name}", "untied", *flags))
+    def expect(count, name, *flags, kind="untied"):
+        got = heads(plan(f"where_{name}", kind, *flags))
         if (got > 0) != (count > 0):
             raise Case(f"{' '.join(map(str, flags))}: {got} fused heads")
     expect(1, "default")
     expect(0, "off", "--fuse", "off")
-    expect(0, "cuda", "--target", "cuda")
+    expect(0, "cuda", "--target", "cuda") # one of its chunks has all rows
+    expect(1, "cuda-large", "--target", "cuda", kind="untied large")
     expect(0, "tiles", "--zero-stage", 3, "--tile-linear", "512KiB")
     expect(1, "larger-tiles", "--zero-stage", 3, "--tile-linear", "2MiB")
 
@@ -131,5 +134,8 @@ suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage in rang
            bits("tied", 2, "--checkpoint-activations", "block"),
            bits("tied", 2, "--checkpoint-activations", "selective", "--zero-stage", 2), bits("tied", 2, "--offload-activation", "host"),
            bits("tied", 2, "--zero-stage", 3, "--micro-order", "vertical", group=ACCUMULATED)])
+CUDA = ("--target", "cuda")
+suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
+          [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA) for stage, device in ((3, "cpu"), (3, "sync"), (3, "fake"), (0, "fake"))])
 suite.run([("what is fused", where), ("memory", memory), ("labels", labels), ("evaluation", evaluation)])
 suite.finish()

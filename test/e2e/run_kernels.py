@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Who computes each step of a plan for a GPU, asked without one (zero-run inspect --kernels): over every export here, precisions,
 stages, tiers, ZeRO++ and tilings, no step is without an implementation, but for those that MISSING counts. On CPUs the same."""
-import collections, json, pathlib, re, sys
+import collections, json, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite
+from e2e import ROOT, Case, Suite
 
 suite = Suite(__doc__)
 exports = pathlib.Path(__file__).resolve().parent / "exports"
@@ -51,6 +51,19 @@ def on_cpu(name, model):
     return f"{name} on cpu", run
 
 
+def head(precision):
+    """A head with its loss is one step, which the library's products make."""
+    def run():
+        model = suite.dir / "head.onnx"
+        subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, *"--layers 1 --hidden 64 --heads 2 --vocab 8192 --seq 512 --batch 10".split()],
+                       check=True, capture_output=True)
+        plan = suite.compile(model, suite.dir / f"head-{precision}.plan", "--target", "cuda", "--precision", precision)
+        text = suite.tool("zero-run", "inspect", plan, "--kernels")
+        if not re.search(r"^linear_cross_entropy_grad +.*cuBLASLt", text, re.M) or "without an implementation 0" not in text:
+            raise Case(text)
+    return f"head {precision}", run
+
+
 def check():
     if missing != MISSING:
         raise Case(f"without an implementation on cuda: {dict(missing)}, expected {MISSING}")
@@ -63,6 +76,7 @@ suite.run([case(name, model, *(DIMS if "dynbatch" in name else ()), *flags) for 
 suite.run([case(name, exports / f"{name}.onnx", *families[name]["flags"], "--precision", precision)
            for name in families for precision in ("fp32", "bf16")])
 suite.run([on_cpu(name, model) for name, model in models.items() if "dynbatch" not in name])
+suite.run([head(precision) for precision in PRECISIONS])
 if not suite.args.filter:
     suite.run([("what is missing", check)])
 suite.finish()

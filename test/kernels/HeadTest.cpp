@@ -58,6 +58,72 @@ TEST(FastHead, equalsItsPartsBitForBit) {
   EXPECT_TRUE(fused[2] == dw);
 }
 
+/// A head as its parts, one after the other: loss, and the gradients of input, weight and bias.
+std::vector<Value> partByPart(const KernelRegistry &products, const Value &grad, const Value &x, const Value &labels,
+                              const Value &w, const Value &bias, const Attributes &reduction) {
+  TensorType logits{x.type.dtype, {x.type.dims[0], w.type.dims[0]}}, lse{grad.type.dtype, {x.type.dims[0]}};
+  Value y = (*runOn(products, {"matmul", {x, w, bias}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
+  std::vector<Value> loss =
+      *runOn(blockRegistry(), {"cross_entropy", {y, labels}, {Value(grad.type), Value(lse)}, reduction});
+  Value d =
+      (*runOn(blockRegistry(), {"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}, reduction}))[0];
+  Value dx = (*runOn(products, {"matmul", {d, w}, {Value(x.type)}}))[0];
+  Value dw = (*runOn(products, {"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}))[0];
+  Value db = (*runOn(blockRegistry(), {"reduce_sum", {d}, {Value(bias.type)}, {{"axes", Ints{0}}}}))[0];
+  return {loss[0], dx, dw, db};
+}
+
+/// A GPU's, whose products are the CPU's plain ones on a host's blocks: but for sums over several chunks they have the
+/// bits of its parts. On a GPU the library chooses products by shape.
+TEST(BlockHead, equalsItsPartsBitForBit) {
+  const int64_t rows = 70, width = 24, classes = 301;
+  const bool isHost = !blockRegistry().contains("matmul");
+  for (DType type : {DType::f32, DType::bf16, DType::f16, DType::f64})
+    for (bool sums : {false, true}) {
+      SCOPED_TRACE(std::string(nameOf(type)) + (sums ? " summed" : ""));
+      Value x = random(type, {rows, width}, 1, -1, 1), w = random(type, {classes, width}, 2, -1, 1);
+      Value labels = uniform({DType::i32, {rows}}, 3, 0, classes), bias = random(type, {classes}, 4);
+      Value grad({type == DType::f64 ? DType::f64 : DType::f32, {}});
+      grad.set(0, 3);
+      labels.set(7, -100);
+      Attributes attributes;
+      if (sums)
+        attributes["sum"] = kOne;
+      const std::vector<Value> expected =
+          partByPart(isHost ? registry(true) : blockRegistry(), grad, x, labels, w, bias, attributes);
+      attributes["trans_weight"] = kOne;
+      for (int64_t chunk : {rows, int64_t{1} << 40, int64_t{32}, int64_t{35}}) {
+        SCOPED_TRACE("chunks of " + std::to_string(chunk));
+        attributes["chunk"] = chunk;
+        std::vector<Value> loss =
+            *runOn(blockRegistry(), {"linear_cross_entropy", {x, labels, w, bias}, {Value(grad.type)}, attributes});
+        EXPECT_TRUE(!isHost || loss[0] == expected[0]);
+        std::vector<Value> fused = *runOn(blockRegistry(), {"linear_cross_entropy_grad",
+                                                            {grad, x, labels, w, bias},
+                                                            {loss[0], Value(x.type), Value(w.type), Value(bias.type)},
+                                                            attributes});
+        EXPECT_TRUE(fused[0] == loss[0]);
+        EXPECT_TRUE(!isHost || fused[1] == expected[1]);
+        EXPECT_TRUE(!isHost || chunk < rows || fused[2] == expected[2]);
+        for (size_t i = 0; i < fused.size(); ++i)
+          expectNear(fused[i], elements(expected[i]), 1e-5 + roundingOf(type));
+      }
+    }
+}
+
+/// No rows: no loss, and a gradient of zeros.
+TEST(BlockHead, hasAGradientWithoutRows) {
+  Value x({DType::bf16, {0, 4}}), w = random(DType::bf16, {9, 4}, 1), loss(TensorType{DType::f32, {}});
+  Value labels({DType::i64, {0}});
+  auto results = runOn(blockRegistry(), {"linear_cross_entropy_grad",
+                                         {f32({}, {1}), x, labels, w},
+                                         {loss, x, w},
+                                         {{"trans_weight", kOne}, {"chunk", int64_t{8}}}});
+  ASSERT_TRUE(results.ok()) << results.error().message;
+  EXPECT_TRUE(std::isnan((*results)[0].get(0)));
+  expectNear((*results)[2], std::vector<double>(36, 0.0), 0);
+}
+
 TEST(FastHead, refusesBadLabels) {
   for (bool plain : {true, false}) {
     Call call{"linear_cross_entropy",

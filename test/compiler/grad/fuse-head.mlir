@@ -1,9 +1,10 @@
 // RUN: zero-opt %s --split-input-file --fuse-head | FileCheck %s
 // RUN: zero-opt %s --split-input-file --fuse-head="fuse=off" | FileCheck %s --check-prefix=NONE
-// RUN: zero-opt %s --split-input-file --fuse-head="kernels-of=cuda" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --fuse-head="kernels-of=cuda" | FileCheck %s --check-prefix=CUDA
 // RUN: zero-opt %s --split-input-file --fuse-head="largest-whole=1000000" | FileCheck %s --check-prefix=NONE
 // RUN: zero-opt %s --split-input-file --fuse-head="forward-only" | FileCheck %s --check-prefix=FORWARD
 // NONE-NOT: graph.linear_cross_entropy
+// CUDA-NOT: graph.linear_cross_entropy
 
 // A language model's head: the rows of a batch, one position off, tied to a table; what is returned beside the loss is dropped.
 graph.parameter @wte : tensor<8192x64xf32> role = trainable
@@ -96,4 +97,25 @@ graph.program @apart phase = micro inputs = ["x", "y", "t", "u"] {
   %s = graph.add %loss1, %loss2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
   %all = graph.add %s, %loss3 : (tensor<f32>, tensor<f32>) -> tensor<f32>
   graph.return %all : tensor<f32>
+}
+
+// -----
+
+// Rows enough for a GPU, whose chunks are larger.
+graph.parameter @w : tensor<64x8192xbf16> role = trainable
+graph.parameter @v : tensor<64xbf16> role = trainable
+// CHECK-LABEL: graph.program @many
+// FORWARD-LABEL: graph.program @many
+// CUDA: graph.program @many
+graph.program @many phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<10000x64xbf16>, %t: tensor<10000xi64>):
+  %v = graph.read @v : tensor<64xbf16>
+  %w = graph.read @w : tensor<64x8192xbf16>
+  %y = graph.mul %x, %v : (tensor<10000x64xbf16>, tensor<64xbf16>) -> tensor<10000x64xbf16>
+  // CHECK: graph.linear_cross_entropy %{{.*}} {chunk = 500 : i64, ignore_index = 0 : i64} : (tensor<10000x64xbf16>
+  // CUDA: graph.linear_cross_entropy %{{.*}} {chunk = 3334 : i64, ignore_index = 0 : i64} : (tensor<10000x64xbf16>
+  // FORWARD: graph.linear_cross_entropy
+  %l = graph.matmul %y, %w : (tensor<10000x64xbf16>, tensor<64x8192xbf16>) -> tensor<10000x8192xbf16>
+  %loss, %e = graph.cross_entropy %l, %t {ignore_index = 0 : i64} : (tensor<10000x8192xbf16>, tensor<10000xi64>) -> (tensor<f32>, tensor<10000xf32>)
+  graph.return %loss : tensor<f32>
 }

@@ -1,0 +1,225 @@
+//===- Head.h - a linear layer and its loss, a chunk of rows at a time --------------===//
+//
+// linear_cross_entropy and its gradient (Liger: arXiv 2410.10989). Logits of a chunk are a product of the library's;
+// then a block per row makes its loss and, where it stands, its gradient; of that the library makes the gradients of
+// input and weight. Logits are read from memory once and written once: what a block reads again comes from a cache.
+// Sums over chunks go on in their order, each by the threads that have its elements: the same bits every time.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cpu/HeadShapes.h"
+#include "kernels/cuda/Reduce.h"
+#include "kernels/cuda/Rows.h"
+
+#include <array>
+
+namespace zc::cuda {
+
+/// Loss of each row, and its logits' gradient over them, if there is a factor.
+template <typename T, int V> struct HeadRowsBody {
+  T *logits; ///< of this chunk; labels and losses are of all rows
+  Labels labels;
+  const double *factor;
+  double *losses;
+  int64_t firstRow, n, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &frame) const {
+    T *x = logits + row * n;
+    const int64_t label = labels[firstRow + row];
+    const Real<T> whole = logSumExp<V>(block, x, n);
+    block.once([&] { losses[firstRow + row] = lossOfRow(x, n, whole, label, ignored, frame); });
+    if (!factor)
+      return;
+    block.sync(); // the label's logit is read before it is written
+    slopesOfRow<V>(block, x, x, n, whole, static_cast<Real<T>>(*factor), label, ignored);
+  }
+};
+
+/// sums[part * classes + c] of column c, over a part of a chunk's rows; `goesOn`: beside what earlier chunks left.
+template <typename T> struct HeadBiasBody {
+  const T *slopes;
+  double *sums;
+  int64_t rows, classes, parts;
+  bool goesOn;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    const int64_t tiles = (classes + kReduceColumns - 1) / kReduceColumns, part = index / tiles;
+    const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+    block.forEach(kReduceColumns, [&](int64_t t) {
+      const int64_t column = index % tiles * kReduceColumns + t;
+      if (column >= classes)
+        return;
+      double &own = sums[part * classes + column], sum = goesOn ? own : 0;
+      for (int64_t i = begin; i < end; ++i)
+        sum += static_cast<double>(load(slopes[i * classes + column]));
+      own = sum;
+    });
+  }
+};
+
+/// Makes the kernels that a head is made of.
+template <typename Target> using PartMaker = std::function<Prepared<Target>(const KernelSpec &)>;
+
+/// Products of a chunk of so many rows.
+template <typename Target> struct HeadProducts {
+  using Part = std::unique_ptr<typename Target::KernelType>;
+  int64_t rows = 0;
+  Part logits, inputGrad, weightGrad;
+
+  static Result<HeadProducts> prepare(const cpu::HeadShape &s, int64_t rows, bool adds, int64_t scratch,
+                                      const PartMaker<Target> &make) {
+    HeadProducts made;
+    made.rows = rows;
+    auto take = [&](Part &part, KernelSpec spec) -> Status {
+      spec.workspace = scratch;
+      Prepared<Target> kernel = make(spec);
+      ZC_RETURN_IF_ERROR(kernel.status());
+      part = std::move(*kernel);
+      return {};
+    };
+    ZC_RETURN_IF_ERROR(take(made.logits, cpu::logitsOf(s, rows)));
+    if (s.isGrad) {
+      ZC_RETURN_IF_ERROR(take(made.inputGrad, cpu::inputGradOf(s, rows)));
+      ZC_RETURN_IF_ERROR(take(made.weightGrad, cpu::weightGradOf(s, rows, adds)));
+    }
+    return Result<HeadProducts>(std::move(made));
+  }
+};
+
+/// Operands as in the graph dialect. T: storage, S: of the loss.
+template <typename Target, typename T, typename S> class Head {
+public:
+  static Prepared<Target> prepare(const KernelSpec &spec, const cpu::HeadShape &shape, const PartMaker<Target> &make) {
+    Head head(spec, shape);
+    const int64_t chunks = std::max<int64_t>(1, (shape.rows + shape.chunk - 1) / shape.chunk);
+    auto take = [&](HeadProducts<Target> &products, int64_t rows, bool adds) -> Status {
+      auto made = HeadProducts<Target>::prepare(shape, rows, adds, head.scratch.count, make);
+      ZC_RETURN_IF_ERROR(made.status());
+      products = std::move(*made);
+      return {};
+    };
+    ZC_RETURN_IF_ERROR(take(head.first, std::min(shape.chunk, shape.rows), false));
+    if (chunks > 2)
+      ZC_RETURN_IF_ERROR(take(head.middle, shape.chunk, true));
+    if (chunks > 1)
+      ZC_RETURN_IF_ERROR(take(head.last, shape.rows - (chunks - 1) * shape.chunk, true));
+    if (shape.widens()) {
+      KernelSpec cast;
+      cast.name = "cast";
+      cast.operands = {{DType::f32, spec.operands[3].dims}, spec.operands[3]};
+      cast.numInputs = 1;
+      Prepared<Target> kernel = make(cast);
+      ZC_RETURN_IF_ERROR(kernel.status());
+      head.narrow = std::move(*kernel);
+    }
+    return launching<Target>(spec, std::move(head));
+  }
+
+  template <typename Launcher> void operator()(void *const *operands, const Launcher &launch) {
+    const Labels labels(operands[at + 1], s.label);
+    auto *loss = static_cast<S *>(operands[numInputs]);
+    if (s.isGrad)
+      launch.template blocks<1024>(1, LossFactorBody<S>{static_cast<const S *>(operands[0]), labels,
+                                                        factor.of(operands), s.rows, s.classes, s.ignoreIndex, s.sum});
+    int64_t row = 0;
+    do { // without rows there is still a gradient of the weight
+      HeadProducts<Target> &products = row == 0 ? first : row + s.chunk < s.rows ? middle : last;
+      runChunk(products, row, operands, launch);
+      row += products.rows;
+    } while (row < s.rows);
+    launch.template blocks<1024>(
+        1, MeanLossBody<S>{labels, losses.of(operands), loss, s.rows, s.ignoreIndex, s.sum});
+    finish(operands, launch);
+  }
+
+private:
+  Head(const KernelSpec &spec, const cpu::HeadShape &shape) : s(shape), at(s.isGrad), numInputs(spec.numInputs) {
+    const HeadSpace space(shape);
+    cpu::Workspace workspace(spec);
+    scratch = workspace.take<char>(space.scratch);
+    logits = workspace.take<T>(space.logits);
+    losses = workspace.take<double>(space.losses);
+    factor = workspace.take<double>(space.factors);
+    biasSums = workspace.take<double>(space.biasSums);
+    weightSums = workspace.take<float>(space.weightSums);
+    biasParts = space.biasParts;
+  }
+
+  /// `parts`: its operands; an absent one is null.
+  template <typename Launcher>
+  void call(const Launcher &launch, typename Target::KernelType &part, std::initializer_list<const void *> parts,
+            void *const *operands) const {
+    std::array<void *, 6> all{};
+    size_t count = 0;
+    for (const void *operand : parts)
+      if (operand)
+        all[count++] = const_cast<void *>(operand);
+    all[count] = scratch.of(operands);
+    launch.call(part, all.data());
+  }
+
+  template <typename Launcher>
+  void runChunk(HeadProducts<Target> &products, int64_t row, void *const *operands, const Launcher &launch) const {
+    const T *input = static_cast<const T *>(operands[at]) + row * s.width;
+    const void *weight = operands[at + 2], *bias = s.hasBias ? operands[at + 3] : nullptr;
+    T *scores = logits.of(operands);
+    call(launch, *products.logits, {input, weight, bias, scores}, operands);
+    withPack<T>(
+        s.classes,
+        [&](auto v) {
+          overRows(launch, products.rows, s.classes,
+                   HeadRowsBody<T, v()>{scores, Labels(operands[at + 1], s.label), factor.of(operands),
+                                        losses.of(operands), row, s.classes, s.ignoreIndex});
+        },
+        scores);
+    if (!s.isGrad)
+      return;
+    T *inputGrad = static_cast<T *>(operands[numInputs + 1]) + row * s.width;
+    call(launch, *products.inputGrad, {scores, weight, inputGrad}, operands);
+    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[numInputs + 2];
+    const T *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
+    call(launch, *products.weightGrad, {left, right, row ? weightGrad : nullptr, weightGrad}, operands);
+    if (s.hasBias)
+      launch.template blocks<kReduceColumns>(
+          biasParts * ((s.classes + kReduceColumns - 1) / kReduceColumns),
+          HeadBiasBody<T>{scores, biasSums.of(operands), products.rows, s.classes, biasParts, row > 0});
+  }
+
+  template <typename Launcher> void finish(void *const *operands, const Launcher &launch) const {
+    if (narrow)
+      call(launch, *narrow, {weightSums.of(operands), operands[numInputs + 2]}, operands);
+    if (s.isGrad && s.hasBias)
+      overElements(launch, s.classes,
+                   ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[numInputs + 3]), s.classes,
+                                       s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});
+  }
+
+  cpu::HeadShape s;
+  size_t at; ///< of the input
+  size_t numInputs;
+  HeadProducts<Target> first, middle, last; ///< chunks; the first one finds no sums to add to
+  std::unique_ptr<typename Target::KernelType> narrow; ///< null where sums have the gradient's type
+  cpu::Piece<char> scratch;
+  cpu::Piece<T> logits;
+  cpu::Piece<double> losses, factor, biasSums;
+  cpu::Piece<float> weightSums;
+  int64_t biasParts = 0;
+};
+
+template <typename Target>
+Prepared<Target> prepareHead(const KernelSpec &spec, const Result<cpu::HeadShape> &read,
+                             const PartMaker<Target> &make) {
+  ZC_RETURN_IF_ERROR(Status(read.status()));
+  return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
+    return Head<Target, TypeOf<decltype(tag)>, TypeOf<decltype(statTag)>>::prepare(spec, *read, make);
+  });
+}
+
+/// `make`: of matmul, matmul_part and cast.
+template <typename Target, typename Registry> void addHeads(Registry &registry, const PartMaker<Target> &make) {
+  registry.add("linear_cross_entropy",
+               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, cpu::readHead(spec), make); });
+  registry.add("linear_cross_entropy_grad",
+               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, cpu::readHeadGrad(spec), make); });
+}
+
+} // namespace zc::cuda
