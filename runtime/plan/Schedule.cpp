@@ -86,6 +86,9 @@ double waves(const Keys &k, int64_t iteration) {
   return between(k.end, halfWave(std::min(1.0, double(iteration - deepspeedWarmup(k) + 1) / length)));
 }
 
+/// Before its scheduler has stepped DeepSpeed's rate is 0 here, whatever `from` is (WarmupCosineLR.get_lr).
+double deepspeedCosine(const Keys &k, int64_t step) { return iterationOf(step) < 0 ? 0 : deepspeed<waves>(k, step); }
+
 double oneCycle(const Keys &k, int64_t step) {
   int64_t total = k.up + k.down, done = step - 1;
   if (iterationOf(step) >= total) {
@@ -109,7 +112,7 @@ constexpr Name kNames[] = {{"constant", warmed<constant>},
                            {"inverse-sqrt", warmed<inverseSqrt>},
                            {"deepspeed-warmup", deepspeed<stays>},
                            {"deepspeed-warmup-decay", deepspeed<decays>},
-                           {"deepspeed-warmup-cosine", deepspeed<waves>},
+                           {"deepspeed-warmup-cosine", deepspeedCosine},
                            {"deepspeed-one-cycle", oneCycle}};
 
 /// Reads KEY=VALUE into `keys`; a key says where its value goes and what it may be.

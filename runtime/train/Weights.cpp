@@ -163,6 +163,14 @@ Result<bool> InitialValues::findCopy(const io::SafetensorsFile &table, const Mod
   return true;
 }
 
+/// May a parameter that the file does not have be the model's own? What trains may not; nor may a weight of a plan that
+/// trains nothing, and so calls all of them frozen: checkpoints and exports have those that were frozen, too.
+static bool mayBeModels(const planpb::Plan &plan, const planpb::Parameter &parameter, const ModelNames &names) {
+  if (names.initializers.empty() || parameter.role() == planpb::TRAINABLE)
+    return false;
+  return !plan.forward_only() || parameter.role() == planpb::BUFFER || names.others.count(wholeNameOf(parameter));
+}
+
 Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, const std::string &path) {
   auto table = io::SafetensorsFile::open(path);
   if (!table)
@@ -193,7 +201,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
       auto copied = findCopy(*table, *names, plan, parameter, entry);
       if (!copied)
         return copied.error();
-      entry.isModels = !*copied && parameter.role() != planpb::TRAINABLE && !names->initializers.empty();
+      entry.isModels = !*copied && mayBeModels(plan, parameter, *names);
       if (!*copied && !entry.isModels && isFirst)
         problems.push_back("\"" + name + "\" is missing");
     }

@@ -22,8 +22,8 @@ public:
   static Result<InitialValues> fromModel(const planpb::Plan &plan, bool wholeModel = true);
   /// From a safetensors file with one tensor per parameter: under its own name, a tied one, or, turned, under that of
   /// which the model's file says that it is a copy (ModelNames.h), as exportSafetensors writes them. What is not
-  /// trained and not in it is the model's. Errors: mismatch (missing or of another shape; the first are listed),
-  /// badInput.
+  /// trained and not in it is the model's, in a forward-only plan buffers and tables of the exporter. Errors: mismatch
+  /// (missing or of another shape; the first are listed), badInput.
   static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
 
   /// From a safetensors file, or from a checkpoint's folder or a run's newest one, verified; `passed` is told of

@@ -175,12 +175,28 @@ def checkpoint():
     same("loss of the checkpoint", evaluate(plan, "--data", second, "--weights", folder)["loss"], losses[1])
     same("of its weights", evaluate(plan, "--data", second, "--weights", folder / "weights.safetensors")["loss"], losses[1])
     same("of the model", evaluate(plan, "--data", second)["loss"] == losses[1], False)
+    frozen = suite.compile(MLP, suite.dir / "frozen.plan", "--dim", f"n={BATCH}", "--frozen", "w1")
+    suite.train(frozen, suite.dir / "frozen-run", "--data", DATA, "--steps", 1)
+    for of in ("frozen-run", "frozen-run/final/weights.safetensors"):
+        evaluate(plan, "--data", second, "--weights", suite.dir / of)
+    text = suite.tool("zero-run", "eval", plan, "--data", DATA, "--weights", run_of_another(), code=10)
+    if '"w1" is missing' not in text or '"w2" is missing' not in text:
+        raise Case(text)
     weights = folder / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     evaluate(plan, "--data", second, "--weights", folder, code=9)
     evaluate(trained, "--data", DATA, code=10)
     suite.tool("zero-run", plan, "--data", DATA, "--steps", 1, "--out", suite.dir / "none", code=10)
     same("folder of a refused run", (suite.dir / "none").exists(), False)
+
+
+def run_of_another():
+    """A run of a model that has no weight in common with MLP."""
+    path = suite.dir / "another.onnx"
+    path.write_bytes(model([node("MatMul", ["x", "w"], ["y"]), node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"], ignore_index=-100)],
+                           [f("x", "n", IN), i("labels", "n")], [f("loss")], [tensor([IN, OUT], FLOAT, flat(W1)[:IN * OUT], "w")]))
+    suite.train(suite.compile(path, suite.dir / "another.plan", "--dim", f"n={BATCH}"), suite.dir / "another-run", "--data", DATA, "--steps", 1)
+    return suite.dir / "another-run"
 
 
 def report():

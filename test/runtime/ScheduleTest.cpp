@@ -88,11 +88,11 @@ TEST(Schedule, AsDeepSpeed) {
       },
       20);
   expectAll(
-      "deepspeed-warmup-cosine:warmup=4,rise=log,end=0.01,steps=10",
+      "deepspeed-warmup-cosine:warmup=4,rise=log,from=0.2,end=0.01,steps=10",
       [](int64_t step) {
         double it = double(step - 2);
         if (it < 4)
-          return it < 0 ? 0.0 : 2 * std::log(it + 1) / std::log(4.0);
+          return it < 0 ? 0.0 : 2 * (0.2 + 0.8 * std::log(it + 1) / std::log(4.0)); // 0, whatever "from" is
         return 2 * (0.01 + 0.99 * wave(std::min(1.0, (it - 3) / 6)));
       },
       20);
