@@ -150,14 +150,20 @@ private:
     return Status::success();
   }
 
-  /// Gradients are sent and added up over micro-steps in the type of the parameters; ranks are summed in fp32.
+  /// Gradients are sent in the type of the parameters; ranks are summed in fp32, micro-steps in a type of choice.
   Status gradientTypes(const std::string &type) {
-    const char *kWhy = "is not in this version: gradients are of the type that --precision says";
+    const char *kWhy = "is not in this version: gradients are sent as --precision says";
     const Json *sent = keys.find("/communication_data_type");
     bool isOwn = !sent || *sent == type || *sent == "fp32" || (*sent == "bfp16" && type == "bf16");
     if (!isOwn)
       ZC_RETURN_IF_ERROR(keys.mustBe("/communication_data_type", type, kWhy));
-    return keys.mustBe("/data_types/grad_accum_dtype", type, kWhy);
+    const Json *sums = keys.find("/data_types/grad_accum_dtype");
+    if (sums && *sums == "fp32" && type != "fp32") {
+      keys.give("grad-accum-dtype", "fp32");
+      return Status::success();
+    }
+    return keys.mustBe("/data_types/grad_accum_dtype", type,
+                       "is not in this version: gradients are added up in the parameters' type, or in fp32");
   }
 
   /// "loss_scale" 0 is a dynamic one, as when it is absent. Where fp16 is off nothing is said.

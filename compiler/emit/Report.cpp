@@ -36,9 +36,10 @@ static uint64_t elementBytes(const planpb::Plan &plan, const Mesh &mesh, uint32_
   };
   for (const planpb::Bucket &bucket : plan.buckets()) {
     cuts = cutsOf(bucket, mesh);
-    uint64_t width = bucket.type() == planpb::F32 ? 4 : bucket.type() == planpb::F64 ? 8 : 2;
-    add(bucket.parameter_slice(), bucket.used(), width, bucket.parameters_sharded() || isResident(plan, mesh, bucket));
-    add(bucket.gradient_slice(), bucket.used(), width, bucket.gradients_sharded());
+    auto widthOf = [](planpb::Type type) { return static_cast<uint64_t>(sizeOf(static_cast<DType>(type))); };
+    add(bucket.parameter_slice(), bucket.used(), widthOf(bucket.type()),
+        bucket.parameters_sharded() || isResident(plan, mesh, bucket));
+    add(bucket.gradient_slice(), bucket.used(), widthOf(gradientTypeOf(bucket)), bucket.gradients_sharded());
     for (int32_t slice : {bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
       add(slice, bucket.used(), 4, bucket.optimizer_sharded());
   }

@@ -137,7 +137,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
         storage(zero::Storage::gradients), storage(zero::Storage::master), storage(zero::Storage::moment1),
         storage(zero::Storage::moment2), storage(zero::Storage::residual1), storage(zero::Storage::residual2),
         flag(bucket.getTrainable()), flag(bucket.getParametersSharded()), flag(bucket.getGradientsSharded()),
-        flag(bucket.getOptimizerSharded()), axes);
+        flag(bucket.getOptimizerSharded()), bucket.getGradientTypeAttr(), axes);
   }
 
   static void lowerParameter(graph::ParameterOp parameter,

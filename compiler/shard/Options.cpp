@@ -35,6 +35,10 @@ static void listPlaces(ShardOptions &o, OptionList &list) {
 void zc::listOptions(ShardOptions &o, OptionList &list) {
   list.group("Training (torch's definitions and defaults)");
   list.add("grad-accumulation", o.accumulation, Range<int64_t>{1, int64_t(1) << 20}, "micro-steps per step (1)");
+  list.add(
+      "grad-accum-dtype", o.gradAccumDtype,
+      "what reduced gradients are kept and added up in: the type of the parameters, or fp32, where sums over ranks and "
+      "micro-steps are not rounded to 16 bits (parameters)");
   list.group("Partitioning");
   list.add("world-size", o.worldSize, Range<int64_t>{1, 65536}, "ranks (1)");
   list.add("ranks-per-node", o.ranksPerNode, Range<int64_t>{1, 65536}, "the mesh is node x local (all)");

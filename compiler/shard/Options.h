@@ -5,6 +5,13 @@
 
 namespace zc {
 
+/// What gradients are kept in once they are summed over ranks.
+enum class GradAccumDtype {
+  parameters, ///< their type
+  fp32,       ///< sums over ranks and micro-steps are not rounded to 16 bits
+};
+constexpr std::array<const char *, 2> namesOf(GradAccumDtype) { return {"parameters", "fp32"}; }
+
 /// How gathered parameters travel (qwZ).
 enum class WeightFormat { none, int8 };
 constexpr std::array<const char *, 2> namesOf(WeightFormat) { return {"none", "int8"}; }
@@ -40,6 +47,7 @@ struct ShardOptions {
   bool partitionActivations = false; ///< what recomputation begins with is kept in parts over those (Pa)
   int64_t stage = 0;
   int64_t accumulation = 1;      ///< micro-steps per step
+  GradAccumDtype gradAccumDtype = GradAccumDtype::parameters;
   int64_t bucketSize = 26214400; ///< bytes at which a bucket is full
   int64_t tileLinear = 0;        ///< bytes of the largest weight of a linear that stays whole; 0: all, -1: bucketSize
 

@@ -234,7 +234,10 @@ private:
                              slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
                              slice(bucket.master_slice()), slice(bucket.moment1_slice()), slice(bucket.moment2_slice()),
                              residual(0), residual(1), flag(bucket.trainable()), flag(bucket.parameters_sharded()),
-                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()), axesOf(bucket.axes()));
+                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()),
+                             bucket.has_gradient_type() ? TypeAttr::get(elementType(bucket.gradient_type()))
+                                                        : TypeAttr(),
+                             axesOf(bucket.axes()));
   }
 
   void readParameter(const planpb::Parameter &parameter) {

@@ -148,7 +148,7 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
 def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "a bucket and the slices of its parameters, gradients and optimizer state";
   let description = [{
-    `used` elements of `padded` hold parameters (`bucket_c1`). It is cut over `axes` of the mesh; none: over no axis.
+    `used` elements of `padded` hold parameters (`bucket_c1`). Gradients are kept in `gradient_type`, where it is another. It is cut over `axes` of the mesh; none: over no axis.
 
     ```mlir
     plan.bucket @bucket0 : f32 padded = 256 used = 100 {parameters = @s0, parameters_sharded}
@@ -159,7 +159,8 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
       OptionalAttr<FlatSymbolRefAttr>:$master, OptionalAttr<FlatSymbolRefAttr>:$moment1,
       OptionalAttr<FlatSymbolRefAttr>:$moment2, OptionalAttr<FlatSymbolRefAttr>:$residual1,
       OptionalAttr<FlatSymbolRefAttr>:$residual2, UnitAttr:$trainable, UnitAttr:$parameters_sharded,
-      UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded, OptionalAttr<StrArrayAttr>:$axes);
+      UnitAttr:$gradients_sharded, UnitAttr:$optimizer_sharded, OptionalAttr<TypeAttr>:$gradient_type,
+      OptionalAttr<StrArrayAttr>:$axes);
   let assemblyFormat = "$sym_name `:` $type `padded` `=` $padded `used` `=` $used attr-dict";
   let hasVerifier = 1;
 }

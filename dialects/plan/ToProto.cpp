@@ -281,6 +281,8 @@ private:
     message->set_parameters_sharded(bucket.getParametersSharded());
     message->set_gradients_sharded(bucket.getGradientsSharded());
     message->set_optimizer_sharded(bucket.getOptimizerSharded());
+    if (auto sums = bucket.getGradientType() ? protoType(*bucket.getGradientType()) : std::nullopt)
+      message->set_gradient_type(*sums);
     return writeAxes(bucket, bucket.getAxesAttr(), message->mutable_axes());
   }
 

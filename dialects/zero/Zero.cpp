@@ -56,6 +56,9 @@ LogicalResult MeshOp::verify() {
   return success();
 }
 
+/// Are sums of `from`, of 16 bits, kept in `to`?
+static bool widens(Type from, Type to) { return (from.isBF16() || from.isF16()) && to.isF32(); }
+
 LogicalResult BucketOp::verify() {
   int64_t end = 0;
   for (auto member : getMembers().getAsRange<MemberAttr>()) {
@@ -77,6 +80,9 @@ LogicalResult BucketOp::verify() {
   // bucket_c4
   if (!isa<FloatType>(getType()))
     return emitOpError("[bucket_c4] holds ") << getType() << ", which is no float";
+  // bucket_c7
+  if (auto sums = getGradientType(); sums && !widens(getType(), *sums))
+    return emitOpError("[bucket_c7] sums gradients of ") << getType() << " in " << *sums;
   return success();
 }
 
@@ -136,7 +142,9 @@ Tier BucketOp::getTier(Storage what) {
 }
 
 Type BucketOp::getStoredType(Storage what) {
-  if (what == Storage::parameters || what == Storage::gradients || isResidual(what))
+  if (what == Storage::gradients)
+    return getGradientType().value_or(getType());
+  if (what == Storage::parameters || isResidual(what))
     return getType();
   if (what == Storage::norm)
     return IntegerType::get(getContext(), 64);
@@ -337,10 +345,13 @@ LogicalResult GradBufferOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
-/// `parts` times the elements of `shard` are those of `whole`, same type and tier.
-static LogicalResult verifyShard(Operation *op, BufferType shard, BufferType whole, StringRef label) {
-  if (shard.getElementType() != whole.getElementType() || shard.getTier() != whole.getTier() ||
-      shard.getNumElements() <= 0 || whole.getNumElements() % shard.getNumElements() != 0)
+/// `parts` times the elements of `shard` are those of `whole`, same tier; same type, or a sum that is not rounded.
+static LogicalResult verifyShard(Operation *op, BufferType shard, BufferType whole, StringRef label,
+                                 bool isSum = false) {
+  const bool isOfType = shard.getElementType() == whole.getElementType() ||
+                        (isSum && widens(whole.getElementType(), shard.getElementType()));
+  if (!isOfType || shard.getTier() != whole.getTier() || shard.getNumElements() <= 0 ||
+      whole.getNumElements() % shard.getNumElements() != 0)
     return op->emitOpError("[") << label << "] " << shard << " is no shard of " << whole;
   return success();
 }
@@ -388,7 +399,7 @@ LogicalResult AllGatherOp::verify() {
 }
 
 LogicalResult ReduceScatterOp::verify() {
-  return verifyShard(*this, getShard().getType(), getBuffer().getType(), "reduce_scatter_c1");
+  return verifyShard(*this, getShard().getType(), getBuffer().getType(), "reduce_scatter_c1", /*isSum=*/true);
 }
 
 LogicalResult ViewOp::verify() {

@@ -119,7 +119,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
     (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
     set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
     zero-residency, are neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its
-    own that become the parameters a step later (`zero.publish`). Members of a `cut` one are all cut over the mesh's axes of kind
+    own that become the parameters a step later (`zero.publish`). Gradients of 16 bits that are summed over ranks and micro-steps to
+    an fp32 sum have `gradient_type` f32 (`bucket_c7`), set by zero-partition. Members of a `cut` one are all cut over the mesh's axes of kind
     model, whose ranks have other elements of them; of the rest these ranks have the same.
     Created by zero-bucket, turned into a plan bucket by lower-to-plan.
 
@@ -129,7 +130,7 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, I64Attr:$padded, Zero_MemberArray:$members,
       UnitAttr:$trainable, UnitAttr:$cut, UnitAttr:$resident, UnitAttr:$delayed, UnitAttr:$parameters_sharded, UnitAttr:$gradients_sharded,
-      UnitAttr:$optimizer_sharded, Zero_Axes:$axes,
+      UnitAttr:$optimizer_sharded, OptionalAttr<TypeAttr>:$gradient_type, Zero_Axes:$axes,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$parameters_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$gradients_tier,
       DefaultValuedAttr<Zero_TierAttr, "::zc::zero::Tier::device">:$optimizer_tier);
@@ -147,7 +148,8 @@ def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolU
     bool hasMaster();
     bool isSharded(Storage what);
     Tier getTier(Storage what);
-    /// Type of its elements: the bucket's for parameters and gradients, f32 for optimizer state, i64 for the norm.
+    /// Type of its elements: the bucket's for parameters, and for gradients unless they have their own; f32 for optimizer state, i64 for
+    /// the norm.
     ::mlir::Type getStoredType(Storage what);
   }];
 }
@@ -344,7 +346,7 @@ def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer", ["getResultPlace"]> {
   let description = [{
     As the bucket: its element type and padded number of elements, on the device (`bucket_c6`). Created by zero-partition before
     the first gradient of the bucket; ends with the bucket's `zero.reduce_scatter`. At stages 0 and 1 without accumulation it is
-    the bucket's gradient storage itself.
+    the bucket's gradient storage itself, where that is of its type.
 
     ```mlir
     %g = zero.grad_buffer @bucket0 : !zero.buffer<256 x f32, device>
@@ -375,8 +377,8 @@ def Zero_ReduceScatterOp : Zero_OpAlongAxes<"reduce_scatter", ["getWorkspace"]> 
   let description = [{
     The sum runs in rank order in fp32, times `scale` (1 / (data-parallel degree x micro-steps)), rounded to the element type; with `accumulate`
     added to what earlier micro-steps of the step left in `shard`. All stages reduce in every micro-step, in the same order: that
-    is what makes them bit-identical. The buffer is a whole number of shards of the same type on the same tier
-    (`reduce_scatter_c1`).
+    is what makes them bit-identical. The buffer is a whole number of shards on the same tier, of the same type or, of 16 bits, of f32
+    ones: their sums are not rounded (`reduce_scatter_c1`).
 
     ```mlir
     zero.reduce_scatter %g into %s scale = 2.5e-01 : !zero.buffer<256 x f32, device>, !zero.buffer<128 x f32, device>

@@ -83,8 +83,8 @@ static std::pair<uint64_t, uint64_t> summed(BufferType type) {
 
 /// What peers send of a sum is staged beside what is summed.
 Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &) {
-  auto [elements, size] = summed(getShard().getType());
-  uint64_t members = summed(getBuffer().getType()).first / elements;
+  auto [whole, size] = summed(getBuffer().getType());
+  uint64_t elements = summed(getShard().getType()).first, members = whole / elements;
   return {static_cast<int64_t>(reduceScatterStaging(members, elements, size)), getBuffer().getType().getTier()};
 }
 
@@ -145,7 +145,8 @@ ResultPlace ViewOp::getResultPlace(unsigned, const ScheduleContext &) { return w
 ResultPlace GradBufferOp::getResultPlace(unsigned, const ScheduleContext &context) {
   BucketOp bucket = context.bucketOf(getBucketAttr());
   ResultPlace place;
-  if (!bucket.getGradientsSharded() && bucket.getGradientsTier() == Tier::device && context.accumulation == 1)
+  if (!bucket.getGradientsSharded() && bucket.getGradientsTier() == Tier::device && context.accumulation == 1 &&
+      bucket.getStoredType(Storage::gradients) == bucket.getType())
     place.state = State::storage(getBucketAttr(), Storage::gradients);
   return place;
 }

@@ -13,6 +13,7 @@ static void freeze(planpb::Bucket &bucket) {
   bucket.set_moment1_slice(-1);
   bucket.set_moment2_slice(-1);
   bucket.clear_residual_slices();
+  bucket.clear_gradient_type();
 }
 
 planpb::Plan evaluationOf(const planpb::Plan &plan) {

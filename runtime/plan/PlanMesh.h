@@ -23,6 +23,11 @@ inline uint64_t cutsOf(const planpb::Bucket &bucket, const Mesh &mesh) {
   return static_cast<uint64_t>(mesh.size(axesOf(bucket)));
 }
 
+/// What gradients are kept in once they are summed over ranks.
+inline planpb::Type gradientTypeOf(const planpb::Bucket &bucket) {
+  return bucket.has_gradient_type() ? bucket.gradient_type() : bucket.type();
+}
+
 /// Bytes along an axis; an axis of one rank has no stride that counts.
 inline uint64_t strideOf(const planpb::Operand &operand, const Mesh &mesh, size_t axis) {
   bool counts = axis < static_cast<size_t>(operand.strides_size()) && mesh.axes()[axis].size > 1;

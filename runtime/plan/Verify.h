@@ -53,6 +53,7 @@
 //                tier than its parameters, or where the update is delayed
 //   bucket_c5    a persistent slice has one owner
 //   bucket_c6    cut over axes of the mesh, ascending
+//   bucket_c7    gradients in another type: of a bucket of 16 bits that trains, in f32
 //   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
 //   output_c3    only the loss is a likelihood
 //   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,

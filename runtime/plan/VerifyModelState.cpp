@@ -272,11 +272,19 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     return violation(500, "bucket_c4",
                      who + (bucket.trainable() ? " trains" : " is frozen") +
                          ", which its gradient and optimizer slices contradict");
+  // bucket_c7
+  const bool isHalf = bucket.type() == planpb::BF16 || bucket.type() == planpb::F16;
+  if (bucket.has_gradient_type() && (!bucket.trainable() || !isHalf || bucket.gradient_type() != planpb::F32))
+    return violation(592, "bucket_c7",
+                     who + " of " + planpb::Type_Name(bucket.type()) + " keeps gradients in type " +
+                         std::to_string(bucket.gradient_type()));
   // bucket_c3
   ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.parameter_slice(), elements(bucket.parameters_sharded()) * size,
                                       true, who + " (parameters)", "bucket_c3", owners));
   if (bucket.trainable())
-    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.gradient_slice(), elements(bucket.gradients_sharded()) * size,
+    ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.gradient_slice(),
+                                        elements(bucket.gradients_sharded()) *
+                                            static_cast<uint64_t>(sizeOf(static_cast<DType>(gradientTypeOf(bucket)))),
                                         false, who + " (gradients)", "bucket_c3", owners));
   for (int32_t slice : {bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
     if (slice != -1)

@@ -8,7 +8,8 @@ sys.path.insert(0, str(SUPPORT))
 from e2e import Case, Suite
 
 # Bytes per element of parameters, gradients, optimizer state: fp32 Adam has two moments, bf16 fp32 master weights as well.
-WIDTHS = {"fp32": (4, 4, 8), "bf16": (2, 2, 12)}
+WIDE = "bf16 --grad-accum-dtype fp32"
+WIDTHS = {"fp32": (4, 4, 8), "bf16": (2, 2, 12), WIDE: (2, 4, 12)}
 PARTS = ("parameters", "gradients", "optimizer")
 STEPS, SMALL = 3, ("--layers", 3, "--hidden", 48, "--heads", 4, "--vocab", 101, "--seq", 16, "--batch", 2)
 
@@ -34,7 +35,7 @@ def expect(what, got, wanted):
 
 def report(model, world, stage, precision, *flags):
     return json.loads(suite.tool("zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage,
-                                 "--precision", precision, "--dry-run", "--json", *flags))
+                                 "--precision", *precision.split(), "--dry-run", "--json", *flags))
 
 
 def cut(stage, part):
@@ -160,7 +161,7 @@ for precision in WIDTHS:
     for stage in range(4):
         cases += [(f"state {model} {precision} W={w} stage {stage}", lambda a=(model, precision, w, stage): state_formulas(*a))
                   for model, worlds in (("small", (1, 2, 3, 7, 64)), ("g124m", (1, 2, 3, 8, 48))) for w in worlds]
-        cases += [(f"traffic {model} {precision} W={w} stage {stage}", lambda a=(model, w, stage, precision): traffic(*a))
+        cases += [] if precision == WIDE else [(f"traffic {model} {precision} W={w} stage {stage}", lambda a=(model, w, stage, precision): traffic(*a))
                   for model in ("small", "g124m") for w in (1, 2, 3, 8)]
 cases += [(f"run W={w} stage {s} G={g}", lambda a=(w, s, g): run_agrees(*a)) for s in range(4) for w, g in ((1, 1), (2, 2), (3, 1))]
 cases += [(f"nodes of {n}", lambda n=n: nodes(n)) for n in (1, 2)]

@@ -170,6 +170,7 @@ const Negative kNegatives[] = {
          for (const planpb::Operand &operand : step.operands())
            step.set_publishes(step.publishes() || operand.slice() == p.metrics().loss_slice());
      }},
+    {"bucket_c7_of_f32", [](Plan &p) { p.mutable_buckets(0)->set_gradient_type(planpb::F32); }},
     {"bucket_c5_shared", [](Plan &p) { p.mutable_buckets(0)->set_moment1_slice(0); }},
     {"plan_c7_outputs_of_training", [](Plan &p) { p.add_outputs()->set_name("y"); }},
     {"plan_c7_update", [](Plan &p) { p.set_forward_only(true); }},

@@ -81,11 +81,12 @@ private:
     Value reduced;
     // One rank's gradient that is not scaled is its own sum.
     auto plain = dyn_cast<zero::ReduceScatterOp>(*op);
-    if (plain && context.mesh.dataDegree() == 1 && plain.getScale().isExactlyValue(1.0)) {
+    Type sums = bucket.getStoredType(Storage::gradients);
+    if (plain && context.mesh.dataDegree() == 1 && plain.getScale().isExactlyValue(1.0) && sums == bucket.getType()) {
       reduced = plain.getBuffer();
     } else {
       reduced = builder.create<zero::AllocOp>(
-          op.getLoc(), zero::BufferType::get(builder.getContext(), elements, bucket.getType(), Tier::device));
+          op.getLoc(), zero::BufferType::get(builder.getContext(), elements, sums, Tier::device));
       op.getShardMutable().assign(reduced);
       op.setAccumulate(false);
     }

@@ -72,6 +72,21 @@ zero.bucket @bucket0 : i32 padded = 64 members = []
 
 // -----
 
+// expected-error @below {{[bucket_c7] sums gradients of 'f32' in 'f32'}}
+zero.bucket @bucket0 : f32 padded = 64 members = [] {gradient_type = f32, trainable}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, device>
+  %c = zero.alloc : !zero.buffer<32 x bf16, device>
+  // expected-error @below {{[reduce_scatter_c1] '!zero.buffer<32 x bf16, device>' is no shard of '!zero.buffer<64 x f32, device>'}}
+  zero.reduce_scatter %b into %c scale = 1.0 : !zero.buffer<64 x f32, device>, !zero.buffer<32 x bf16, device>
+  graph.return
+}
+
+// -----
+
 graph.program @update phase = update inputs = [] {
   // expected-error @below {{[bucket_c5] names @bucket1, which is no bucket}}
   %s = zero.storage @bucket1 of parameters : !zero.buffer<64 x f32, device>
