@@ -106,7 +106,8 @@ def RepeatKeys : Pass<"repeat-keys", "::mlir::ModuleOp"> {
   let description = [{
     In: a forward program. Out, under `model-ranks` that the heads of keys divide and that divide those of queries: attention with as many
     heads of keys and values as there are ranks, so that shard-tensors can give each rank the one of its queries. The gradients of
-    repeated heads are summed. A single head (multi-query attention) is what all ranks have and stays.
+    repeated heads are summed. A single head (multi-query attention) is what all ranks have and stays, as does attention that drops, which
+    expand-dropout gives a head of keys for each of queries. Fails where attention has several heads, but fewer than there are ranks.
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<1x8x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> ...

@@ -30,11 +30,13 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createFolding());
   // Says what is differentiated.
   manager.addPass(createLossMean(options));
+  // While all attention is one operation, whose heads can be counted.
+  if (options.modelRanks > 1)
+    manager.addPass(createRepeatKeys(options));
   // Heads are cut, and on GPUs products run on tensor cores, of operations that do not drop.
   if (options.modelRanks > 1 || options.target == Target::cuda)
     manager.addPass(createExpandDropout());
   if (options.modelRanks > 1) {
-    manager.addPass(createRepeatKeys(options));
     // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
     manager.addPass(createCSEPass());
   }

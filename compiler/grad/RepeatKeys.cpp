@@ -18,18 +18,35 @@ struct RepeatKeys : StagePass<impl::RepeatKeysBase<RepeatKeys>, GradOptions> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    const int64_t ranks = options.modelRanks;
     for (auto program : getOperation().getOps<ProgramOp>())
       for (auto op : program.getOps<AttentionOp>()) {
-        const int64_t keys = headsOf(op.getKey());
-        if (keys < 2 || keys >= ranks || ranks % keys != 0 || headsOf(op.getQuery()) % ranks != 0)
-          continue;
-        OpBuilder builder(op);
-        TensorBuilder on(builder, op.getLoc());
-        op.getKeyMutable().assign(repeatHeads(on, op.getKey(), ranks));
-        op.getValueMutable().assign(repeatHeads(on, op.getValue(), ranks));
-        ++repeated;
+        if (!hasHeads(op))
+          return signalPassFailure();
+        if (!op.getDropout()) // of one that drops expand-dropout repeats them
+          repeat(op);
       }
+  }
+
+private:
+  /// An attention of fewer heads would be computed whole on all ranks: most of a transformer's work.
+  bool hasHeads(AttentionOp op) {
+    const int64_t heads = headsOf(op.getQuery());
+    if (heads < 2 || heads >= options.modelRanks)
+      return true;
+    op.emitError("an attention of ") << heads << " heads is not shared by " << options.modelRanks
+                                     << " ranks: --tensor-parallel of at most " << heads;
+    return false;
+  }
+
+  void repeat(AttentionOp op) {
+    const int64_t ranks = options.modelRanks, keys = headsOf(op.getKey());
+    if (keys < 2 || keys >= ranks || ranks % keys != 0 || headsOf(op.getQuery()) % ranks != 0)
+      return;
+    OpBuilder builder(op);
+    TensorBuilder on(builder, op.getLoc());
+    op.getKeyMutable().assign(repeatHeads(on, op.getKey(), ranks));
+    op.getValueMutable().assign(repeatHeads(on, op.getValue(), ranks));
+    ++repeated;
   }
 };
 

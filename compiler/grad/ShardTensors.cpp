@@ -138,8 +138,6 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
     ProgramOp program = programOf(module, Phase::micro);
     if (options.modelRanks < 2 || !program)
       return;
-    if (!hasHeads(program))
-      return signalPassFailure();
     Sharding sharding = findSharding(program, options.modelRanks);
     if (!sharding.cutsSomething())
       return refuse(sharding);
@@ -150,18 +148,6 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
       weight.cut ? ++cut : ++kept;
     if (options.sequenceParallel)
       cutRows(program);
-  }
-
-  /// An attention of fewer heads would be computed whole on all ranks: most of a transformer's work.
-  bool hasHeads(ProgramOp program) {
-    for (auto attention : program.getBlock().getOps<AttentionOp>())
-      if (int64_t heads = cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1);
-          heads > 1 && heads < options.modelRanks) {
-        attention.emitError("an attention of ") << heads << " heads is not shared by " << options.modelRanks
-                                                << " ranks: --tensor-parallel of at most " << heads;
-        return false;
-      }
-    return true;
   }
 
   /// Of the first; the others of a model are as it is.

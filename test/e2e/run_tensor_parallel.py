@@ -192,8 +192,8 @@ def reshard(source, target):
     return f"{close('loss', [m['loss'] for m in metrics], REFERENCE[SAVED:], 1e-5):.1e}"
 
 
-def refused(code, words, *flags):
-    error = suite.tool("zero-compile", GPT2 / "ts17.onnx", *flags, "-o", suite.dir / "refused.plan", code=code)
+def refused(code, words, *flags, export="ts17"):
+    error = suite.tool("zero-compile", GPT2 / f"{export}.onnx", *flags, "-o", suite.dir / "refused.plan", code=code)
     if words not in error:
         raise Case(error)
 
@@ -376,6 +376,8 @@ suite.run([("refused: rows without ranks", lambda: refused(2, "--tensor-parallel
            ("refused: parts without ranks", lambda: refused(2, "--tensor-parallel T", *PARTS, *BLOCKS)),
            ("refused: parts without recomputation", lambda: refused(2, "--checkpoint-activations block", *shape(2, 2, 0, *PARTS))),
            ("refused: more ranks than heads", lambda: refused(4, "4 heads is not shared by 8 ranks", *shape(8, 8, 0))),
+           ("refused: more ranks than heads that drop",
+            lambda: refused(4, "4 heads is not shared by 8 ranks", *shape(8, 8, 0), export="ts17_dropout")),
            ("refused: no rows", no_rows),
            ("refused: T does not divide the world", lambda: refused(2, "3", *shape(2, 3, 0)))])
 suite.finish()
