@@ -48,11 +48,11 @@ def torch_step(wrapper, batch):
 
 
 def zero_step(model, batch, rows, *flags):
-    """The same of zero-compile and zero-run."""
+    """The same of zero-compile and zero-run; `rows` None: the graph has no other number."""
     with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
         folder = pathlib.Path(folder)
         write_batch(folder / "batch.safetensors", batch)
-        programs.call("zero-compile", model, "--dim", f"batch={rows}", "--optimizer", "sgd", "--lr", "0",
+        programs.call("zero-compile", model, *(["--dim", f"batch={rows}"] if rows else []), "--optimizer", "sgd", "--lr", "0",
                       "--dropout", "off", *flags, "-o", folder / "check.plan")
         programs.call("zero-run", folder / "check.plan", "--data", folder / "batch.safetensors", "--steps", "1", "--quiet", "--out",
                       folder / "run")
@@ -61,15 +61,17 @@ def zero_step(model, batch, rows, *flags):
 
 
 def compare(wrapper, model, batch, rows):
-    """What was compared, in a line; a difference is an error. Another number of rows than the one traced shows that none is fixed."""
+    """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed;
+    None: it is, and was meant to be."""
     torch = need("torch", "exporting")
-    batch = {name: torch.cat([value, value[:1]]) for name, value in batch.items()}
+    if rows:
+        rows, batch = rows + 1, {name: torch.cat([value, value[:1]]) for name, value in batch.items()}
     loss, norm = torch_step(wrapper, batch)
-    got, got_norm = zero_step(model, batch, rows + 1)
+    got, got_norm = zero_step(model, batch, rows)
     wrong = abs(got - loss) / max(abs(loss), 1e-6)
     wrong_norm = abs(got_norm - norm) / max(norm, 1e-6)
     batch_norms = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in wrapper.modules())
     if not wrong <= LOSS or not wrong_norm <= (NORM_OF_BATCH_NORMS if batch_norms else NORM):
         raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}, norm of the gradient "
-                                  f"{got_norm:.6g} for {norm:.6g}", where=f"a batch of {rows + 1}")
+                                  f"{got_norm:.6g} for {norm:.6g}", where=f"a batch of {len(next(iter(batch.values())))}")
     return f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), norm of the gradient to {wrong_norm:.0e}"

@@ -39,11 +39,13 @@ def parser():
     export.add_argument("--image-size", type=positive, metavar="N", help="pixels (what the configuration says, else 224)")
     export.add_argument("--exporter", choices=["torchscript", "dynamo"], help="only this one (the first that works)")
     export.add_argument("--no-dropout", action="store_true", help="all probabilities of dropout 0 (as the configuration says)")
+    export.add_argument("--fixed-batch", action="store_true",
+                        help="of MODULE:FUNCTION: the batch keeps its number of rows, where a loss compares rows with each other")
     export.add_argument("--no-check", action="store_true", help="do not compare a step with torch's")
     common(export)
 
     words = commands.add_parser("tokens", help="text to a file of tokens")
-    words.add_argument("text", nargs="+", metavar="FILE", help=".txt (a document each), .jsonl (a line each), .parquet (a row each)")
+    words.add_argument("text", nargs="+", metavar="FILE", help="text (a document each), .jsonl (a line each), .parquet (a row each)")
     words.add_argument("--tokenizer", required=True, help="tokenizer.json, or the folder that holds it")
     words.add_argument("-o", "--output", default="data.bin")
     words.add_argument("--val", type=float, metavar="SHARE", help="the last share of the tokens goes into OUTPUT.val.bin")
@@ -80,15 +82,16 @@ def parser():
     train.add_argument("--zero-stage", type=int, default=0, choices=range(4))
     train.add_argument("--no-dropout", action="store_true")
     train.add_argument("--no-check", action="store_true")
-    train.add_argument("--compile-flags", default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags="--precision bf16"')
-    train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags="--save-every 100"')
+    train.add_argument("--resume", action="store_true", help="go on with what an interrupted zero train has left in OUTPUT.work")
+    train.add_argument("--compile-flags", default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags "--precision bf16"')
+    train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags "--save-every 100"')
     common(train)
     return top
 
 
 def parse(arguments):
     """The options. A slip in a command's or a flag's name is said before what is missing because of it."""
-    top, words = parser(), sys.argv[1:] if arguments is None else arguments
+    top, words = parser(), joined(sys.argv[1:] if arguments is None else arguments)
     if words and not words[0].startswith("-"):
         if words[0] not in top.commands.choices:
             raise unknown("command", words[0], top.commands.choices, "zero --help")
@@ -97,6 +100,17 @@ def parse(arguments):
             if not any(known.startswith(flag) for known in flags):
                 raise unknown("flag", flag, flags, f"zero {words[0]} --help")
     return top.parse_args(words)
+
+
+def joined(words):
+    """--run-flags "--quiet" as --run-flags=--quiet: what follows these is their value, though it begins with dashes."""
+    result = []
+    for word in words:
+        if result and result[-1] in ("--compile-flags", "--run-flags"):
+            result[-1] += "=" + word
+        else:
+            result.append(word)
+    return result
 
 
 def unknown(what, name, known, help):
@@ -123,6 +137,8 @@ def export(options):
     from . import exporting
     if options.source[0] == "hf":
         from . import tasks
+        if options.fixed_batch:
+            raise ZeroError(USAGE, "--fixed-batch is for MODULE:FUNCTION: no loss of these tasks compares rows")
         if len(options.source) != 2:
             raise ZeroError(USAGE, "one folder or config.json follows hf", help="zero export hf FOLDER -o model.onnx")
         model, task, config = tasks.load(options.source[1], options.task, options.seed, options.trust_remote_code,
@@ -135,7 +151,7 @@ def export(options):
         model, batch, loss = make(options.source[0])
         task = options.task
     record = exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
-                              notes=say)
+                              notes=say, fixed_batch=options.fixed_batch)
     return {key: value for key, value in record.items() if key != "constants"}  # thousands of names that the exporter made
 
 

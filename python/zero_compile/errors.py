@@ -12,7 +12,8 @@ class ZeroError(Exception):
         self.code, self.message, self.where, self.help = code, message, where, help
 
     def __str__(self):
-        text = f"error: {self.message}"
+        # What a program said begins as it says so: "error[Z0312]: ...".
+        text = self.message if self.message.startswith("error[") else f"error: {self.message}"
         if self.where:
             text += f"\n  --> {self.where}"
         if self.help:

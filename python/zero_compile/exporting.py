@@ -21,12 +21,13 @@ EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a fil
 INNER = "model"  # the wrapper's attribute that holds the model
 
 
-def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True, task=None, notes=None):
+def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True, task=None, notes=None, fixed_batch=False):
     """Writes `model`'s training graph to `path`; returns the record that is in the file.
 
     batch: {input: tensor}, the batch dimension first, at least 2 rows; integers are int64. The graph's inputs have these names.
     loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss` or its "loss".
     exporter: "torchscript" or "dynamo"; without it the first that works. check=False skips the comparison with torch.
+    fixed_batch: the graph has the batch's number of rows and no other, as where a loss compares each row with all others.
     Dropout is as the modules say; requires_grad and shared parameters are kept."""
     torch = need("torch", "exporting")
     onnx = need("onnx", "exporting")
@@ -41,7 +42,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
         if name not in EXPORTERS:
             raise ZeroError(USAGE, f'there is no exporter "{name}"', help="exporters: " + ", ".join(EXPORTERS))
         try:
-            proto = trace(name, wrapper, batch)
+            proto = trace(name, wrapper, batch, fixed_batch)
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
             restore_buffers(proto, model)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
@@ -58,9 +59,9 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
                     for module in twin.modules():
                         without_dropout(module)
                     export(twin, batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
-                           lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None)
+                           lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None, fixed_batch)
                 elif check:
-                    notes(checking.compare(wrapper, files[0], batch, rows))
+                    notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows))
                 for file in reversed(files):  # the model last: whoever finds it finds its data
                     os.replace(file, folder / file.name)
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
@@ -72,7 +73,8 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
             first = first or problem
             notes(f"the exporter {problems[-1]}")
     code = first.code if isinstance(first, ZeroError) else UNSUPPORTED
-    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems)) from first
+    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems),
+                    help=None if fixed_batch else "--fixed-batch (fixed_batch=True) where the loss compares rows with each other") from first
 
 
 def check_batch(batch):
@@ -165,16 +167,16 @@ def closed(descriptor):
         os.close(kept)
 
 
-def torchscript(torch, wrapper, batch, path):
+def torchscript(torch, wrapper, batch, path, fixed_batch):
     torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
                       training=torch.onnx.TrainingMode.TRAINING, input_names=list(batch), output_names=["loss"],
-                      dynamic_axes={name: {0: "batch"} for name in batch})
+                      dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
 
 
-def dynamo(torch, wrapper, batch, path):
+def dynamo(torch, wrapper, batch, path, fixed_batch):
     torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=True, opset_version=20, optimize=False, verbose=False,
                       external_data=size(wrapper) > EXTERNAL, input_names=list(batch), output_names=["loss"],
-                      dynamic_shapes=(tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
+                      dynamic_shapes=None if fixed_batch else (tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
 
 
 EXPORTERS = {"torchscript": torchscript, "dynamo": dynamo}
@@ -184,7 +186,7 @@ def size(module):
     return sum(p.numel() * p.element_size() for p in module.parameters())
 
 
-def trace(exporter, wrapper, batch):
+def trace(exporter, wrapper, batch, fixed_batch=False):
     """onnx.ModelProto. Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     before = {name: b.detach().clone() for name, b in wrapper.named_buffers()}
@@ -192,7 +194,7 @@ def trace(exporter, wrapper, batch):
         file = os.path.join(folder, "traced.onnx")
         try:
             with quiet():
-                EXPORTERS[exporter](torch, wrapper, batch, file)
+                EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             with torch.no_grad():
                 for name, b in wrapper.named_buffers():

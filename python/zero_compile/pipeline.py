@@ -14,8 +14,8 @@ def run(options):
     output = pathlib.Path(options.output)
     if output.exists() and any(output.iterdir()):
         raise ZeroError(USAGE, "the folder is not empty", where=str(output))
-    check(options)  # before anything that takes time
     work = output.with_name(output.name + ".work")
+    check(options, work / "run")  # before anything that takes time
     work.mkdir(parents=True, exist_ok=True)
     model, vocabulary = export(options, work)
     data = text(options, work, vocabulary)
@@ -34,7 +34,10 @@ def run(options):
     return summary
 
 
-def check(options):
+def check(options, run):
+    if run.exists() and not options.resume:
+        raise ZeroError(USAGE, "an earlier zero train has left a run there", where=str(run),
+                        help=f"--resume goes on with it; to begin anew, remove {shlex.quote(str(run.parent))}")
     tokens.expand(options.data)
     if options.val is not None and not 0 < options.val < 1:
         raise ZeroError(USAGE, f"--val {options.val:g} is not between 0 and 1")
@@ -60,6 +63,9 @@ def export(options, work):
     command = ["zero", "export", "hf", options.folder, "--task", "causal-lm", "--seq", options.seq, "-o", path]
     echo(command + (["--no-dropout"] if options.no_dropout else []))
     model, task, config = tasks.load(options.folder, "causal-lm", options.seed, options.trust_remote_code, not options.no_dropout, note)
+    if options.resume and path.is_file():
+        note("it is there")
+        return path, tasks.vocabulary(config)
     batch = tasks.batch(task, config, 2, options.seq)
     exporting.export(model, batch, path, loss=tasks.forward(model, task), task=task, check=not options.no_check, notes=note)
     return path, tasks.vocabulary(config)
@@ -79,6 +85,10 @@ def text(options, work, vocabulary):
     output = work / "data.bin"
     command = ["zero", "tokens", "--tokenizer", tokenizer, *options.data, "-o", output]
     echo(command + (["--val", options.val] if options.val else []))
+    held = output.with_name("data.val.bin")
+    if options.resume and output.is_file() and (held.is_file() or not options.val):
+        note("it is there")
+        return {"train": ["--tokens", output], "val": ["--eval-tokens", held] if options.val else []}
     made = tokens.write(tokenizer, options.data, output, val=options.val, text_field=options.text_field, vocabulary=vocabulary)
     note(f"{made['tokens']:,} tokens of {made['documents']:,} documents, {made['megabytes_per_second']:.1f} MB/s")
     return {"train": ["--tokens", output], "val": ["--eval-tokens", made["val_path"]] if options.val else []}
@@ -112,6 +122,7 @@ def train(options, work, plan, ranks, data):
     flags = [*data["train"], *data["val"], *(["--eval-every", options.eval_every] if options.eval_every else []),
              *(["--keep-best"] if options.keep_best else []), "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
     flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
+    flags += ["--resume", "auto"] if options.resume else []
     command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *shlex.split(options.run_flags)]
     echo(programs.shown(list(map(str, command))))
     return json.loads(visible(command))

@@ -58,6 +58,13 @@ def failure(command, code, stderr):
     return ZeroError(code if code > 0 else OTHER, text[len("error: "):] if text.startswith("error: ") else text, where=shown(command))
 
 
+def in_notebook():
+    """Its stderr, which is no terminal, is shown to a person all the same."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
 def compile(model, plan=None, **options):
     """zero-compile MODEL -o PLAN with each option as its flag (world_size=4 is --world-size 4); the plan's path."""
     plan = plan or str(pathlib.Path(model).with_suffix(".plan"))
@@ -73,7 +80,7 @@ class Run:
         self.out = pathlib.Path(out or pathlib.Path("runs") / pathlib.Path(plan).stem)
         self.command = [find("zero-run"), str(plan), "--out", str(self.out), "--log-format", "json", "--log-every", "1",
                         *flags(options)]
-        self.progress = sys.stderr.isatty() if progress is None else progress
+        self.progress = sys.stderr.isatty() or in_notebook() if progress is None else progress
         self.result = None
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 
-from .errors import BAD_INPUT, ZeroError, need
+from .errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
 
 BLOCK = 1 << 18  # characters, or bytes, that are read together
 
@@ -94,8 +94,23 @@ def document(text, field, where, report):
     yield "", True
 
 
-READERS = {".txt": read_text, ".md": read_text, "": read_text, ".jsonl": read_jsonl, ".parquet": read_parquet}
+READERS = {".txt": read_text, ".md": read_text, ".jsonl": read_jsonl, ".parquet": read_parquet}  # anything else that is text is one document
+TABLES = (".json", ".csv", ".tsv")  # text whose structure nobody means to train on
+
+
+def reader(path):
+    """How `path` is read. Errors: unsupported, where it is no text or more than that."""
+    ending = path.suffix.lower()
+    if ending in READERS:
+        return READERS[ending]
+    if ending in TABLES:
+        raise ZeroError(UNSUPPORTED, f'it does not look for the texts in a "{ending}"', where=str(path),
+                        help="a document per line goes into a .jsonl; a copy with another ending is read as it is")
+    with open(path, "rb") as file:
+        if b"\0" in file.read(BLOCK):
+            raise ZeroError(UNSUPPORTED, "it is no text: it has bytes of 0", where=str(path), help="it reads text, .jsonl and .parquet")
+    return read_text
 
 
 def read(path, field, report):
-    return READERS[path.suffix](path, field, report)
+    return reader(path)(path, field, report)

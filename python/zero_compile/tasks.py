@@ -10,6 +10,7 @@ TASKS = {
     "causal-lm": ("AutoModelForCausalLM", "tokens", ("ForCausalLM", "LMHeadModel")),
     "masked-lm": ("AutoModelForMaskedLM", "masked", ("ForMaskedLM", "ForPreTraining")),
     "seq2seq": ("AutoModelForSeq2SeqLM", "pairs", ("ForConditionalGeneration",)),
+    "speech-seq2seq": ("AutoModelForSpeechSeq2Seq", "spoken", ("ForConditionalGeneration",)),
     "token-classification": ("AutoModelForTokenClassification", "token_classes", ("ForTokenClassification",)),
     "sequence-classification": ("AutoModelForSequenceClassification", "text_class", ("ForSequenceClassification",)),
     "question-answering": ("AutoModelForQuestionAnswering", "answers", ("ForQuestionAnswering",)),
@@ -56,11 +57,17 @@ def task_of(fields, asked):
             raise ZeroError(USAGE, f'there is no task "{asked}"', help="tasks: " + ", ".join(TASKS))
         return asked
     architecture = (fields.get("architectures") or [""])[0]
-    for task, (_, _, endings) in TASKS.items():
-        if architecture.endswith(endings):
-            return task
+    meant = [task for task, (_, _, endings) in TASKS.items() if architecture.endswith(endings)]
+    for task in meant if len(meant) < 2 else [task for task in meant if builds(task, fields["model_type"])] + meant:
+        return task
     raise ZeroError(USAGE, "the configuration names no architecture that tells the task",
                     help="give --task: " + ", ".join(TASKS))
+
+
+def builds(task, model_type):
+    """Does transformers' class for the task know models of this type?"""
+    auto = getattr(need("transformers", "a Hugging Face model"), TASKS[task][0])
+    return any(config.model_type == model_type for config in auto._model_mapping.keys())
 
 
 def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):
@@ -187,6 +194,12 @@ def batch(task, config, rows, length, image_size=None, seed=0):
     if kind == "waves":
         return {"input_values": torch.randn(rows, length, generator=generator), "labels": draw(config.num_labels, rows)}
     words = vocabulary(config)
+    if kind == "spoken":
+        frames = getattr(config, "max_source_positions", None)
+        if not getattr(config, "num_mel_bins", None) or not frames:
+            raise ZeroError(UNSUPPORTED, f"what {config.model_type} hears is not known here", help="export it as MODULE:FUNCTION, with a batch of its inputs")
+        features = torch.randn(rows, config.num_mel_bins, 2 * frames, generator=generator)  # whose first convolutions halve them
+        return {"input_features": features, "labels": draw(words, rows, length)}
     if not words:
         raise ZeroError(UNSUPPORTED, f"the configuration of {config.model_type} has no vocab_size", help="is it made for another task?")
     ids = draw(words, rows, length)

@@ -1,6 +1,6 @@
 """Text to a file of tokens, in the format of llm.c that zero-run reads: streamed, within bounded memory, whole or not at all.
 
-A document is a .txt file, a line of a .jsonl file or a row of a .parquet file; behind each stands the end-of-text token.
+A document is a file of text, a line of a .jsonl file or a row of a .parquet file; behind each stands the end-of-text token.
 
 Speed. Tokenizers made for text cut it into words first and encode each by itself. Where that is so (`WordCache` tests it, on the text
 at hand), a word is encoded once and looked up from then on, which is several times as fast as encoding all text and gives the same
@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 
-from .errors import BAD_INPUT, IO, MISMATCH, UNSUPPORTED, USAGE, ZeroError, need
-from .reading import BLOCK, READERS, Progress, read
+from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
+from .reading import BLOCK, Progress, read, reader
 
 HEADER = 256  # int32 of llm.c's header: magic, version, count
 FORMATS = {2: (20240520, 1), 4: (20240801, 7)}  # bytes of a token: magic, version
@@ -78,9 +78,7 @@ def expand(files):
     for path in paths:
         if not path.is_file():
             raise ZeroError(BAD_INPUT, "there is no such file", where=str(path))
-        if path.suffix not in READERS:
-            raise ZeroError(UNSUPPORTED, f'"{path.suffix}" is not a kind of text it reads', where=str(path),
-                            help="it reads " + ", ".join(filter(None, READERS)) + " and names without an ending, as text")
+        reader(path)
     return paths
 
 

@@ -70,6 +70,7 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     """`output` becomes a copy of the Hugging Face folder with the run's weights; of a model of peft's, the adapter's folder. Returns
     (tensors, names the loss does not use)."""
     torch, hf = need("torch", "zero import --hf"), need("transformers", "zero import --hf")
+    hf.utils.logging.disable_progress_bar()
     state, details = state_dict(run, model)
     if adapters.is_folder(folder):
         folder = adapters.base_folder(folder)

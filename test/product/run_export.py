@@ -3,7 +3,7 @@
 refused; and zero import of what was trained."""
 import json, re, subprocess, sys
 
-from product import expect, needs, quiet_torch, raises, silent, suite, zero
+from product import Case, expect, needs, quiet_torch, raises, silent, suite, zero
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -185,6 +185,57 @@ def broken():
     expect("torch itself does not compute" in text and "x [2, 5]" in text, text)
 
 
+def fixed_rows():
+    """A loss that compares rows with each other: an exporter takes their number for a constant, which is said; and so it is meant."""
+    class Pairs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.left, self.right = torch.nn.Linear(6, 4), torch.nn.Linear(5, 4)
+
+        def forward(self, left, right):
+            scores = self.left(left) @ self.right(right).T
+            return functional.cross_entropy(scores, torch.arange(len(left)))
+
+    torch.manual_seed(2)
+    model, batch, path = Pairs(), {"left": torch.randn(4, 6), "right": torch.randn(4, 5)}, suite.dir / "pairs.onnx"
+    try:
+        zero_compile.export(model, batch, path)
+        raise Case("the rows were taken for open")
+    except zero_compile.ZeroError as problem:
+        expect("fixed_batch=True" in (problem.help or "") and not path.exists(), str(problem))
+    zero_compile.export(model, batch, path, fixed_batch=True)
+    plan = zero_compile.compile(path, suite.dir / "pairs.plan", optimizer="sgd", lr=0.5)
+    check.write_batch(suite.dir / "pairs.safetensors", batch)
+    got = [m["loss"] for m in zero_compile.train(plan, suite.dir / "pairs-run", data=suite.dir / "pairs.safetensors", steps=1)]
+    expect(abs(got[0] - model(**batch).item()) < 1e-5, got)
+
+
+def speech():
+    """Of two tasks whose models end alike the configuration's kind decides."""
+    folder = suite.dir / "whisper"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(dict(
+        model_type="whisper", architectures=["WhisperForConditionalGeneration"], vocab_size=WORDS, d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, max_source_positions=8, max_target_positions=16,
+        num_mel_bins=4, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=3)))
+    details = zero("export", "hf", folder, "--seq", 8, "-o", suite.dir / "whisper.onnx")
+    expect((details["task"], details["inputs"]) == ("speech-seq2seq", ["input_features", "labels"]), details)
+
+
+def notebook():
+    """Where no terminal is, but a person: progress is shown."""
+    import types
+    from zero_compile import programs
+    expect(not programs.in_notebook() or "IPython" in sys.modules, "this is no notebook")
+    before = sys.modules.get("IPython")
+    for shell, want in ((types.SimpleNamespace(kernel=1), True), (types.SimpleNamespace(), False), (None, False)):
+        sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell)
+        expect(programs.in_notebook() is want, f"{shell}")
+    sys.modules.pop("IPython")
+    if before:
+        sys.modules["IPython"] = before
+
+
 def lost_parameters():
     """An exporter that loses a parameter is found out."""
     model, batch = make()
@@ -289,5 +340,6 @@ def import_of_another_model():
 
 
 suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, function_of_a_module, batch_norm_evaluates, refused_by_exporters,
+                                     fixed_rows, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_folders, import_of_another_model)])
 suite.finish()

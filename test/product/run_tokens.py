@@ -150,6 +150,19 @@ def refused():
     expect(sorted(p.name for p in folder.iterdir()) == ["bad.jsonl", "bad.txt", "empty.txt", "good.txt"], "something was left")
 
 
+def endings():
+    """Text is text whatever its name ends in; what is none, or more than that, is refused by name."""
+    tokenizer, folder = saved("gpt2"), suite.dir / "endings"
+    folder.mkdir()
+    for name in ("GFDL-1.3", "README", "code.py", "page.rst"):
+        (folder / name).write_text("a text")
+        expect(tokens.write(tokenizer, [folder / name], folder / "o.bin")["documents"] == 1, name)
+    (folder / "table.csv").write_text("a,b\n")
+    (folder / "other.dat").write_bytes(b"text\0")
+    for name, words in (("table.csv", "another ending"), ("other.dat", "bytes of 0"), ("o.bin", "bytes of 0")):
+        expect(words in zero("tokens", "--tokenizer", tokenizer, folder / name, "-o", folder / "p.bin", code=4), name)
+
+
 def many_tokens():
     """What llm.c can count is as it writes it; more is counted in an int64."""
     expect(tokens.header(2, 5) == struct.pack("<6i", 20240520, 1, 5, 0, 0, 0), "the header of few tokens")
@@ -200,5 +213,5 @@ def slips():
 
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero train: from a configuration, a tokenizer and text to a folder that from_pretrained opens, with torch's losses on the way; the five
 lines of docs/own-model.md; what is refused."""
-import json, os, pathlib, re, shlex, subprocess, sys, time
+import json, os, pathlib, re, shlex, shutil, subprocess, sys, time
 
 from product import ROOT, expect, needs, quiet_torch, suite, zero
 
@@ -80,6 +80,26 @@ def best_kept():
     expect(abs(made["best_val_loss"] - want) < 1e-5 * want, f"best validation loss {made['best_val_loss']} instead of {want}")
 
 
+def interrupted():
+    """What a run that broke off has left is said at once; --resume goes on with it, to the bits of a run that nobody disturbed."""
+    source, out = folder("interrupted"), suite.dir / "whole"
+    command = ("train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH, "--steps", 8, "--lr", RATE, "--no-check",
+               "--run-flags", "--quiet --save-every 3")
+    zero(*command)
+    want = (out / "model.safetensors").read_bytes()
+    shutil.rmtree(out)
+    for gone in ("final", "step-6", "metrics.jsonl"):
+        path = out.with_name("whole.work") / "run" / gone
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    data = out.with_name("whole.work") / "data.bin"
+    before = data.stat().st_mtime_ns
+    text = zero(*command, code=2)
+    expect("--resume" in text and "whole.work" in text and data.stat().st_mtime_ns == before, text)
+    zero(*command, "--resume")
+    expect((out / "model.safetensors").read_bytes() == want, "other weights")
+    expect(data.stat().st_mtime_ns == before, "the text was tokenised again")
+
+
 def as_torch():
     """The same steps in torch, data in order: losses to 1e-5, perplexity to 1e-4."""
     source = folder("ordered")
@@ -139,5 +159,5 @@ def five_lines():
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, as_torch, refused, five_lines)])
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, interrupted, as_torch, refused, five_lines)])
 suite.finish()
