@@ -55,7 +55,7 @@ Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
   if (spec.threads < 1)
     return makeError(Code::internal, 702,
                      "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
-  ZC_RETURN_IF_ERROR(checkViews(spec, target));
+  ZC_RETURN_IF_ERROR(checkViews(spec));
   if (int64_t needed = workspaceBytes(spec, target); spec.workspace < needed)
     return makeError(Code::corrupt, 706,
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +

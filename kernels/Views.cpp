@@ -4,19 +4,17 @@
 
 namespace zc {
 
-bool takesViews(std::string_view kernel, Target target) {
-  return target == Target::cpu && (kernel == "attention" || kernel == "attention_grad");
-}
+bool takesViews(std::string_view kernel) { return kernel == "attention" || kernel == "attention_grad"; }
 
 static Error refused(const KernelSpec &spec, const std::string &why) {
   return makeError(Code::corrupt, 711, "plan gives kernel '" + spec.name + "' views that it cannot have: " + why, {},
                    "compile the model again for the machine that it is to run on");
 }
 
-Status checkViews(const KernelSpec &spec, Target target) {
+Status checkViews(const KernelSpec &spec) {
   if (!spec.has("views"))
     return {};
-  if (!takesViews(spec.name, target))
+  if (!takesViews(spec.name))
     return refused(spec, "it takes operands as they are");
   return throughViews(spec).status();
 }

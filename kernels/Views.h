@@ -1,7 +1,8 @@
 //===- Views.h - kernels that read and write through views --------------------------===//
 //
 // A spec may have the attribute `views` (runtime/base/StridedView.h): the kernel's operands and results are then what
-// these show of the step's. Which kernels can do so is a property of name and target; all others refuse such a spec.
+// these show of the step's. Which kernels can do so is a property of their name, the same for all targets; all others
+// refuse such a spec.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,10 +15,10 @@
 namespace zc {
 
 /// Of a kernel of this project.
-bool takesViews(std::string_view kernel, Target target);
+bool takesViews(std::string_view kernel);
 
 /// Can the spec's kernel have its views, if there are any? Errors: corrupt plan.
-Status checkViews(const KernelSpec &spec, Target target);
+Status checkViews(const KernelSpec &spec);
 
 /// A spec as its kernel's description has it, without `views`, and where each of its operands is seen: by a view of all
 /// of it where there are none.

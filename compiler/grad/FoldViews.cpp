@@ -365,7 +365,7 @@ struct FoldViews : StagePass<impl::FoldViewsBase<FoldViews>, GradOptions> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (options.views == Views::off || options.target != Target::cpu) // the others have no kernels for it
+    if (options.views == Views::off)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>()) {
       if (program.getPhase() == Phase::update)

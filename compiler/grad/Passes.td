@@ -294,7 +294,7 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
 def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
   let summary = "operations that can read and write inside of larger tensors do so, without copies";
   let description = [{
-    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `views=on` and where `target` has kernels for it:
+    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `views=on`:
     operations that are `Strided` read what was copied for them by slice and transpose, with the reshapes between, where it is,
     and write what was transposed and concatenated behind them where it is to be; which is their attribute `views`. Results
     of one operation that a concat joins become one.

@@ -89,13 +89,19 @@ ZC_INFER(AttentionGradOp) {
 
 //===-- views ------------------------------------------------------------------===//
 
-/// Kernels copy rows of a head one by one, and statistics and masks are seen as they are.
+/// Kernels read rows of a head one by one, which begin as the rows of a tensor of these heads alone would: those of
+/// GPUs load 16 bytes at once (cuda/CudnnAttention.h). Statistics and masks are seen as they are.
 static bool takesHeadView(const zc::StridedView &view, bool hasHeads) {
   constexpr int64_t kFurthestRow = int64_t(1) << 22; // kernels/cpu/fast: offsets of rows are 32-bit numbers
   if (!hasHeads)
     return view.offset == 0 && view.isContiguous();
-  auto strideOf = [&](size_t d) { return view.sizes[d] > 1 ? view.strides[d] : 1; };
-  return view.sizes.size() == 4 && strideOf(3) == 1 && strideOf(2) <= kFurthestRow;
+  if (view.sizes.size() != 4)
+    return false;
+  auto strideOf = [&](size_t d, int64_t none) { return view.sizes[d] > 1 ? view.strides[d] : none; };
+  const int64_t together = view.sizes[3] % 8 == 0 ? 8 : 1; // elements
+  auto isAligned = [&](size_t d) { return strideOf(d, 0) % together == 0; };
+  return strideOf(3, 1) == 1 && strideOf(2, 1) <= kFurthestRow && view.offset % together == 0 && isAligned(0) &&
+         isAligned(1) && isAligned(2);
 }
 
 // query, key, value, [mask], result, lse

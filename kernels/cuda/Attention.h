@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/AttentionTensors.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/formula/Philox.h"
 
@@ -20,6 +20,20 @@ constexpr int kAttentionThreads = 128;
 
 /// What scores are computed in.
 template <typename T> using Score = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// Rows of heads, wherever they are (AttentionTensors.h).
+template <typename T> struct HeadRows {
+  T *first = nullptr;
+  int64_t batch = 0, head = 0, row = 0; ///< elements from one to the next
+  HeadRows() = default;
+  HeadRows(const cpu::HeadTensor &place, void *const *operands)
+      : first(static_cast<T *>(operands[place.operand]) + place.offset), batch(place.batch), head(place.head),
+        row(place.row) {}
+  /// Row i of head `index`, of all batches, each of which has `heads`.
+  ZC_HD T *at(int64_t index, int64_t heads, int64_t i) const {
+    return first + index / heads * batch + index % heads * head + i * row;
+  }
+};
 
 /// Tensors [batch, heads, rows, depth] and what is added to their scores.
 template <typename T> struct AttentionPlaces {
@@ -66,27 +80,26 @@ template <typename T> struct AttentionPlaces {
       return static_cast<A>(static_cast<const float *>(mask)[at]);
     return static_cast<A>(load(static_cast<const T *>(mask)[at]));
   }
-  /// dots[r] = row r of `rows` times `row`.
-  static ZC_HD void multiply(const T *rows, int count, const T *row, int64_t depth, A (&dots)[kTile]) {
+  /// dots[r] = row r of `rows`, which are `stride` apart, times `row`.
+  static ZC_HD void multiply(const T *rows, int64_t stride, int count, const T *row, int64_t depth, A (&dots)[kTile]) {
     for (int r = 0; r < kTile; ++r)
       dots[r] = 0;
     for (int64_t d = 0; d < depth; ++d) {
       A other = static_cast<A>(load(row[d]));
       for (int r = 0; r < kTile; ++r)
         if (r < count)
-          dots[r] += static_cast<A>(load(rows[r * depth + d])) * other;
+          dots[r] += static_cast<A>(load(rows[r * stride + d])) * other;
     }
   }
-  /// sums[r] = sum of weights[r][j] * x[j][d] over j in [0, n). What weighs nothing does not count, not even as NaN.
-  static ZC_HD void addWeighted(const A *weights, int count, const T *x, int64_t n, int64_t depth, int64_t d,
+  /// sums[r] += weights[r * width + j] * x[j * stride] over j in [0, n). What weighs nothing does not count, not even
+  /// as NaN.
+  static ZC_HD void addWeighted(const A *weights, int64_t width, int count, const T *x, int64_t stride, int64_t n,
                                 A (&sums)[kTile]) {
-    for (int r = 0; r < kTile; ++r)
-      sums[r] = 0;
     for (int64_t j = 0; j < n; ++j) {
-      A other = static_cast<A>(load(x[j * depth + d]));
+      A other = static_cast<A>(load(x[j * stride]));
       for (int r = 0; r < kTile; ++r)
-        if (r < count && weights[r * n + j] != 0)
-          sums[r] += weights[r * n + j] * other;
+        if (r < count && weights[r * width + j] != 0)
+          sums[r] += weights[r * width + j] * other;
     }
   }
 };
@@ -94,8 +107,8 @@ template <typename T> struct AttentionPlaces {
 /// A tile of queries.
 template <typename T> struct AttentionBody {
   AttentionPlaces<T> a;
-  const T *q, *k, *v;
-  T *y;
+  HeadRows<const T> q, k, v;
+  HeadRows<T> y;
   void *lse; ///< f32, or f64 for f64
   Score<T> *scores;
   int64_t firstTile;
@@ -107,10 +120,11 @@ template <typename T> struct AttentionBody {
     const int64_t keyHead = a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     const A lowest = a.lowest();
     A *p = scores + index * kTile * s.keys;
+    const T *queries = q.at(tile.head, s.heads, tile.first), *keys = k.at(keyHead, s.keyHeads, 0);
     block.forEach(s.keys, [&](int64_t j) {
       A dots[kTile];
       if (!a.isHidden(tile.first + tile.count - 1, j))
-        a.multiply(q + row * s.depth, tile.count, k + (keyHead * s.keys + j) * s.depth, s.depth, dots);
+        a.multiply(queries, q.row, tile.count, keys + j * k.row, s.depth, dots);
       for (int r = 0; r < tile.count; ++r) {
         int64_t i = tile.first + r;
         p[r * s.keys + j] = a.isHidden(i, j) ? lowest : static_cast<A>(s.scale) * dots[r] + a.added(tile.head, i, j);
@@ -129,12 +143,13 @@ template <typename T> struct AttentionBody {
       block.once([&] { static_cast<A *>(lse)[row + r] = totals[r] == 0 ? lowest : top + std::log(totals[r]); });
     }
     block.sync();
+    const T *values = v.at(keyHead, s.keyHeads, 0);
+    T *results = y.at(tile.head, s.heads, tile.first);
     block.forEach(s.valueDepth, [&](int64_t d) {
-      A sums[kTile];
-      a.addWeighted(p, tile.count, v + keyHead * s.keys * s.valueDepth, s.keys, s.valueDepth, d, sums);
+      A sums[kTile] = {};
+      a.addWeighted(p, s.keys, tile.count, values + d, v.row, s.keys, sums);
       for (int r = 0; r < tile.count; ++r)
-        y[(row + r) * s.valueDepth + d] =
-            store<T>(static_cast<Compute<T>>(totals[r] == 0 ? A(0) : sums[r] / totals[r]));
+        results[r * y.row + d] = store<T>(static_cast<Compute<T>>(totals[r] == 0 ? A(0) : sums[r] / totals[r]));
     });
   }
 };
@@ -144,7 +159,7 @@ template <typename T> struct AttentionBody {
 template <typename T> struct AttentionGradients {
   using A = Score<T>;
   AttentionPlaces<T> a;
-  const T *grad, *q, *k, *v;
+  HeadRows<const T> grad, q, k, v;
   const void *lse;
   A *deltas; ///< of all rows
 
@@ -164,8 +179,8 @@ template <typename T> struct AttentionGradients {
 /// A tile of queries: deltas and dQ.
 template <typename T> struct QueryGradBody {
   AttentionGradients<T> g;
-  const T *output;
-  T *dq;
+  HeadRows<const T> output;
+  HeadRows<T> dq;
   Score<T> *scores;
   int64_t firstTile;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
@@ -177,27 +192,29 @@ template <typename T> struct QueryGradBody {
     A *slopes = scores + index * kTile * s.keys;
     const Words drawn = g.a.drawn(frame);
     A deltas[kTile] = {};
+    const T *grads = g.grad.at(tile.head, s.heads, tile.first), *queries = g.q.at(tile.head, s.heads, tile.first);
     for (int r = 0; r < tile.count; ++r) {
-      const T *mine = g.grad + (row + r) * s.valueDepth, *out = output + (row + r) * s.valueDepth;
+      const T *mine = grads + r * g.grad.row, *out = output.at(tile.head, s.heads, tile.first + r);
       deltas[r] = block.template reduce<AddOf>(
           s.valueDepth, A(0), [&](int64_t d) { return static_cast<A>(load(mine[d])) * static_cast<A>(load(out[d])); });
       block.once([&] { g.deltas[row + r] = deltas[r]; });
     }
+    const T *keys = g.k.at(keyHead, s.keyHeads, 0), *keyValues = g.v.at(keyHead, s.keyHeads, 0);
     block.forEach(s.keys, [&](int64_t j) {
       A products[kTile], values[kTile];
-      g.a.multiply(g.q + row * s.depth, tile.count, g.k + (keyHead * s.keys + j) * s.depth, s.depth, products);
-      g.a.multiply(g.grad + row * s.valueDepth, tile.count, g.v + (keyHead * s.keys + j) * s.valueDepth, s.valueDepth,
-                   values);
+      g.a.multiply(queries, g.q.row, tile.count, keys + j * g.k.row, s.depth, products);
+      g.a.multiply(grads, g.grad.row, tile.count, keyValues + j * g.v.row, s.valueDepth, values);
       for (int r = 0; r < tile.count; ++r)
         slopes[r * s.keys + j] = g.slope(g.weight(tile.head, row + r, tile.first + r, j, products[r]),
                                          values[r] * g.a.factor(drawn, row + r, j), deltas[r]);
     });
     block.sync();
+    T *results = dq.at(tile.head, s.heads, tile.first);
     block.forEach(s.depth, [&](int64_t d) {
-      A sums[kTile];
-      g.a.addWeighted(slopes, tile.count, g.k + keyHead * s.keys * s.depth, s.keys, s.depth, d, sums);
+      A sums[kTile] = {};
+      g.a.addWeighted(slopes, s.keys, tile.count, keys + d, g.k.row, s.keys, sums);
       for (int r = 0; r < tile.count; ++r)
-        dq[(row + r) * s.depth + d] = store<T>(static_cast<Compute<T>>(sums[r]));
+        results[r * dq.row + d] = store<T>(static_cast<Compute<T>>(sums[r]));
     });
   }
 };
@@ -205,7 +222,7 @@ template <typename T> struct QueryGradBody {
 /// A tile of keys: dK and dV, over the queries of all heads that share them.
 template <typename T> struct KeyGradBody {
   AttentionGradients<T> g;
-  T *dk, *dv;
+  HeadRows<T> dk, dv;
   Score<T> *scores;
   int64_t firstTile;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
@@ -213,16 +230,17 @@ template <typename T> struct KeyGradBody {
     constexpr int kTile = AttentionPlaces<T>::kTile;
     const cpu::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.keys);
-    const int64_t rows = g.a.group() * s.queries, key = tile.head * s.keys + tile.first;
+    const int64_t rows = g.a.group() * s.queries;
     const int64_t firstHead = tile.head / s.keyHeads * s.heads + tile.head % s.keyHeads * g.a.group();
     const int64_t firstRow = firstHead * s.queries;
     A *weights = scores + index * 2 * kTile * rows, *slopes = weights + kTile * rows;
     const Words drawn = g.a.drawn(frame);
+    const T *keys = g.k.at(tile.head, s.keyHeads, tile.first), *keyValues = g.v.at(tile.head, s.keyHeads, tile.first);
     block.forEach(rows, [&](int64_t i) {
       A products[kTile], values[kTile];
       int64_t row = firstRow + i, head = firstHead + i / s.queries;
-      g.a.multiply(g.k + key * s.depth, tile.count, g.q + row * s.depth, s.depth, products);
-      g.a.multiply(g.v + key * s.valueDepth, tile.count, g.grad + row * s.valueDepth, s.valueDepth, values);
+      g.a.multiply(keys, g.k.row, tile.count, g.q.at(head, s.heads, i % s.queries), s.depth, products);
+      g.a.multiply(keyValues, g.v.row, tile.count, g.grad.at(head, s.heads, i % s.queries), s.valueDepth, values);
       for (int r = 0; r < tile.count; ++r) {
         A weight = g.weight(head, row, i % s.queries, tile.first + r, products[r]);
         const A factor = g.a.factor(drawn, row, tile.first + r);
@@ -231,12 +249,15 @@ template <typename T> struct KeyGradBody {
       }
     });
     block.sync();
-    auto write = [&](const A *from, const T *x, T *to, int64_t depth) {
+    auto write = [&](const A *from, const HeadRows<const T> &x, const HeadRows<T> &to, int64_t depth) {
+      T *results = to.at(tile.head, s.keyHeads, tile.first);
       block.forEach(depth, [&](int64_t d) {
-        A sums[kTile];
-        g.a.addWeighted(from, tile.count, x + firstRow * depth, rows, depth, d, sums);
+        A sums[kTile] = {};
+        for (int64_t h = 0; h < g.a.group(); ++h)
+          g.a.addWeighted(from + h * s.queries, rows, tile.count, x.at(firstHead + h, s.heads, 0) + d, x.row, s.queries,
+                          sums);
         for (int r = 0; r < tile.count; ++r)
-          to[(key + r) * depth + d] = store<T>(static_cast<Compute<T>>(sums[r]));
+          results[r * to.row + d] = store<T>(static_cast<Compute<T>>(sums[r]));
       });
     };
     write(slopes, g.q, dk, s.depth);
@@ -263,8 +284,9 @@ template <typename T> struct MaskGradBody {
         for (int64_t h = 0; h < heads; ++h) {
           const int64_t head = firstHead + b * s.heads + h, keyHead = g.a.keyHeadOf(head),
                         row = head * s.queries + tile.first;
-          g.a.multiply(g.q + row * s.depth, tile.count, g.k + (keyHead * s.keys + j) * s.depth, s.depth, products);
-          g.a.multiply(g.grad + row * s.valueDepth, tile.count, g.v + (keyHead * s.keys + j) * s.valueDepth,
+          g.a.multiply(g.q.at(head, s.heads, tile.first), g.q.row, tile.count, g.k.at(keyHead, s.keyHeads, j), s.depth,
+                       products);
+          g.a.multiply(g.grad.at(head, s.heads, tile.first), g.grad.row, tile.count, g.v.at(keyHead, s.keyHeads, j),
                        s.valueDepth, values);
           for (int r = 0; r < tile.count; ++r)
             sums[r] += g.maskSlope(g.weight(head, row + r, tile.first + r, j, products[r]),
@@ -288,19 +310,19 @@ void overTiles(const Launcher &launch, int64_t tiles, int64_t atOnce, Body body)
 template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &spec) {
   Result<cpu::AttentionShape> read = cpu::readAttention(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  Result<cpu::AttentionTensors> located = cpu::readAttentionTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
-      void *const *outputs = operands + (s.hasMask ? 4 : 3);
+    return launching<Target>(spec, [s = *read, t = *located](void *const *operands, const auto &launch) {
       AttentionTiles tiles(s);
       overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
-                AttentionBody<T>{{s, operands[3]},
-                                 of(0),
-                                 of(1),
-                                 of(2),
-                                 static_cast<T *>(outputs[0]),
-                                 outputs[1],
+                AttentionBody<T>{{s, s.hasMask ? operands[3] : nullptr},
+                                 {t.query, operands},
+                                 {t.key, operands},
+                                 {t.value, operands},
+                                 {t.result, operands},
+                                 operands[t.lse],
                                  static_cast<Score<T> *>(launch.workspace()),
                                  0});
     });
@@ -310,22 +332,28 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
   Result<cpu::AttentionShape> read = cpu::readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  Result<cpu::AttentionGradTensors> located = cpu::readAttentionGradTensors(spec);
+  ZC_RETURN_IF_ERROR(located.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
-      void *const *outputs = operands + (s.hasMask ? 7 : 6);
+    return launching<Target>(spec, [s = *read, t = *located](void *const *operands, const auto &launch) {
       AttentionTiles tiles(s);
       auto *scores = static_cast<Score<T> *>(launch.workspace());
-      AttentionGradients<T> g{{s, operands[6]}, of(0), of(1), of(2), of(3), operands[5], scores};
+      AttentionGradients<T> g{{s, s.hasMask ? operands[6] : nullptr},
+                              {t.grad, operands},
+                              {t.query, operands},
+                              {t.key, operands},
+                              {t.value, operands},
+                              operands[5],
+                              scores};
       scores += tiles.rows;
       overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
-                QueryGradBody<T>{g, of(4), static_cast<T *>(outputs[0]), scores, 0});
+                QueryGradBody<T>{g, {t.output, operands}, {t.dQuery, operands}, scores, 0});
       overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
-                KeyGradBody<T>{g, static_cast<T *>(outputs[1]), static_cast<T *>(outputs[2]), scores, 0});
+                KeyGradBody<T>{g, {t.dKey, operands}, {t.dValue, operands}, scores, 0});
       if (s.hasMaskGrad) {
         const int64_t maskTiles = s.maskBatches() * s.maskHeads() * ((s.queries + kAttentionTile - 1) / kAttentionTile);
-        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(outputs[3]), 0});
+        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(operands[t.dMask]), 0});
       }
     });
   });

@@ -1,4 +1,7 @@
 #include "kernels/cuda/CudnnAttention.h"
+#include "kernels/Views.h"
+
+#include <algorithm>
 
 namespace zc::cuda {
 
@@ -9,47 +12,120 @@ int64_t CudnnAttention::gradBytes(const cpu::AttentionShape &s) {
   return s.batch * s.heads * (slopes + sums + ofGroups) + 256;
 }
 
-CudnnAttention::CudnnAttention(const cpu::AttentionShape &whole, bool isGradient) : shape(whole) {
-  constexpr int64_t kMostAtOnce = int64_t(256) << 20, kMost = int64_t(1) << 30;
-  const cpu::AttentionShape &s = whole;
+namespace {
+
+bool isTaken(const cpu::AttentionShape &s) {
   bool isHalf = s.dtype == DType::bf16 || s.dtype == DType::f16;
   bool isThere = s.batch && s.heads && s.queries && s.keys && s.depth && s.valueDepth;
   // Rows that see no key are 0 with us.
   bool seesKeys = !s.causal || s.queries <= s.keys;
   bool adds = !s.hasMask || s.mask == DType::f32 || s.mask == s.dtype;
-  if (!isHalf || !isThere || !seesKeys || !adds || s.hasMaskGrad || s.dropout != 0 || s.stat != DType::f32 ||
-      s.depth % 8 || s.valueDepth != s.depth || s.depth > 128 || std::max(s.queries, s.keys) > (1 << 20))
-    return;
-  calls = 1;
-  if (!isGradient || gradBytes(s) <= kMostAtOnce)
-    return;
-  // Heads that share keys stay together, and samples where the mask is not the same for all.
-  if (!s.hasMask || (s.maskStrides[0] == 0 && s.maskStrides[1] == 0)) {
-    shape.batch = s.batch * s.keyHeads;
-    shape.heads = s.heads / s.keyHeads;
-    shape.keyHeads = 1;
-  }
-  int64_t pieces = shape.batch;
-  for (calls = 2; calls <= pieces; ++calls) {
-    shape.batch = pieces / calls;
-    if (pieces % calls == 0 && gradBytes(shape) <= (calls == pieces ? kMost : kMostAtOnce))
-      return;
-  }
-  calls = 0;
+  return isHalf && isThere && seesKeys && adds && !s.hasMaskGrad && s.dropout == 0 && s.stat == DType::f32 &&
+         s.depth % 8 == 0 && s.valueDepth == s.depth && s.depth <= 128 && std::max(s.queries, s.keys) <= (1 << 20);
 }
 
-CudnnAttention CudnnAttention::of(const KernelSpec &spec) {
-  bool isGradient = spec.name == "attention_grad";
-  Result<cpu::AttentionShape> shape = isGradient ? cpu::readAttentionGrad(spec) : cpu::readAttention(spec);
-  return CudnnAttention(shape.ok() ? *shape : cpu::AttentionShape{}, isGradient);
+/// Do all rows begin with 16 bytes that are loaded at once?
+bool isAligned(const StridedView &view) {
+  for (size_t d = 0; d < 3; ++d)
+    if (view.sizes[d] > 1 && view.strides[d] % 8)
+      return false;
+  return view.strides[3] == 1 && view.offset % 8 == 0;
 }
 
-std::vector<int64_t> CudnnAttention::strides(const KernelSpec &spec) const {
-  size_t mask = !shape.hasMask ? SIZE_MAX : spec.operands.size() > 7 ? 6 : 3; // of the gradient, of attention
-  std::vector<int64_t> strides;
-  for (size_t i = 0; i < spec.operands.size(); ++i)
-    strides.push_back(i == mask && shape.maskStrides[0] == 0 ? 0 : spec.operands[i].numBytes() / calls);
-  return strides;
+/// What the tensors of a kernel are, in its description's order.
+enum class Role { queries, keys, mask, sums };
+std::vector<Role> rolesOf(AttentionPass pass, bool hasMask) {
+  using R = Role;
+  std::vector<Role> roles = pass == AttentionPass::forward
+                                ? std::vector<Role>{R::queries, R::keys, R::keys, R::queries, R::sums}
+                                : std::vector<Role>{R::queries, R::queries, R::keys, R::keys, R::queries,
+                                                    R::sums,    R::queries, R::keys, R::keys};
+  if (hasMask)
+    roles.insert(roles.begin() + (pass == AttentionPass::forward ? 3 : 6), R::mask);
+  return roles;
+}
+
+/// Of the mask's own extents: 1 where it is the same along a dimension.
+void setMask(CudnnHeads &tensor, const cpu::AttentionShape &s) {
+  tensor.dims = {s.batch, s.heads, s.queries, s.keys};
+  for (size_t d = 4; d-- > 0;) {
+    const bool isSame = s.maskStrides[d] == 0;
+    tensor.dims[d] = isSame ? 1 : tensor.dims[d];
+    tensor.strides[d] = !isSame ? s.maskStrides[d] : d == 3 ? 1 : tensor.dims[d + 1] * tensor.strides[d + 1];
+  }
+}
+
+CudnnHeads locate(Role role, const StridedView &view, int64_t size, const cpu::AttentionShape &s) {
+  CudnnHeads tensor{};
+  tensor.operand = view.tensor;
+  tensor.offset = view.offset * size;
+  if (role == Role::mask) {
+    setMask(tensor, s);
+    tensor.batchStep = s.maskStrides[0] * s.batch * size;
+    tensor.headStep = s.maskStrides[1] * s.heads * size;
+    return tensor;
+  }
+  tensor.dims = {s.batch, role == Role::keys ? s.keyHeads : s.heads, view.sizes[2], 1};
+  tensor.strides = {view.strides[0], view.strides[1], view.strides[2], 1};
+  if (role != Role::sums)
+    tensor.dims[3] = view.sizes[3];
+  tensor.batchStep = tensor.dims[0] * tensor.strides[0] * size;
+  tensor.headStep = tensor.dims[1] * tensor.strides[1] * size;
+  return tensor;
+}
+
+} // namespace
+
+bool CudnnAttention::cut() {
+  constexpr int64_t kMostAtOnce = int64_t(256) << 20, kMost = int64_t(1) << 30;
+  const cpu::AttentionShape whole = shape;
+  bool isFound = false;
+  // Heads that share keys stay together.
+  for (int64_t ofHeads = 1; ofHeads <= whole.keyHeads; ++ofHeads)
+    for (int64_t ofBatch = 1; ofBatch <= whole.batch; ++ofBatch) {
+      if (whole.keyHeads % ofHeads || whole.batch % ofBatch || (isFound && ofHeads * ofBatch >= calls()))
+        continue;
+      cpu::AttentionShape part = whole;
+      part.batch /= ofBatch;
+      part.heads /= ofHeads;
+      part.keyHeads /= ofHeads;
+      const bool isSmallest = part.batch == 1 && part.keyHeads == 1;
+      if (gradBytes(part) > (isSmallest && !isFound ? kMost : kMostAtOnce))
+        continue;
+      isFound = true;
+      shape = part;
+      batchParts = ofBatch;
+      headParts = ofHeads;
+    }
+  return isFound;
+}
+
+std::optional<CudnnAttention> CudnnAttention::of(const KernelSpec &spec) {
+  const AttentionPass pass = spec.name == "attention_grad" ? AttentionPass::gradient : AttentionPass::forward;
+  Result<cpu::AttentionShape> whole =
+      pass == AttentionPass::gradient ? cpu::readAttentionGrad(spec) : cpu::readAttention(spec);
+  if (!whole || !isTaken(*whole))
+    return std::nullopt;
+  CudnnAttention made(pass, *whole);
+  if (pass == AttentionPass::gradient && !made.cut())
+    return std::nullopt;
+  Result<SeenSpec> seen = throughViews(spec);
+  const std::vector<Role> roles = rolesOf(pass, whole->hasMask);
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const StridedView &view = seen->views[i];
+    const bool isHeads = roles[i] == Role::queries || roles[i] == Role::keys;
+    if (isHeads ? !isAligned(view) : view.offset != 0 || !view.isContiguous())
+      return std::nullopt;
+    made.tensors.push_back(locate(roles[i], view, sizeOf(seen->spec.operands[i].dtype), made.shape));
+  }
+  return made;
+}
+
+std::vector<int64_t> CudnnAttention::offsetsOf(int64_t call) const {
+  std::vector<int64_t> offsets;
+  for (const CudnnHeads &tensor : tensors)
+    offsets.push_back(tensor.offset + call / headParts * tensor.batchStep + call % headParts * tensor.headStep);
+  return offsets;
 }
 
 } // namespace zc::cuda

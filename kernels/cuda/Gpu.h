@@ -49,8 +49,9 @@ struct Gpu {
       if (ofParts.ok())
         ofParts = part.enqueue(operands, frame, stream);
     }
-    /// Of kernel `name`.
-    Status status(const std::string &name) const {
+    cudaError_t status() const { return first; }
+    /// Of kernel `name`, and of the parts that it called.
+    Status statusOf(const std::string &name) const {
       if (first != cudaSuccess)
         return makeError(Code::internal, 708, "kernel '" + name + "' was not launched: " + cudaGetErrorString(first));
       return ofParts;
@@ -75,7 +76,7 @@ struct Gpu {
     Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
       Launcher launch(frame, workspaceAt ? operands[workspaceAt] : nullptr, stream);
       fn(operands, launch);
-      return launch.status(name);
+      return launch.statusOf(name);
     }
 
   private:

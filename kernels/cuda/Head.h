@@ -126,8 +126,7 @@ public:
       runChunk(products, row, operands, launch);
       row += products.rows;
     } while (row < s.rows);
-    launch.template blocks<1024>(
-        1, MeanLossBody<S>{labels, losses.of(operands), loss, s.rows, s.ignoreIndex, s.sum});
+    launch.template blocks<1024>(1, MeanLossBody<S>{labels, losses.of(operands), loss, s.rows, s.ignoreIndex, s.sum});
     finish(operands, launch);
   }
 
@@ -196,7 +195,7 @@ private:
   cpu::HeadShape s;
   size_t at; ///< of the input
   size_t numInputs;
-  HeadProducts<Target> first, middle, last; ///< chunks; the first one finds no sums to add to
+  HeadProducts<Target> first, middle, last;            ///< chunks; the first one finds no sums to add to
   std::unique_ptr<typename Target::KernelType> narrow; ///< null where sums have the gradient's type
   cpu::Piece<char> scratch;
   cpu::Piece<T> logits;

@@ -14,7 +14,7 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
-bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).calls > 0; }
+bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).has_value(); }
 /// A program's source, compiled while a plan is prepared.
 bool isProgram(const KernelSpec &) { return true; }
 bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }

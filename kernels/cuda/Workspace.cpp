@@ -75,9 +75,8 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"attention_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readAttentionGrad(spec), [&](const auto &s) {
-           CudnnAttention cudnn = CudnnAttention::of(spec); // ours is at hand where cuDNN is not
-           return std::max(AttentionTiles(s).gradBytes(),
-                           cudnn.calls ? CudnnAttention::gradBytes(cudnn.shape) : int64_t(0));
+           auto cudnn = CudnnAttention::of(spec); // ours is at hand where cuDNN is not
+           return std::max(AttentionTiles(s).gradBytes(), cudnn ? CudnnAttention::gradBytes(cudnn->shape) : int64_t(0));
          });
        }},
       {"batch_norm",

@@ -27,19 +27,19 @@ public:
     const int64_t result = conv.shape.hasBias ? 3 : 2;
     switch (conv.pass) {
     case ConvPass::output:
-      output(graph.conv_fprop(input(0, conv.input()), input(1, conv.weight()),
-                              windowed(fe::graph::Conv_fprop_attributes())),
-             result, conv.output());
+      take(
+          graph.conv_fprop(give(0, conv.input()), give(1, conv.weight()), windowed(fe::graph::Conv_fprop_attributes())),
+          result, conv.output());
       break;
     case ConvPass::input:
-      output(graph.conv_dgrad(input(0, conv.output()), input(1, conv.weight()),
-                              windowed(fe::graph::Conv_dgrad_attributes())),
-             result, conv.input());
+      take(graph.conv_dgrad(give(0, conv.output()), give(1, conv.weight()),
+                            windowed(fe::graph::Conv_dgrad_attributes())),
+           result, conv.input());
       break;
     case ConvPass::weight: // of the input and the result's gradient
-      CudnnTensor x = input(0, conv.input());
-      output(graph.conv_wgrad(input(1, conv.output()), x, windowed(fe::graph::Conv_wgrad_attributes())), result,
-             conv.weight());
+      CudnnTensor x = give(0, conv.input());
+      take(graph.conv_wgrad(give(1, conv.output()), x, windowed(fe::graph::Conv_wgrad_attributes())), result,
+           conv.weight());
       break;
     }
     std::vector<fe::NumericalNote_t> refused;
@@ -49,6 +49,10 @@ public:
   }
 
 private:
+  CudnnTensor give(int64_t index, const Dims &dims) { return input(index, dims, contiguous(dims)); }
+  void take(const CudnnTensor &tensor, int64_t index, const Dims &dims) {
+    output(tensor, index, dims, contiguous(dims));
+  }
   template <typename Attributes> Attributes windowed(Attributes attributes) const {
     const cpu::Windows &w = conv.shape.windows;
     attributes.set_pre_padding(w.low).set_post_padding(conv.shape.high).set_stride(w.strides).set_dilation(w.dilations);

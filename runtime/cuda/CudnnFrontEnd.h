@@ -28,21 +28,22 @@ struct CudnnHandle {
 std::vector<int64_t> contiguous(const std::vector<int64_t> &dims);
 fe::DataType_t typeOf(DType type);
 
-/// Tensors have numbers: which of the kernel's operands each is.
+/// Tensors have numbers: which of the kernel's each is.
 class FrontEndGraph : public CudnnGraph {
 public:
   /// Which GPU the graph is for; before operations are added, which ask.
   Status setPlace(const std::string &description);
   int64_t workspaceBytes() const override { return workspace; }
-  Status enqueue(void *const *operands, void *workspace, cudaStream_t stream) override;
+  Status enqueue(void *const *tensors, void *workspace, cudaStream_t stream) override;
 
 protected:
   /// `what`: for messages, "attention of ..."; numbers are of `type`.
   FrontEndGraph(std::string what, DType type);
 
-  /// Operand `operand` of the kernel, contiguous.
-  CudnnTensor input(int64_t operand, const std::vector<int64_t> &dims);
-  void output(const CudnnTensor &tensor, int64_t operand, const std::vector<int64_t> &dims);
+  /// Number `index` of those that the kernel's description names.
+  CudnnTensor input(int64_t index, const std::vector<int64_t> &dims, const std::vector<int64_t> &strides);
+  void output(const CudnnTensor &tensor, int64_t index, const std::vector<int64_t> &dims,
+              const std::vector<int64_t> &strides);
 
   /// Of what has been added: chooses among cuDNN's deterministic kernels that have none of `refused` and work in
   /// `mostBytes`.
@@ -57,7 +58,7 @@ private:
   const std::string what;
   CudnnHandle *handle = nullptr; ///< none where the GPU is only described
   int64_t workspace = 0;
-  std::vector<int64_t> bound; ///< operands that the graph takes
+  std::vector<int64_t> bound; ///< tensors that the graph takes
 };
 
 /// cuDNN's libraries, loaded.

@@ -74,15 +74,16 @@ FrontEndGraph::FrontEndGraph(std::string what, DType type) : what(std::move(what
       .set_compute_data_type(fe::DataType_t::FLOAT);
 }
 
-// A tensor's number is one more than its operand's: 0 means none.
-CudnnTensor FrontEndGraph::input(int64_t operand, const std::vector<int64_t> &dims) {
-  bound.push_back(operand);
-  return graph.tensor(fe::graph::Tensor_attributes().set_uid(operand + 1).set_dim(dims).set_stride(contiguous(dims)));
+// Theirs is one more than ours: 0 means none.
+CudnnTensor FrontEndGraph::input(int64_t index, const std::vector<int64_t> &dims, const std::vector<int64_t> &strides) {
+  bound.push_back(index);
+  return graph.tensor(fe::graph::Tensor_attributes().set_uid(index + 1).set_dim(dims).set_stride(strides));
 }
 
-void FrontEndGraph::output(const CudnnTensor &tensor, int64_t operand, const std::vector<int64_t> &dims) {
-  bound.push_back(operand);
-  tensor->set_output(true).set_uid(operand + 1).set_dim(dims).set_stride(contiguous(dims));
+void FrontEndGraph::output(const CudnnTensor &tensor, int64_t index, const std::vector<int64_t> &dims,
+                           const std::vector<int64_t> &strides) {
+  bound.push_back(index);
+  tensor->set_output(true).set_uid(index + 1).set_dim(dims).set_stride(strides);
 }
 
 Status FrontEndGraph::statusOf(fe::error_object error) const {
@@ -125,10 +126,10 @@ Status FrontEndGraph::build(const std::vector<fe::HeurMode_t> &heuristics, std::
   return statusOf(graph.get_workspace_size(workspace));
 }
 
-Status FrontEndGraph::enqueue(void *const *operands, void *space, cudaStream_t stream) {
+Status FrontEndGraph::enqueue(void *const *tensors, void *space, cudaStream_t stream) {
   std::unordered_map<int64_t, void *> places;
-  for (int64_t operand : bound)
-    places[operand + 1] = operands[operand];
+  for (int64_t index : bound)
+    places[index + 1] = tensors[index];
   auto refused = [&](const std::string &why) {
     return makeError(Code::internal, 643, "cuDNN cannot launch " + what + ": " + why);
   };

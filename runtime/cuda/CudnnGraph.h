@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cuda/CudnnAttention.h"
 #include "kernels/cuda/CudnnConv.h"
 
 #include <cuda_runtime_api.h>
@@ -22,16 +22,15 @@ public:
   virtual ~CudnnGraph() = default;
 
   virtual int64_t workspaceBytes() const = 0;
-  /// `operands`: the kernel's (Shapes.h, Windows.h), without its workspace. Errors: cuDNN refuses to launch.
-  virtual Status enqueue(void *const *operands, void *workspace, cudaStream_t stream) = 0;
+  /// `tensors`: those that the kernel's description names (Shapes.h, Windows.h). Errors: cuDNN refuses to launch.
+  virtual Status enqueue(void *const *tensors, void *workspace, cudaStream_t stream) = 0;
 };
 
 // Graphs for this thread's GPU, or for one that `description` describes: JSON as cuDNN writes it (test/cuda/devices).
 // Errors: no cuDNN, or it does not take the shape (unsupported).
 
-enum class AttentionPass : uint8_t { forward, gradient };
-/// FlashAttention (Dao 2023): 16-bit floats with fp32 sums.
-Result<std::unique_ptr<CudnnGraph>> buildAttentionGraph(const cpu::AttentionShape &shape, AttentionPass pass,
+/// FlashAttention (Dao 2023): 16-bit floats with fp32 sums. Of one of its calls.
+Result<std::unique_ptr<CudnnGraph>> buildAttentionGraph(const CudnnAttention &attention,
                                                         const std::string &description = {});
 
 /// Without its bias, which is no operand of the graph; products of fp32 numbers are fp32's. In workspaceBytes() at

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 namespace zc::cuda {
 
@@ -49,12 +50,14 @@ int64_t bitsOf(double value) {
   return bits;
 }
 
-Result<std::shared_ptr<CudnnGraph>> graphOf(const cpu::AttentionShape &s, AttentionPass pass) {
+Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
   static Graphs graphs;
-  return graphs.get({int64_t(pass), int64_t(s.dtype), s.batch, s.heads, s.keyHeads, s.queries, s.keys, s.depth,
-                     s.valueDepth, bitsOf(s.scale), s.causal, s.hasMask, int64_t(s.mask), s.maskStrides[0],
-                     s.maskStrides[1], s.maskStrides[2], s.maskStrides[3]},
-                    [&] { return buildAttentionGraph(s, pass); });
+  const cpu::AttentionShape &s = attention.shape;
+  Graphs::Key key = {int64_t(attention.pass), int64_t(s.dtype), s.causal, bitsOf(s.scale), s.hasMask, int64_t(s.mask)};
+  for (const CudnnHeads &tensor : attention.tensors)
+    for (const auto &numbers : {tensor.dims, tensor.strides})
+      key.insert(key.end(), numbers.begin(), numbers.end());
+  return graphs.get(std::move(key), [&] { return buildAttentionGraph(attention); });
 }
 
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
@@ -69,18 +72,20 @@ Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
   return graphs.get(std::move(key), [&] { return buildConvGraph(conv); });
 }
 
-/// Calls of one graph for pieces of the batch, and what comes after.
+/// Calls of one graph.
 class CudnnKernel : public GpuKernel {
 public:
-  /// `strides`: bytes from call to call, per operand.
-  CudnnKernel(const KernelSpec &spec, std::shared_ptr<CudnnGraph> graph, int64_t calls, std::vector<int64_t> strides)
-      : graph(std::move(graph)), calls(calls), hasWorkspace(spec.workspace > 0), strides(std::move(strides)) {}
+  /// `operands`: which of them each tensor of the graph is in; `calls`: how many bytes behind its beginning.
+  CudnnKernel(const KernelSpec &spec, std::shared_ptr<CudnnGraph> graph, std::vector<size_t> operands,
+              std::vector<std::vector<int64_t>> calls)
+      : graph(std::move(graph)), tensors(std::move(operands)), calls(std::move(calls)),
+        workspaceAt(spec.workspace > 0 ? spec.operands.size() : 0) {}
   Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override {
-    void *workspace = hasWorkspace ? operands[strides.size()] : nullptr;
-    std::vector<void *> places(strides.size());
-    for (int64_t call = 0; call < calls; ++call) {
+    void *workspace = workspaceAt ? operands[workspaceAt] : nullptr;
+    std::vector<void *> places(tensors.size());
+    for (const std::vector<int64_t> &offsets : calls) {
       for (size_t i = 0; i < places.size(); ++i)
-        places[i] = static_cast<char *>(operands[i]) + call * strides[i];
+        places[i] = static_cast<char *>(operands[tensors[i]]) + offsets[i];
       ZC_RETURN_IF_ERROR(graph->enqueue(places.data(), workspace, stream));
     }
     return {};
@@ -88,9 +93,9 @@ public:
 
 private:
   std::shared_ptr<CudnnGraph> graph;
-  int64_t calls;
-  bool hasWorkspace;
-  std::vector<int64_t> strides;
+  std::vector<size_t> tensors;
+  std::vector<std::vector<int64_t>> calls;
+  size_t workspaceAt; ///< 0: none
 };
 
 /// A convolution's result plus its bias, where it stands: operands are input, weight, bias, result.
@@ -131,19 +136,25 @@ PreparedKernel ownInstead(const KernelSpec &spec, const GpuKernelFactory &own, c
       std::move(*kernel), "kernel '" + spec.name + "' runs outside of tensor cores: " + why));
 }
 
-PreparedKernel prepareAttention(const KernelSpec &spec, AttentionPass pass, const GpuKernelFactory &own) {
-  CudnnAttention cudnn = CudnnAttention::of(spec);
-  if (!cudnn.calls)
+PreparedKernel prepareAttention(const KernelSpec &spec, const GpuKernelFactory &own) {
+  std::optional<CudnnAttention> cudnn = CudnnAttention::of(spec);
+  if (!cudnn)
     return own(spec);
-  Result<std::shared_ptr<CudnnGraph>> graph = graphOf(cudnn.shape, pass);
+  Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*cudnn);
   if (!graph)
     return ownInstead(spec, own, graph.error().message);
   if (int64_t bytes = (*graph)->workspaceBytes(); bytes > spec.workspace)
     return ownInstead(spec, own,
                       "cuDNN works in " + std::to_string(bytes) + " bytes, " + std::to_string(spec.workspace) +
                           " are planned");
+  std::vector<size_t> operands;
+  for (const CudnnHeads &tensor : cudnn->tensors)
+    operands.push_back(tensor.operand);
+  std::vector<std::vector<int64_t>> calls;
+  for (int64_t call = 0; call < cudnn->calls(); ++call)
+    calls.push_back(cudnn->offsetsOf(call));
   return std::unique_ptr<GpuKernel>(
-      std::make_unique<CudnnKernel>(spec, std::move(*graph), cudnn.calls, cudnn.strides(spec)));
+      std::make_unique<CudnnKernel>(spec, std::move(*graph), std::move(operands), std::move(calls)));
 }
 
 PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, const GpuKernelFactory &adds) {
@@ -157,7 +168,11 @@ PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, 
   Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*conv);
   if (!graph)
     return ownInstead(spec, own, graph.error().message);
-  auto kernel = std::make_unique<CudnnKernel>(spec, std::move(*graph), 1, std::vector<int64_t>(spec.operands.size()));
+  std::vector<size_t> operands(spec.operands.size());
+  std::iota(operands.begin(), operands.end(), size_t{0});
+  std::vector<int64_t> offsets(operands.size());
+  auto kernel = std::make_unique<CudnnKernel>(spec, std::move(*graph), std::move(operands),
+                                              std::vector<std::vector<int64_t>>{std::move(offsets)});
   if (!conv->shape.hasBias)
     return std::unique_ptr<GpuKernel>(std::move(kernel));
   const TensorType &bias = spec.operands[2], &result = spec.operands[3];
@@ -176,11 +191,8 @@ PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, 
 } // namespace
 
 void addCudnnKernels(GpuKernelRegistry &registry) {
-  for (auto [name, pass] :
-       {std::pair("attention", AttentionPass::forward), {"attention_grad", AttentionPass::gradient}})
-    registry.add(name, [own = *registry.find(name), pass = pass](const KernelSpec &spec) {
-      return prepareAttention(spec, pass, own);
-    });
+  for (const char *name : {"attention", "attention_grad"})
+    registry.add(name, [own = *registry.find(name)](const KernelSpec &spec) { return prepareAttention(spec, own); });
   for (const char *name : {"conv", "conv_transpose", "conv_weight_grad"})
     registry.add(name, [own = *registry.find(name), adds = *registry.find("add")](const KernelSpec &spec) {
       return prepareConv(spec, own, adds);

@@ -1,7 +1,7 @@
 // What cuDNN takes on a GPU that is described and not there (devices/h200.json), and that it works in what is planned.
 // Run by libraries.py.
 #include "runtime/cuda/CudnnGraph.h"
-#include "kernels/cuda/CudnnAttention.h"
+#include "runtime/base/StridedView.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@ namespace {
 
 using cuda::AttentionPass;
 using cuda::buildAttentionGraph;
+using cuda::CudnnAttention;
 using cuda::Dims;
 
 std::string h200() {
@@ -24,65 +25,112 @@ std::string h200() {
   return text.str();
 }
 
-cpu::AttentionShape shapeOf(int64_t batch, int64_t heads, int64_t keyHeads, int64_t rows, int64_t depth, bool causal) {
-  cpu::AttentionShape s{};
-  s.dtype = DType::bf16;
-  s.stat = DType::f32;
-  s.batch = batch;
-  s.heads = heads;
-  s.keyHeads = keyHeads;
-  s.queries = s.keys = rows;
-  s.depth = s.valueDepth = depth;
-  s.scale = 0.125;
-  s.causal = causal;
-  return s;
+struct AttentionCase {
+  int64_t batch, heads, keyHeads, rows, depth;
+  bool causal = false;
+  DType type = DType::bf16;
+  TensorType mask = {}; ///< without dimensions: none
+};
+
+/// [B, H, T, D] in rows of `width`, `before` of which are others'.
+StridedView inRows(size_t tensor, const Dims &dims, int64_t before, int64_t width) {
+  return {tensor, before, dims, {dims[2] * width, dims[3], width, 1}};
 }
 
-/// A mask of `type` that is the same along the dimensions whose stride is 0.
-cpu::AttentionShape masked(cpu::AttentionShape s, DType type, std::array<int64_t, 4> strides) {
-  s.hasMask = true;
-  s.mask = type;
-  s.maskStrides = strides;
-  return s;
+/// Queries, keys and values beside each other in one tensor, as a linear layer makes them, and gradients too, or each
+/// in a tensor of its own.
+KernelSpec specOf(const AttentionCase &c, AttentionPass pass, bool packed) {
+  const Dims q = {c.batch, c.heads, c.rows, c.depth}, k = {c.batch, c.keyHeads, c.rows, c.depth};
+  const int64_t ofQueries = c.heads * c.depth, ofKeys = c.keyHeads * c.depth, width = ofQueries + 2 * ofKeys;
+  const TensorType lse{DType::f32, {c.batch, c.heads, c.rows}}, rows{c.type, {c.batch, c.rows, ofQueries}},
+      all{c.type, {c.batch, c.rows, width}}, queries{c.type, q}, keys{c.type, k};
+  KernelSpec spec;
+  spec.attributes = {{"scale", 0.125}, {"causal", int64_t(c.causal)}};
+  std::vector<StridedView> views;
+  auto take = [&](const TensorType &whole, const TensorType &alone, const StridedView &view) {
+    spec.operands.push_back(packed ? whole : alone);
+    views.push_back(view);
+    views.back().tensor = spec.operands.size() - 1;
+  };
+  auto takeAlone = [&](const TensorType &type) { take(type, type, StridedView::whole(0, type.dims)); };
+  auto takeAll = [&] {
+    take(all, queries, inRows(0, q, 0, width));
+    take(all, keys, inRows(0, k, ofQueries, width));
+    take(all, keys, inRows(0, k, ofQueries + ofKeys, width));
+  };
+  const StridedView one = inRows(0, q, 0, ofQueries);
+  const bool isGradient = pass == AttentionPass::gradient;
+  spec.name = isGradient ? "attention_grad" : "attention";
+  if (isGradient)
+    take(rows, queries, one);
+  takeAll();
+  if (isGradient) {
+    take(rows, queries, one);
+    takeAlone(lse);
+  }
+  if (!c.mask.dims.empty())
+    takeAlone(c.mask);
+  spec.numInputs = spec.operands.size();
+  if (!isGradient) {
+    take(rows, queries, one);
+    takeAlone(lse);
+  } else {
+    takeAll();
+    if (packed) { // into one
+      spec.operands.resize(spec.numInputs + 1);
+      for (size_t i = spec.numInputs; i < views.size(); ++i)
+        views[i].tensor = spec.numInputs;
+    }
+  }
+  if (packed)
+    spec.attributes["views"] = encode(views);
+  return spec;
 }
 
-/// Both graphs are built, as `calls` calls.
-void expectTaken(const cpu::AttentionShape &whole, int64_t calls = 1) {
-  cuda::CudnnAttention forward(whole, false), gradient(whole, true);
-  ASSERT_EQ(forward.calls, 1);
-  ASSERT_EQ(gradient.calls, calls);
-  auto y = buildAttentionGraph(forward.shape, AttentionPass::forward, h200());
-  ASSERT_TRUE(y.ok()) << y.error().message;
-  EXPECT_LE((*y)->workspaceBytes(), 256);
-  auto dx = buildAttentionGraph(gradient.shape, AttentionPass::gradient, h200());
-  ASSERT_TRUE(dx.ok()) << dx.error().message;
-  EXPECT_LE((*dx)->workspaceBytes(), cuda::CudnnAttention::gradBytes(gradient.shape));
+/// Both graphs are built, the gradient's for `calls` calls; of tensors by themselves and through views.
+void expectTaken(const AttentionCase &c, int64_t calls = 1) {
+  for (bool packed : {false, true})
+    for (AttentionPass pass : {AttentionPass::forward, AttentionPass::gradient}) {
+      SCOPED_TRACE(std::string(packed ? "packed " : "") + (pass == AttentionPass::forward ? "forward" : "gradient"));
+      KernelSpec spec = specOf(c, pass, packed);
+      auto cudnn = CudnnAttention::of(spec);
+      ASSERT_TRUE(cudnn);
+      ASSERT_EQ(cudnn->calls(), pass == AttentionPass::forward ? 1 : calls);
+      auto graph = buildAttentionGraph(*cudnn, h200());
+      ASSERT_TRUE(graph.ok()) << graph.error().message;
+      EXPECT_LE((*graph)->workspaceBytes(),
+                pass == AttentionPass::forward ? 256 : CudnnAttention::gradBytes(cudnn->shape));
+    }
 }
 
-TEST(AttentionGraph, isTakenOfGpt2) { expectTaken(shapeOf(4, 12, 12, 1024, 64, true)); }
-TEST(AttentionGraph, isTakenInPiecesOfManySamples) { expectTaken(shapeOf(16, 12, 12, 1024, 64, true), 2); }
-TEST(AttentionGraph, isTakenOfGroupedHeads) { expectTaken(shapeOf(2, 32, 8, 2048, 128, true), 4); }
-TEST(AttentionGraph, isTakenOfRowsThatFillNoTile) { expectTaken(shapeOf(8, 12, 12, 197, 64, false)); }
-TEST(AttentionGraph, isTakenOfSmallModels) {
-  cpu::AttentionShape s = shapeOf(2, 4, 2, 17, 8, true);
-  s.dtype = DType::f16;
-  expectTaken(s);
-}
+TEST(AttentionGraph, isTakenOfGpt2) { expectTaken({4, 12, 12, 1024, 64, true}); }
+TEST(AttentionGraph, isTakenInPartsOfManySamples) { expectTaken({16, 12, 12, 1024, 64, true}, 2); }
+TEST(AttentionGraph, isTakenOfGroupedHeads) { expectTaken({2, 32, 8, 2048, 128, true}, 4); }
+TEST(AttentionGraph, isTakenOfRowsThatFillNoTile) { expectTaken({8, 12, 12, 197, 64}); }
+TEST(AttentionGraph, isTakenOfSmallModels) { expectTaken({2, 4, 2, 17, 8, true, DType::f16}); }
 TEST(AttentionGraph, isTakenWithAMaskPerSample) {
-  expectTaken(masked(shapeOf(4, 12, 12, 128, 64, false), DType::f32, {128, 0, 0, 1}));
+  expectTaken({4, 12, 12, 128, 64, false, DType::bf16, {DType::f32, {4, 1, 1, 128}}});
 }
 TEST(AttentionGraph, isTakenWithATableForAll) {
-  expectTaken(masked(shapeOf(2, 8, 8, 128, 64, false), DType::bf16, {0, 128 * 128, 128, 1}));
+  expectTaken({2, 8, 8, 128, 64, false, DType::bf16, {DType::bf16, {1, 8, 128, 128}}});
+}
+TEST(AttentionGraph, isTakenInPartsOfHeadsWithATable) {
+  expectTaken({1, 64, 64, 2048, 64, false, DType::bf16, {DType::f32, {1, 64, 2048, 2048}}}, 4);
 }
 
 TEST(AttentionGraph, tellsWhatCudnnSays) {
-  auto odd = buildAttentionGraph(shapeOf(1, 1, 1, 16, 7, false), AttentionPass::forward, h200());
+  auto cudnn = CudnnAttention::of(specOf({1, 1, 1, 16, 8}, AttentionPass::forward, false));
+  ASSERT_TRUE(cudnn);
+  auto nowhere = buildAttentionGraph(*cudnn, "{}");
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_EQ(nowhere.error().code, Code::unsupported);
+  cudnn->shape.depth = 7;
+  for (size_t i : {0u, 1u, 2u, 3u})
+    cudnn->tensors[i].dims[3] = 7;
+  auto odd = buildAttentionGraph(*cudnn, h200());
   ASSERT_FALSE(odd.ok());
   EXPECT_EQ(odd.error().code, Code::unsupported);
   EXPECT_NE(odd.error().message.find("keys of 7 bf16: "), std::string::npos) << odd.error().message;
-  auto nowhere = buildAttentionGraph(shapeOf(1, 1, 1, 16, 8, false), AttentionPass::forward, "{}");
-  ASSERT_FALSE(nowhere.ok());
-  EXPECT_EQ(nowhere.error().code, Code::unsupported);
 }
 
 /// [N, C, in...] with [M, C / groups, kernel...]; padding, strides and dilation are the same along all dimensions.
