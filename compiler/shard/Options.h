@@ -46,7 +46,7 @@ struct ShardOptions {
   ModelPlace modelPlace = ModelPlace::innermost;
   bool partitionActivations = false; ///< what recomputation begins with is kept in parts over those (Pa)
   int64_t stage = 0;
-  int64_t accumulation = 1;      ///< micro-steps per step
+  int64_t accumulation = 1; ///< micro-steps per step
   GradAccumDtype gradAccumDtype = GradAccumDtype::parameters;
   int64_t bucketSize = 26214400; ///< bytes at which a bucket is full
   int64_t tileLinear = 0;        ///< bytes of the largest weight of a linear that stays whole; 0: all, -1: bucketSize

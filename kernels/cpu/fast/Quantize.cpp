@@ -9,12 +9,12 @@
 
 #include "kernels/cpu/fast/QuantizedSources-inl.h"
 
+#include <type_traits>
+
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-/// Elements of a block that are kept; longer blocks are computed twice instead.
-constexpr int64_t kKept = 4096;
 constexpr int64_t kGroup = 16; ///< blocks at most
 
 using VI = hn::Vec<I>;
@@ -132,11 +132,12 @@ struct Scales {
   }
 };
 
-/// Writes blocks.
+/// Writes blocks. `T`: of the residual; void: there is none.
 template <int bits, typename T> struct Writer {
   uint8_t *out;
   T *residual;
   float beta;
+  static constexpr bool keepsError = !std::is_void_v<T>;
 
   HWY_INLINE void keepError(V error, int64_t i, size_t count) const {
     const V old = hn::Mul(hn::Set(kF, beta), loadPart(residual + i, count));
@@ -155,9 +156,8 @@ template <int bits, typename T> struct Writer {
       VU values[kPerWord];
       for (int64_t k = 0; k < Source::kVectors; ++k) {
         values[k] = integersOf(hn::Mul(chunk.x[k], factor));
-        if constexpr (!Source::isWords)
-          if (residual)
-            keepError(hn::Sub(chunk.x[k], hn::Mul(roundedOf(values[k]), unit)), i + lanesOf(k), lanes());
+        if constexpr (keepsError)
+          keepError(hn::Sub(chunk.x[k], hn::Mul(roundedOf(values[k]), unit)), i + lanesOf(k), lanes());
       }
       if constexpr (Source::isWords)
         encodeWords(values, out + byteOf<bits>(i));
@@ -175,7 +175,7 @@ template <int bits, typename T> struct Writer {
       const V x = source.at(k, count);
       const VU values = integersOf(hn::Mul(x, factor));
       storeValues<bits>(values, out, k, count);
-      if (residual)
+      if constexpr (keepsError)
         keepError(hn::Sub(x, hn::Mul(roundedOf(values), unit)), k, count);
     });
   }
@@ -184,11 +184,11 @@ template <int bits, typename T> struct Writer {
   template <typename Source> HWY_NOINLINE void zeros(const Source source, Block block, float scale) const {
     const size_t from = byteOf<bits>(block.begin), to = byteOf<bits>(block.end + (bits == 4));
     std::memset(out + from, 0, to - from);
-    if (!residual || Source::isWords)
-      return;
-    const V none = hn::Mul(hn::Zero(kF), hn::Set(kF, scale));
-    forVectors(block.begin, block.end,
-               [&](int64_t i, size_t count) HWY_ATTR { keepError(hn::Sub(source.at(i, count), none), i, count); });
+    if constexpr (keepsError) {
+      const V none = hn::Mul(hn::Zero(kF), hn::Set(kF, scale));
+      forVectors(block.begin, block.end,
+                 [&](int64_t i, size_t count) HWY_ATTR { keepError(hn::Sub(source.at(i, count), none), i, count); });
+    }
   }
 
   template <typename Source>
@@ -234,42 +234,43 @@ HWY_INLINE void quantizeGroups(const QuantizeJob &job, const SourceOf sourceOf) 
   }
 }
 
-/// Numbers that are computed.
-template <int bits, typename T, typename SourceOf>
-HWY_INLINE void quantizeComputed(const QuantizeJob &job, const SourceOf sourceOf) {
-  if (job.piece.block <= kKept)
-    quantizeGroups<bits, T, true>(job, sourceOf);
-  else
-    quantizeGroups<bits, T, false>(job, sourceOf);
+/// Numbers that are computed with a residual of type T.
+template <int bits, typename T, typename BaseOf>
+HWY_INLINE void quantizeFed(const QuantizeJob &job, const BaseOf baseOf) {
+  const T *residual = static_cast<const T *>(job.residual);
+  quantizeGroups<bits, T, true>(
+      job, [=](int64_t b) HWY_ATTR { return WithResidual<T, decltype(baseOf(b))>{baseOf(b), residual}; });
+}
+
+template <int bits> void quantizeSums(const QuantizeJob &job) {
+  auto sums = [job](int64_t b) HWY_ATTR { return summed<bits>(job, b); };
+  if (bits == 8 || job.piece.block % lanesOf(kPerWord) != 0)
+    return quantizeGroups<bits, void, true>(job, sums);
+  if constexpr (bits == 4) {
+    // The last block may be short: not of whole words.
+    QuantizeJob whole = job, rest = job;
+    whole.last = rest.first = std::clamp(job.piece.elements / job.piece.block, job.first, job.last);
+    quantizeGroups<bits, void, true>(whole, [job](int64_t b) HWY_ATTR { return summed<bits, true>(job, b); });
+    quantizeGroups<bits, void, true>(rest, sums);
+  }
 }
 
 template <int bits, typename T> void quantizeTyped(const QuantizeJob &job) {
-  const T *residual = static_cast<const T *>(job.residual);
   auto loaded = [x = static_cast<const T *>(job.plain)](int64_t) HWY_ATTR { return Loaded<T>{x}; };
-  auto sums = [job](int64_t b) HWY_ATTR { return summed<bits>(job, b); };
-  auto fed = [&](const auto base) HWY_ATTR {
-    auto source = [=](int64_t b) HWY_ATTR { return WithResidual<T, decltype(base(b))>{base(b), residual}; };
-    quantizeComputed<bits, T>(job, source);
-  };
-  if (residual)
-    return job.source ? fed(sums) : fed(loaded);
+  if (!job.residual)
+    return quantizeGroups<bits, void, false>(job, loaded);
   if (!job.source)
-    return quantizeGroups<bits, T, false>(job, loaded);
-  if constexpr (bits == 4)
-    if (job.piece.block % lanesOf(kPerWord) == 0) {
-      // The last block may be short: not of whole words.
-      QuantizeJob whole = job, rest = job;
-      whole.last = rest.first = std::clamp(job.piece.elements / job.piece.block, job.first, job.last);
-      quantizeComputed<bits, T>(whole, [job](int64_t b) HWY_ATTR { return summed<bits, true>(job, b); });
-      return quantizeComputed<bits, T>(rest, sums);
-    }
-  quantizeComputed<bits, T>(job, sums);
+    return quantizeFed<bits, T>(job, loaded);
+  quantizeFed<bits, T>(job, [job](int64_t b) HWY_ATTR { return summed<bits>(job, b); });
 }
 
 void quantizeBlocks(DType type, const QuantizeJob &job) {
+  const bool isByte = job.piece.bits == 8;
+  if (job.source && !job.residual) // of no type
+    return isByte ? quantizeSums<8>(job) : quantizeSums<4>(job);
   withFast(type, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    job.piece.bits == 8 ? quantizeTyped<8, T>(job) : quantizeTyped<4, T>(job);
+    isByte ? quantizeTyped<8, T>(job) : quantizeTyped<4, T>(job);
   });
 }
 
@@ -293,6 +294,8 @@ void clearPadding(const QuantizeShape &s, uint8_t *out) {
 Prepared prepareQuantize(const KernelSpec &spec) {
   Result<QuantizeShape> read = readQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  if (read->hasResidual && read->piece.block > kKept)
+    return decline();
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
     auto part = [&](void *tensor, int64_t k) {
       return as<char>(tensor) + s.grid.plainPiece(k) * s.piece.elements * sizeOf(s.dtype);
@@ -310,6 +313,8 @@ Prepared prepareQuantize(const KernelSpec &spec) {
 Prepared prepareDequantizeSumQuantize(const KernelSpec &spec) {
   Result<QuantizeShape> read = readDequantizeSumQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
+  if (read->piece.block > kKept)
+    return decline();
   return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &) {
     uint8_t *out = as<uint8_t>(operands[1]);
     clearPadding(s, out);

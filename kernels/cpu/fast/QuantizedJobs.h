@@ -7,6 +7,10 @@
 
 namespace zc::cpu {
 
+/// Elements of a block that are kept between its scale and its values where they had to be computed: longer ones are
+/// left to plain loops.
+constexpr int64_t kKept = 16384;
+
 /// Blocks of one piece that are quantized.
 struct QuantizeJob {
   QuantizedPiece piece;

@@ -6,14 +6,27 @@
 namespace zc::cpu {
 namespace {
 
+// A function and a type are one element's work here, called through a pointer: a loop for each of them would take the
+// compiler longer than all other plain kernels.
+
 //===-- unary --------------------------------------------------------------===//
 
-template <typename Op, typename T> Prepared prepareUnary(const KernelSpec &spec) {
-  return makeKernel([n = spec.operands[0].numElements()](void *const *operands, const StepContext &) {
-    const T *x = as<T>(operands[0]);
-    T *y = as<T>(operands[1]);
+using UnaryElement = void (*)(const void *x, void *y);
+
+Prepared prepareUnary(const KernelSpec &spec, UnaryElement apply) {
+  const int64_t n = spec.operands[0].numElements(), from = sizeOf(spec.operands[0].dtype),
+                to = sizeOf(spec.operands[1].dtype);
+  return makeKernel([=](void *const *operands, const StepContext &) {
+    const char *x = as<char>(operands[0]);
+    char *y = as<char>(operands[1]);
     for (int64_t i = 0; i < n; ++i)
-      y[i] = store<T>(Op::apply(load(x[i])));
+      apply(x + i * from, y + i * to);
+  });
+}
+
+template <typename Op, typename T> Prepared prepareUnary(const KernelSpec &spec) {
+  return prepareUnary(spec, [](const void *x, void *y) {
+    *static_cast<T *>(y) = store<T>(Op::apply(load(*static_cast<const T *>(x))));
   });
 }
 
@@ -38,23 +51,31 @@ Prepared prepareIsNan(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(checkIsNan(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([n = spec.operands[0].numElements()](void *const *operands, const StepContext &) {
-      for (int64_t i = 0; i < n; ++i)
-        as<Bool>(operands[1])[i] = store<Bool>(std::isnan(load(as<T>(operands[0])[i])));
+    return prepareUnary(spec, [](const void *x, void *y) {
+      *static_cast<Bool *>(y) = store<Bool>(std::isnan(load(*static_cast<const T *>(x))));
     });
   });
 }
 
 //===-- binary -------------------------------------------------------------===//
 
-template <typename Op, typename T, typename R> Prepared prepareBinary(const KernelSpec &spec) {
+using BinaryElement = void (*)(const void *a, const void *b, void *y);
+
+Prepared prepareBinary(const KernelSpec &spec, BinaryElement apply) {
   const Dims &result = spec.operands[2].dims;
   Walk<3> walk(result, {rowMajorStrides(result), broadcastStrides(spec.operands[0].dims, result),
                         broadcastStrides(spec.operands[1].dims, result)});
-  return makeKernel([walk](void *const *operands, const StepContext &) {
-    const T *a = as<T>(operands[0]), *b = as<T>(operands[1]);
-    R *y = as<R>(operands[2]);
-    walk.forEach([&](const Walk<3>::Offsets &at) { y[at[0]] = store<R>(Op::apply(load(a[at[1]]), load(b[at[2]]))); });
+  const int64_t from = sizeOf(spec.operands[0].dtype), to = sizeOf(spec.operands[2].dtype);
+  return makeKernel([walk, from, to, apply](void *const *operands, const StepContext &) {
+    const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
+    char *y = as<char>(operands[2]);
+    walk.forEach([&](const Walk<3>::Offsets &at) { apply(a + at[1] * from, b + at[2] * from, y + at[0] * to); });
+  });
+}
+
+template <typename Op, typename T, typename R> Prepared prepareBinary(const KernelSpec &spec) {
+  return prepareBinary(spec, [](const void *a, const void *b, void *y) {
+    *static_cast<R *>(y) = store<R>(Op::apply(load(*static_cast<const T *>(a)), load(*static_cast<const T *>(b))));
   });
 }
 
