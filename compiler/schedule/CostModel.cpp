@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/CostModel.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/plan/Plan.h"
 
 using namespace mlir;
 using namespace zc;
@@ -24,22 +25,13 @@ static double secondsOnWire(const zero::Work &work, const MachineModel &machine,
   return std::max(part * near / machine.commBandwidth, part * far * mesh.ranksPerNode() / machine.nodeBandwidth);
 }
 
-static constexpr StringLiteral kMachine = "plan.machine";
-
 void zc::setMachine(ModuleOp module, const MachineModel &machine) {
-  Builder builder(module.getContext());
-  NamedAttrList rates;
-  for (const MachineModel::Field &field : MachineModel::kFields)
-    rates.set(field.name, builder.getF64FloatAttr(machine.*field.rate));
-  module->setAttr(kMachine, rates.getDictionary(module.getContext()));
+  module->setAttr(plan::MachineAttr::name, plan::MachineAttr::get(module.getContext(), machine));
 }
 
 MachineModel zc::machineOf(ModuleOp module) {
-  MachineModel machine;
-  if (auto given = module->getAttrOfType<DictionaryAttr>(kMachine))
-    for (const MachineModel::Field &field : MachineModel::kFields)
-      if (auto rate = given.getAs<FloatAttr>(field.name))
-        machine.*field.rate = rate.getValueAsDouble();
+  auto given = module->getAttrOfType<plan::MachineAttr>(plan::MachineAttr::name);
+  MachineModel machine = given ? given.getRates() : MachineModel();
   if (machine.halfFlopsPerSecond > 0 && graph::trainingOf(module).precision != "fp32")
     machine.flopsPerSecond = machine.halfFlopsPerSecond;
   if (machine.hostMemoryBandwidth <= 0)

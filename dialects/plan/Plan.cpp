@@ -5,8 +5,17 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace zc::plan;
+
+llvm::hash_code zc::hash_value(const MachineModel &machine) {
+  llvm::hash_code hash(0);
+  for (const MachineModel::Field &field : MachineModel::kFields)
+    hash = llvm::hash_combine(hash, llvm::bit_cast<uint64_t>(machine.*field.rate));
+  return hash;
+}
 
 #include "dialects/plan/PlanDialect.cpp.inc"
 #include "dialects/plan/PlanEnums.cpp.inc"
@@ -24,6 +33,37 @@ void PlanDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/plan/PlanOps.cpp.inc"
       >();
+}
+
+/// `<` name `=` rate, ... `>`
+Attribute MachineAttr::parse(AsmParser &parser, Type) {
+  MachineModel rates;
+  auto field = [&]() -> ParseResult {
+    StringRef name;
+    SMLoc at = parser.getCurrentLocation();
+    double rate = 0;
+    if (parser.parseKeyword(&name) || parser.parseEqual() || parser.parseFloat(rate))
+      return failure();
+    auto known = llvm::find_if(MachineModel::kFields, [&](const MachineModel::Field &f) { return name == f.name; });
+    if (known == std::end(MachineModel::kFields))
+      return parser.emitError(at, "a machine has no rate '") << name << "'";
+    if (!(rate >= 0) || !std::isfinite(rate))
+      return parser.emitError(at, "'") << name << "' is " << rate << ", no rate";
+    rates.*known->rate = rate;
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, field))
+    return {};
+  return get(parser.getContext(), rates);
+}
+
+void MachineAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  llvm::interleaveComma(MachineModel::kFields, printer.getStream(), [&](const MachineModel::Field &field) {
+    printer << field.name << " = ";
+    printer.printFloat(APFloat(getRates().*field.rate));
+  });
+  printer << '>';
 }
 
 LogicalResult ArenaOp::verify() {

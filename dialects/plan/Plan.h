@@ -2,6 +2,11 @@
 #pragma once
 
 #include "dialects/graph/Graph.h"
+#include "runtime/plan/Machine.h"
+
+namespace zc {
+llvm::hash_code hash_value(const MachineModel &machine); ///< for attributes that hold one
+} // namespace zc
 
 #include "dialects/plan/PlanDialect.h.inc"
 #include "dialects/plan/PlanEnums.h.inc"

@@ -23,6 +23,7 @@ struct MachineModel {
     double MachineModel::*rate;
   };
   static const Field kFields[11];
+  bool operator==(const MachineModel &other) const;
 };
 
 inline constexpr MachineModel::Field MachineModel::kFields[11] = {
@@ -37,5 +38,12 @@ inline constexpr MachineModel::Field MachineModel::kFields[11] = {
     {"step_overhead", &MachineModel::stepOverhead},
     {"half_flops_per_second", &MachineModel::halfFlopsPerSecond},
     {"host_memory_bandwidth", &MachineModel::hostMemoryBandwidth}};
+
+inline bool MachineModel::operator==(const MachineModel &other) const {
+  for (const Field &field : kFields)
+    if (this->*field.rate != other.*field.rate)
+      return false;
+  return true;
+}
 
 } // namespace zc

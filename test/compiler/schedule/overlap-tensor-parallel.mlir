@@ -31,7 +31,7 @@
 // PLAN: plan.step "all_reduce" queue = comm
 // PLAN-NOT: plan.step "copy"
 // PLAN: plan.section @update
-module attributes {graph.model_ranks = 2 : i64, plan.machine = {flops_per_second = 1.0e+09 : f64, comm_bandwidth = 1.0e+08 : f64, step_overhead = 1.0e-09 : f64}} {
+module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flops_per_second = 1.0e+09, comm_bandwidth = 1.0e+08, step_overhead = 1.0e-09>} {
   graph.parameter @summed : tensor<16x32xf32> role = trainable {cut = #graph.cut<0, 1, tensor<32x32xf32>>, value = dense<1.0> : tensor<32x32xf32>}
   graph.program @micro phase = micro inputs = ["x"] {
   ^bb0(%x: tensor<2x4x16xf32>):
@@ -60,7 +60,7 @@ module attributes {graph.model_ranks = 2 : i64, plan.machine = {flops_per_second
 // CHECK: graph.all_reduce {{.*}} : (tensor<8x32xf32>)
 // CHECK-NOT: graph.all_reduce
 // CHECK: graph.return
-module attributes {graph.model_ranks = 2 : i64, plan.machine = {flops_per_second = 1.0e+09 : f64, comm_bandwidth = 1.0e+12 : f64, step_overhead = 1.0e-09 : f64}} {
+module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flops_per_second = 1.0e+09, comm_bandwidth = 1.0e+12, step_overhead = 1.0e-09>} {
   graph.parameter @beside : tensor<16x32xf32> role = trainable {cut = #graph.cut<0, 1, tensor<32x32xf32>>, value = dense<1.0> : tensor<32x32xf32>}
   graph.program @micro phase = micro inputs = ["x", "o"] {
   ^bb0(%x: tensor<8x16xf32>, %o: tensor<8x32xf32>):

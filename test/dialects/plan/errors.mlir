@@ -39,3 +39,13 @@ plan.section @micro {
   // expected-error @below {{[step_c1] has 1 inputs among 0 operands}}
   plan.step "relu" queue = compute inputs = 1 operands = [] attributes = {} waits = []
 }
+
+// -----
+
+// expected-error @below {{a machine has no rate 'speed'}}
+module attributes {plan.machine = #plan.machine<speed = 1.0e+12>} {}
+
+// -----
+
+// expected-error @below {{'comm_bandwidth' is -1}}
+module attributes {plan.machine = #plan.machine<flops_per_second = 1.0e+12, comm_bandwidth = -1.0>} {}
