@@ -44,6 +44,7 @@ struct RunOptions : JobOptions {
   std::optional<double> lr;        ///< absent: the plan's
   int64_t saveEvery = 0;           ///< steps; 0: only at the end
   int64_t keep = 0;                ///< newest checkpoints kept; 0: all
+  bool savesFinal = true;          ///< a checkpoint at the end
   bool outlivesFailedSave = false; ///< a checkpoint of saveEvery that cannot be written is a warning
   std::string resume;              ///< empty: no; "auto"; or a checkpoint's or a run's folder
   bool overwrite = false;          ///< an earlier run in `out` is removed

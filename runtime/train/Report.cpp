@@ -108,7 +108,8 @@ std::string toJson(const RunReport &report) {
   }
   addCommon(all, report);
   all["out"] = report.out;
-  all["final"] = report.final;
+  if (!report.final.empty())
+    all["final"] = report.final;
   return text(all);
 }
 

@@ -366,14 +366,15 @@ Status Rank::finish() {
     run.report.issueSeconds = executor->issueSeconds();
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
     run.report.out = run.summary.out;
-    run.report.final = run.summary.out + "/final";
+    if (run.options.savesFinal)
+      run.report.final = run.summary.out + "/final";
     if (run.validation)
       run.report.evaluations = evaluations;
   }
   // A stopped run has saved its state already, one that had nothing left to do has found it.
   bool isThere = run.resumed && run.resumed->step == current && !run.owesEvaluation() &&
                  run.resumed->folder == run.summary.out + "/final";
-  return preempted || isThere ? Status::success() : save("final", current, /*goesOn=*/false);
+  return preempted || isThere || !run.options.savesFinal ? Status::success() : save("final", current, /*goesOn=*/false);
 }
 
 /// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,

@@ -42,7 +42,7 @@ struct RunReport : JobReport {
   StepRecord last;
   std::optional<EvalHistory> evaluations; ///< of a run that evaluates
   bool stoppedEarly = false;              ///< by them
-  std::string final;                      ///< folder
+  std::string final;                      ///< folder; empty: none
   std::string profile;                    ///< for people, where one was asked for
 };
 /// Of this process, with so many ranks.

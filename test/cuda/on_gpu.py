@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
-against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults. One GPU is enough: ranks share it."""
-import argparse, collections, itertools, json, os, pathlib, re, shutil, statistics, subprocess, sys, time
+against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults; then figures
+(figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
+import argparse, itertools, os, pathlib, re, shutil, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-import e2e
 from e2e import Case, Skip, Suite, close, read_safetensors, same, write_safetensors
 
-PARTS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults", "speed", "sanitizer")
+from figures import Figures
+
+# Most seconds of each; what is not asked for by name comes last.
+CHECKS = {"kernels": 120, "fixtures": 60, "streams": 60, "bits": 60, "tiers": 40, "faults": 60, "sanitizer": 120}
+FIGURES = ("H1", "H11", "H9", "H10", "H8", "H6", "H3", "H5", "H2", "H4", "autotune", "limits")
+DEFAULT = (*(name for name in CHECKS if name != "sanitizer"), *FIGURES[:-2])
 parser = argparse.ArgumentParser(description=__doc__, add_help=False)
-parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+parser.add_argument("--only", nargs="+", choices=(*CHECKS, *FIGURES), default=DEFAULT, metavar="PART",
+                    help=f"of {' '.join((*CHECKS, *FIGURES))} (default: all but sanitizer, autotune and limits)")
 parser.add_argument("--device", choices=("cuda", "fake"), default="cuda", help="fake: this script itself, where there is no GPU")
 parser.add_argument("--budget", type=float, default=440, help="seconds after which nothing new begins")
 own, rest = parser.parse_known_args()
@@ -20,16 +26,21 @@ STEPS = 4
 BAD_INPUT, BUDGET = 3, 5
 # Of the test program alone, which is not installed: others find the archive's libraries by themselves.
 STREAMS, STEPWISE = ("cuda", "cuda-sync") if own.device == "cuda" else ("fake", "sync")
+seconds_left = lambda: part_ends - time.monotonic()
+part_ends = deadline
 environment = {**os.environ, **({"ZC_TEST_DEVICE": "cuda"} if own.device == "cuda" else {}),
                "LD_LIBRARY_PATH": f"{suite.bin.parent / 'lib/zero-compile'}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 
-def part(name, cases):
+def part(name, cases, seconds):
     """Runs cases one by one while there is time; each says how long it took."""
+    global part_ends
+    part_ends = min(deadline, time.monotonic() + seconds)
+
     def timed(function):
         def run():
-            if time.monotonic() > deadline:
-                raise Skip(f"more than {own.budget:g} s are gone")
+            if seconds_left() < 0:
+                raise Skip(f"more than {own.budget:g} s are gone" if time.monotonic() > deadline else f"more than the part's {seconds:g} s are gone")
             began = time.monotonic()
             remark = function()
             return f"{time.monotonic() - began:.1f} s {remark or ''}"
@@ -45,7 +56,7 @@ def run_kernel_tests(command, filters):
     if not program.exists():
         raise Skip(f"no {program}")
     done = subprocess.run([*command, program, f"--gtest_filter={filters}", "--gtest_brief=1"], capture_output=True, text=True, errors="replace",
-                          env=environment, timeout=max(30, deadline - time.monotonic()))
+                          env=environment, timeout=max(10, seconds_left()))
     failed = sorted(set(re.findall(r"\[  FAILED  \] (\w+\.\w+)", done.stdout)))
     return failed or (["exit code " + str(done.returncode)] if done.returncode else []), done
 
@@ -69,7 +80,7 @@ def kernel_tests(*command, filters="*"):
     # What a kernel does to memory that is not its own fails all that come after it in the process: each by itself says which one it was.
     alone = {}
     for name in [n for n in failed if "." in n] or all_kernel_tests():
-        if time.monotonic() < deadline:
+        if seconds_left() > 0:
             again, one = run_kernel_tests(command, name)
             if again:
                 alone[name] = one
@@ -217,66 +228,26 @@ def interrupted():
     return f"exit code {run.returncode}"
 
 
-def graph(layers, width, heads, length, batch):
-    """GPT-2's shape, of zeroes: what a step costs does not depend on the numbers."""
-    path = suite.dir / f"gpt-{layers}-{width}-{length}-{batch}.onnx"
-    inputs = path.with_suffix(".safetensors")
-    subprocess.run(list(map(str, [sys.executable, e2e.ROOT / "test/support/make_gpt.py", path, "--layers", layers, "--hidden", width, "--heads", heads, "--vocab", 50304,
-                                  "--seq", length, "--batch", batch, "--inputs", inputs, "--rows", batch])), check=True, capture_output=True)
-    return path, inputs
-
-
-def speed(layers, width, heads, length, batch, *flags, peak=989e12):
-    """Seconds of a step, the part of the GPU's peak, the host's share, and which kernels take the time of a step."""
-    def run():
-        onnx, inputs = graph(layers, width, heads, length, batch)
-        plan, out = onnx.with_suffix(".plan"), suite.dir / f"{onnx.stem}-{STREAMS}"
-        suite.compile(onnx, plan, "--precision", "bf16", *target(), *flags)
-
-        def steps(count, *more):
-            text = suite.tool("zero-run", plan, "--out", out, "--overwrite", "--quiet", "--device", STREAMS, "--data", inputs, "--epochs", count,
-                              "--steps", count, *more)
-            metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-            return statistics.median(m["step_seconds"] for m in metrics[4:]), json.loads(text.splitlines()[-1])["issue_seconds"]
-
-        seconds, issued = steps(12)
-        without, issued_each = steps(12, "--graphs", "off")
-        parameters = 12 * layers * width**2 + 50304 * width
-        flops = batch * length * (6 * parameters + 12 * layers * width * length)
-        steps(6, "--trace", "6:6")
-        sums = collections.Counter()
-        for event in json.loads((out / "trace.json").read_text())["traceEvents"]:
-            if event["ph"] == "X":
-                sums[event["name"]] += event["dur"] / 1e3
-        shares = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sums.most_common(12))
-        return (f"{seconds * 1e3:.1f} ms a step, {batch * length / seconds:.0f} tokens/s, {flops / seconds / peak:.1%} of {peak / 1e12:.0f} TF/s; "
-                f"the host issues it in {issued / seconds:.2%} of that; without graphs {without * 1e3:.1f} ms, {issued_each / without:.2%}; "
-                f"kernels of a traced step {sum(sums.values()):.1f} ms: {shares}")
-    return run
-
-
-def torchs(*words):
-    def run():
-        done = subprocess.run([sys.executable, e2e.ROOT / "test/bench/peers/gpu.py", *words], capture_output=True, text=True,
-                              timeout=max(30, deadline - time.monotonic()))
-        if done.returncode:
-            raise Skip(f"torch: {done.stderr.strip()[-300:]}")
-        return done.stdout.strip().replace("\n", "; ")
-    return run
-
-
-MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet") if (suite.models / model).is_dir()]
-part("kernels", [("against the CPU's plain ones", kernel_tests)])
-part("fixtures", [(f"{model} {precision}", fixture(model, precision, tolerance))
-                  for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS])
-part("streams", [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in
-                 [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2))]])
-part("bits", [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
-              if world > 1 or number == 0])
+MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet")[: 1 if own.device == "fake" else None] if (suite.models / model).is_dir()]
 TIERS = [("--offload-optimizer", "host"), ("--offload-optimizer", "host", "--offload-param", "host"),
          ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "host")]
-part("tiers", [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS])
-part("faults", [("a token out of range", bad_label), ("memory that somebody else has", memory_taken), ("SIGTERM", interrupted)])
-part("speed", [("GPT-2 124M, T 1024, batch 16", speed(12, 768, 12, 1024, 16)), ("torch, the same", torchs("g124m:16:eager", "g124m:16:compile"))])
-part("sanitizer", [("kernels of each family", sanitizer)])
+STREAMED = [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2))]
+checks = {
+    # Threads compute what the CPU's tests compute anyway: a few show that the script does what it should.
+    "kernels": [("against the CPU's plain ones", kernel_tests if own.device == "cuda" else lambda: kernel_tests(filters="NormSum*:Quantize*"))],
+    "fixtures": [(f"{model} {precision}", fixture(model, precision, tolerance))
+                 for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS],
+    "streams": [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in STREAMED],
+    "bits": [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
+             if world > 1 or number == 0],
+    "tiers": [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS],
+    "faults": [("a token out of range", bad_label), ("memory that somebody else has", memory_taken), ("SIGTERM", interrupted)],
+    "sanitizer": [("kernels of each family", sanitizer)],
+}
+for name in (name for name in CHECKS if name != "sanitizer"):
+    part(name, checks[name], CHECKS[name])
+if set(own.only) & set(FIGURES):
+    for name, seconds, cases in Figures(suite, STREAMS, target, seconds_left).parts(environment):
+        part(name, cases, seconds)
+part("sanitizer", checks["sanitizer"], CHECKS["sanitizer"])
 suite.finish()

@@ -109,7 +109,19 @@ def names(model, rearranged, plain):
     return f"{len(want)} tensors"
 
 
-suite.run([("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
+def no_final():
+    """What only measures leaves no checkpoint at its end; one that it saves on the way is there, and is the newest."""
+    plan = suite.compile(suite.models / "mlp/ts17.onnx", suite.dir / "no-final.plan")
+    out = suite.dir / "no-final"
+    told = json.loads(suite.tool("zero-run", plan, "--out", out, "--quiet", "--data", suite.models / "mlp/inputs.safetensors", "--steps", 3,
+                                 "--save-every", 2, "--no-final").splitlines()[-1])
+    left = sorted(path.name for path in out.iterdir() if path.is_dir())
+    if "final" in told or left != ["step-2"]:
+        raise Case(f"{told}, folders {left}")
+    suite.tool("zero-run", "export", out, "--safetensors", suite.dir / "no-final.safetensors")
+
+
+suite.run([("no final", no_final), ("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
           [(f"{model}/{export}", lambda m=model, e=export, s=stage: roundtrip(m, e, s % 4))
            for stage, (model, export) in enumerate([("mlp", "dynamo20opt"), ("gpt2", "ts17"), ("llama", "dynamo18_external"),
                                                     ("resnet", "ts17"), ("llama", "dynamo23opt_sdpa")])])

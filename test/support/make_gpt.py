@@ -3,6 +3,7 @@
 
   make_gpt.py OUT.onnx --preset g124m --seed 0          # real weights: normal deviates, std 0.02
   make_gpt.py OUT.onnx --preset 1t                      # 128 layers x 25,600: 4 TB of weights in a sparse file, in a second
+  make_gpt.py OUT.onnx --layers 32 --hidden 4096 --heads 32 --vocab 32000 --seq 2048 --llama --seed 0 --shared   # 7B in 0.5 GB
   make_gpt.py OUT.onnx --layers 2 --hidden 64 --heads 4 --vocab 100 --seq 16 --batch batch --inputs in.safetensors --rows 8
 
 Beside OUT.onnx lies OUT.onnx.data, where the weights are; without --seed it is sparse (zeros that occupy no disk). Inputs
@@ -10,6 +11,7 @@ Beside OUT.onnx lies OUT.onnx.data, where the weights are; without --seed it is 
 """
 import argparse
 import json
+import math
 import random
 import sys
 from array import array
@@ -79,6 +81,59 @@ def attention(g, x, scope, hidden, heads, seq, causal):
     return g.op("Reshape", [y, g.constant([-1, seq, hidden], scope)], scope)
 
 
+def rms_norm(g, x, scope, hidden):
+    """As transformers' LlamaRMSNorm is exported."""
+    scalar = lambda v: g.constant([v], scope, FLOAT, [])
+    mean = g.op("ReduceMean", [g.op("Pow", [x, scalar(2.0)], scope)], scope, axes=[-1], keepdims=1)
+    root = g.op("Sqrt", [g.op("Add", [mean, scalar(1e-5)], scope)], scope)
+    y = g.op("Mul", [x, g.op("Div", [scalar(1.0), root], scope)], scope)
+    return g.op("Mul", [g.parameter(f"{scope.strip('/').replace('/', '.')}.weight", [hidden], None), y], scope)
+
+
+def rotations(g, seq, width):
+    """cos and sin of [seq, width]."""
+    angles = [row * 10000.0 ** (-2 * (i % (width // 2)) / width) for row in range(seq) for i in range(width)]
+    return [g.constant([f(a) for a in angles], "/rotary", FLOAT, [seq, width]) for f in (math.cos, math.sin)]
+
+
+def rotated(g, x, cos, sin, scope, width):
+    """x cos + (its halves in the other order, the first of them negative) sin, of [batch, heads, seq, width]."""
+    last = lambda begin, end: g.op("Slice", [x] + [g.constant([v], scope) for v in (begin, end, -1)], scope)
+    turned = g.op("Concat", [g.op("Neg", [last(width // 2, 2**63 - 1)], scope), last(0, width // 2)], scope, axis=-1)
+    return g.op("Add", [g.op("Mul", [x, cos], scope), g.op("Mul", [turned, sin], scope)], scope)
+
+
+def llama_attention(g, x, scope, hidden, heads, seq, turns):
+    qkv = linear(g, x, f"{scope}/qkv", 3 * hidden, hidden, 0.02, bias=False)
+    parts = g.op("Split", [qkv, g.constant([hidden] * 3, scope)], scope, count=3, axis=2)
+    q, k, v = (g.op("Transpose", [g.op("Reshape", [p, g.constant([-1, seq, heads, hidden // heads], scope)], scope)], scope, perm=[0, 2, 1, 3])
+               for p in parts)
+    q, k = (rotated(g, t, *turns, scope, hidden // heads) for t in (q, k))
+    scale, mask = g.op("Sqrt", [head_scale(g, q, scope)], scope), causal_mask(g, q, k, scope)
+    q, k = g.op("Mul", [q, scale], scope), g.op("Mul", [g.op("Transpose", [k], scope, perm=[0, 1, 3, 2]), scale], scope)
+    y = g.op("MatMul", [g.op("Softmax", [g.op("Add", [g.op("MatMul", [q, k], scope), mask], scope)], scope, axis=-1), v], scope)
+    return g.op("Reshape", [g.op("Transpose", [y], scope, perm=[0, 2, 1, 3]), g.constant([-1, seq, hidden], scope)], scope)
+
+
+def llama_block(g, x, scope, a, turns):
+    """Norms of squares, turned positions, a gate, no biases; the width inside is Llama 7B's, of 4096."""
+    hidden, inner = a.hidden, max(1, 11008 * a.hidden // 4096)
+    y = llama_attention(g, rms_norm(g, x, f"{scope}/norm1", hidden), scope, hidden, a.heads, a.seq, turns)
+    x = g.op("Add", [x, linear(g, y, f"{scope}/out", hidden, hidden, 0.02, bias=False)], scope)
+    y = rms_norm(g, x, f"{scope}/norm2", hidden)
+    gate, up = (linear(g, y, f"{scope}/{name}", inner, hidden, 0.02, bias=False) for name in ("gate", "up"))
+    gate = g.op("Mul", [gate, g.op("Sigmoid", [gate], scope)], scope)
+    return g.op("Add", [x, linear(g, g.op("Mul", [gate, up], scope), f"{scope}/down", hidden, inner, 0.02, bias=False)], scope)
+
+
+def gpt_block(g, x, scope, a):
+    gelu = gelu_erf if a.gelu == "erf" else gelu_tanh
+    y = attention(g, layer_norm(g, x, f"{scope}/norm1", a.hidden), scope, a.hidden, a.heads, a.seq, not a.bidirectional)
+    x = g.op("Add", [x, linear(g, y, f"{scope}/out", a.hidden, a.hidden, 0.02)], scope)
+    y = linear(g, layer_norm(g, x, f"{scope}/norm2", a.hidden), f"{scope}/up", 4 * a.hidden, a.hidden, 0.02)
+    return g.op("Add", [x, linear(g, gelu(g, y, scope), f"{scope}/down", a.hidden, 4 * a.hidden, 0.02)], scope)
+
+
 def gelu_erf(g, x, scope):
     scalar = lambda v: g.constant([v], scope, FLOAT, [])
     y = g.op("Erf", [g.op("Div", [x, scalar(2**0.5)], scope)], scope)
@@ -101,17 +156,18 @@ def build(a):
     g.inputs = [value_info(n, INT64, [batch, a.seq]) for n in ("input_ids", "labels")]
     g.outputs = [value_info("loss", FLOAT, [])]
     embed = g.parameter("embed.weight", [a.vocab, hidden], 0.02)
-    position = g.parameter("position.weight", [a.seq, hidden], 0.02)
-    x = g.op("Add", [g.op("Gather", [embed, "input_ids"], "/embed"), position])
-    gelu = gelu_erf if a.gelu == "erf" else gelu_tanh
-    for i in range(a.layers):
-        scope = f"/blocks.{i}"
-        y = attention(g, layer_norm(g, x, f"{scope}/norm1", hidden), scope, hidden, a.heads, a.seq, not a.bidirectional)
-        x = g.op("Add", [x, linear(g, y, f"{scope}/out", hidden, hidden, 0.02)], scope)
-        y = linear(g, layer_norm(g, x, f"{scope}/norm2", hidden), f"{scope}/up", 4 * hidden, hidden, 0.02)
-        x = g.op("Add", [x, linear(g, gelu(g, y, scope), f"{scope}/down", hidden, 4 * hidden, 0.02)], scope)
-    x = layer_norm(g, x, "/norm", hidden)
-    if a.untied:
+    x = g.op("Gather", [embed, "input_ids"], "/embed")
+    if a.llama:
+        turns = rotations(g, a.seq, hidden // a.heads)
+        for i in range(a.layers):
+            x = llama_block(g, x, f"/blocks.{i}", a, turns)
+        x = rms_norm(g, x, "/norm", hidden)
+    else:
+        x = g.op("Add", [x, g.parameter("position.weight", [a.seq, hidden], 0.02)])
+        for i in range(a.layers):
+            x = gpt_block(g, x, f"/blocks.{i}", a)
+        x = layer_norm(g, x, "/norm", hidden)
+    if a.untied or a.llama:
         logits = linear(g, x, "/head", a.vocab, hidden, 0.02, bias=False)
     else:
         logits = g.op("MatMul", [x, g.op("Transpose", [embed], "/head", perm=[1, 0])], "/head")
@@ -136,8 +192,10 @@ def arguments(argv):
     a.add_argument("--batch", help="a number, or a name for a symbolic dimension")
     a.add_argument("--gelu", choices=("erf", "tanh"), default="tanh")
     a.add_argument("--bidirectional", action="store_true", help="every token sees every other, as in BERT")
+    a.add_argument("--llama", action="store_true", help="Llama's blocks instead of GPT-2's: RMS norms, rotary positions, a gate, no biases; untied")
     a.add_argument("--untied", action="store_true", help="the head has its own weight")
     a.add_argument("--seed", type=int, help="write real weights (normal deviates); without it the file is sparse")
+    a.add_argument("--shared", action="store_true", help="parameters lie over each other in the file, which is as large as the largest")
     a.add_argument("--inputs", metavar="FILE", help="also write random input_ids and labels as safetensors")
     a.add_argument("--rows", type=int, default=8)
     a = a.parse_args(argv)
@@ -153,7 +211,7 @@ def arguments(argv):
 def main():
     a = arguments(sys.argv[1:])
     g = build(a)
-    g.write(a.out, a.seed)
+    g.write(a.out, a.seed, shared=a.shared)
     if a.inputs:
         write_inputs(a)
     print(json.dumps({"model": a.out, "parameters": g.elements(), "tensors": len(g.initializers), "nodes": len(g.nodes)}))

@@ -46,6 +46,10 @@ def value_info(name, dtype, shape):
     return data(1, name) + data(2, data(1, number(1, dtype) + data(2, dims)))
 
 
+def aligned(size):
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 class Body(bytes):
     """An encoded GraphProto, as an attribute."""
 
@@ -104,20 +108,40 @@ class Graph:
     def elements(self):
         return sum(math.prod(shape) for _, shape, _ in self.initializers)
 
-    def write(self, path, seed=None, opset=17, producer="test/support/make_gpt.py"):
-        """Without a seed the data file is sparse (all zeros, no block written); with one it holds normal deviates."""
+    def own_ranges(self):
+        """Offset of each parameter; (offset, elements, deviation) of each range of the file."""
+        offset, ranges = 0, []
+        for _, shape, std in self.initializers:
+            ranges.append((offset, math.prod(shape), std))
+            offset += aligned(4 * math.prod(shape))
+        return [offset for offset, _, _ in ranges], ranges
+
+    def shared_ranges(self):
+        bytes_of, within = {}, []
+        for _, shape, std in self.initializers:
+            at, end = bytes_of.get(std, (0, 0))
+            within.append(at)
+            bytes_of[std] = at + ALIGNMENT, max(end, at + aligned(4 * math.prod(shape)))
+        firsts, offset = {}, 0
+        for std, (_, end) in bytes_of.items():
+            firsts[std] = offset
+            offset += end
+        offsets = [firsts[std] + at for (_, _, std), at in zip(self.initializers, within)]
+        return offsets, [(firsts[std], end // 4, std) for std, (_, end) in bytes_of.items()]
+
+    def write(self, path, seed=None, opset=17, producer="test/support/make_gpt.py", shared=False):
+        """Without a seed the data file is sparse (all zeros, no block written); with one it holds normal deviates. `shared`: parameters of
+        one deviation lie in one range, each a page further than the last, so that a model of billions has a file of its largest tensor."""
         location = os.path.basename(path) + ".data"
-        offset, encoded, ranges = 0, [], []
-        for name, shape, std in self.initializers:
-            size = 4 * math.prod(shape)
-            where = ("location", location), ("offset", str(offset)), ("length", str(size))
+        encoded = []
+        offsets, ranges = self.shared_ranges() if shared else self.own_ranges()
+        for (name, shape, _), offset in zip(self.initializers, offsets):
+            where = ("location", location), ("offset", str(offset)), ("length", str(4 * math.prod(shape)))
             body = b"".join(number(1, d) for d in shape) + number(2, FLOAT) + data(8, name)
             body += b"".join(data(13, data(1, k) + data(2, v)) for k, v in where) + number(14, 1)
             encoded.append(data(5, body))
-            ranges.append((offset, size // 4, std))
-            offset += -(-size // ALIGNMENT) * ALIGNMENT
         with open(path + ".data", "wb") as f:
-            f.truncate(offset)
+            f.truncate(max((offset + aligned(4 * count) for offset, count, _ in ranges), default=0))
             if seed is not None:
                 fill(f, ranges, seed)
         graph = b"".join(data(1, n) for n in self.nodes) + data(2, self.name) + b"".join(encoded)

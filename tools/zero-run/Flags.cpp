@@ -170,6 +170,8 @@ void Parser::addTraining() {
   app.add_option("--save-every", run.saveEvery, "steps between checkpoints OUT/step-K")
       ->check(positive())
       ->group(group);
+  app.add_flag("!--no-final", run.savesFinal, "no checkpoint OUT/final at the end: for runs that only measure")
+      ->group(group);
   app.add_option_function<std::string>(
          "--ckpt-on-error", [&run](const std::string &what) { run.outlivesFailedSave = what == "warn"; },
          "when a checkpoint of --save-every cannot be written: stop (default), or warn and go on")

@@ -1,16 +1,18 @@
 """PyTorch on one GPU, which is what a user would run instead: one JSON line per measurement.
 
-  gpu.py [--cpu] [--peak FLOPS] [limits] [MODEL[:BATCH]...[:MODE]... ...]     default: limits g124m
+  gpu.py [--cpu] [--peak FLOPS] [limits] [MODEL[:BATCH]...[:MODE]...[:KIND]...[:LAYERS] ...]     default: limits g124m
 
-MODEL: g124m (T 1024), g1.5b (48 x 1600, T 1024), llama7b (32 x 4096, T 2048), tiny. MODE: eager, compile, max (compile with
-max-autotune); all if absent. Each in two kinds of 16 bits: "autocast" (fp32 weights, bf16 autocast) and "bf16" (bf16 weights and
-gradients, fp32 master weights and moments, as zero-compile's --precision bf16), both with fused AdamW. `limits`: matrix products, a
+MODEL: g124m (T 1024), g1.5b (48 x 1600, T 1024), llama7b (32 x 4096, T 2048), tiny, tinyllama. MODE: eager, compile, max (compile with
+max-autotune); all if absent. LAYERS: L8 is so many of the model's. KIND: two kinds of 16 bits, both if absent: "autocast" (fp32 weights,
+bf16 autocast) and "bf16" (bf16 weights and gradients, fp32 master weights and moments, as zero-compile's --precision bf16), both with
+fused AdamW. `limits`: matrix products, a
 device copy, an update in place, pinned host copies each way and both, the host's own update. Losses of steps 1 and 5 are printed: seed
 and data are the same for all. MFU counts 6 x parameters + 12 x layers x width x T flops a token over --peak. Needs torch only; --cpu
 tries the script where there is no GPU.
 """
 import argparse
 import json
+import re
 import statistics
 import time
 
@@ -21,12 +23,14 @@ import torch.nn.functional as F
 # layers, width, heads, vocabulary, sequence length
 SIZES = {
     "tiny": (2, 64, 2, 512, 64),
+    "tinyllama": (2, 64, 2, 512, 64),
     "g124m": (12, 768, 12, 50304, 1024),
     "g1.5b": (48, 1600, 25, 50304, 1024),
     "llama7b": (32, 4096, 32, 32000, 2048),
 }
-BATCHES = {"tiny": (2,), "g124m": (16, 32, 64), "g1.5b": (4, 8, 16), "llama7b": (1, 2, 4)}
+BATCHES = {"tiny": (2,), "tinyllama": (2,), "g124m": (16, 32, 64), "g1.5b": (4, 8, 16), "llama7b": (1, 2, 4)}
 MODES = ("eager", "compile", "max")
+KINDS = ("autocast", "bf16")
 
 
 def say(**fields):
@@ -120,12 +124,13 @@ class Bench:
             taken.append(time.perf_counter() - begin)
         return statistics.median(taken)
 
-    def train(self, name, batch, mode, kind):
-        layers, width, heads, vocabulary, length = SIZES[name]
+    def train(self, name, batch, mode, kind, layers=None):
+        whole, width, heads, vocabulary, length = SIZES[name]
+        layers = layers or whole
         torch.manual_seed(0)
         torch.set_float32_matmul_precision("high")
         with torch.device(self.device):
-            model = LanguageModel(layers, width, heads, vocabulary, length, name == "llama7b")
+            model = LanguageModel(layers, width, heads, vocabulary, length, "llama" in name)
         weights = list(model.parameters())
         elements = sum(p.numel() for p in weights)
         master = weights
@@ -158,7 +163,7 @@ class Bench:
         first = time.time() - begin
         taken = self.seconds(step, 2 if self.cpu else 10, 3 if self.cpu else 5)
         tokens = batch * length
-        say(bench="gpu", model=name, parameters=elements, B=batch, T=length, mode=mode, kind=kind, step_ms=round(taken * 1e3, 3),
+        say(bench="gpu", model=name, layers=layers, parameters=elements, B=batch, T=length, mode=mode, kind=kind, step_ms=round(taken * 1e3, 3),
             tokens_s=round(tokens / taken), mfu=round(tokens * (6 * elements + 12 * layers * width * length) / taken / self.peak, 4),
             first_step_s=round(first, 1), peak_gib=None if self.cpu else round(torch.cuda.max_memory_allocated() / 2**30, 2),
             loss1=losses[0].item(), loss5=losses[4].item())
@@ -197,11 +202,12 @@ class Bench:
         if what == "limits":
             return self.limits()
         name, *rest = what.split(":")
+        layers = next((int(word[1:]) for word in rest if re.fullmatch(r"L\d+", word)), None)
         for batch in [int(word) for word in rest if word.isdigit()] or BATCHES[name]:
-            for mode in [word for word in rest if not word.isdigit()] or MODES:
-                for kind in ("autocast", "bf16"):
+            for mode in [word for word in rest if word in MODES] or MODES:
+                for kind in [word for word in rest if word in KINDS] or KINDS:
                     try:
-                        self.train(name, batch, mode, kind)
+                        self.train(name, batch, mode, kind, layers)
                     except Exception as e:  # out of memory, or a mode that this torch lacks: the next one
                         say(bench="gpu", model=name, B=batch, mode=mode, kind=kind, error=f"{type(e).__name__}: {str(e)[:160]}")
                     if not self.cpu:
@@ -216,9 +222,13 @@ def main():
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--peak", type=float, default=989e12, help="flops a second that MFU is of (default: a H100's or H200's in bf16)")
     arguments = parser.parse_args()
-    unknown = [what for what in arguments.what if what != "limits" and what.split(":")[0] not in SIZES]
+    def is_known(what):
+        name, *rest = what.split(":")
+        return what == "limits" or name in SIZES and all(re.fullmatch(r"L?\d+", word) or word in MODES + KINDS for word in rest)
+
+    unknown = [what for what in arguments.what if not is_known(what)]
     if unknown:
-        parser.error(f"no model {', '.join(unknown)}; there are: {' '.join(SIZES)}")
+        parser.error(f"no {', '.join(unknown)}; there are the models {' '.join(SIZES)}, modes {' '.join(MODES)}, kinds {' '.join(KINDS)}")
     bench = Bench(arguments.cpu, arguments.peak)
     for what in arguments.what:
         bench.run(what)

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""test/cuda/run.sh, which is for machines with a GPU, whose minutes are few: all of its parts in miniature on threads (--device fake), so
+that no name, flag or file in it is wrong. What they find is worth nothing here, that they find it is tested. Without torch what is
+beside torch is skipped. A GPU's memory is told by an nvidia-smi of our own."""
+import os, pathlib, re, subprocess, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import ROOT, Case, Suite
+
+suite = Suite(__doc__)
+CHECKS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults")
+TORCHS = ("autotune", "limits")  # nothing but torch's
+FIGURES = {"H1": "tokens/s", "H2": "tokens/s", "H3": "tinyllama of 2 layers", "H4": "B parameters", "H5": "goal 1.10", "H6": "adamw on the host",
+           "H8": "quantize int4", "H9": "issued in", "H10": "layer_norm", "H11": "nvidia-smi says"}
+
+
+def script(*arguments, code=0):
+    smi = suite.dir / "bin/nvidia-smi"
+    smi.parent.mkdir(exist_ok=True)
+    smi.write_text("#!/bin/sh\necho 1234\n")
+    smi.chmod(0o755)
+    torch = ROOT / "build/torch/bin/python"
+    done = subprocess.run([ROOT / "test/cuda/run.sh", suite.bin.parent, "--", "--device", "fake", *arguments], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "PATH": f"{smi.parent}:{os.environ['PATH']}", **({"ZC_TORCH_PYTHON": str(torch)} if torch.exists() else {})})
+    if done.returncode != code:
+        raise Case(f"exit code {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
+    return done.stdout + done.stderr
+
+
+def parts():
+    text = script("--only", *CHECKS, *FIGURES, *TORCHS, "sanitizer")
+    lines = re.findall(r"^(ok|skip|FAIL) +(\w+): (.*)$", text, re.M)
+    for name in (*CHECKS, *FIGURES):
+        if not any(state == "ok" and part == name and FIGURES.get(name, "") in rest for state, part, rest in lines):
+            raise Case(f"{name} found nothing:\n{text[-4000:]}")
+    without = "No module named 'torch'" in text
+    wrong = [line for line in lines if line[0] == "skip" and not (
+        line[1] == "sanitizer" or "no torch to take the memory" in line[2] or (without and "torch" in line[2]))]
+    if wrong:
+        raise Case(f"skipped: {wrong}")
+    return f"{len(lines)} cases, {'without' if without else 'beside'} torch"
+
+
+def budget():
+    """What has no time left says so, part by part."""
+    text = script("--only", "H9", "H4", "--budget", "0", code=1)
+    if len(re.findall(r"^skip  .*more than 0 s are gone", text, re.M)) != 2:
+        raise Case(text)
+
+
+def refused():
+    text = script("--only", "H7", code=2)
+    if "invalid choice: 'H7'" not in text:
+        raise Case(text)
+
+
+suite.run([("all parts", parts), ("no time", budget), ("a part that is none", refused)])
+suite.finish()
