@@ -160,13 +160,14 @@ private:
     }
   }
 
-  /// Behind `before`, with the addresses that it uses; what is the last of those behind `last` then.
+  /// Behind `before`, which is `last` or stands before it, with the addresses that it uses; what is the last then.
   Operation *moveBehind(Operation *op, Operation *before, Operation *last) {
+    const bool isLast = before == last;
     for (Value operand : op->getOperands())
       if (auto part = operand.getDefiningOp<zero::PartOp>())
         part->moveAfter(before), before = part;
     op->moveAfter(before);
-    return op->isBeforeInBlock(last) ? last : op;
+    return isLast ? op : last; // asking the block for the order would have it count all operations again
   }
 
   /// The sum is exact: it is that of any order.

@@ -42,6 +42,7 @@ public:
   std::vector<std::pair<mlir::Operation *, size_t>> workspaces;
 
   mlir::Operation *operationAt(int64_t position) const;
+  zero::BucketOp bucketOf(mlir::FlatSymbolRefAttr name) const { return context.bucketOf(name); }
   /// Positions at which a root is in use; with overlap also while other work runs beside it.
   std::pair<int64_t, int64_t> span(const Root &root) const;
 

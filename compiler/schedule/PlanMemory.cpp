@@ -193,8 +193,7 @@ private:
     if (tier.tier == zero::Tier::device) // what no plan could be below: reported, and tested against the peak
       program->setAttr(placement::kLiveBytes, builder->getI64IntegerAttr(tier.end + problem.lowerBound()));
     for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets)) {
-      auto bucket =
-          root->bucket ? SymbolTable::lookupNearestSymbolFrom<zero::BucketOp>(program, root->bucket) : nullptr;
+      auto bucket = root->bucket ? lifetimes.bucketOf(root->bucket) : zero::BucketOp();
       const std::string name = bucket ? (bucket.getSymName() + ".gradients").str() : "s" + std::to_string(numSlices++);
       root->slice = makeSlice(tier, root->loc, name, tier.end + offset, root->bytes, root->klass, /*persistent=*/false);
       if (bucket)
