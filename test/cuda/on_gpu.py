@@ -2,7 +2,7 @@
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
 against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults; then figures
 (figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
-import argparse, itertools, os, pathlib, re, shutil, subprocess, sys, time
+import argparse, concurrent.futures, itertools, os, pathlib, re, shutil, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Skip, Suite, close, read_safetensors, same, write_safetensors
@@ -50,13 +50,18 @@ def part(name, cases, seconds):
         suite.run([(f"{name}: {title}", timed(function)) for title, function in cases])
 
 
-def run_kernel_tests(command, filters):
-    """The names of tests that failed, and what was printed."""
+def run_kernel_tests(command, filters, shard=0, shards=1):
+    """The names of tests that failed, of every `shards`-th from number `shard` on, and what was printed."""
     program = suite.bin / "zc-kernel-test"
     if not program.exists():
         raise Skip(f"no {program}")
-    done = subprocess.run([*command, program, f"--gtest_filter={filters}", "--gtest_brief=1"], capture_output=True, text=True, errors="replace",
-                          env=environment, timeout=max(10, seconds_left()))
+    seconds = max(10, seconds_left())
+    try:
+        done = subprocess.run([*command, program, f"--gtest_filter={filters}", "--gtest_brief=1"], capture_output=True, text=True, errors="replace",
+                              env={**environment, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, timeout=seconds)
+    except subprocess.TimeoutExpired as over:
+        said = (over.stdout or b"").decode(errors="replace")
+        done = subprocess.CompletedProcess(over.cmd, 124, said, f"{(over.stderr or b'').decode(errors='replace')}\ndid not end in {seconds:.0f} s")
     failed = sorted(set(re.findall(r"\[  FAILED  \] (\w+\.\w+)", done.stdout)))
     return failed or (["exit code " + str(done.returncode)] if done.returncode else []), done
 
@@ -73,10 +78,16 @@ def all_kernel_tests():
     return names
 
 
-def kernel_tests(*command, filters="*"):
-    failed, done = run_kernel_tests(command, filters)
+def kernel_tests(*command, filters="*", shards=1):
+    """Most of the time is the host's, on one core: as many processes as `shards` share the GPU."""
+    with concurrent.futures.ThreadPoolExecutor(shards) as pool:
+        results = list(pool.map(lambda shard: run_kernel_tests(command, filters, shard, shards), range(shards)))
+    failed = [name for names, _ in results for name in names]
     if not failed:
-        return (done.stdout.strip().splitlines() or [""])[-1]
+        return ", ".join((done.stdout.strip().splitlines() or [""])[-1] for _, done in results)
+    done = next(done for names, done in results if names)
+    if any(of.returncode == 124 for _, of in results):
+        raise Case(f"{failed}: {done.stderr[-900:]}")
     # What a kernel does to memory that is not its own fails all that come after it in the process: each by itself says which one it was.
     alone = {}
     for name in [n for n in failed if "." in n] or all_kernel_tests():
@@ -234,7 +245,8 @@ TIERS = [("--offload-optimizer", "host"), ("--offload-optimizer", "host", "--off
 STREAMED = [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2))]
 checks = {
     # Threads compute what the CPU's tests compute anyway: a few show that the script does what it should.
-    "kernels": [("against the CPU's plain ones", kernel_tests if own.device == "cuda" else lambda: kernel_tests(filters="NormSum*:Quantize*"))],
+    "kernels": [("against the CPU's plain ones", lambda: kernel_tests(shards=max(1, min(4, (os.cpu_count() or 1) // 2))) if own.device == "cuda"
+                 else kernel_tests(filters="NormSum*:Quantize*", shards=2))],
     "fixtures": [(f"{model} {precision}", fixture(model, precision, tolerance))
                  for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS],
     "streams": [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in STREAMED],
@@ -245,7 +257,10 @@ checks = {
     "sanitizer": [("kernels of each family", sanitizer)],
 }
 for name in (name for name in CHECKS if name != "sanitizer"):
+    # Most of a small model's run is the start of its process.
+    suite.args.jobs = 3 if name in ("fixtures", "streams", "bits", "tiers") and (own.device == "fake" or os.cpu_count() > 3) else 1
     part(name, checks[name], CHECKS[name])
+suite.args.jobs = 1
 if set(own.only) & set(FIGURES):
     for name, seconds, cases in Figures(suite, STREAMS, target, seconds_left).parts(environment):
         part(name, cases, seconds)

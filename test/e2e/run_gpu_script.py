@@ -54,5 +54,42 @@ def refused():
         raise Case(text)
 
 
-suite.run([("all parts", parts), ("no time", budget), ("a part that is none", refused)])
+KERNEL_TEST = """#!/bin/sh
+case "$*" in
+*--gtest_list_tests*) printf 'Softmax.\\n  sums\\nNorm.\\n  scales\\n'; exit 0 ;;
+*=Norm.scales*) exit 0 ;;
+esac
+[ "$DIES" ] && kill -SEGV $$
+echo 'error: it differs'
+echo '[  FAILED  ] Softmax.sums (1 ms)'
+exit 1
+"""
+
+
+def failures():
+    """Of kernels' tests that fail, and of a program that dies: which of them do so by themselves."""
+    programs = suite.dir / "failing/bin"
+    programs.mkdir(parents=True)
+    (programs / "zc-kernel-test").write_text(KERNEL_TEST)
+    (programs / "zc-kernel-test").chmod(0o755)
+    for dies in ("", "1"):
+        done = subprocess.run([sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", programs, "--device", "fake", "--only", "kernels"],
+                              capture_output=True, text=True, env={**os.environ, "DIES": dies}, timeout=60)
+        if done.returncode != 1 or "1 by themselves: Softmax.sums\n" not in done.stdout or ("differs" in done.stdout) == bool(dies):
+            raise Case(done.stdout + done.stderr)
+
+
+def machines():
+    """What doctor says of a GPU is understood."""
+    sys.path.insert(0, str(ROOT / "test/cuda"))
+    import figures
+    for text, name, memory, peak in (("NVIDIA H200, 142.1 GB free of 143.8 GB, compute capability 9.0", "NVIDIA H200", 143.8e9, 989e12),
+                                     ("NVIDIA H100 80GB HBM3, 84.4 GB free of 84.9 GB, compute capability 9.0", "NVIDIA H100 80GB HBM3", 84.9e9, 989e12),
+                                     ("Tesla V100-SXM2-32GB, 33.9 GB, compute capability 7.0", "Tesla V100-SXM2-32GB", 33.9e9, None)):
+        found = figures.machine(f"cuda          built with CUDA 13.0\nGPU 0         {text}\ncuBLASLt      13.1\n")
+        if (found.name, found.memory) != (name, int(memory)) or (found.peak == found.peak and found.peak != peak):
+            raise Case(f"{text}: {found[:3]}")
+
+
+suite.run([("what doctor says", machines), ("kernels that fail", failures), ("all parts", parts), ("no time", budget), ("a part that is none", refused)])
 suite.finish()
