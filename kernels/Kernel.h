@@ -29,6 +29,11 @@ namespace zc {
 /// Attribute of a step: an integer (also bools and unit attributes: 1), a real, a string or a list of integers.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
 
+struct ProductShape;
+struct ProductEntry;
+/// How products of some shapes are computed (kernels/cpu/Products.h).
+using ProductTable = std::map<ProductShape, ProductEntry>;
+
 /// What a kernel is prepared from.
 struct KernelSpec {
   std::string name;
@@ -41,6 +46,7 @@ struct KernelSpec {
   int threads = 1;       ///< OpenMP threads the kernel may use
   int rank = 0;          ///< data-parallel rank
   uint64_t seed = 0;
+  const ProductTable *products = nullptr; ///< read while the kernel is prepared; null: none
 
   /// Attribute `key`, or `fallback` (empty) where it is absent or of another kind. getReal takes an integer too.
   int64_t getInt(const std::string &key, int64_t fallback) const;
@@ -68,6 +74,8 @@ public:
   virtual Status run(void *const *operands, const StepContext &context) = 0;
   /// What the user should know of how it was prepared, as in "uses fewer threads than it was given: ..."; mostly empty.
   virtual std::string note() const { return {}; }
+  /// Which of several ways it computes by, as in "oneDNN by columns"; empty where its implementation says it.
+  virtual std::string method() const { return {}; }
 };
 
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &)>;
@@ -85,6 +93,7 @@ struct Implementation {
   };
   Kind kind = Kind::own;
   std::string_view library; ///< its name, where it is one
+  std::string method = {};  ///< Kernel::method
 };
 constexpr std::array<const char *, 4> namesOf(Implementation::Kind) {
   return {"own", "library", "reference", "runtime"};

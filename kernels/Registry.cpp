@@ -40,6 +40,7 @@ public:
   NotedKernel(std::unique_ptr<Kernel> inner, std::string text) : inner(std::move(inner)), text(std::move(text)) {}
   Status run(void *const *operands, const StepContext &context) override { return inner->run(operands, context); }
   std::string note() const override { return text; }
+  std::string method() const override { return inner->method(); }
 
 private:
   std::unique_ptr<Kernel> inner;
@@ -110,6 +111,8 @@ Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec, 
     by = entry->implementation;
     if (kernel && !*kernel && std::next(entry) != it->second.all.rend())
       continue; // declined
+    if (kernel && *kernel)
+      by.method = (*kernel)->method();
     if (kernel && *kernel && !note.empty())
       kernel = std::unique_ptr<Kernel>(std::make_unique<NotedKernel>(std::move(*kernel), std::move(note)));
     return kernel;

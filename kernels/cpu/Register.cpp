@@ -11,20 +11,21 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   // Before any kernel is prepared: until the target is chosen, a dispatch pointer is Highway's stub, and a kernel that
   // kept it would ask CPUID at every call (20-40 us each in a virtual machine).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  registry.implementedBy({Implementation::Kind::own, {}});
+  registry.implementedBy({Implementation::Kind::own, {}, {}});
   for (auto add :
        {cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm, cpu::addFastElementwise,
         cpu::addFastFused, cpu::addFastReduce, cpu::addFastAttention, cpu::addFastAttentionGrad, cpu::addFastMove,
         cpu::addFastGather, cpu::addFastPool, cpu::addFastPoolLast, cpu::addFastBatchNorm, cpu::addFastBatchNormLast,
         cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
     add(registry);
-  registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN"});
+  registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);
   cpu::addFastLinearCrossEntropy(registry);
-  registry.implementedBy({Implementation::Kind::library, "oneDNN"});
+  registry.implementedBy({Implementation::Kind::library, "oneDNN", {}});
   cpu::addFastConv(registry);
-  registry.implementedBy({Implementation::Kind::own, {}});
+  registry.implementedBy({Implementation::Kind::own, {}, {}});
   cpu::addFastDepthwiseLast(registry); // over oneDNN's
+  cpu::addOrderedMatmul(registry);
 }
 
 } // namespace zc

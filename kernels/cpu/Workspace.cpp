@@ -1,6 +1,7 @@
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/Products.h"
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ int64_t ofProduct(const MatmulPartShape &part, bool isSummedInOrder) {
     OrderedPieces pieces(part);
     return bytes<float>(pieces.lhs) + bytes<float>(pieces.rhs) + bytes<float>(pieces.sums);
   }
-  return s.dtype == DType::f32 ? 0 : ProductTile(s).bytes() * ProductTile::tiles(s);
+  return s.dtype == DType::f32 ? bytes<float>(DepthSums::floats(s)) : ProductTile(s).bytes() * ProductTile::tiles(s);
 }
 
 int64_t ofMatmul(const KernelSpec &spec) {

@@ -65,9 +65,9 @@ const Library *findLibrary(const KernelSpec &spec) {
 
 std::optional<Implementation> implementationOf(const KernelSpec &spec) {
   if (const Library *library = findLibrary(spec))
-    return Implementation{Implementation::Kind::library, library->name};
+    return Implementation{Implementation::Kind::library, library->name, {}};
   if (ownKernels().count(spec.name))
-    return Implementation{Implementation::Kind::own, {}};
+    return Implementation{Implementation::Kind::own, {}, {}};
   return std::nullopt;
 }
 

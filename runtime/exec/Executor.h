@@ -67,11 +67,12 @@ struct ExecutorOptions {
   size_t traceCapacity = 0;     ///< events kept per queue (Trace.h); 0: no tracing
   int64_t traceFirst = 1;       ///< of the steps that are traced
   int64_t traceLast = std::numeric_limits<int64_t>::max();
-  bool graphs = true;            ///< of a device with streams: work that comes again is captured; not in traced steps
-  NvmeOptions nvme;              ///< where the NVMe tier goes, when the plan has one
-  bool reserve = false;          ///< all memory of the arenas is taken when they are mapped
-  LinkRates links{};             ///< to slow down transfers
-  OutputSink *outputs = nullptr; ///< null: outputs go nowhere
+  bool graphs = true;   ///< of a device with streams: work that comes again is captured; not in traced steps
+  NvmeOptions nvme;     ///< where the NVMe tier goes, when the plan has one
+  bool reserve = false; ///< all memory of the arenas is taken when they are mapped
+  LinkRates links{};    ///< to slow down transfers
+  std::shared_ptr<const ProductTable> products; ///< how products of some shapes are computed; null: as without one
+  OutputSink *outputs = nullptr;                ///< null: outputs go nowhere
   /// Of another executor of this rank, whose plan has the same slices, which outlives this one and is drained whenever
   /// this one runs; null: the plan's arenas are mapped.
   std::shared_ptr<TierMemory> memory;

@@ -159,6 +159,7 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts
   spec.threads = parts.options.threads;
   spec.rank = mesh.indexOf(mesh.dataAxes(), parts.communicator.rank());
   spec.seed = parts.options.seed.value_or(plan.seed());
+  spec.products = parts.options.products.get();
   return spec;
 }
 

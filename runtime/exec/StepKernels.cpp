@@ -49,11 +49,14 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
 }
 
 Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
-                                                       Target target, const KernelRegistry &host) {
+                                                       Target target, const KernelRegistry &host,
+                                                       const KernelSettings &settings) {
   using Found = std::optional<Implementation>;
   KernelSpec spec = kernelSpecOf(plan, step);
+  spec.threads = settings.threads;
+  spec.products = settings.products;
   if (findTierCopy(spec.name) || isSpecialKernel(spec.name))
-    return Found(Implementation{Implementation::Kind::runtime, {}});
+    return Found(Implementation{Implementation::Kind::runtime, {}, {}});
   if (target == Target::cuda && step.queue() != planpb::HOST_COMPUTE)
     return cuda::implementationOf(spec);
   if (!host.contains(spec.name))
@@ -69,6 +72,10 @@ std::string nameOf(const std::optional<Implementation> &by) {
     return "no implementation";
   std::string name = namesOf(by->kind)[static_cast<size_t>(by->kind)];
   return by->library.empty() ? name : name + ": " + std::string(by->library);
+}
+
+std::string methodOf(const std::optional<Implementation> &by) {
+  return by && !by->method.empty() ? "library: " + by->method : nameOf(by);
 }
 
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {

@@ -12,13 +12,22 @@ namespace zc {
 /// What the plan says of a step's kernel; rank, seed and threads are the run's.
 KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step);
 
+/// What of a run decides how a step's kernel computes.
+struct KernelSettings {
+  int threads = 1;
+  const ProductTable *products = nullptr;
+};
+
 /// Who computes `step` where COMPUTE is `target`'s: none where nobody does. `host` has the kernels of a CPU. Errors: a
 /// kernel of the host refuses the step.
 Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
-                                                       Target target, const KernelRegistry &host);
+                                                       Target target, const KernelRegistry &host,
+                                                       const KernelSettings &settings = {});
 
 /// "own", "library: oneDNN"; "no implementation" where nobody does.
 std::string nameOf(const std::optional<Implementation> &by);
+/// With the way it computes by, where there are several: "library: oneDNN by columns, tuned".
+std::string methodOf(const std::optional<Implementation> &by);
 
 /// Errors: steps that nobody computes on `target` (unsupported), with their number and the first one's node.
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);

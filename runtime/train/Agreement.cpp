@@ -53,7 +53,8 @@ constexpr Part kParts[] = {{"another plan", &Identity::plan},
                            {"other ranks per node", &Identity::perNode},
                            {"another order of collectives", &Identity::schedule},
                            {"other data", &Identity::data},
-                           {"other options", &Identity::options}};
+                           {"other options", &Identity::options},
+                           {"another table of products (--products)", &Identity::products}};
 
 /// Who differs from rank 0, and in what.
 std::optional<Error> compare(const std::vector<Ready> &all) {

@@ -29,6 +29,7 @@ struct JobOptions {
   std::string device;           ///< empty: what the plan was compiled for
   bool graphs = true;           ///< on a device with streams, as ExecutorOptions
   int threads = 0;              ///< per rank; 0: cores / world size
+  std::string products;         ///< a table of products, or "none"; empty: the default file, if there is one
   NvmeOptions nvme;             ///< where the NVMe tier goes
   bool reserve = false;         ///< the arenas' memory is taken before the first step
   LinkRates links{};            ///< to slow down transfers between tiers (ZERO_LINK)

@@ -97,7 +97,7 @@ Status Profile::measureLimits(int ranks) {
 
 double Profile::limitOf(const Entry &entry) const {
   bool onHost = entry.queue == planpb::HOST_COMPUTE || (entry.queue == planpb::COMPUTE && !isCuda(options.device));
-  if (!onHost || entry.by == nameOf(Implementation{Implementation::Kind::runtime, {}}))
+  if (!onHost || entry.by == nameOf(Implementation{Implementation::Kind::runtime, {}, {}}))
     return 0;
   bool isHalf = entry.type == DType::bf16 || entry.type == DType::f16;
   double rate = isHalf ? limits.halfFlopsPerSecond : limits.flopsPerSecond;

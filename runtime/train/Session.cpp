@@ -52,6 +52,11 @@ Status Session::prepareJob() {
   if (!note.empty() && ranks.firstRank() == 0)
     observer.note(note);
   registerCpuKernels(registry);
+  auto found = productsInUse(job.products);
+  ZC_RETURN_IF_ERROR(found.status());
+  products = std::move(*found);
+  if (!products.note.empty() && ranks.firstRank() == 0)
+    observer.warning(products.note);
   return Status::success();
 }
 
@@ -114,6 +119,8 @@ Status Session::prepareData() {
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = mesh.worldSize();
+  if (products.table && !isCuda(device))
+    summary.products = products.path;
   summary.threads = job.threads > 0 ? job.threads : threadsPerRank(cpuLimit(), ranks.count(), ranksHere(ranks));
   return Status::success();
 }
@@ -163,8 +170,8 @@ Status Session::identify(uint64_t options) {
   auto data = dataOf(*source, batch, summary.steps);
   if (!data)
     return data.error();
-  identity = {planHash(plan), uint64_t(mesh.worldSize()), uint64_t(mesh.ranksPerNode()),
-              *data,          collectivesOf(plan),        options};
+  identity = {planHash(plan), uint64_t(mesh.worldSize()),  uint64_t(mesh.ranksPerNode()), *data, collectivesOf(plan),
+              options,        hashOf(products.table.get())};
   return Status::success();
 }
 
@@ -225,6 +232,7 @@ ExecutorOptions Session::executorOptions() const {
   options.graphs = job.graphs;
   options.threads = summary.threads;
   options.seed = seed;
+  options.products = products.table;
   options.nvme = job.nvme;
   options.reserve = job.reserve;
   options.links = job.links;

@@ -1,6 +1,7 @@
 //===- Session.h - what the ranks of one process share, training or evaluating ----------------===//
 #pragma once
 
+#include "runtime/exec/ProductFile.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Train.h"
 #include "runtime/train/Watchdog.h"
@@ -53,6 +54,7 @@ struct Session {
   Status prepared;
   Identity identity;
   KernelRegistry registry;
+  ProductsInUse products;
   DeviceKind device = DeviceKind::cpu;
   data::BatchSpec batch;
   std::unique_ptr<data::InputSource> source;

@@ -127,8 +127,9 @@ TEST(Registry, tableOfTheGpuNamesWhatIsThere) {
 
 /// Who computes a step, asked before it runs.
 TEST(Registry, tellsWhoComputes) {
-  auto product = [](DType type) {
-    return Call{"matmul", {Value({type, {4, 4}}), Value({type, {4, 4}})}, {Value({type, {4, 4}})}};
+  auto product = [](DType type, int64_t side = 128) {
+    const Value matrix({type, {side, side}});
+    return Call{"matmul", {matrix, matrix}, {matrix}};
   };
   auto kindOf = [](const Call &call, const KernelRegistry &kernels) {
     Result<Implementation> by = kernels.implementationOf(call.spec());
@@ -137,6 +138,7 @@ TEST(Registry, tellsWhoComputes) {
   };
   using Kind = Implementation::Kind;
   EXPECT_EQ(kindOf(product(DType::f32), registry(false)), Kind::library);
+  EXPECT_EQ(kindOf(product(DType::f32, 4), registry(false)), Kind::own);    // summed in order
   EXPECT_EQ(kindOf(product(DType::f64), registry(false)), Kind::reference); // the fast one declines
   EXPECT_EQ(kindOf(product(DType::f32), registry(true)), Kind::reference);
   EXPECT_EQ(kindOf({"relu", {f32({2}, {1, 2})}, {f32({2}, {0, 0})}}, blockRegistry()), Kind::own);

@@ -187,6 +187,7 @@ struct Call {
   StepContext context = {};
   uint64_t seed = 0;
   int rank = 0;
+  const ProductTable *products = nullptr;
 
   KernelSpec spec(Target target = Target::cpu) const {
     KernelSpec result;
@@ -198,6 +199,7 @@ struct Call {
     result.numInputs = inputs.size();
     result.attributes = attributes;
     result.threads = threads;
+    result.products = products;
     result.seed = seed;
     result.rank = rank;
     result.workspace = workspaceBytes(result, target);

@@ -12,6 +12,7 @@ Status exportCommand(const Flags &flags);
 Status verifyCheckpointCommand(const Flags &flags);
 Status doctorCommand();
 Status benchIoCommand(const Flags &flags);
+Status benchMachineCommand(const Flags &flags);
 Status slurmCommand();
 
 } // namespace zc::run

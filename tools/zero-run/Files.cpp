@@ -30,7 +30,7 @@ static void add(std::vector<NamedPath> &files, const char *flag, const std::stri
 
 static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &plan) {
   const train::RunOptions &run = flags.run;
-  std::vector<NamedPath> inputs = {{"", run.plan}, {"--hosts", flags.hosts}};
+  std::vector<NamedPath> inputs = {{"", run.plan}, {"--hosts", flags.hosts}, {"--products", run.products}};
   auto addData = [&](const char *tokensFlag, const std::vector<std::string> &tokens, const char *dataFlag,
                      const std::string &data) {
     for (const std::string &text : tokens)

@@ -26,7 +26,7 @@ usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [
        zero-run export CHECKPOINT|RUN (--onnx OUT | --safetensors OUT)
        zero-run checkpoint verify CHECKPOINT|RUN
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
-       zero-run doctor | bench-io DIR [-o MACHINE] | slurm-template
+       zero-run doctor | bench-io DIR [-o MACHINE] | bench-machine PLAN... | slurm-template
 
   -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
   --data, --tokens   what to train on                      --save-every K, --resume auto|DIR, --overwrite
@@ -41,7 +41,7 @@ struct Parser {
   Flags flags;
   CLI::App app{"zero-run: trains what zero-compile planned", "zero-run"};
   CLI::App *eval = nullptr, *inspect = nullptr, *exporting = nullptr, *doctor = nullptr, *bench = nullptr,
-           *slurm = nullptr, *checkpoint = nullptr;
+           *benchMachine = nullptr, *slurm = nullptr, *checkpoint = nullptr;
   std::string logFormat = "text", graphs = "on", trace, profile, verb, benchSize = "512MiB";
   double lr = 0;
   uint64_t seed = 0;
@@ -52,6 +52,7 @@ struct Parser {
   void addTraining();
   void addValidation();
   void addEvaluation();
+  void addBenchMachine();
   void addCommands();
 };
 
@@ -125,6 +126,10 @@ void Parser::addJob(CLI::App &app) {
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))
+      ->group(group);
+  app.add_option("--products", run.products,
+                 "FILE of bench-machine, or none: how matrix products of its shapes are computed (default: this "
+                 "machine's, in the cache folder)")
       ->group(group);
   app.add_flag("--reserve", run.reserve, "take all memory of the arenas before the first step, or refuse")
       ->group(group);
@@ -221,6 +226,16 @@ void Parser::addEvaluation() {
   eval->add_option("--out", run.out, "folder for eval.json, the last line's object (default: none)")->group("Output");
 }
 
+void Parser::addBenchMachine() {
+  benchMachine = app.add_subcommand("bench-machine", "measures who is fastest at the matrix products of plans here");
+  benchMachine->add_option("plans", flags.benchPlans, "plan files");
+  benchMachine->add_option("--shape", flags.benchProducts, "TYPE:FACTORS:MxNxK[:BATCH], as in bf16:nt:1024x768x3072");
+  benchMachine->add_option("-o,--output", flags.products, "file to write, or to add to (default: the cache folder's)");
+  benchMachine->add_option("--threads", flags.run.threads, "per rank (default: as a run of the plan here)")
+      ->check(positive(4096));
+  benchMachine->add_option("--rounds", flags.benchRounds, "in which each way runs (5)")->check(within(1, 1000));
+}
+
 void Parser::addCommands() {
   addEvaluation();
   inspect = app.add_subcommand("inspect", "what a plan holds");
@@ -228,6 +243,9 @@ void Parser::addCommands() {
   inspect->add_flag("--text", flags.wholeText, "the whole plan as text");
   inspect->add_flag("--kernels", flags.kernels,
                     "who computes the steps: our own kernels, a library, plain loops; --text: of each");
+  inspect->add_option("--threads", flags.run.threads, "of --kernels: per rank (default: as a run here)")
+      ->check(positive(4096));
+  inspect->add_option("--products", flags.run.products, "of --kernels: as a run's");
   inspect->add_option("--device", flags.run.device, "of --kernels: cpu, cuda or sync (default: what the plan is for)")
       ->check(CLI::IsMember({"cpu", "cuda", "sync"}));
   exporting = app.add_subcommand("export", "a checkpoint's weights as a file");
@@ -247,7 +265,8 @@ void Parser::addCommands() {
   bench->add_option("--size", benchSize, "bytes written and read there (512MiB)");
   bench->add_option("-o", flags.machine, "file to write (default: stdout)");
   bench->add_option("--threads", flags.run.threads, "threads of a rank's kernels (1)")->check(positive(4096));
-  for (CLI::App *command : {eval, inspect, exporting, doctor, bench, slurm, checkpoint}) {
+  addBenchMachine();
+  for (CLI::App *command : {eval, inspect, exporting, doctor, bench, benchMachine, slurm, checkpoint}) {
     command->set_help_flag();
     command->add_flag("-h,--help", help, "the short help");
     command->allow_extras();
@@ -344,6 +363,12 @@ Status complete(Parser &parser) {
       return usage("\"" + parser.benchSize + "\" is no size of at least 4096 bytes", "--size");
     flags.benchBytes = *size;
   }
+  if (parser.benchMachine->parsed()) {
+    flags.command = Flags::Command::benchMachine;
+    return flags.benchPlans.empty() && flags.benchProducts.empty()
+               ? usage("give plans, or shapes by --shape", "bench-machine")
+               : Status::success();
+  }
   if (parser.inspect->parsed() || parser.doctor->parsed() || parser.bench->parsed() || parser.slurm->parsed()) {
     flags.command = parser.inspect->parsed()  ? Flags::Command::inspect
                     : parser.doctor->parsed() ? Flags::Command::doctor
@@ -410,8 +435,8 @@ Result<Flags> parseFlags(int argc, char **argv) {
     return std::move(parser.flags);
   }
   const CLI::App *command = &parser.app;
-  for (const CLI::App *each :
-       {parser.eval, parser.inspect, parser.exporting, parser.doctor, parser.bench, parser.slurm, parser.checkpoint})
+  for (const CLI::App *each : {parser.eval, parser.inspect, parser.exporting, parser.doctor, parser.bench,
+                               parser.benchMachine, parser.slurm, parser.checkpoint})
     if (each->parsed())
       command = each;
   std::vector<std::string> extras = parser.app.remaining(true);

@@ -10,7 +10,18 @@ namespace zc::run {
 
 /// Everything the command line says.
 struct Flags {
-  enum class Command { train, eval, inspect, exportWeights, doctor, benchIo, slurmTemplate, verifyCheckpoint, text };
+  enum class Command {
+    train,
+    eval,
+    inspect,
+    exportWeights,
+    doctor,
+    benchIo,
+    benchMachine,
+    slurmTemplate,
+    verifyCheckpoint,
+    text
+  };
   Command command = Command::train;
   train::RunOptions run;
   // What people see.
@@ -31,6 +42,10 @@ struct Flags {
   // bench-io
   std::string benchFolder, machine;
   uint64_t benchBytes = 0;
+  // bench-machine
+  std::vector<std::string> benchPlans, benchProducts;
+  std::string products; ///< the file to write
+  int benchRounds = 5;
   // text: help or version, to be printed as it is
   std::string text;
 };

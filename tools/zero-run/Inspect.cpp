@@ -1,4 +1,5 @@
 #include "runtime/base/Size.h"
+#include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
@@ -7,6 +8,7 @@
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
+#include "tools/zero-run/Ranks.h"
 
 #include <cinttypes>
 #include <cstdio>
@@ -109,7 +111,7 @@ std::string summary(const planpb::Plan &plan) {
 
 std::string lineOf(const planpb::Plan &plan, uint32_t section, const planpb::Step &step, const std::string &by) {
   char head[160];
-  std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-28s",
+  std::snprintf(head, sizeof head, "%-6s %-12s %-24s %-36s",
                 section == 0              ? "micro"
                 : section == kEvalSection ? "eval"
                                           : "update",
@@ -119,7 +121,7 @@ std::string lineOf(const planpb::Plan &plan, uint32_t section, const planpb::Ste
 
 /// A line per kernel and implementation with the number of steps, or one per step; then how many each computes. Errors:
 /// unsupported (steps that nobody computes), after all lines.
-Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
+Status printKernels(const planpb::Plan &plan, Target target, const KernelSettings &settings, bool eachStep) {
   KernelRegistry host;
   registerCpuKernels(host);
   std::map<std::pair<std::string, std::string>, int> lines; // kernel, implementation
@@ -128,20 +130,20 @@ Status printKernels(const planpb::Plan &plan, Target target, bool eachStep) {
   for (uint32_t section : {0u, 1u, kEvalSection}) {
     std::string out;
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
-      auto by = implementationOf(plan, step, target, host);
+      auto by = implementationOf(plan, step, target, host, settings);
       if (!by)
         return by.error();
-      ++lines[{plan.strings(int(step.kernel())), nameOf(*by)}];
+      ++lines[{plan.strings(int(step.kernel())), methodOf(*by)}];
       ++counts[nameOf(*by)];
       if (eachStep)
-        out += lineOf(plan, section, step, nameOf(*by));
+        out += lineOf(plan, section, step, methodOf(*by));
     }
     print(1, out);
   }
   std::string text;
   for (const auto &[line, steps] : lines) {
     char head[160];
-    std::snprintf(head, sizeof head, "%-24s %-28s %d\n", line.first.c_str(), line.second.c_str(), steps);
+    std::snprintf(head, sizeof head, "%-24s %-36s %d\n", line.first.c_str(), line.second.c_str(), steps);
     text += eachStep ? "" : head;
   }
   text += std::string(namesOf(Target())[size_t(target)]) + ":";
@@ -161,7 +163,12 @@ Status inspectCommand(const Flags &flags) {
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
   if (flags.kernels) {
     bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
-    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, flags.wholeText);
+    auto products = productsInUse(flags.run.products);
+    ZC_RETURN_IF_ERROR(products.status());
+    if (!products->note.empty())
+      print(2, "warning: " + products->note + "\n");
+    const KernelSettings settings{threadsOf(flags, *plan), products->table.get()};
+    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, settings, flags.wholeText);
   }
   if (!flags.wholeText) {
     print(1, summary(*plan));

@@ -1,5 +1,6 @@
 #include "tools/zero-run/Ranks.h"
 
+#include "runtime/base/Limits.h"
 #include "runtime/base/Size.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
@@ -139,6 +140,11 @@ Status runAsRanks(const Flags &flags, const RanksMain &main) {
   if (!status.ok() && !status.error().message.empty() && isLaterRank() && flags.comm != "inproc")
     letOthersTell(2);
   return status;
+}
+
+int threadsOf(const Flags &flags, const planpb::Plan &plan) {
+  const int ranks = worldSizeOf(plan);
+  return flags.run.threads > 0 ? flags.run.threads : threadsPerRank(cpuLimit(), ranks, ranks);
 }
 
 } // namespace zc::run

@@ -19,4 +19,7 @@ Status runAsRanks(const Flags &flags, const RanksMain &main);
 /// others too.
 Status endRank(RankGroup &ranks, const Error &error);
 
+/// --threads, or what a run of all the plan's ranks on this machine gives each of them.
+int threadsOf(const Flags &flags, const planpb::Plan &plan);
+
 } // namespace zc::run

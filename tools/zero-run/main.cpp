@@ -33,6 +33,8 @@ static Status dispatch(const Flags &flags) {
     return doctorCommand();
   case Flags::Command::benchIo:
     return benchIoCommand(flags);
+  case Flags::Command::benchMachine:
+    return benchMachineCommand(flags);
   }
   return Status::success();
 }

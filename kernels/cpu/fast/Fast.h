@@ -46,6 +46,7 @@ constexpr int64_t kParallelElements = 8192;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }
 
 void addFastMatmul(KernelRegistry &registry);
+void addOrderedMatmul(KernelRegistry &registry);
 void addFastLinearCrossEntropy(KernelRegistry &registry);
 void addFastOptimizer(KernelRegistry &registry);
 void addFastActivation(KernelRegistry &registry);

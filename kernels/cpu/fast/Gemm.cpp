@@ -19,11 +19,6 @@ bool openblasFits() {
   return std::find(wide.begin(), wide.end(), core) != wide.end();
 }
 
-bool usesOpenblas() {
-  static const bool fits = openblasFits();
-  return fits;
-}
-
 /// Both libraries open a team of omp_get_max_threads() unless they are inside one already. The setting is the calling
 /// thread's own.
 class SingleThread {
@@ -90,8 +85,13 @@ void byDnnl(const Product &p) {
 
 } // namespace
 
-void gemm(bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-          const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+GemmLibrary fittingLibrary() {
+  static const GemmLibrary fitting = openblasFits() ? GemmLibrary::openblas : GemmLibrary::onednn;
+  return fitting;
+}
+
+void gemm(GemmLibrary library, bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
   if (m == 0 || n == 0)
     return;
   if (k == 0) {
@@ -102,7 +102,7 @@ void gemm(bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha
   }
   SingleThread single;
   const Product whole{transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc};
-  if (usesOpenblas())
+  if (library == GemmLibrary::openblas)
     for (int64_t i = 0; i < m; i += kRowsOfOpenblas)
       byOpenblas(whole.rows(i, std::min(m, i + kRowsOfOpenblas)));
   else
@@ -110,6 +110,16 @@ void gemm(bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha
       byDnnl(whole.columns(j, std::min(n, j + kColumnsOfDnnl)));
 }
 
-const char *gemmBackend() { return usesOpenblas() ? "openblas" : "onednn"; }
+const char *gemmBackend() { return fittingLibrary() == GemmLibrary::openblas ? "openblas" : "onednn"; }
+
+std::string describeLibraries() {
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words.
+  std::string config = openblas_get_config();
+  size_t end = config.find(' ');
+  end = end == std::string::npos ? end : config.find(' ', end + 1);
+  const dnnl_version_t *version = dnnl_version();
+  return config.substr(0, end) + " " + openblas_get_corename() + ", oneDNN " + std::to_string(version->major) + "." +
+         std::to_string(version->minor) + "." + std::to_string(version->patch);
+}
 
 } // namespace zc::cpu

@@ -2,21 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace zc::cpu {
+
+enum class GemmLibrary : uint8_t { openblas, onednn };
+/// What serves products of which nothing else is known.
+///
+/// OpenBLAS where its kernels fit the CPU. Debian's 0.3.21 does not know CPUs newer than itself: on a Zen 5 it picks
+/// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak). So where the CPU
+/// has AVX-512 and OpenBLAS chose a core without it, oneDNN's sgemm is used. On Xeons the two are within 5 %.
+GemmLibrary fittingLibrary();
 
 /// C = alpha op(A) op(B) + beta C; row major; op(A) is m x k, op(B) k x n; lda, ldb, ldc: elements between stored rows.
 /// Runs on the calling thread alone, so that teams are ours and ranks do not wait for each other in the library. The
 /// bits of C depend on the shape and the machine only. What the libraries work in is theirs, 5 MB of each thread at
 /// most: they take none.
-///
-/// OpenBLAS where its kernels fit the CPU. Debian's 0.3.21 does not know CPUs newer than itself: on a Zen 5 it picks
-/// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak). So where the CPU
-/// has AVX-512 and OpenBLAS chose a core without it, oneDNN's sgemm is used. On Xeons the two are within 5 %.
-void gemm(bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-          const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+void gemm(GemmLibrary library, bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
-/// "openblas SkylakeX" or "onednn": for reports and benchmarks.
+/// "openblas" or "onednn": the fitting one, for reports and benchmarks.
 const char *gemmBackend();
+/// Versions of both, and the core that OpenBLAS takes this CPU for.
+std::string describeLibraries();
 
 } // namespace zc::cpu

@@ -30,6 +30,7 @@ public:
   static Result<Part> prepare(KernelSpec spec, const KernelSpec &whole, int64_t scratch, std::string &note) {
     spec.workspace = scratch;
     spec.threads = whole.threads;
+    spec.products = whole.products;
     Part part;
     part.numOperands = spec.operands.size();
     auto kernel = kernels().prepare(spec);
@@ -46,6 +47,7 @@ public:
     all[numOperands] = scratch;
     return kernel->run(all.data(), context);
   }
+  std::string method() const { return kernel ? kernel->method() : ""; }
 
 private:
   std::unique_ptr<Kernel> kernel;
@@ -124,6 +126,15 @@ public:
     *as<float>(operands[spec.numInputs]) = static_cast<float>(loss / divisor);
     finishSums(operands);
     return Status::success();
+  }
+
+  /// Those of its products, each once.
+  std::string method() const override {
+    std::string text;
+    for (const Part *part : {&first.logits, &first.inputGrad, &first.weightGrad})
+      if (std::string one = part->method(); !one.empty() && text.find(one) == std::string::npos)
+        text += (text.empty() ? "" : "; ") + one;
+    return text;
   }
 
 private:

@@ -1,80 +1,26 @@
-// matmul. fp32: single-threaded library products on panels of the longer side, or on whole matrices of a batch; the
-// bias row is added to each panel by the thread that made it. bf16: oneDNN, sums in fp32; where it has no kernel for
-// the CPU (without AVX-512), and for f16, blocks widened to fp32 and multiplied as above. Small products:
-// MatmulOrdered.h.
+// matmul, matmul_part, by what the table of products says of the shape (../Products.h). fp32: MatmulF32.h. bf16:
+// oneDNN, sums in fp32; where it has no kernel for the CPU (without AVX-512), and for f16, blocks widened to fp32 and
+// multiplied in that. Small products: MatmulOrdered.h.
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulDnnl.h"
+#include "kernels/cpu/fast/MatmulF32.h"
 #include "kernels/cpu/fast/MatmulOrdered.h"
+#include "kernels/cpu/fast/ProductChoices.h"
 
 #include <cstring>
 
 namespace zc::cpu {
 namespace {
 
-/// Rows [i0, i1) and columns [j0, j1) of one product, times 1 added to `beta` times what `out` holds.
-void multiplyPanel(const MatmulShape &s, const float *lhs, const float *rhs, const float *bias, float beta, float *out,
-                   int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-  gemm(s.transLhs, s.transRhs, i1 - i0, j1 - j0, s.k, 1, lhs + (s.transLhs ? i0 : i0 * s.k), s.transLhs ? s.m : s.k,
-       rhs + (s.transRhs ? j0 * s.k : j0), s.transRhs ? s.k : s.n, beta, out + i0 * s.n + j0, s.n);
-  if (!bias)
-    return;
-  for (int64_t i = i0; i < i1; ++i)
-    for (int64_t j = j0; j < j1; ++j)
-      out[i * s.n + j] += bias[j];
-}
-
 /// Products below this many multiplications stay on one thread.
 constexpr int64_t kParallelProducts = 1 << 16;
 
-/// fn(i0, i1, j0, j1) for a panel of the longer side per thread.
-template <typename Fn> void forPanels(const MatmulShape &s, int threads, Fn fn) {
-  if (s.m >= s.n)
-    parallelParts(threads, s.m, kPanel, [&](int64_t begin, int64_t end, int) { fn(begin, end, 0, s.n); });
-  else
-    parallelParts(threads, s.n, kPanel, [&](int64_t begin, int64_t end, int) { fn(0, s.m, begin, end); });
-}
-
-class MatmulF32 : public Kernel {
-public:
-  MatmulF32(const MatmulShape &shape, int threads)
-      : s(shape), batches(s.batch, {s.lhsStrides, s.rhsStrides}),
-        threads(s.numBatches * s.m * s.n * s.k < kParallelProducts ? 1 : threads) {
-    batches.forEach([&](const Walk<2>::Offsets &at) { offsets.push_back(at); });
-  }
-
-  Status run(void *const *operands, const StepContext &) override {
-    const float *lhs = as<float>(operands[0]), *rhs = as<float>(operands[1]);
-    const float *bias = s.hasBias ? as<float>(operands[2]) : nullptr;
-    float *out = as<float>(operands[s.hasBias ? 3 : 2]);
-    auto whole = [&](int64_t batch, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-      const auto &at = offsets[static_cast<size_t>(batch)];
-      multiplyPanel(s, lhs + at[0], rhs + at[1], bias, 0, out + batch * s.m * s.n, i0, i1, j0, j1);
-    };
-    if (s.numBatches >= threads && s.numBatches > 1) {
-      parallelParts(threads, s.numBatches, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t b = begin; b < end; ++b)
-          whole(b, 0, s.m, 0, s.n);
-      });
-      return Status::success();
-    }
-    for (int64_t b = 0; b < s.numBatches; ++b)
-      forPanels(s, threads, [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) { whole(b, i0, i1, j0, j1); });
-    return Status::success();
-  }
-
-private:
-  MatmulShape s;
-  Walk<2> batches;
-  std::vector<Walk<2>::Offsets> offsets; ///< of each batch's lhs and rhs
-  int threads;
-};
-
 class MatmulBf16 : public Kernel {
 public:
-  MatmulBf16(const MatmulShape &s, std::unique_ptr<MatmulDnnl> product, bool isWhole)
-      : hasBias(s.hasBias), matrix(s.m * s.n), product(std::move(product)) {
+  MatmulBf16(const MatmulShape &s, std::unique_ptr<MatmulDnnl> product, bool isWhole, std::string method)
+      : hasBias(s.hasBias), matrix(s.m * s.n), product(std::move(product)), text(std::move(method)) {
     if (isWhole)
       offsets.push_back({0, 0});
     else
@@ -92,21 +38,24 @@ public:
     }
     return Status::success();
   }
+  std::string method() const override { return text; }
 
 private:
   bool hasBias;
   int64_t matrix;
   std::unique_ptr<MatmulDnnl> product;
+  std::string text;
   std::vector<Walk<2>::Offsets> offsets;
 };
 
-/// bf16 without a bf16 library, and f16: panels of the longer side on threads, each in blocks that are widened into
-/// scratch.
+/// bf16 without a bf16 library, and f16: panels of one side on threads, each in blocks that are widened into scratch.
 template <typename T> class MatmulWidened : public Kernel {
 public:
   /// With `wide` the result is f32, added to an addend if there is one.
-  MatmulWidened(const KernelSpec &spec, const MatmulShape &shape, bool wide = false, bool hasAddend = false)
-      : s(shape), tile(shape), wide(wide), hasAddend(hasAddend),
+  MatmulWidened(const KernelSpec &spec, const MatmulShape &shape, const ChosenProduct &chosen, bool wide,
+                bool hasAddend)
+      : s(shape), tile(shape), wide(wide), hasAddend(hasAddend), byRows(chosen.choice.cut == ProductCut::rows),
+        text(chosen.text),
         threads(s.m * s.n * s.k < kParallelProducts ? 1 : std::min(spec.threads, ProductTile::tiles(shape))),
         tiles(Workspace(spec).take<float>(tile.floats() * threads)) {
     Walk<2>(s.batch, {s.lhsStrides, s.rhsStrides}).forEach([&](const Walk<2>::Offsets &at) { offsets.push_back(at); });
@@ -123,7 +72,6 @@ public:
       ends.narrow = as<T>(result);
     for (const auto &at : offsets) {
       const T *lhs = as<T>(operands[0]) + at[0], *rhs = as<T>(operands[1]) + at[1];
-      bool byRows = s.m >= s.n;
       parallelParts(threads, byRows ? s.m : s.n, kPanel, [&](int64_t begin, int64_t end, int part) {
         float *own = tiles.of(operands) + part * tile.floats();
         for (int64_t i = byRows ? begin : 0; i < (byRows ? end : s.m); i += kBlock)
@@ -136,6 +84,7 @@ public:
     }
     return Status::success();
   }
+  std::string method() const override { return text; }
 
 private:
   static constexpr int64_t kBlock = ProductTile::kBlock;
@@ -164,7 +113,7 @@ private:
       int64_t k1 = std::min(k0 + kBlock, s.k), depth = k1 - k0;
       s.transLhs ? widenBlock(lhs, s.m, k0, k1, i0, i1, a) : widenBlock(lhs, s.k, i0, i1, k0, k1, a);
       s.transRhs ? widenBlock(rhs, s.k, j0, j1, k0, k1, b) : widenBlock(rhs, s.n, k0, k1, j0, j1, b);
-      gemm(s.transLhs, s.transRhs, rows, columns, depth, 1, a, s.transLhs ? rows : depth, b,
+      gemm(fittingLibrary(), s.transLhs, s.transRhs, rows, columns, depth, 1, a, s.transLhs ? rows : depth, b,
            s.transRhs ? depth : columns, k0 == 0 && !ends.addend ? 0 : 1, c, columns);
     }
     for (int64_t i = 0; i < rows; ++i) {
@@ -179,42 +128,19 @@ private:
 
   MatmulShape s;
   ProductTile tile;
-  bool wide, hasAddend;
+  bool wide, hasAddend, byRows;
+  std::string text;
   int threads;
   Piece<float> tiles;
   std::vector<Walk<2>::Offsets> offsets;
 };
 
-/// Part of a product: panels as above, on top of the addend.
-class MatmulPartF32 : public Kernel {
-public:
-  MatmulPartF32(const MatmulPartShape &shape, int threads)
-      : s(shape.product), hasAddend(shape.hasAddend), threads(threads) {}
-
-  Status run(void *const *operands, const StepContext &) override {
-    auto *out = as<float>(operands[hasAddend ? 3 : 2]);
-    if (hasAddend && operands[2] != out)
-      parallelParts(threads, s.m * s.n, 4096, [&](int64_t begin, int64_t end, int) {
-        std::copy(as<float>(operands[2]) + begin, as<float>(operands[2]) + end, out + begin);
-      });
-    forPanels(s, threads, [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-      multiplyPanel(s, as<float>(operands[0]), as<float>(operands[1]), nullptr, hasAddend ? 1 : 0, out, i0, i1, j0, j1);
-    });
-    return Status::success();
-  }
-
-private:
-  MatmulShape s;
-  bool hasAddend;
-  int threads;
-};
-
-/// The same of bf16 factors.
+/// Part of a product of bf16 factors, on top of the addend.
 class MatmulPartBf16 : public Kernel {
 public:
-  MatmulPartBf16(const MatmulPartShape &shape, std::unique_ptr<MatmulDnnl> product)
+  MatmulPartBf16(const MatmulPartShape &shape, std::unique_ptr<MatmulDnnl> product, std::string method)
       : bytes(shape.product.m * shape.product.n * sizeOf(shape.out)), hasAddend(shape.hasAddend),
-        product(std::move(product)) {}
+        product(std::move(product)), text(std::move(method)) {}
 
   Status run(void *const *operands, const StepContext &) override {
     void *out = operands[hasAddend ? 3 : 2];
@@ -222,18 +148,37 @@ public:
       std::memcpy(out, operands[2], static_cast<size_t>(bytes));
     return product->run(operands[0], operands[1], nullptr, out, operands);
   }
+  std::string method() const override { return text; }
 
 private:
   int64_t bytes;
   bool hasAddend;
   std::unique_ptr<MatmulDnnl> product;
+  std::string text;
 };
 
-std::unique_ptr<Kernel> makeWidened(const KernelSpec &spec, const MatmulShape &shape, bool wide = false,
-                                    bool hasAddend = false) {
+std::unique_ptr<Kernel> makeWidened(const KernelSpec &spec, const MatmulShape &shape, const ChosenProduct &chosen,
+                                    bool wide = false, bool hasAddend = false) {
   if (shape.dtype == DType::f16)
-    return std::make_unique<MatmulWidened<F16>>(spec, shape, wide, hasAddend);
-  return std::make_unique<MatmulWidened<Bf16>>(spec, shape, wide, hasAddend);
+    return std::make_unique<MatmulWidened<F16>>(spec, shape, chosen, wide, hasAddend);
+  return std::make_unique<MatmulWidened<Bf16>>(spec, shape, chosen, wide, hasAddend);
+}
+
+/// oneDNN's product where that is chosen and possible; else `chosen` becomes blocks that are widened, or, where a table
+/// says otherwise, an error.
+Result<std::unique_ptr<MatmulDnnl>> makeDnnl(const KernelSpec &spec, const MatmulShape &shape, DnnlProduct what,
+                                             ChosenProduct &chosen, std::string &note) {
+  const ProductMethod method = chosen.choice.method;
+  if (method == ProductMethod::widened && (chosen.isTuned || shape.dtype != DType::bf16))
+    return std::unique_ptr<MatmulDnnl>();
+  what.packs = method == ProductMethod::packed;
+  auto product = prepareDnnl(spec, shape, what, note);
+  if (product)
+    return product;
+  if (chosen.isTuned)
+    return lacksChoice(productOf(shape, spec.threads), chosen.choice);
+  chosen = widenedProduct(productOf(shape, spec.threads));
+  return product;
 }
 
 /// The libraries index with 32 bits.
@@ -242,41 +187,65 @@ bool fitsLibrary(const MatmulShape &s) {
   return isFast(s.dtype) && s.m <= limit && s.n <= limit && s.k <= limit;
 }
 
+double multiplications(const MatmulShape &s) {
+  return static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+}
+
 Prepared prepareMatmulPart(const KernelSpec &spec, std::string &note) {
   Result<MatmulPartShape> read = readMatmulPart(spec);
   ZC_RETURN_IF_ERROR(read.status());
   const MatmulShape &shape = read->product;
   // A 16-bit addend has lost what the whole would have kept: the plain kernel's sums are as good.
-  if (!fitsLibrary(shape) || shape.m * shape.n * shape.k == 0 || (read->hasAddend && read->out != DType::f32))
+  if (!fitsLibrary(shape) || multiplications(shape) == 0 || (read->hasAddend && read->out != DType::f32))
     return decline();
-  if (isOrdered(read->whole) && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
-    return makeMatmulOrdered(spec, *read);
+  Result<ChosenProduct> chosen = chooseProduct(spec, shape);
+  ZC_RETURN_IF_ERROR(chosen.status());
   if (shape.dtype == DType::f32)
-    return std::unique_ptr<Kernel>(std::make_unique<MatmulPartF32>(*read, spec.threads));
-  auto product = prepareDnnl(spec, shape, 1, note, read->out, read->hasAddend);
-  if (!product)
-    return makeWidened(spec, shape, read->out == DType::f32, read->hasAddend);
-  return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(product)));
+    return makeMatmulPartF32(spec, *read, chosen->choice, chosen->text);
+  auto product = makeDnnl(spec, shape, {1, read->out, read->hasAddend}, *chosen, note);
+  ZC_RETURN_IF_ERROR(product.status());
+  if (!*product)
+    return makeWidened(spec, shape, *chosen, read->out == DType::f32, read->hasAddend);
+  return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(*product), chosen->text));
 }
 
 Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
   Result<MatmulShape> read = readMatmul(spec);
   ZC_RETURN_IF_ERROR(read.status());
   MatmulShape shape = foldedBatch(*read);
-  if (!fitsLibrary(shape))
+  if (!fitsLibrary(shape) || (shape.dtype != DType::f32 && multiplications(shape) * double(shape.numBatches) == 0))
     return decline();
-  if (shape.numBatches == 1 && isOrdered(static_cast<double>(shape.m) * shape.n * shape.k))
-    return makeMatmulOrdered(spec, {shape, false, shape.dtype, 0});
+  Result<ChosenProduct> chosen = chooseProduct(spec, shape);
+  ZC_RETURN_IF_ERROR(chosen.status());
   if (shape.dtype == DType::f32)
-    return std::unique_ptr<Kernel>(std::make_unique<MatmulF32>(shape, spec.threads));
-  if (shape.numBatches * shape.m * shape.n * shape.k == 0)
-    return decline();
+    return makeMatmulF32(spec, shape, chosen->choice, chosen->text);
   bool isWhole = isRowMajorBatch(shape.lhsStrides, shape.batch, shape.m * shape.k) &&
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
-  auto product = prepareDnnl(spec, shape, isWhole ? shape.numBatches : 1, note);
-  if (!product)
-    return makeWidened(spec, shape);
-  return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(product), isWhole));
+  auto product = makeDnnl(spec, shape, {isWhole ? shape.numBatches : 1}, *chosen, note);
+  ZC_RETURN_IF_ERROR(product.status());
+  if (!*product)
+    return makeWidened(spec, shape, *chosen);
+  return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(*product), isWhole, chosen->text));
+}
+
+/// Those that are small, in order.
+Prepared prepareOrdered(const KernelSpec &spec) {
+  Result<MatmulShape> read = readMatmul(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  const MatmulShape shape = foldedBatch(*read);
+  if (!isFast(shape.dtype) || shape.numBatches != 1 || !isOrdered(multiplications(shape)))
+    return decline();
+  return makeMatmulOrdered(spec, {shape, false, shape.dtype, 0});
+}
+
+/// Parts of such.
+Prepared prepareOrderedPart(const KernelSpec &spec) {
+  Result<MatmulPartShape> read = readMatmulPart(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (!isFast(read->product.dtype) || (read->hasAddend && read->out != DType::f32) || !isOrdered(read->whole) ||
+      !isOrdered(multiplications(read->product)))
+    return decline();
+  return makeMatmulOrdered(spec, *read);
 }
 
 } // namespace
@@ -284,6 +253,11 @@ Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
 void addFastMatmul(KernelRegistry &registry) {
   registry.addNoting("matmul", prepareMatmul);
   registry.addNoting("matmul_part", prepareMatmulPart);
+}
+
+void addOrderedMatmul(KernelRegistry &registry) {
+  registry.add("matmul", prepareOrdered);
+  registry.add("matmul_part", prepareOrderedPart);
 }
 
 } // namespace zc::cpu

@@ -23,18 +23,21 @@ memory::desc describe(int64_t batches, int64_t rows, int64_t columns, bool trans
 
 class Product : public MatmulDnnl {
 public:
-  Product(const KernelSpec &spec, const MatmulShape &s, int64_t batches, int threads, DType result, bool accumulates)
+  Product(const KernelSpec &spec, const MatmulShape &s, DnnlProduct what, int threads)
       : threads(threads), stream(cpuEngine()) {
     TeamOf team(threads);
-    memory::desc lhs = describe(batches, s.m, s.k, s.transLhs), rhs = describe(batches, s.k, s.n, s.transRhs);
-    auto type = result == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
+    const int64_t batches = what.batches;
+    const memory::desc lhs = describe(batches, s.m, s.k, s.transLhs), given = describe(batches, s.k, s.n, s.transRhs);
+    const memory::desc rhs =
+        what.packs ? memory::desc(given.dims(), memory::data_type::bf16, memory::format_tag::any) : given;
+    auto type = what.result == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16;
     memory::desc out = describe(batches, s.m, s.n, false, type),
                  bias = describe(batches == 1 ? 1 : batches, 1, s.n, false);
     if (batches > 1)
       bias = {{1, 1, s.n}, memory::data_type::bf16, memory::dims{s.n, s.n, 1}};
     auto desc = s.hasBias ? dnnl::matmul::desc(lhs, rhs, bias, out) : dnnl::matmul::desc(lhs, rhs, out);
     dnnl::primitive_attr attributes = ownScratchpad();
-    if (accumulates) {
+    if (what.accumulates) {
       dnnl::post_ops sum;
       sum.append_sum();
       attributes.set_post_ops(sum);
@@ -43,12 +46,15 @@ public:
     implementation = primitiveDesc.impl_info_str();
     primitive = dnnl::matmul(primitiveDesc);
     auto unset = [](const memory::desc &d) { return memory(d, cpuEngine(), nullptr); };
-    arguments = {{DNNL_ARG_SRC, unset(lhs)}, {DNNL_ARG_WEIGHTS, unset(rhs)}, {DNNL_ARG_DST, unset(out)}};
+    const memory::desc weights = primitiveDesc.weights_desc();
+    arguments = {{DNNL_ARG_SRC, unset(lhs)}, {DNNL_ARG_WEIGHTS, unset(weights)}, {DNNL_ARG_DST, unset(out)}};
     if (s.hasBias)
       arguments.emplace(DNNL_ARG_BIAS, unset(bias));
     arguments.emplace(DNNL_ARG_SCRATCHPAD, unset(primitiveDesc.scratchpad_desc()));
     Workspace workspace(spec);
     scratchpad = workspace.take<char>(static_cast<int64_t>(primitiveDesc.scratchpad_desc().get_size()));
+    if (weights != given)
+      packInto(workspace, given, weights);
     doesFit = workspace.fits();
   }
 
@@ -61,7 +67,7 @@ public:
     try {
       DnnlCall call(threads, std::exchange(isFirst, false));
       arguments[DNNL_ARG_SRC].set_data_handle(const_cast<void *>(lhs));
-      arguments[DNNL_ARG_WEIGHTS].set_data_handle(const_cast<void *>(rhs));
+      arguments[DNNL_ARG_WEIGHTS].set_data_handle(packing ? pack(rhs, operands) : const_cast<void *>(rhs));
       arguments[DNNL_ARG_DST].set_data_handle(out);
       arguments[DNNL_ARG_SCRATCHPAD].set_data_handle(scratchpad.of(operands));
       if (auto it = arguments.find(DNNL_ARG_BIAS); it != arguments.end())
@@ -75,9 +81,31 @@ public:
   }
 
 private:
+  void packInto(Workspace &workspace, const memory::desc &given, const memory::desc &weights) {
+    dnnl::reorder::primitive_desc desc(cpuEngine(), given, cpuEngine(), weights, ownScratchpad());
+    packing = dnnl::reorder(desc);
+    packed = workspace.take<char>(static_cast<int64_t>(weights.get_size()));
+    packingScratchpad = workspace.take<char>(static_cast<int64_t>(desc.scratchpad_desc().get_size()));
+    packingArguments = {{DNNL_ARG_FROM, memory(given, cpuEngine(), nullptr)},
+                        {DNNL_ARG_TO, memory(weights, cpuEngine(), nullptr)},
+                        {DNNL_ARG_SCRATCHPAD, memory(desc.scratchpad_desc(), cpuEngine(), nullptr)}};
+  }
+
+  /// Where the rearranged factor lies.
+  void *pack(const void *rhs, void *const *operands) {
+    packingArguments[DNNL_ARG_FROM].set_data_handle(const_cast<void *>(rhs));
+    packingArguments[DNNL_ARG_TO].set_data_handle(packed.of(operands));
+    packingArguments[DNNL_ARG_SCRATCHPAD].set_data_handle(packingScratchpad.of(operands));
+    packing.execute(stream, packingArguments);
+    return packed.of(operands);
+  }
+
   int threads;
   dnnl::stream stream;
   dnnl::matmul primitive;
+  dnnl::reorder packing; ///< of the right factor, where it is rearranged
+  std::unordered_map<int, memory> packingArguments;
+  Piece<char> packed, packingScratchpad;
   std::string implementation;
   std::unordered_map<int, memory> arguments;
   Piece<char> scratchpad;
@@ -86,14 +114,14 @@ private:
 
 } // namespace
 
-std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches,
-                                        std::string &note, DType result, bool accumulates) {
+std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, DnnlProduct what,
+                                        std::string &note) {
   if (shape.dtype != DType::bf16)
     return nullptr;
   note = "multiplies blocks widened to fp32: oneDNN has no bf16 kernel for it here";
   try {
     for (int threads = spec.threads; threads > 0; threads /= 2) {
-      auto product = std::make_unique<Product>(spec, shape, batches, threads, result, accumulates);
+      auto product = std::make_unique<Product>(spec, shape, what, threads);
       if (!product->isOptimised())
         return nullptr;
       if (product->fits()) {

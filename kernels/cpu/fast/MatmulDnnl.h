@@ -15,8 +15,16 @@ public:
   virtual Status run(const void *lhs, const void *rhs, const void *bias, void *out, void *const *operands) = 0;
 };
 
-/// `result`: bf16, or f32; with `accumulates` the product is added to what `out` holds. `note`: Kernel::note.
-std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, int64_t batches,
-                                        std::string &note, DType result = DType::bf16, bool accumulates = false);
+/// How a product is to be made.
+struct DnnlProduct {
+  int64_t batches = 1;
+  DType result = DType::bf16; ///< or f32
+  bool accumulates = false;   ///< adds to what `out` holds
+  bool packs = false;         ///< rearranges the right factor into the workspace, as the library likes it best
+};
+
+/// `note`: Kernel::note.
+std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, DnnlProduct what,
+                                        std::string &note);
 
 } // namespace zc::cpu

@@ -1,0 +1,99 @@
+#include "kernels/cpu/fast/ProductChoices.h"
+#include "kernels/cpu/fast/Dnnl.h"
+#include "kernels/cpu/fast/Gemm.h"
+
+#include <algorithm>
+
+namespace zc {
+
+using namespace cpu;
+
+/// Of all matrices together, the side that is cut where nothing else is said first.
+static std::vector<ProductCut> sidesOf(const ProductShape &s) {
+  const ProductCut longer = s.m >= s.n ? ProductCut::rows : ProductCut::columns;
+  if (s.threads == 1)
+    return {longer};
+  return {longer, longer == ProductCut::rows ? ProductCut::columns : ProductCut::rows};
+}
+
+static std::vector<ProductChoice> choicesF32(const ProductShape &s) {
+  std::vector<ProductCut> cuts = sidesOf(s);
+  if (s.batch > 1 && s.batch >= s.threads)
+    cuts = {ProductCut::batch};
+  else if (MatmulShape shape{s.type, s.m, s.n, s.k, s.transLhs, s.transRhs, false, {}, {}, {}, s.batch};
+           s.threads > 1 && DepthSums::canPay(shape))
+    cuts.push_back(ProductCut::depth);
+  std::vector<ProductMethod> methods = {ProductMethod::openblas, ProductMethod::onednn};
+  if (fittingLibrary() == GemmLibrary::onednn)
+    std::swap(methods[0], methods[1]);
+  std::vector<ProductChoice> choices;
+  for (ProductMethod method : methods)
+    for (ProductCut cut : cuts)
+      choices.push_back({method, cut});
+  return choices;
+}
+
+/// Whether oneDNN has products of bf16 that are worth asking for.
+static bool hasProductsOfBf16() {
+  constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+std::vector<ProductChoice> choicesFor(const ProductShape &s) {
+  if (s.type == DType::f32)
+    return choicesF32(s);
+  std::vector<ProductChoice> choices;
+  if (s.type == DType::bf16 && hasProductsOfBf16()) {
+    choices.push_back({ProductMethod::onednn, ProductCut::library});
+    if (s.batch == 1)
+      choices.push_back({ProductMethod::packed, ProductCut::library});
+  }
+  for (ProductCut cut : sidesOf(s))
+    choices.push_back({ProductMethod::widened, cut});
+  return choices;
+}
+
+std::string productLibraries() { return describeLibraries(); }
+
+namespace cpu {
+
+static std::string describe(const ProductChoice &choice, int threads) {
+  const std::string fitting = fittingLibrary() == GemmLibrary::openblas ? "OpenBLAS" : "oneDNN";
+  const std::array<std::string, 4> methods = {"OpenBLAS", "oneDNN", "oneDNN on packed weights",
+                                              fitting + " on widened blocks"};
+  std::string text = methods[static_cast<size_t>(choice.method)];
+  if (threads > 1 && choice.cut != ProductCut::library)
+    text += std::string(" by ") + namesOf(choice.cut)[static_cast<size_t>(choice.cut)];
+  return text;
+}
+
+ChosenProduct widenedProduct(const ProductShape &shape) {
+  const ProductChoice choice{ProductMethod::widened, sidesOf(shape).front()};
+  return {choice, false, describe(choice, shape.threads)};
+}
+
+Error lacksChoice(const ProductShape &shape, const ProductChoice &choice) {
+  return makeError(Code::mismatch, 714,
+                   "the table of products has \"" + std::string(namesOf(choice.method)[size_t(choice.method)]) +
+                       "\" by \"" + namesOf(choice.cut)[size_t(choice.cut)] + "\" for " + nameOf(shape) +
+                       ", which cannot be computed like that here",
+                   {}, "make the table again with zero-run bench-machine, or give --products none");
+}
+
+Result<ChosenProduct> chooseProduct(const KernelSpec &spec, const MatmulShape &s) {
+  const ProductShape shape = productOf(s, spec.threads);
+  const std::vector<ProductChoice> choices = choicesFor(shape);
+  ChosenProduct chosen{choices.front(), false, {}};
+  if (spec.products) {
+    if (auto found = spec.products->find(shape); found != spec.products->end()) {
+      if (std::find(choices.begin(), choices.end(), found->second.choice) == choices.end())
+        return lacksChoice(shape, found->second.choice);
+      chosen = {found->second.choice, true, {}};
+    }
+  }
+  chosen.text = describe(chosen.choice, spec.threads) + (chosen.isTuned ? ", tuned" : "");
+  return chosen;
+}
+
+} // namespace cpu
+} // namespace zc

@@ -1,0 +1,204 @@
+// Every way of computing a product that this machine has, chosen by a table: against plain loops, the same bits each
+// time, and those without a table where the table says what is done anyway.
+#include "kernels/cpu/Products.h"
+#include "kernels/cpu/fast/Gemm.h"
+#include "test/kernels/FastTest.h"
+
+namespace zc::test {
+namespace {
+
+Call callOf(const ProductShape &shape, bool hasBias = false) {
+  const KernelSpec spec = specOf(shape);
+  Call call{spec.name,
+            {uniform(spec.operands[0], 1, -1, 1), uniform(spec.operands[1], 2, -1, 1)},
+            {Value(spec.operands[2])},
+            spec.attributes,
+            shape.threads};
+  if (hasBias)
+    call.inputs.push_back(uniform({shape.type, {shape.n}}, 3, -1, 1));
+  return call;
+}
+
+/// One of a side not divisible by anything, whole vectors, a batch, and a small result with long sums; all too large to
+/// be summed in order.
+std::vector<ProductShape> shapes() {
+  std::vector<ProductShape> all;
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
+    for (int threads : {1, 2, 3}) {
+      for (bool transLhs : {false, true})
+        for (bool transRhs : {false, true})
+          all.push_back({type, transLhs, transRhs, 1, 131, 97, 129, threads});
+      all.push_back({type, false, false, 1, 128, 256, 64, threads});
+      all.push_back({type, false, true, 5, 67, 65, 33, threads});
+      all.push_back({type, true, false, 1, 16, 24, 5003, threads});
+    }
+  return all;
+}
+
+/// Is a choice refused because the packed factor has no room?
+bool isWithoutRoom(const ProductChoice &choice, const Result<std::vector<Value>> &got) {
+  return choice.method == ProductMethod::packed && !got.ok() && got.error().number == 714;
+}
+
+TEST(Products, everyChoiceHasTheSumsOfPlainLoops) {
+  int offered = 0, packed = 0;
+  for (const ProductShape &shape : shapes())
+    for (bool hasBias : {false, true}) {
+      Call call = callOf(shape, hasBias);
+      Result<std::vector<Value>> expected = run(call, true), without = run(call, false);
+      ASSERT_TRUE(expected.ok() && without.ok());
+      const std::vector<ProductChoice> choices = choicesFor(shape);
+      ASSERT_FALSE(choices.empty());
+      for (const ProductChoice &choice : choices) {
+        SCOPED_TRACE(nameOf(shape) + " " + namesOf(choice.method)[size_t(choice.method)] + " " +
+                     namesOf(choice.cut)[size_t(choice.cut)]);
+        const ProductTable table = {{shape, {choice, 0, 0}}};
+        call.products = &table;
+        Result<std::vector<Value>> got = run(call, false), again = run(call, false);
+        offered += choice.method == ProductMethod::packed;
+        if (isWithoutRoom(choice, got)) {
+          call.products = nullptr;
+          continue;
+        }
+        packed += choice.method == ProductMethod::packed;
+        ASSERT_TRUE(got.ok()) << got.error().message;
+        expectNear((*got)[0], elements((*expected)[0]),
+                   2e-5 * std::max(1.0, double(shape.k) / 1000) + roundingOf(shape.type));
+        EXPECT_TRUE((*got)[0] == (*again)[0]);
+        if (choice == choices.front()) {
+          EXPECT_TRUE((*got)[0] == (*without)[0]);
+        }
+        call.products = nullptr;
+      }
+    }
+  EXPECT_EQ(packed > 0, offered > 0);
+}
+
+TEST(Products, partsFollowTheTableOnTopOfTheirAddend) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int threads : {1, 2, 3}) {
+      const ProductShape shape{type, true, false, 1, 16, 24, 5003, threads};
+      for (const ProductChoice &choice : choicesFor(shape)) {
+        const ProductTable table = {{shape, {choice, 0, 0}}};
+        Call call = callOf(shape);
+        call.name = "matmul_part";
+        call.attributes["whole"] = int64_t(1) << 40;
+        call.attributes["widens"] = kOne;
+        call.outputs = {Value({DType::f32, {16, 24}})};
+        call.inputs.push_back(uniform({DType::f32, {16, 24}}, 5, -1, 1));
+        Result<std::vector<Value>> expected = run(call, true);
+        call.products = &table;
+        Result<std::vector<Value>> got = run(call, false);
+        if (isWithoutRoom(choice, got))
+          continue;
+        ASSERT_TRUE(expected.ok() && got.ok());
+        expectNear((*got)[0], elements((*expected)[0]), 1e-4);
+      }
+    }
+}
+
+TEST(Products, sumsOfTermsOnThreadsAreOfferedWhereTheyCanPay) {
+  auto has = [](const ProductShape &shape) {
+    for (const ProductChoice &choice : choicesFor(shape))
+      if (choice.cut == ProductCut::depth)
+        return true;
+    return false;
+  };
+  EXPECT_TRUE(has({DType::f32, true, false, 1, 16, 24, 5003, 2}));
+  EXPECT_FALSE(has({DType::f32, true, false, 1, 16, 24, 5003, 1}));
+  EXPECT_FALSE(has({DType::f32, true, false, 1, 16, 24, 4095, 2}));
+  EXPECT_FALSE(has({DType::f32, true, false, 1, 768, 768, 50257, 2}));
+}
+
+TEST(Products, aChoiceThatCannotBeIsRefused) {
+  const ProductShape shape{DType::f32, false, false, 1, 128, 256, 64, 2};
+  for (ProductChoice choice : {ProductChoice{ProductMethod::packed, ProductCut::library},
+                               ProductChoice{ProductMethod::widened, ProductCut::rows},
+                               ProductChoice{ProductMethod::onednn, ProductCut::batch},
+                               ProductChoice{ProductMethod::onednn, ProductCut::depth}}) {
+    const ProductTable table = {{shape, {choice, 0, 0}}};
+    Call call = callOf(shape);
+    call.products = &table;
+    Result<std::vector<Value>> got = run(call, false);
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.error().code, Code::mismatch);
+    EXPECT_EQ(got.error().number, 714);
+  }
+}
+
+TEST(Products, tablesDecideByShapeAndThreadsAlone) {
+  const ProductShape shape{DType::f32, false, false, 1, 128, 256, 64, 2};
+  ProductTable table = {{shape, {choicesFor(shape).back(), 0, 0}}};
+  auto method = [&](ProductShape of) {
+    KernelSpec spec = specOf(of);
+    spec.products = &table;
+    spec.workspace = workspaceBytes(spec, Target::cpu);
+    Result<Implementation> by = registry(false).implementationOf(spec);
+    EXPECT_TRUE(by.ok());
+    return by ? by->method : "";
+  };
+  EXPECT_NE(method(shape).find(", tuned"), std::string::npos);
+  for (auto change : std::vector<void (*)(ProductShape &)>{
+           [](ProductShape &s) { s.threads = 1; }, [](ProductShape &s) { ++s.m; },
+           [](ProductShape &s) { s.transRhs = true; }, [](ProductShape &s) { s.type = DType::bf16; }}) {
+    ProductShape other = shape;
+    change(other);
+    EXPECT_EQ(method(other).find(", tuned"), std::string::npos) << nameOf(other);
+  }
+}
+
+TEST(Products, ofKernels) {
+  const ProductShape shape{DType::bf16, false, true, 3, 128, 256, 64, 2};
+  EXPECT_EQ(productsOf(specOf(shape)), std::vector<ProductShape>{shape});
+  KernelSpec shared =
+      specOf(ProductShape{DType::f32, false, false, 4, 64, 128, 256, 2}); // a batch times one matrix is folded
+  shared.operands[1].dims = {256, 128};
+  EXPECT_EQ(productsOf(shared), (std::vector<ProductShape>{{DType::f32, false, false, 1, 256, 128, 256, 2}}));
+  EXPECT_TRUE(productsOf(specOf(ProductShape{DType::f32, false, false, 1, 64, 64, 64, 2})).empty()); // in order
+  EXPECT_TRUE(productsOf(specOf(ProductShape{DType::f32, false, false, 1, 64, 0, 64, 2})).empty());
+  KernelSpec head;
+  head.name = "linear_cross_entropy_grad";
+  head.operands = {{DType::f32, {}}, {DType::f32, {96, 64}}, {DType::i64, {96}},      {DType::f32, {1000, 64}},
+                   {DType::f32, {}}, {DType::f32, {96, 64}}, {DType::f32, {1000, 64}}};
+  head.numInputs = 4;
+  head.threads = 2;
+  head.attributes = {{"trans_weight", kOne}, {"chunk", int64_t(64)}};
+  const std::vector<ProductShape> expected = {
+      {DType::f32, false, true, 1, 64, 1000, 64, 2},  {DType::f32, false, false, 1, 64, 64, 1000, 2},
+      {DType::f32, true, false, 1, 1000, 64, 64, 2},  {DType::f32, false, true, 1, 32, 1000, 64, 2},
+      {DType::f32, false, false, 1, 32, 64, 1000, 2}, {DType::f32, true, false, 1, 1000, 64, 32, 2}};
+  EXPECT_EQ(productsOf(head), expected);
+}
+
+TEST(Products, asText) {
+  EXPECT_EQ(nameOf(ProductShape{DType::bf16, false, true, 1, 1024, 3072, 768, 2}), "bf16 nt 1024x3072x768");
+  EXPECT_EQ(nameOf(ProductShape{DType::f32, true, false, 48, 256, 256, 64, 1}), "f32 tn 256x256x64 x48");
+  Result<ProductShape> read = productFromText("f32:tn:256x128x64:48");
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(*read == (ProductShape{DType::f32, true, false, 48, 256, 128, 64, 1}));
+  for (const char *text : {"",
+                           ":",
+                           "f32",
+                           "f32:nn",
+                           "f32:nn:",
+                           "f32:nn:1x2",
+                           "f32:nn:1x2x",
+                           "f32:nn:1x2x3:",
+                           "f64:nn:1x2x3",
+                           "f32:n:1x2x3",
+                           "f32:nx:1x2x3",
+                           "f32:nn:0x2x3",
+                           "f32:nn:-1x2x3",
+                           "f32:nn:1x2x3x4",
+                           "f32:nn:1x2x3:4:5",
+                           "f32:nn: 1x2x3",
+                           "f32:nn:1x2x99999999999999999999",
+                           "f32:nn:4294967296x2x3",
+                           "f32:nn:2147483647x2147483647x1",
+                           "f32:nn:16777216x16777216x16777216",
+                           "f32:nn:1x2x3:0"})
+    EXPECT_EQ(productFromText(text).status().ok() ? 0 : productFromText(text).error().number, 713) << text;
+}
+
+} // namespace
+} // namespace zc::test
