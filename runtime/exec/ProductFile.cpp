@@ -112,7 +112,7 @@ Result<ProductTable> readProducts(const std::string &path) {
   return table;
 }
 
-Result<ProductsInUse> productsInUse(const std::string &asked) {
+Result<ProductsInUse> productsInUse(const std::string &asked, const std::set<ProductShape> &shapes) {
   ProductsInUse use;
   if (asked == "none")
     return use;
@@ -121,12 +121,18 @@ Result<ProductsInUse> productsInUse(const std::string &asked) {
   if (asked.empty() && (use.path.empty() || !std::filesystem::exists(use.path, failure)))
     return use;
   Result<ProductTable> table = readProducts(use.path);
-  if (table)
-    use.table = std::make_shared<const ProductTable>(std::move(*table));
-  else if (asked.empty())
-    use.note = "no table of products is used: " + table.error().message;
-  else
+  if (!table && !asked.empty())
     return table.status();
+  if (!table) {
+    use.note = "no table of products is used: " + table.error().message;
+    return use;
+  }
+  ProductTable ofShapes;
+  for (const ProductShape &shape : shapes)
+    if (auto found = table->find(shape); found != table->end())
+      ofShapes.insert(*found);
+  if (!ofShapes.empty())
+    use.table = std::make_shared<const ProductTable>(std::move(ofShapes));
   return use;
 }
 

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace zc {
 
@@ -35,14 +36,14 @@ Result<ProductTable> readProducts(const std::string &path);
 Status writeProducts(const std::string &path, const ProductTable &table);
 
 struct ProductsInUse {
-  std::shared_ptr<const ProductTable> table; ///< null: none
+  std::shared_ptr<const ProductTable> table; ///< null: none, or of other products only
   std::string path;                          ///< of the table
   std::string note;                          ///< what the user should know
 };
-/// The table of a run. `asked`: a file, "none", or empty for the default file, which need not be there: what is wrong
-/// with that one, such as another machine's figures, is a note, and there is no table. Errors: readProducts, of a file
-/// that was asked for.
-Result<ProductsInUse> productsInUse(const std::string &asked);
+/// The table of a run whose products are `shapes`: it has no other entries. `asked`: a file, "none", or empty for the
+/// default file, which need not be there: what is wrong with that one, such as another machine's figures, is a note,
+/// and there is no table. Errors: readProducts, of a file that was asked for.
+Result<ProductsInUse> productsInUse(const std::string &asked, const std::set<ProductShape> &shapes);
 
 /// A number that differs where tables differ in what is computed; 0 for none.
 uint64_t hashOf(const ProductTable *table);

@@ -48,6 +48,18 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
   return spec;
 }
 
+std::set<ProductShape> productsOf(const planpb::Plan &plan, int threads) {
+  std::set<ProductShape> shapes;
+  for (uint32_t section : {0u, 1u, kEvalSection})
+    for (const planpb::Step &step : sectionOf(plan, section).steps()) {
+      KernelSpec spec = kernelSpecOf(plan, step);
+      spec.threads = threads;
+      for (const ProductShape &shape : productsOf(spec))
+        shapes.insert(shape);
+    }
+  return shapes;
+}
+
 Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan, const planpb::Step &step,
                                                        Target target, const KernelRegistry &host,
                                                        const KernelSettings &settings) {

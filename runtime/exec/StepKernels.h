@@ -1,9 +1,10 @@
 //===- StepKernels.h - which kernel a step asks for, and who computes it -----------===//
 #pragma once
 
-#include "kernels/Kernel.h"
+#include "kernels/cpu/Products.h"
 #include "runtime/plan/plan.pb.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct KernelSettings {
   int threads = 1;
   const ProductTable *products = nullptr;
 };
+
+/// The products that the plan's kernels ask libraries for, on `threads` threads: what a table can decide.
+std::set<ProductShape> productsOf(const planpb::Plan &plan, int threads);
 
 /// Who computes `step` where COMPUTE is `target`'s: none where nobody does. `host` has the kernels of a CPU. Errors: a
 /// kernel of the host refuses the step.

@@ -120,6 +120,8 @@ std::string toJson(const Manifest &manifest) {
       {"files", std::move(files)},
       {"tensors", std::move(tensors)},
       {"parameters", std::move(parameters)}};
+  if (manifest.products != 0)
+    all["products"] = hex(manifest.products);
   if (const auto &scale = manifest.lossScale)
     all["loss_scale"] = toJson(*scale);
   if (const auto &evaluations = manifest.evaluations)
@@ -307,6 +309,8 @@ void readAll(Reader &reader, const Json &json, Manifest &manifest) {
   readData(reader, reader.at(json, "data"), manifest.data);
   readLast(reader, reader.at(json, "last"), manifest.last);
   manifest.last.step = manifest.step;
+  if (json.contains("products"))
+    manifest.products = reader.hash(json, "products");
   if (json.contains("loss_scale")) {
     const Json &scale = json["loss_scale"];
     manifest.lossScale = {reader.real(scale, "scale"), reader.count(scale, "hysteresis"),

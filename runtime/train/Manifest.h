@@ -66,6 +66,7 @@ struct Manifest {
   std::string folder; ///< where it was read
   int64_t step = 0;
   uint64_t seed = 0;
+  uint64_t products = 0; ///< hashOf the table of products; 0: there was none
   Strategy plan;
   Optimizer optimizer;
   Data data;

@@ -204,6 +204,9 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   compare("clipping at", before.maxNorm, now.maxNorm);
   if (!list.empty())
     lines.push_back("from here on: " + list);
+  if (manifest.products != expected.products)
+    lines.push_back(
+        "another table of products decides how they are computed, or none does: they are rounded otherwise");
   if (was.hash != is.hash && was.hasResiduals)
     lines.push_back("what quantized gradients had lost is not carried over: it starts at zero");
   if (was.delayed && !is.delayed)

@@ -99,6 +99,7 @@ Status Run::prepareSteps() {
                      std::to_string(summary.samplesPerStep) + ": samples repeat within a step");
   manifest = describeRun(plan);
   manifest.seed = seed;
+  manifest.products = hashOf(products.table.get());
   manifest.plan.hash = planHash(plan);
   manifest.plan.samplesPerStep = summary.samplesPerStep;
   manifest.optimizer.lr = options.lr.value_or(plan.optimizer().lr());

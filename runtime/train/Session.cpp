@@ -6,6 +6,7 @@
 #include "runtime/comm/Inproc.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"
+#include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 
@@ -52,11 +53,6 @@ Status Session::prepareJob() {
   if (!note.empty() && ranks.firstRank() == 0)
     observer.note(note);
   registerCpuKernels(registry);
-  auto found = productsInUse(job.products);
-  ZC_RETURN_IF_ERROR(found.status());
-  products = std::move(*found);
-  if (!products.note.empty() && ranks.firstRank() == 0)
-    observer.warning(products.note);
   return Status::success();
 }
 
@@ -119,9 +115,19 @@ Status Session::prepareData() {
   summary.samplesPerStep = batch.samplesPerStep();
   summary.tokensPerSample = source->tokensPerSample();
   summary.worldSize = mesh.worldSize();
-  if (products.table && !isCuda(device))
-    summary.products = products.path;
   summary.threads = job.threads > 0 ? job.threads : threadsPerRank(cpuLimit(), ranks.count(), ranksHere(ranks));
+  return prepareProducts();
+}
+
+Status Session::prepareProducts() {
+  auto found =
+      productsInUse(job.products, isCuda(device) ? std::set<ProductShape>() : productsOf(plan, summary.threads));
+  ZC_RETURN_IF_ERROR(found.status());
+  products = std::move(*found);
+  if (!products.note.empty() && ranks.firstRank() == 0)
+    observer.warning(products.note);
+  if (products.table)
+    summary.products = counted(int64_t(products.table->size()), "product") + " as in " + products.path;
   return Status::success();
 }
 

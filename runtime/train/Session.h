@@ -87,6 +87,8 @@ protected:
 
 private:
   void tellOfData();
+  /// The table that decides products, and that it is used.
+  Status prepareProducts();
 };
 
 /// Gives an executor data, which are there once the run is prepared.

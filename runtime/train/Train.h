@@ -19,7 +19,7 @@ struct RunSummary {
   int64_t firstStep = 1; ///< greater when resumed
   int64_t steps = 0;     ///< the last one
   int worldSize = 1, threads = 1;
-  std::string products; ///< file of the table of products that is used
+  std::string products; ///< how many a table decides, and its file; empty: none
   int64_t samplesPerStep = 0;
   int64_t tokensPerSample = 0; ///< 0: samples are not made of tokens
   bool evaluates = false;      ///< nothing is trained

@@ -111,13 +111,18 @@ def told():
                        env={**os.environ, "XDG_CACHE_HOME": str(cache)})
         if len(json.loads(file.read_text())["products"]) != count:
             raise Case(f"{file.read_text()} has not {count} products")
-    if f"products as in {file}" not in start(cache=cache):
+    if " as in " in start(cache=cache):
+        raise Case("the table has none of the plan's products, but is used")
+    subprocess.run([suite.bin / "zero-run", "bench-machine", PLANS["fp32"], "--threads", "2", "--rounds", "1"], check=True,
+                   capture_output=True, env={**os.environ, "XDG_CACHE_HOME": str(cache)})
+    count = sum(entry["product"].startswith("f32") for entry in json.loads(measured.read_text())["products"])
+    if f", {count} products as in {file}" not in start(cache=cache):
         raise Case("the start does not say that there is a table")
-    if "products as in" in start("--products", "none", cache=cache):
+    if " as in " in start("--products", "none", cache=cache):
         raise Case("a table is used though there is to be none")
     file.write_text(file.read_text().replace("processor\": \"", "processor\": \"not "))
     text = start(cache=cache)
-    if "is of another machine" not in text or "products as in" in text:
+    if "is of another machine" not in text or " as in " in text:
         raise Case(text)
 
 
@@ -138,6 +143,19 @@ def damaged(name, change, code, says):
         same("the file", path.read_bytes(), before)
 
     return f"refused: {name}", run
+
+
+def resumed():
+    """With the same table the bits of a run that nobody interrupted; with another one it is said."""
+    plan, out = PLANS["fp32"], suite.dir / "out-resumed"
+    run = [plan, "--data", data, "--threads", 2, "--out", out]
+    suite.tool("zero-run", *run, "--steps", STEPS - 1, "--save-every", 1, "--products", other)
+    done = subprocess.run([suite.bin / "zero-run", *map(str, run), "--steps", str(STEPS), "--resume", "auto", "--products", "none"],
+                          capture_output=True, text=True)
+    if done.returncode or "another table of products" not in done.stderr:
+        raise Case(done.stderr)
+    suite.tool("zero-run", *run[:-1], suite.dir / "out-again", "--steps", STEPS, "--resume", out / f"step-{STEPS - 1}", "--products", other)
+    same("weights", (suite.dir / "out-again/final/weights.safetensors").read_bytes(), first["fp32"][1])
 
 
 def refusals():
@@ -166,7 +184,7 @@ def no_choice(json_table):
 for precision, plan in PLANS.items():
     first[precision] = result(plan, f"out-{precision}", "--products", other)
 suite.run([chosen(precision) for precision in PLANS] + [bits(precision, name) for precision in PLANS for name in VARIANTS])
-suite.run([("as without", as_without), ("told", told), ("refusals", refusals),
+suite.run([("as without", as_without), ("told", told), ("resumed", resumed), ("refusals", refusals),
            damaged("no table", lambda t: "{}", 3, "is no table of products"), damaged("no JSON", lambda t: "{\"product_table", 3, "is no table of products"),
            damaged("another version", lambda t: t.update(product_table=9), 10, "of another version"),
            damaged("another machine", lambda t: t.update(processor="Z80"), 10, "this is "),

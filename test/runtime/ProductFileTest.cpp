@@ -84,20 +84,23 @@ TEST_F(ProductFile, withFieldsThatAreMissingOrWrongSaysSo) {
 TEST_F(ProductFile, ofTheCacheFolderIsUsedUnlessItIsAnothers) {
   const std::string folder = testing::TempDir() + "cache-" + std::to_string(::getpid());
   ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
-  auto none = productsInUse("");
+  const std::set<ProductShape> shapes = {table.begin()->first};
+  auto none = productsInUse("", shapes);
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->table || !none->note.empty());
   ASSERT_TRUE(writeProducts(defaultProductFile(), table).ok());
-  auto used = productsInUse("");
+  auto used = productsInUse("", shapes);
   ASSERT_TRUE(used.ok() && used->table);
+  EXPECT_EQ(used->table->size(), 1u); // the other one is of no product here
   EXPECT_EQ(used->path, folder + "/zero-compile/products.json");
-  EXPECT_FALSE(productsInUse("none")->table);
+  EXPECT_FALSE(productsInUse("", {{DType::f32, false, false, 1, 64, 64, 512, 1}})->table);
+  EXPECT_FALSE(productsInUse("none", shapes)->table);
   ASSERT_TRUE(writeFileAtomically(defaultProductFile(), "{}").ok());
-  auto damaged = productsInUse("");
+  auto damaged = productsInUse("", shapes);
   ASSERT_TRUE(damaged.ok());
   EXPECT_FALSE(damaged->table);
   EXPECT_NE(damaged->note.find("is no table of products"), std::string::npos);
-  EXPECT_FALSE(productsInUse(defaultProductFile()).ok()); // asked for
+  EXPECT_FALSE(productsInUse(defaultProductFile(), shapes).ok()); // asked for
   ::unlink(defaultProductFile().c_str());
   ::rmdir((folder + "/zero-compile").c_str());
   ::rmdir(folder.c_str());

@@ -4,7 +4,6 @@
 #include "runtime/exec/StepKernels.h"
 #include "runtime/exec/TuneProducts.h"
 #include "runtime/plan/Verify.h"
-#include "runtime/plan/Walk.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
@@ -24,14 +23,7 @@ Status addPlan(const Flags &flags, const std::string &path, std::set<ProductShap
   auto plan = openPlan(path);
   ZC_RETURN_IF_ERROR(plan.status());
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
-  const int threads = threadsOf(flags, *plan);
-  for (uint32_t section : {0u, 1u, kEvalSection})
-    for (const planpb::Step &step : sectionOf(*plan, section).steps()) {
-      KernelSpec spec = kernelSpecOf(*plan, step);
-      spec.threads = threads;
-      for (const ProductShape &shape : productsOf(spec))
-        shapes.insert(shape);
-    }
+  shapes.merge(productsOf(*plan, threadsOf(flags, *plan)));
   return {};
 }
 

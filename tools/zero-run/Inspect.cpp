@@ -163,11 +163,12 @@ Status inspectCommand(const Flags &flags) {
   ZC_RETURN_IF_ERROR(verifyPlan(*plan));
   if (flags.kernels) {
     bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
-    auto products = productsInUse(flags.run.products);
+    const int threads = threadsOf(flags, *plan);
+    auto products = productsInUse(flags.run.products, productsOf(*plan, threads));
     ZC_RETURN_IF_ERROR(products.status());
     if (!products->note.empty())
       print(2, "warning: " + products->note + "\n");
-    const KernelSettings settings{threadsOf(flags, *plan), products->table.get()};
+    const KernelSettings settings{threads, products->table.get()};
     return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, settings, flags.wholeText);
   }
   if (!flags.wholeText) {

@@ -57,7 +57,7 @@ void Progress::starting(const train::RunSummary &what) {
   std::string text = (what.evaluates ? "evaluating " : "training ") + counted(what.steps - what.firstStep + 1, "step") +
                      " of " + counted(what.samplesPerStep, "sample") + " on " + counted(what.worldSize, "rank") +
                      " x " + counted(what.threads, "thread") +
-                     (what.products.empty() ? "" : ", products as in " + escapeName(what.products)) +
+                     (what.products.empty() ? "" : ", " + escapeName(what.products)) +
                      (what.out.empty() ? "" : " into " + escapeName(what.out)) + "\n";
   tell(2, text);
 }
