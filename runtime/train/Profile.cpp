@@ -62,8 +62,9 @@ Profile::Entry Profile::entryOf(uint32_t section, uint32_t index) const {
   const planpb::Step &step = sectionOf(plan, section).steps(static_cast<int>(index));
   Entry entry;
   entry.kernel = plan.strings(static_cast<int>(step.kernel()));
-  auto by = implementationOf(plan, step, isCuda(options.device) ? Target::cuda : Target::cpu, host);
-  entry.by = nameOf(by ? *by : std::nullopt);
+  auto by = implementationOf(plan, step, isCuda(options.device) ? Target::cuda : Target::cpu, host,
+                             {options.threads, options.products.get()});
+  entry.by = methodOf(by ? *by : std::nullopt);
   entry.node = plan.strings(static_cast<int>(step.node()));
   entry.operands = operandTypes(plan, step);
   entry.queue = step.queue();
@@ -164,10 +165,10 @@ std::string Profile::text() const {
   if (limits.flopsPerSecond > 0)
     add(text, "\nhere a rank computes at most %.1f GF/s (fp32), %.1f GF/s (bf16), and moves %.1f GB/s",
         limits.flopsPerSecond / 1e9, limits.halfFlopsPerSecond / 1e9, limits.memoryBandwidth / 1e9);
-  add(text, "\n%-24s %-28s %-12s %7s %9s %6s %8s %8s %8s\n", "kernel", "by", "queue", "times", "ms", "share", "GF/s",
+  add(text, "\n%-24s %-36s %-12s %7s %9s %6s %8s %8s %8s\n", "kernel", "by", "queue", "times", "ms", "share", "GF/s",
       "GB/s", "of limit");
   for (const Entry &entry : kernels())
-    add(text, "%-24s %-28s %-12s %7.0f %9.2f %6s %8.1f %8.1f %8s\n", entry.kernel.c_str(), entry.by.c_str(),
+    add(text, "%-24s %-36s %-12s %7.0f %9.2f %6s %8.1f %8.1f %8s\n", entry.kernel.c_str(), entry.by.c_str(),
         nameOfQueue(entry.queue).c_str(), entry.executions, entry.seconds * 1e3,
         shareOf(entry.seconds, stepSeconds).c_str(), entry.flops / entry.seconds / 1e9,
         entry.bytes / entry.seconds / 1e9, shareOf(entry.limit, entry.seconds).c_str());
