@@ -87,6 +87,8 @@ private:
       if (parameter.getRole() != Role::trainable)
         continue;
       FloatAttr decay = decayOf(parameter, ofAll);
+      if (decay != ofAll)
+        parameter.setWeightDecayAttr(decay); // checkpoints tell
       builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), rule,
                                APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
                                APFloat(options.momentum), decay.getValue(), parameter.getLrScaleAttr());

@@ -50,7 +50,9 @@ private:
       else
         builder.setInsertionPointToStart(&program.getBlock());
       OutputKind kind = kinds(index);
-      builder.create<OutputOp>(value.getLoc(), value, name, kind, named->likelihood && kind == OutputKind::loss);
+      const bool isLoss = kind == OutputKind::loss;
+      builder.create<OutputOp>(value.getLoc(), value, name, kind, named->likelihood && isLoss,
+                               named->byLabels && isLoss);
       ++outputs;
     }
     exit.getResultsMutable().clear();

@@ -98,7 +98,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
         builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),
                                        TypeAttr::get(output.getValue().getType()), output.getKindAttr(),
-                                       output.getLikelihoodAttr());
+                                       output.getLikelihoodAttr(), output.getByLabelsAttr());
     const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {
@@ -153,10 +153,10 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       offset = builder.getI64IntegerAttr(place->second.second);
     }
     if (bucket || slice)
-      builder.create<plan::ParameterOp>(parameter.getLoc(), parameter.getSymNameAttr(), parameter.getTypeAttr(),
-                                        parameter.getRoleAttr(), bucket, offset, slice, parameter.getSourceAttr(),
-                                        parameter.getValueAttr(), parameter.getTiedAttr(), parameter.getPartAttr(),
-                                        parameter.getCutAttr());
+      builder.create<plan::ParameterOp>(
+          parameter.getLoc(), parameter.getSymNameAttr(), parameter.getTypeAttr(), parameter.getRoleAttr(), bucket,
+          offset, slice, parameter.getSourceAttr(), parameter.getValueAttr(), parameter.getTiedAttr(),
+          parameter.getPartAttr(), parameter.getCutAttr(), parameter.getLrScaleAttr(), parameter.getWeightDecayAttr());
     parameter.erase();
   }
 };

@@ -195,11 +195,13 @@ def Graph_OutputsAttr : Graph_Attr<"Outputs", "outputs"> {
   let description = [{
     `graph.outputs` of a program, from import to forward-only: a name for each result; which one is the loss, and which the
     weight of the loss (-1: none). `likelihood`: the loss is the mean negative log-likelihood of a label, so that its exponential is
-    a perplexity; said by import, while a cross-entropy is one operation still.
+    a perplexity; said by import, while a cross-entropy is one operation still. `by_labels`, of a likelihood: it is the mean over the
+    labels that are not the ignored one, and no sample has a part in what is computed of another.
     Example: `#graph.outputs<names = ["y", "loss"], loss = 1, likelihood = unit>`.
   }];
   let parameters = (ins "::mlir::ArrayAttr":$names, DefaultValuedParameter<"int64_t", "-1">:$loss,
-      DefaultValuedParameter<"int64_t", "-1">:$weight, OptionalParameter<"::mlir::UnitAttr">:$likelihood);
+      DefaultValuedParameter<"int64_t", "-1">:$weight, OptionalParameter<"::mlir::UnitAttr">:$likelihood,
+      OptionalParameter<"::mlir::UnitAttr">:$by_labels);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -116,6 +116,8 @@ Operation *ProgramOp::getBackward() {
 LogicalResult OutputOp::verify() {
   if (getLikelihood() && getKind() != OutputKind::loss)
     return emitOpError("[output_c1] is a likelihood, but of kind '") << stringifyOutputKind(getKind()) << "'";
+  if (getByLabels() && !getLikelihood())
+    return emitOpError("[output_c1] is by labels, but no likelihood");
   return isIn(*this, Phase::eval) ? success() : checkPhase(*this, Phase::micro);
 }
 

@@ -109,14 +109,15 @@ def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let description = [{
     Only in the micro-step of a forward-only module, or in the evaluation of one that trains (`phase_c1`). Created by forward-only from what the program returns;
     becomes a `plan.output` and a step that stores it. `likelihood` is said of a loss only (`output_c1`): it is the mean negative
-    log-likelihood of a label.
+    log-likelihood of a label. `by_labels` is said of a likelihood only (`output_c1`): samples whose labels are all ignored change nothing of it.
 
     ```mlir
     graph.output %loss as "loss" {kind = #graph<output_kind loss>, likelihood} : tensor<f32>
     ```
   }];
   let arguments = (ins Graph_Tensor:$value, StrAttr:$name,
-      DefaultValuedAttr<Graph_OutputKindAttr, "::zc::graph::OutputKind::value">:$kind, UnitAttr:$likelihood);
+      DefaultValuedAttr<Graph_OutputKindAttr, "::zc::graph::OutputKind::value">:$kind, UnitAttr:$likelihood,
+      UnitAttr:$by_labels);
   let assemblyFormat = "$value `as` $name attr-dict `:` type($value)";
   let hasVerifier = 1;
 }

@@ -152,6 +152,7 @@ std::optional<Outputs> outputsOf(ProgramOp program) {
   if (attr.getWeight() >= 0)
     outputs.weight = attr.getWeight();
   outputs.likelihood = bool(attr.getLikelihood());
+  outputs.byLabels = bool(attr.getByLabels());
   return outputs;
 }
 
@@ -166,7 +167,8 @@ void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs) {
     names.push_back(builder.getStringAttr(name));
   program->setAttr(OutputsAttr::name,
                    OutputsAttr::get(builder.getContext(), builder.getArrayAttr(names), outputs->loss.value_or(-1),
-                                    outputs->weight.value_or(-1), flag(builder, outputs->likelihood)));
+                                    outputs->weight.value_or(-1), flag(builder, outputs->likelihood),
+                                    flag(builder, outputs->byLabels)));
 }
 
 } // namespace zc::graph

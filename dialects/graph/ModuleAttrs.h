@@ -77,6 +77,7 @@ struct Outputs {
   std::vector<std::string> names;      ///< one for each result
   std::optional<int64_t> loss, weight; ///< which results are the loss, and the weight of it
   bool likelihood = false;             ///< the loss is the mean negative log-likelihood of a label
+  bool byLabels = false;               ///< ... and samples whose labels are all ignored change nothing of it
 };
 std::optional<Outputs> outputsOf(ProgramOp program);
 void setOutputs(ProgramOp program, const std::optional<Outputs> &outputs);

@@ -219,7 +219,8 @@ private:
     if (!kind)
       return wrong("kind of output");
     builder.create<OutputOp>(loc(), builder.getStringAttr(output.name()), TypeAttr::get(tensorType(output.type())),
-                             graph::OutputKindAttr::get(&context, *kind), flag(output.likelihood()));
+                             graph::OutputKindAttr::get(&context, *kind), flag(output.likelihood()),
+                             flag(output.by_labels()));
   }
 
   void readBucket(int index) {
@@ -275,7 +276,10 @@ private:
                                   tensorType(parameter.part().type()));
     builder.create<ParameterOp>(loc(), builder.getStringAttr(parameter.name()), TypeAttr::get(type),
                                 graph::RoleAttr::get(&context, static_cast<graph::Role>(parameter.role())), bucket,
-                                offset, slice(parameter.slice()), source, value, tied, part, cut);
+                                offset, slice(parameter.slice()), source, value, tied, part, cut,
+                                parameter.has_lr_scale() ? builder.getF64FloatAttr(parameter.lr_scale()) : FloatAttr(),
+                                parameter.has_weight_decay() ? builder.getF64FloatAttr(parameter.weight_decay())
+                                                             : FloatAttr());
   }
 
   void readSection(StringRef name, const planpb::Section &section) {

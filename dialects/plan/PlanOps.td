@@ -137,7 +137,8 @@ def Plan_OutputOp : Plan_Op<"output"> {
     plan.output "loss" : tensor<f32> kind = loss {likelihood}
     ```
   }];
-  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, Graph_OutputKindAttr:$kind, UnitAttr:$likelihood);
+  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, Graph_OutputKindAttr:$kind, UnitAttr:$likelihood,
+      UnitAttr:$by_labels);
   let assemblyFormat = "$name `:` $type `kind` `=` `` $kind attr-dict";
 }
 
@@ -151,7 +152,8 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
       OptionalAttr<FlatSymbolRefAttr>:$bucket, OptionalAttr<I64Attr>:$offset, OptionalAttr<FlatSymbolRefAttr>:$slice,
       OptionalAttr<Graph_SourceAttr>:$source, OptionalAttr<ElementsAttr>:$value, OptionalAttr<StrArrayAttr>:$tied,
-      OptionalAttr<Graph_PartAttr>:$part, OptionalAttr<Graph_CutAttr>:$cut);
+      OptionalAttr<Graph_PartAttr>:$part, OptionalAttr<Graph_CutAttr>:$cut, OptionalAttr<F64Attr>:$lr_scale,
+      OptionalAttr<F64Attr>:$weight_decay);
   let assemblyFormat = "$sym_name `:` $type `role` `=` $role attr-dict";
 }
 

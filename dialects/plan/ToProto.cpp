@@ -227,6 +227,7 @@ private:
       message->set_type(*type);
       message->set_kind(static_cast<planpb::OutputKind>(output.getKind()));
       message->set_likelihood(output.getLikelihood());
+      message->set_by_labels(output.getByLabels());
     } else if (auto bucket = dyn_cast<BucketOp>(op)) {
       return writeBucket(bucket);
     }
@@ -317,6 +318,10 @@ private:
     if (auto tied = parameter.getTiedAttr())
       for (auto name : tied.getAsRange<StringAttr>())
         message->add_tied(name.str());
+    if (auto scale = parameter.getLrScaleAttr())
+      message->set_lr_scale(scale.getValueAsDouble());
+    if (auto decay = parameter.getWeightDecayAttr())
+      message->set_weight_decay(decay.getValueAsDouble());
     if (auto part = parameter.getPartAttr()) {
       FailureOr<uint32_t> whole = typeOf(parameter, part.getType());
       if (failed(whole))

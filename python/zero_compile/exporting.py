@@ -14,7 +14,7 @@ import warnings
 
 from . import check as checking
 from . import adapters, graph, programs, record
-from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
+from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 from .tasks import without_dropout
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -66,8 +66,8 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
                     os.replace(file, folder / file.name)
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
             return details
-        except OSError:
-            raise
+        except OSError as problem:
+            raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or path)) from problem
         except Exception as problem:  # whatever torch's exporters throw
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem

@@ -1,11 +1,12 @@
 """A run's weights under the model's own names: as arrays, as a file, or as a folder that from_pretrained opens."""
+import contextlib
 import json
 import pathlib
 import shutil
 import tempfile
 
 from . import adapters, programs, record
-from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError, need
+from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
 from .tasks import open_config, read_config
 
 BESIDE = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "preprocessor_config.json",
@@ -61,9 +62,20 @@ def to_file(run, output, model=None):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=folder) as temporary:
         file = pathlib.Path(temporary) / "weights.safetensors"
-        files.save_file(state, file)
+        with writing(output):
+            files.save_file(state, file)
         file.replace(output)
     return state, details
+
+
+@contextlib.contextmanager
+def writing(output):
+    """safetensors tells of a full disk by an error of its own."""
+    error = need("safetensors", "zero import").SafetensorError
+    try:
+        yield
+    except error as problem:
+        raise ZeroError(IO, str(problem).rpartition("I/O error: ")[2], where=str(output)) from problem
 
 
 def to_hf(run, folder, output, model=None, trust_code=False):
@@ -104,10 +116,8 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve().parent) as temporary:
         whole = pathlib.Path(temporary) / "model"
-        if adapter:
-            adapters.save(target, file.parent, whole)
-        else:
-            target.save_pretrained(whole)
+        with writing(output):
+            adapters.save(target, file.parent, whole) if adapter else target.save_pretrained(whole)
         for pattern in BESIDE:
             for path in file.parent.glob(pattern):
                 if path.is_file() and not (whole / path.name).exists():

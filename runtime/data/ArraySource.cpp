@@ -163,7 +163,7 @@ public:
   ArraySource(SampleOrder order, const BatchSpec &batch, std::string path)
       : InputSource(batch), order(order), path(std::move(path)) {}
 
-  Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override {
+  Status fill(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override {
     const Array &array = arrays[input];
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
     int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;

@@ -36,6 +36,13 @@ struct BatchSpec {
     return 1;
   }
   int64_t samplesPerStep() const { return dataDegree * accumulation * rows(); }
+  /// The input whose elements are labels, with one that is ignored, and a row for each sample; nothing where none is.
+  std::optional<size_t> labels() const {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].used && inputs[i].range.isLabel && inputs[i].range.ignored && rowsOf(inputs[i]) == rows())
+        return i;
+    return std::nullopt;
+  }
 };
 
 struct DataOptions {
@@ -45,6 +52,7 @@ struct DataOptions {
   bool byteLevel = false;          ///< every byte of `tokens` is a token
   bool shiftLabels = false;        ///< labels are the tokens that follow, not the same ones
   bool shuffle = false;
+  bool isRepeated = true; ///< epoch by epoch; else they are gone through once, and may be less than a step takes
   uint64_t seed = 0;
 };
 
@@ -62,7 +70,12 @@ public:
   virtual ~InputSource() = default;
   /// `destination` takes all bytes of graph input `input`; `step` and `micro` count from 0,
   /// `dataRank` is the data-parallel rank. Errors: badInput (an index or label out of range, with its place), io.
-  virtual Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const = 0;
+  Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const {
+    ZC_RETURN_IF_ERROR(fill(input, step, micro, dataRank, destination));
+    if (end && input == *batch.labels())
+      ignoreFrom(*end - positionOf(input, step, micro, dataRank), destination);
+    return Status::success();
+  }
   /// Reads every index and label that the plan has bounds for, as long as `patience` lasts; false where it did not.
   /// Errors: as of `load`.
   virtual Result<bool> check(Patience patience) const = 0;
@@ -75,12 +88,18 @@ public:
   /// From step `step` (from 0) on positions go on after the first `position` samples, as in a run that took others per
   /// step before. Before any `load`.
   void startAt(int64_t step, int64_t position) { offset = position - step * perStep; }
+  /// Rows that stand behind the first `samples` are filled up: the batch's labels(), which must be there, are ignored
+  /// in them. Before any `load`.
+  void endAt(int64_t samples) { end = samples; }
   /// Tells changed data; of long files a hash of parts. Errors: io.
   virtual Result<uint64_t> fingerprint() const = 0;
   /// Tokens of one sample; 0 when samples are not made of tokens.
   virtual int64_t tokensPerSample() const { return 0; }
 
 protected:
+  /// `load`, as if the data had no end.
+  virtual Status fill(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const = 0;
+
   /// Position of row 0 of graph input `input`, counted in rows of that input since the run began.
   int64_t positionOf(size_t input, int64_t step, int64_t micro, int64_t dataRank) const {
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
@@ -91,8 +110,12 @@ protected:
   const BatchSpec batch;
 
 private:
+  /// Of the labels' rows, those from `first` on.
+  void ignoreFrom(int64_t first, void *labels) const;
+
   const int64_t perStep, rowsPerStep;
-  int64_t offset = 0; ///< samples
+  int64_t offset = 0;         ///< samples
+  std::optional<int64_t> end; ///< samples; nothing: they begin again
 };
 
 /// Checks every input against the plan before anything runs. Errors: usage (no data, or both kinds), badInput (missing

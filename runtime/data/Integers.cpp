@@ -74,11 +74,11 @@ void IndexRange::meet(const IndexRange &other) {
   if (!isKnown()) {
     *this = other;
   } else if (other.isKnown()) {
+    if (!ignored || !other.holds(*ignored))
+      ignored = other.ignored && holds(*other.ignored) ? other.ignored : std::nullopt;
     lowest = std::max(lowest, other.lowest);
     limit = std::min(limit, other.limit);
     isLabel |= other.isLabel;
-    if (!ignored)
-      ignored = other.ignored;
   }
 }
 

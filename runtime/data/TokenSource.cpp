@@ -47,7 +47,7 @@ public:
   explicit TokenSource(const BatchSpec &batch) : InputSource(batch) {}
 
   Status prepare(const DataOptions &options);
-  Status load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override;
+  Status fill(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override;
   Result<bool> check(Patience patience) const override;
   LabelMaking labels() const override { return making; }
   std::string rows() const override;
@@ -193,14 +193,14 @@ Status TokenSource::divide(const DataOptions &options) {
     stream.share = int64_t(std::llround(std::min(stream.weight * double(stream.windows), 0x1p40)));
     all += stream.share;
   }
-  if (all < batch.samplesPerStep()) {
-    Error error = makeError(Code::badInput, 886,
-                            "one step needs " + std::to_string(batch.samplesPerStep() * length + shift) +
-                                " tokens but there are " + std::to_string(tokens),
-                            options.tokens[0]);
+  if (const int64_t least = options.isRepeated ? batch.samplesPerStep() : 1; all < least) {
+    Error error =
+        makeError(Code::badInput, 886,
+                  (options.isRepeated ? "one step needs " : "one sample needs ") +
+                      std::to_string(least * length + shift) + " tokens but there are " + std::to_string(tokens),
+                  options.tokens[0]);
     if (isWeighted)
-      error.note = "weights make " + std::to_string(all) + " windows of them, a step takes " +
-                   std::to_string(batch.samplesPerStep());
+      error.note = "weights make " + std::to_string(all) + " windows of them, a step takes " + std::to_string(least);
     return error;
   }
   order = SampleOrder(all, options.shuffle, options.seed);
@@ -303,7 +303,7 @@ Result<uint64_t> TokenSource::fingerprint() const {
   return hash.value();
 }
 
-Status TokenSource::load(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const {
+Status TokenSource::fill(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const {
   auto *out = static_cast<int64_t *>(destination);
   int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
   int64_t position = positionOf(input, step, micro, dataRank);

@@ -45,6 +45,7 @@
 //                dimension is groups * ranks along them equal parts, of which its type, or that of which it is a part,
 //                has one of each group (one group's last parts may be shorter); all members of a bucket are cut, or
 //                none
+//   parameter_c9 its own scale of the rate and its own decay are finite and not negative
 //   bucket_c1    padded == shard * the ranks along its axes, shard is a positive multiple of 64
 //   bucket_c2    used is the sum of its parameters' elements
 //   bucket_c3    storage slices are in range, hold exactly padded or shard elements, and are persistent (gradients need
@@ -55,7 +56,7 @@
 //   bucket_c6    cut over axes of the mesh, ascending
 //   bucket_c7    gradients in another type: of a bucket of 16 bits that trains, in f32
 //   output_c1    type in range, known kind; at most one loss and one weight of it, scalar floats, no weight alone
-//   output_c3    only the loss is a likelihood
+//   output_c3    only the loss is a likelihood, only a likelihood by labels
 //   metrics_c1   loss slice (8 bytes, 16 where weighted) and norm slice (4 bytes, or -1) are in range and persistent,
 //                on device or host; not of a forward-only plan
 //   step_c1      known queue; kernel and node are strings

@@ -5,6 +5,7 @@
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
@@ -123,6 +124,11 @@ Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parame
     return violation(492, "parameter_c1",
                      who + " has type " + str(parameter.type()) + " and role " + std::to_string(parameter.role()),
                      parameter.name());
+  // parameter_c9
+  for (double own : {parameter.lr_scale(), parameter.weight_decay()})
+    if (!std::isfinite(own) || own < 0)
+      return violation(595, "parameter_c9", who + " has a rate or decay of its own of " + std::to_string(own),
+                       parameter.name());
   if (parameter.has_part() && !inRange(parameter.part().type(), plan.types_size()))
     return violation(554, "parameter_c7",
                      who + " is part of type " + str(parameter.part().type()) + ", which does not exist",

@@ -223,6 +223,9 @@ Status verifyOutputs(const planpb::Plan &plan) {
                        "output \"" + output.name() + "\" is a likelihood, but of kind " +
                            planpb::OutputKind_Name(output.kind()),
                        output.name());
+    if (output.by_labels() && !output.likelihood())
+      return violation(591, "output_c3", "output \"" + output.name() + "\" is by labels, but no likelihood",
+                       output.name());
   }
   bool trains = false;
   for (const planpb::Bucket &bucket : plan.buckets())

@@ -3,8 +3,6 @@
 #include "runtime/train/Convert.h"
 #include "runtime/train/Layout.h"
 
-#include <algorithm>
-
 namespace zc::train {
 
 Result<EvalScope> EvalScope::of(const planpb::Plan &plan, const data::BatchSpec &batch, int64_t samples, int64_t most) {
@@ -13,6 +11,7 @@ Result<EvalScope> EvalScope::of(const planpb::Plan &plan, const data::BatchSpec 
     if (plan.outputs(i).kind() == planpb::LOSS) {
       scope.lossOutput = i;
       scope.isLikelihood = plan.outputs(i).likelihood();
+      scope.fillsUp = plan.outputs(i).by_labels() && batch.labels();
     }
     if (plan.outputs(i).kind() == planpb::LOSS_WEIGHT)
       scope.weightOutput = i;
@@ -20,7 +19,7 @@ Result<EvalScope> EvalScope::of(const planpb::Plan &plan, const data::BatchSpec 
   int64_t perStep = batch.samplesPerStep(), needed = samples / perStep + (samples % perStep != 0);
   scope.steps = most > 0 ? std::min(most, needed) : needed;
   scope.extent = {batch.rows(), scope.steps == needed ? samples : scope.steps * perStep};
-  if (!scope.hasLoss() || scope.extent.wholeBatches() > 0)
+  if (!scope.hasLoss() || scope.batches() > 0)
     return scope;
   Error error = makeError(Code::mismatch, 953,
                           "the data has " + std::to_string(samples) + " samples, the plan's batch " +
@@ -60,11 +59,12 @@ Status EvalLoss::exchange(bool stop) {
   const int degree = mesh.dataDegree();
   for (int i = 0; i < degree; ++i) {
     const Pulse &pulse = pulses[size_t(mesh.rankOf(mesh.dataAxes(), 0, i))];
-    bool isWhole = (current - 1) * degree + i < scope.extent.wholeBatches();
-    if (!scope.hasLoss() || !isWhole || pulse.weight == 0) // nothing counts in it: its mean is none
+    const int64_t samples = scope.samplesOf((current - 1) * degree + i);
+    if (!scope.hasLoss() || samples == 0 || pulse.weight == 0) // nothing counts in it: its mean is none
       continue;
-    sum += scope.weightOutput >= 0 ? pulse.loss * pulse.weight : pulse.loss;
-    total += pulse.weight;
+    const double share = scope.weightOutput >= 0 ? pulse.weight : double(samples) / double(scope.extent.rows);
+    sum += pulse.loss * share;
+    total += share;
   }
   return Status::success();
 }

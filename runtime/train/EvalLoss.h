@@ -2,8 +2,10 @@
 //
 // Batch k of the data is its samples [k*B, (k+1)*B), B the rows of a batch; data-parallel rank r of step s computes
 // batch s*D + r. The loss is the mean of the losses of whole batches, added up in data order, so it is the same number
-// for any number of ranks; where the plan hands over the losses' weights it is the mean by these. Samples at the end
-// that do not fill a batch are not in the loss (the mean over a batch that repeats others is the loss of no data set).
+// for any number of ranks; where the plan hands over the losses' weights it is the mean by these. Where samples at the
+// end do not fill a batch, its other rows have ignored labels, and its loss counts by its samples, if the plan says
+// that such rows change nothing (Output.by_labels); of another plan they are not in the loss (the mean over a batch
+// that repeats others is the loss of no data set).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,6 +13,8 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/data/InputSource.h"
 #include "runtime/train/OutputTable.h"
+
+#include <algorithm>
 
 namespace zc::train {
 
@@ -21,12 +25,18 @@ struct EvalScope {
   int64_t steps = 0;
   int lossOutput = -1, weightOutput = -1;
   bool isLikelihood = false;
+  bool fillsUp = false; ///< the last batch, with ignored labels
 
   bool hasLoss() const { return lossOutput >= 0; }
-  /// Of `samples`, those in no whole batch.
-  int64_t leftOut() const { return extent.samples % extent.rows; }
+  /// Of `samples`, those that are not in the loss.
+  int64_t leftOut() const { return fillsUp ? 0 : extent.samples % extent.rows; }
+  /// Samples of batch `index` that are in the loss.
+  int64_t samplesOf(int64_t index) const {
+    return std::clamp(extent.samples - leftOut() - index * extent.rows, int64_t(0), extent.rows);
+  }
+  int64_t batches() const { return (extent.samples - leftOut() + extent.rows - 1) / extent.rows; }
   std::string textOfLeftOut() const;
-  /// `most` steps, or, where it is 0, all of the `samples`. Errors: mismatch when there is a loss but no whole batch.
+  /// `most` steps, or, where it is 0, all of the `samples`. Errors: mismatch when there is a loss but no batch of it.
   static Result<EvalScope> of(const planpb::Plan &plan, const data::BatchSpec &batch, int64_t samples, int64_t most);
 };
 

@@ -60,6 +60,8 @@ Status Evaluation::prepareExtent() {
   if (!all)
     return all.error();
   scope = *all;
+  if (scope.fillsUp)
+    source->endAt(scope.extent.samples);
   summary.evaluates = true;
   summary.isLikelihood = scope.isLikelihood;
   summary.out = options.out;
@@ -218,7 +220,7 @@ Status EvalRank::finish() {
   report.tokens = report.samples * run.summary.tokensPerSample;
   report.out = run.options.out;
   report.outputs = run.options.outputs;
-  report.batches = run.scope.extent.wholeBatches();
+  report.batches = run.scope.batches();
   report.leftOut = run.scope.leftOut();
   if (run.scope.hasLoss())
     report.loss = losses.mean();

@@ -1,7 +1,7 @@
 //===- Evaluate.h - a data set once through a forward-only plan ---------------------------------===//
 //
-// Which rank computes which batch, and what the loss is the mean of, stands in EvalLoss.h. Samples at the end that do
-// not fill a batch are not in the loss, but their rows are among the outputs.
+// Which rank computes which batch, and what the loss is the mean of, stands in EvalLoss.h. Samples at the end whose
+// batch is not in the loss have their rows among the outputs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,16 +13,16 @@ namespace zc::train {
 struct EvalReport : JobReport {
   std::optional<double> loss; ///< nothing when the plan has none
   bool isLikelihood = false;  ///< exp(loss) is a perplexity
-  int64_t batches = 0;        ///< whole ones
-  int64_t leftOut = 0;        ///< of `samples`, those in no whole batch
+  int64_t batches = 0;        ///< in the loss
+  int64_t leftOut = 0;        ///< of `samples`, those that are not in the loss
   std::string outputs;        ///< file; empty: none
 };
 /// One JSON object without a newline.
 std::string toJson(const EvalReport &report);
 
 /// Runs a verified forward-only plan over the data. Where ranks live in several processes, all of them call this; rank
-/// 0's returns the report. Errors: those of the parts; mismatch when the plan trains or no batch can be filled; numeric
-/// when a loss is not finite; preempted after a stop. No file is left then.
+/// 0's returns the report. Errors: those of the parts; mismatch when the plan trains or no batch is in the loss;
+/// numeric when a loss is not finite; preempted after a stop. No file is left then.
 Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options, const RunControl &control,
                             RunObserver &observer);
 

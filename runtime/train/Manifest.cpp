@@ -33,6 +33,10 @@ static Json toJson(const Manifest::Parameter &parameter) {
                        {"type", std::string(nameOf(parameter.type))}};
   if (!parameter.tied.empty())
     entry["tied"] = parameter.tied;
+  if (parameter.lrScale)
+    entry["lr_scale"] = *parameter.lrScale;
+  if (parameter.weightDecay)
+    entry["weight_decay"] = *parameter.weightDecay;
   return entry;
 }
 
@@ -189,6 +193,9 @@ Manifest::Parameter readParameter(Reader &reader, const Json &json) {
   Manifest::Parameter parameter;
   parameter.name = reader.text(json, "name");
   parameter.trainable = reader.truth(json, "trainable");
+  for (auto [key, own] : {std::pair("lr_scale", &parameter.lrScale), std::pair("weight_decay", &parameter.weightDecay)})
+    if (json.is_object() && json.contains(key))
+      *own = reader.real(json, key);
   if (json.is_object() && json.contains("source")) {
     const Json &source = json["source"];
     parameter.file = reader.text(source, "file");
@@ -459,6 +466,10 @@ Manifest describeRun(const planpb::Plan &plan) {
     Manifest::Parameter entry;
     entry.name = whole.name;
     entry.trainable = parameter.role() == planpb::TRAINABLE;
+    if (entry.trainable) {
+      entry.lrScale = parameter.has_lr_scale() ? parameter.lr_scale() : 1;
+      entry.weightDecay = parameter.has_weight_decay() ? parameter.weight_decay() : optimizer.weight_decay();
+    }
     if (parameter.has_source()) {
       entry.file = parameter.source().file();
       entry.offset = parameter.source().offset();

@@ -36,6 +36,7 @@ struct Manifest {
   struct Parameter {
     std::string name;
     bool trainable = false;
+    std::optional<double> lrScale, weightDecay; ///< of what trains; a checkpoint from before has none
     std::string file; ///< of its initial bytes, relative to the model's folder; empty: not in a file
     uint64_t offset = 0, bytes = 0;
     DType type = DType::f32; ///< of those bytes

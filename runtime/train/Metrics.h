@@ -17,7 +17,7 @@ struct EvalRecord {
   double loss = 0;           ///< mean over the evaluated data
   bool isLikelihood = false; ///< exp(loss) is a perplexity
   double seconds = 0;
-  int64_t samples = 0, leftOut = 0; ///< in the loss; at the end, in no whole batch
+  int64_t samples = 0, leftOut = 0; ///< in the loss; at the end, and not in it
 };
 
 /// What evaluations have found so far.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <sys/stat.h>
 
 namespace zc::train {
@@ -172,6 +173,34 @@ static std::string namesOf(const Mesh &mesh) {
   return names;
 }
 
+/// What parameters have of their own from here on: one line for all that change alike. What the settings of all change
+/// is said of these.
+static void tellOfGroups(const Manifest &manifest, const Manifest &expected, std::vector<std::string> &lines) {
+  std::map<std::string, const Manifest::Parameter *> before;
+  for (const Manifest::Parameter &parameter : manifest.parameters)
+    before[parameter.name] = &parameter;
+  std::map<std::string, std::vector<std::string>> changed; // what, of which
+  for (const Manifest::Parameter &now : expected.parameters) {
+    auto found = before.find(now.name);
+    if (found == before.end())
+      continue;
+    const Manifest::Parameter &was = *found->second;
+    if (was.trainable && !now.trainable)
+      changed["frozen"].push_back(now.name);
+    if (!was.trainable || !now.trainable)
+      continue;
+    if (was.lrScale && was.lrScale != now.lrScale)
+      changed["a learning rate times " + text(*now.lrScale) + " instead of " + text(*was.lrScale)].push_back(now.name);
+    const double others = manifest.optimizer.weightDecay, othersNow = expected.optimizer.weightDecay;
+    const bool isOwn = was.weightDecay != others || now.weightDecay != othersNow;
+    if (was.weightDecay && was.weightDecay != now.weightDecay && isOwn)
+      changed["weight decay " + text(*now.weightDecay) + " instead of " + text(*was.weightDecay)].push_back(now.name);
+  }
+  for (const auto &[what, names] : changed)
+    lines.push_back("from here on: " + what + " of \"" + names.front() + "\"" +
+                    (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : ""));
+}
+
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
   std::vector<std::string> lines;
   std::string list;
@@ -204,6 +233,7 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   compare("clipping at", before.maxNorm, now.maxNorm);
   if (!list.empty())
     lines.push_back("from here on: " + list);
+  tellOfGroups(manifest, expected, lines);
   if (manifest.products != expected.products)
     lines.push_back(
         "another table of products decides how they are computed, or none does: they are rounded otherwise");

@@ -53,6 +53,8 @@ Status Run::prepareValidation() {
   if (!scope)
     return namedForEval(scope.error());
   validation->scope = *scope;
+  if (scope->fillsUp)
+    validation->source->endAt(scope->extent.samples);
   auto fingerprint = validation->source->fingerprint();
   if (!fingerprint)
     return fingerprint.error();

@@ -106,6 +106,7 @@ Status Session::prepareData() {
   data::DataOptions dataOptions = job.data;
   seed = job.seed.value_or(plan.seed());
   dataOptions.seed = seed;
+  dataOptions.isRepeated = !plan.forward_only();
   batch = batchOf(plan);
   auto opened = openData(dataOptions, batch);
   if (!opened)

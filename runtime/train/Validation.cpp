@@ -19,6 +19,7 @@ data::DataOptions evalDataOf(const RunOptions &options) {
   data.data = options.evalData;
   data.tokens = options.evalTokens;
   data.shuffle = false;
+  data.isRepeated = false;
   return data;
 }
 

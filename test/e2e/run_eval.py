@@ -128,7 +128,7 @@ def outputs():
         plan = plan_of(MLP, "outputs", world, stage, "--dim", f"n={BATCH}", *flags)
         file = suite.dir / f"{plan.stem}.safetensors"
         report = evaluate(plan, "--data", DATA, "--outputs", file, "--nvme-dir", suite.dir, "-n", world)
-        if (report["samples"], report["left_out"], report["batches"]) != (20, 2, 5) or report["outputs"] != str(file):
+        if (report["samples"], report["left_out"], report["batches"]) != (ROWS, 0, 6) or report["outputs"] != str(file):
             raise Case(f"{report}")
         files.add(file.read_bytes())
     same("the files of outputs", len(files), 1)
@@ -143,9 +143,46 @@ def outputs():
     each = row_losses(logits)
     losses = [mean(each[at:at + BATCH]) for at in range(0, 20, BATCH)]
     near("losses", got["loss"][2], losses)
-    near("loss", [report["loss"]], [sum(losses) / 5])
+    last = mean(each[20:])  # of a batch that is filled up: two samples of the four that it has
+    near("loss", [report["loss"]], [(sum(losses) * BATCH + last * 2) / ROWS])
     weighted = evaluate(plan_of(MLP, "weighted", 2, 3, "--dim", f"n={BATCH}", "--loss-mean", "global"), "--data", DATA)
-    near("weighted loss", [weighted["loss"]], [mean(each[:20])])
+    near("weighted loss", [weighted["loss"]], [mean(each)])
+
+
+def each_sample_once():
+    """However many samples a batch has, and however many ranks there are, the loss is the mean over all samples; with labels that are ignored
+    that of all labels (--loss-mean global). A batch that no sample fills is one too."""
+    labels = [abs(label) % OUT for label in LABELS]
+    data = write_safetensors(suite.dir / "once.safetensors", {"x": ("F32", [ROWS, IN], flat(X)), "labels": ("I64", [ROWS], labels)})
+    want = mean([math.log(sum(math.exp(v) for v in row)) - row[t] for row, t in zip(oracle(), labels)])
+    for rows in (1, 3, 5, 8, 32):
+        found = set()
+        for world, stage, *flags in VARIANTS[:9]:
+            report = evaluate(plan_of(MLP, f"once{rows}", world, stage, "--dim", f"n={rows}", *flags), "--data", data, "--nvme-dir", suite.dir)
+            if (report["samples"], report["left_out"], report["batches"]) != (ROWS, 0, -(-ROWS // rows)):
+                raise Case(f"{report}")
+            found.add(report["loss"])
+        same(f"losses of batches of {rows}", len(found), 1)
+        near(f"loss of batches of {rows}", list(found), [want])
+        ignoring = evaluate(plan_of(MLP, f"ignoring{rows}", 2, 3, "--dim", f"n={rows}", "--loss-mean", "global"), "--data", DATA)
+        near(f"loss of labels in batches of {rows}", [ignoring["loss"]], [mean(row_losses(oracle()))])
+
+
+def not_filled_up():
+    """Where samples have a part in each other, or no label is ignored, an incomplete batch is said to be left out."""
+    mixed = suite.dir / "mixed.onnx"
+    mixed.write_bytes(model([node("ReduceMean", ["x"], ["centre"], axes=[0]), node("Sub", ["x", "centre"], ["apart"]), node("MatMul", ["apart", "w"], ["y"]),
+                             node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"], ignore_index=-100)],
+                            [f("x", "n", IN), i("labels", "n")], [f("loss")], [tensor([IN, OUT], FLOAT, flat(W1)[:IN * OUT], "w")]))
+    counted = suite.dir / "counted.onnx"
+    counted.write_bytes(model([node("MatMul", ["x", "w"], ["y"]), node("SoftmaxCrossEntropyLoss", ["y", "labels"], ["loss"])],
+                              [f("x", "n", IN), i("labels", "n")], [f("loss")], [tensor([IN, OUT], FLOAT, flat(W1)[:IN * OUT], "w")]))
+    data = write_safetensors(suite.dir / "counted.safetensors", {"x": ("F32", [ROWS, IN], flat(X)), "labels": ("I64", [ROWS], [0] * ROWS)})
+    for path in (mixed, counted):
+        report = evaluate(plan_of(path, path.stem, 1, 0, "--dim", f"n={BATCH}"), "--data", data)
+        same(path.stem, (report["samples"], report["left_out"], report["batches"]), (20, 2, 5))
+    few = write_safetensors(suite.dir / "three.safetensors", {"x": ("F32", [3, IN], flat(X[:3])), "labels": ("I64", [3], [0] * 3)})
+    evaluate(plan_of(counted, "few", 1, 0, "--dim", f"n={BATCH}"), "--data", few, code=10)
 
 
 def some_outputs():
@@ -225,13 +262,12 @@ def refused():
     plan = plan_of(MLP, "refused", 2, 3, "--dim", f"n={BATCH}")
     file = suite.dir / "refused.safetensors"
     other = write_safetensors(suite.dir / "other.safetensors", {"w1": ("F32", [1], [0.0])})
-    few = write_safetensors(suite.dir / "few.safetensors", {"x": ("F32", [3, IN], flat(X[:3])), "labels": ("I64", [3], LABELS[:3])})
     ignored = write_safetensors(suite.dir / "ignored.safetensors", {"x": ("F32", [4, IN], flat(X[:4])), "labels": ("I64", [4], [-100] * 4)})
     wrong = write_safetensors(suite.dir / "wrong.safetensors", {"x": ("F32", [4, IN], flat(X[:4])), "labels": ("I64", [4], [7] * 4)})
     for code, flags in ((2, []), (2, ["--data", DATA, "--shuffle"]), (2, ["--data", DATA, "--lr", "1"]), (3, ["--data", suite.dir / "missing"]),
                         (10, ["--data", DATA, "-n", "3"]), (10, ["--data", DATA, "--weights", other]),
                         (3, ["--data", DATA, "--weights", suite.dir]), (3, ["--data", DATA, "--weights", suite.dir / "missing"]),
-                        (10, ["--data", few]), (8, ["--data", ignored]), (3, ["--data", wrong]), (3, ["--data", other]),
+                        (8, ["--data", ignored]), (3, ["--data", wrong]), (3, ["--data", other]),
                         (6, ["--data", DATA, "--outputs", "/proc/none/outputs"])):
         given = [] if "--outputs" in flags else ["--outputs", file]
         suite.tool("zero-run", "eval", plan, "--quiet", *flags, *given, code=code)
@@ -243,5 +279,5 @@ def refused():
 
 suite.run([(f"{name}", lambda n=name: fixture(n)) for name in MODELS])
 suite.run([(f"{name} {export}", lambda n=name, e=export: other_export(n, e)) for name in MODELS for export in suite.exports(name)[1:]])
-suite.run([("outputs", outputs), ("some outputs", some_outputs), ("checkpoint", checkpoint), ("report", report), ("refused", refused)])
+suite.run([("outputs", outputs), ("each sample once", each_sample_once), ("not filled up", not_filled_up), ("some outputs", some_outputs), ("checkpoint", checkpoint), ("report", report), ("refused", refused)])
 suite.finish()

@@ -2,7 +2,7 @@
 """--param-groups: a step's weights have, parameter by parameter, the bits of a run in which all have that parameter's settings, for each
 optimizer; the same bits over stages, buckets, tiers, tensor parallelism with its stages, and a delayed update with its; frozen ones stay;
 the more special glob wins for each number by itself; what must be refused."""
-import json, pathlib, sys
+import json, pathlib, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, read_safetensors, same
@@ -154,8 +154,29 @@ def unfrozen():
     suite.train(suite.dir / "other.plan", suite.dir / "fresh", *flags, "--steps", 1, "--weights", runs / "final")
 
 
+def told():
+    """What a run that goes on does otherwise with a parameter is said, and kept in its checkpoints."""
+    flags, runs = ("--data", DATA, "--threads", 1, "--save-every", 1), suite.dir / "told"
+    for name, groups, more in (("first", [{"params": "*.ln_1.*", "lr_scale": 2}, {"params": "*.bias", "weight_decay": 0}], ()),
+                               ("second", [{"params": "*.ln_1.*", "lr_scale": 0.5}, {"params": "*.wpe.*", "frozen": True}], ("--no-decay", "*.wte.*"))):
+        suite.compile(MODEL, suite.dir / f"told-{name}.plan", "--param-groups", groups_file(f"told-{name}", groups), "--weight-decay", 0.25, *more)
+    suite.train(suite.dir / "told-first.plan", runs, *flags, "--steps", 1)
+    said = []
+    for steps, plan in ((2, "second"), (3, "second")):
+        done = subprocess.run([suite.bin / "zero-run", suite.dir / f"told-{plan}.plan", *map(str, flags), "--steps", str(steps), "--out", runs, "--resume", "auto"],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise Case(done.stderr)
+        said.append([line for line in done.stderr.splitlines() if "from here on" in line])
+    for words in ("a learning rate times 0.5 instead of 2 of", "weight decay 0.25 instead of 0 of", "weight decay 0 instead of 0.25 of", "frozen of"):
+        if sum(words in line for line in said[0]) != 1:
+            raise Case(f"{words}: {said[0]}")
+    if len(said[0]) != 4 or said[1]:
+        raise Case(f"{said}")
+
+
 suite.run([(f"each alone {rule}", lambda r=rule: each_alone(r)) for rule in ("adamw", "adam", "sgd", "momentum")])
 suite.run([(f"bits {name}", lambda n=name: shapes(n)) for name in SHAPES])
-suite.run([(f.__name__, f) for f in (frozen, special, refused_elsewhere, unfrozen)])
+suite.run([(f.__name__, f) for f in (frozen, special, refused_elsewhere, unfrozen, told)])
 suite.run([(f"refused {name}", lambda n=name, c=content, w=words: refused(n, c, w)) for name, content, words in BAD])
 suite.finish()

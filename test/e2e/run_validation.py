@@ -71,7 +71,7 @@ def compare(name, model, held_out, data, flags, eval_flags, run=()):
         alone = evaluate(forward, work / f"with/step-{step}", "--data", held_out, "--threads", 1)
         if alone != loss:
             raise Case(f"val_loss {loss} after step {step}, zero-run eval says {alone}")
-        same(f"{name}: samples", (metrics[step - 1]["val_samples"], metrics[step - 1]["val_left_out"]), (10, 1))
+        same(f"{name}: samples", (metrics[step - 1]["val_samples"], metrics[step - 1]["val_left_out"]), (11, 0))
         if abs(math.exp(loss) - metrics[step - 1].get("val_perplexity", 0)) > 1e-6 * math.exp(loss):
             raise Case(f"{metrics[step - 1]}")
     return tuple(vals(metrics).values())

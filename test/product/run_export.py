@@ -303,6 +303,18 @@ def bad_folders():
     expect("does not build it" in zero("export", "hf", empty, "--task", "image-classification", code=4), "another error")
 
 
+def full_disk(*command):
+    """No file may grow: exit code 6, and nothing is left."""
+    folder = suite.dir / "full"
+    folder.mkdir(exist_ok=True)
+    limit = "import resource, signal, sys, zero_compile.weights as w; from zero_compile.cli import main; real = w.state_dict\n" \
+            "def then(*of):\n  state = real(*of)\n  signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n" \
+            "  return state\nw.state_dict = then\nsys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", limit, *map(str, command)], cwd=folder, capture_output=True, text=True)
+    expect(done.returncode == 6 and "Traceback" not in done.stderr, f"exit code {done.returncode}: {done.stderr}")
+    expect(not list(folder.iterdir()), f"{list(folder.iterdir())} are left")
+
+
 def import_of_another_model():
     """Weights whose shapes differ: a table of which."""
     folder = suite.dir / "small"
@@ -326,6 +338,8 @@ def import_of_another_model():
     (other / "config.json").write_text(json.dumps({**llama, "num_attention_heads": 2}))
     text = zero("import", suite.dir / "small-run", "--hf", other, "-o", suite.dir / "mixed", code=10)
     expect("GPT2LMHeadModel" in text and "another kind, llama" in text, text)
+    full_disk("import", suite.dir / "small-run", "--hf", folder, "-o", "home")
+    full_disk("import", suite.dir / "small-run", "-o", "home.safetensors")
     expect("no checkpoint" in zero("import", folder, "-o", suite.dir / "a.safetensors", code=3), "another error")
     # The model itself goes home, and its loss is zero-run's.
     zero("import", suite.dir / "small-run", "--hf", folder, "-o", suite.dir / "home")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero train: from a configuration, a tokenizer and text to a folder that from_pretrained opens, with torch's losses on the way; the five
-lines of docs/own-model.md; what is refused."""
-import json, os, pathlib, re, shlex, shutil, subprocess, sys, time
+lines of README.md and docs/own-model.md in a clean environment; what is refused."""
+import json, os, pathlib, re, shutil, subprocess, sys, time
 
 from product import ROOT, expect, needs, quiet_torch, suite, zero
 
@@ -49,9 +49,9 @@ def whole_way():
     transformers.AutoTokenizer.from_pretrained(suite.dir / "trained")
     work = pathlib.Path(made["work"])
     held = windows(work / "data.val.bin")
-    held = held[:len(held) // BATCH * BATCH]
     with torch.no_grad():
-        losses = [again.eval()(input_ids=rows, labels=rows).loss.item() for rows in held.split(BATCH)]
+        losses = [again.eval()(input_ids=row, labels=row).loss.item() for row in held.split(1)]
+    expect(len(losses) % BATCH, "the last batch is full")
     want = sum(losses) / len(losses)
     expect(abs(made["val_loss"] - want) < 1e-5 * want, f"validation loss {made['val_loss']} instead of {want}")
     return f"{seconds:.0f} s"
@@ -72,10 +72,9 @@ def best_kept():
     expect(len(seen) == 4 and made["best_val_loss"] == min(seen) < seen[-1], f"{seen}, {made}")
     rows = torch.frombuffer(bytearray(held), dtype=torch.uint8).long()
     rows = rows[:len(rows) // SEQ * SEQ].view(-1, SEQ)
-    rows = rows[:len(rows) // BATCH * BATCH]
     again = transformers.AutoModelForCausalLM.from_pretrained(suite.dir / "best").eval()
     with torch.no_grad():
-        losses = [again(input_ids=part, labels=part).loss.item() for part in rows.split(BATCH)]
+        losses = [again(input_ids=row, labels=row).loss.item() for row in rows.split(1)]
     want = sum(losses) / len(losses)
     expect(abs(made["best_val_loss"] - want) < 1e-5 * want, f"best validation loss {made['best_val_loss']} instead of {want}")
 
@@ -135,29 +134,36 @@ def refused():
     expect(not (suite.dir / "no").exists(), "a folder was left")
 
 
-def five_lines():
-    """docs/own-model.md begins with commands that work as they stand, but for names."""
-    page = (ROOT / "docs/own-model.md").read_text()
-    lines = re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()
-    source = folder("five")
-    place = suite.dir / "lines"
-    place.mkdir()
-    (place / "books").mkdir()
+def clean_environment(place):
+    """An environment of its own, in which nothing of the sources is installed; what they need comes from the Python that runs this."""
+    import venv
+    venv.create(place / "env", with_pip=True)
+    packages = next((place / "env/lib").glob("python*/site-packages"))
+    (packages / "needs.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
+    # pip reads 0 as: build in this environment.
+    return {"PATH": f"{place}/env/bin:{suite.bin}:/usr/bin:/bin", "HOME": str(place), "HF_HUB_OFFLINE": "1", "PIP_NO_BUILD_ISOLATION": "0",
+            "PIP_NO_INDEX": "1", "PIP_FORCE_REINSTALL": "1"}
+
+
+def five_lines(page):
+    """The way of a stranger, as README and docs/own-model.md begin with it: as it stands, but for sizes."""
+    lines = re.search(r"```sh\n(pip install .*?)```", (ROOT / page).read_text(), re.S)[1].splitlines()
+    name = page.replace("/", "-")
+    source, place = folder(f"five-{name}"), suite.dir / f"lines-{name}"
+    (place / "books").mkdir(parents=True)
     (place / "books/a.txt").write_text((source / "text.txt").read_text())
     source.rename(place / "gpt2")
-    bin = place / "bin"
-    bin.mkdir()
-    (bin / "zero").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m zero_compile.cli "$@"\n')
-    (bin / "zero").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{bin}:{suite.bin}:{os.environ['PATH']}"}
+    shutil.copytree(ROOT / "python", place / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    environment = clean_environment(place)
     for line in lines:
-        if line.startswith(("pip ", "#")) or not line.strip():
-            continue
         line = re.sub(r"--seq \d+", f"--seq {SEQ}", re.sub(r"--steps \d+", "--steps 2", line))
-        done = subprocess.run(line, shell=True, cwd=place, env=environment, capture_output=True, text=True)
+        done = subprocess.run(["bash", "-c", line], cwd=place, env=environment, capture_output=True, text=True)
         expect(done.returncode == 0, f"{line}\n      {done.stderr[-800:]}")
+    where = subprocess.run(["python", "-c", "import zero_compile; print(zero_compile.__file__)"], cwd="/", env=environment, capture_output=True, text=True)
+    expect(where.stdout.startswith(str(place)), f"not the package that was installed: {where.stdout}{where.stderr}")
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, interrupted, as_torch, refused, five_lines)])
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, interrupted, as_torch, refused)] +
+          [(f"five lines of {page}", lambda p=page: five_lines(p)) for page in ("README.md", "docs/own-model.md")])
 suite.finish()

@@ -38,8 +38,8 @@ static Status run(const Flags &flags) {
       // Names, types and roles do not depend on the sizes. Where the graph does, what is missing is said.
       CompileOptions guess = flags.compile;
       guess.import.anySize = true;
-      if (Result<CompileResult> guessed = listParameters(guess))
-        listed = std::move(guessed);
+      if (Result<CompileResult> guessed = listParameters(guess); guessed || guessed.error().code == Code::usage)
+        listed = std::move(guessed); // a flag that is wrong is so whatever the sizes
     }
     if (!listed)
       return listed.error();

@@ -2,6 +2,7 @@
 #include "compiler/import/program/Inputs.h"
 #include "compiler/import/base/Errors.h"
 #include "compiler/import/base/Listed.h"
+#include "runtime/base/Suggest.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -45,6 +46,9 @@ public:
 
   /// Every symbol has a size, and every size given a symbol.
   Status checkSymbols() const {
+    for (const auto &[symbol, size] : options.dims)
+      if (!llvm::is_contained(symbols, symbol))
+        return noSuchSymbol(symbol);
     if (!unbound.empty()) {
       std::string help = "give", where;
       for (size_t i = 0; i < unbound.size(); ++i) {
@@ -57,21 +61,27 @@ public:
                            (unbound.size() == 1 ? " has" : "s have") + " no size: " + listed(unbound, 64),
                        file.path, help);
     }
-    for (const auto &[symbol, size] : options.dims)
-      if (!llvm::is_contained(symbols, symbol))
-        return makeError(Code::usage, unknownDim, "there is no symbolic dimension '" + symbol + "'", file.path,
-                         symbols.empty() ? "all dimensions are fixed" : "dimensions are " + listed(symbols, 64));
     return Status::success();
   }
 
 private:
+  Error noSuchSymbol(const std::string &symbol) const {
+    std::string help = "all dimensions are fixed";
+    if (std::string near = nearest(symbol, symbols); !near.empty())
+      help = "did you mean '" + near + "'?";
+    else if (!symbols.empty())
+      help = "dimensions are " + listed(symbols, 64);
+    return makeError(Code::usage, unknownDim, "there is no symbolic dimension '" + symbol + "'", file.path, help);
+  }
+
   /// 1 where there is no size yet, which checkSymbols tells.
   int64_t sizeOfDimension(const onnxpb::ValueInfo &input, int d) {
     const onnxpb::Dimension &dim = input.type().tensor_type().shape().dim(d);
     if (dim.has_dim_value())
       return dim.dim_value();
     std::string symbol = dim.dim_param().empty() ? input.name() + "." + std::to_string(d) : dim.dim_param();
-    symbols.push_back(symbol);
+    if (!llvm::is_contained(symbols, symbol))
+      symbols.push_back(symbol);
     auto bound = options.dims.find(symbol);
     if (bound != options.dims.end())
       return bound->second;

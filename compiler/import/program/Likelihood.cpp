@@ -1,5 +1,6 @@
 //===- Likelihood.cpp - losses whose exponential is a perplexity --------------===//
 #include "compiler/import/program/Likelihood.h"
+#include "compiler/import/program/Samples.h"
 #include "compiler/import/raise/Match.h"
 #include "dialects/graph/ModuleAttrs.h"
 
@@ -23,6 +24,17 @@ static bool comesWithBatch(Value value) {
       work.insert(op->operand_begin(), op->operand_end());
   }
   return readsInput;
+}
+
+/// The cross-entropy whose loss is, up to casts and shapes, `loss`, where it is a mean over labels that are not
+/// ignored.
+static CrossEntropyOp meanOf(Value loss) {
+  Operation *op = loss.getDefiningOp();
+  while (op && (isa<CastOp>(op) || isView(op)))
+    op = op->getOperand(0).getDefiningOp();
+  auto entropy = dyn_cast_or_null<CrossEntropyOp>(op);
+  bool ignores = entropy && static_cast<int64_t>(entropy.getIgnoreIndex()) != INT64_MIN;
+  return ignores && !entropy.getSum() ? entropy : CrossEntropyOp();
 }
 
 static bool isLikelihood(Value loss) {
@@ -59,6 +71,9 @@ void zc::importer::markLikelihood(ProgramOp program) {
   if (!outputs || !outputs->loss)
     return;
   auto exit = cast<ReturnOp>(program.getBlock().getTerminator());
-  outputs->likelihood = isLikelihood(exit.getResults()[static_cast<size_t>(*outputs->loss)]);
+  Value loss = exit.getResults()[static_cast<size_t>(*outputs->loss)];
+  outputs->likelihood = isLikelihood(loss);
+  if (CrossEntropyOp entropy = meanOf(loss); entropy && outputs->likelihood)
+    outputs->byLabels = computesSamplesApart(program, entropy);
   setOutputs(program, outputs);
 }
