@@ -281,7 +281,6 @@ def refusals():
     dtype, shape, values = wrong["labels"]
     far = write_safetensors(suite.dir / "far.safetensors", {**wrong, "labels": (dtype, shape, [*values[:20], 12345, *values[21:]])})
     others = write_safetensors(suite.dir / "others.safetensors", {"x": ("F32", [4, 2], [0.0] * 8)})
-    few = cut("few", "gpt2", 1)
     cases = [
         (plain, ("--eval-data", HELD_OUT), 2, ["--with-eval"]),
         (PLAN, ("--eval-every", 2), 2, ["--eval-every", "--eval-data"]),
@@ -290,7 +289,6 @@ def refusals():
         (PLAN, ("--eval-data", HELD_OUT, "--eval-tokens", HELD_OUT), 2, ["exclude each other"]),
         (PLAN, ("--eval-data", far), 3, ["12345"]),
         (PLAN, ("--eval-data", others), 3, ["others.safetensors"]),
-        (PLAN, ("--eval-data", few), 10, ["1 sample", "batch 2"]),
         (PLAN, ("--eval-data", suite.dir / "missing"), 3, ["missing"]),
         (PLAN, ("--eval-tokens", GPT2 / "ts17.onnx"), 2, ["--eval-tokens"]),
     ]

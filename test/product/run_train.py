@@ -139,6 +139,9 @@ def clean_environment(place):
     import venv
     venv.create(place / "env", with_pip=True)
     packages = next((place / "env/lib").glob("python*/site-packages"))
+    for path in [*packages.glob("*setuptools*"), packages / "pkg_resources", packages / "_distutils_hack", packages / "distutils-precedence.pth"]:
+        if path.exists():  # older than what torch's environment has, which makes wheels by itself
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     (packages / "needs.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
     # pip reads 0 as: build in this environment.
     return {"PATH": f"{place}/env/bin:{suite.bin}:/usr/bin:/bin", "HOME": str(place), "HF_HUB_OFFLINE": "1", "PIP_NO_BUILD_ISOLATION": "0",
