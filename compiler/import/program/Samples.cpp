@@ -29,6 +29,10 @@ private:
   /// A lookup by constants in a table of all samples' rows, of each sample in its own: `mask[batch, ..., position]` as
   /// exporters flatten it.
   bool picksOwn(Operation &op) const;
+  /// Elements of each sample are written at constant places, of each in its own row: `shifted[:, 1:] = labels[:, :-1]`.
+  bool putsOwn(Operation &op) const;
+  /// Nothing of it is of another sample: it is cut, or of no sample.
+  bool isClean(Value value) const { return isApart(value) || (!isCut(value) && !mixed.contains(value)); }
   /// Does `op` compute on parts, with operands as they are cut by now, and without a sum over samples?
   bool follows(Operation &op, unsigned first, std::optional<OpCut> &found);
 
@@ -66,8 +70,26 @@ bool SampleWalk::picksOwn(Operation &op) const {
   });
 }
 
+bool SampleWalk::putsOwn(Operation &op) const {
+  auto scatter = dyn_cast<ScatterNdOp>(op);
+  if (!scatter || !isClean(scatter->getOperand(0)) || !isClean(scatter->getOperand(2)))
+    return false;
+  auto constant = scatter->getOperand(1).getDefiningOp<ConstantOp>();
+  auto places = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
+  auto into = cast<RankedTensorType>(scatter->getOperand(0).getType());
+  if (!places || places.getType().getRank() < 2 || places.getType().getDimSize(0) != samples ||
+      into.getDimSize(0) != samples)
+    return false;
+  const int64_t each = places.getNumElements() / samples, width = places.getType().getShape().back();
+  int64_t at = 0;
+  return llvm::all_of(places.getValues<APInt>(), [&](const APInt &place) {
+    const int64_t own = at / each;
+    return at++ % width != 0 || place.getSExtValue() == own; // the first coordinate is the sample
+  });
+}
+
 void SampleWalk::visit(Operation &op) {
-  if (picksOwn(op)) {
+  if (picksOwn(op) || putsOwn(op)) {
     cuts[op.getResult(0)] = TensorCut{0, 1};
     return;
   }
