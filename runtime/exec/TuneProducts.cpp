@@ -3,13 +3,19 @@
 #include "runtime/device/Arena.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 namespace zc {
 
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+/// Seconds: of one thread those that it had the processor, so that others on the machine count less; of several, which
+/// wait for each other, those of a clock.
+double secondsOn(int threads) {
+  timespec time{};
+  ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -49,13 +55,13 @@ struct Candidate {
   int64_t repeats = 1; ///< that take long enough for a clock
   std::vector<double> seconds = {};
 
-  Status run(const Operands &operands) {
+  Status run(const Operands &operands, int threads) {
     constexpr double kShortest = 2e-3;
     for (;;) {
-      const double begin = now();
+      const double begin = secondsOn(threads);
       for (int64_t i = 0; i < repeats; ++i)
         ZC_RETURN_IF_ERROR(kernel->run(operands.pointers.data(), {}));
-      const double taken = now() - begin;
+      const double taken = secondsOn(threads) - begin;
       if (taken >= kShortest || !seconds.empty() || repeats > 1 << 20) {
         seconds.push_back(taken / double(repeats));
         return {};
@@ -95,7 +101,7 @@ Result<ProductEntry> tune(const KernelRegistry &registry, const ProductShape &sh
   ZC_RETURN_IF_ERROR(operands.add(std::max<int64_t>(spec.workspace, 64)));
   for (int round = 0; round <= options.rounds; ++round) // the first one finds out how often, and touches pages
     for (Candidate &candidate : *candidates)
-      ZC_RETURN_IF_ERROR(candidate.run(operands));
+      ZC_RETURN_IF_ERROR(candidate.run(operands, shape.threads));
   auto secondsOf = [](const Candidate &candidate) {
     return median({candidate.seconds.begin() + 1, candidate.seconds.end()});
   };
