@@ -88,13 +88,13 @@ private:
   /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.
   void addMemoryOrder(Operation *op, llvm::function_ref<void(Operation *)> follow) {
     for (OpOperand &operand : op->getOpOperands()) {
-      Value buffer = madeBy(operand.get());
+      Value buffer = madeBy(operand.get(), &makers);
       if (!isa<zero::BufferType>(buffer.getType()))
         continue;
       Touch<Operation *> touch = touchOf(operand.get());
       touch.by = op;
       touch.writes = mutates(op, operand.get());
-      Touches<Operation *> &touches = memory[objectOf(buffer)];
+      Touches<Operation *> &touches = memory[objectOf(buffer, &makers)];
       touches.forEachConflict(touch, [&](const Touch<Operation *> &earlier) {
         if (earlier.by != op)
           follow(earlier.by);
@@ -113,11 +113,11 @@ private:
   }
 
   /// The elements that `value` shows of what it views; a tensor inside counts as the whole.
-  static Touch<Operation *> touchOf(Value value) {
+  Touch<Operation *> touchOf(Value value) {
     Touch<Operation *> touch;
     Value buffer = value;
     if (!isa<zero::BufferType>(value.getType()))
-      buffer = madeBy(value);
+      buffer = madeBy(value, &makers);
     touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
     while (auto part = buffer.getDefiningOp<zero::PartOp>()) {
       buffer = part.getBuffer();
@@ -149,6 +149,7 @@ private:
   }
 
   DenseMap<Operation *, size_t> indices;
+  Makers makers;
   DenseMap<MemoryObject, Touches<Operation *>> memory; ///< touches that later ones may have to follow
   /// A stored tensor: its last assignment so far, and who read it since.
   struct State {

@@ -23,16 +23,17 @@ struct Load {
   double seconds = 0;
   bool isFetched = false; ///< from another tier
   llvm::DenseSet<MemoryObject> touched, changed;
+  Makers *makers; ///< of all loads: nothing but places changes while these are looked at
 
-  explicit Load(zero::LoadOp op) : op(op), bytes(zero::bytesOf(op.getBuffer().getType())) {
+  Load(zero::LoadOp op, Makers &makers) : op(op), bytes(zero::bytesOf(op.getBuffer().getType())), makers(&makers) {
     std::map<plan::Queue, double> links; // each works beside the others
     for (Operation &part : op.getBlock().without_terminator()) {
       seconds = std::max(seconds, links[assignedQueue(&part)] += assignedSeconds(&part));
       isFetched |= isa<zero::FetchOp>(part);
       for (Value operand : part.getOperands()) {
-        touched.insert(objectOf(operand));
+        touched.insert(objectOf(operand, &makers));
         if (mutates(&part, operand))
-          changed.insert(objectOf(operand));
+          changed.insert(objectOf(operand, &makers));
       }
     }
   }
@@ -43,8 +44,8 @@ struct Load {
     return llvm::any_of(other->getUsers(), [&](Operation *user) { return op->isAncestor(user); }) ||
            llvm::any_of(other->getOperands(), [&](Value operand) {
              return isa<zero::BufferType>(zero::viewedValue(operand).getType()) &&
-                    touched.contains(objectOf(operand)) &&
-                    (mutates(other, operand) || changed.contains(objectOf(operand)));
+                    touched.contains(objectOf(operand, makers)) &&
+                    (mutates(other, operand) || changed.contains(objectOf(operand, makers)));
            });
   }
 };
@@ -62,9 +63,10 @@ struct PrefetchPass : StagePass<impl::PrefetchBase<PrefetchPass>, ScheduleOption
   }
 
   void prefetch(Block &block) {
+    Makers makers;
     std::vector<Load> loads;
     for (auto load : block.getOps<zero::LoadOp>())
-      loads.emplace_back(load);
+      loads.emplace_back(load, makers);
     int64_t window = options.prefetch < 0 ? twoLargest(llvm::map_range(
                                                 loads, [](const Load &load) { return load.bytes; }))
                                           : options.prefetch;
