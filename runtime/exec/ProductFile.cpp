@@ -1,5 +1,6 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/base/File.h"
+#include "runtime/io/Hash.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -173,13 +174,11 @@ Status writeProducts(const std::string &path, const ProductTable &table) {
 uint64_t hashOf(const ProductTable *table) {
   if (!table)
     return 0;
-  uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+  std::string text;
   for (const auto &[shape, entry] : *table)
-    for (unsigned char c : textOf(shape) + " " + std::to_string(shape.threads) + " " +
-                               std::to_string(int(entry.choice.method)) + " " + std::to_string(int(entry.choice.cut)) +
-                               "\n")
-      hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
+    text += textOf(shape) + " " + std::to_string(shape.threads) + " " + std::to_string(int(entry.choice.method)) + " " +
+            std::to_string(int(entry.choice.cut)) + "\n";
+  return io::hashOf(text);
 }
 
 } // namespace zc

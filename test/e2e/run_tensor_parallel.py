@@ -255,10 +255,12 @@ def masks(export, ranks, *flags):
 
 
 def machine():
-    """A file of a machine whose links are slow beside its products, so that halves pay even for a small model."""
+    """A file of a machine whose links are slow beside its products, so that halves pay even for a small model. Written once: cases run
+    beside each other, and who reads it must not meet it half written."""
     path = suite.dir / "slow-links.json"
     with LOCK:
-        path.write_text(json.dumps({"flops_per_second": 1e9, "comm_bandwidth": 2e7, "step_overhead": 1e-9}))
+        if not path.exists():
+            path.write_text(json.dumps({"flops_per_second": 1e9, "comm_bandwidth": 2e7, "step_overhead": 1e-9}))
     return path
 
 
