@@ -88,13 +88,13 @@ private:
   /// What SSA does not say: buffers and storage are touched in the order written, readers beside each other.
   void addMemoryOrder(Operation *op, llvm::function_ref<void(Operation *)> follow) {
     for (OpOperand &operand : op->getOpOperands()) {
-      Value buffer = madeBy(operand.get(), &makers);
+      Value buffer = makers.of(operand.get());
       if (!isa<zero::BufferType>(buffer.getType()))
         continue;
       Touch<Operation *> touch = touchOf(operand.get());
       touch.by = op;
       touch.writes = mutates(op, operand.get());
-      Touches<Operation *> &touches = memory[objectOf(buffer, &makers)];
+      Touches<Operation *> &touches = memory[makers.objectOf(buffer)];
       touches.forEachConflict(touch, [&](const Touch<Operation *> &earlier) {
         if (earlier.by != op)
           follow(earlier.by);
@@ -117,7 +117,7 @@ private:
     Touch<Operation *> touch;
     Value buffer = value;
     if (!isa<zero::BufferType>(value.getType()))
-      buffer = madeBy(value, &makers);
+      buffer = makers.of(value);
     touch.end = cast<zero::BufferType>(buffer.getType()).getNumElements();
     while (auto part = buffer.getDefiningOp<zero::PartOp>()) {
       buffer = part.getBuffer();

@@ -31,9 +31,9 @@ struct Load {
       seconds = std::max(seconds, links[assignedQueue(&part)] += assignedSeconds(&part));
       isFetched |= isa<zero::FetchOp>(part);
       for (Value operand : part.getOperands()) {
-        touched.insert(objectOf(operand, &makers));
+        touched.insert(makers.objectOf(operand));
         if (mutates(&part, operand))
-          changed.insert(objectOf(operand, &makers));
+          changed.insert(makers.objectOf(operand));
       }
     }
   }
@@ -44,8 +44,8 @@ struct Load {
     return llvm::any_of(other->getUsers(), [&](Operation *user) { return op->isAncestor(user); }) ||
            llvm::any_of(other->getOperands(), [&](Value operand) {
              return isa<zero::BufferType>(zero::viewedValue(operand).getType()) &&
-                    touched.contains(objectOf(operand, makers)) &&
-                    (mutates(other, operand) || changed.contains(objectOf(operand, makers)));
+                    touched.contains(makers->objectOf(operand)) &&
+                    (mutates(other, operand) || changed.contains(makers->objectOf(operand)));
            });
   }
 };

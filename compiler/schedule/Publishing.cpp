@@ -13,13 +13,14 @@ llvm::DenseSet<Operation *> zc::publishingOperations(graph::ProgramOp program) {
     return publishing;
   // Backward: an operation publishes if it writes parameters, or a temporary buffer that one further down reads.
   llvm::DenseSet<MemoryObject> wanted;
+  Makers makers;
   auto isTemporary = [](Value value) {
     Value buffer = zero::viewedValue(value);
     return isa<zero::BufferType>(buffer.getType()) && !buffer.getDefiningOp<zero::StorageOp>();
   };
   auto isWanted = [&](Value value) {
     auto storage = zero::viewedValue(value).getDefiningOp<zero::StorageOp>();
-    return storage ? storage.getWhat() == zero::Storage::parameters : wanted.contains(objectOf(value));
+    return storage ? storage.getWhat() == zero::Storage::parameters : wanted.contains(makers.objectOf(value));
   };
   for (Operation &op : llvm::reverse(program.getBlock())) {
     if (zero::isView(&op) || isAddress(&op))
@@ -32,7 +33,7 @@ llvm::DenseSet<Operation *> zc::publishingOperations(graph::ProgramOp program) {
     publishing.insert(&op);
     for (Value operand : op.getOperands())
       if (isTemporary(operand) && !mutates(&op, operand))
-        wanted.insert(objectOf(operand));
+        wanted.insert(makers.objectOf(operand));
   }
   return publishing;
 }

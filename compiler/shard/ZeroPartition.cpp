@@ -54,7 +54,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
   /// One rank holds everything: nothing is cut, whatever the stage.
   void markCuts(zero::BucketOp bucket) {
     bool isCut = zero::cutsOf(bucket, mesh) > 1;
-    if (options.gradAccumDtype == GradAccumDtype::fp32 && bucket.getTrainable() && !bucket.getType().isF32())
+    if (options.gradAccumDtype == GradAccumDtype::fp32 && bucket.getTrainable() && zero::hasWiderSums(bucket.getType()))
       bucket.setGradientType(Float32Type::get(&getContext()));
     bucket.setOptimizerSharded(bucket.getTrainable() && isCut && options.stage >= 1);
     bucket.setGradientsSharded(bucket.getTrainable() && isCut && options.stage >= 2);

@@ -45,8 +45,8 @@ def Plan_ExecutionAttr : Plan_Attr<"Execution", "execution"> {
 def Plan_MachineAttr : Plan_Attr<"Machine", "machine"> {
   let summary = "rates of the machine that a module is planned for";
   let description = [{
-    `plan.machine` of a module, set while importing from `--machine`; fields as in a machine file (runtime/plan/Machine.h), positive; those that
-    are not said have their defaults. Example: `#plan.machine<flops_per_second = 1.0e+12, comm_bandwidth = 4.0e+09>`.
+    `plan.machine` of a module, set while importing from `--machine`; fields as in a machine file (runtime/plan/Machine.h), none
+    negative; those that are not said have their defaults. Example: `#plan.machine<flops_per_second = 1.0e+12, comm_bandwidth = 4.0e+09>`.
   }];
   let parameters = (ins "::zc::MachineModel":$rates);
   let hasCustomAssemblyFormat = 1;

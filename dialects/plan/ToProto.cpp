@@ -254,7 +254,8 @@ private:
   }
 
   LogicalResult writeBucket(BucketOp bucket) {
-    std::optional<planpb::Type> type = protoType(bucket.getType());
+    std::optional<planpb::Type> type = protoType(bucket.getType()),
+                                sums = protoType(bucket.getGradientType().value_or(bucket.getType()));
     FailureOr<int32_t> parameters = sliceOf(bucket, bucket.getParametersAttr()),
                        gradients = sliceOf(bucket, bucket.getGradientsAttr()),
                        master = sliceOf(bucket, bucket.getMasterAttr()),
@@ -262,8 +263,8 @@ private:
                        moment2 = sliceOf(bucket, bucket.getMoment2Attr()),
                        residual1 = sliceOf(bucket, bucket.getResidual1Attr()),
                        residual2 = sliceOf(bucket, bucket.getResidual2Attr());
-    if (!type || failed(parameters) || failed(gradients) || failed(master) || failed(moment1) || failed(moment2) ||
-        failed(residual1) || failed(residual2))
+    if (!type || !sums || failed(parameters) || failed(gradients) || failed(master) || failed(moment1) ||
+        failed(moment2) || failed(residual1) || failed(residual2))
       return failure();
     bucketIndex[bucket.getSymName()] = result.buckets_size();
     auto *message = result.add_buckets();
@@ -282,7 +283,7 @@ private:
     message->set_parameters_sharded(bucket.getParametersSharded());
     message->set_gradients_sharded(bucket.getGradientsSharded());
     message->set_optimizer_sharded(bucket.getOptimizerSharded());
-    if (auto sums = bucket.getGradientType() ? protoType(*bucket.getGradientType()) : std::nullopt)
+    if (bucket.getGradientType())
       message->set_gradient_type(*sums);
     return writeAxes(bucket, bucket.getAxesAttr(), message->mutable_axes());
   }

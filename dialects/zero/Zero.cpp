@@ -56,8 +56,10 @@ LogicalResult MeshOp::verify() {
   return success();
 }
 
-/// Are sums of `from`, of 16 bits, kept in `to`?
-static bool widens(Type from, Type to) { return (from.isBF16() || from.isF16()) && to.isF32(); }
+bool zc::zero::hasWiderSums(Type type) { return type.isBF16() || type.isF16(); }
+
+/// Are sums of `from` kept in `to`, and not rounded?
+static bool widens(Type from, Type to) { return zc::zero::hasWiderSums(from) && to.isF32(); }
 
 LogicalResult BucketOp::verify() {
   int64_t end = 0;

@@ -48,6 +48,8 @@ Tier tierOf(mlir::Type type);
 bool isView(mlir::Operation *op);
 /// The value whose bytes `value` shows, behind views of tensors and of buffers; itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
+/// Has the type 16 bits, so that sums of it may be kept in f32?
+bool hasWiderSums(mlir::Type type);
 /// Micro-steps per step.
 int64_t accumulationOf(mlir::ModuleOp module);
 /// How often a step executes the micro program: once for each micro-step, or once for all of them (zero-vertical).

@@ -15,11 +15,14 @@ ProductShape productOf(const MatmulShape &s, int threads) {
 }
 } // namespace cpu
 
-std::string nameOf(const ProductShape &s) {
-  std::string text = std::string(nameOf(s.type)) + (s.transLhs ? " t" : " n") + (s.transRhs ? "t " : "n ");
+static std::string spell(const ProductShape &s, const std::string &between, const char *batch) {
+  std::string text =
+      std::string(nameOf(s.type)) + between + (s.transLhs ? "t" : "n") + (s.transRhs ? "t" : "n") + between;
   text += std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
-  return s.batch == 1 ? text : text + " x" + std::to_string(s.batch);
+  return s.batch == 1 ? text : text + batch + std::to_string(s.batch);
 }
+std::string nameOf(const ProductShape &shape) { return spell(shape, " ", " x"); }
+std::string textOf(const ProductShape &shape) { return spell(shape, ":", ":"); }
 
 /// A positive number in front of `text`, which then begins behind it and `end`.
 static bool takeNumber(std::string_view &text, char end, int64_t &value) {

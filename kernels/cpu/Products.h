@@ -66,7 +66,9 @@ struct ProductEntry {
 
 /// "f32 nt 1024x3072x768", m x n x k, each factor not transposed or transposed, then "x48" of as many matrices.
 std::string nameOf(const ProductShape &shape);
-/// The same with ':' for blanks, as in "bf16:nn:1024x768x3072:48", on one thread. Errors: usage.
+/// The same as flags and files have it: "bf16:nn:1024x768x3072:48".
+std::string textOf(const ProductShape &shape);
+/// Back, on one thread. Errors: usage.
 Result<ProductShape> productFromText(const std::string &text);
 
 /// The products that a step's kernel asks libraries for, on the spec's threads: one of a matmul, several of a head with

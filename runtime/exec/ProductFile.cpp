@@ -139,16 +139,6 @@ Result<ProductsInUse> productsInUse(const std::string &asked, const std::set<Pro
 
 //===-- writing --------------------------------------------------------------===//
 
-/// "f32:nt:1024x3072x768".
-static std::string textOf(const ProductShape &shape) {
-  std::string text = nameOf(shape);
-  for (char &c : text)
-    c = c == ' ' ? ':' : c;
-  if (shape.batch > 1)
-    text.erase(text.rfind('x'), 1);
-  return text;
-}
-
 static double tenths(double flops) { return std::round(flops / 1e8) / 10; }
 
 Status writeProducts(const std::string &path, const ProductTable &table) {

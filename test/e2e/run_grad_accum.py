@@ -5,7 +5,7 @@ backward; the first loss is that of gradients in 16 bits, and fp32 plans are wha
 import itertools, pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, same
+from e2e import Case, Suite, same, same_bits
 
 STEPS, WIDE = 3, ("--grad-accum-dtype", "fp32")
 suite = Suite(__doc__)
@@ -14,32 +14,24 @@ model = folder / "ts17.onnx"
 first, numbers = {}, itertools.count()
 
 
-def result(world, accumulation, device, *flags, precision="bf16", run_flags=()):
+def result(world, accumulation, device, *flags, precision="bf16"):
     """Losses, norms, weights of a run of STEPS steps."""
     name = f"run{next(numbers)}"
     plan = suite.compile(model, suite.dir / f"{name}.plan", "--world-size", world, "--grad-accumulation", accumulation, "--precision", precision, *flags)
-    out, weights = suite.dir / name, suite.dir / f"{name}.safetensors"
-    metrics = suite.train(plan, out, "-n", world, "--threads", 1, "--device", device, "--data", folder / "inputs.safetensors", "--steps", STEPS,
-                          "--nvme-dir", suite.dir, *run_flags)
-    suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
-    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
-
-
-def compare(key, got):
-    for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault(key, got)):
-        same(what, a, b)
+    return suite.bits(plan, suite.dir / name, "-n", world, "--threads", 1, "--device", device, "--data", folder / "inputs.safetensors",
+                      "--steps", STEPS, "--nvme-dir", suite.dir)
 
 
 def within(key, world, accumulation, device, *flags):
-    compare(key, result(world, accumulation, device, *WIDE, *flags))
+    got = result(world, accumulation, device, *WIDE, *flags)
+    same_bits(got, first.setdefault(key, got))
 
 
 def ranks_are_micro_steps(precision):
     """Scales are powers of two, so that sums are the same whether they are scaled before or after."""
     ranks = result(4, 1, "sync", "--zero-stage", 2, *WIDE, precision=precision)
     steps = result(1, 4, "sync", *WIDE, precision=precision)
-    for what, a, b in zip(("loss", "grad_norm", "weights"), ranks, steps):
-        same(what, a, b)
+    same_bits(ranks, steps)
     rounded = result(1, 4, "sync", precision=precision)
     same("first loss", rounded[0][0], steps[0][0])
     if rounded[2] == steps[2]:

@@ -5,7 +5,7 @@ of fp32's."""
 import pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Suite, close, same
+from e2e import Suite, close, same_bits
 
 STEPS = 4
 suite = Suite(__doc__)
@@ -24,17 +24,12 @@ def plan_of(world, stage, bucket, prefetch, precision="fp32"):
 
 
 def result(plan, world, device, tag=""):
-    out = suite.dir / f"{plan.stem}-{device}{tag}"
-    metrics = suite.train(plan, out, "-n", world, "--device", device, "--data", folder / "inputs.safetensors",
-                          "--steps", STEPS)
-    weights = out / "exported.safetensors"
-    suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
-    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+    return suite.bits(plan, suite.dir / f"{plan.stem}-{device}{tag}", "-n", world, "--device", device, "--data",
+                      folder / "inputs.safetensors", "--steps", STEPS)
 
 
 def compare(key, got):
-    for name, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault(key, got)):
-        same(name, a, b)
+    same_bits(got, first.setdefault(key, got))
 
 
 def both_devices(world, stage, bucket, prefetch):

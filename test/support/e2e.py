@@ -89,6 +89,12 @@ class Suite:
         self.tool("zero-run", plan, "--out", out, "--quiet", *flags)
         return [json.loads(line) for line in (pathlib.Path(out) / "metrics.jsonl").read_text().splitlines()]
 
+    def bits(self, plan, out, *flags):
+        """All that bit-identity speaks of: losses, norms, and the bytes of the trained weights."""
+        metrics, weights = self.train(plan, out, *flags), pathlib.Path(out) / "exported.safetensors"
+        self.tool("zero-run", "export", pathlib.Path(out) / "final", "--safetensors", weights)
+        return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+
 
 def same_function(a, b):
     """One function, or the same text over the same values, as lambdas that a loop makes are."""
@@ -110,6 +116,11 @@ def close(name, got, expected, tolerance):
             raise Case(f"{name} at step {step}: {a} instead of {b}")
         worst = max(worst, abs(a - b) / abs(b))
     return worst
+
+
+def same_bits(got, expected):
+    for what, a, b in zip(("loss", "grad_norm", "weights"), got, expected):
+        same(what, a, b)
 
 
 def same(name, got, expected):

@@ -43,6 +43,8 @@ template <typename Fn> void parallelParts(int threads, int64_t n, int64_t granul
 
 /// Work below this many elements is not worth a team's few microseconds.
 constexpr int64_t kParallelElements = 8192;
+/// Nor are products below this many multiplications.
+constexpr int64_t kParallelProducts = 1 << 16;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }
 
 void addFastMatmul(KernelRegistry &registry);

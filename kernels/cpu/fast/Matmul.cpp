@@ -14,9 +14,6 @@
 namespace zc::cpu {
 namespace {
 
-/// Products below this many multiplications stay on one thread.
-constexpr int64_t kParallelProducts = 1 << 16;
-
 class MatmulBf16 : public Kernel {
 public:
   MatmulBf16(const MatmulShape &s, std::unique_ptr<MatmulDnnl> product, bool isWhole, std::string method)

@@ -6,9 +6,6 @@
 
 namespace zc::cpu {
 
-/// Products below this many multiplications stay on one thread.
-static constexpr int64_t kParallelProducts = 1 << 16;
-
 ProductF32::ProductF32(const KernelSpec &spec, const MatmulShape &shape, ProductChoice choice)
     : s(shape), library(choice.method == ProductMethod::openblas ? GemmLibrary::openblas : GemmLibrary::onednn),
       cut(choice.cut), threads(s.numBatches * s.m * s.n * s.k < kParallelProducts ? 1 : spec.threads) {
