@@ -2,7 +2,8 @@
 //
 // A product whose result is summed over the ranks of the model axis leaves compute idle while it is: what follows needs
 // the sum. Of two halves of its rows the first is summed while the second is multiplied. Both read and write where the
-// whole would be, so that nothing is copied; each element's sums stay what they were.
+// whole would be, so that nothing is copied; each element's sums stay what they were. Of a sum of which each rank keeps
+// its part a half is half of each part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +23,6 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// A product whose result is summed over the ranks, and by nobody else read.
-struct SummedProduct {
-  graph::MatmulOp product;
-  graph::AllReduceOp sum;
-};
 
 /// The reader of `value`, behind views, if there is one only.
 Operation *onlyReader(Value value) {
@@ -63,15 +58,63 @@ bool fitsBuffer(Value value) {
          isReadByKernels(value);
 }
 
-/// A matrix of rows that are independent, of which half are whole lines of memory.
-bool hasHalves(graph::MatmulOp product) {
-  RankedTensorType result = typeOf(product.getResult()), lhs = typeOf(product.getLhs());
-  if (product.getBias() || product.getTransLhs() || typeOf(product.getRhs()).getRank() != 2)
-    return false;
-  int64_t rows = result.getNumElements() / std::max<int64_t>(1, result.getShape().back());
-  return rows > 0 && rows % 2 == 0 && lhs.getNumElements() > 0 && graph::bytesOf(lhs) % (2 * kAlignment) == 0 &&
-         graph::bytesOf(result) % (2 * kAlignment) == 0;
+/// The elements from one index of the first dimension of more than one to the next lie behind each other.
+bool isLeading(int64_t dim, ArrayRef<int64_t> shape) {
+  return llvm::all_of(shape.take_front(static_cast<size_t>(dim)), [](int64_t size) { return size == 1; });
 }
+
+/// A product whose result is summed over the ranks, and by nobody else read.
+class SummedProduct {
+public:
+  /// Nothing where the product is not summed, or cannot be computed in halves.
+  static std::optional<SummedProduct> find(graph::MatmulOp product) {
+    SummedProduct found(product);
+    if (!found.findSum() || !found.hasHalves() || !fitsBuffer(zero::viewedValue(product.getLhs())) ||
+        !isReadByKernels(found.sum->getResult(0)))
+      return std::nullopt;
+    return found;
+  }
+
+  graph::MatmulOp product;
+  Operation *sum = nullptr;   ///< all_reduce or reduce_scatter
+  graph::TransposeOp inParts; ///< brings the ranks' parts of what is scattered behind each other, if that is needed
+  int64_t runs = 1;           ///< of rows in a half: half of each rank's part, where it keeps rows that lie together
+
+private:
+  explicit SummedProduct(graph::MatmulOp product) : product(product) {}
+
+  bool findSum() {
+    sum = onlyReader(product.getResult());
+    if (auto reduce = dyn_cast_or_null<graph::AllReduceOp>(sum))
+      return !reduce.getMax();
+    if ((inParts = dyn_cast_or_null<graph::TransposeOp>(sum)))
+      sum = onlyReader(inParts.getResult());
+    auto scatter = dyn_cast_or_null<graph::ReduceScatterOp>(sum);
+    if (!scatter || !isLeading(scatter.getDim(), typeOf(scatter.getInput()).getShape()))
+      return false;
+    if (!inParts) {
+      runs = scatter.getRanks();
+      return true;
+    }
+    // Each half has all parts of half of what is outside of them (zero-model-axis).
+    ArrayRef<int64_t> shape = typeOf(inParts.getInput()).getShape();
+    return inParts.getPermutation() == ArrayRef<int64_t>{1, 0, 2} && shape[0] % 2 == 0 &&
+           shape[1] == static_cast<int64_t>(scatter.getRanks()) && scatter.getDim() == 0;
+  }
+
+  /// A matrix of rows that are independent, of which runs, and halves of what is summed, are whole lines of memory.
+  bool hasHalves() {
+    RankedTensorType result = typeOf(product.getResult()), lhs = typeOf(product.getLhs());
+    if (product.getBias() || product.getTransLhs() || typeOf(product.getRhs()).getRank() != 2)
+      return false;
+    int64_t rows = result.getNumElements() / std::max<int64_t>(1, result.getShape().back()), pieces = 2 * runs;
+    auto divides = [](int64_t pieces, RankedTensorType type) {
+      return type.getNumElements() > 0 && graph::bytesOf(type) % (pieces * kAlignment) == 0;
+    };
+    return rows % pieces == 0 && divides(pieces, lhs) && divides(pieces, result) &&
+           divides(2, typeOf(sum->getResult(0)));
+  }
+};
 
 /// Computes programs' products in halves.
 class Halves {
@@ -81,33 +124,35 @@ public:
   int64_t run(Block &block) {
     SmallVector<SummedProduct> found;
     for (auto product : block.getOps<graph::MatmulOp>())
-      if (auto sum = dyn_cast_or_null<graph::AllReduceOp>(onlyReader(product.getResult())))
-        if (!sum.getMax() && hasHalves(product) && fitsBuffer(zero::viewedValue(product.getLhs())) &&
-            isReadByKernels(sum.getResult()) && pays(product, sum))
-          found.push_back({product, sum});
-    for (SummedProduct each : found)
+      if (auto summed = SummedProduct::find(product); summed && pays(*summed))
+        found.push_back(*summed);
+    for (SummedProduct &each : found)
       halve(each);
     return static_cast<int64_t>(found.size());
   }
 
 private:
   double seconds(zero::Work work) const { return secondsOf(work, machine, mesh); }
+  double seconds(Operation *op) const { return seconds(cast<zero::ScheduledOp>(op).getWork()); }
 
   /// Until what needs the sum can begin: the whole, beside which other work may stand already, and the halves.
-  bool pays(graph::MatmulOp product, graph::AllReduceOp sum) const {
+  bool pays(const SummedProduct &each) const {
+    graph::MatmulOp product = each.product;
     zero::Work multiply = cast<zero::ScheduledOp>(product.getOperation()).getWork();
-    zero::Work send = cast<zero::ScheduledOp>(sum.getOperation()).getWork();
-    double beside = 0, before = seconds(multiply);
-    Operation *reader = firstReader(sum.getResult());
-    for (Operation *op = sum->getNextNode(); op && op != reader; op = op->getNextNode())
-      if (auto scheduled = dyn_cast<zero::ScheduledOp>(op))
+    zero::Work send = cast<zero::ScheduledOp>(each.sum).getWork();
+    double beside = 0, inParts = each.inParts ? seconds(each.inParts) : 0, before = seconds(multiply) + inParts;
+    Operation *reader = firstReader(each.sum->getResult(0));
+    for (Operation *op = product->getNextNode(); op && op != reader; op = op->getNextNode()) // order moves it there
+      if (auto scheduled = dyn_cast<zero::ScheduledOp>(op); scheduled && op != each.inParts)
         if (zero::Work work = scheduled.getWork(); work.kind == zero::Work::Kind::compute)
           beside += seconds(work);
     double whole = before + std::max(seconds(send), beside);
-    multiply.flops /= 2; // both read all of the weight
-    multiply.bytes = (multiply.bytes + static_cast<double>(graph::bytesOf(typeOf(product.getRhs())))) / 2;
+    auto weight = static_cast<double>(graph::bytesOf(typeOf(product.getRhs())));
+    auto runs = static_cast<double>(each.runs);
+    multiply.flops /= 2 * runs; // each run reads all of the weight
+    multiply.bytes = (multiply.bytes - weight) / (2 * runs) + weight;
     send.gathered /= 2;
-    double one = seconds(multiply), sent = seconds(send);
+    double one = runs * seconds(multiply) + inParts / 2, sent = seconds(send);
     double halves = std::max(2 * one + beside, std::max(one + sent, 2 * one) + sent);
     return halves < whole;
   }
@@ -143,35 +188,64 @@ private:
         /*activation=*/true);
   }
 
-  void halve(SummedProduct each) {
-    graph::MatmulOp product = each.product;
-    Location location = product.getLoc(), summed = each.sum.getLoc();
-    Value lhs = bufferOf(zero::viewedValue(product.getLhs()));
-    RankedTensorType from = typeOf(product.getLhs()), to = typeOf(product.getResult());
-    int64_t width = from.getShape().back(), rows = from.getNumElements() / width / 2;
+  void halve(SummedProduct &each) {
+    Location location = each.sum->getLoc();
+    Value lhs = bufferOf(zero::viewedValue(each.product.getLhs()));
+    RankedTensorType to = typeOf(each.sum->getResult(0));
     // Before what may end the weight's life; joined where somebody reads, as compute waits there for the sums.
-    builder.setInsertionPoint(product);
-    Value buffer = makeBuffer(summed, to);
+    builder.setInsertionPoint(each.product);
+    Value buffer = makeBuffer(location, to);
     SmallVector<Value, 2> halves;
-    for (int64_t half = 0; half < 2; ++half) {
-      Value part = builder.create<zero::ViewOp>(location, RankedTensorType::get({rows, width}, from.getElementType()),
-                                                lhs, half * rows * width);
-      auto multiplied = builder.create<graph::MatmulOp>(location, part, product.getRhs(), Value(),
-                                                        /*trans_lhs=*/false, product.getTransRhs());
-      auto sum = builder.create<graph::AllReduceOp>(summed, multiplied, /*max=*/false);
-      // Notes, as of the micro-step.
-      multiplied->setDiscardableAttrs(product->getDiscardableAttrDictionary());
-      sum->setDiscardableAttrs(each.sum->getDiscardableAttrDictionary());
-      halves.push_back(sum);
-    }
-    Operation *reader = firstReader(each.sum.getResult());
-    builder.setInsertionPoint(reader ? reader : each.sum.getOperation());
+    for (int64_t half = 0; half < 2; ++half)
+      halves.push_back(summed(each, multiplied(each, lhs, half)));
+    Operation *reader = firstReader(each.sum->getResult(0));
+    builder.setInsertionPoint(reader ? reader : each.sum);
     for (auto [half, value] : llvm::enumerate(halves))
-      builder.create<zero::PutOp>(summed, value, buffer, static_cast<int64_t>(half) * to.getNumElements() / 2);
-    Value whole = builder.create<zero::ViewOp>(summed, each.sum.getType(), buffer, 0);
-    each.sum.replaceAllUsesWith(whole);
+      builder.create<zero::PutOp>(location, value, buffer, static_cast<int64_t>(half) * to.getNumElements() / 2);
+    Value whole = builder.create<zero::ViewOp>(location, to, buffer, 0);
+    each.sum->getResult(0).replaceAllUsesWith(whole);
     moveViews(whole);
     erase(each);
+  }
+
+  /// Half of the product's rows, [rows / 2, columns]: run after run, each from its place among all rows.
+  Value multiplied(SummedProduct &each, Value lhs, int64_t half) {
+    Location location = each.product.getLoc();
+    RankedTensorType from = typeOf(each.product.getLhs()), to = typeOf(each.product.getResult());
+    int64_t width = from.getShape().back(), rows = from.getNumElements() / width / (2 * each.runs);
+    auto multiply = [&](int64_t run) -> Value {
+      Value part = builder.create<zero::ViewOp>(location, RankedTensorType::get({rows, width}, from.getElementType()),
+                                                lhs, (2 * run + half) * rows * width);
+      auto product = builder.create<graph::MatmulOp>(location, part, each.product.getRhs(), Value(),
+                                                     /*trans_lhs=*/false, each.product.getTransRhs());
+      product->setDiscardableAttrs(each.product->getDiscardableAttrDictionary()); // notes, as of the micro-step
+      return product;
+    };
+    if (each.runs == 1)
+      return multiply(0);
+    int64_t columns = to.getShape().back();
+    auto type = RankedTensorType::get({each.runs * rows, columns}, to.getElementType());
+    Value buffer = makeBuffer(location, type);
+    for (int64_t run = 0; run < each.runs; ++run)
+      builder.create<zero::PutOp>(location, multiply(run), buffer, run * rows * columns);
+    return builder.create<zero::ViewOp>(location, type, buffer, 0);
+  }
+
+  /// The sum of half of the rows, or this rank's part of it.
+  Value summed(SummedProduct &each, Value rows) {
+    if (each.inParts) {
+      SmallVector<int64_t, 3> shape(typeOf(each.inParts.getInput()).getShape());
+      shape[0] /= 2;
+      Value outside = builder.create<graph::ReshapeOp>(each.inParts.getLoc(), rows, shape);
+      rows = builder.create<graph::TransposeOp>(each.inParts.getLoc(), outside, each.inParts.getPermutation());
+    }
+    Operation *sum;
+    if (auto scatter = dyn_cast<graph::ReduceScatterOp>(each.sum))
+      sum = builder.create<graph::ReduceScatterOp>(scatter.getLoc(), rows, 0, scatter.getRanks());
+    else
+      sum = builder.create<graph::AllReduceOp>(each.sum->getLoc(), rows, /*max=*/false);
+    sum->setDiscardableAttrs(each.sum->getDiscardableAttrDictionary());
+    return sum->getResult(0);
   }
 
   /// Views of the sum stand behind it.
@@ -184,14 +258,14 @@ private:
       }
   }
 
-  /// With the views between them.
-  static void erase(SummedProduct each) {
-    Value input = each.sum.getInput();
-    each.sum.erase();
+  /// With what stands between them.
+  static void erase(SummedProduct &each) {
+    Value input = each.sum->getOperand(0);
+    each.sum->erase();
     while (input != each.product.getResult()) {
-      Operation *view = input.getDefiningOp();
-      input = view->getOperand(0);
-      view->erase();
+      Operation *between = input.getDefiningOp();
+      input = between->getOperand(0);
+      between->erase();
     }
     each.product.erase();
   }

@@ -7,11 +7,13 @@ include "mlir/Pass/PassBase.td"
 def OverlapTensorParallel : Pass<"overlap-tensor-parallel", "::mlir::ModuleOp"> {
   let summary = "of a product that is summed over the model axis, one half of the rows is multiplied while the other is summed";
   let description = [{
-    In: the zero level. Out: with `overlap-tensor-parallel=halves`, a `graph.matmul` that only a `graph.all_reduce` reads stands there
-    as two, each with an all_reduce of its own, where the rates of `plan.machine` say that what reads the sum can then begin earlier:
+    In: the zero level. Out: with `overlap-tensor-parallel=halves`, a `graph.matmul` that only a `graph.all_reduce` or a
+    `graph.reduce_scatter` reads stands there as two, each with a sum of its own, where the rates of `plan.machine` say that what reads the sum can then begin earlier:
     where other work stands beside the sum already, as in backward, it stays. The halves read their rows where they are, and the sums
     are where the whole is (`zero.put`, which plan-memory leaves out): nothing is copied, and the bytes sent stay the same.
     The second half is multiplied beside the first one's sum, as in domino (arXiv 2409.15241) and the halves of a batch there.
+    Of a reduce_scatter a half is half of each rank's part, and its product one for each of these runs of rows; where zero-model-axis had
+    to bring parts together, half of what is outside of them, and one product.
   }];
   let constructor = "::zc::createOverlapTensorParallel()";
   let statistics = [Statistic<"numProducts", "halved", "products in two halves">];

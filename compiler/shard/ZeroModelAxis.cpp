@@ -27,6 +27,8 @@ struct Around {
 };
 
 Value reshape(PatternRewriter &rewriter, Location location, Value value, ArrayRef<int64_t> shape) {
+  while (auto before = value.getDefiningOp<graph::ReshapeOp>())
+    value = before.getInput();
   return typeOf(value).getShape() == shape ? value : rewriter.create<graph::ReshapeOp>(location, value, shape);
 }
 
@@ -68,10 +70,13 @@ template <typename Op> struct PartOfRuns : OpRewritePattern<Op> {
     const Around whole(typeOf(op.getInput()), dim);
     const int64_t run = whole.along / ranks * whole.inner;
     Location location = op.getLoc();
+    Operation *view = op.getInput().getDefiningOp();
     Value parts = swapFirst(rewriter, location, reshape(rewriter, location, op.getInput(), {whole.outer, ranks, run}));
     Value part = rewriter.create<Op>(location, parts, 0, ranks);
     rewriter.replaceOp(op,
                        reshape(rewriter, location, part, cast<RankedTensorType>(op.getResult().getType()).getShape()));
+    if (view && isOpTriviallyDead(view)) // a shape that nobody reads now
+      rewriter.eraseOp(view);
     return success();
   }
 };

@@ -283,18 +283,18 @@ def halves(ranks, world, stage, *flags):
     return f"{half['predicted_step_seconds'] / whole['predicted_step_seconds']:.3f} of the predicted step"
 
 
-def beside():
+def beside(sum_, *flags):
     """Seconds in which the planned step multiplies while it sums over the ranks, of a model whose products are large, on an H100."""
-    model, seconds, steps = suite.dir / "wide.onnx", [], []
+    model, seconds, steps = suite.dir / f"wide-{sum_}.onnx", [], []
     subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, "--layers", "2", "--hidden", "4096", "--heads", "16", "--vocab", "64", "--seq",
                     "1024", "--batch", "8"], check=True, capture_output=True)
     for how in ("off", "halves"):
-        trace = suite.dir / f"wide-{how}.json"
-        report = json.loads(suite.tool("zero-compile", model, "--machine", "h100", "--precision", "bf16", *shape(8, 8, 0, *ADAMW), "--overlap-tensor-parallel", how,
+        trace = suite.dir / f"wide-{how}-{sum_}.json"
+        report = json.loads(suite.tool("zero-compile", model, "--machine", "h100", "--precision", "bf16", *shape(8, 8, 0, *ADAMW, *flags), "--overlap-tensor-parallel", how,
                                        "--dry-run", "--json", "--emit-trace", trace))
         steps.append(report["predicted_step_seconds"])
         events = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in json.loads(trace.read_text())["traceEvents"] if e.get("ph") == "X"]
-        sums = [e for e in events if e[0].startswith("all_reduce")]
+        sums = [e for e in events if e[0].startswith(sum_)]
         products = [e for e in events if e[0].startswith("matmul")]
         seconds.append(sum(max(0, min(a[2], b[2]) - max(a[1], b[1])) for a in sums for b in products) * 1e-6)
     if not seconds[1] > seconds[0] or not steps[1] < steps[0]:
@@ -370,8 +370,10 @@ suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in 
 suite.run([(f"masks {e} T={r} {' '.join(f)}", lambda a=(e, r, *f): masks(*a))
            for e, r, f in (("ts17_dropout", 2, ()), ("ts17_dropout", 4, ROWS), ("dynamo23_dropout", 4, ()), ("dynamo23_dropout", 2, (*ROWS, *BLOCKS)))])
 suite.run([(f"halves T={r} W={w} stage {s} {' '.join(f)}", lambda a=(r, w, s, *f): halves(*a))
-           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME))])
-suite.run([("halves: products beside sums in the planned step", beside)])
+           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME),
+                             (2, 2, 0, ROWS), (2, 4, 3, (*ROWS, *BLOCKS)), (4, 4, 1, ROWS), (4, 8, 2, (*ROWS, *HOST)))])
+suite.run([("halves: products beside sums in the planned step", lambda: beside("all_reduce")),
+           ("halves: products beside scattered sums in the planned step", lambda: beside("reduce_scatter", *ROWS))])
 suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])
 suite.run([("refused: rows without ranks", lambda: refused(2, "--tensor-parallel T", *ROWS)),
            ("refused: halves without ranks", lambda: refused(2, "--tensor-parallel T", "--overlap-tensor-parallel", "halves")),
