@@ -14,6 +14,10 @@ namespace {
 bool openblasFits() {
   if ((hwy::SupportedTargets() & HWY_AVX3) == 0)
     return true;
+#if HWY_ARCH_X86
+  if (__builtin_cpu_is("amd") != 0)
+    return false;
+#endif
   std::string_view core = openblas_get_corename();
   constexpr std::array<std::string_view, 3> wide = {"SkylakeX", "Cooperlake", "SapphireRapids"};
   return std::find(wide.begin(), wide.end(), core) != wide.end();

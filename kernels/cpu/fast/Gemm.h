@@ -10,8 +10,9 @@ enum class GemmLibrary : uint8_t { openblas, onednn };
 /// What serves products of which nothing else is known.
 ///
 /// OpenBLAS where its kernels fit the CPU. Debian's 0.3.21 does not know CPUs newer than itself: on a Zen 5 it picks
-/// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak). So where the CPU
-/// has AVX-512 and OpenBLAS chose a core without it, oneDNN's sgemm is used. On Xeons the two are within 5 %.
+/// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak), a Zen 4 it takes
+/// for an Intel one (96-107 and 107-114 at GPT-2 124M's shapes). So where the CPU has AVX-512 and is AMD's, or OpenBLAS
+/// chose a core without it, oneDNN's sgemm is used. On Xeons the two are within 5 %.
 GemmLibrary fittingLibrary();
 
 /// C = alpha op(A) op(B) + beta C; row major; op(A) is m x k, op(B) k x n; lda, ldb, ldc: elements between stored rows.
