@@ -1,11 +1,13 @@
 """Text as a stream of documents: (text, whether its document ends here), a block or less at a time, with places for what is wrong."""
 import codecs
 import json
+import re
 import sys
 import time
 
 from .errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
 
+LONE = re.compile("[\ud800-\udfff]")  # what JSON can say and UTF-8 cannot
 BLOCK = 1 << 18  # characters, or bytes, that are read together
 
 
@@ -88,6 +90,8 @@ def read_parquet(path, field, report):
 def document(text, field, where, report):
     if not isinstance(text, str):
         raise ZeroError(BAD_INPUT, f'no text in "{field}"', where=where, help="--text-field names the field that holds the text")
+    if not text.isascii() and (lone := LONE.search(text)):
+        raise ZeroError(BAD_INPUT, f'no Unicode text in "{field}": half of a pair, {ascii(lone[0])[1:-1]}, at character {lone.start()}', where=where)
     report.documents += 1
     for at in range(0, len(text), BLOCK):
         yield text[at:at + BLOCK], False

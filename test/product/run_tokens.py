@@ -4,13 +4,17 @@ import json, os, pathlib, random, struct, subprocess, sys
 
 from product import ROOT, expect, needs, raises, suite, zero
 
-needs("tokenizers")
+needs("tokenizers", "numpy")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
-from zero_compile import tokens
+from zero_compile import tokens, words
 
 suite = suite(__doc__)
 END = "<|endoftext|>"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|"
+         r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 BYTES = pre_tokenizers.ByteLevel.alphabet()
 
 
@@ -37,10 +41,15 @@ def bpe(pre=None, normalizer=None, alphabet=(), size=700):
                                                           initial_alphabet=list(alphabet)), pre, normalizer)
 
 
+def split(expression):
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(expression), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
 TOKENIZERS = {
     "gpt2": lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), alphabet=BYTES),
-    "llama3": lambda: bpe(pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-                                                   pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]), alphabet=BYTES),
+    "llama3": lambda: bpe(split(LLAMA3), alphabet=BYTES),
+    "qwen2": lambda: bpe(split(QWEN2), normalizers.NFC(), alphabet=BYTES),
+    "o200k": lambda: bpe(split(O200K), alphabet=BYTES),
     "lower case": lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizers.BertNormalizer(), alphabet=BYTES),
     "bert": lambda: trained(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=500, special_tokens=["[UNK]", END], show_progress=False),
                             pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()),
@@ -115,6 +124,38 @@ def rare_letters():
     expect(read(suite.dir / "rare.bin")[:-1] == want, "other tokens than of the whole")
 
 
+LETTERS = "stdlmrevaXSTLQ5 7\n\n\r\t  ''\'\'._/(\"<|>-\x7f\x00\u00e9\u00a0\u0301\u4e2d"  # what the rules of tokenizers are about
+
+
+def letters(seed, length):
+    """In any order: each next to each."""
+    draw = random.Random(seed)
+    return "".join(draw.choice(LETTERS) for _ in range(length))
+
+
+def any_order(name):
+    """Words of a tokenizer whose tokens join whatever its rule leaves in one piece; then with tables that hold next to nothing, so that words
+    are lost."""
+    tokenizer = TOKENIZERS[name]()
+    kind = trainers.WordPieceTrainer if name == "bert" else trainers.BpeTrainer
+    tokenizer.train_from_iterator([letters(seed, 30_000) for seed in range(4)], kind(
+        vocab_size=4000, special_tokens=[END, "[UNK]"], initial_alphabet=BYTES, show_progress=False))
+    description = json.loads(tokenizer.to_str())
+    expect(words.splits(tokenizer, description, letters(9, 30_000)) is not None, "its words are not taken apart")
+    kept = words.BUCKETS, words.CACHED
+    for words.BUCKETS, words.CACHED in (kept, (4, 40)):
+        try:
+            codec = words.Words(tokenizer, "uint16", description, [1, 2])
+            for seed in range(20, 40):
+                texts = [letters(seed, 3000), "", letters(seed + 1, 10)]
+                got = codec.encode(b"".join(each.encode() + words.END for each in texts))
+                want = [token for each in texts for token in tokenizer.encode(each, add_special_tokens=False).ids + [1, 2]]
+                expect(list(memoryview(got).cast("H")) == want, f"other tokens than of the whole, seed {seed}")
+        finally:
+            words.BUCKETS, words.CACHED = kept
+    expect(codec.table.counts.all() and len(codec.words.older) > 0, "nothing was lost")
+
+
 def refused():
     tokenizer, folder = saved("gpt2"), suite.dir / "refused"
     folder.mkdir()
@@ -135,6 +176,9 @@ def refused():
         tokens.write(tokenizer, [lines], output)
     lines.write_text('{"text": "a"}\n{"body": "b"}\n')
     with raises(3, "bad.jsonl:2", "--text-field"):
+        tokens.write(tokenizer, [lines], output)
+    lines.write_text('{"text": "a"}\n{"text": "b \\ud83d"}\n')
+    with raises(3, "bad.jsonl:2", "half of a pair", "character 2"):
         tokens.write(tokenizer, [lines], output)
     for end in (None, ""):
         with raises(3, "corpus is empty"):
@@ -212,6 +256,7 @@ def slips():
 
 
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
+cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
 suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
 suite.finish()
