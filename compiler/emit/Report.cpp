@@ -2,7 +2,7 @@
 
 #include "compiler/emit/Report.h"
 #include "compiler/emit/Occupancy.h"
-#include "compiler/emit/Timeline.h"
+#include "compiler/schedule/Timeline.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 

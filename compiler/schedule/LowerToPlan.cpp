@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/StepBuilder.h"
+#include "compiler/schedule/ThreadShares.h"
 #include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 #include "dialects/zero/Execution.h"
@@ -38,7 +39,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     recordExecution();
     for (graph::ProgramOp program : programs)
       program.erase();
-    if (failed(assignWaits(sections)))
+    if (failed(completeMessage(sections)))
       return signalPassFailure();
     getOperation().walk([&](plan::StepOp step) {
       ++numSteps;
@@ -46,8 +47,9 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     });
   }
 
-  /// Waits are computed on the message, by the code that the verifier and the plan loader run too.
-  LogicalResult assignWaits(std::array<plan::SectionOp, 3> sections) {
+  /// Waits are computed on the message, by the code that the verifier and the plan loader run too; shares of threads by
+  /// playing it.
+  LogicalResult completeMessage(std::array<plan::SectionOp, 3> sections) {
     FailureOr<planpb::Plan> message = plan::toProto(getOperation());
     if (failed(message))
       return failure();
@@ -61,6 +63,12 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     assign(sections[1], message->update());
     if (sections[2])
       assign(sections[2], message->eval());
+    divideThreads(*message);
+    OpBuilder builder(sections[0]);
+    for (const planpb::ThreadShare &share : message->thread_shares())
+      builder.create<plan::ShareOp>(getOperation().getLoc(),
+                                    plan::QueueAttr::get(&getContext(), static_cast<plan::Queue>(share.queue())),
+                                    builder.getI64IntegerAttr(share.thousandths()));
     return success();
   }
 

@@ -91,7 +91,8 @@ def LowerToPlan : Pass<"lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "operations become steps with operands in slices and waits between queues";
   let description = [{
     In: output of plan-memory. Out: the plan dialect only. Waits come from the hazard tracker that also verifies
-    plans (runtime/plan/Hazards.h): a step waits for what it conflicts with on other queues, no more.
+    plans (runtime/plan/Hazards.h): a step waits for what it conflicts with on other queues, no more. `plan.share`s divide a rank's
+    threads among the queues by what then runs beside what (ThreadShares.h).
   }];
   let statistics = [Statistic<"numSteps", "steps", "steps made">, Statistic<"numWaits", "waits", "waits made">];
   let dependentDialects = ["::zc::plan::PlanDialect"];

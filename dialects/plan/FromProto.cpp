@@ -23,6 +23,9 @@ public:
   OwningOpRef<ModuleOp> read() {
     readHeader();
     readMesh();
+    for (const planpb::ThreadShare &share : plan.thread_shares())
+      builder.create<ShareOp>(loc(), QueueAttr::get(&context, static_cast<Queue>(share.queue())),
+                              builder.getI64IntegerAttr(share.thousandths()));
     for (int i = 0; i < plan.arenas_size(); ++i)
       builder.create<ArenaOp>(loc(), builder.getStringAttr(arenaName(i)),
                               TierAttr::get(&context, static_cast<Tier>(plan.arenas(i).tier())),

@@ -90,6 +90,19 @@ def Plan_MeshOp : Plan_Op<"mesh"> {
   let assemblyFormat = "`axes` `=` $axes attr-dict";
 }
 
+def Plan_ShareOp : Plan_Op<"share"> {
+  let summary = "of a rank's threads, how many a queue's kernels run on, in thousandths; queues without one run on all";
+  let description = [{
+    Made by lower-to-plan; in the order of queues.
+
+    ```mlir
+    plan.share queue = host_compute thousandths = 125
+    ```
+  }];
+  let arguments = (ins Plan_QueueAttr:$queue, ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<1000>]>:$thousandths);
+  let assemblyFormat = "`queue` `=` `` $queue `thousandths` `=` $thousandths attr-dict";
+}
+
 def Plan_ArenaOp : Plan_Op<"arena", [Symbol]> {
   let summary = "one contiguous allocation per rank on a tier";
   let description = [{

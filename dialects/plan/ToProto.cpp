@@ -209,6 +209,10 @@ private:
       auto *message = result.add_arenas();
       message->set_tier(static_cast<planpb::Tier>(arena.getTier()));
       message->set_bytes(arena.getBytes());
+    } else if (auto share = dyn_cast<ShareOp>(op)) {
+      auto *message = result.add_thread_shares();
+      message->set_queue(static_cast<planpb::Queue>(share.getQueue()));
+      message->set_thousandths(static_cast<uint32_t>(share.getThousandths()));
     } else if (auto slice = dyn_cast<SliceOp>(op)) {
       return writeSlice(slice);
     } else if (auto input = dyn_cast<InputOp>(op)) {

@@ -6,7 +6,6 @@
 #include "runtime/exec/DeviceJob.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamExecutor.h"
-#include "runtime/exec/ThreadBudget.h"
 #include "runtime/plan/Walk.h"
 
 namespace zc {
@@ -52,10 +51,7 @@ private:
 /// A thread per queue; the first queue with steps is served by the caller, which would only wait otherwise.
 class CpuExecutor : public QueueExecutor {
 public:
-  CpuExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-      : QueueExecutor(plan, options, communicator) {
-    teams = threadBudget(plan, options.threads);
-  }
+  using QueueExecutor::QueueExecutor;
 
   /// After prepare.
   Status start() {

@@ -9,6 +9,7 @@
 
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/BaseExecutor.h"
+#include "runtime/plan/ThreadShares.h"
 
 #include <mutex>
 #include <thread>
@@ -18,9 +19,7 @@ namespace zc {
 class QueueExecutor : public BaseExecutor {
 public:
   QueueExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-      : BaseExecutor(plan, options, communicator) {
-    teams.fill(options.threads);
-  }
+      : BaseExecutor(plan, options, communicator), teams(teamsOf(plan, options.threads)) {}
   ~QueueExecutor() override { join(); }
 
   Status runStep(const StepContext &step) final;
@@ -45,7 +44,7 @@ protected:
   void fail(const Error &error);
 
   std::array<Timeline, kNumQueues> done;       // steps finished, per queue
-  std::array<int, kNumQueues> teams;           // threads of a queue's kernels
+  const std::array<int, kNumQueues> teams;     // threads of a queue's kernels
   uint64_t iteration = 0;                      // asked for
   std::array<StepContext, kInFlight> contexts; // by iteration
 

@@ -1,7 +1,7 @@
 //===- Verify.h - is this plan safe to execute --------------------------------===//
 //
 // Everything the executor relies on without looking again. Constraints carry labels that stand here, above the check
-// and in the name of the negative test (test/runtime/VerifyTest.cpp). W is the world size, "node" the step's ONNX node.
+// and in the name of the negative test (test/runtime/Verify*Test.cpp). "node" is the step's ONNX node.
 //
 //   plan_c1      format is kPlanFormat
 //   plan_c2      the mesh has at most 8 axes of known kinds with names of their own, sizes of 1 or more and at most
@@ -12,6 +12,7 @@
 //   plan_c5      optimizer numbers are finite, the schedule of the learning rate is one
 //   plan_c6      the report's peaks are the arenas' bytes, where there is a report
 //   plan_c7      forward-only: outputs, no update, one micro-step, nothing trains; else: outputs where it evaluates
+//   share_c1     shares of threads are of known queues, ascending, 1 to 1000 thousandths
 //   eval_c1      an evaluation is of a plan that trains, and hands over a loss
 //   eval_c2      it holds what is said here of a forward-only plan, and waits for steps of its own only
 //   eval_c3      it writes nothing that outlives it

@@ -2,6 +2,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Schedule.h"
+#include "runtime/plan/ThreadShares.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
@@ -53,6 +54,23 @@ Status verifyHeader(const planpb::Plan &plan) {
       return violation(466, "plan_c5", "a number of optimizer \"" + o.rule() + "\" is not finite");
   if (std::string problem = o.lr_schedule().empty() ? "" : Schedule::problem(o.lr_schedule()); !problem.empty())
     return violation(586, "plan_c5", "the schedule of the learning rate " + problem);
+  return {};
+}
+
+Status verifyThreadShares(const planpb::Plan &plan) {
+  // share_c1
+  int last = -1;
+  for (const planpb::ThreadShare &share : plan.thread_shares()) {
+    if (!planpb::Queue_IsValid(share.queue()) || share.queue() <= last)
+      return violation(596, "share_c1",
+                       "a share of threads is of queue " + std::to_string(share.queue()) + ", after that of queue " +
+                           std::to_string(last));
+    if (share.thousandths() < 1 || share.thousandths() > kAllThreads)
+      return violation(597, "share_c1",
+                       "queue " + planpb::Queue_Name(share.queue()) + " has " + str(share.thousandths()) +
+                           " thousandths of the threads");
+    last = share.queue();
+  }
   return {};
 }
 
@@ -246,6 +264,7 @@ Status verifyOutputs(const planpb::Plan &plan) {
 
 Status verifyTables(const planpb::Plan &plan) {
   ZC_RETURN_IF_ERROR(verifyHeader(plan));
+  ZC_RETURN_IF_ERROR(verifyThreadShares(plan));
   ZC_RETURN_IF_ERROR(verifyStrings(plan));
   for (int i = 0; i < plan.types_size(); ++i)
     ZC_RETURN_IF_ERROR(verifyType(plan.types(i), i));

@@ -125,6 +125,12 @@ planpb::Step &addSpill(Plan &plan, uint64_t bytes, uint64_t moved, uint64_t offs
   return step;
 }
 
+void addThreadShare(Plan &plan, planpb::Queue queue, uint32_t thousandths) {
+  planpb::ThreadShare &share = *plan.add_thread_shares();
+  share.set_queue(queue);
+  share.set_thousandths(thousandths);
+}
+
 void addSecondParameter(Plan &plan, uint64_t offset) {
   *plan.add_parameters() = plan.parameters(0);
   plan.mutable_types()->Add()->set_type(planpb::F32);

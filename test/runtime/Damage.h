@@ -40,6 +40,7 @@ void addOutputStep(Plan &plan, uint32_t section);
 planpb::Step &addCopy(Plan &plan, const char *kernel, planpb::Queue queue, uint32_t from, uint32_t to, int64_t bytes);
 /// A copy of a host slice to an nvme slice of `bytes` bytes, of `moved` bytes from byte `offset` on.
 planpb::Step &addSpill(Plan &plan, uint64_t bytes, uint64_t moved, uint64_t offset = 0);
+void addThreadShare(Plan &plan, planpb::Queue queue, uint32_t thousandths);
 void addSecondParameter(Plan &plan, uint64_t offset);
 
 } // namespace zc::test

@@ -1,13 +1,60 @@
-#include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
-#include "test/runtime/Damage.h"
-#include "test/runtime/TestPlan.h"
-
-#include <gtest/gtest.h>
+#include "test/runtime/VerifyNegative.h"
 
 using namespace zc;
 using namespace zc::test;
 using planpb::Plan;
+
+namespace {
+
+const Negative kEvaluationNegatives[] = {
+    {"plan_c7_outputs_of_training", [](Plan &p) { p.add_outputs()->set_name("y"); }},
+    {"plan_c7_update", [](Plan &p) { p.set_forward_only(true); }},
+    {"output_c1_type",
+     [](Plan &p) {
+       p.set_forward_only(true);
+       p.add_outputs()->set_type(1000);
+     }},
+    {"output_c1_kind", [](Plan &p) { p.add_outputs()->set_kind(static_cast<planpb::OutputKind>(9)); }},
+    {"output_c1_loss_is_no_scalar", [](Plan &p) { p.add_outputs()->set_kind(planpb::LOSS); }},
+    {"output_c1_weight_alone",
+     [](Plan &p) {
+       test::PlanBuilder b(1, 1);
+       b.plan.Swap(&p);
+       uint32_t scalar = b.type(planpb::F32, {});
+       b.plan.Swap(&p);
+       planpb::Output *weight = p.add_outputs();
+       weight->set_type(scalar);
+       weight->set_kind(planpb::LOSS_WEIGHT);
+     }},
+    {"plan_c7_outputs_without_evaluation",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.clear_eval();
+     }},
+    {"plan_c7_evaluation_without_outputs",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.clear_outputs();
+     }},
+    {"eval_c1_no_loss",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.mutable_outputs(0)->set_kind(planpb::VALUE);
+     }},
+    {"eval_c3_writes_parameters",
+     [](Plan &p) {
+       addEvaluation(p);
+       p.mutable_eval()->mutable_steps(1)->mutable_operands(2)->set_slice(0);
+       p.mutable_eval()->mutable_steps(1)->mutable_operands(0)->set_slice(3);
+     }},
+};
+
+} // namespace
+
+namespace zc::test {
+ZC_VERIFY_NEGATIVES(Evaluation, kEvaluationNegatives);
+} // namespace zc::test
 
 TEST(Verify, eval_c2_an_evaluation_is_verified_as_a_plan_by_itself) {
   for (uint32_t accumulation : {1u, 2u}) {

@@ -1,14 +1,35 @@
-#include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
-#include "test/runtime/Damage.h"
-#include "test/runtime/TestPlan.h"
+#include "test/runtime/VerifyNegative.h"
 
 #include <array>
-#include <gtest/gtest.h>
 #include <random>
 
 using namespace zc;
+using namespace zc::test;
 using planpb::Plan;
+
+namespace {
+
+const Negative kWalkNegatives[] = {
+    {"wait_c1_section", [](Plan &p) { micro(p, 1)->add_waits()->set_section(2); }},
+    {"wait_c1_queue", [](Plan &p) { micro(p, 1)->add_waits()->set_queue(static_cast<planpb::Queue>(9)); }},
+    {"wait_c1_ordinal", [](Plan &p) { micro(p, 1)->add_waits()->set_ordinal(2); }},
+    {"wait_c1_distance", [](Plan &p) { micro(p, 1)->add_waits()->set_distance(1u << 30); }},
+    {"wait_c2_itself", [](Plan &p) { micro(p, 1)->add_waits(); }},
+    {"wait_c2_cycle", [](Plan &p) { micro(p, 1)->add_waits()->set_queue(planpb::COMM); }},
+    {"wait_c2_update_from_micro", [](Plan &p) { micro(p, 1)->add_waits()->set_section(1); }},
+    {"walk_c2_never_written",
+     [](Plan &p) {
+       micro(p, 1)->mutable_operands(1)->set_slice(4);
+       micro(p, 1)->mutable_operands(2)->set_slice(3);
+     }},
+};
+
+} // namespace
+
+namespace zc::test {
+ZC_VERIFY_NEGATIVES(Walk, kWalkNegatives);
+} // namespace zc::test
 
 TEST(Verify, TinyPlansOfAllWorldsAreSound) {
   for (uint32_t world : {1, 2, 3, 4, 8})

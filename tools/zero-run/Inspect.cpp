@@ -49,6 +49,17 @@ std::string worldSize(const Mesh &mesh) {
   return text;
 }
 
+/// "D2H 0.1 %, HOST_COMPUTE 12.5 %, all for the others".
+std::string threadShares(const planpb::Plan &plan) {
+  std::string text;
+  for (const planpb::ThreadShare &share : plan.thread_shares()) {
+    char percent[32];
+    std::snprintf(percent, sizeof percent, " %g %%, ", share.thousandths() / 10.0);
+    text += planpb::Queue_Name(share.queue()) + percent;
+  }
+  return text + (text.empty() ? "all for each queue" : "all for the others");
+}
+
 std::string kindText(const planpb::Output &output) {
   switch (output.kind()) {
   case planpb::LOSS:
@@ -98,6 +109,7 @@ std::string summary(const planpb::Plan &plan) {
        "gather " + bytes(traffic.gather()) + ", reduce-scatter " + bytes(traffic.reduce_scatter()) + ", all-reduce " +
            bytes(traffic.all_reduce()) +
            (traffic.model() > 0 ? ", along the model axis " + bytes(traffic.model()) : "") + " per rank and step");
+  line(out, "threads", threadShares(plan));
   line(out, plan.vertical() ? "micro-steps" : "micro-step", steps(plan.micro()));
   line(out, "update", steps(plan.update()));
   if (plan.has_eval())

@@ -6,6 +6,11 @@ plan.arena @device tier = device bytes = -1
 
 // -----
 
+// expected-error @below {{attribute 'thousandths' failed to satisfy constraint}}
+plan.share queue = host_compute thousandths = 1001
+
+// -----
+
 plan.arena @device tier = device bytes = 4096
 // expected-error @below {{[slice_c1] offset 128 is not a multiple of 256}}
 plan.slice @s0 in @device offset = 128 bytes = 4 class = buffers

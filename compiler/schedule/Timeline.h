@@ -16,6 +16,7 @@ struct PlannedStep {
 struct Timeline {
   std::vector<PlannedStep> steps; ///< in plan order
   uint32_t microExecutions = 1;   ///< of section micro, that were played per training step
+  uint32_t trainingSteps = 0;     ///< that were played
   double secondsPerStep = 0;      ///< from one loss to the next once the pipeline is full, with all micro-steps
 };
 
@@ -24,8 +25,5 @@ struct Timeline {
 /// are taken to run alike. Where a step has very many micro-steps, fewer are played and the rest is added at their
 /// pace.
 Timeline playTimeline(const planpb::Plan &plan);
-
-/// The timeline's training steps as a Chrome trace, as `zero-run --trace` writes one: rank 0, a lane per queue.
-std::string plannedTrace(const planpb::Plan &plan, const Timeline &timeline);
 
 } // namespace zc

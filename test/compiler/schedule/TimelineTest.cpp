@@ -1,4 +1,4 @@
-#include "compiler/emit/Timeline.h"
+#include "compiler/schedule/Timeline.h"
 
 #include <gtest/gtest.h>
 

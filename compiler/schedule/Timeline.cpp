@@ -1,7 +1,6 @@
 //===- Timeline.cpp - plays the queues of a plan ------------------------------------------===//
 
-#include "compiler/emit/Timeline.h"
-#include "runtime/plan/ChromeTrace.h"
+#include "compiler/schedule/Timeline.h"
 #include "runtime/plan/Hazards.h"
 
 #include <algorithm>
@@ -35,6 +34,7 @@ public:
       started = metricsKnown();
       timeline.secondsPerStep = started - before;
     }
+    timeline.trainingSteps = kTrainingSteps;
     addUnplayed();
     return std::move(timeline);
   }
@@ -110,14 +110,3 @@ private:
 } // namespace
 
 Timeline zc::playTimeline(const planpb::Plan &plan) { return Player(plan).run(); }
-
-std::string zc::plannedTrace(const planpb::Plan &plan, const Timeline &timeline) {
-  std::vector<TraceSpan> spans;
-  for (const PlannedStep &step : timeline.steps) {
-    uint32_t perStep = step.where.section == 0 ? timeline.microExecutions : 1;
-    spans.push_back({0, step.where.section, step.where.index, step.where.execution / perStep + 1,
-                     step.where.section == 0 ? step.where.execution % perStep : 0, step.begin * 1e6,
-                     (step.end - step.begin) * 1e6});
-  }
-  return chromeTrace(plan, spans);
-}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Shares of threads: what a plan gives its queues shows in `inspect`, and no share changes a bit: a run on device cpu has the bits of sync,
+whose kernels all run on all threads, with the plan's shares, with the smallest and with none, on 1, 2, 3, 4 and 8 threads."""
+import pathlib, re, sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from e2e import Case, Suite, same_bits
+
+suite = Suite(__doc__)
+SHARE = re.compile(r"^ *plan\.share queue = (\w+) thousandths = (\d+).*\n", re.M)
+QUEUES = ("compute", "comm", "h2d", "d2h", "nvme_read", "nvme_write", "host_compute")
+PLACES = {"device": (), "host": ("--offload-optimizer", "host"), "params": ("--offload-optimizer", "host", "--offload-param", "host"),
+          "nvme": ("--offload-optimizer", "nvme", "--offload-param", "nvme"),
+          "delayed": ("--offload-optimizer", "host", "--delay-update", "--delay-after", 1)}
+
+
+def variants(name, model, flags):
+    """The plan as it is compiled, with the smallest shares, and without any."""
+    plan = suite.compile(suite.models / model / "ts17.onnx", suite.dir / f"{name}.plan", "--bucket-size", "8KiB", *flags)
+    text = suite.tool("zero-translate", "--plan-to-mlir", plan)
+    shares = SHARE.findall(text)
+    plain = SHARE.sub("", text)
+    smallest = "".join(f"  plan.share queue = {queue} thousandths = 1\n" for queue in QUEUES)
+    plans = {"own": plan}
+    for which, written in (("none", plain), ("least", re.sub(r"^( *plan\.mesh .*\n)", lambda mesh: mesh[0] + smallest, plain, flags=re.M))):
+        path = suite.dir / f"{name}-{which}.mlir"
+        path.write_text(written)
+        plans[which] = path.with_suffix(".plan")
+        suite.tool("zero-translate", "--mlir-to-plan", path, "-o", plans[which])
+    return plans, dict(shares)
+
+
+def bits(model, world, place, threads):
+    name = f"{model}-{world}-{place}-{threads}"
+
+    def run():
+        plans, shares = variants(name, model, ("--world-size", world, "--zero-stage", 3, *PLACES[place]))
+        if place != "device" and not shares:
+            raise Case("no queue has a share, though copies run beside backward")
+        data = ("-n", world, "--threads", threads, "--data", suite.models / model / "inputs.safetensors", "--steps", 4, "--nvme-dir",
+                suite.dir)
+        expected = suite.bits(plans["none"], suite.dir / f"{name}-sync", "--device", "sync", *data)
+        for which, plan in plans.items():
+            same_bits(suite.bits(plan, suite.dir / f"{name}-{which}", "--device", "cpu", *data), expected)
+        return " ".join(f"{queue} {share}" for queue, share in shares.items())
+
+    return f"bits {name}", run
+
+
+def inspected():
+    plans, shares = variants("inspected", "gpt2", ("--offload-optimizer", "host"))
+    lines = {which: re.search(r"^threads +(.*)$", suite.tool("zero-run", "inspect", plan), re.M)[1] for which, plan in plans.items()}
+    own = "".join(f"{queue.upper()} {int(share) / 10:g} %, " for queue, share in shares.items()) + "all for the others"
+    if lines["none"] != "all for each queue" or lines["own"] != own or not lines["least"].startswith("COMPUTE 0.1 %, COMM 0.1 %, "):
+        raise Case(f"{lines} of {shares}")
+
+
+def refused():
+    plans, _ = variants("refused", "mlp", ("--offload-optimizer", "host"))
+    text = (suite.dir / "refused-least.mlir").read_text().replace("queue = comm thousandths", "queue = compute thousandths", 1)
+    (suite.dir / "twice.mlir").write_text(text)
+    error = suite.tool("zero-translate", "--mlir-to-plan", suite.dir / "twice.mlir", "-o", suite.dir / "twice.plan", code=3)
+    if "a share of threads is of queue 0" not in error:
+        raise Case(error)
+
+
+suite.run([bits("gpt2", world, place, threads) for threads in (1, 2, 3, 4, 8) for place in PLACES for world in ((1, 2) if threads < 3 else (1,))])
+suite.run([bits("bert", 1, "delayed", 2), ("inspected", inspected), ("refused", refused)])
+suite.finish()
