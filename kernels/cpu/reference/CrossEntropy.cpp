@@ -1,26 +1,17 @@
 // cross_entropy and its gradient. Labels are checked before they are used.
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/reference/ElementTypes.h"
 
 namespace zc::cpu {
 namespace {
 
-/// fn(Tag<storage>, Tag<statistics>, Tag<label>).
-template <typename Fn> Prepared withTypes(const CrossEntropyShape &s, Fn fn) {
-  return withFloat(s.dtype, [&](auto tag) {
-    return withIndex(s.label, [&](auto label) {
-      return s.stat == DType::f64 ? fn(tag, Tag<double>(), label) : fn(tag, Tag<float>(), label);
-    });
-  });
-}
-
 Prepared prepareCrossEntropy(const KernelSpec &spec) {
   Result<CrossEntropyShape> read = readCrossEntropy(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+  return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    using S = TypeOf<decltype(statTag)>;
-    using L = TypeOf<decltype(labelTag)>;
-    return makeKernel([spec, s = *read](void *const *operands, const StepContext &) -> Status {
+    return makeKernel([spec, s = *read, stats = StatElements(read->stat),
+                       labels = IndexElements(read->label)](void *const *operands, const StepContext &) -> Status {
       double loss = 0;
       int64_t count = 0;
       for (int64_t r = 0; r < s.rows; ++r) {
@@ -31,8 +22,8 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
         for (int64_t c = 0; c < s.classes; ++c)
           sum += std::exp(load(x[c]) - top);
         double lse = top + std::log(sum);
-        as<S>(operands[3])[r] = static_cast<S>(lse);
-        int64_t label = as<L>(operands[1])[r];
+        stats.set(operands[3], r, lse);
+        int64_t label = labels.get(operands[1], r);
         if (label == s.ignoreIndex)
           continue;
         if (label < 0 || label >= s.classes)
@@ -40,7 +31,7 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
         loss += lse - load(x[label]);
         ++count;
       }
-      *as<S>(operands[2]) = static_cast<S>(s.sum ? loss : loss / static_cast<double>(count));
+      stats.set(operands[2], 0, s.sum ? loss : loss / static_cast<double>(count));
       return Status::success();
     });
   });
@@ -49,26 +40,25 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
 Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
   Result<CrossEntropyShape> read = readCrossEntropyGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withTypes(*read, [&](auto tag, auto statTag, auto labelTag) {
+  return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    using S = TypeOf<decltype(statTag)>;
-    using L = TypeOf<decltype(labelTag)>;
-    return makeKernel([spec, s = *read](void *const *operands, const StepContext &) -> Status {
-      const L *labels = as<L>(operands[2]);
+    return makeKernel([spec, s = *read, stats = StatElements(read->stat),
+                       labels = IndexElements(read->label)](void *const *operands, const StepContext &) -> Status {
       int64_t count = 0;
       for (int64_t r = 0; r < s.rows; ++r)
-        if (labels[r] != s.ignoreIndex) {
-          if (labels[r] < 0 || labels[r] >= s.classes)
-            return outOfRange(spec, "label", labels[r], 0, s.classes);
+        if (int64_t label = labels.get(operands[2], r); label != s.ignoreIndex) {
+          if (label < 0 || label >= s.classes)
+            return outOfRange(spec, "label", label, 0, s.classes);
           ++count;
         }
-      double factor = *as<S>(operands[0]) / (s.sum ? 1.0 : static_cast<double>(count));
+      double factor = stats.get(operands[0], 0) / (s.sum ? 1.0 : static_cast<double>(count));
       for (int64_t r = 0; r < s.rows; ++r) {
         const T *x = as<T>(operands[1]) + r * s.classes;
         T *d = as<T>(operands[4]) + r * s.classes;
-        double lse = as<S>(operands[3])[r];
+        const double lse = stats.get(operands[3], r);
+        const int64_t label = labels.get(operands[2], r);
         for (int64_t c = 0; c < s.classes; ++c)
-          d[c] = storeSum<T>(labels[r] == s.ignoreIndex ? 0 : (std::exp(load(x[c]) - lse) - (c == labels[r])) * factor);
+          d[c] = storeSum<T>(label == s.ignoreIndex ? 0 : (std::exp(load(x[c]) - lse) - (c == label)) * factor);
       }
       return Status::success();
     });
@@ -78,17 +68,15 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
 Prepared prepareLabelIndex(const KernelSpec &spec) {
   Result<LabelIndexShape> read = readLabelIndex(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withIndex(spec.operands[0].dtype, [&](auto labelTag) {
-    using L = TypeOf<decltype(labelTag)>;
-    return makeKernel([spec, s = *read](void *const *operands, const StepContext &) -> Status {
-      for (int64_t i = 0; i < s.n; ++i) {
-        int64_t label = as<L>(operands[0])[i];
-        if (label != s.ignoreIndex && (label < 0 || label >= s.classes))
-          return outOfRange(spec, "label", label, 0, s.classes);
-        as<L>(operands[1])[i] = static_cast<L>(label == s.ignoreIndex ? 0 : label);
-      }
-      return Status::success();
-    });
+  return makeKernel([spec, s = *read, labels = IndexElements(spec.operands[0].dtype)](void *const *operands,
+                                                                                      const StepContext &) -> Status {
+    for (int64_t i = 0; i < s.n; ++i) {
+      int64_t label = labels.get(operands[0], i);
+      if (label != s.ignoreIndex && (label < 0 || label >= s.classes))
+        return outOfRange(spec, "label", label, 0, s.classes);
+      labels.set(operands[1], i, label == s.ignoreIndex ? 0 : label);
+    }
+    return Status::success();
   });
 }
 

@@ -1,17 +1,18 @@
 // linear_cross_entropy and its gradient: logits one by one, each time they are needed; sums in double.
 #include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/reference/ElementTypes.h"
 
 #include <cmath>
 
 namespace zc::cpu {
 namespace {
 
-/// What there is to read, of types T (storage), S (statistics) and L (labels).
-template <typename T, typename S, typename L> class PlainHead {
+/// What there is to read, stored as T.
+template <typename T> class PlainHead {
 public:
   PlainHead(const KernelSpec &spec, const HeadShape &s)
       : spec(spec), s(s), at(s.isGrad ? 1 : 0), weightRow(s.transWeight ? s.width : 1),
-        weightColumn(s.transWeight ? 1 : s.classes) {
+        weightColumn(s.transWeight ? 1 : s.classes), stats(s.stat), labelType(s.label) {
     Workspace workspace(spec);
     lsePiece = workspace.take<double>(s.rows);
     sumsPiece = workspace.take<double>(s.width);
@@ -19,7 +20,7 @@ public:
 
   Status run(void *const *operands) {
     input = as<T>(operands[at]);
-    labels = as<L>(operands[at + 1]);
+    labels = operands[at + 1];
     weight = as<T>(operands[at + 2]);
     bias = s.hasBias ? as<T>(operands[at + 3]) : nullptr;
     lse = lsePiece.of(operands);
@@ -29,17 +30,18 @@ public:
       lse[r] = logSumExp(r);
       if (isIgnored(r))
         continue;
-      if (labels[r] < 0 || labels[r] >= s.classes)
-        return outOfRange(spec, "label", labels[r], 0, s.classes);
-      loss += lse[r] - logit(r, labels[r]);
+      const int64_t label = labelOf(r);
+      if (label < 0 || label >= s.classes)
+        return outOfRange(spec, "label", label, 0, s.classes);
+      loss += lse[r] - logit(r, label);
       ++count;
     }
     if (s.sum)
       count = 1;
-    *as<S>(operands[spec.numInputs]) = static_cast<S>(loss / count);
+    stats.set(operands[spec.numInputs], 0, loss / count);
     if (!s.isGrad)
       return Status::success();
-    factor = static_cast<double>(*as<S>(operands[0])) / count;
+    factor = stats.get(operands[0], 0) / count;
     void *const *gradients = operands + spec.numInputs + 1;
     inputGrad(as<T>(gradients[0]));
     weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
@@ -47,7 +49,8 @@ public:
   }
 
 private:
-  bool isIgnored(int64_t r) const { return labels[r] == s.ignoreIndex; }
+  int64_t labelOf(int64_t r) const { return labelType.get(labels, r); }
+  bool isIgnored(int64_t r) const { return labelOf(r) == s.ignoreIndex; }
   /// The weight of class `c` and input `k`.
   double weightAt(int64_t c, int64_t k) const { return load(weight[c * weightRow + k * weightColumn]); }
 
@@ -74,7 +77,7 @@ private:
 
   /// The gradient of a logit.
   double logitGrad(int64_t r, int64_t c) const {
-    return isIgnored(r) ? 0 : (std::exp(logit(r, c) - lse[r]) - (c == labels[r])) * factor;
+    return isIgnored(r) ? 0 : (std::exp(logit(r, c) - lse[r]) - (c == labelOf(r))) * factor;
   }
 
   void inputGrad(T *result) const {
@@ -113,22 +116,17 @@ private:
   int64_t weightRow, weightColumn;
   Piece<double> lsePiece, sumsPiece;
   const T *input = nullptr, *weight = nullptr, *bias = nullptr;
-  const L *labels = nullptr;
+  StatElements stats;
+  IndexElements labelType;
+  const void *labels = nullptr;
   double *lse = nullptr, *sums = nullptr, factor = 0;
 };
 
 Prepared prepare(const KernelSpec &spec, const Result<HeadShape> &read) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
-    return withIndex(read->label, [&](auto labelTag) -> Prepared {
-      using T = TypeOf<decltype(tag)>;
-      using L = TypeOf<decltype(labelTag)>;
-      auto make = [&](auto head) {
-        return makeKernel([head](void *const *operands, const StepContext &) mutable { return head.run(operands); });
-      };
-      return read->stat == DType::f64 ? make(PlainHead<T, double, L>(spec, *read))
-                                      : make(PlainHead<T, float, L>(spec, *read));
-    });
+    return makeKernel([head = PlainHead<TypeOf<decltype(tag)>>(spec, *read)](
+                          void *const *operands, const StepContext &) mutable { return head.run(operands); });
   });
 }
 

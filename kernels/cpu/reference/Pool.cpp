@@ -1,5 +1,6 @@
 // max_pool, sum_pool and their gradients, by the table of which element each tap of each window reads.
 #include "kernels/cpu/Windows.h"
+#include "kernels/cpu/reference/ElementTypes.h"
 
 namespace zc::cpu {
 namespace {
@@ -13,35 +14,32 @@ Prepared prepareMaxPool(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return withIndex(read->index, [&](auto indexTag) {
-      using I = TypeOf<decltype(indexTag)>;
-      Workspace workspace(spec);
-      return makeKernel(
-          [s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
-            int64_t *table = positions.of(operands);
-            s.windows.fillTable(table);
-            const int64_t step = s.order.step();
-            for (int64_t p = 0; p < s.planes; ++p) {
-              const T *x = as<T>(operands[0]) + s.order.begin(p, s.windows.inPlane);
-              const int64_t to = s.order.begin(p, s.windows.outPlane);
-              for (int64_t o = 0; o < s.windows.outPlane; ++o) {
-                Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
-                int64_t where = -1;
-                for (int64_t t = 0; t < s.windows.taps; ++t) {
-                  int64_t from = table[o * s.windows.taps + t];
-                  if (from < 0)
-                    continue;
-                  Compute<T> value = load(x[from * step]);
-                  if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-                    best = value;
-                    where = from;
-                  }
-                }
-                as<T>(operands[1])[to + o * step] = store<T>(best);
-                as<I>(operands[2])[to + o * step] = static_cast<I>(where);
-              }
+    Workspace workspace(spec);
+    return makeKernel([s = *read, indices = IndexElements(read->index),
+                       positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+      int64_t *table = positions.of(operands);
+      s.windows.fillTable(table);
+      const int64_t step = s.order.step();
+      for (int64_t p = 0; p < s.planes; ++p) {
+        const T *x = as<T>(operands[0]) + s.order.begin(p, s.windows.inPlane);
+        const int64_t to = s.order.begin(p, s.windows.outPlane);
+        for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+          Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
+          int64_t where = -1;
+          for (int64_t t = 0; t < s.windows.taps; ++t) {
+            int64_t from = table[o * s.windows.taps + t];
+            if (from < 0)
+              continue;
+            Compute<T> value = load(x[from * step]);
+            if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+              best = value;
+              where = from;
             }
-          });
+          }
+          as<T>(operands[1])[to + o * step] = store<T>(best);
+          indices.set(operands[2], to + o * step, where);
+        }
+      }
     });
   });
 }
@@ -51,27 +49,25 @@ Prepared prepareMaxPoolGrad(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return withIndex(read->index, [&](auto indexTag) {
-      using I = TypeOf<decltype(indexTag)>;
-      Workspace workspace(spec);
-      return makeKernel([spec, s = *read, sums = workspace.take<double>(read->windows.inPlane)](
-                            void *const *operands, const StepContext &) -> Status {
-        PlaneSums plane(s.windows, sums.of(operands));
-        for (int64_t p = 0; p < s.planes; ++p) {
-          plane.begin();
-          const int64_t step = s.order.step(), begin = s.order.begin(p, s.windows.outPlane);
-          for (int64_t o = begin; o < begin + s.windows.outPlane * step; o += step) {
-            int64_t to = as<I>(operands[1])[o];
-            if (to >= s.windows.inPlane)
-              return outOfRange(spec, "index", to, 0, s.windows.inPlane);
-            if (to >= 0)
-              plane[to] += load(as<T>(operands[0])[o]);
+    Workspace workspace(spec);
+    return makeKernel(
+        [spec, s = *read, indices = IndexElements(read->index),
+         sums = workspace.take<double>(read->windows.inPlane)](void *const *operands, const StepContext &) -> Status {
+          PlaneSums plane(s.windows, sums.of(operands));
+          for (int64_t p = 0; p < s.planes; ++p) {
+            plane.begin();
+            const int64_t step = s.order.step(), begin = s.order.begin(p, s.windows.outPlane);
+            for (int64_t o = begin; o < begin + s.windows.outPlane * step; o += step) {
+              int64_t to = indices.get(operands[1], o);
+              if (to >= s.windows.inPlane)
+                return outOfRange(spec, "index", to, 0, s.windows.inPlane);
+              if (to >= 0)
+                plane[to] += load(as<T>(operands[0])[o]);
+            }
+            plane.store(as<T>(operands[2]) + s.order.begin(p, s.windows.inPlane), step);
           }
-          plane.store(as<T>(operands[2]) + s.order.begin(p, s.windows.inPlane), step);
-        }
-        return Status::success();
-      });
-    });
+          return Status::success();
+        });
   });
 }
 

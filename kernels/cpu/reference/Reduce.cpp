@@ -1,27 +1,30 @@
 // Sum, mean, product and extrema over axes.
-#include "kernels/formula/Reduce.h"
 #include "kernels/cpu/MoveShapes.h"
+#include "kernels/cpu/reference/ElementTypes.h"
 
 namespace zc::cpu {
 namespace {
+
+Prepared prepareReduce(ElementReduction of, const Walk<1> &outer, const Walk<1> &inner, int64_t count, int64_t bytes) {
+  return makeKernel([=](void *const *operands, const StepContext &) {
+    char *y = as<char>(operands[1]);
+    outer.forEach([&](const Walk<1>::Offsets &base) {
+      const char *x = as<char>(operands[0]) + base[0] * bytes;
+      SumStorage sum;
+      of.start(sum);
+      inner.forEach([&](const Walk<1>::Offsets &at) { of.add(sum, x + at[0] * bytes); });
+      of.finish(sum, count, y);
+      y += bytes;
+    });
+  });
+}
 
 template <typename Op> Prepared prepareReduce(const KernelSpec &spec) {
   Result<ReduceShape> read = readReduce(spec);
   ZC_RETURN_IF_ERROR(read.status());
   Walk<1> outer(read->kept, {read->keptStrides}), inner(read->reduced, {read->reducedStrides});
-  return withElement(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return makeKernel([outer, inner, count = product(read->reduced, 0, read->reduced.size())](void *const *operands,
-                                                                                              const StepContext &) {
-      T *y = as<T>(operands[1]);
-      outer.forEach([&](const Walk<1>::Offsets &base) {
-        const T *x = as<T>(operands[0]) + base[0];
-        Sum<T> acc = Op::template start<T>();
-        inner.forEach([&](const Walk<1>::Offsets &at) { acc = Op::apply(acc, static_cast<Sum<T>>(load(x[at[0]]))); });
-        *y++ = storeSum<T>(Op::finish(acc, count));
-      });
-    });
-  });
+  return prepareReduce(reductionOf<Op>(read->dtype), outer, inner, product(read->reduced, 0, read->reduced.size()),
+                       sizeOf(read->dtype));
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // scatter_elements and scatter_nd: a copy of the data, then the updates in index order. Every index is checked before
 // it is used.
 #include "kernels/cpu/IndexShapes.h"
+#include "kernels/cpu/reference/ElementTypes.h"
 
 #include <cstring>
 
@@ -12,58 +13,58 @@ void copyData(const KernelSpec &spec, void *const *operands) {
     std::memmove(operands[3], operands[0], static_cast<size_t>(bytes));
 }
 
+/// What an update does to one element.
+using UpdateElement = void (*)(Reduction reduction, void *target, const void *update);
+
+UpdateElement updateOf(const KernelSpec &spec) {
+  return withElement(spec.operands[0].dtype, [](auto tag) -> UpdateElement {
+    using T = TypeOf<decltype(tag)>;
+    return [](Reduction reduction, void *target, const void *update) {
+      T &element = *static_cast<T *>(target);
+      element = updated(reduction, element, *static_cast<const T *>(update));
+    };
+  });
+}
+
 Prepared prepareScatterElements(const KernelSpec &spec) {
   Result<ScatterElementsShape> read = readScatterElements(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return makeKernel([spec, s = *read](void *const *operands, const StepContext &) {
-        copyData(spec, operands);
-        Status status;
-        s.walk.forEach([&](const Walk<2>::Offsets &at) {
-          int64_t index = as<I>(operands[1])[at[0]], i = wrapped(index, s.n);
-          if (i >= 0) {
-            T &target = as<T>(operands[3])[at[1] + i * s.axisStride];
-            target = updated(s.reduction, target, as<T>(operands[2])[at[0]]);
-          } else if (status.ok()) {
-            status = outOfRange(spec, "index", index, -s.n, s.n);
-          }
-        });
-        return status;
-      });
+  return makeKernel([spec, s = *read, indices = IndexElements(spec.operands[1].dtype), update = updateOf(spec),
+                     bytes = sizeOf(spec.operands[0].dtype)](void *const *operands, const StepContext &) {
+    copyData(spec, operands);
+    Status status;
+    s.walk.forEach([&](const Walk<2>::Offsets &at) {
+      int64_t index = indices.get(operands[1], at[0]), i = wrapped(index, s.n);
+      if (i >= 0)
+        update(s.reduction, as<char>(operands[3]) + (at[1] + i * s.axisStride) * bytes,
+               as<char>(operands[2]) + at[0] * bytes);
+      else if (status.ok())
+        status = outOfRange(spec, "index", index, -s.n, s.n);
     });
+    return status;
   });
 }
 
 Prepared prepareScatterNd(const KernelSpec &spec) {
   Result<ScatterNdShape> read = readScatterNd(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return makeKernel([spec, s = *read](void *const *operands, const StepContext &) -> Status {
-        copyData(spec, operands);
-        const I *index = as<I>(operands[1]);
-        for (int64_t t = 0; t < s.tuples; ++t) {
-          int64_t slice = 0;
-          for (int64_t bound : s.bounds) {
-            int64_t i = wrapped(*index, bound);
-            if (i < 0)
-              return outOfRange(spec, "index", *index, -bound, bound);
-            slice = slice * bound + i;
-            ++index;
-          }
-          for (int64_t j = 0; j < s.inner; ++j) {
-            T &target = as<T>(operands[3])[slice * s.inner + j];
-            target = updated(s.reduction, target, as<T>(operands[2])[t * s.inner + j]);
-          }
-        }
-        return Status::success();
-      });
-    });
+  return makeKernel([spec, s = *read, indices = IndexElements(spec.operands[1].dtype), update = updateOf(spec),
+                     bytes = sizeOf(spec.operands[0].dtype)](void *const *operands, const StepContext &) -> Status {
+    copyData(spec, operands);
+    int64_t at = 0;
+    for (int64_t t = 0; t < s.tuples; ++t) {
+      int64_t slice = 0;
+      for (int64_t bound : s.bounds) {
+        int64_t index = indices.get(operands[1], at++), i = wrapped(index, bound);
+        if (i < 0)
+          return outOfRange(spec, "index", index, -bound, bound);
+        slice = slice * bound + i;
+      }
+      for (int64_t j = 0; j < s.inner; ++j)
+        update(s.reduction, as<char>(operands[3]) + (slice * s.inner + j) * bytes,
+               as<char>(operands[2]) + (t * s.inner + j) * bytes);
+    }
+    return Status::success();
   });
 }
 
