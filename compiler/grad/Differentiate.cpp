@@ -36,8 +36,27 @@ public:
   unsigned numForward = 0;
 
 private:
+  /// What is known of an operation of the forward.
+  struct Facts {
+    Operation *op = nullptr;
+    bool isActive = false;  ///< its float results depend on a trainable parameter
+    bool isForeign = false; ///< depends on something else than parameters and constants
+    bool isOnPath = false;  ///< between a trainable parameter and the loss; until the sweep has met it
+    unsigned usersLeft = 0; ///< uses on the path that the sweep has not met
+  };
+
+  void noteForward();
   void findPath();
-  LogicalResult visit(Operation *op);
+  /// Of what makes a value of the forward; null for an argument of the program.
+  Facts *makerOf(Value value) {
+    Operation *maker = value.getDefiningOp();
+    return maker ? &forward[place.lookup(maker)] : nullptr;
+  }
+  bool isActive(Value value) {
+    Facts *maker = makerOf(value);
+    return maker && maker->isActive && isFloat(value);
+  }
+  LogicalResult visit(Facts &facts);
   LogicalResult visitDifferentiable(Operation *op);
   void visitRead(ReadOp read);
   void contribute(Value value, Value gradient);
@@ -48,49 +67,51 @@ private:
   OpBuilder builder;
   bool scaleLoss;
   llvm::StringMap<ParameterOp> parameters;
-  DenseSet<Value> active;                    ///< float values that depend on a trainable parameter
-  DenseSet<Operation *> path;                ///< operations between a trainable parameter and the loss
-  DenseSet<Operation *> parameterSide;       ///< those of them that depend on nothing but parameters
-  DenseMap<Operation *, unsigned> usersLeft; ///< uses on the path the sweep has not met
-  llvm::StringMap<unsigned> readsLeft;       ///< reads on the path the sweep has not met, per parameter
+  std::vector<Facts> forward;            ///< in order
+  DenseMap<Operation *, unsigned> place; ///< in `forward`
+  llvm::StringMap<unsigned> readsLeft;   ///< reads on the path the sweep has not met, per parameter
   DenseMap<Value, Value> gradients;
   llvm::StringMap<Value> parameterGradients;
   llvm::StringMap<bool> accumulated;
 };
 
-/// Forward reachability from trainable reads, then backward from the loss.
-void Sweep::findPath() {
-  DenseSet<Value> foreign; // values that depend on something else than parameters and constants
-  for (BlockArgument argument : block.getArguments())
-    foreign.insert(argument);
-  for (Operation &op : block) {
+/// Forward reachability from trainable reads.
+void Sweep::noteForward() {
+  const size_t count = block.getOperations().size();
+  forward.reserve(count);
+  place.reserve(static_cast<unsigned>(count));
+  for (Operation &op : block.without_terminator()) {
+    Facts facts;
+    facts.op = &op;
     auto read = dyn_cast<ReadOp>(op);
-    bool isActive = read ? isTrainable(read)
-                         : isa<Differentiable>(op) &&
-                               llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
-    bool isForeign = llvm::any_of(op.getOperands(), [&](Value operand) { return foreign.contains(operand); });
-    for (Value result : op.getResults()) {
-      if (isActive && isFloat(result))
-        active.insert(result);
-      if (isForeign)
-        foreign.insert(result);
-    }
-    if (isActive && !isForeign)
-      parameterSide.insert(&op);
+    facts.isActive = read ? isTrainable(read)
+                          : isa<Differentiable>(op) &&
+                                llvm::any_of(op.getOperands(), [&](Value operand) { return isActive(operand); });
+    facts.isForeign = llvm::any_of(op.getOperands(), [&](Value operand) {
+      Facts *maker = makerOf(operand);
+      return !maker || maker->isForeign;
+    });
+    place[&op] = static_cast<unsigned>(forward.size());
+    forward.push_back(facts);
   }
+}
+
+/// Backward from the loss.
+void Sweep::findPath() {
   Value loss = exit.getResults().front();
-  if (active.contains(loss))
-    path.insert(loss.getDefiningOp());
-  for (Operation &op : llvm::reverse(block)) {
-    if (!path.contains(&op))
+  if (isActive(loss))
+    makerOf(loss)->isOnPath = true;
+  for (Facts &facts : llvm::reverse(forward)) {
+    if (!facts.isOnPath)
       continue;
-    if (auto read = dyn_cast<ReadOp>(op))
+    if (auto read = dyn_cast<ReadOp>(facts.op))
       ++readsLeft[read.getParameter()];
-    for (Value operand : op.getOperands()) {
-      if (!active.contains(operand))
+    for (Value operand : facts.op->getOperands()) {
+      if (!isActive(operand))
         continue;
-      path.insert(operand.getDefiningOp());
-      ++usersLeft[operand.getDefiningOp()];
+      Facts &maker = *makerOf(operand);
+      maker.isOnPath = true;
+      ++maker.usersLeft;
     }
   }
 }
@@ -121,7 +142,7 @@ LogicalResult Sweep::visitDifferentiable(Operation *op) {
     return success();
   SmallVector<bool> wanted;
   for (Value operand : op->getOperands())
-    wanted.push_back(active.contains(operand));
+    wanted.push_back(isActive(operand));
   SmallVector<Value> operandGradients(op->getNumOperands());
   if (failed(cast<Differentiable>(op).buildGradient(builder, resultGradients, wanted, operandGradients)))
     return failure();
@@ -140,40 +161,40 @@ LogicalResult Sweep::visitDifferentiable(Operation *op) {
   return success();
 }
 
-LogicalResult Sweep::visit(Operation *op) {
-  if (!path.erase(op))
+LogicalResult Sweep::visit(Facts &facts) {
+  if (!std::exchange(facts.isOnPath, false))
     return success();
-  if (auto read = dyn_cast<ReadOp>(op))
+  if (auto read = dyn_cast<ReadOp>(facts.op))
     return visitRead(read), success();
-  if (failed(visitDifferentiable(op)))
+  if (failed(visitDifferentiable(facts.op)))
     return failure();
-  for (Value operand : op->getOperands()) {
-    if (!active.contains(operand))
+  for (Value operand : facts.op->getOperands()) {
+    if (!isActive(operand))
       continue;
-    Operation *before = operand.getDefiningOp();
-    if (--usersLeft[before] == 0 && parameterSide.contains(before) && failed(visit(before)))
+    Facts &before = *makerOf(operand);
+    if (--before.usersLeft == 0 && !before.isForeign && failed(visit(before)))
       return failure();
   }
   return success();
 }
 
 LogicalResult Sweep::run() {
+  noteForward();
   findPath();
   Value loss = exit.getResults().front();
   OpBuilder border(exit);
   if (Operation *last = loss.getDefiningOp())
     border.setInsertionPointAfter(last);
   border.create<BackwardOp>(loss.getLoc());
-  if (!path.empty()) {
+  if (Facts *last = makerOf(loss); last && last->isOnPath) {
     auto type = cast<RankedTensorType>(loss.getType());
     auto one = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 1.0));
     gradients[loss] = scaleLoss ? builder.create<LossScaleOp>(loss.getLoc(), type).getResult()
                                 : builder.create<ConstantOp>(loss.getLoc(), one).getResult();
   }
-  // The backward grows behind the last forward operation, so collect the forward first.
-  SmallVector<Operation *> forward = llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
-  for (Operation *op : llvm::reverse(forward))
-    if (failed(visit(op)))
+  // The backward grows behind the last forward operation.
+  for (Facts &facts : llvm::reverse(forward))
+    if (failed(visit(facts)))
       return failure();
   SmallVector<Value> kept{loss};
   if (Value weight = exit.getLossWeight())

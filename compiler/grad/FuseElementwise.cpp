@@ -39,7 +39,7 @@ std::optional<float> immediateOf(Value value) {
 }
 
 /// What `op` is in a program; nothing where it has no place in one.
-std::optional<FusedInstruction> instructionOf(Operation *op) {
+std::optional<FusedInstruction> findInstruction(Operation *op) {
   if (!isElementwise(op) || op->getNumResults() != 1 || !isa<KernelOp>(op))
     return std::nullopt;
   for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
@@ -118,7 +118,7 @@ private:
     fact.op = &op;
     fact.isBehind = isBehind;
     fact.nextInMemory = isView(&op) || isFreeToRecompute(&op) ? at + 1 : at;
-    if (auto instruction = instructionOf(&op)) {
+    if (const auto &instruction = instructionOf(&op)) {
       fact.code = instruction->code;
       fact.type = instruction->type;
     }
@@ -130,6 +130,18 @@ private:
     }
     if (auto assign = dyn_cast<AssignOp>(op))
       assigns[assign.getParameterAttr()].push_back(at);
+  }
+
+  /// As findInstruction. Of the operations of a name the last one is remembered: mostly the next one is like it.
+  const std::optional<FusedInstruction> &instructionOf(Operation *op) {
+    Known &known = knownOf[op->getName()];
+    const bool isLikeLast = known.op && op->getPropertiesStorageSize() == 0 &&
+                            known.op->getOperandTypes() == op->getOperandTypes() &&
+                            known.op->getResultTypes() == op->getResultTypes() &&
+                            known.op->getRawDictionaryAttrs() == op->getRawDictionaryAttrs();
+    if (!isLikeLast)
+      known = {op, findInstruction(op)};
+    return known.instruction;
   }
 
   const Facts &factsOf(Operation *op) const { return facts[place.lookup(op)]; }
@@ -354,6 +366,13 @@ private:
       fact.nextInMemory = std::max(fact.nextInMemory, place.lookup(op) + 1);
     }
   }
+
+  /// While programs are looked at, before any operation goes.
+  struct Known {
+    Operation *op = nullptr;
+    std::optional<FusedInstruction> instruction;
+  };
+  llvm::SmallDenseMap<OperationName, Known> knownOf;
 
   std::vector<Facts> facts;                                  ///< by place
   DenseMap<Operation *, size_t> place;                       ///< of operations, before any was fused

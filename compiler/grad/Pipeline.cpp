@@ -38,14 +38,14 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
     manager.addPass(createExpandDropout());
   if (options.modelRanks > 1) {
     // Views that several operations have of one tensor become one: its gradient is summed over ranks once.
-    manager.addPass(createCSEPass());
+    manager.addPass(createEliminateCommon());
   }
 }
 
 static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {
   buildForward(manager, options);
   manager.addPass(createShardTensors(options));
-  manager.addPass(createCSEPass());
+  manager.addPass(createEliminateCommon());
   // On what each rank computes: a head whose classes are cut is none.
   manager.addPass(createFuseHead(options));
   manager.addPass(createPropagateLayout(options));
@@ -71,10 +71,10 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createJoinLoss());
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
   manager.addPass(createFolding());
-  manager.addPass(createCSEPass());
+  manager.addPass(createEliminateCommon());
   // On forward and backward, which share their activations; recomputations are of what is computed in the end.
   manager.addPass(createPropagateLayout(options));
-  // After the last CSE, which would join each recomputation with its original again.
+  // After the last eliminate-common, which would join each recomputation with its original again.
   manager.addPass(createCheckpointActivations(options));
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(createAppendOptimizer(options));

@@ -17,6 +17,7 @@
 #include "compiler/schedule/Placement.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/VerifyModule.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
@@ -25,7 +26,6 @@
 #include "runtime/plan/Verify.h"
 
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -248,7 +248,7 @@ private:
       applyDefaultTimingPassManagerCLOptions(manager);
     }
     build(manager, phase.phase);
-    if (succeeded(manager.run(*module)) && (isTrial || succeeded(verify(*module))))
+    if (succeeded(manager.run(*module)) && (isTrial || succeeded(graph::verifyModule(*module))))
       return phase.phase == Phase::grad ? finishGrad() : Status::success();
     if (auto tier = (*module)->getAttrOfType<StringAttr>(placement::kShortTier))
       return shortfall(tier.str());

@@ -6,6 +6,7 @@
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/program/Likelihood.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/VerifyModule.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -152,11 +153,12 @@ Status Importer::finishModule() {
   modelScope.bindings.clear();
   diagnostic.clear();
   PassManager passes(&context);
+  passes.enableVerifier(false); // done below, in less time
   if (options.raise)
     passes.addPass(createRaiseComposites());
   else
     passes.addPass(createCanonicalizerPass());
-  if (failed(passes.run(*module)))
+  if (failed(passes.run(*module)) || failed(graph::verifyModule(*module)))
     return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
   markLikelihood(program); // once cross-entropies are recognised
   Contents contents = parameters.contents();
