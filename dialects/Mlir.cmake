@@ -32,6 +32,9 @@ macro(zc_mlir_folder)
   if(ZC_SANITIZE)
     # MLIR's headers under sanitizers: optimising them would double the build, and confuses g++ 12 into false warnings.
     add_compile_options(-O0 -Wno-maybe-uninitialized)
+    if(ZC_SANITIZE MATCHES undefined)
+      add_compile_options(-fno-sanitize=alignment,vptr) # nothing casts bytes there
+    endif()
   endif()
 endmacro()
 

@@ -22,8 +22,18 @@ ZC_GRADIENT(ExpandOp) {
   return success();
 }
 
+/// Does the slice take every element once, forwards or backwards? It is its own inverse then.
+static bool isReversal(SliceOp op) {
+  return shapeOf(op.getInput()) == shapeOf(op.getResult()) &&
+         llvm::all_of(op.getStrides(), [](int64_t stride) { return stride == 1 || stride == -1; });
+}
+
 ZC_GRADIENT(SliceOp) {
   GradientBuilder on(builder, *this);
+  if (isReversal(*this)) {
+    operandGrads[0] = on.make<SliceOp>(resultGrads[0], getOffsets(), getSizes(), getStrides());
+    return success();
+  }
   operandGrads[0] = on.make<SliceGradOp>(resultGrads[0], shapeOf(getInput()), getOffsets(), getStrides());
   return success();
 }

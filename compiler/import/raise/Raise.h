@@ -18,5 +18,6 @@ void addNormPatterns(mlir::RewritePatternSet &patterns);
 void addSoftmaxPatterns(mlir::RewritePatternSet &patterns);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);
+void addRotationPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace zc::importer

@@ -21,6 +21,7 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addSoftmaxPatterns(patterns);
     zc::importer::addAttentionPatterns(patterns);
     zc::importer::addLossPatterns(patterns);
+    zc::importer::addRotationPatterns(patterns);
     mlir::GreedyRewriteConfig config;
     config.maxIterations = 64;
     // Programs are one block: what is dead goes one by one.
