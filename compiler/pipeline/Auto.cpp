@@ -2,6 +2,7 @@
 
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
+#include "compiler/pipeline/Fit.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -49,6 +50,7 @@ public:
     Result<CompileResult> model = listParameters(options);
     if (!model)
       return model.error();
+    state = model->state;
     const size_t patience = std::max<size_t>(kLeast, kPatience / std::max<size_t>(1, model->operations));
     const int64_t bucketSize = options.strategy.shard.bucketSize;
     ShardOptions &shard = options.strategy.shard;
@@ -66,6 +68,7 @@ public:
   std::optional<Strategy> best;
   double seconds = 0; ///< of the best
   size_t tried = 0, fitting = 0;
+  size_t tooSmall = 0; ///< whose budgets do not hold the model's state: not tried
 
 private:
   /// Ranks that share samples, as few as fit: a step then has fewer samples, so it is chosen where nothing else fits.
@@ -134,7 +137,24 @@ private:
     return {CheckpointPolicy::none, CheckpointPolicy::selective, CheckpointPolicy::block};
   }
 
+  /// Bytes per rank that state takes whatever is recomputed, buffered or overlapped.
+  Budgets stateOf(const Strategy &strategy) const {
+    const ShardOptions &shard = strategy.shard;
+    Budgets needs;
+    auto keep = [&](Offload where, int64_t bytes, int64_t stage) {
+      const int64_t ranks = shard.model * (shard.stage >= stage ? shard.dataDegree() : 1);
+      (where == kNone ? needs.device : where == kHost ? needs.host : needs.nvme) += bytes / ranks;
+    };
+    keep(shard.offloadParam, state.parameters, 3);
+    keep(shard.offloadOptimizer, state.optimizer, 1);
+    return needs;
+  }
+
   Status attempt(const CompileOptions &candidate) {
+    if (!fits(stateOf(candidate.strategy), candidate.strategy.schedule.budgets)) {
+      ++tooSmall;
+      return Status::success();
+    }
     Result<CompileResult> compiled = compile(candidate);
     ++tried;
     if (!compiled)
@@ -155,6 +175,7 @@ private:
   size_t most = kLeast;
   CompileOptions options;
   Freedom freedom;
+  StateSize state;
 };
 
 } // namespace
@@ -164,7 +185,7 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   Choosing choosing(options, freedom);
   ZC_RETURN_IF_ERROR(choosing.run());
   if (!choosing.best) // its message says how much is missing
-    return AutoChoice{options, llvm::formatv("none of {0} plans tried fits", choosing.tried)};
+    return AutoChoice{options, llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall)};
   AutoChoice choice{options, "chose"};
   auto take = [&](bool isFree, const char *flag, auto &field, const auto &value, const std::string &text) {
     if (!isFree)
@@ -191,6 +212,8 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
        std::to_string(best.bucketSize / 1024) + "KiB");
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
+  if (choosing.tooSmall > 0)
+    choice.text += llvm::formatv(", {0} more cannot hold the model's state", choosing.tooSmall);
   if (shard.model != options.strategy.shard.model)
     choice.text +=
         llvm::formatv("; without ranks that share samples none did: a step has those of {0}, not of {1} ranks",

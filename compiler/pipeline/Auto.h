@@ -15,9 +15,9 @@ struct AutoChoice {
 /// that the cost model (--machine) takes to be the fastest. Placements are tried in order of the bytes that they move
 /// between tiers; those that move more than one that fits are not tried; where none fits, buckets become smaller, and
 /// where still none does, ranks of a node share samples (the text says so: a step has fewer of them). The
-/// number of plans is bounded by the operations that they compile. Micro-steps are taken to be rolled; whether the plan
-/// is, is decided afterwards. Errors: budget, as of the options given, when nothing fits; those that have nothing to do
-/// with the choice.
+/// number of plans is bounded by the operations that they compile; what cannot hold the model's state is not compiled.
+/// Micro-steps are taken to be rolled; whether the plan is, is decided afterwards. Errors: budget, as of the options
+/// given, when nothing fits; those that have nothing to do with the choice.
 Result<AutoChoice> chooseFastest(const CompileOptions &options);
 
 } // namespace zc

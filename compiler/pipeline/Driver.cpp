@@ -88,6 +88,7 @@ public:
   Result<CompileResult> parameters() {
     ZC_RETURN_IF_ERROR(import());
     result.parameterTable = importer::listParameters(*module);
+    measureState();
     return finish();
   }
 
@@ -104,6 +105,18 @@ private:
   CompileResult finish() {
     result.warnings = collector.warnings;
     return std::move(result);
+  }
+
+  void measureState() {
+    const GradOptions &grad = strategy.grad;
+    const bool isHalf = grad.precision != Precision::fp32; // updates then keep an fp32 copy
+    const int64_t moments = graph::numMoments(*graph::symbolizeOptimizer(nameOf(grad.rule)));
+    for (auto parameter : module->getOps<graph::ParameterOp>())
+      if (parameter.getRole() == graph::Role::trainable) {
+        const int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
+        result.state.parameters += elements * (isHalf ? 2 : 4);
+        result.state.optimizer += elements * 4 * (moments + isHalf);
+      }
   }
 
   //===-- trials ----------------------------------------------------------------===//
@@ -139,8 +152,6 @@ private:
     if (strategy.schedule.budgets == Budgets() && !options.findSmallest)
       return tuned(tune(strategy, {}, {}));
     imported = module->clone();
-    for (auto parameter : imported->getOps<graph::ParameterOp>())
-      size.parameters += cast<RankedTensorType>(parameter.getType()).getNumElements();
     return tuned(tune(strategy, size, trial()));
   }
   Status tuned(Result<Tuned> found) {
@@ -157,6 +168,9 @@ private:
     ZC_RETURN_IF_ERROR(checkRows());
     module->walk([&](Operation *) { ++result.operations; });
     size.operations = result.operations;
+    for (auto parameter : module->getOps<graph::ParameterOp>())
+      size.parameters += cast<RankedTensorType>(parameter.getType()).getNumElements();
+    strategy.shard.chunk = usualChunk(strategy.shard, size);
     adoptOptimizer();
     graph::Model model = graph::modelOf(*module);
     model.name = llvm::sys::path::stem(options.model).str();

@@ -13,6 +13,11 @@
 
 namespace zc {
 
+/// Bytes that parameters that train, and what the optimizer keeps of them, take in all.
+struct StateSize {
+  int64_t parameters = 0, optimizer = 0;
+};
+
 /// What a compilation gives besides the plan file.
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
@@ -20,6 +25,7 @@ struct CompileResult {
   std::string shardingTable;         ///< of --explain-sharding
   double predictedSeconds = 0;       ///< of a step
   size_t operations = 0;             ///< of the imported model: what a compilation costs grows with them
+  StateSize state;                   ///< of listParameters
   std::string ir;                    ///< the module as text when it stopped before emit
   std::vector<std::string> warnings; ///< rendered, in order
 };
@@ -28,7 +34,7 @@ struct CompileResult {
 /// bad input, unsupported, usage, budget, io, internal.
 Result<CompileResult> compile(const CompileOptions &options);
 
-/// The parameters of a model (`parameterTable`, `warnings`), without compiling it.
+/// The parameters of a model (`parameterTable`, `operations`, `state`, `warnings`), without compiling it.
 Result<CompileResult> listParameters(const CompileOptions &options);
 
 /// What --tensor-parallel cuts of a model (`shardingTable`, `warnings`), without compiling it: also where that is

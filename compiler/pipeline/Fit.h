@@ -21,6 +21,10 @@ struct ModelSize {
   int64_t parameters = 0; ///< elements
 };
 
+/// What goes through host buffers at once unless those are short (ShardOptions::chunk): more of a model that would else
+/// be thousands of pieces on a rank, each of which is several steps.
+int64_t usualChunk(const ShardOptions &given, const ModelSize &size);
+
 /// Bytes per rank that a plan takes on each tier, whatever the budgets say.
 using Trial = std::function<Result<Budgets>(const Strategy &)>;
 

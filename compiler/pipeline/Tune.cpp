@@ -2,6 +2,8 @@
 
 #include "compiler/pipeline/Fit.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -14,6 +16,11 @@ constexpr int64_t kSmallestChunk = 8 << 10, kPieces = 4000;
 /// Trials of one search; fewer for models of more operations than kUsualSize.
 constexpr size_t kTrials = 7, kUsualSize = 2000;
 
+/// All parameters of a rank in kPieces.
+int64_t evenChunk(const ShardOptions &shard, const ModelSize &size) {
+  return 4 * size.parameters / shard.worldSize / kPieces;
+}
+
 /// Bytes over the budgets, on all tiers that have one.
 int64_t excess(const Budgets &needs, const Budgets &budgets) {
   auto over = [](int64_t need, int64_t budget) { return budget != 0 && need > budget ? need - budget : 0; };
@@ -25,7 +32,7 @@ public:
   Tuner(const Strategy &given, const ModelSize &size, const Trial &trial)
       : given(given), budgets(given.schedule.budgets), trial(trial),
         trials(std::clamp<size_t>(kTrials * kUsualSize / std::max<size_t>(1, size.operations), 1, kTrials)),
-        smallestChunk(std::max(kSmallestChunk, 4 * size.parameters / given.shard.worldSize / kPieces)) {}
+        smallestChunk(std::clamp(evenChunk(given.shard, size), kSmallestChunk, ShardOptions().chunk)) {}
 
   Result<Tuned> run(bool leastMemory) {
     // Orders are heuristic: now and then the least memory is not with the one that should take it.
@@ -147,6 +154,10 @@ private:
 };
 
 } // namespace
+
+int64_t zc::usualChunk(const ShardOptions &given, const ModelSize &size) {
+  return std::max(given.chunk, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(evenChunk(given, size)))));
+}
 
 bool zc::fits(const Budgets &needs, const Budgets &budgets) { return excess(needs, budgets) == 0; }
 

@@ -46,9 +46,6 @@ def describe(model):
         raise ZeroError(UNSUPPORTED, f"the model has {len(model.peft_config)} adapters: {', '.join(model.peft_config)}",
                         help="delete_adapter(), or merge_and_unload() those that are not to be trained")
     name, config = next(iter(model.peft_config.items()))
-    if getattr(config, "use_dora", False):
-        raise ZeroError(UNSUPPORTED, f'the adapter "{name}" is DoRA: torch takes its norm of the weights for a constant, a word that no '
-                                     "exporter writes", help="use_dora=False: LoRA, or rsLoRA")
     with tempfile.TemporaryDirectory(prefix="zero-adapter-") as folder:
         config.save_pretrained(folder)  # which makes JSON of its sets
         fields = json.loads((pathlib.Path(folder) / CONFIG).read_text(encoding="utf-8"))
@@ -78,7 +75,8 @@ def check_base(model, state, described, frozen, folder):
     prompts = model.peft_config[described["name"]].is_prompt_learning
 
     def is_written(name):
-        return prompts and name.startswith("prompt_encoder.") or ".modules_to_save." in name or name.replace(f".{described['name']}", "") in keys
+        key = name.replace(f".{described['name']}", "")  # peft writes DoRA's magnitudes without their "weight"
+        return prompts and name.startswith("prompt_encoder.") or ".modules_to_save." in name or key in keys or key.removesuffix(".weight") in keys
 
     other = [name for name in state if name in own and not is_written(name) and not torch.equal(state[name], own[name].to(state[name].dtype))]
     for names, what, help in (

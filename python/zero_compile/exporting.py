@@ -168,9 +168,20 @@ def closed(descriptor):
 
 
 def torchscript(torch, wrapper, batch, path, fixed_batch):
-    torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
-                      training=torch.onnx.TrainingMode.TRAINING, input_names=list(batch), output_names=["loss"],
-                      dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
+    with detach_kept(torch, 17):
+        torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
+                          training=torch.onnx.TrainingMode.TRAINING, input_names=list(batch), output_names=["loss"],
+                          dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
+
+
+@contextlib.contextmanager
+def detach_kept(torch, opset):
+    """detach as an operator of zero-compile's own, behind which no gradient goes; the exporter would leave it out."""
+    torch.onnx.register_custom_op_symbolic("aten::detach", lambda g, x: g.op("zero::Detach", x).setType(x.type()), opset)
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::detach", opset)
 
 
 def dynamo(torch, wrapper, batch, path, fixed_batch):

@@ -233,6 +233,19 @@ def automatic_parts(budget):
     return " ".join(flags)
 
 
+def automatic_by_state():
+    """What the model's state alone is too large for is not compiled: here stages 0 and 1 with all of it on the device."""
+    model, budget = suite.models / "gpt2" / "ts17.onnx", ["--world-size", "2", "--device-mem", "200KB", "--dry-run"]
+    done = subprocess.run([suite.bin / "zero-compile", model, "--auto", *budget], capture_output=True, text=True)
+    found = re.search(r"plans tried fit, (\d+) more cannot hold the model's state", done.stderr)
+    state = report("gpt2", "--world-size", 2)["tiers"]["device"]["model_state_bytes"]
+    needs = [state["parameters"] / (2 if stage == 3 else 1) + state["optimizer"] / (2 if stage else 1) for stage in range(4)]
+    if done.returncode != 0 or not found or int(found[1]) < 3 * sum(need > 200_000 for need in needs) or needs[0] < 200_000:
+        raise Case(f"exit code {done.returncode}: {done.stderr}, {needs}")
+    suite.tool("zero-compile", model, *budget, "--zero-stage", 0, "--checkpoint-activations", "block", code=5)
+    return f"{found[1]} were not compiled"
+
+
 def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
@@ -250,7 +263,7 @@ cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
           for world, budget in ((1, "1MB"), (1, "450KB"), (2, "2MB"), (2, "400KB"), (2, "250KB"), (2, "150KB"))]
 cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
           for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
-cases += [("auto without", automatic_without_budget), ("auto over ranks that share samples", automatic_over_ranks)]
+cases += [("auto without", automatic_without_budget), ("auto by state", automatic_by_state), ("auto over ranks that share samples", automatic_over_ranks)]
 cases += [(f"auto, checkpoints in parts, {budget}", lambda b=budget: automatic_parts(b)) for budget in ("1MB", "200KB")]
 cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving(*a)) for tier, flags in (
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme")),

@@ -109,6 +109,40 @@ def dropout_is_kept():
     expect(losses[0] == losses[1] != losses[2], losses)
 
 
+class Detached(torch.nn.Module):
+    """Scaled by a norm of its weights that backward takes for a constant, and a straight-through step."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x, y):
+        h = self.inner(x) / self.inner.weight.norm(dim=1).detach()
+        h = h + (h.round() - h).detach()
+        return functional.mse_loss(self.outer(h).squeeze(-1), y)
+
+
+def detached():
+    """Gradients end where torch's do, on one rank and on two that share the work."""
+    torch.manual_seed(1)
+    model, batch = Detached(), {"x": 3 * torch.randn(4, 8), "y": torch.randn(4)}
+    path = suite.dir / "detached.onnx"
+    zero_compile.export(model, batch, path)
+    check.write_batch(suite.dir / "detached.safetensors", batch)
+    rule, expected = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(3):
+        rule.zero_grad()
+        loss = model(**batch)
+        loss.backward()
+        rule.step()
+        expected.append(loss.item())
+    for ranks in (1, 2):
+        plan = suite.compile(path, suite.dir / f"detached{ranks}.plan", "--dim", "batch=4", "--optimizer", "sgd", "--lr", 0.1, "--world-size", ranks,
+                             "--tensor-parallel", ranks)
+        got = [m["loss"] for m in suite.train(plan, suite.dir / f"detached{ranks}", "-n", ranks, "--data", suite.dir / "detached.safetensors", "--steps", 3)]
+        expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}, {ranks} ranks")
+
+
 def function_of_a_module():
     (suite.dir / "my_module.py").write_text("""
 import torch
@@ -353,7 +387,7 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, function_of_a_module, batch_norm_evaluates, refused_by_exporters,
+suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, detached, function_of_a_module, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_folders, import_of_another_model)])
 suite.finish()

@@ -165,6 +165,12 @@ void trilu(Node &node) {
 
 void identity(Node &node) { node.setBinding(0, node.binding(0)); }
 
+/// What `zero export` writes for torch's detach: the same bytes, which no gradient goes through.
+void detach(Node &node) {
+  Value x = node.input(0);
+  node.set(node.make<BitcastOp>({x}, node.attrs().type("to", elementOf(x))));
+}
+
 } // namespace
 
 void zc::importer::addConstantHandlers(HandlerTable &table) {
@@ -180,4 +186,5 @@ void zc::importer::addConstantHandlers(HandlerTable &table) {
   table.add("BlackmanWindow", 17, 1, 1, window<42, 50, 8>, {{0, "size"}});
   table.add("Trilu", 14, 1, 2, trilu, {{1, "k"}});
   table.add("", "Identity", {1, 0, 1, identity, true});
+  table.add("zero", "Detach", {1, 1, 1, detach});
 }
