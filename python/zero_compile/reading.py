@@ -8,7 +8,7 @@ import time
 from .errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
 
 LONE = re.compile("[\ud800-\udfff]")  # what JSON can say and UTF-8 cannot
-BLOCK = 1 << 18  # characters, or bytes, that are read together
+BLOCK = 1 << 17  # characters, or bytes, that are read together
 
 
 class Progress:

@@ -6,6 +6,7 @@ Where a tokenizer cuts text into words, each is encoded once (words.py); elsewhe
 being cut behind an empty line where it is long."""
 import collections
 import concurrent.futures
+import ctypes
 import glob
 import itertools
 import json
@@ -23,6 +24,7 @@ from .words import END, Words, splits
 HEADER = 256  # int32 of llm.c's header: magic, version, count
 FORMATS = {2: (20240520, 1), 4: (20240801, 7)}  # bytes of a token: magic, version
 LARGEST = 2**31 - 1  # tokens that llm.c can count; beyond, the count is -1 and an int64 follows, as zero-run knows
+OFTEN = 500  # blocks
 END_NAMES = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>", "<|eos|>", "[SEP]")
 
 
@@ -156,9 +158,9 @@ def last_break(text, by_words):
 _worker = None
 
 
-def start_worker(path, width, end_ids, breaks):
+def start_worker(codec, description, width, end_ids, breaks):
     global _worker
-    words = Words(load(path), f"uint{8 * width}", json.loads(path.read_text(encoding="utf-8")), end_ids, breaks)
+    words = Words(codec, f"uint{8 * width}", description, end_ids, breaks)
     _worker = words.encode_whole if breaks is None else words.encode
 
 
@@ -166,15 +168,24 @@ def work_on(block):
     return _worker(block)
 
 
+def give_back_memory():
+    """To the system what blocks of changing sizes left in pieces, where the C library can."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        pass
+
+
 def encode(path, codec, pieces, end_ids, width, workers):
     """Bytes of tokens, in order."""
     pieces = iter(pieces)
     first = list(itertools.islice(pieces, 4))
     sample = "".join(text for text, _ in first)
-    breaks = splits(codec, json.loads(path.read_text(encoding="utf-8")), sample)
+    description = {**json.loads(path.read_text(encoding="utf-8")), "model": None}  # which is long, and in the codec
+    breaks = splits(codec, description, sample)
     todo = blocks(itertools.chain(first, pieces), breaks is not None)
     workers = workers or min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
-    setting = (path, width, end_ids, breaks)
+    setting = (codec, description, width, end_ids, breaks)
     if workers == 1 or len(sample) < BLOCK // 2:
         start_worker(*setting)
         yield from map(work_on, todo)
@@ -182,7 +193,9 @@ def encode(path, codec, pieces, end_ids, width, workers):
     with concurrent.futures.ProcessPoolExecutor(workers, initializer=start_worker, initargs=setting) as pool:
         waiting = collections.deque()
         try:
-            for block in todo:
+            for number, block in enumerate(todo):
+                if number % OFTEN == 0:
+                    give_back_memory()
                 waiting.append(pool.submit(work_on, block))
                 if len(waiting) > workers + 2:
                     yield waiting.popleft().result()

@@ -16,7 +16,7 @@ import sys
 from .errors import need
 
 END = b"\xff"  # stands behind each document of a block: a byte that UTF-8 does not have
-CACHED = 50_000  # words, and as many pieces of them, in each of the two generations that a process remembers
+WORDS, PIECES, KEPT = 15_000, 40_000, 64  # in each of the two generations that a process remembers, of so many bytes at most
 SAMPLE = 50_000  # characters on which words are compared with the whole
 LONGEST, MOST = 16, 4  # bytes of a word, and its tokens, that the table holds
 OFTEN = 16  # blocks; in one of so many, words that came first are replaced, else those that came last
@@ -24,18 +24,18 @@ BUCKETS = 17  # bits of the number of its buckets, of two words each
 
 
 class Remembered(dict):
-    """key -> its tokens as bytes; those of new keys from `make`, a list to a list. What is full becomes the older generation, and what is
-    asked for again comes back from there: frequent keys stay, however many rare ones pass."""
+    """key -> its tokens as bytes; those of new keys from `make`, a list to a list. What is full, with `most` keys, becomes the older generation,
+    and what is asked for again comes back from there: frequent keys stay, however many rare ones pass. Long ones are made each time."""
 
-    def __init__(self, make):
+    def __init__(self, make, most):
         super().__init__()
-        self.make, self.older = make, {}
+        self.make, self.most, self.older = make, most, {}
 
     def all(self, keys):
         """Tokens of each, in order."""
         new = [key for key in dict.fromkeys(keys) if key not in self]
         if new:
-            if len(self) + len(new) > CACHED:
+            if len(self) + len(new) > self.most:
                 kept = {key: self[key] for key in keys if key in self}
                 self.older = dict(self)
                 self.clear()
@@ -43,7 +43,11 @@ class Remembered(dict):
             self.update((key, self.older[key]) for key in new if key in self.older)
             unknown = [key for key in new if key not in self.older]
             self.update(zip(unknown, self.make(unknown)))
-        return operator.itemgetter(*keys)(self) if len(keys) > 1 else [self[key] for key in keys]  # the lookups in one call
+        found = operator.itemgetter(*keys)(self) if len(keys) > 1 else [self[key] for key in keys]  # the lookups in one call
+        for key in new:
+            if len(key) > KEPT:
+                del self[key]
+        return found
 
 
 class Table:
@@ -101,10 +105,10 @@ class Words:
         self.form = "H" if self.kind.itemsize == 2 else "I"
         self.batch = getattr(codec, "encode_batch_fast", codec.encode_batch)  # fast: without places in the text
         self.end, self.cut, self.letters = array.array(self.form, end).tobytes(), cutter(description), {}
-        self.words, self.pieces = Remembered(self.spell), Remembered(self.whole)
+        self.words, self.pieces = Remembered(self.spell, WORDS), Remembered(self.whole, PIECES)
         if self.cut and takes_letters(description):
             self.letters = {byte: letter for letter, byte in byte_letters().items()}
-            self.pieces = Remembered(self.spell_pieces)
+            self.pieces = Remembered(self.spell_pieces, PIECES)
         special = [token["content"] for token in description.get("added_tokens") or []]
         self.special = re.compile("|".join(map(re.escape, special)).encode()) if special else None
         self.begins = os.path.commonprefix(special).encode() if special else b"\0"  # text without it has no special token

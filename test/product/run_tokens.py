@@ -142,8 +142,8 @@ def any_order(name):
         vocab_size=4000, special_tokens=[END, "[UNK]"], initial_alphabet=BYTES, show_progress=False))
     description = json.loads(tokenizer.to_str())
     expect(words.splits(tokenizer, description, letters(9, 30_000)) is not None, "its words are not taken apart")
-    kept = words.BUCKETS, words.CACHED
-    for words.BUCKETS, words.CACHED in (kept, (4, 40)):
+    kept = words.BUCKETS, words.WORDS, words.PIECES, words.KEPT
+    for words.BUCKETS, words.WORDS, words.PIECES, words.KEPT in (kept, (4, 40, 60, 5)):
         try:
             codec = words.Words(tokenizer, "uint16", description, [1, 2])
             for seed in range(20, 40):
@@ -152,7 +152,7 @@ def any_order(name):
                 want = [token for each in texts for token in tokenizer.encode(each, add_special_tokens=False).ids + [1, 2]]
                 expect(list(memoryview(got).cast("H")) == want, f"other tokens than of the whole, seed {seed}")
         finally:
-            words.BUCKETS, words.CACHED = kept
+            words.BUCKETS, words.WORDS, words.PIECES, words.KEPT = kept
     expect(codec.table.counts.all() and len(codec.words.older) > 0, "nothing was lost")
 
 
