@@ -18,6 +18,7 @@ import time
 import checkpoints
 import models
 import optimizer
+import product
 import scale
 import tiers
 
@@ -430,6 +431,7 @@ BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b"
            "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
            "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
            "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__]),
+           "tokens": lambda: product.tokens(sys.modules[__name__]), "validation": lambda: product.validation(sys.modules[__name__]),
            "models": lambda: models.models(sys.modules[__name__])}
 
 
