@@ -73,5 +73,6 @@ def compare(wrapper, model, batch, rows):
     batch_norms = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in wrapper.modules())
     if not wrong <= LOSS or not wrong_norm <= (NORM_OF_BATCH_NORMS if batch_norms else NORM):
         raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}, norm of the gradient "
-                                  f"{got_norm:.6g} for {norm:.6g}", where=f"a batch of {len(next(iter(batch.values())))}")
+                                  f"{got_norm:.6g} for {norm:.6g}", where=f"a batch of {len(next(iter(batch.values())))}",
+                        help="batch norms amplify rounding: export with a batch of more rows" if batch_norms else None)
     return f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), norm of the gradient to {wrong_norm:.0e}"

@@ -143,7 +143,7 @@ def export(options):
             raise ZeroError(USAGE, "one folder or config.json follows hf", help="zero export hf FOLDER -o model.onnx")
         model, task, config = tasks.load(options.source[1], options.task, options.seed, options.trust_remote_code,
                                          not options.no_dropout, say)
-        batch = tasks.batch(task, config, 2, options.seq, options.image_size)
+        batch = tasks.batch(task, config, exporting.rows_to_trace(model), options.seq, options.image_size)
         loss = tasks.forward(model, task)
     else:
         if len(options.source) != 1 or ":" not in options.source[0]:
