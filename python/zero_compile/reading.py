@@ -72,7 +72,7 @@ def read_jsonl(path, field, report):
 def read_parquet(path, field, report):
     parquet = need("pyarrow.parquet", "reading .parquet")
     try:
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)  # not a group of rows at once, which has any size
     except Exception as problem:
         raise ZeroError(BAD_INPUT, f"no Parquet file: {problem}", where=str(path)) from problem
     with file:

@@ -178,15 +178,19 @@ def give_back_memory():
 
 def encode(path, codec, pieces, end_ids, width, workers):
     """Bytes of tokens, in order."""
-    pieces = iter(pieces)
-    first = list(itertools.islice(pieces, 4))
+    pieces, first, size = iter(pieces), [], 0
+    for piece in pieces:  # as much as is worth a second process, also where documents are short
+        first.append(piece)
+        size += len(piece[0]) + 1
+        if size >= BLOCK:
+            break
     sample = "".join(text for text, _ in first)
     description = {**json.loads(path.read_text(encoding="utf-8")), "model": None}  # which is long, and in the codec
     breaks = splits(codec, description, sample)
     todo = blocks(itertools.chain(first, pieces), breaks is not None)
     workers = workers or min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
     setting = (codec, description, width, end_ids, breaks)
-    if workers == 1 or len(sample) < BLOCK // 2:
+    if workers == 1 or size < BLOCK:
         start_worker(*setting)
         yield from map(work_on, todo)
         return

@@ -113,6 +113,23 @@ def large_document(name):
     expect(abs(made["val_tokens"] - len(got) / 10) <= 1, made)
 
 
+def short_documents():
+    """Thousands of them go to processes as well, and come back in order."""
+    tokenizer, path = saved("gpt2"), suite.dir / "short.jsonl"
+    texts = [text(seed, 40) for seed in range(2000)]
+    path.write_text("".join(json.dumps({"text": each}) + "\n" for each in texts))
+    pools, pool = [], tokens.concurrent.futures.ProcessPoolExecutor
+    tokens.concurrent.futures.ProcessPoolExecutor = lambda *given, **named: pools.append(pool(*given, **named)) or pools[-1]
+    try:
+        made = tokens.write(tokenizer, [path], suite.dir / "short.bin", workers=2)
+    finally:
+        tokens.concurrent.futures.ProcessPoolExecutor = pool
+    codec = Tokenizer.from_file(str(tokenizer))
+    want = [token for each in texts for token in codec.encode(each, add_special_tokens=False).ids + [codec.token_to_id(END)]]
+    expect(len(pools) == 1 and made["documents"] == len(texts), f"{len(pools)} pools, {made}")
+    expect(read(suite.dir / "short.bin") == want, "other tokens")
+
+
 def rare_letters():
     """Between long stretches of ASCII one that is not, a special token, or a letter of private use: near breaks, far from them, at both ends."""
     tokenizer, path, draw = saved("gpt2"), suite.dir / "rare.txt", random.Random(5)
@@ -258,5 +275,5 @@ def slips():
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (short_documents, rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
 suite.finish()
