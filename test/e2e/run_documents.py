@@ -92,7 +92,7 @@ def exit_codes():
 def operators():
     table = {cell.strip() for cell in first_cells((ROOT / "compiler/import/OPERATORS.md").read_text())} - {"operator"}
     text = (DOCS / "onnx.md").read_text()
-    name = r"(?:[a-z]+(?:\.[a-z]+)+\.)?[A-Z]\w+"
+    name = r"(?:[a-z]+(?:\.[a-z]+)*\.)?[A-Z]\w+"
     said = set(re.findall(name, " ".join(first_cells(section(text, "### 5.1 The operators of 1.1, and fused ones of language models") +
                                                      section(text, "### 5.2 Further ones")))))
     missing, extra = sorted(table - said), sorted(said - table)
