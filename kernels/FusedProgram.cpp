@@ -105,12 +105,13 @@ bool holds(DType type, float value) {
 /// Reads the words of a program; the first problem stays.
 class Reader {
 public:
-  explicit Reader(const KernelSpec &spec) : words(spec.getInts("program")) {
-    for (size_t i = 0; i < spec.numInputs; ++i)
-      program.inputs.push_back(spec.operands[i].dtype);
+  /// Results have these types; nothing: any.
+  Reader(std::vector<int64_t> given, std::vector<DType> inputs, const std::vector<std::optional<DType>> &results)
+      : words(std::move(given)) {
+    program.inputs = std::move(inputs);
     readInstructions();
     if (problem.empty())
-      readResults(spec);
+      readResults(results);
   }
 
   FusedProgram program;
@@ -177,11 +178,11 @@ private:
       fail("the constant of " + here() + " is none of its type");
   }
 
-  void readResults(const KernelSpec &spec) {
+  void readResults(const std::vector<std::optional<DType>> &types) {
     if (at == words.size() || words[at++] != static_cast<int64_t>(FusedCode::end))
       return fail("it has no end behind " + std::to_string(program.instructions.size()) + " instructions");
-    for (size_t operand = spec.numInputs; operand < spec.operands.size() && problem.empty(); ++operand) {
-      const std::string what = "result " + std::to_string(operand - spec.numInputs);
+    for (size_t i = 0; i < types.size() && problem.empty(); ++i) {
+      const std::string what = "result " + std::to_string(i);
       auto reg =
           static_cast<size_t>(next(static_cast<int64_t>(numRegisters()), [&] { return "the register of " + what; }));
       if (!problem.empty())
@@ -190,7 +191,7 @@ private:
           program.instructions[reg - program.inputs.size()].code == FusedCode::constant ||
           std::find(program.results.begin(), program.results.end(), reg) != program.results.end())
         return fail(what + " is an input, a constant or another result");
-      if (program.typeOf(reg) != spec.operands[operand].dtype)
+      if (types[i] && program.typeOf(reg) != *types[i])
         return fail(what + " has another type than its register");
       program.results.push_back(reg);
     }
@@ -265,10 +266,24 @@ std::vector<int64_t> encode(const FusedProgram &program) {
 
 Result<FusedProgram> readFused(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(checkOperands(spec));
-  Reader reader(spec);
+  std::vector<DType> inputs;
+  std::vector<std::optional<DType>> results;
+  for (size_t i = 0; i < spec.operands.size(); ++i)
+    if (i < spec.numInputs)
+      inputs.push_back(spec.operands[i].dtype);
+    else
+      results.push_back(spec.operands[i].dtype);
+  Reader reader(spec.getInts("program"), std::move(inputs), results);
   if (!reader.problem.empty())
     return cpu::wrongSpec(spec, "a sound program, of which " + reader.problem);
   return std::move(reader.program);
+}
+
+std::optional<FusedProgram> readFused(const std::vector<int64_t> &words, std::vector<DType> inputs,
+                                      std::string &problem) {
+  Reader reader(words, std::move(inputs), {std::nullopt});
+  problem = reader.problem;
+  return problem.empty() ? std::optional(std::move(reader.program)) : std::nullopt;
 }
 
 } // namespace zc

@@ -89,5 +89,8 @@ bool isFusedType(DType type);
 std::vector<int64_t> encode(const FusedProgram &program);
 /// The program of a kernel `fused`, sound for its operands. Errors: corrupt plan, with the first thing that is wrong.
 Result<FusedProgram> readFused(const KernelSpec &spec);
+/// One of a single result, of any type, on `inputs`. Where there is none, `problem` says what is wrong.
+std::optional<FusedProgram> readFused(const std::vector<int64_t> &words, std::vector<DType> inputs,
+                                      std::string &problem);
 
 } // namespace zc

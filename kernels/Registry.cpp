@@ -1,4 +1,5 @@
 #include "kernels/InPlace.h"
+#include "kernels/Prologue.h"
 #include "kernels/Views.h"
 #include "kernels/Workspace.h"
 
@@ -57,6 +58,7 @@ Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
     return makeError(Code::internal, 702,
                      "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
   ZC_RETURN_IF_ERROR(checkViews(spec));
+  ZC_RETURN_IF_ERROR(checkProgram(spec));
   if (int64_t needed = workspaceBytes(spec, target); spec.workspace < needed)
     return makeError(Code::corrupt, 706,
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +

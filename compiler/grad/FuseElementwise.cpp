@@ -3,12 +3,14 @@
 // A group grows from its last operation, at whose place it is computed, towards what made its operands. So nothing that
 // depends on a member stands before the group, and the group depends on nothing behind it: it needs no search for
 // cycles. What saves memory traffic is fused; what would keep more bytes alive between two operations that take memory
-// is not, nor what lies on the two sides of the border to the backward.
+// is not, nor what lies on the two sides of the border to the backward. What stays outside is computed again inside,
+// where that takes fewer reads.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/grad/FusedGroup.h"
 #include "compiler/grad/Passes.h"
-#include "dialects/graph/KernelSpec.h"
-#include "kernels/FusedProgram.h"
+#include "dialects/graph/ElementType.h"
+#include "dialects/graph/Infer.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -24,30 +26,15 @@ namespace {
 
 using Members = llvm::SmallSetVector<Operation *, 8>;
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// The one value of a constant, which a program has in itself.
-std::optional<float> immediateOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  auto type = elements ? dtypeOf(elements.getElementType()) : std::nullopt;
-  if (!type || !elements.isSplat() || !isFusedType(*type))
-    return std::nullopt;
-  if (*type == DType::boolean)
-    return elements.getSplatValue<bool>() ? 1.0f : 0.0f;
-  return static_cast<float>(elements.getSplatValue<APFloat>().convertToDouble());
+/// As quickly computed as an operand is read: arithmetic, comparisons, choices.
+bool isQuick(FusedCode code) {
+  return (code >= FusedCode::cast && code <= FusedCode::abs && code != FusedCode::div) || code == FusedCode::relu;
 }
 
-/// What `op` is in a program; nothing where it has no place in one.
-std::optional<FusedInstruction> findInstruction(Operation *op) {
-  if (!isElementwise(op) || op->getNumResults() != 1 || !isa<KernelOp>(op))
-    return std::nullopt;
-  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
-    if (auto dtype = dtypeOf(cast<RankedTensorType>(type).getElementType()); !dtype || !isFusedType(*dtype))
-      return std::nullopt;
-  FailureOr<KernelSpec> spec = toKernelSpec(op);
-  return succeeded(spec) ? fusedInstructionOf(*spec) : std::nullopt;
-}
+/// Operations that are computed again for one operand, at most.
+constexpr size_t kComputedAgain = 12;
+/// Tensors of which this many are as large as what is computed count for nothing beside it.
+constexpr int64_t kVectors = 16;
 
 /// What is asked of an operation again and again, found once.
 struct Facts {
@@ -60,22 +47,34 @@ struct Facts {
   size_t nextInMemory = 0;        ///< where the search for what takes memory goes on; its own place if it does
 };
 
+/// What a program reads of an operation that takes programs; null of others.
+Value readBy(Operation *root) { return takesProgram(root) ? root->getOperand(0) : Value(); }
+
 /// Members, the root first, and what is known of them as they come: each is looked at once.
 struct Group {
-  explicit Group(Operation *root) : root(root) {}
+  explicit Group(Operation *root) : root(root), shape(shapeOf(readBy(root) ? readBy(root) : root->getResult(0))) {}
   Operation *root;
-  Members members;
+  ArrayRef<int64_t> shape;         ///< of what the program computes
+  Members members, again;          ///< again: computed here too, and not taken out of their places
   SmallVector<Operation *> makers; ///< of the members' operands that have a place in programs, the last first
   llvm::SmallSetVector<Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
   llvm::SmallPtrSet<Value, 8> constants;
   SmallVector<Value, kFusedResults + 1> results;
   size_t instructions = 0;
+
+  bool isInto() const { return takesProgram(root); }
+  /// Does the program, or the root beside it, read `value`?
+  bool reads(Value value) const {
+    return inputs.contains(value) || (isInto() && llvm::is_contained(root->getOperands().drop_front(), value));
+  }
 };
 
-/// A group as a program and its operands.
-struct Fused {
-  FusedProgram program;
-  SmallVector<Value> inputs, results;
+/// How an input could be computed instead of read.
+struct Again {
+  Value value;
+  Members ops;
+  llvm::SmallSetVector<Value, 4> more; ///< that the program then reads too: vectors, what the root reads beside it
+  Value instead; ///< the one tensor that is read for it; null: none but those that are read anyway
 };
 
 class ElementwiseFuser {
@@ -97,15 +96,21 @@ public:
   std::pair<unsigned, unsigned> run() {
     std::pair<unsigned, unsigned> counts;
     for (size_t at = facts.size(); at-- > 0;) {
-      if (facts[at].isGone || facts[at].code == FusedCode::end)
-        continue;
       Operation *root = facts[at].op;
-      Members members = grow(root);
-      if (!isWorthIt(members))
+      if (facts[at].isGone)
         continue;
-      replace(members, root, build(members, root));
+      if (root->use_empty() && (isFusable(root) || isa<ExpandOp>(root))) { // computed again wherever it was read
+        drop(root);
+        continue;
+      }
+      if (!isFusable(root) && !takesProgram(root))
+        continue;
+      Group group = grow(root);
+      if (!isWorthIt(group))
+        continue;
+      replace(group);
       counts.first += 1;
-      counts.second += members.size();
+      counts.second += group.members.size();
     }
     for (Operation *op : gone)
       op->erase();
@@ -147,13 +152,13 @@ private:
   const Facts &factsOf(Operation *op) const { return facts[place.lookup(op)]; }
   bool isFusable(Operation *op) const { return factsOf(op).code != FusedCode::end; }
 
-  Members grow(Operation *root) {
+  Group grow(Operation *root) {
     Group group(root);
     join(group, root);
     // Whoever joins may have been the last use outside of another.
     for (size_t i = 0; i < group.makers.size();) {
       Operation *candidate = group.makers[i];
-      if (mayJoin(candidate, group.members, root) && fits(candidate, group)) {
+      if (mayJoin(candidate, group) && fits(candidate, group)) {
         group.makers.erase(group.makers.begin() + static_cast<ptrdiff_t>(i));
         join(group, candidate);
         i = 0;
@@ -161,21 +166,23 @@ private:
         ++i;
       }
     }
-    return group.members;
+    while (computeAgain(group)) {
+    }
+    return group;
   }
 
   /// Nobody that joins later uses what `op` makes: all its uses are by members, or behind the root.
   void join(Group &group, Operation *op) {
     group.members.insert(op);
     group.inputs.remove(op->getResult(0));
-    for (Value operand : op->getOperands()) {
+    for (Value operand : op->getOperands().take_front(takesProgram(op) ? 1 : op->getNumOperands())) {
       if (immediateOf(operand))
         group.constants.insert(operand);
       else if (!group.members.contains(operand.getDefiningOp()))
         group.inputs.insert(operand);
       addMaker(group, operand.getDefiningOp());
     }
-    if (isa<ExpandOp>(op))
+    if (isa<ExpandOp>(op) || takesProgram(op))
       return;
     ++group.instructions;
     if (isResult(op, group))
@@ -193,22 +200,28 @@ private:
 
   static bool isResult(Operation *op, const Group &group) { return op == group.root || !isInner(op, group.members); }
 
-  /// Are all uses of `op` by members?
+  /// Are all uses of `op` by members, in their programs?
   static bool isInner(Operation *op, const Members &members) {
-    return llvm::all_of(op->getUsers(), [&](Operation *user) { return members.contains(user); });
+    return llvm::all_of(op->getUses(), [&](OpOperand &use) {
+      return members.contains(use.getOwner()) && (!takesProgram(use.getOwner()) || use.getOperandNumber() == 0);
+    });
   }
 
-  bool mayJoin(Operation *candidate, const Members &members, Operation *root) {
+  bool mayJoin(Operation *candidate, const Group &group) {
+    const Members &members = group.members;
+    Operation *root = group.root;
     const Facts &fact = factsOf(candidate);
     auto isServed = [&](Operation *user) { return members.contains(user) || place.lookup(user) > place.lookup(root); };
     // Of many users the first one tells, mostly.
     if (fact.isGone || fact.isBehind != factsOf(root).isBehind ||
         (!factsOf(fact.firstUser).isGone && !isServed(fact.firstUser)) ||
-        typeOf(candidate->getResult(0)).getShape() != typeOf(root->getResult(0)).getShape())
+        shapeOf(candidate->getResult(0)) != group.shape)
       return false;
     const bool inner = isInner(candidate, members);
+    if (!inner && group.isInto())
+      return false;
     if (isa<ExpandOp>(candidate)) {
-      auto type = dtypeOf(typeOf(candidate->getOperand(0)).getElementType());
+      auto type = dtypeOf(tensorOf(candidate->getOperand(0)).getElementType());
       if (!inner || !type || !isFusedType(*type))
         return false;
     } else if (fact.code == FusedCode::end) {
@@ -238,7 +251,7 @@ private:
       between = inMemoryFrom(between + 1);
     if (between >= place.lookup(root))
       return true;
-    int64_t more = inner ? -bytesOf(typeOf(candidate->getResult(0))) : 0;
+    int64_t more = inner ? -bytesOf(tensorOf(candidate->getResult(0))) : 0;
     llvm::SmallPtrSet<Value, 4> seen;
     for (Value operand : candidate->getOperands()) {
       Value viewed = viewedValue(operand);
@@ -246,7 +259,7 @@ private:
         continue;
       if (viewed.getDefiningOp<ReadOp>())
         return false; // a parameter is let go where its layer ends
-      more += bytesOf(typeOf(viewed));
+      more += bytesOf(tensorOf(viewed));
     }
     return more <= 0;
   }
@@ -279,7 +292,7 @@ private:
     if (inputs.size() > kFusedInputs || results > kFusedResults ||
         inputs.size() + constants + group.instructions + computes > kFusedRegisters)
       return false;
-    if (results == 1)
+    if (results <= 1)
       return true;
     auto hasTypeOfResult = [&](Value input) {
       return (returns && candidate->getResult(0).getType() == input.getType()) ||
@@ -290,81 +303,150 @@ private:
            }) <= 1;
   }
 
-  SmallVector<Operation *> inOrder(const Members &members) const {
-    SmallVector<Operation *> sorted(members.begin(), members.end());
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
-    return sorted;
+  //===-- what is computed again ----------------------------------------------===//
+
+  /// Computes an input instead of reading it, if there is one of which that is less to read.
+  bool computeAgain(Group &group) const {
+    for (Value input : group.inputs) {
+      Again again;
+      again.value = input;
+      if (shapeOf(input) != group.shape || !findMakers(input, group, again) || again.ops.empty() ||
+          !isLessToRead(again, group))
+        continue;
+      group.again.insert(again.ops.begin(), again.ops.end());
+      group.inputs.remove(input);
+      group.inputs.insert(again.more.begin(), again.more.end());
+      if (again.instead)
+        group.inputs.insert(again.instead);
+      return true;
+    }
+    return false;
   }
 
-  Fused build(const Members &members, Operation *root) const {
-    Fused fused;
-    const SmallVector<Operation *> sorted = inOrder(members);
-    // Inputs have the first registers.
-    llvm::MapVector<Value, size_t> registers;
-    for (Operation *op : sorted)
-      for (Value operand : op->getOperands())
-        if (!members.contains(operand.getDefiningOp()) && !immediateOf(operand) &&
-            registers.insert({operand, fused.inputs.size()}).second) {
-          fused.inputs.push_back(operand);
-          fused.program.inputs.push_back(*dtypeOf(typeOf(operand).getElementType()));
-        }
-    auto define = [&](FusedInstruction instruction) {
-      fused.program.instructions.push_back(instruction);
-      return fused.inputs.size() + fused.program.instructions.size() - 1;
-    };
-    auto registerOf = [&](Value value) {
-      std::optional<float> immediate = immediateOf(value);
-      if (auto found = registers.find(value); found != registers.end() || !immediate)
-        return found->second;
-      return registers[value] = define({FusedCode::constant, *dtypeOf(typeOf(value).getElementType()), {}, *immediate});
-    };
-    for (Operation *op : sorted) {
-      if (isa<ExpandOp>(op)) {
-        registers[op->getResult(0)] = registerOf(op->getOperand(0));
-        continue;
-      }
-      FusedInstruction instruction{factsOf(op).code, factsOf(op).type};
-      for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-        instruction.from[i] = registerOf(operand);
-      registers[op->getResult(0)] = define(instruction);
-      if (op == root || !isInner(op, members)) {
-        fused.results.push_back(op->getResult(0));
-        fused.program.results.push_back(registers[op->getResult(0)]);
-      }
+  /// Collects what makes `value` of tensors that are read anyway, of vectors and of at most one more tensor.
+  bool findMakers(Value value, const Group &group, Again &again) const {
+    if (immediateOf(value) || value == again.instead)
+      return true;
+    if (value != again.value && group.reads(value)) {
+      if (!group.inputs.contains(value))
+        again.more.insert(value);
+      return true;
     }
-    return fused;
+    const bool isParameter = viewedValue(value).getDefiningOp<ReadOp>() != nullptr; // let go where its layer ends
+    if (!isParameter && tensorOf(value).getNumElements() * kVectors <= tensorOf(again.value).getNumElements()) {
+      again.more.insert(value);
+      return true;
+    }
+    Operation *maker = value.getDefiningOp();
+    if (maker && isQuick(factsOf(maker).code) && shapeOf(value) == group.shape && !factsOf(maker).isGone &&
+        again.ops.size() < kComputedAgain) {
+      return !again.ops.insert(maker) ||
+             llvm::all_of(maker->getOperands(), [&](Value operand) { return findMakers(operand, group, again); });
+    }
+    if (isParameter || again.instead || bytesOf(tensorOf(value)) > bytesOf(tensorOf(again.value)))
+      return false;
+    again.instead = value;
+    return true;
+  }
+
+  bool isLessToRead(const Again &again, const Group &group) const {
+    size_t registers =
+        group.inputs.size() + again.more.size() + group.constants.size() + group.instructions + group.again.size();
+    for (Operation *op : again.ops)
+      registers += 1 + static_cast<size_t>(llvm::count_if(
+                           op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
+    if (group.inputs.size() + again.more.size() > kFusedInputs || registers > kFusedRegisters ||
+        llvm::any_of(again.ops, [&](Operation *op) { return readsWhatChanges(op, group.root); }))
+      return false;
+    // Another tensor is read instead, and lives on instead: then nobody else may need this one.
+    return !again.instead || llvm::all_of(again.value.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      return group.members.contains(user) ||
+             (readBy(user) == again.value && use.getOperandNumber() == 0 && canReadInstead(again, group, user));
+    });
+  }
+
+  /// Can `user`, which takes programs, compute what it reads of the same tensors?
+  static bool canReadInstead(const Again &again, const Group &group, Operation *user) {
+    auto has = [&](Value operand) {
+      return immediateOf(operand) || operand == again.instead || shapeOf(operand) != group.shape ||
+             again.ops.contains(operand.getDefiningOp()) || llvm::is_contained(user->getOperands(), operand);
+    };
+    return llvm::all_of(again.ops, [&](Operation *op) { return llvm::all_of(op->getOperands(), has); });
+  }
+
+  //===-- programs --------------------------------------------------------------===//
+
+  Fused build(const Group &group) const {
+    SmallVector<Operation *> sorted;
+    for (Operation *op : llvm::concat<Operation *const>(group.members, group.again))
+      if (!takesProgram(op))
+        sorted.push_back(op);
+    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    SmallVector<Value> results;
+    if (group.isInto())
+      results.push_back(readBy(group.root));
+    else
+      for (Operation *op : sorted)
+        if (group.members.contains(op) && !isa<ExpandOp>(op) && isResult(op, group))
+          results.push_back(op->getResult(0));
+    return buildFused(sorted, results);
   }
 
   /// Are fewer bytes written and read? Alone, an operation has to lose operands that were written out for it.
-  static bool isWorthIt(const Members &members) {
-    auto isWritten = [](Value operand) { return immediateOf(operand) && typeOf(operand).getNumElements() > 1; };
-    return members.size() > 1 || llvm::any_of(members[0]->getOperands(), isWritten);
+  static bool isWorthIt(const Group &group) {
+    auto isWritten = [](Value operand) { return immediateOf(operand) && tensorOf(operand).getNumElements() > 1; };
+    return group.members.size() > 1 || !group.again.empty() ||
+           (!group.isInto() && llvm::any_of(group.root->getOperands(), isWritten));
   }
 
-  void replace(const Members &members, Operation *root, const Fused &fused) {
-    const SmallVector<Operation *> sorted = inOrder(members);
+  /// The operation that computes a group, at its root's place.
+  Operation *make(const Group &group, const Fused &fused) const {
+    SmallVector<Operation *> sorted(group.members.begin(), group.members.end());
+    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
     SmallVector<Location> nodes;
     for (Operation *op : sorted)
       nodes.push_back(op->getLoc());
-    OpBuilder builder(root);
-    SmallVector<Type> types(ValueRange(fused.results).getTypes());
-    auto made = builder.create<FusedOp>(builder.getFusedLoc(nodes), types, fused.inputs,
-                                        builder.getDenseI64ArrayAttr(encode(fused.program)));
-    const size_t at = place.lookup(root);
+    OpBuilder builder(group.root);
+    auto program = builder.getDenseI64ArrayAttr(encode(fused.program));
+    if (!group.isInto())
+      return builder.create<FusedOp>(builder.getFusedLoc(nodes), ValueRange(fused.results).getTypes(), fused.inputs,
+                                     program);
+    SmallVector<Value> operands(fused.inputs);
+    llvm::append_range(operands, group.root->getOperands().drop_front());
+    auto into = builder.create<FusedIntoOp>(group.root->getLoc(), group.root->getResultTypes(), operands,
+                                            builder.getStringAttr(cast<KernelOp>(group.root).getKernelName()), program);
+    for (NamedAttribute attribute : group.root->getAttrs())
+      into->setAttr(attribute.getName(), attribute.getValue());
+    return into;
+  }
+
+  void replace(const Group &group) {
+    const Fused fused = build(group);
+    Operation *made = make(group, fused);
+    const size_t at = place.lookup(group.root);
     place[made] = at;
     for (Value input : fused.inputs)
       lastUse[viewedValue(input)] = std::max(lastUse[viewedValue(input)], at);
-    for (auto [old, result] : llvm::zip(fused.results, made.getResults())) {
-      lastUse[result] = lastUse.lookup(old);
-      Value(old).replaceAllUsesWith(result);
+    SmallVector<Value> old(fused.results);
+    if (group.isInto())
+      old.assign(group.root->result_begin(), group.root->result_end());
+    for (auto [before, result] : llvm::zip(old, made->getResults())) {
+      lastUse[result] = lastUse.lookup(before);
+      before.replaceAllUsesWith(result);
     }
-    for (Operation *op : llvm::reverse(sorted)) {
-      op->dropAllReferences();
-      gone.push_back(op);
-      Facts &fact = facts[place.lookup(op)];
-      fact.isGone = true;
-      fact.nextInMemory = std::max(fact.nextInMemory, place.lookup(op) + 1);
-    }
+    SmallVector<Operation *> sorted(group.members.begin(), group.members.end());
+    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) > place.lookup(b); });
+    llvm::for_each(sorted, [&](Operation *op) { drop(op); });
+  }
+
+  void drop(Operation *op) {
+    op->dropAllReferences();
+    gone.push_back(op);
+    Facts &fact = facts[place.lookup(op)];
+    fact.isGone = true;
+    fact.nextInMemory = std::max(fact.nextInMemory, place.lookup(op) + 1);
   }
 
   /// While programs are looked at, before any operation goes.

@@ -319,6 +319,27 @@ def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
                     Statistic<"writes", "writes", "results written where they are to be">];
 }
 
+def SplitSums : Pass<"split-sums", "::mlir::ModuleOp"> {
+  let summary = "norms become their sums and element-wise operations";
+  let description = [{
+    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `fuse=on` and where `target` has kernels for
+    it: an operation that is `Separable`, sums first and then computes element by element with the sums, is that, where operations of
+    its result's shape around it are elementwise as well: fuse-elementwise makes them one. The bits are those of the whole.
+
+    ```mlir
+    %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64, channels_last} : ...
+    // becomes
+    %m, %v, %f, %t = graph.batch_norm_statistics %x, %s, %b {epsilon = 1.0e-5 : f64, channels_last} : ...
+    %c = graph.sub %x, %m : (tensor<2x4x3xf32>, tensor<3xf32>) -> tensor<2x4x3xf32>
+    %p = graph.mul %c, %f : ...
+    %y = graph.add %p, %t : ...
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createSplitSums()";
+  let statistics = [Statistic<"split", "split", "operations made sums and element-wise work">];
+}
+
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "chains of element-wise operations become one program each";
   let description = [{
@@ -326,9 +347,14 @@ def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
     decided. Out, under `fuse=on` and where `target` has a kernel: element-wise operations of one result shape that feed each other
     (arithmetic, comparisons, select, activations and their gradients, casts among fp32, bf16, fp16 and bool), with the broadcasts
     (graph.expand) and constants they read, are a graph.fused at the place of the last one. A value that only members read is never in
-    memory. The bits are those of the operations one by one. Nothing is computed twice. Not fused: across graph.backward; a value
+    memory. The bits are those of the operations one by one. Not fused: across graph.backward; a value
     that somebody before the last member reads; an operation whose move would keep more bytes alive than it saves, or a
     parameter longer; what would take a second result out of place.
+
+    An operation that takes programs (`TakesProgram`: sums of a gradient) reads what is made for its first operand alone while the
+    program computes it, as a graph.fused_into. What arithmetic makes of tensors that a program reads anyway, and of vectors, is
+    computed again in it instead of read: a relu's result of the norm's input. So is what it makes of one more tensor, where nobody
+    then needs the result.
 
     ```mlir
     %z = graph.constant dense<0.0> : tensor<f32>

@@ -54,6 +54,7 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
   // On all that reads a value, so that no copy is left for somebody who was not asked.
   manager.addPass(createFoldViews(options));
   // Last, on what is there.
+  manager.addPass(createSplitSums(options));
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }
@@ -81,6 +82,7 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   // On what is recomputed too: each copy that is left out is one less to weigh. Before programs hide who reads what.
   manager.addPass(createFoldViews(options));
   // Last: what is differentiated, cut, recomputed is single operations.
+  manager.addPass(createSplitSums(options));
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }

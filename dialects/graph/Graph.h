@@ -68,7 +68,11 @@ class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToReco
 /// Trait: moves elements between the ranks of the model axis.
 template <typename ConcreteType> class Collective : public mlir::OpTrait::TraitBase<ConcreteType, Collective> {};
 
+/// Trait: the kernel can read operand 0 while a program computes it (kernels/Prologue.h).
+template <typename ConcreteType> class TakesProgram : public mlir::OpTrait::TraitBase<ConcreteType, TakesProgram> {};
+
 inline bool isElementwise(mlir::Operation *op) { return op->hasTrait<Elementwise>(); }
+inline bool takesProgram(mlir::Operation *op) { return op->hasTrait<TakesProgram>(); }
 inline bool isCollective(mlir::Operation *op) { return op->hasTrait<Collective>(); }
 inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToRecompute>(); }
 } // namespace zc::graph

@@ -48,6 +48,10 @@ def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
 /// Says how it computes on channels-last activations; `methods` are those of Layoutable that it answers itself.
 class Graph_LayoutWith<list<string> methods> : DeclareOpInterfaceMethods<Layoutable, methods>;
 def Graph_Layout : Graph_LayoutWith<["getActivations", "buildChannelsLast"]>;
+/// Its kernel can read operand 0 while a program computes it (kernels/Prologue.h).
+def Graph_TakesProgram : NativeOpTrait<"TakesProgram"> { let cppNamespace = "::zc::graph"; }
+/// Sums first, then computes element by element with the sums.
+def Graph_Separable : DeclareOpInterfaceMethods<Separable>;
 /// Reads and writes through views where it has some.
 def Graph_Strided : DeclareOpInterfaceMethods<Strided>;
 def Graph_InPlaceKernel : TraitList<[Graph_Kernel, Graph_OverwritesOperands]>;

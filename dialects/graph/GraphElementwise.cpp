@@ -1,7 +1,7 @@
 //===- GraphElementwise.cpp - result types of elementwise ops ----------------===//
 #include "dialects/graph/Infer.h"
 #include "dialects/graph/KernelSpec.h"
-#include "kernels/FusedProgram.h"
+#include "kernels/Prologue.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -81,3 +81,22 @@ LogicalResult FusedOp::verify() {
 }
 
 double FusedOp::getFlops() { return double(getProgram().front()) * double(tensorOf(getResult(0)).getNumElements()); }
+
+LogicalResult FusedIntoOp::verify() {
+  FailureOr<zc::KernelSpec> spec = toKernelSpec(*this);
+  if (failed(spec))
+    return failure();
+  if (zc::Status status = zc::checkProgram(*spec); !status.ok())
+    return emitOpError("[fused_into_c1] ") << status.error().message;
+  return success();
+}
+
+StringRef FusedIntoOp::getKernelName() { return getInto(); }
+
+/// Of the program, and what comes of each of its results' elements.
+double FusedIntoOp::getFlops() {
+  double most = 0;
+  for (Value input : getInputs())
+    most = std::max(most, double(tensorOf(input).getNumElements()));
+  return double(getProgram().front() + 4) * most;
+}

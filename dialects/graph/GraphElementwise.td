@@ -160,4 +160,23 @@ def Graph_FusedOp : Graph_Op<"fused", [Pure, Graph_KernelWith<["getFlops"]>, Gra
   let hasVerifier = 1;
 }
 
+def Graph_FusedIntoOp : Graph_Op<"fused_into", [Pure, Graph_KernelWith<["getKernelName", "getFlops"]>]> {
+  let summary = "an operation that reads its first operand while a program computes it";
+  let description = [{
+    Made by fuse-elementwise of an operation `into` that takes programs, a kernel from then on. What would be its operand 0 is the one
+    result of `program` (kernels/FusedProgram.h) and never in memory: the first operands are the program's inputs, the others its own,
+    its attributes and results are too. The program is sound and the operation takes one (`fused_into_c1`). Bits are those of the two one
+    after the other.
+
+    ```mlir
+    // registers 0, 1: inputs; 2: mul 0, 1
+    %ds, %db, %f, %a, %s = graph.fused_into %g, %h, %x, %c, %m, %v {into = "batch_norm_grad_sums", program = array<i64: 1, 6, 0, 0, 1, 0, 2>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    ```
+  }];
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$into, DenseI64ArrayAttr:$program);
+  let results = (outs Variadic<Graph_Tensor>:$results);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 #endif // ZC_GRAPH_ELEMENTWISE

@@ -101,4 +101,17 @@ def Strided : OpInterface<"Strided"> {
     }], "bool", "takesView", (ins "unsigned":$index, "const ::zc::StridedView &":$view)>];
 }
 
+def Separable : OpInterface<"Separable"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    An operation that sums over its operands and then computes element by element with these sums. Apart, the second part is elementwise
+    work like any other.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Builds the op as sums and elementwise operations, with the bits of its kernels on a CPU; gives a value for each of its results.
+      Nothing, and builds nothing, where its kernels do not compute so.
+    }], "::llvm::SmallVector<::mlir::Value>", "buildApart", (ins "::mlir::OpBuilder &":$builder)>];
+}
+
 #endif // ZC_GRAPH_INTERFACES

@@ -1,4 +1,5 @@
 //===- GraphVision.cpp - result types and cost of convolutions, pools, batch norm ---===//
+#include "dialects/graph/Gradient.h"
 #include "dialects/graph/Infer.h"
 
 using namespace mlir;
@@ -259,25 +260,55 @@ template <typename AdaptorT> static FailureOr<RankedTensorType> checkBatchNorm(c
   return RankedTensorType::get(ArrayRef(shape).slice(1, 1), statisticsType(elementOf(input)));
 }
 
-ZC_INFER(BatchNormOp) {
-  Infer infer(location, types);
+/// The same of a norm with a bias.
+template <typename AdaptorT> static FailureOr<RankedTensorType> checkWholeNorm(const Infer &infer, AdaptorT &adaptor) {
   auto statistics = checkBatchNorm(infer, adaptor);
   if (failed(statistics) ||
       failed(infer.hasType("batch_norm_c2", "bias", adaptor.getBias(), adaptor.getScale().getType())))
+    return failure();
+  return statistics;
+}
+/// And of a gradient.
+template <typename AdaptorT> static FailureOr<RankedTensorType> checkNormGrad(const Infer &infer, AdaptorT &adaptor) {
+  auto statistics = checkBatchNorm(infer, adaptor);
+  if (failed(statistics) ||
+      failed(infer.hasType("batch_norm_c3", "grad", adaptor.getGrad(), adaptor.getInput().getType())) ||
+      failed(infer.hasType("batch_norm_c4", "mean", adaptor.getMean(), *statistics)) ||
+      failed(infer.hasType("batch_norm_c4", "variance", adaptor.getVariance(), *statistics)))
+    return failure();
+  return statistics;
+}
+
+ZC_INFER(BatchNormOp) {
+  auto statistics = checkWholeNorm(Infer(location, types), adaptor);
+  if (failed(statistics))
     return failure();
   types.assign({adaptor.getInput().getType(), *statistics, *statistics});
   return success();
 }
 
-ZC_INFER(BatchNormGradOp) {
-  Infer infer(location, types);
-  Type type = adaptor.getInput().getType(), scale = adaptor.getScale().getType();
-  auto statistics = checkBatchNorm(infer, adaptor);
-  if (failed(statistics) || failed(infer.hasType("batch_norm_c3", "grad", adaptor.getGrad(), type)) ||
-      failed(infer.hasType("batch_norm_c4", "mean", adaptor.getMean(), *statistics)) ||
-      failed(infer.hasType("batch_norm_c4", "variance", adaptor.getVariance(), *statistics)))
+ZC_INFER(BatchNormStatisticsOp) {
+  auto statistics = checkWholeNorm(Infer(location, types), adaptor);
+  if (failed(statistics))
     return failure();
-  types.assign({type, scale, scale});
+  types.assign(4, *statistics);
+  return success();
+}
+
+ZC_INFER(BatchNormGradOp) {
+  if (failed(checkNormGrad(Infer(location, types), adaptor)))
+    return failure();
+  Type scale = adaptor.getScale().getType();
+  types.assign({adaptor.getInput().getType(), scale, scale});
+  return success();
+}
+
+ZC_INFER(BatchNormGradSumsOp) {
+  auto statistics = checkNormGrad(Infer(location, types), adaptor);
+  if (failed(statistics))
+    return failure();
+  Type scale = adaptor.getScale().getType();
+  types.assign({scale, scale, *statistics, *statistics, *statistics});
   return success();
 }
 
@@ -290,4 +321,34 @@ ZC_INFER(BatchNormApplyOp) {
       failed(infer.hasType("batch_norm_c5", "variance", adaptor.getVariance(), scale)))
     return failure();
   return infer.result(adaptor.getInput().getType());
+}
+
+/// Kernels of channels-last tensors compute in fp32, whatever their elements are.
+static bool isComputedInF32(Value input, bool channelsLast) { return channelsLast && !elementOf(input).isF64(); }
+
+static Value castTo(TensorBuilder &on, Value value, Type element) {
+  return elementOf(value) == element ? value : on.make<CastOp>(value, TypeAttr::get(element));
+}
+
+SmallVector<Value> BatchNormOp::buildApart(OpBuilder &builder) {
+  if (!isComputedInF32(getInput(), getChannelsLast()))
+    return {};
+  TensorBuilder on(builder, getLoc());
+  auto sums = on.create<BatchNormStatisticsOp>(getInput(), getScale(), getBias(), getEpsilon(), getChannelsLast());
+  Value centred = on.sub(castTo(on, getInput(), builder.getF32Type()), sums.getMean());
+  Value result = on.add(on.mul(centred, sums.getFactor()), sums.getShift());
+  return {castTo(on, result, elementOf(getInput())), sums.getMean(), sums.getVariance()};
+}
+
+SmallVector<Value> BatchNormGradOp::buildApart(OpBuilder &builder) {
+  if (!isComputedInF32(getInput(), getChannelsLast()))
+    return {};
+  TensorBuilder on(builder, getLoc());
+  auto sums = on.create<BatchNormGradSumsOp>(getGrad(), getInput(), getScale(), getMean(), getVariance(), getEpsilon(),
+                                             getChannelsLast());
+  Type f32 = builder.getF32Type();
+  Value centred = on.sub(castTo(on, getInput(), f32), getMean());
+  Value grad = on.sub(castTo(on, getGrad(), f32), sums.getMeanGrad());
+  Value result = on.mul(sums.getFactor(), on.sub(grad, on.mul(centred, sums.getSlope())));
+  return {castTo(on, result, elementOf(getInput())), sums.getDScale(), sums.getDBias()};
 }

@@ -123,7 +123,7 @@ def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
+def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_Separable, Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, with the batch's own statistics";
   let description = [{
     ONNX BatchNormalization-15 in training mode. input [N, C, ...] of rank 2 or more (`batch_norm_c1`), scale and bias of
@@ -139,7 +139,7 @@ def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_LayoutWith<["getActiva
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$mean, Graph_FloatTensor:$variance);
 }
 
-def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_LayoutWith<["getActivations"]>, Graph_Kernel]> {
+def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_Separable, Graph_LayoutWith<["getActivations"]>, Graph_Kernel]> {
   let summary = "gradients of batch_norm: d_input, d_scale, d_bias";
   let description = [{
     `grad` has the input's type (`batch_norm_c3`), the statistics those batch_norm gives (`batch_norm_c4`). Created by
@@ -152,6 +152,39 @@ def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_LayoutWith<
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
       Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon, UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
+}
+
+def Graph_BatchNormStatisticsOp : Graph_TensorOp<"batch_norm_statistics", [Graph_Kernel]> {
+  let summary = "what batch_norm sums, and what then makes its result of an element";
+  let description = [{
+    Constraints `batch_norm_c1`, `batch_norm_c2` as in batch_norm, whose statistics `mean` and `variance` are. Its result is
+    (x - mean) * factor + shift, of fp32 (f64 for f64), as `factor`, scale / sqrt(variance + epsilon), and `shift`, the bias, are.
+    Made by split-sums.
+
+    ```mlir
+    %m, %v, %f, %t = graph.batch_norm_statistics %x, %s, %b {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, F64Attr:$epsilon,
+      UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, Graph_FloatTensor:$factor,
+      Graph_FloatTensor:$shift);
+}
+
+def Graph_BatchNormGradSumsOp : Graph_TensorOp<"batch_norm_grad_sums", [Graph_Kernel, Graph_TakesProgram]> {
+  let summary = "what batch_norm_grad sums, and what then makes d_input of an element";
+  let description = [{
+    Constraints `batch_norm_c3`, `batch_norm_c4` as in batch_norm_grad, whose d_scale and d_bias these are. Its d_input is
+    factor * ((g - mean_grad) - (x - mean) * slope), of fp32 (f64 for f64), as `factor`, `mean_grad` and `slope` are. Made by split-sums.
+
+    ```mlir
+    %ds, %db, %f, %a, %s = graph.batch_norm_grad_sums %g, %x, %c, %m, %v {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon, UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias, Graph_FloatTensor:$factor,
+      Graph_FloatTensor:$mean_grad, Graph_FloatTensor:$slope);
 }
 
 def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {

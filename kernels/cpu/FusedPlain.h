@@ -1,7 +1,8 @@
 //===- FusedPlain.h - what an instruction of a fused program does to one element ------===//
 #pragma once
 
-#include "kernels/FusedProgram.h"
+#include "kernels/Prologue.h"
+#include "kernels/cpu/Strided.h"
 
 namespace zc::cpu {
 
@@ -9,5 +10,23 @@ namespace zc::cpu {
 using FusedPlain = float (*)(float a, float b, float c);
 /// Null of a constant and of the end.
 FusedPlain fusedPlain(FusedCode code);
+
+/// A program on tensors, index by index.
+class PlainProgram {
+public:
+  PlainProgram(FusedProgram program, const std::vector<TensorType> &inputs, Dims shape);
+  explicit PlainProgram(const Prologue &prologue)
+      : PlainProgram(prologue.program, prologue.inputs, prologue.result.dims) {}
+  using Registers = std::array<float, kFusedRegisters>;
+  /// All registers at element `at` of the results' shape, each rounded to its type.
+  Registers run(void *const *inputs, int64_t at) const;
+  /// The first result there.
+  float result(void *const *inputs, int64_t at) const { return run(inputs, at)[program.results[0]]; }
+
+private:
+  FusedProgram program;
+  Dims shape;
+  std::vector<Dims> strides; ///< of inputs
+};
 
 } // namespace zc::cpu

@@ -135,6 +135,9 @@ struct BatchNormRows {
   int64_t totals() const { return Workspace::times(3 * parts, channels); } ///< doubles: sums of each part
   int64_t room() const { return Workspace::times(2 * parts, channels); }   ///< floats: those of its block
   int64_t table() const { return Workspace::times(4, channels); }          ///< floats: what a channel is multiplied by
+  int64_t block() const { return Workspace::times(blockRows, channels); }  ///< elements
+  /// Blocks that threads have at a time, where one has to be computed.
+  int tiles() const { return tilesFor(block() * 4, parts); }
   int64_t bytes() const {
     return Workspace::sum(Workspace::sum(Workspace::bytesOf<double>(totals()), Workspace::bytesOf<float>(room())),
                           Workspace::bytesOf<float>(table()));

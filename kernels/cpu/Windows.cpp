@@ -221,6 +221,12 @@ Result<BatchNormShape> readBatchNorm(const KernelSpec &spec) { return readNorm(s
 Result<BatchNormShape> readBatchNormGrad(const KernelSpec &spec) {
   return readNorm(spec, 5, 3, {1, 0, 5}, {2, 6, 7}, {3, 4});
 }
+Result<BatchNormShape> readBatchNormStatistics(const KernelSpec &spec) {
+  return readNorm(spec, 3, 4, {0}, {1, 2}, {3, 4, 5, 6});
+}
+Result<BatchNormShape> readBatchNormGradSums(const KernelSpec &spec) {
+  return readNorm(spec, 5, 5, {1, 0}, {2, 5, 6}, {3, 4, 7, 8, 9});
+}
 Result<BatchNormShape> readBatchNormApply(const KernelSpec &spec) {
   return readNorm(spec, 5, 1, {0, 5}, {1, 2, 3, 4}, {});
 }

@@ -113,6 +113,10 @@ struct BatchNormShape {
 Result<BatchNormShape> readBatchNorm(const KernelSpec &spec);
 /// Operands: grad, input, scale, mean, variance, d_input, d_scale, d_bias.
 Result<BatchNormShape> readBatchNormGrad(const KernelSpec &spec);
+/// Operands: input, scale, bias, mean, variance, factor, shift.
+Result<BatchNormShape> readBatchNormStatistics(const KernelSpec &spec);
+/// Operands: grad, input, scale, mean, variance, d_scale, d_bias, factor, mean_grad, slope.
+Result<BatchNormShape> readBatchNormGradSums(const KernelSpec &spec);
 /// Operands: input, scale, bias, mean, variance, result.
 Result<BatchNormShape> readBatchNormApply(const KernelSpec &spec);
 Status checkMovingAverage(const KernelSpec &spec);

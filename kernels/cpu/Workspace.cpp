@@ -1,3 +1,4 @@
+#include "kernels/Prologue.h"
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/HeadShapes.h"
@@ -199,6 +200,19 @@ int64_t ofBatchNorm(const Result<BatchNormShape> &read) {
   return read && read->channelsLast && isFast(read->dtype) ? BatchNormRows(*read).bytes() : 0;
 }
 
+/// A block of what a program computes is there for each part that threads may have.
+int64_t ofBatchNormGradSums(const KernelSpec &spec) {
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  if (!seen)
+    return 0;
+  Result<BatchNormShape> read = readBatchNormGradSums(seen->spec);
+  int64_t own = ofBatchNorm(read);
+  if (own == 0 || !seen->prologue)
+    return own;
+  BatchNormRows rows(*read);
+  return Workspace::sum(own, Workspace::bytesOf(Workspace::times(rows.block(), rows.tiles()), sizeof(float)));
+}
+
 /// Does oneDNN compute it on blocked layouts with AVX2 and later, and not as a product of matrices?
 bool isDirect(const ConvShape &s) {
   auto isOne = [](int64_t amount) { return amount == 1; };
@@ -287,6 +301,8 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"sum_pool_grad", [](const KernelSpec &spec) { return ofPoolGrad(readSumPoolGrad(spec), true); }},
       {"batch_norm", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNorm(spec)); }},
       {"batch_norm_grad", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormGrad(spec)); }},
+      {"batch_norm_statistics", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormStatistics(spec)); }},
+      {"batch_norm_grad_sums", ofBatchNormGradSums},
       {"batch_norm_apply", [](const KernelSpec &spec) { return ofBatchNorm(readBatchNormApply(spec)); }},
       {"conv", [](const KernelSpec &spec) { return ofConv(readConv(spec)); }},
       {"conv_transpose", [](const KernelSpec &spec) { return ofConv(readConvTranspose(spec)); }},

@@ -1,6 +1,7 @@
-// Any bytes as operands and program of a kernel `fused`: refused, or it runs on plain and fast kernels within its
-// operands, which are allocated to the byte.
-#include "kernels/FusedProgram.h"
+// Any bytes as operands and program of a kernel `fused`, or of one that reads what a program computes: refused, or it
+// runs on plain and fast kernels within its operands and workspace, which are allocated to the byte.
+#include "kernels/Prologue.h"
+#include "kernels/Workspace.h"
 #include "kernels/cpu/fast/Fast.h"
 
 #include <cstring>
@@ -35,6 +36,16 @@ TensorType typeOf(uint8_t byte, std::optional<uint8_t> shape) {
   return {types[byte & 7], shapes[shape.value_or(byte >> 3) & 7]};
 }
 
+/// The operands that batch_norm_grad_sums has beside those of its program.
+void addOwn(KernelSpec &spec) {
+  const TensorType x{DType::f32, {3, 700}}, channels{DType::f32, {700}};
+  spec.name = "batch_norm_grad_sums";
+  spec.operands.insert(spec.operands.end(), {x, channels, channels, channels});
+  spec.numInputs += 4;
+  spec.operands.insert(spec.operands.end(), 5, channels);
+  spec.attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
+}
+
 void runOn(const KernelRegistry &registry, const KernelSpec &spec) {
   auto kernel = registry.prepare(spec);
   if (!kernel.ok())
@@ -42,9 +53,12 @@ void runOn(const KernelRegistry &registry, const KernelSpec &spec) {
   std::vector<std::vector<char>> memory;
   for (const TensorType &type : spec.operands)
     memory.emplace_back(static_cast<size_t>(type.numBytes()), '\x3f');
+  memory.emplace_back(static_cast<size_t>(spec.workspace) + 64);
   std::vector<void *> operands;
   for (std::vector<char> &each : memory)
     operands.push_back(each.data());
+  const auto workspace = reinterpret_cast<uintptr_t>(operands.back());
+  operands.back() = reinterpret_cast<void *>((workspace + 63) / 64 * 64);
   if (!(*kernel)->run(operands.data(), {}).ok())
     std::abort();
 }
@@ -55,11 +69,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
   static const KernelRegistry *plain = [] { // never destroyed
     auto *made = new KernelRegistry;
     cpu::addFused(*made);
+    cpu::addBatchNorm(*made);
     return made;
   }();
   static const KernelRegistry *fast = [] {
     auto *made = new KernelRegistry(*plain);
     cpu::addFastFused(*made);
+    cpu::addFastBatchNormLast(*made);
     return made;
   }();
   Bytes bytes{data, data + count};
@@ -70,12 +86,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
   spec.threads = 1 + first / 18 % 4;
   const size_t results = second % 6;
   const uint8_t shape = second / 6; // of all results
-  for (size_t i = 0; i < spec.numInputs + results; ++i)
+  const bool isInto = results == 5; // which `fused` refuses
+  for (size_t i = 0; i < spec.numInputs + (isInto ? 0 : results); ++i)
     spec.operands.push_back(typeOf(bytes.next(), i < spec.numInputs ? std::nullopt : std::optional(shape)));
   std::vector<int64_t> words;
   while (!bytes.isDone())
     words.push_back(wordOf(bytes));
+  if (isInto)
+    addOwn(spec);
   spec.attributes["program"] = std::move(words);
+  spec.workspace = workspaceBytes(spec, Target::cpu);
   runOn(*plain, spec);
   runOn(*fast, spec);
   return 0;

@@ -31,6 +31,59 @@ TEST(FastFused, RandomProgramsHaveTheBitsOfTheirOperations) {
   }
 }
 
+/// Two instructions of which the second alone reads the first, at either operand; zeros, infinities and NaN among the
+/// elements. A relu whose sign alone is asked for.
+TEST(FastFused, PairsHaveTheBitsOfTheirOperations) {
+  Random random(7);
+  const char *names[] = {"add", "sub", "mul", "max", "min", "less", "relu", "select"};
+  auto stepOf = [](const std::string &name, size_t a, size_t b) -> Apart {
+    if (name == "relu")
+      return {"relu", {a}, DType::f32};
+    return {name.c_str(), {a, b}, name == "less" ? DType::boolean : DType::f32};
+  };
+  int run = 0;
+  for (std::string first : names)
+    for (std::string second : names)
+      for (size_t place : {0, 1}) {
+        const bool isFlag = first == "less", chooses = second == "select";
+        if (first == "select" || isFlag != chooses || (place == 1 && (second == "relu" || chooses)))
+          continue;
+        Case made;
+        made.shape = {3, 171};
+        for (int i = 0; i < 3; ++i) {
+          made.inputs.push_back(inputOf(DType::f32, i == 2 ? Ints{171} : made.shape, random));
+          made.inputs.back().set(3, i == 0 ? kNan : -0.0);
+          made.program.inputs.push_back(DType::f32);
+        }
+        made.steps.push_back(stepOf(first, 0, 1));
+        made.steps.push_back(chooses ? Apart{"select", {3, 1, 2}, DType::f32}
+                                     : stepOf(second, place == 0 ? 3 : 2, place == 0 ? 2 : 3));
+        for (const Apart &step : made.steps)
+          made.program.instructions.push_back(instructionOf(step, made.program));
+        made.program.results = {4};
+        SCOPED_TRACE(first + " " + second + " " + std::to_string(place));
+        Result<std::vector<Value>> outputs = runOn(registry(false), fusedCall(made));
+        ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+        EXPECT_TRUE(sameBits((*outputs)[0], runApart(made, registry(false))[0]));
+        ++run;
+      }
+  EXPECT_GT(run, 40);
+}
+
+TEST(FastFused, TheSignOfARelu) {
+  Value x = f32({8}, {-1, -0.0, 0, 1, kNan, kInfinity, -kInfinity, 1e-40}), g = f32({8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  FusedProgram program{{DType::f32, DType::f32},
+                       {{FusedCode::constant, DType::f32, {}, 0},
+                        {FusedCode::relu, DType::f32, {0}},
+                        {FusedCode::less, DType::boolean, {2, 3}},
+                        {FusedCode::select, DType::f32, {4, 1, 2}}},
+                       {5}};
+  for (bool plain : {true, false}) {
+    Call call{"fused", {x, g}, {x}, {{"program", encode(program)}}};
+    EXPECT_EQ(elements((*runOn(registry(plain), call))[0]), (std::vector<double>{0, 0, 0, 4, 0, 6, 0, 8}));
+  }
+}
+
 TEST(FastFused, ProgramsAreWrittenAndReadAlike) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     const Case random = randomCase(seed);

@@ -1,5 +1,6 @@
 // Convolutions, pools and batch norm: corners of the plain kernels (the rest is compared with ONNX's own examples and
 // by finite differences), and each fast kernel against its plain version.
+#include "kernels/FusedProgram.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -240,6 +241,101 @@ TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
     EXPECT_TRUE(*run(norm, false) == one) << threads;
     EXPECT_TRUE(*run(grad, false) == oneGrad) << threads;
   }
+}
+
+/// (x - mean) factor + shift, of tensors whose channels are last, by kernels of one operation.
+Value affine(Value x, const Value &mean, const Value &factor, const Value &shift, bool plain) {
+  auto apply = [&](const char *name, Value a, const Value &b, DType type = DType::f32) {
+    Ints dims = a.type.dims;
+    Call call{name, {std::move(a)}, {Value({type, dims})}};
+    if (std::string(name) != "cast")
+      call.inputs.push_back(b);
+    return (*runOn(registry(plain), call))[0];
+  };
+  const DType type = x.type.dtype;
+  return apply("cast", apply("add", apply("mul", apply("sub", apply("cast", x, x), mean), factor), shift), x, type);
+}
+
+/// Sums and element-wise work have the bits of the whole, on any number of threads.
+TEST(Fast, batchNormApart) {
+  for (const Ints &shape : {Ints{2, 17, 3}, Ints{4, 8, 9, 5}, Ints{3, 40, 41, 70}, Ints{2, 3, 700}, Ints{0, 3, 16}})
+    for (DType type : {DType::f32, DType::bf16, DType::f16}) {
+      const Ints channels{shape.back()};
+      const Value of(TensorType{DType::f32, channels});
+      Value x = random(type, shape, 1), g = random(type, shape, 2), scale = random(type, channels, 3),
+            bias = random(type, channels, 4);
+      const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
+      Call norm{"batch_norm", {x, scale, bias}, {x, of, of}, attributes};
+      Call sums{"batch_norm_statistics", {x, scale, bias}, {of, of, of, of}, attributes};
+      const std::vector<Value> whole = *run(norm, false);
+      Call grad{"batch_norm_grad", {g, x, scale, whole[1], whole[2]}, {x, scale, scale}, attributes};
+      Call gradSums{"batch_norm_grad_sums", {g, x, scale, whole[1], whole[2]}, {scale, scale, of, of, of}, attributes};
+      expectFastMatches(sums, 1e-4, Bits::always);
+      expectFastMatches(gradSums, 1e-4, Bits::always);
+      const std::vector<Value> apart = *run(sums, false), gradApart = *run(gradSums, false);
+      EXPECT_TRUE(apart[0] == whole[1] && apart[1] == whole[2]);
+      EXPECT_TRUE(affine(x, apart[0], apart[2], apart[3], false) == whole[0]);
+      const std::vector<Value> wholeGrad = *run(grad, false);
+      EXPECT_TRUE(gradApart[0] == wholeGrad[1] && gradApart[1] == wholeGrad[2]);
+    }
+}
+
+/// A gradient that a program computes has the bits of one in memory: relu's, of g and of what the relu gave.
+TEST(Fast, batchNormGradSumsOfAProgram) {
+  for (const Ints &shape : {Ints{2, 17, 3}, Ints{3, 40, 41, 70}, Ints{2, 3, 700}, Ints{0, 3, 16}})
+    for (DType type : {DType::f32, DType::bf16, DType::f16})
+      for (bool plain : {true, false}) {
+        const Ints channels{shape.back()};
+        const Value of(TensorType{DType::f32, channels});
+        Value x = random(type, shape, 1), g = random(type, shape, 2), y = random(type, shape, 3),
+              scale = random(type, channels, 4), mean = random(DType::f32, channels, 5),
+              variance = random(DType::f32, channels, 6, 0.5, 2), factor = random(type, channels, 7);
+        FusedProgram program{{type, type, type},
+                             {{FusedCode::constant, type, {}, 0},
+                              {FusedCode::less, DType::boolean, {3, 1}},
+                              {FusedCode::select, type, {4, 0, 3}},
+                              {FusedCode::mul, type, {5, 2}}},
+                             {6}};
+        Call apart{"fused", {g, y, factor}, {x}, {{"program", encode(program)}}};
+        const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
+        Call sums{"batch_norm_grad_sums", {}, {scale, scale, of, of, of}, attributes};
+        Call together = sums;
+        sums.inputs = {(*runOn(registry(plain), apart))[0], x, scale, mean, variance};
+        together.inputs = {g, y, factor, x, scale, mean, variance};
+        together.attributes["program"] = encode(program);
+        const std::vector<Value> expected = *runOn(registry(plain), sums);
+        for (int threads : {1, 2, 3, 40}) {
+          together.threads = threads;
+          Result<std::vector<Value>> results = runOn(registry(plain), together);
+          ASSERT_TRUE(results.ok()) << results.error().message;
+          EXPECT_TRUE(*results == expected) << threads << " threads" << (plain ? ", plain" : "");
+        }
+      }
+}
+
+TEST(Fast, programsThatAKernelCannotHave) {
+  const Value x({DType::f32, {2, 4, 3}}), c({DType::f32, {3}});
+  const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
+  const Ints twice{1, 4, 0, 0, 0, 0, 1};
+  auto number = [&](std::vector<Value> inputs, Ints program, const char *kernel = "batch_norm_grad_sums") {
+    Call call{kernel, std::move(inputs), {c, c, c, c, c}, attributes};
+    call.attributes["program"] = std::move(program);
+    Status plain = registry(true).prepare(call.spec()).status(), fast = registry(false).prepare(call.spec()).status();
+    EXPECT_EQ(plain.ok(), fast.ok());
+    return fast.ok() ? 0 : fast.error().number;
+  };
+  EXPECT_EQ(number({x, x, c, c, c}, twice), 0);
+  EXPECT_EQ(number({x, x, c, c, c}, twice, "batch_norm_grad"), 712);
+  EXPECT_EQ(number({x, c, c, c}, twice), 712); // no input is left for the program
+  EXPECT_EQ(number({x, x, c, c, c}, {1, 4, 0, 0, 5, 0, 1}), 712);
+  EXPECT_EQ(number({x, x, c, c, c}, {1, 4, 0, 0, 0, 0, 1, 1}), 712); // a second result
+  EXPECT_EQ(number({Value({DType::i64, {2, 4, 3}}), x, c, c, c}, twice), 712);
+  EXPECT_EQ(number({x, Value({DType::f32, {2, 5, 3}}), x, c, c, c}, {1, 4, 0, 0, 1, 0, 2}), 712); // no one shape
+  EXPECT_EQ(number({c, x, c, c, c}, twice), 703);                                                 // of another shape
+  EXPECT_EQ(number({x, x, c, c, c}, {1, 2, 1, 0, 0, 1}), 703);                                    // of another type
+  std::vector<Value> many(17, x);
+  many.insert(many.end(), {x, c, c, c});
+  EXPECT_EQ(number(many, twice), 712);
 }
 
 // bf16: before AVX-512 oneDNN has none of 16 bits, and copies in fp32 are nothing to note.

@@ -1,7 +1,8 @@
-// batch_norm, its gradient and its evaluation form on channels-last tensors: rows of channels, a vector of channels at
-// a time. Rows are cut into parts by the shape alone, and parts into blocks that stay in a cache: a block is summed in
-// fp32, blocks in double, so that results depend neither on threads nor on how many lanes a vector has. Statistics read
-// a block twice, memory once: squares are taken about the block's own mean, and blocks' means about the tensor's.
+// batch_norm, its gradient, their sums by themselves, and its evaluation form on channels-last tensors: rows of
+// channels, a vector of channels at a time. Rows are cut into parts by the shape alone, and parts into blocks that stay
+// in a cache: a block is summed in fp32, blocks in double, so that results depend neither on threads nor on how many
+// lanes a vector has. Statistics read a block twice, memory once: squares are taken about the block's own mean, and
+// blocks' means about the tensor's.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/BatchNormLast.cpp"
 #include <hwy/foreach_target.h>
@@ -15,18 +16,29 @@ HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
-/// sums[j] = the sum over rows of term(row, j, number of elements).
-template <typename Term> HWY_INLINE void sumRows(int64_t rows, int64_t n, float *sums, Term term) {
-  std::fill(sums, sums + n, 0.0f);
+/// sums[s][j] = the sum over rows of terms[s] of terms(row, j, number of elements, terms).
+template <size_t N, typename Terms> HWY_INLINE void sumRows(int64_t rows, int64_t n, float *sums, Terms terms) {
+  std::fill(sums, sums + static_cast<int64_t>(N) * n, 0.0f);
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4)
     forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
-      const V pairs = hn::Add(hn::Add(term(r, j, c), term(r + 1, j, c)), hn::Add(term(r + 2, j, c), term(r + 3, j, c)));
-      storePart(hn::Add(loadPart(sums + j, c), pairs), sums + j, c);
+      V t[4][N];
+      for (int64_t i = 0; i < 4; ++i)
+        terms(r + i, j, c, t[i]);
+      for (size_t s = 0; s < N; ++s) {
+        float *sum = sums + static_cast<int64_t>(s) * n + j;
+        const V pairs = hn::Add(hn::Add(t[0][s], t[1][s]), hn::Add(t[2][s], t[3][s]));
+        storePart(hn::Add(loadPart(sum, c), pairs), sum, c);
+      }
     });
   for (; r < rows; ++r)
     forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
-      storePart(hn::Add(loadPart(sums + j, c), term(r, j, c)), sums + j, c);
+      V t[N];
+      terms(r, j, c, t);
+      for (size_t s = 0; s < N; ++s) {
+        float *sum = sums + static_cast<int64_t>(s) * n + j;
+        storePart(hn::Add(loadPart(sum, c), t[s]), sum, c);
+      }
     });
 }
 
@@ -34,13 +46,14 @@ template <typename Term> HWY_INLINE void sumRows(int64_t rows, int64_t n, float 
 /// weighs. `room`: [2][n].
 template <typename T> void statisticsOf(const T *x, int64_t rows, int64_t n, float *room, double *totals) {
   float *mean = room, *squares = room + n;
-  sumRows(rows, n, mean, [&](int64_t r, int64_t j, size_t c) HWY_ATTR { return loadPart(x + r * n + j, c); });
+  sumRows<1>(rows, n, mean,
+             [&](int64_t r, int64_t j, size_t c, V(&t)[1]) HWY_ATTR { t[0] = loadPart(x + r * n + j, c); });
   const V count = hn::Set(kF, static_cast<float>(rows));
   forVectors(0, n,
              [&](int64_t j, size_t c) HWY_ATTR { storePart(hn::Div(loadPart(mean + j, c), count), mean + j, c); });
-  sumRows(rows, n, squares, [&](int64_t r, int64_t j, size_t c) HWY_ATTR {
+  sumRows<1>(rows, n, squares, [&](int64_t r, int64_t j, size_t c, V(&t)[1]) HWY_ATTR {
     const V d = hn::Sub(loadPart(x + r * n + j, c), loadPart(mean + j, c));
-    return hn::Mul(d, d);
+    t[0] = hn::Mul(d, d);
   });
   for (int64_t j = 0; j < n; ++j) {
     const double part = static_cast<double>(rows) * mean[j];
@@ -53,10 +66,10 @@ template <typename T> void statisticsOf(const T *x, int64_t rows, int64_t n, flo
 /// Adds a block's sums of g (x - mean) and of g to totals[2][n]. `room`: [2][n].
 template <typename T>
 void gradSumsOf(const T *g, const T *x, int64_t rows, int64_t n, const float *mean, float *room, double *totals) {
-  sumRows(rows, n, room, [&](int64_t r, int64_t j, size_t c) HWY_ATTR {
-    return hn::Mul(loadPart(g + r * n + j, c), hn::Sub(loadPart(x + r * n + j, c), loadPart(mean + j, c)));
+  sumRows<2>(rows, n, room, [&](int64_t r, int64_t j, size_t c, V(&t)[2]) HWY_ATTR {
+    t[1] = loadPart(g + r * n + j, c);
+    t[0] = hn::Mul(t[1], hn::Sub(loadPart(x + r * n + j, c), loadPart(mean + j, c)));
   });
-  sumRows(rows, n, room + n, [&](int64_t r, int64_t j, size_t c) HWY_ATTR { return loadPart(g + r * n + j, c); });
   for (int64_t j = 0; j < 2 * n; ++j)
     totals[j] += room[j];
 }
@@ -114,6 +127,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/FusedTiles.h"
 
 namespace zc::cpu {
 HWY_EXPORT(statisticsTyped);
@@ -126,22 +140,30 @@ namespace {
 /// A step's rows and workspace.
 class Rows {
 public:
-  Rows(const KernelSpec &spec, const BatchNormShape &s)
+  Rows(const KernelSpec &spec, const BatchNormShape &s, const std::optional<Prologue> &prologue = {})
       : s(s), cut(s), n(s.channels), threads(threadsFor(spec.threads, cut.rows * n)), workspace(spec),
         totals(workspace.take<double>(cut.totals())), room(workspace.take<float>(cut.room())),
-        table(workspace.take<float>(cut.table())) {}
+        table(workspace.take<float>(cut.table())) {
+    if (!prologue)
+      return;
+    threads = std::min(threads, cut.tiles());
+    program.emplace(*prologue);
+    blocks = workspace.take<float>(cut.block() * cut.tiles());
+  }
 
-  /// Calls add(first row, rows, room, totals) for the blocks of each part, then finish(channel, totals of the parts
-  /// added up) for each channel.
+  /// Calls add(first row, rows, first of them as the kernel's description has operand 0, room, totals) for the blocks
+  /// of each part, then finish(channel, totals of the parts added up) for each channel.
   template <size_t N, typename Add, typename Finish> void sum(void *const *operands, Add add, Finish finish) const {
     double *all = totals.of(operands);
-    parallelParts(threads, cut.parts, 1, [&](int64_t begin, int64_t end, int) {
+    parallelParts(threads, cut.parts, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t part = begin; part < end; ++part) {
         double *own = all + part * static_cast<int64_t>(N) * n;
         std::fill(own, own + static_cast<int64_t>(N) * n, 0.0);
         Range range = partOf(cut.rows, cut.blockRows, static_cast<int>(cut.parts), static_cast<int>(part));
-        for (int64_t r = range.begin; r < range.end; r += cut.blockRows)
-          add(r, std::min(cut.blockRows, range.end - r), room.of(operands) + part * 2 * n, own);
+        for (int64_t r = range.begin; r < range.end; r += cut.blockRows) {
+          const int64_t rows = std::min(cut.blockRows, range.end - r);
+          add(r, rows, block(operands, r, rows, thread), room.of(operands) + part * 2 * n, own);
+        }
       }
     });
     for (int64_t c = 0; c < n; ++c) {
@@ -166,14 +188,44 @@ public:
   int64_t n;
 
 private:
+  const char *block(void *const *operands, int64_t r, int64_t rows, int thread) const {
+    if (!program)
+      return row(static_cast<const void *>(operands[0]), r);
+    void *computed = blocks.of(operands) + thread * cut.block();
+    program->run(operands, &computed, r * n, (r + rows) * n);
+    return static_cast<const char *>(computed);
+  }
+
   int threads;
   Workspace workspace;
   Piece<double> totals;
-  Piece<float> room, table;
+  Piece<float> room, table, blocks;
+  std::optional<FusedTiles> program; ///< of operand 0
 };
 
 bool isDeclined(const BatchNormShape &s) {
   return !s.channelsLast || !isFast(s.dtype) || s.batch * s.inner * s.channels == 0;
+}
+
+/// Mean and variance; and what makes of x the result, (x - mean) factor + shift.
+struct Statistics {
+  float *mean, *variance, *factor, *shift;
+};
+template <typename T> void findStatistics(const Rows &rows, void *const *operands, const Statistics &to) {
+  const auto count = static_cast<double>(rows.cut.rows);
+  rows.sum<3>(
+      operands,
+      [&](int64_t, int64_t block, const char *x, float *room, double *totals) {
+        HWY_DYNAMIC_DISPATCH(statisticsTyped)(rows.s.dtype, x, block, rows.n, room, totals);
+      },
+      [&](int64_t c, const std::array<double, 3> &sums) {
+        const double mean = sums[0] / count;
+        const double variance = (sums[2] + std::max(0.0, sums[1] - sums[0] * mean)) / count;
+        to.mean[c] = static_cast<float>(mean);
+        to.variance[c] = static_cast<float>(variance);
+        to.factor[c] = static_cast<float>(load(as<T>(operands[1])[c]) / std::sqrt(variance + rows.s.epsilon));
+        to.shift[c] = load(as<T>(operands[2])[c]);
+      });
 }
 
 Prepared prepareBatchNorm(const KernelSpec &spec) {
@@ -184,29 +236,58 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
-      const DType type = rows.s.dtype;
       const int64_t n = rows.n;
-      const auto count = static_cast<double>(rows.cut.rows);
-      float *table = rows.tableOf(operands);
-      rows.sum<3>(
-          operands,
-          [&](int64_t r, int64_t block, float *room, double *totals) {
-            HWY_DYNAMIC_DISPATCH(statisticsTyped)(type, rows.row(operands[0], r), block, n, room, totals);
-          },
-          [&](int64_t c, const std::array<double, 3> &sums) {
-            const double mean = sums[0] / count;
-            const double variance = (sums[2] + std::max(0.0, sums[1] - sums[0] * mean)) / count;
-            table[c] = as<float>(operands[4])[c] = static_cast<float>(mean);
-            as<float>(operands[5])[c] = static_cast<float>(variance);
-            table[n + c] = static_cast<float>(load(as<T>(operands[1])[c]) / std::sqrt(variance + rows.s.epsilon));
-            table[2 * n + c] = load(as<T>(operands[2])[c]);
-          });
+      float *table = rows.tableOf(operands), *mean = as<float>(operands[4]);
+      findStatistics<T>(rows, operands, {mean, as<float>(operands[5]), table + n, table + 2 * n});
+      std::copy(mean, mean + n, table);
       rows.forRows([&](int64_t r, int64_t count) {
-        HWY_DYNAMIC_DISPATCH(affineRowsTyped)(type, rows.row(operands[0], r), rows.row(operands[3], r), count, n,
-                                              table);
+        HWY_DYNAMIC_DISPATCH(affineRowsTyped)
+        (rows.s.dtype, rows.row(operands[0], r), rows.row(operands[3], r), count, n, table);
       });
     });
   });
+}
+
+Prepared prepareBatchNormStatistics(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormStatistics(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+      findStatistics<T>(
+          rows, operands,
+          {as<float>(operands[3]), as<float>(operands[4]), as<float>(operands[5]), as<float>(operands[6])});
+    });
+  });
+}
+
+/// Gradients of scale and bias; and what makes of g that of the input, factor (g - meanGrad - (x - mean) slope).
+template <typename T> struct GradSums {
+  T *dScale, *dBias;
+  float *factor, *meanGrad, *slope;
+};
+/// `own`: operands as the kernel's description has them; of its first one, the gradient, only where no program computes
+/// it.
+template <typename T>
+void findGradSums(const Rows &rows, void *const *operands, void *const *own, const GradSums<T> &to) {
+  const auto count = static_cast<double>(rows.cut.rows);
+  const float *mean = as<float>(own[3]);
+  rows.sum<2>(
+      operands,
+      [&](int64_t r, int64_t block, const char *g, float *room, double *totals) {
+        HWY_DYNAMIC_DISPATCH(gradSumsTyped)
+        (rows.s.dtype, g, rows.row(own[1], r), block, rows.n, mean, room, totals);
+      },
+      [&](int64_t c, const std::array<double, 2> &sums) {
+        const double invStd = 1 / std::sqrt(as<float>(own[4])[c] + rows.s.epsilon);
+        to.factor[c] = static_cast<float>(load(as<T>(own[2])[c]) * invStd);
+        to.meanGrad[c] = static_cast<float>(sums[1] / count);
+        to.slope[c] = static_cast<float>(sums[0] * invStd * invStd / count);
+        to.dScale[c] = store<T>(static_cast<float>(sums[0] * invStd));
+        to.dBias[c] = store<T>(static_cast<float>(sums[1]));
+      });
 }
 
 Prepared prepareBatchNormGrad(const KernelSpec &spec) {
@@ -217,31 +298,34 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
-      const DType type = rows.s.dtype;
       const int64_t n = rows.n;
-      const auto count = static_cast<double>(rows.cut.rows);
-      const float *mean = as<float>(operands[3]);
       float *table = rows.tableOf(operands);
-      rows.sum<2>(
-          operands,
-          [&](int64_t r, int64_t block, float *room, double *totals) {
-            HWY_DYNAMIC_DISPATCH(gradSumsTyped)
-            (type, rows.row(operands[0], r), rows.row(operands[1], r), block, n, mean, room, totals);
-          },
-          [&](int64_t c, const std::array<double, 2> &sums) {
-            const double invStd = 1 / std::sqrt(as<float>(operands[4])[c] + rows.s.epsilon);
-            table[c] = mean[c];
-            table[n + c] = static_cast<float>(load(as<T>(operands[2])[c]) * invStd);
-            table[2 * n + c] = static_cast<float>(sums[1] / count);
-            table[3 * n + c] = static_cast<float>(sums[0] * invStd * invStd / count);
-            as<T>(operands[6])[c] = store<T>(static_cast<float>(sums[0] * invStd));
-            as<T>(operands[7])[c] = store<T>(static_cast<float>(sums[1]));
-          });
+      std::copy(as<float>(operands[3]), as<float>(operands[3]) + n, table);
+      findGradSums<T>(rows, operands, operands,
+                      {as<T>(operands[6]), as<T>(operands[7]), table + n, table + 2 * n, table + 3 * n});
       rows.forRows([&](int64_t r, int64_t count) {
         HWY_DYNAMIC_DISPATCH(gradRowsTyped)
-        (type, rows.row(operands[0], r), rows.row(operands[1], r), rows.row(operands[5], r), count, n, table);
+        (rows.s.dtype, rows.row(operands[0], r), rows.row(operands[1], r), rows.row(operands[5], r), count, n, table);
       });
     });
+  });
+}
+
+Prepared prepareBatchNormGradSums(const KernelSpec &spec) {
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Result<BatchNormShape> read = readBatchNormGradSums(seen->spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (isDeclined(*read))
+    return decline();
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return makeKernel(
+        [rows = Rows(spec, *read, seen->prologue), first = seen->place(0)](void *const *operands, const StepContext &) {
+          void *const *own = operands + first;
+          findGradSums<T>(rows, operands, own,
+                          {as<T>(own[5]), as<T>(own[6]), as<float>(own[7]), as<float>(own[8]), as<float>(own[9])});
+        });
   });
 }
 
@@ -273,6 +357,8 @@ Prepared prepareBatchNormApply(const KernelSpec &spec) {
 void addFastBatchNormLast(KernelRegistry &registry) {
   registry.add("batch_norm", prepareBatchNorm);
   registry.add("batch_norm_grad", prepareBatchNormGrad);
+  registry.add("batch_norm_statistics", prepareBatchNormStatistics);
+  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums);
   registry.add("batch_norm_apply", prepareBatchNormApply);
 }
 

@@ -1,24 +1,10 @@
-// A program of element-wise operations (FusedProgram.h) on tiles that stay in the first cache: each instruction is a
-// loop of vectors over a tile of fp32, with the functions that the kernels of single operations have. What is fp32 and
-// of the results' shape is read, and written, where it is. Inputs that are broadcast are written out tile by tile,
-// scalars and constants once for each thread.
+// Programs of element-wise operations: FusedTiles.h, and the kernel `fused`.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Fused.cpp"
 #include <hwy/foreach_target.h>
 
-#include "kernels/FusedProgram.h"
 #include "kernels/cpu/fast/Functions-inl.h"
-
-#ifndef ZC_FUSED_STEPS
-#define ZC_FUSED_STEPS
-namespace zc::cpu {
-/// y = f(a, b, c) of n elements; of what the function does not have, nothing is read.
-using FusedStep = void (*)(const float *a, const float *b, const float *c, float *y, int64_t n);
-/// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
-using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
-using FusedStore = void (*)(const float *x, void *y, int64_t n);
-} // namespace zc::cpu
-#endif
+#include "kernels/cpu/fast/FusedTiles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
@@ -57,20 +43,78 @@ struct Select {
 };
 
 /// T: to what results are rounded.
-template <typename Op, typename T> void one(const float *a, const float *, const float *, float *y, int64_t n) {
+template <typename Op, typename T> void one(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
     storePart(rounded<T>(Op::apply(loadPart(a + i, count))), y + i, count);
   });
 }
-template <typename Op, typename T> void two(const float *a, const float *b, const float *, float *y, int64_t n) {
+template <typename Op, typename T> void two(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
     storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count))), y + i, count);
   });
 }
-template <typename Op> void three(const float *a, const float *b, const float *c, float *y, int64_t n) {
+template <typename Op> void three(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1], *c = from[2];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
     storePart(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count)), y + i, count);
   });
+}
+
+/// Second of what First gives, at its operand `Place`, and of a third.
+template <typename First, typename Second, size_t Place> struct Pair {
+  static HWY_INLINE V apply(V a, V b, V c) {
+    const V first = First::apply(a, b);
+    return Place == 0 ? Second::apply(first, c) : Second::apply(c, first);
+  }
+};
+template <typename First, typename Second> struct PairOfOne {
+  static HWY_INLINE V apply(V a, V b) { return Second::apply(First::apply(a, b)); }
+};
+/// a < b ? c : d
+void chooseLess(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const M isLess = Less::apply(loadPart(a + i, count), loadPart(b + i, count));
+    storePart(hn::IfThenElse(isLess, loadPart(c + i, count), loadPart(d + i, count)), y + i, count);
+  });
+}
+
+template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
+  switch (second) {
+  case FusedCode::add:
+    return three<Pair<First, Add, 0>>;
+  case FusedCode::mul:
+    return three<Pair<First, Mul, 0>>;
+  case FusedCode::sub:
+    return place == 0 ? three<Pair<First, Sub, 0>> : three<Pair<First, Sub, 1>>;
+  case FusedCode::relu:
+    return two<PairOfOne<First, Relu>, float>;
+  default:
+    return nullptr;
+  }
+}
+
+/// Two instructions as one loop, on the first one's operands and then the second one's others, in fp32; null: none. The
+/// second reads the first at operand `place`.
+FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
+  switch (first) {
+  case FusedCode::add:
+    return pairAfter<Add>(second, place);
+  case FusedCode::sub:
+    return pairAfter<Sub>(second, place);
+  case FusedCode::mul:
+    return pairAfter<Mul>(second, place);
+  case FusedCode::less:
+    return second == FusedCode::select && place == 0 ? chooseLess : nullptr;
+  case FusedCode::max:
+    return second == FusedCode::min ? three<Pair<Max, Min, 0>> : nullptr;
+  case FusedCode::min:
+    return second == FusedCode::max ? three<Pair<Min, Max, 0>> : nullptr;
+  default:
+    return nullptr;
+  }
 }
 
 /// Of numbers, rounded to T.
@@ -215,223 +259,272 @@ FusedStore fusedStore(DType type) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
 HWY_EXPORT(fusedStep);
+HWY_EXPORT(fusedPair);
 HWY_EXPORT(fusedRounding);
 HWY_EXPORT(fusedLoad);
 HWY_EXPORT(fusedStore);
 HWY_EXPORT(fillTile);
 
-namespace {
+FusedTiles::FusedTiles(FusedProgram given, const std::vector<TensorType> &types, const Dims &shape, bool isOver)
+    : program(std::move(given)) {
+  for (const TensorType &type : types)
+    addInput(type, shape);
+  for (const FusedInstruction &instruction : program.instructions)
+    addInstruction(instruction);
+  for (size_t i = 0; i < program.results.size(); ++i)
+    addResult(i, isOver);
+  readThroughRelus();
+  pairUp();
+  assignTiles();
+}
 
-/// Elements of a tile: two KiB, so that those of some sixteen registers are in the first cache.
-constexpr int64_t kTile = 512;
+void FusedTiles::addInput(const TensorType &type, const Dims &shape) {
+  Walk<2> walk(shape, {rowMajorStrides(shape), broadcastStrides(type.dims, shape)});
+  const bool isScalar = type.numElements() == 1;
+  same.push_back(places.size());
+  places.push_back({});
+  if (type.dtype == DType::f32 && !isScalar && walk.numRuns() == 1)
+    places.back() = {Place::Kind::input, inputs.size()};
+  else if (walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runStride(1) == 1 && walk.runLength() <= kTile)
+    places.back().period = walk.runLength();
+  inputs.push_back({walk, sizeOf(type.dtype), HWY_DYNAMIC_DISPATCH(fusedLoad)(type.dtype), isScalar});
+}
 
-/// Where a register's elements are while a tile is computed.
-struct Place {
-  enum class Kind { tile, operand } kind = Kind::tile; ///< operand: an fp32 tensor of the results' shape
-  size_t index = 0;                                    ///< of the tile, or of the operand
-};
+void FusedTiles::addInstruction(const FusedInstruction &instruction) {
+  const size_t reg = places.size();
+  const bool isCast = instruction.code == FusedCode::cast && !isResult(reg) &&
+                      (instruction.type == DType::f32 || instruction.type == program.typeOf(instruction.from[0]));
+  same.push_back(isCast ? same[instruction.from[0]] : reg);
+  places.push_back({});
+  Step step{instruction.code,
+            HWY_DYNAMIC_DISPATCH(fusedStep)(instruction.code, instruction.type),
+            fusedPlain(instruction.code),
+            HWY_DYNAMIC_DISPATCH(fusedRounding)(instruction.type),
+            {},
+            isCast || instruction.code == FusedCode::constant};
+  for (size_t i = 0; i < fusedOperands(instruction.code); ++i)
+    step.from.push_back(same[instruction.from[i]]);
+  steps.push_back(std::move(step));
+}
 
-class FusedKernel : public Kernel {
-public:
-  FusedKernel(const KernelSpec &spec, FusedProgram given) : program(std::move(given)) {
-    const TensorType &shape = spec.operands.back();
-    elements = shape.numElements();
-    threads = threadsFor(spec.threads, elements);
-    for (size_t i = 0; i < spec.numInputs; ++i)
-      addInput(spec.operands[i], shape.dims);
-    for (const FusedInstruction &instruction : program.instructions)
-      addInstruction(instruction);
-    for (size_t i = 0; i < program.results.size(); ++i)
-      addResult(i, spec);
-    assignTiles();
-  }
+bool FusedTiles::isRelu(size_t reg) const {
+  return reg >= inputs.size() && steps[reg - inputs.size()].code == FusedCode::relu;
+}
 
-  Status run(void *const *operands, const StepContext &) override {
-    parallelParts(threads, elements, kTile, [&](int64_t begin, int64_t end, int) {
-      alignas(64) float tiles[kFusedRegisters][kTile];
-      fillOnce(operands, tiles, std::min(kTile, end - begin));
-      for (int64_t at = begin; at < end; at += kTile)
-        runTile(operands, tiles, at, std::min(kTile, end - at));
-    });
-    return {};
-  }
+/// 0 < relu(x) is 0 < x.
+void FusedTiles::readThroughRelus() {
+  for (Step &step : steps)
+    if (step.code == FusedCode::less && isFilledOnce(step.from[0]) && step.from[0] >= inputs.size() &&
+        program.instructions[step.from[0] - inputs.size()].value == 0 && isRelu(step.from[1]))
+      step.from[1] = steps[step.from[1] - inputs.size()].from[0];
+}
 
-private:
-  using Tiles = float (*)[kTile];
-
-  struct Input {
-    Walk<2> walk; ///< result, input
-    int64_t size;
-    FusedLoad load;
-    bool isScalar;
-  };
-  struct Step {
-    FusedStep vectors; ///< null: `plain`, then `rounding`
-    FusedPlain plain;
-    FusedStep rounding;
-  };
-  struct Output {
-    size_t operand, reg;
-    FusedStore store;
-    bool isDirect; ///< computed where it is
-    int64_t size;
-  };
-
-  void addInput(const TensorType &type, const Dims &shape) {
-    Walk<2> walk(shape, {rowMajorStrides(shape), broadcastStrides(type.dims, shape)});
-    const bool isScalar = type.numElements() == 1;
-    places.push_back({});
-    if (type.dtype == DType::f32 && !isScalar && walk.numRuns() == 1)
-      places.back() = {Place::Kind::operand, inputs.size()};
-    inputs.push_back({walk, sizeOf(type.dtype), HWY_DYNAMIC_DISPATCH(fusedLoad)(type.dtype), isScalar});
-  }
-
-  void addInstruction(const FusedInstruction &instruction) {
-    places.push_back({});
-    steps.push_back({HWY_DYNAMIC_DISPATCH(fusedStep)(instruction.code, instruction.type), fusedPlain(instruction.code),
-                     HWY_DYNAMIC_DISPATCH(fusedRounding)(instruction.type)});
-  }
-
-  /// The first result may lie over an input: it is written last, or by the last instruction.
-  void addResult(size_t index, const KernelSpec &spec) {
-    const size_t reg = program.results[index], operand = spec.numInputs + index;
-    const DType type = spec.operands[operand].dtype;
-    const bool isLast = reg + 1 == places.size();
-    const bool isDirect = type == DType::f32 && (isLast || index > 0 || spec.inPlace.empty());
-    if (isDirect)
-      places[reg] = {Place::Kind::operand, operand};
-    outputs.push_back({operand, reg, HWY_DYNAMIC_DISPATCH(fusedStore)(type), isDirect, sizeOf(type)});
-  }
-
-  /// The steps that need a register first and last: its own, and those that read it.
-  struct Uses {
-    std::vector<size_t> first, last;
-  };
-  Uses findUses() const {
-    Uses uses{std::vector<size_t>(places.size(), steps.size()), std::vector<size_t>(places.size(), 0)};
-    auto use = [&](size_t reg, size_t step) {
-      uses.first[reg] = std::min(uses.first[reg], step);
-      uses.last[reg] = step;
-    };
-    for (size_t step = 0; step < steps.size(); ++step) {
-      const FusedInstruction &instruction = program.instructions[step];
-      use(inputs.size() + step, step);
-      for (size_t i = 0; i < fusedOperands(instruction.code); ++i)
-        use(instruction.from[i], step);
+/// Joins steps with the only one that reads what they make, and leaves out those that nobody reads.
+void FusedTiles::pairUp() {
+  std::vector<size_t> reads(places.size());
+  for (const Step &step : steps)
+    if (!step.isNone)
+      for (size_t reg : step.from)
+        ++reads[reg];
+  for (size_t i = steps.size(); i-- > 0;)
+    if (const size_t reg = inputs.size() + i;
+        reads[reg] == 0 && same[reg] == reg && !isResult(reg) && !steps[i].isNone) {
+      steps[i].isNone = true;
+      for (size_t from : steps[i].from)
+        --reads[from];
     }
-    return uses;
-  }
+  auto isF32 = [&](const Step &step, size_t i) {
+    return program.instructions[i].type == DType::f32 || step.code == FusedCode::less || step.code == FusedCode::select;
+  };
+  for (size_t j = 0; j < steps.size(); ++j)
+    for (size_t place = 0; place < steps[j].from.size() && !steps[j].isNone; ++place) {
+      const size_t reg = steps[j].from[place];
+      if (reg < inputs.size() || reads[reg] != 1 || isResult(reg))
+        continue;
+      Step &first = steps[reg - inputs.size()], &second = steps[j];
+      FusedStep pair = first.isNone || !isF32(first, reg - inputs.size()) || !isF32(second, j)
+                           ? nullptr
+                           : HWY_DYNAMIC_DISPATCH(fusedPair)(first.code, second.code, place);
+      if (!pair)
+        continue;
+      std::vector<size_t> from = first.from;
+      for (size_t k = 0; k < second.from.size(); ++k)
+        if (k != place)
+          from.push_back(second.from[k]);
+      second.code = FusedCode::end;
+      second.vectors = pair;
+      second.from = std::move(from);
+      first.isNone = true;
+    }
+}
 
-  bool isResult(size_t reg) const {
-    return std::find(program.results.begin(), program.results.end(), reg) != program.results.end();
-  }
+/// The first result may lie over an input: it is written last, or by the last instruction.
+void FusedTiles::addResult(size_t index, bool isOver) {
+  const size_t reg = program.results[index];
+  const DType type = program.typeOf(reg);
+  const bool isLast = reg + 1 == places.size();
+  const bool isDirect = type == DType::f32 && (isLast || index > 0 || !isOver);
+  if (isDirect)
+    places[reg] = {Place::Kind::result, index};
+  outputs.push_back({reg, HWY_DYNAMIC_DISPATCH(fusedStore)(type), isDirect, sizeOf(type)});
+}
 
-  /// A register has its tile from the first instruction that needs it to the last; of a scalar, a constant and a
-  /// result, to the end.
-  void assignTiles() {
-    const Uses uses = findUses();
-    std::vector<size_t> free;
-    size_t used = 0;
-    auto give = [&](size_t reg) {
-      if (free.empty())
-        free.push_back(used++);
-      places[reg].index = free.back();
-      free.pop_back();
-    };
-    auto inTile = [&](size_t reg) { return places[reg].kind == Place::Kind::tile && !isFilledOnce(reg); };
+FusedTiles::Uses FusedTiles::findUses() const {
+  Uses uses{std::vector<size_t>(places.size(), steps.size()), std::vector<size_t>(places.size(), 0)};
+  auto use = [&](size_t reg, size_t step) {
+    uses.first[reg] = std::min(uses.first[reg], step);
+    uses.last[reg] = step;
+  };
+  for (size_t step = 0; step < steps.size(); ++step) {
+    if (steps[step].isNone)
+      continue;
+    use(inputs.size() + step, step);
+    for (size_t reg : steps[step].from)
+      use(reg, step);
+  }
+  return uses;
+}
+
+bool FusedTiles::isResult(size_t reg) const {
+  return std::find(program.results.begin(), program.results.end(), reg) != program.results.end();
+}
+
+/// A register has its tile from the first instruction that needs it to the last; of a result, and of what is filled
+/// once, to the end. A row that repeats has two tiles.
+void FusedTiles::assignTiles() {
+  const Uses uses = findUses();
+  std::vector<size_t> free;
+  size_t used = 0;
+  auto give = [&](size_t reg) {
+    if (free.empty())
+      free.push_back(used++);
+    places[reg].index = free.back();
+    free.pop_back();
+  };
+  auto inTile = [&](size_t reg) { return places[reg].kind == Place::Kind::tile && !isFilledOnce(reg); };
+  for (size_t reg = 0; reg < places.size(); ++reg)
+    if (isFilledOnce(reg)) {
+      give(reg);
+      used += places[reg].period != 0;
+    }
+  loads.resize(steps.size());
+  for (size_t step = 0; step < steps.size(); ++step) {
     for (size_t reg = 0; reg < places.size(); ++reg)
-      if (isFilledOnce(reg))
+      if (uses.first[reg] == step && inTile(reg)) {
         give(reg);
-    loads.resize(steps.size());
-    for (size_t step = 0; step < steps.size(); ++step) {
-      for (size_t reg = 0; reg < places.size(); ++reg)
-        if (uses.first[reg] == step && inTile(reg)) {
-          give(reg);
-          if (reg < inputs.size())
-            loads[step].push_back(reg);
-        }
-      for (size_t reg = 0; reg < places.size(); ++reg)
-        if (uses.first[reg] <= step && uses.last[reg] == step && inTile(reg) && !isResult(reg))
-          free.push_back(places[reg].index);
-    }
-  }
-
-  bool isFilledOnce(size_t reg) const {
-    return reg < inputs.size() ? inputs[reg].isScalar
-                               : program.instructions[reg - inputs.size()].code == FusedCode::constant;
-  }
-
-  void fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
-    for (size_t reg = 0; reg < places.size(); ++reg) {
-      if (!isFilledOnce(reg))
-        continue;
-      if (reg < inputs.size())
-        inputs[reg].load(operands[reg], 0, tiles[places[reg].index], n);
-      else
-        HWY_DYNAMIC_DISPATCH(fillTile)(program.instructions[reg - inputs.size()].value, tiles[places[reg].index], n);
-    }
-  }
-
-  /// Elements [at, at + n) of an input as fp32.
-  void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
-    const int64_t length = input.walk.runLength(), stride = input.walk.runStride(1);
-    int64_t skip = at % length;
-    input.walk.forRuns(at / length, (at + n + length - 1) / length, [&](const Walk<2>::Offsets &run) {
-      const int64_t count = std::min(length - skip, n);
-      input.load(x + (run[1] + skip * stride) * input.size, stride, y, count);
-      y += count;
-      n -= count;
-      skip = 0;
-    });
-  }
-
-  void runTile(void *const *operands, Tiles tiles, int64_t at, int64_t n) const {
-    auto placeOf = [&](size_t reg) {
-      const Place &place = places[reg];
-      return place.kind == Place::Kind::tile ? tiles[place.index] : as<float>(operands[place.index]) + at;
-    };
-    for (size_t i = 0; i < steps.size(); ++i) {
-      const FusedInstruction &instruction = program.instructions[i];
-      for (size_t reg : loads[i])
-        loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
-      if (instruction.code == FusedCode::constant)
-        continue;
-      const float *from[3] = {};
-      for (size_t k = 0; k < fusedOperands(instruction.code); ++k)
-        from[k] = placeOf(instruction.from[k]);
-      float *y = placeOf(inputs.size() + i);
-      if (steps[i].vectors) {
-        steps[i].vectors(from[0], from[1], from[2], y, n);
-        continue;
+        if (reg < inputs.size())
+          loads[step].push_back(reg);
       }
-      for (int64_t k = 0; k < n; ++k)
-        y[k] = steps[i].plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
-      steps[i].rounding(y, nullptr, nullptr, y, n);
-    }
-    for (const Output &output : outputs)
-      if (!output.isDirect)
-        output.store(tiles[places[output.reg].index], as<char>(operands[output.operand]) + at * output.size, n);
+    for (size_t reg = 0; reg < places.size(); ++reg)
+      if (uses.first[reg] <= step && uses.last[reg] == step && inTile(reg) && !isResult(reg))
+        free.push_back(places[reg].index);
   }
+}
 
-  FusedProgram program;
-  int64_t elements = 0;
-  int threads = 1;
-  std::vector<Input> inputs;
-  std::vector<Step> steps;
-  std::vector<Output> outputs;
-  std::vector<Place> places;              ///< of registers
-  std::vector<std::vector<size_t>> loads; ///< inputs whose tiles are loaded before a step
-};
+bool FusedTiles::isFilledOnce(size_t reg) const {
+  return reg < inputs.size() ? inputs[reg].isScalar || places[reg].period != 0
+                             : program.instructions[reg - inputs.size()].code == FusedCode::constant;
+}
+
+void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
+  for (size_t reg = 0; reg < places.size(); ++reg) {
+    if (!isFilledOnce(reg))
+      continue;
+    float *tile = tiles[places[reg].index];
+    if (const int64_t period = places[reg].period)
+      for (int64_t at = 0; at < n + period; at += period)
+        inputs[reg].load(operands[reg], 1, tile + at, std::min(period, n + period - at));
+    else if (reg < inputs.size())
+      inputs[reg].load(operands[reg], 0, tile, n);
+    else
+      HWY_DYNAMIC_DISPATCH(fillTile)(program.instructions[reg - inputs.size()].value, tile, n);
+  }
+}
+
+/// Elements [at, at + n) of an input as fp32.
+void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
+  const int64_t length = input.walk.runLength(), stride = input.walk.runStride(1);
+  int64_t skip = at % length;
+  input.walk.forRuns(at / length, (at + n + length - 1) / length, [&](const Walk<2>::Offsets &run) {
+    const int64_t count = std::min(length - skip, n);
+    input.load(x + (run[1] + skip * stride) * input.size, stride, y, count);
+    y += count;
+    n -= count;
+    skip = 0;
+  });
+}
+
+void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
+  alignas(64) float tiles[kFusedRegisters + kFusedInputs][kTile];
+  fillOnce(operands, tiles, std::min(kTile, end - begin));
+  for (int64_t at = begin; at < end; at += kTile)
+    runTile(operands, results, tiles, begin, at, std::min(kTile, end - at));
+}
+
+void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at,
+                         int64_t n) const {
+  auto placeOf = [&](size_t reg) {
+    const Place &place = places[reg];
+    switch (place.kind) {
+    case Place::Kind::input:
+      return as<float>(operands[place.index]) + at;
+    case Place::Kind::result:
+      return as<float>(results[place.index]) + (at - begin);
+    case Place::Kind::tile:
+      break;
+    }
+    return tiles[place.index] + (place.period ? at % place.period : 0);
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t reg : loads[i])
+      loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
+    const Step &step = steps[i];
+    if (step.isNone)
+      continue;
+    const float *from[4] = {};
+    for (size_t k = 0; k < step.from.size(); ++k)
+      from[k] = placeOf(step.from[k]);
+    float *y = placeOf(inputs.size() + i);
+    if (step.vectors) {
+      step.vectors(from, y, n);
+      continue;
+    }
+    for (int64_t k = 0; k < n; ++k)
+      y[k] = step.plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
+    from[0] = y;
+    step.rounding(from, y, n);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i].isDirect)
+      outputs[i].store(tiles[places[outputs[i].reg].index], as<char>(results[i]) + (at - begin) * outputs[i].size, n);
+}
+
+namespace {
 
 Prepared prepareFused(const KernelSpec &spec) {
   Result<FusedProgram> program = readFused(spec);
   ZC_RETURN_IF_ERROR(program.status());
-  return std::unique_ptr<Kernel>(std::make_unique<FusedKernel>(spec, std::move(*program)));
+  const TensorType &shape = spec.operands.back();
+  std::vector<int64_t> sizes; // of the results' elements
+  for (size_t i = spec.numInputs; i < spec.operands.size(); ++i)
+    sizes.push_back(sizeOf(spec.operands[i].dtype));
+  const std::vector<TensorType> inputs(spec.operands.begin(),
+                                       spec.operands.begin() + static_cast<std::ptrdiff_t>(spec.numInputs));
+  return makeKernel(
+      [tiles = FusedTiles(std::move(*program), inputs, shape.dims, !spec.inPlace.empty()), sizes = std::move(sizes),
+       numInputs = spec.numInputs, elements = shape.numElements(),
+       threads = threadsFor(spec.threads, shape.numElements())](void *const *operands, const StepContext &) {
+        parallelParts(threads, elements, FusedTiles::kTile, [&](int64_t begin, int64_t end, int) {
+          void *results[kFusedResults];
+          for (size_t i = 0; i < sizes.size(); ++i)
+            results[i] = as<char>(operands[numInputs + i]) + begin * sizes[i];
+          tiles.run(operands, results, begin, end);
+        });
+      });
 }
 
 } // namespace

@@ -1,4 +1,6 @@
-// batch_norm, its gradient and its evaluation form; moving_average. Statistics in double, two passes.
+// batch_norm, its gradient and its evaluation form, the sums of both by themselves; moving_average. Statistics in
+// double, two passes.
+#include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/Windows.h"
 
 namespace zc::cpu {
@@ -20,6 +22,19 @@ template <typename Fn> Prepared withTypes(const BatchNormShape &s, Fn fn) {
                    [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
 }
 
+struct Statistics {
+  double mean, variance;
+};
+/// Of channel `c`.
+template <typename T> Statistics statisticsOf(const BatchNormShape &s, const T *x, int64_t c) {
+  const auto count = static_cast<double>(s.batch * s.inner);
+  double sum = 0, squares = 0;
+  forChannel(s, c, [&](int64_t i) { sum += load(x[i]); });
+  const double mean = sum / count;
+  forChannel(s, c, [&](int64_t i) { squares += (load(x[i]) - mean) * (load(x[i]) - mean); });
+  return {mean, squares / count};
+}
+
 Prepared prepareBatchNorm(const KernelSpec &spec) {
   Result<BatchNormShape> read = readBatchNorm(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -29,17 +44,31 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
     return makeKernel([s = *read](void *const *operands, const StepContext &) {
       const T *x = as<T>(operands[0]);
       T *y = as<T>(operands[3]);
-      auto count = static_cast<double>(s.batch * s.inner);
       for (int64_t c = 0; c < s.channels; ++c) {
-        double sum = 0, squares = 0;
-        forChannel(s, c, [&](int64_t i) { sum += load(x[i]); });
-        double mean = sum / count;
-        forChannel(s, c, [&](int64_t i) { squares += (load(x[i]) - mean) * (load(x[i]) - mean); });
-        double variance = squares / count, scale = load(as<T>(operands[1])[c]), bias = load(as<T>(operands[2])[c]);
-        double invStd = 1 / std::sqrt(variance + s.epsilon);
-        forChannel(s, c, [&](int64_t i) { y[i] = storeSum<T>((load(x[i]) - mean) * invStd * scale + bias); });
-        as<S>(operands[4])[c] = static_cast<S>(mean);
-        as<S>(operands[5])[c] = static_cast<S>(variance);
+        const Statistics of = statisticsOf(s, x, c);
+        double scale = load(as<T>(operands[1])[c]), bias = load(as<T>(operands[2])[c]);
+        double invStd = 1 / std::sqrt(of.variance + s.epsilon);
+        forChannel(s, c, [&](int64_t i) { y[i] = storeSum<T>((load(x[i]) - of.mean) * invStd * scale + bias); });
+        as<S>(operands[4])[c] = static_cast<S>(of.mean);
+        as<S>(operands[5])[c] = static_cast<S>(of.variance);
+      }
+    });
+  });
+}
+
+Prepared prepareBatchNormStatistics(const KernelSpec &spec) {
+  Result<BatchNormShape> read = readBatchNormStatistics(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    return makeKernel([s = *read](void *const *operands, const StepContext &) {
+      for (int64_t c = 0; c < s.channels; ++c) {
+        const Statistics of = statisticsOf(s, as<T>(operands[0]), c);
+        const double values[] = {of.mean, of.variance, load(as<T>(operands[1])[c]) / std::sqrt(of.variance + s.epsilon),
+                                 load(as<T>(operands[2])[c])};
+        for (size_t i = 0; i < std::size(values); ++i)
+          as<S>(operands[3 + i])[c] = static_cast<S>(values[i]);
       }
     });
   });
@@ -70,6 +99,40 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
         });
         as<T>(operands[6])[c] = storeSum<T>(dScale);
         as<T>(operands[7])[c] = storeSum<T>(dBias);
+      }
+    });
+  });
+}
+
+/// Of the gradient what is there for each channel, so that dx = factor (g - mean_grad - (x - mean) slope).
+Prepared prepareBatchNormGradSums(const KernelSpec &spec) {
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Result<BatchNormShape> read = readBatchNormGradSums(seen->spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  std::optional<PlainProgram> program;
+  if (seen->prologue)
+    program.emplace(*seen->prologue);
+  return withTypes(*read, [&](auto tag, auto statTag) {
+    using T = TypeOf<decltype(tag)>;
+    using S = TypeOf<decltype(statTag)>;
+    return makeKernel([s = *read, program, first = seen->place(0)](void *const *operands, const StepContext &) {
+      void *const *own = operands + first; // as described, but for the gradient where a program computes it
+      const T *g = as<T>(own[0]), *x = as<T>(own[1]);
+      const auto count = static_cast<double>(s.batch * s.inner);
+      for (int64_t c = 0; c < s.channels; ++c) {
+        const double mean = as<S>(own[3])[c], invStd = 1 / std::sqrt(as<S>(own[4])[c] + s.epsilon);
+        double dScale = 0, dBias = 0;
+        forChannel(s, c, [&](int64_t i) {
+          const double grad = program ? program->result(operands, i) : load(g[i]);
+          dScale += grad * ((load(x[i]) - mean) * invStd);
+          dBias += grad;
+        });
+        as<T>(own[5])[c] = storeSum<T>(dScale);
+        as<T>(own[6])[c] = storeSum<T>(dBias);
+        const double values[] = {load(as<T>(own[2])[c]) * invStd, dBias / count, dScale * invStd / count};
+        for (size_t i = 0; i < std::size(values); ++i)
+          as<S>(own[7 + i])[c] = static_cast<S>(values[i]);
       }
     });
   });
@@ -110,6 +173,8 @@ Prepared prepareMovingAverage(const KernelSpec &spec) {
 void addBatchNorm(KernelRegistry &registry) {
   registry.add("batch_norm", prepareBatchNorm);
   registry.add("batch_norm_grad", prepareBatchNormGrad);
+  registry.add("batch_norm_statistics", prepareBatchNormStatistics);
+  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums);
   registry.add("batch_norm_apply", prepareBatchNormApply);
   registry.add("moving_average", prepareMovingAverage);
 }

@@ -87,16 +87,6 @@ void storeAs(DType type, float value, void *y, int64_t i) {
   });
 }
 
-void runInstructions(const FusedProgram &program, std::array<float, kFusedRegisters> &registers) {
-  size_t to = program.inputs.size();
-  for (const FusedInstruction &instruction : program.instructions) {
-    auto from = [&](size_t i) { return registers[instruction.from[i]]; };
-    registers[to++] = instruction.code == FusedCode::constant
-                          ? instruction.value
-                          : roundedTo(instruction.type, fusedPlain(instruction.code)(from(0), from(1), from(2)));
-  }
-}
-
 /// Element `at` of a tensor of shape `dims` in one that is broadcast to it.
 int64_t offsetAt(int64_t at, const Dims &dims, const Dims &strides) {
   int64_t offset = 0;
@@ -109,18 +99,15 @@ Prepared prepareFused(const KernelSpec &spec) {
   Result<FusedProgram> read = readFused(spec);
   ZC_RETURN_IF_ERROR(read.status());
   const TensorType &result = spec.operands.back();
-  std::vector<Dims> strides;
-  for (size_t i = 0; i < spec.numInputs; ++i)
-    strides.push_back(broadcastStrides(spec.operands[i].dims, result.dims));
-  return makeKernel([=, program = std::move(*read), n = result.numElements(), dims = result.dims](void *const *operands,
-                                                                                                  const StepContext &) {
-    std::array<float, kFusedRegisters> registers{};
+  const size_t numInputs = spec.numInputs;
+  const std::vector<TensorType> inputs(spec.operands.begin(),
+                                       spec.operands.begin() + static_cast<std::ptrdiff_t>(numInputs));
+  return makeKernel([=, n = result.numElements(), plain = PlainProgram(*read, inputs, result.dims),
+                     program = std::move(*read)](void *const *operands, const StepContext &) {
     for (int64_t at = 0; at < n; ++at) {
-      for (size_t i = 0; i < strides.size(); ++i)
-        registers[i] = loadAs(program.inputs[i], operands[i], offsetAt(at, dims, strides[i]));
-      runInstructions(program, registers);
+      const PlainProgram::Registers registers = plain.run(operands, at);
       for (size_t i = 0; i < program.results.size(); ++i)
-        storeAs(program.typeOf(program.results[i]), registers[program.results[i]], operands[strides.size() + i], at);
+        storeAs(program.typeOf(program.results[i]), registers[program.results[i]], operands[numInputs + i], at);
     }
   });
 }
@@ -128,6 +115,26 @@ Prepared prepareFused(const KernelSpec &spec) {
 } // namespace
 
 FusedPlain fusedPlain(FusedCode code) { return kPlain[static_cast<size_t>(code)]; }
+
+PlainProgram::PlainProgram(FusedProgram given, const std::vector<TensorType> &inputs, Dims dims)
+    : program(std::move(given)), shape(std::move(dims)) {
+  for (const TensorType &input : inputs)
+    strides.push_back(broadcastStrides(input.dims, shape));
+}
+
+PlainProgram::Registers PlainProgram::run(void *const *inputs, int64_t at) const {
+  Registers registers{};
+  for (size_t i = 0; i < strides.size(); ++i)
+    registers[i] = loadAs(program.inputs[i], inputs[i], offsetAt(at, shape, strides[i]));
+  size_t to = strides.size();
+  for (const FusedInstruction &instruction : program.instructions) {
+    auto from = [&](size_t i) { return registers[instruction.from[i]]; };
+    registers[to++] = instruction.code == FusedCode::constant
+                          ? instruction.value
+                          : roundedTo(instruction.type, fusedPlain(instruction.code)(from(0), from(1), from(2)));
+  }
+  return registers;
+}
 
 void addFused(KernelRegistry &registry) { registry.add("fused", prepareFused); }
 

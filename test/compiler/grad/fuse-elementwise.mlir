@@ -65,22 +65,56 @@ graph.program @apart phase = eval inputs = ["x", "v", "i", "d"] {
 
 // -----
 
-// Over the border to the backward nothing is moved: what the forward keeps stays what it was. relu's gradient is one program.
+// Over the border to the backward nothing is moved: what the forward keeps stays what it was. Its gradient is one program.
 graph.parameter @w : tensor<4x4xf32> role = trainable
 // CHECK-LABEL: graph.program @border
 graph.program @border phase = micro inputs = ["x", "g"] {
 ^bb0(%x: tensor<4x4xf32>, %g: tensor<4x4xf32>):
-  // CHECK: graph.relu
+  // CHECK: graph.exp
   // CHECK: graph.backward
   // CHECK: %[[D:.*]] = graph.fused
   // CHECK: graph.accumulate_grad @w, %[[D]]
   %loss = graph.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32>
-  %0 = graph.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %0 = graph.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
   graph.backward
   %zero = graph.constant dense<0.0> : tensor<4x4xf32>
   %1 = graph.less %zero, %0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
   %2 = graph.select %1, %g, %zero : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   graph.accumulate_grad @w, %2 : tensor<4x4xf32>
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// A relu that the backward alone reads is computed there, of what then lives in its stead. One that somebody else reads is
+// read, unless the program reads what it is made of anyway.
+graph.parameter @w : tensor<4x4xf32> role = trainable
+// CHECK-LABEL: graph.program @again
+graph.program @again phase = micro inputs = ["x", "y", "g"] {
+^bb0(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %g: tensor<4x4xf32>):
+  // CHECK: ^bb0(%[[X:.*]]: tensor<4x4xf32>, %[[Y:.*]]: tensor<4x4xf32>, %[[G:.*]]: tensor<4x4xf32>):
+  // CHECK-NOT: graph.relu %[[X]]
+  // CHECK: %[[R:.*]] = graph.relu %[[Y]]
+  // CHECK: graph.softmax %[[R]]
+  // CHECK: graph.backward
+  // CHECK: graph.fused %[[X]], %[[G]] {
+  // CHECK: graph.fused %[[Y]], %[[G]] {
+  // CHECK: graph.fused %[[R]], %[[G]] {
+  %loss = graph.reduce_sum %x {axes = array<i64: 0, 1>} : (tensor<4x4xf32>) -> tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %0 = graph.relu %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.relu %y : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.softmax %1 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  graph.backward
+  %3 = graph.less %zero, %0 : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %4 = graph.select %3, %g, %zero : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+  graph.accumulate_grad @w, %4 : tensor<4x4xf32>
+  %5 = graph.less %1, %y : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %6 = graph.select %5, %g, %zero : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+  graph.accumulate_grad @w, %6 : tensor<4x4xf32>
+  %7 = graph.less %zero, %1 : (tensor<f32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %8 = graph.select %7, %g, %zero : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+  graph.accumulate_grad @w, %8 : tensor<4x4xf32>
   graph.return %loss : tensor<f32>
 }
 

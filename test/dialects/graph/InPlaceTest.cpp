@@ -7,6 +7,7 @@
 #include "kernels/InPlace.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/KernelSpec.h"
+#include "kernels/Prologue.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -26,6 +27,17 @@ TEST(InPlace, KernelsOfOverwritingOperationsTakeAnyInput) {
       ++overwriting;
     }
   EXPECT_GE(overwriting, 50);
+}
+
+TEST(Programs, OperationsThatTakeThemAreThoseOfKernelsThatDo) {
+  mlir::MLIRContext context;
+  context.loadDialect<GraphDialect>();
+  int taking = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    EXPECT_EQ(zc::takesProgram(name.stripDialect().str()), name.hasTrait<TakesProgram>()) << name.getStringRef().str();
+    taking += name.hasTrait<TakesProgram>();
+  }
+  EXPECT_GE(taking, 1);
 }
 
 TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {

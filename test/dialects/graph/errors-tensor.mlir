@@ -408,3 +408,21 @@ graph.program @micro phase = micro inputs = ["x"] {
   %0 = graph.fused %x {program = array<i64: 1, 20, 0, 1, 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "c"] {
+^bb0(%x: tensor<2x4x3xf32>, %c: tensor<3xf32>):
+  // expected-error @below {{[fused_into_c1] plan gives kernel 'batch_norm_grad' a program that it cannot have: it takes operands as they are}}
+  %0:3 = graph.fused_into %x, %x, %c, %c, %c {into = "batch_norm_grad", program = array<i64: 1, 17, 0, 0, 0, 1>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "c"] {
+^bb0(%x: tensor<2x4x3xf32>, %c: tensor<3xf32>):
+  // expected-error @below {{[fused_into_c1] plan gives kernel 'batch_norm_grad_sums' a program that it cannot have: a register that instruction 0 reads is 1}}
+  %0:5 = graph.fused_into %x, %x, %c, %c, %c {into = "batch_norm_grad_sums", program = array<i64: 1, 17, 0, 1, 0, 1>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  graph.return
+}

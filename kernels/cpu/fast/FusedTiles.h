@@ -1,0 +1,95 @@
+//===- FusedTiles.h - a program of element-wise operations, tile by tile ----------------------===//
+//
+// What the kernel `fused` runs over whole tensors, and other kernels over what they are about to read (Prologue.h):
+// each instruction is a loop of vectors over a tile of fp32 in the first cache, with the functions that the kernels of
+// single operations have; two instructions of which one alone reads the other's fp32 are often one loop. What is fp32
+// and of the results' shape is read, and written, where it is. Inputs that are broadcast are written out tile by tile;
+// scalars, constants and short rows that repeat once for each run.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Prologue.h"
+#include "kernels/cpu/FusedPlain.h"
+#include "kernels/cpu/Strided.h"
+
+namespace zc::cpu {
+
+/// y = f(from[0], ...) of n elements.
+using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
+/// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
+using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
+using FusedStore = void (*)(const float *x, void *y, int64_t n);
+
+/// A program and the types of its tensors. Running allocates nothing.
+class FusedTiles {
+public:
+  /// Elements of a tile: two KiB, so that those of some sixteen registers are in the first cache.
+  static constexpr int64_t kTile = 512;
+
+  /// `isOver`: the first result may lie over an input.
+  FusedTiles(FusedProgram program, const std::vector<TensorType> &inputs, const Dims &shape, bool isOver);
+  explicit FusedTiles(const Prologue &prologue)
+      : FusedTiles(prologue.program, prologue.inputs, prologue.result.dims, false) {}
+
+  /// Elements [begin, end) of the results, in row-major order: inputs[i] points at the whole of input i, results[i] at
+  /// element `begin` of result i.
+  void run(void *const *inputs, void *const *results, int64_t begin, int64_t end) const;
+
+private:
+  /// Where a register's elements are while a tile is computed.
+  struct Place {
+    enum class Kind { tile, input, result } kind = Kind::tile; ///< input, result: an fp32 tensor of the results' shape
+    size_t index = 0;
+    int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
+  };
+  struct Input {
+    Walk<2> walk; ///< result, input
+    int64_t size;
+    FusedLoad load;
+    bool isScalar;
+  };
+  struct Step {
+    FusedCode code;    ///< end: a pair
+    FusedStep vectors; ///< null: `plain`, then `rounding`
+    FusedPlain plain;
+    FusedStep rounding;
+    std::vector<size_t> from; ///< registers
+    bool isNone;              ///< a constant, a cast that changes no element, or part of a later step
+  };
+  struct Output {
+    size_t reg;
+    FusedStore store;
+    bool isDirect; ///< computed where it is
+    int64_t size;
+  };
+  /// The steps that need a register first and last: its own, and those that read it.
+  struct Uses {
+    std::vector<size_t> first, last;
+  };
+  using Tiles = float (*)[kTile];
+
+  void addInput(const TensorType &type, const Dims &shape);
+  void addInstruction(const FusedInstruction &instruction);
+  void addResult(size_t index, bool isOver);
+  bool isRelu(size_t reg) const;
+  void readThroughRelus();
+  void pairUp();
+  void assignTiles();
+  Uses findUses() const;
+  bool isResult(size_t reg) const;
+  bool isFilledOnce(size_t reg) const;
+  void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
+  void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
+  void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t n) const;
+
+  FusedProgram program;
+  std::vector<Input> inputs;
+  std::vector<Step> steps;
+  std::vector<Output> outputs;
+  std::vector<Place> places;              ///< of registers
+  std::vector<size_t> same;               ///< the register whose elements each register has: its own, mostly
+  std::vector<std::vector<size_t>> loads; ///< inputs whose tiles are loaded before a step
+};
+
+} // namespace zc::cpu
