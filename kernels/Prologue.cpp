@@ -15,7 +15,7 @@ const std::map<std::string_view, size_t> &inputsOfKernels() {
 }
 
 Error noProgram(const KernelSpec &spec, const std::string &why) {
-  return makeError(Code::corrupt, 712, "plan gives kernel '" + spec.name + "' a program that it cannot have: " + why,
+  return makeError(Code::corrupt, 715, "plan gives kernel '" + spec.name + "' a program that it cannot have: " + why,
                    {}, "compile the model again with this version");
 }
 
