@@ -61,7 +61,7 @@ def copies(name, model, *flags):
     return f"copies {name}", run
 
 
-LEFT = {"gpt2": [1, 0, 0], "recomputed": [1, 0, 0], "selective": [1, 0, 0], "forward": [1, 0, 0], "gpt2 of a GPU": [1, 0, 0], "llama": [17, 8, 8], "bert": [0, 0, 0], "vit": [3, 2, 1], "t5": [1, 4, 0]}
+LEFT = {"gpt2": [1, 0, 0], "recomputed": [1, 0, 0], "selective": [1, 0, 0], "forward": [1, 0, 0], "gpt2 of a GPU": [1, 0, 0], "llama": [9, 8, 0], "bert": [0, 0, 0], "vit": [3, 2, 1], "t5": [1, 4, 0]}
 
 
 def refused():
