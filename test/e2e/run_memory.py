@@ -73,24 +73,24 @@ def by_openblas(plan, threads):
     return path
 
 
-def steady_step(name, small, more, threads, *flags):
+def steady_step(name, small, more, threads, precision):
     """Calls of malloc and its kin in a steady step, by the difference of runs of two lengths. The two differ by some at their
     beginnings and ends, which are not repeated; by how many depends on time, so what is seen once is looked at again."""
     counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
     if counter is None:
         raise Case("libcount_malloc.so is not built")
-    path, name = model(name, small), f"steady-{name}{threads}" + "".join(flags)
-    plan = suite.dir / f"{name}.plan"
-    suite.tool("zero-compile", path, *flags, "-o", plan)
-    products = by_openblas(plan, threads) if "fp32" in flags and not small else "none"
+    path, run = model(name, small), f"steady-{name}{threads}-{precision}"
+    plan = suite.dir / f"{run}.plan"
+    suite.tool("zero-compile", path, "--precision", precision, "-o", plan)
+    products = by_openblas(plan, threads) if (name, precision) == ("head", "fp32") else "none"
     for _ in range(3):
         counts = []
         for steps in (3, 3 + more):
-            environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{name}.mallocs")}
+            environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{run}.mallocs")}
             command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
-                       "--products", products, "--out", suite.dir / f"{name}-{steps}", "--overwrite"]
+                       "--products", products, "--out", suite.dir / f"{run}-{steps}", "--overwrite"]
             subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
-            counts.append(int((suite.dir / f"{name}.mallocs").read_text().split()[0]))
+            counts.append(int((suite.dir / f"{run}.mallocs").read_text().split()[0]))
         if counts[1] - counts[0] < more:
             return
     raise Case(f"{more} steps allocate {counts[1] - counts[0]} times")
@@ -108,6 +108,6 @@ for name, small, more in (("resnet", True, 200), ("head", False, 40)):
     for threads in (1, 2):
         for precision in ("fp32", "bf16"):
             cases.append((f"a steady step of {name} in {precision}, {threads} threads",
-                          lambda run=(name, small, more, threads, "--precision", precision): steady_step(*run)))
+                          lambda run=(name, small, more, threads, precision): steady_step(*run)))
 suite.run(cases)
 suite.finish()

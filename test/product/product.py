@@ -50,6 +50,18 @@ def zero(*arguments, code=0, folder=None):
     return done.stderr if code else json.loads(done.stdout.splitlines()[-1])
 
 
+def torch_steps(rule, batches, loss_of):
+    """The losses of a step of torch's optimizer `rule` on each batch."""
+    losses = []
+    for batch in batches:
+        rule.zero_grad()
+        loss = loss_of(batch)
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
 def expect(condition, text):
     if not condition:
         raise Case(text)

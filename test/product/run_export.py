@@ -3,7 +3,7 @@
 refused; and zero import of what was trained."""
 import json, re, subprocess, sys
 
-from product import Case, expect, needs, quiet_torch, raises, silent, suite, zero
+from product import Case, expect, needs, quiet_torch, raises, silent, suite, torch_steps, zero
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -61,13 +61,8 @@ def own_model():
     run = zero_compile.train(plan, suite.dir / "own-run", data=suite.dir / "own.safetensors", steps=3)
     got = [m["loss"] for m in run]
     expect(len(got) == 3 and (suite.dir / "own-run/final").samefile(run.result["final"]), f"{got}, {run.result}")
-    model.drop.p, rule, expected = 0.0, torch.optim.SGD(model.parameters(), lr=0.5), []
-    for _ in range(3):
-        rule.zero_grad()
-        loss = model(**batch)
-        loss.backward()
-        rule.step()
-        expected.append(loss.item())
+    model.drop.p = 0.0
+    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.5), 3 * [batch], lambda batch: model(**batch))
     expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}")
     state, _ = zero_compile.import_weights(suite.dir / "own-run")
     twin = Model()
@@ -139,13 +134,7 @@ def detached():
     path = suite.dir / "detached.onnx"
     zero_compile.export(model, batch, path)
     check.write_batch(suite.dir / "detached.safetensors", batch)
-    rule, expected = torch.optim.SGD(model.parameters(), lr=0.1), []
-    for _ in range(3):
-        rule.zero_grad()
-        loss = model(**batch)
-        loss.backward()
-        rule.step()
-        expected.append(loss.item())
+    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.1), 3 * [batch], lambda batch: model(**batch))
     for ranks in (1, 2):
         plan = suite.compile(path, suite.dir / f"detached{ranks}.plan", "--dim", "batch=4", "--optimizer", "sgd", "--lr", 0.1, "--world-size", ranks,
                              "--tensor-parallel", ranks)

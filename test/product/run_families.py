@@ -4,7 +4,7 @@ folder that from_pretrained opens, every parameter with torch's value of the sam
 the work on a sample (--tensor-parallel 2). ZC_FAMILIES=all tries all of families.py."""
 import json, os, re
 
-from product import expect, needs, quiet_torch, silent, suite
+from product import expect, needs, quiet_torch, silent, suite, torch_steps
 
 needs("torch", "transformers", "onnx", "safetensors")
 from e2e import close
@@ -17,17 +17,6 @@ suite = suite(__doc__)
 ROWS, LENGTH, RATE = 2, 16, 0.02
 DEPTHWISE = {"convnext"}  # grouped convolutions are computed whole
 AMPLIFY = {"resnet"}  # batch norms: rounding grows from step to step (test/e2e/README.md)
-
-
-def torch_steps(model, task, batches):
-    rule, losses = torch.optim.SGD(model.parameters(), lr=RATE), []
-    for batch in batches:
-        rule.zero_grad()
-        loss = tasks.forward(model, task)(model, batch)
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
 
 
 def cut_in_two(name, path, folder, expected):
@@ -56,7 +45,8 @@ def family(name):
                          "--lr", RATE)
     check.write_batch(folder / "data.safetensors", {key: torch.cat([b[key] for b in batches]) for key in batches[0]})
     metrics = suite.train(plan, folder / "run", "--data", folder / "data.safetensors", "--steps", 2)
-    expected = torch_steps(model, task, batches)
+    loss = tasks.forward(model, task)
+    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=RATE), batches, lambda batch: loss(model, batch))
     worst = close("loss", [m["loss"] for m in metrics], expected, 1e-4 if name in AMPLIFY else 1e-5)
 
     shared = cut_in_two(name, path, folder, expected)

@@ -3,7 +3,7 @@
 lines of README.md and docs/own-model.md in a clean environment; what is refused."""
 import json, os, pathlib, re, shutil, subprocess, sys, time
 
-from product import ROOT, expect, needs, quiet_torch, suite, zero
+from product import ROOT, expect, needs, quiet_torch, suite, torch_steps, zero
 
 needs("torch", "transformers", "onnx", "safetensors", "tokenizers")
 torch = quiet_torch()
@@ -109,14 +109,9 @@ def as_torch():
     model, _, _ = tasks.load(source, "causal-lm", dropout=False, notes=lambda text: None)
     rule = torch.optim.AdamW(model.parameters(), lr=RATE)
     rows = windows(suite.dir / "o.bin")
-    worst = 0.0
-    for step in range(STEPS):
-        batch = rows[step * BATCH:(step + 1) * BATCH]
-        loss = model(input_ids=batch, labels=batch).loss
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        worst = max(worst, abs(metrics[step]["loss"] - loss.item()) / loss.item())
+    batches = [rows[step * BATCH:(step + 1) * BATCH] for step in range(STEPS)]
+    expected = torch_steps(rule, batches, lambda batch: model(input_ids=batch, labels=batch).loss)
+    worst = max(abs(metrics[step]["loss"] - loss) / loss for step, loss in enumerate(expected))
     expect(worst < 1e-5, f"losses differ by {worst:.1e}")
     return f"{worst:.0e}"
 

@@ -12,14 +12,9 @@
 #include "kernels/Prologue.h"
 #include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/Strided.h"
+#include "kernels/cpu/fast/FusedSteps.h"
 
 namespace zc::cpu {
-
-/// y = f(from[0], ...) of n elements.
-using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
-/// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
-using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
-using FusedStore = void (*)(const float *x, void *y, int64_t n);
 
 /// A program and the types of its tensors. Running allocates nothing.
 class FusedTiles {

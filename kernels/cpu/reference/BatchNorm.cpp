@@ -35,6 +35,21 @@ template <typename T> Statistics statisticsOf(const BatchNormShape &s, const T *
   return {mean, squares / count};
 }
 
+struct GradSums {
+  double scale = 0, bias = 0;
+};
+/// Gradients of channel `c`'s scale and bias; grad(i): that of element i of the result.
+template <typename T, typename Grad>
+GradSums gradSumsOf(const BatchNormShape &s, const T *x, int64_t c, double mean, double invStd, Grad grad) {
+  GradSums sums;
+  forChannel(s, c, [&](int64_t i) {
+    const double g = grad(i);
+    sums.scale += g * ((load(x[i]) - mean) * invStd);
+    sums.bias += g;
+  });
+  return sums;
+}
+
 Prepared prepareBatchNorm(const KernelSpec &spec) {
   Result<BatchNormShape> read = readBatchNorm(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -88,17 +103,14 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
       auto count = static_cast<double>(s.batch * s.inner);
       for (int64_t c = 0; c < s.channels; ++c) {
         double mean = as<S>(operands[3])[c], invStd = 1 / std::sqrt(as<S>(operands[4])[c] + s.epsilon);
-        double scale = load(as<T>(operands[2])[c]), dScale = 0, dBias = 0;
-        forChannel(s, c, [&](int64_t i) {
-          dScale += load(g[i]) * ((load(x[i]) - mean) * invStd);
-          dBias += load(g[i]);
-        });
+        double scale = load(as<T>(operands[2])[c]);
+        const GradSums sums = gradSumsOf(s, x, c, mean, invStd, [&](int64_t i) { return load(g[i]); });
         forChannel(s, c, [&](int64_t i) {
           double xhat = (load(x[i]) - mean) * invStd;
-          dx[i] = storeSum<T>(scale * invStd * (load(g[i]) - (dBias + xhat * dScale) / count));
+          dx[i] = storeSum<T>(scale * invStd * (load(g[i]) - (sums.bias + xhat * sums.scale) / count));
         });
-        as<T>(operands[6])[c] = storeSum<T>(dScale);
-        as<T>(operands[7])[c] = storeSum<T>(dBias);
+        as<T>(operands[6])[c] = storeSum<T>(sums.scale);
+        as<T>(operands[7])[c] = storeSum<T>(sums.bias);
       }
     });
   });
@@ -122,15 +134,12 @@ Prepared prepareBatchNormGradSums(const KernelSpec &spec) {
       const auto count = static_cast<double>(s.batch * s.inner);
       for (int64_t c = 0; c < s.channels; ++c) {
         const double mean = as<S>(own[3])[c], invStd = 1 / std::sqrt(as<S>(own[4])[c] + s.epsilon);
-        double dScale = 0, dBias = 0;
-        forChannel(s, c, [&](int64_t i) {
-          const double grad = program ? program->result(operands, i) : load(g[i]);
-          dScale += grad * ((load(x[i]) - mean) * invStd);
-          dBias += grad;
+        const GradSums sums = gradSumsOf(s, x, c, mean, invStd, [&](int64_t i) -> double {
+          return program ? program->result(operands, i) : load(g[i]);
         });
-        as<T>(own[5])[c] = storeSum<T>(dScale);
-        as<T>(own[6])[c] = storeSum<T>(dBias);
-        const double values[] = {load(as<T>(own[2])[c]) * invStd, dBias / count, dScale * invStd / count};
+        as<T>(own[5])[c] = storeSum<T>(sums.scale);
+        as<T>(own[6])[c] = storeSum<T>(sums.bias);
+        const double values[] = {load(as<T>(own[2])[c]) * invStd, sums.bias / count, sums.scale * invStd / count};
         for (size_t i = 0; i < std::size(values); ++i)
           as<S>(own[7 + i])[c] = static_cast<S>(values[i]);
       }

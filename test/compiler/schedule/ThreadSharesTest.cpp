@@ -2,6 +2,7 @@
 
 #include "compiler/schedule/ThreadShares.h"
 #include "runtime/plan/Walk.h"
+#include "test/compiler/schedule/PlanSteps.h"
 
 #include <gtest/gtest.h>
 
@@ -21,33 +22,10 @@ Shares sharesOf(planpb::Plan plan) {
   return shares;
 }
 
-void addStep(planpb::Section &section, planpb::Queue queue, double seconds) {
-  planpb::Step &step = *section.add_steps();
-  step.set_queue(queue);
-  step.set_seconds(seconds);
-}
-
-void addWait(planpb::Section &section, int step, uint32_t on, planpb::Queue queue, uint32_t ordinal,
-             uint32_t distance) {
-  planpb::Wait &wait = *section.mutable_steps(step)->add_waits();
-  wait.set_section(on);
-  wait.set_queue(queue);
-  wait.set_ordinal(ordinal);
-  wait.set_distance(distance);
-}
-
-planpb::Plan empty(uint32_t accumulation) {
-  planpb::Plan plan;
-  plan.set_accumulation(accumulation);
-  plan.add_slices();
-  plan.mutable_metrics()->set_grad_norm_slice(-1);
-  return plan;
-}
-
 /// Two steps of a second on COMPUTE, the last of which writes the loss; between them a gradient goes to the host, whose
 /// update of `update` seconds nobody waits for, or, with `computeWaits`, the second one.
 planpb::Plan hostUpdate(double update, bool computeWaits) {
-  planpb::Plan plan = empty(1);
+  planpb::Plan plan = emptyPlan(1);
   planpb::Section &micro = *plan.mutable_micro();
   addStep(micro, planpb::COMPUTE, 1);
   addStep(micro, planpb::D2H, 0.01);
@@ -64,7 +42,7 @@ planpb::Plan hostUpdate(double update, bool computeWaits) {
 /// `accumulation` micro-steps of 2 s on COMPUTE; the update, of 1 s on the host, needs the last one, and the next
 /// step's micro-steps need it, or, where it is delayed, those of the step after.
 planpb::Plan afterMicroSteps(uint32_t accumulation, bool delayed) {
-  planpb::Plan plan = empty(accumulation);
+  planpb::Plan plan = emptyPlan(accumulation);
   addStep(*plan.mutable_micro(), planpb::COMPUTE, 2);
   plan.mutable_micro()->mutable_steps(0)->add_operands()->set_access(planpb::WRITE);
   addStep(*plan.mutable_update(), planpb::HOST_COMPUTE, 1);

@@ -1,4 +1,5 @@
 #include "compiler/schedule/Timeline.h"
+#include "test/compiler/schedule/PlanSteps.h"
 
 #include <gtest/gtest.h>
 
@@ -6,26 +7,10 @@ using namespace zc;
 
 namespace {
 
-void addStep(planpb::Section &section, planpb::Queue queue, double seconds) {
-  planpb::Step &step = *section.add_steps();
-  step.set_queue(queue);
-  step.set_seconds(seconds);
-}
-
-void addWait(planpb::Section &section, int step, uint32_t on, planpb::Queue queue, uint32_t ordinal,
-             uint32_t distance) {
-  planpb::Wait &wait = *section.mutable_steps(step)->add_waits();
-  wait.set_section(on);
-  wait.set_queue(queue);
-  wait.set_ordinal(ordinal);
-  wait.set_distance(distance);
-}
-
 /// A gather of 3 s, a product of 5 s that needs it, a product of 2 s that does not; the update, 4 s on the host, needs
 /// the products, and the next gather needs the update. The loss is written by the last product.
 planpb::Plan planOf(uint32_t accumulation) {
-  planpb::Plan plan;
-  plan.set_accumulation(accumulation);
+  planpb::Plan plan = emptyPlan(accumulation);
   plan.add_strings("step");
   addStep(*plan.mutable_micro(), planpb::COMM, 3);
   addStep(*plan.mutable_micro(), planpb::COMPUTE, 5);
@@ -34,8 +19,6 @@ planpb::Plan planOf(uint32_t accumulation) {
   addWait(*plan.mutable_micro(), 0, 1, planpb::HOST_COMPUTE, 0, 1);
   addWait(*plan.mutable_micro(), 1, 0, planpb::COMM, 0, 0);
   addWait(*plan.mutable_update(), 0, 0, planpb::COMPUTE, 1, 0);
-  plan.add_slices();
-  plan.mutable_metrics()->set_grad_norm_slice(-1);
   planpb::Operand &loss = *plan.mutable_micro()->mutable_steps(2)->add_operands();
   loss.set_access(planpb::WRITE);
   return plan;

@@ -1,0 +1,280 @@
+// FusedSteps.h: an instruction is a loop of vectors.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/fast/FusedSteps.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/cpu/fast/Functions-inl.h"
+#include "kernels/cpu/fast/FusedSteps.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace zc::cpu {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE V asNumbers(M flags) { return hn::IfThenElseZero(flags, constant(1)); }
+
+// Bools are 0 and 1 in registers.
+struct BoolAnd {
+  static HWY_INLINE V apply(V a, V b) { return hn::And(a, b); }
+};
+struct BoolOr {
+  static HWY_INLINE V apply(V a, V b) { return hn::Or(a, b); }
+};
+struct BoolXor {
+  static HWY_INLINE V apply(V a, V b) { return hn::Xor(a, b); }
+};
+struct BoolNot {
+  static HWY_INLINE V apply(V a) { return hn::Xor(a, constant(1)); }
+};
+template <typename Op> struct Flags {
+  static HWY_INLINE V apply(V a, V b) { return asNumbers(Op::apply(a, b)); }
+};
+struct IsNan {
+  static HWY_INLINE V apply(V a) { return asNumbers(hn::IsNaN(a)); }
+};
+/// NaN is true, which Ne would not say.
+struct IsTrue {
+  static HWY_INLINE V apply(V a) { return hn::IfThenZeroElse(hn::Eq(a, hn::Zero(kF)), constant(1)); }
+};
+struct Same {
+  static HWY_INLINE V apply(V a) { return a; }
+};
+struct Select {
+  static HWY_INLINE V apply(V condition, V a, V b) { return hn::IfThenElse(hn::Ne(condition, hn::Zero(kF)), a, b); }
+};
+
+/// T: to what results are rounded.
+template <typename Op, typename T> void one(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0];
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(rounded<T>(Op::apply(loadPart(a + i, count))), y + i, count);
+  });
+}
+template <typename Op, typename T> void two(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1];
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count))), y + i, count);
+  });
+}
+template <typename Op> void three(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1], *c = from[2];
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count)), y + i, count);
+  });
+}
+
+/// Second of what First gives, at its operand `Place`, and of a third.
+template <typename First, typename Second, size_t Place> struct Pair {
+  static HWY_INLINE V apply(V a, V b, V c) {
+    const V first = First::apply(a, b);
+    return Place == 0 ? Second::apply(first, c) : Second::apply(c, first);
+  }
+};
+template <typename First, typename Second> struct PairOfOne {
+  static HWY_INLINE V apply(V a, V b) { return Second::apply(First::apply(a, b)); }
+};
+/// a < b ? c : d
+void chooseLess(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const M isLess = Less::apply(loadPart(a + i, count), loadPart(b + i, count));
+    storePart(hn::IfThenElse(isLess, loadPart(c + i, count), loadPart(d + i, count)), y + i, count);
+  });
+}
+
+template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
+  switch (second) {
+  case FusedCode::add:
+    return three<Pair<First, Add, 0>>;
+  case FusedCode::mul:
+    return three<Pair<First, Mul, 0>>;
+  case FusedCode::sub:
+    return place == 0 ? three<Pair<First, Sub, 0>> : three<Pair<First, Sub, 1>>;
+  case FusedCode::relu:
+    return two<PairOfOne<First, Relu>, float>;
+  default:
+    return nullptr;
+  }
+}
+
+/// Two instructions as one loop, on the first one's operands and then the second one's others, in fp32; null: none. The
+/// second reads the first at operand `place`.
+FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
+  switch (first) {
+  case FusedCode::add:
+    return pairAfter<Add>(second, place);
+  case FusedCode::sub:
+    return pairAfter<Sub>(second, place);
+  case FusedCode::mul:
+    return pairAfter<Mul>(second, place);
+  case FusedCode::less:
+    return second == FusedCode::select && place == 0 ? chooseLess : nullptr;
+  case FusedCode::max:
+    return second == FusedCode::min ? three<Pair<Max, Min, 0>> : nullptr;
+  case FusedCode::min:
+    return second == FusedCode::max ? three<Pair<Min, Max, 0>> : nullptr;
+  default:
+    return nullptr;
+  }
+}
+
+/// Of numbers, rounded to T.
+template <typename T> FusedStep numbersStep(FusedCode code) {
+  switch (code) {
+  case FusedCode::cast:
+    return one<Same, T>;
+  case FusedCode::add:
+    return two<Add, T>;
+  case FusedCode::sub:
+    return two<Sub, T>;
+  case FusedCode::mul:
+    return two<Mul, T>;
+  case FusedCode::div:
+    return two<Div, T>;
+  case FusedCode::min:
+    return two<Min, T>;
+  case FusedCode::max:
+    return two<Max, T>;
+  case FusedCode::neg:
+    return one<Neg, T>;
+  case FusedCode::exp:
+    return one<Exp, T>;
+  case FusedCode::sqrt:
+    return one<Sqrt, T>;
+  case FusedCode::reciprocal:
+    return one<Reciprocal, T>;
+  case FusedCode::tanh:
+    return one<Tanh, T>;
+  case FusedCode::sigmoid:
+    return one<Sigmoid, T>;
+  case FusedCode::relu:
+    return one<Relu, T>;
+  case FusedCode::silu:
+    return one<Silu, T>;
+  case FusedCode::gelu:
+    return one<GeluErf, T>;
+  case FusedCode::geluTanh:
+    return one<GeluTanh, T>;
+  case FusedCode::geluGrad:
+    return two<GeluErfGrad, T>;
+  case FusedCode::geluTanhGrad:
+    return two<GeluTanhGrad, T>;
+  case FusedCode::siluGrad:
+    return two<SiluGrad, T>;
+  default:
+    return nullptr;
+  }
+}
+
+/// Of bools.
+FusedStep boolsStep(FusedCode code) {
+  switch (code) {
+  case FusedCode::cast:
+    return one<IsTrue, float>;
+  case FusedCode::equal:
+    return two<Flags<Equal>, float>;
+  case FusedCode::less:
+    return two<Flags<Less>, float>;
+  case FusedCode::lessEqual:
+    return two<Flags<LessEqual>, float>;
+  case FusedCode::boolAnd:
+    return two<BoolAnd, float>;
+  case FusedCode::boolOr:
+    return two<BoolOr, float>;
+  case FusedCode::boolXor:
+    return two<BoolXor, float>;
+  case FusedCode::boolNot:
+    return one<BoolNot, float>;
+  case FusedCode::isNan:
+    return one<IsNan, float>;
+  default:
+    return nullptr;
+  }
+}
+
+/// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
+FusedStep fusedStep(FusedCode code, DType type) {
+  if (code == FusedCode::select)
+    return three<Select>;
+  if (type == DType::boolean)
+    return boolsStep(code);
+  return withFast(type, [&](auto tag) { return numbersStep<TypeOf<decltype(tag)>>(code); });
+}
+
+/// Rounding alone: of what a plain function gives.
+FusedStep fusedRounding(DType type) {
+  if (type == DType::boolean)
+    return one<Same, float>;
+  return withFast(type, [&](auto tag) -> FusedStep { return one<Same, TypeOf<decltype(tag)>>; });
+}
+
+void fillTile(float value, float *y, int64_t n) {
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(constant(value), y + i, count); });
+}
+
+template <typename T> void loadNumbers(const void *from, int64_t stride, float *y, int64_t n) {
+  const T *x = static_cast<const T *>(from);
+  if (stride == 0)
+    return fillTile(load(*x), y, n);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
+}
+void loadBools(const void *from, int64_t stride, float *y, int64_t n) {
+  const auto *x = static_cast<const uint8_t *>(from);
+  if (stride == 0)
+    return fillTile(*x != 0, y, n);
+  const hn::Rebind<uint8_t, F> bytes;
+  const U u;
+  const auto step = static_cast<int64_t>(lanes());
+  int64_t i = 0;
+  for (; i + step <= n; i += step) {
+    const auto words = hn::PromoteTo(u, hn::LoadU(bytes, x + i));
+    storeVector(asNumbers(hn::RebindMask(kF, hn::Ne(words, hn::Zero(u)))), y + i);
+  }
+  for (; i < n; ++i)
+    y[i] = x[i] != 0;
+}
+FusedLoad fusedLoad(DType type) {
+  if (type == DType::boolean)
+    return loadBools;
+  return withFast(type, [&](auto tag) -> FusedLoad { return loadNumbers<TypeOf<decltype(tag)>>; });
+}
+
+template <typename T> void storeNumbers(const float *x, void *to, int64_t n) {
+  T *y = static_cast<T *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
+}
+void storeBools(const float *x, void *to, int64_t n) {
+  auto *y = static_cast<uint8_t *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(hn::Ne(loadPart(x + i, count), hn::Zero(kF)), y + i, count);
+  });
+}
+FusedStore fusedStore(DType type) {
+  if (type == DType::boolean)
+    return storeBools;
+  return withFast(type, [&](auto tag) -> FusedStore { return storeNumbers<TypeOf<decltype(tag)>>; });
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace zc::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace zc::cpu {
+HWY_EXPORT(fusedStep);
+HWY_EXPORT(fusedPair);
+HWY_EXPORT(fusedRounding);
+HWY_EXPORT(fusedLoad);
+HWY_EXPORT(fusedStore);
+HWY_EXPORT(fillTile);
+
+FusedStep stepOf(FusedCode code, DType type) { return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type); }
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place) {
+  return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place);
+}
+FusedStep roundingOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedRounding)(type); }
+FusedLoad loadOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoad)(type); }
+FusedStore storeOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedStore)(type); }
+void fillWith(float value, float *y, int64_t n) { HWY_DYNAMIC_DISPATCH(fillTile)(value, y, n); }
+
+} // namespace zc::cpu
+#endif

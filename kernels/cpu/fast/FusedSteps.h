@@ -1,0 +1,29 @@
+//===- FusedSteps.h - the loops of a program's instructions, for the CPU at hand ---------------===//
+//
+// Over tiles of fp32 in the first cache (FusedTiles.h), with the functions that the kernels of single operations have.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/FusedProgram.h"
+
+namespace zc::cpu {
+
+/// y = f(from[0], ...) of n elements.
+using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
+/// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
+using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
+using FusedStore = void (*)(const float *x, void *y, int64_t n);
+
+/// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
+FusedStep stepOf(FusedCode code, DType type);
+/// One loop for two instructions in fp32, of which the second reads the first alone as its operand `place`: from[] has
+/// the first's operands, then the second's others. Null where there is none.
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place);
+/// Rounding alone: of what a plain function gives.
+FusedStep roundingOf(DType type);
+FusedLoad loadOf(DType type);
+FusedStore storeOf(DType type);
+void fillWith(float value, float *y, int64_t n);
+
+} // namespace zc::cpu

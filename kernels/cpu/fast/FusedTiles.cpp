@@ -1,0 +1,242 @@
+#include "kernels/cpu/fast/FusedTiles.h"
+#include "kernels/cpu/Support.h"
+
+#include <algorithm>
+
+namespace zc::cpu {
+
+FusedTiles::FusedTiles(FusedProgram given, const std::vector<TensorType> &types, const Dims &shape, bool isOver)
+    : program(std::move(given)) {
+  for (const TensorType &type : types)
+    addInput(type, shape);
+  for (const FusedInstruction &instruction : program.instructions)
+    addInstruction(instruction);
+  for (size_t i = 0; i < program.results.size(); ++i)
+    addResult(i, isOver);
+  readThroughRelus();
+  pairUp();
+  assignTiles();
+}
+
+void FusedTiles::addInput(const TensorType &type, const Dims &shape) {
+  Walk<2> walk(shape, {rowMajorStrides(shape), broadcastStrides(type.dims, shape)});
+  const bool isScalar = type.numElements() == 1;
+  same.push_back(places.size());
+  places.push_back({});
+  if (type.dtype == DType::f32 && !isScalar && walk.numRuns() == 1)
+    places.back() = {Place::Kind::input, inputs.size()};
+  else if (walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runStride(1) == 1 && walk.runLength() <= kTile)
+    places.back().period = walk.runLength();
+  inputs.push_back({walk, sizeOf(type.dtype), loadOf(type.dtype), isScalar});
+}
+
+void FusedTiles::addInstruction(const FusedInstruction &instruction) {
+  const size_t reg = places.size();
+  const bool isCast = instruction.code == FusedCode::cast && !isResult(reg) &&
+                      (instruction.type == DType::f32 || instruction.type == program.typeOf(instruction.from[0]));
+  same.push_back(isCast ? same[instruction.from[0]] : reg);
+  places.push_back({});
+  Step step{instruction.code,
+            stepOf(instruction.code, instruction.type),
+            fusedPlain(instruction.code),
+            roundingOf(instruction.type),
+            {},
+            isCast || instruction.code == FusedCode::constant};
+  for (size_t i = 0; i < fusedOperands(instruction.code); ++i)
+    step.from.push_back(same[instruction.from[i]]);
+  steps.push_back(std::move(step));
+}
+
+bool FusedTiles::isRelu(size_t reg) const {
+  return reg >= inputs.size() && steps[reg - inputs.size()].code == FusedCode::relu;
+}
+
+/// 0 < relu(x) is 0 < x.
+void FusedTiles::readThroughRelus() {
+  for (Step &step : steps)
+    if (step.code == FusedCode::less && isFilledOnce(step.from[0]) && step.from[0] >= inputs.size() &&
+        program.instructions[step.from[0] - inputs.size()].value == 0 && isRelu(step.from[1]))
+      step.from[1] = steps[step.from[1] - inputs.size()].from[0];
+}
+
+/// Joins steps with the only one that reads what they make, and leaves out those that nobody reads.
+void FusedTiles::pairUp() {
+  std::vector<size_t> reads(places.size());
+  for (const Step &step : steps)
+    if (!step.isNone)
+      for (size_t reg : step.from)
+        ++reads[reg];
+  for (size_t i = steps.size(); i-- > 0;)
+    if (const size_t reg = inputs.size() + i;
+        reads[reg] == 0 && same[reg] == reg && !isResult(reg) && !steps[i].isNone) {
+      steps[i].isNone = true;
+      for (size_t from : steps[i].from)
+        --reads[from];
+    }
+  auto isF32 = [&](const Step &step, size_t i) {
+    return program.instructions[i].type == DType::f32 || step.code == FusedCode::less || step.code == FusedCode::select;
+  };
+  for (size_t j = 0; j < steps.size(); ++j)
+    for (size_t place = 0; place < steps[j].from.size() && !steps[j].isNone; ++place) {
+      const size_t reg = steps[j].from[place];
+      if (reg < inputs.size() || reads[reg] != 1 || isResult(reg))
+        continue;
+      Step &first = steps[reg - inputs.size()], &second = steps[j];
+      FusedStep pair = first.isNone || !isF32(first, reg - inputs.size()) || !isF32(second, j)
+                           ? nullptr
+                           : pairOf(first.code, second.code, place);
+      if (!pair)
+        continue;
+      std::vector<size_t> from = first.from;
+      for (size_t k = 0; k < second.from.size(); ++k)
+        if (k != place)
+          from.push_back(second.from[k]);
+      second.code = FusedCode::end;
+      second.vectors = pair;
+      second.from = std::move(from);
+      first.isNone = true;
+    }
+}
+
+/// The first result may lie over an input: it is written last, or by the last instruction.
+void FusedTiles::addResult(size_t index, bool isOver) {
+  const size_t reg = program.results[index];
+  const DType type = program.typeOf(reg);
+  const bool isLast = reg + 1 == places.size();
+  const bool isDirect = type == DType::f32 && (isLast || index > 0 || !isOver);
+  if (isDirect)
+    places[reg] = {Place::Kind::result, index};
+  outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type)});
+}
+
+FusedTiles::Uses FusedTiles::findUses() const {
+  Uses uses{std::vector<size_t>(places.size(), steps.size()), std::vector<size_t>(places.size(), 0)};
+  auto use = [&](size_t reg, size_t step) {
+    uses.first[reg] = std::min(uses.first[reg], step);
+    uses.last[reg] = step;
+  };
+  for (size_t step = 0; step < steps.size(); ++step) {
+    if (steps[step].isNone)
+      continue;
+    use(inputs.size() + step, step);
+    for (size_t reg : steps[step].from)
+      use(reg, step);
+  }
+  return uses;
+}
+
+bool FusedTiles::isResult(size_t reg) const {
+  return std::find(program.results.begin(), program.results.end(), reg) != program.results.end();
+}
+
+/// A register has its tile from the first instruction that needs it to the last; of a result, and of what is filled
+/// once, to the end. A row that repeats has two tiles.
+void FusedTiles::assignTiles() {
+  const Uses uses = findUses();
+  std::vector<size_t> free;
+  size_t used = 0;
+  auto give = [&](size_t reg) {
+    if (free.empty())
+      free.push_back(used++);
+    places[reg].index = free.back();
+    free.pop_back();
+  };
+  auto inTile = [&](size_t reg) { return places[reg].kind == Place::Kind::tile && !isFilledOnce(reg); };
+  for (size_t reg = 0; reg < places.size(); ++reg)
+    if (isFilledOnce(reg)) {
+      give(reg);
+      used += places[reg].period != 0;
+    }
+  loads.resize(steps.size());
+  for (size_t step = 0; step < steps.size(); ++step) {
+    for (size_t reg = 0; reg < places.size(); ++reg)
+      if (uses.first[reg] == step && inTile(reg)) {
+        give(reg);
+        if (reg < inputs.size())
+          loads[step].push_back(reg);
+      }
+    for (size_t reg = 0; reg < places.size(); ++reg)
+      if (uses.first[reg] <= step && uses.last[reg] == step && inTile(reg) && !isResult(reg))
+        free.push_back(places[reg].index);
+  }
+}
+
+bool FusedTiles::isFilledOnce(size_t reg) const {
+  return reg < inputs.size() ? inputs[reg].isScalar || places[reg].period != 0
+                             : program.instructions[reg - inputs.size()].code == FusedCode::constant;
+}
+
+void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
+  for (size_t reg = 0; reg < places.size(); ++reg) {
+    if (!isFilledOnce(reg))
+      continue;
+    float *tile = tiles[places[reg].index];
+    if (const int64_t period = places[reg].period)
+      for (int64_t at = 0; at < n + period; at += period)
+        inputs[reg].load(operands[reg], 1, tile + at, std::min(period, n + period - at));
+    else if (reg < inputs.size())
+      inputs[reg].load(operands[reg], 0, tile, n);
+    else
+      fillWith(program.instructions[reg - inputs.size()].value, tile, n);
+  }
+}
+
+/// Elements [at, at + n) of an input as fp32.
+void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
+  const int64_t length = input.walk.runLength(), stride = input.walk.runStride(1);
+  int64_t skip = at % length;
+  input.walk.forRuns(at / length, (at + n + length - 1) / length, [&](const Walk<2>::Offsets &run) {
+    const int64_t count = std::min(length - skip, n);
+    input.load(x + (run[1] + skip * stride) * input.size, stride, y, count);
+    y += count;
+    n -= count;
+    skip = 0;
+  });
+}
+
+void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
+  alignas(64) float tiles[kFusedRegisters + kFusedInputs][kTile];
+  fillOnce(operands, tiles, std::min(kTile, end - begin));
+  for (int64_t at = begin; at < end; at += kTile)
+    runTile(operands, results, tiles, begin, at, std::min(kTile, end - at));
+}
+
+void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at,
+                         int64_t n) const {
+  auto placeOf = [&](size_t reg) {
+    const Place &place = places[reg];
+    switch (place.kind) {
+    case Place::Kind::input:
+      return as<float>(operands[place.index]) + at;
+    case Place::Kind::result:
+      return as<float>(results[place.index]) + (at - begin);
+    case Place::Kind::tile:
+      break;
+    }
+    return tiles[place.index] + (place.period ? at % place.period : 0);
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t reg : loads[i])
+      loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
+    const Step &step = steps[i];
+    if (step.isNone)
+      continue;
+    const float *from[4] = {};
+    for (size_t k = 0; k < step.from.size(); ++k)
+      from[k] = placeOf(step.from[k]);
+    float *y = placeOf(inputs.size() + i);
+    if (step.vectors) {
+      step.vectors(from, y, n);
+      continue;
+    }
+    for (int64_t k = 0; k < n; ++k)
+      y[k] = step.plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
+    from[0] = y;
+    step.rounding(from, y, n);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i].isDirect)
+      outputs[i].store(tiles[places[outputs[i].reg].index], as<char>(results[i]) + (at - begin) * outputs[i].size, n);
+}
+
+} // namespace zc::cpu
