@@ -36,12 +36,14 @@ std::string ofNvrtc(int (*get)(int *, int *)) {
 
 std::vector<std::pair<std::string, std::string>> describeLibraries() {
   using Number = size_t (*)();
+  std::string builtins;
+  Library nvrtc = nvrtcLibrary(&builtins);
   std::vector<std::pair<std::string, std::string>> lines = {
       {"cuBLASLt", describe<Number>(Library({"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"),
                                     "cublasLtGetVersion", ofNumber)},
       {"cuDNN", describe<Number>(Library({"libcudnn.so.9"}, "nvidia-cudnn-cu13"), "cudnnGetVersion", ofNumber)},
-      {"NVRTC", describe<int (*)(int *, int *)>(Library({"libnvrtc.so.13", "libnvrtc.so.12"}, "nvidia-cuda-nvrtc"),
-                                                "nvrtcVersion", ofNvrtc)},
+      {"NVRTC", describe<int (*)(int *, int *)>(std::move(nvrtc), "nvrtcVersion", ofNvrtc) +
+                    (builtins.empty() ? "" : "; \"" + builtins + "\" is not beside it: it cannot compile")},
       {"NCCL", describe<int (*)(int *)>(Library({"libnccl.so.2"}, "nvidia-nccl-cu13"), "ncclGetVersion", ofNccl)}};
   // Before a job of hundreds of processes finds it out.
   if (const Status &nccl = ncclStatus(); !nccl.ok() && nccl.error().number == 631)

@@ -47,4 +47,19 @@ void *Library::symbol(const char *name) {
   return symbol;
 }
 
+Library nvrtcLibrary(std::string *missing) {
+  Library nvrtc({"libnvrtc.so.13", "libnvrtc.so.12"}, "nvidia-cuda-nvrtc");
+  int (*version)(int *, int *) = nullptr;
+  int major = 0, minor = 0;
+  nvrtc.take(version, "nvrtcVersion");
+  if (!version || version(&major, &minor) != 0)
+    return nvrtc;
+  const std::string name = "libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor);
+  const std::string folder = nvrtc.path().substr(0, nvrtc.path().rfind('/') + 1);
+  if (!::dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL) && !::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL) &&
+      missing)
+    *missing = name;
+  return nvrtc;
+}
+
 } // namespace zc::cuda

@@ -39,6 +39,10 @@ private:
   Status state;
 };
 
+/// NVRTC, and the library of built-in functions that it looks for when it compiles, by name alone: not every version
+/// finds it in its own folder. `missing`: that one's name, if NVRTC is there and it is not.
+Library nvrtcLibrary(std::string *missing = nullptr);
+
 /// What `doctor` says of the libraries: name, and version or what is missing.
 std::vector<std::pair<std::string, std::string>> describeLibraries();
 

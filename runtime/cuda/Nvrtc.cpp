@@ -12,7 +12,7 @@ namespace {
 
 /// The functions that are used, by their own declarations.
 struct Nvrtc {
-  Library library{{"libnvrtc.so.13", "libnvrtc.so.12"}, "nvidia-cuda-nvrtc"};
+  Library library = nvrtcLibrary();
   decltype(&nvrtcCreateProgram) createProgram;
   decltype(&nvrtcDestroyProgram) destroyProgram;
   decltype(&nvrtcCompileProgram) compileProgram;

@@ -96,6 +96,31 @@ def old_nccl():
     return line
 
 
+def builtins_of_nvrtc():
+    """NVRTC compiles with a library that it looks for by name: one that lies beside it is found, and doctor says where there is none."""
+    folder = suite.dir / "nvrtc"
+    folder.mkdir(exist_ok=True)
+    compiler = shutil.which("cc")
+    if not compiler:
+        raise Skip("no cc")
+
+    def make(name, text):
+        subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", folder / name], check=True, text=True, input=text)
+
+    def said():
+        done = subprocess.run([suite.bin / "zero-run", "doctor"], capture_output=True, text=True, env={**os.environ, "ZERO_CUDA_LIBRARIES": str(folder)})
+        return [line for line in done.stdout.splitlines() if line.startswith("NVRTC")][0]
+
+    make("libnvrtc.so.13", "int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 77; return 0; }")
+    alone = said()
+    if str(folder) not in alone:
+        raise Skip(f"the loader knows another one: {alone}")
+    make("libnvrtc-builtins.so.13.77", "int none;")
+    if "libnvrtc-builtins.so.13.77" not in alone or "builtins" in said():
+        raise Case(f"without: {alone}; with: {said()}")
+    return alone
+
+
 def links_nothing():
     """zero-run needs no library of CUDA, and the plugin none that a machine without a driver lacks."""
     for name in ("zero-run", "libzc_cuda.so"):
@@ -106,7 +131,8 @@ def links_nothing():
 
 
 suite.run([("doctor says what is missing", doctor), ("nothing of CUDA is linked", links_nothing),
-           ("libraries are found", libraries_are_found), ("an NCCL that is too old", old_nccl)])
+           ("libraries are found", libraries_are_found), ("an NCCL that is too old", old_nccl),
+           ("an NVRTC without its built-in functions", builtins_of_nvrtc)])
 suite.run([(f"{device} without a driver", lambda device=device: refused(device, suite.bin, "there is no NVIDIA driver on this machine"))
            for device in ("cuda", "cuda-sync")])
 suite.run([("without the plugin", without_plugin), ("a plugin that cannot be loaded", broken_plugin)])
