@@ -71,6 +71,8 @@ CudnnHeads locate(Role role, const StridedView &view, int64_t size, const cpu::A
     tensor.dims[3] = view.sizes[3];
   tensor.batchStep = tensor.dims[0] * tensor.strides[0] * size;
   tensor.headStep = tensor.dims[1] * tensor.strides[1] * size;
+  if (tensor.dims[0] == 1) // cuDNN before 9.26 wants sums without gaps, even where no sample follows
+    tensor.strides[0] = tensor.dims[1] * tensor.strides[1];
   return tensor;
 }
 
@@ -80,10 +82,11 @@ bool CudnnAttention::cut() {
   constexpr int64_t kMostAtOnce = int64_t(256) << 20, kMost = int64_t(1) << 30;
   const cpu::AttentionShape whole = shape;
   bool isFound = false;
-  // Heads that share keys stay together.
+  // Heads that share keys stay together; parts of heads are of one sample, so that their sums have no gaps.
   for (int64_t ofHeads = 1; ofHeads <= whole.keyHeads; ++ofHeads)
     for (int64_t ofBatch = 1; ofBatch <= whole.batch; ++ofBatch) {
-      if (whole.keyHeads % ofHeads || whole.batch % ofBatch || (isFound && ofHeads * ofBatch >= calls()))
+      if (whole.keyHeads % ofHeads || whole.batch % ofBatch || (ofHeads > 1 && ofBatch < whole.batch) ||
+          (isFound && ofHeads * ofBatch >= calls()))
         continue;
       cpu::AttentionShape part = whole;
       part.batch /= ofBatch;
