@@ -41,7 +41,8 @@ public:
   /// As AllGatherOptions.
   virtual Status allGather(AxisSet axes, Lane &lane, const void *input, void *output, uint64_t bytes) = 0;
 
-  /// Ends what is on its way, and all later calls: peers may be gone.
+  /// Ends what is on its way, and all later calls: peers may be gone. Also within a call of the host in a stream's
+  /// order (Stream::call), which may not call the device.
   virtual void abort() = 0;
 };
 

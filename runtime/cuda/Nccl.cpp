@@ -53,7 +53,10 @@ struct Nccl {
 class NcclLinks : public DeviceLinks {
 public:
   explicit NcclLinks(int ordinal) : ordinal(ordinal) {}
-  ~NcclLinks() override { abort(); } // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
+  ~NcclLinks() override { // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
+    abort();
+    ending.join();
+  }
 
   Result<Id> makeId() override {
     ncclUniqueId made;
@@ -102,13 +105,16 @@ public:
     });
   }
 
+  /// By a thread of its own: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not.
   void abort() override {
     std::lock_guard<std::mutex> lock(mutex);
     if (std::exchange(isAborted, true))
       return;
-    for (auto &[axes, communicator] : communicators)
-      if (communicator)
-        (void)nccl.abort(communicator);
+    ending = std::thread([this] {
+      for (auto &[axes, communicator] : communicators)
+        if (communicator)
+          (void)nccl.abort(communicator);
+    });
   }
 
 private:
@@ -154,7 +160,8 @@ private:
   const Nccl &nccl = Nccl::instance();
   std::mutex mutex; // of what follows, and of NCCL's calls against abort()
   bool isAborted = false;
-  std::map<uint8_t, ncclComm_t> communicators; ///< by axes
+  std::map<uint8_t, ncclComm_t> communicators; ///< by axes; none is called once isAborted, but to end it
+  std::thread ending;
 };
 
 } // namespace
