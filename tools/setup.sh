@@ -50,7 +50,7 @@ install_cuda() {
   trap 'rm -rf "$work"' RETURN
   mkdir -p "$folder"
   for package in nvidia-cublas nvidia-cudnn-cu13 nvidia-cudnn-frontend nvidia-nccl-cu13 nvidia-cuda-nvrtc; do
-    [[ -e $folder/.$package$libraries ]] && continue
+    [[ -e $folder/.$package$libraries || -e $folder/.${package}libraries ]] && continue
     python3 -m pip download -q --no-deps --only-binary=:all: -d "$work" "$package" >&2 || die "$package could not be downloaded: see above"
     python3 - "$work"/*.whl "$folder" "$libraries" <<'EOF' || die "$package could not be unpacked"
 import os, re, shutil, sys, zipfile
