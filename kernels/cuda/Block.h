@@ -36,6 +36,20 @@ struct MulOf {
   template <typename S> static ZC_HD S apply(S a, S b) { return a * b; }
 };
 
+/// use(load(i)) for i in [begin, end), in order; so many loads are on their way before the first is used.
+template <typename Load, typename Use> ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
+  constexpr int kBatch = 8;
+  for (; begin + kBatch <= end; begin += kBatch) {
+    decltype(load(begin)) batch[kBatch];
+    for (int k = 0; k < kBatch; ++k)
+      batch[k] = load(begin + k);
+    for (int k = 0; k < kBatch; ++k)
+      use(batch[k]);
+  }
+  for (; begin < end; ++begin)
+    use(load(begin));
+}
+
 template <int T> class HostBlock {
 public:
   static constexpr int kThreads = T;

@@ -49,8 +49,9 @@ template <typename T> struct HeadBiasBody {
       if (column >= classes)
         return;
       double &own = sums[part * classes + column], sum = goesOn ? own : 0;
-      for (int64_t i = begin; i < end; ++i)
-        sum += static_cast<double>(load(slopes[i * classes + column]));
+      inBatches(
+          begin, end, [&](int64_t i) { return slopes[i * classes + column]; },
+          [&](T slope) { sum += static_cast<double>(load(slope)); });
       own = sum;
     });
   }

@@ -143,14 +143,15 @@ template <typename Launcher, typename Body> void overElements(const Launcher &la
     launch.template blocks<kElementThreads>(blocksFor(n), body);
 }
 
-/// A block per row; as many threads as rows of n elements keep busy.
+/// A block per row; as many threads as rows of `loads` loads (of a pack or an element) keep busy. A warp takes the row
+/// of a layer norm: it has no barriers, and four loads a thread are enough on their way.
 template <typename Launcher, typename Body>
-void overRows(const Launcher &launch, int64_t rows, int64_t n, const Body &body) {
+void overRows(const Launcher &launch, int64_t rows, int64_t loads, const Body &body) {
   if (rows <= 0)
     return;
-  if (n <= 256)
+  if (loads <= 128)
     launch.template blocks<32>(rows, body);
-  else if (n <= 8192)
+  else if (loads <= 2048)
     launch.template blocks<256>(rows, body);
   else
     launch.template blocks<1024>(rows, body);

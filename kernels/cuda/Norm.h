@@ -105,6 +105,10 @@ template <typename T, typename S, bool centred> struct NormColumnsBody {
   const S *mean, *invStd;
   double *partial;
   int64_t rows, n, parts;
+  struct Element {
+    T grad, x;
+    S mean, invStd;
+  };
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t tiles = (n + kColumnThreads - 1) / kColumnThreads, part = index / tiles;
     int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
@@ -113,11 +117,16 @@ template <typename T, typename S, bool centred> struct NormColumnsBody {
       if (column >= n)
         return;
       double dScale = 0, dBias = 0;
-      for (int64_t row = begin; row < end; ++row) {
-        double g = load(grad[row * n + column]), v = load(x[row * n + column]);
-        dScale += g * ((v - (centred ? static_cast<double>(mean[row]) : 0)) * static_cast<double>(invStd[row]));
-        dBias += g;
-      }
+      inBatches(
+          begin, end,
+          [&](int64_t row) {
+            return Element{grad[row * n + column], x[row * n + column], centred ? mean[row] : S(0), invStd[row]};
+          },
+          [&](const Element &e) {
+            double g = load(e.grad), v = load(e.x);
+            dScale += g * ((v - static_cast<double>(e.mean)) * static_cast<double>(e.invStd));
+            dBias += g;
+          });
       partial[part * n + column] = dScale;
       if (centred)
         partial[(parts + part) * n + column] = dBias;

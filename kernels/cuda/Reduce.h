@@ -77,8 +77,15 @@ template <typename Op, typename T> struct ReduceColumnsBody {
       if (column >= results)
         return;
       auto value = op.template start<T>();
-      for (int64_t i = begin; i < end; ++i)
-        value = op.apply(value, static_cast<Sum<T>>(load(x[places.at(column, i)])));
+      auto use = [&](T element) { value = op.apply(value, static_cast<Sum<T>>(load(element))); };
+      if (places.reduced.rank == 1) { // a bias' gradient
+        const T *own = x + places.at(column, 0);
+        const int64_t stride = places.reduced.stride[0][0];
+        inBatches(begin, end, [&](int64_t i) { return own[i * stride]; }, use);
+      } else {
+        for (int64_t i = begin; i < end; ++i)
+          use(x[places.at(column, i)]);
+      }
       partial[part * results + column] = value;
     });
   }
