@@ -105,6 +105,9 @@ void expectTaken(const AttentionCase &c, int64_t calls = 1) {
 
 TEST(AttentionGraph, isTakenOfGpt2) { expectTaken({4, 12, 12, 1024, 64, true}); }
 TEST(AttentionGraph, isTakenInPartsOfManySamples) { expectTaken({16, 12, 12, 1024, 64, true}, 2); }
+TEST(AttentionGraph, isTakenOfAnOddNumberOfHeads) { expectTaken({8, 25, 25, 1024, 64, true}, 2); }
+TEST(AttentionGraph, isTakenInPartsOfHeadsOfASample) { expectTaken({3, 32, 32, 2048, 128, true}, 6); }
+TEST(AttentionGraph, isTakenOfHeadsOf96) { expectTaken({1, 64, 64, 1024, 96, true}); }
 TEST(AttentionGraph, isTakenOfGroupedHeads) { expectTaken({2, 32, 8, 2048, 128, true}, 4); }
 TEST(AttentionGraph, isTakenOfRowsThatFillNoTile) { expectTaken({8, 12, 12, 197, 64}); }
 TEST(AttentionGraph, isTakenOfSmallModels) { expectTaken({2, 4, 2, 17, 8, true, DType::f16}); }
