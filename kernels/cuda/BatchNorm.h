@@ -41,8 +41,7 @@ struct Channels {
   /// The sum of a channel's parts.
   ZC_HD double total(const double *partial, int64_t c) const {
     double sum = 0;
-    for (int p = 0; p < parts; ++p)
-      sum += partial[c * parts + p];
+    inBatches(0, parts, [&](int64_t p) { return partial[c * parts + p]; }, [&](double part) { sum += part; });
     return sum;
   }
 };
@@ -113,7 +112,7 @@ template <typename T> struct BatchNormFinishBody {
   Statistic<T> *mean, *variance;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, s.channels, [&](int64_t c) {
+    forResults(block, index, s.channels, [&](int64_t c) {
       double m = s.total(sums, c) / static_cast<double>(s.count),
              v = s.total(squares, c) / static_cast<double>(s.count);
       centre[c] = m;
@@ -130,7 +129,7 @@ template <typename T> struct BatchNormApplyFinishBody {
   int64_t channels;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, channels, [&](int64_t c) {
+    forResults(block, index, channels, [&](int64_t c) {
       centre[c] = static_cast<double>(load(mean[c]));
       factor[c] = static_cast<double>(load(scale[c])) / std::sqrt(static_cast<double>(load(variance[c])) + epsilon);
       shift[c] = static_cast<double>(load(bias[c]));
@@ -162,7 +161,7 @@ template <typename T> struct BatchNormGradFinishBody {
   T *dScale, *dBias;
   double epsilon;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, s.channels, [&](int64_t c) {
+    forResults(block, index, s.channels, [&](int64_t c) {
       double forScale = s.total(sums, c), forBias = s.total(sums + s.channels * s.parts, c);
       double invStd = 1 / std::sqrt(static_cast<double>(variance[c]) + epsilon);
       auto count = static_cast<double>(s.count);
@@ -219,11 +218,11 @@ template <typename Target> Prepared<Target> prepareBatchNorm(const KernelSpec &s
       double *centre = squares + s.channels * s.parts, *factor = centre + s.channels, *shift = factor + s.channels;
       channelSums<1>(launch, s, sums, PlainSum<T>{x});
       channelSums<1>(launch, s, squares, SquaresSum<T>{x, sums});
-      overElements(launch, s.channels,
-                   BatchNormFinishBody<T>{s, sums, squares, static_cast<const T *>(operands[1]),
-                                          static_cast<const T *>(operands[2]), centre, factor, shift,
-                                          static_cast<Statistic<T> *>(operands[4]),
-                                          static_cast<Statistic<T> *>(operands[5]), epsilon});
+      overResults(launch, s.channels,
+                  BatchNormFinishBody<T>{s, sums, squares, static_cast<const T *>(operands[1]),
+                                         static_cast<const T *>(operands[2]), centre, factor, shift,
+                                         static_cast<Statistic<T> *>(operands[4]),
+                                         static_cast<Statistic<T> *>(operands[5]), epsilon});
       overElements(launch, n, NormalizeChannelsBody<T>{s, x, static_cast<T *>(operands[3]), centre, factor, shift, n});
     });
   });
@@ -242,10 +241,10 @@ template <typename Target> Prepared<Target> prepareBatchNormGrad(const KernelSpe
       auto *sums = static_cast<double *>(launch.workspace());
       double *onGrad = sums + 2 * s.channels * s.parts, *onX = onGrad + s.channels, *rest = onX + s.channels;
       channelSums<2>(launch, s, sums, GradSums<T>{grad, x, mean, variance, epsilon});
-      overElements(launch, s.channels,
-                   BatchNormGradFinishBody<T>{s, sums, static_cast<const T *>(operands[2]), mean, variance, onGrad, onX,
-                                              rest, static_cast<T *>(operands[6]), static_cast<T *>(operands[7]),
-                                              epsilon});
+      overResults(launch, s.channels,
+                  BatchNormGradFinishBody<T>{s, sums, static_cast<const T *>(operands[2]), mean, variance, onGrad, onX,
+                                             rest, static_cast<T *>(operands[6]), static_cast<T *>(operands[7]),
+                                             epsilon});
       overElements(launch, n, BatchNormGradBody<T>{s, grad, x, static_cast<T *>(operands[5]), onGrad, onX, rest, n});
     });
   });
@@ -261,8 +260,8 @@ template <typename Target> Prepared<Target> prepareBatchNormApply(const KernelSp
       auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
       auto *centre = static_cast<double *>(launch.workspace()), *factor = centre + s.channels;
       double *shift = factor + s.channels;
-      overElements(launch, s.channels,
-                   BatchNormApplyFinishBody<T>{of(1), of(2), of(3), of(4), centre, factor, shift, s.channels, epsilon});
+      overResults(launch, s.channels,
+                  BatchNormApplyFinishBody<T>{of(1), of(2), of(3), of(4), centre, factor, shift, s.channels, epsilon});
       overElements(launch, n,
                    NormalizeChannelsBody<T>{s, of(0), static_cast<T *>(operands[5]), centre, factor, shift, n});
     });

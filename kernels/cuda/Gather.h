@@ -91,8 +91,9 @@ template <typename T> struct SegmentSumBody {
       ++end;
     block.forEach(inner, [&](int64_t j) {
       Sum<T> sum = 0;
-      for (int64_t k = p; k < end; ++k)
-        sum += load(grad[(outer * count + sources[k]) * inner + j]);
+      inBatches(
+          p, end, [&](int64_t k) { return grad[(outer * count + sources[k]) * inner + j]; },
+          [&](T source) { sum += load(source); });
       d[(outer * n + row) * inner + j] = storeSum<T>(sum);
     });
   }

@@ -188,9 +188,9 @@ private:
     if (narrow)
       call(launch, *narrow, {weightSums.of(operands), operands[numInputs + 2]}, operands);
     if (s.isGrad && s.hasBias)
-      overElements(launch, s.classes,
-                   ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[numInputs + 3]), s.classes,
-                                       s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});
+      overResults(launch, s.classes,
+                  ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[numInputs + 3]), s.classes,
+                                      s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});
   }
 
   cpu::HeadShape s;

@@ -143,6 +143,17 @@ template <typename Launcher, typename Body> void overElements(const Launcher &la
     launch.template blocks<kElementThreads>(blocksFor(n), body);
 }
 
+/// f(i) for the results of n that block `index` of overResults has.
+template <typename Block, typename F> ZC_HD void forResults(Block &block, int64_t index, int64_t n, const F &f) {
+  const int64_t first = index * 32, rest = n - first;
+  block.forEach(rest < 32 ? rest : 32, [&](int64_t i) { f(first + i); });
+}
+
+/// A thread per result, of results that are few and long to make: as many multiprocessors as there are work on them.
+template <typename Launcher, typename Body> void overResults(const Launcher &launch, int64_t n, const Body &body) {
+  launch.template blocks<32>((n + 31) / 32, body);
+}
+
 /// A block per row; as many threads as rows of `loads` loads (of a pack or an element) keep busy. A warp takes the row
 /// of a layer norm: it has no barriers, and four loads a thread are enough on their way.
 template <typename Launcher, typename Body>

@@ -186,9 +186,8 @@ template <typename Target> Prepared<Target> prepareFillGaps(const KernelSpec &sp
 //===-- constants --------------------------------------------------------------------===//
 
 /// Bytes that travel as a kernel's argument: a constant needs no memory of its own.
-struct BytesBody {
-  static constexpr int64_t kBytes = 2048;
-  uint8_t data[kBytes];
+template <size_t kMost> struct BytesBody {
+  uint8_t data[kMost];
   uint8_t *y;
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &) const {
@@ -196,17 +195,25 @@ struct BytesBody {
   }
 };
 
+template <size_t kMost, typename Launcher> void launchBytes(const Launcher &launch, const std::string &data, void *to) {
+  static_assert(sizeof(BytesBody<kMost>) + sizeof(Frame) <= 32764, "arguments of a kernel (RankSum.h)");
+  for (size_t at = 0; at < data.size(); at += kMost) {
+    BytesBody<kMost> body;
+    body.n = static_cast<int64_t>(std::min(kMost, data.size() - at));
+    std::memcpy(body.data, data.data() + at, static_cast<size_t>(body.n));
+    body.y = static_cast<uint8_t *>(to) + at;
+    launch.template blocks<kElementThreads>(1, body);
+  }
+}
+
 template <typename Target> Prepared<Target> prepareConstant(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(cpu::checkConstant(spec));
   if (!spec.has("value"))
     return launching<Target>(spec, [data = spec.getText("data")](void *const *operands, const auto &launch) {
-      for (size_t at = 0; at < data.size(); at += BytesBody::kBytes) {
-        BytesBody body;
-        body.n = static_cast<int64_t>(std::min<size_t>(BytesBody::kBytes, data.size() - at));
-        std::memcpy(body.data, data.data() + at, static_cast<size_t>(body.n));
-        body.y = static_cast<uint8_t *>(operands[0]) + at;
-        launch.template blocks<kElementThreads>(1, body);
-      }
+      if (data.size() <= 1024)
+        launchBytes<1024>(launch, data, operands[0]);
+      else
+        launchBytes<32000>(launch, data, operands[0]);
     });
   return withStorage(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

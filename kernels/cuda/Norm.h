@@ -140,10 +140,9 @@ template <typename T> struct AddPartsBody {
   T *out;
   int64_t n, parts;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, n, [&](int64_t i) {
+    forResults(block, index, n, [&](int64_t i) {
       double sum = 0;
-      for (int64_t p = 0; p < parts; ++p)
-        sum += partial[p * n + i];
+      inBatches(0, parts, [&](int64_t p) { return partial[p * n + i]; }, [&](double part) { sum += part; });
       out[i] = storeSum<T>(sum);
     });
   }
@@ -192,9 +191,9 @@ template <typename Target, bool centred> Prepared<Target> prepareNormGrad(const 
         launch.template blocks<kColumnThreads>(
             parts * ((s.n + kColumnThreads - 1) / kColumnThreads),
             NormColumnsBody<T, S, centred>{grad, x, mean, invStd, partial, s.rows, s.n, parts});
-      overElements(launch, s.n, AddPartsBody<T>{partial, static_cast<T *>(outputs[1]), s.n, parts});
+      overResults(launch, s.n, AddPartsBody<T>{partial, static_cast<T *>(outputs[1]), s.n, parts});
       if (centred)
-        overElements(launch, s.n, AddPartsBody<T>{partial + parts * s.n, static_cast<T *>(outputs[2]), s.n, parts});
+        overResults(launch, s.n, AddPartsBody<T>{partial + parts * s.n, static_cast<T *>(outputs[2]), s.n, parts});
       auto *dx = static_cast<T *>(outputs[0]);
       withPack<T>(
           s.n,

@@ -64,7 +64,7 @@ template <typename T, bool isProduct> struct CumulativeBody {
   int64_t lines, n, inner;
   bool exclusive, reverse;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, lines, [&](int64_t line) {
+    forResults(block, index, lines, [&](int64_t line) {
       int64_t start = lineBegin(line, n, inner);
       Sum<T> sum = isProduct ? 1 : 0;
       for (int64_t i = 0; i < n; ++i) {
@@ -121,9 +121,9 @@ template <typename Target, bool isProduct> Prepared<Target> prepareCumulative(co
     return launching<Target>(
         spec, [s = *read, exclusive = spec.getInt("exclusive", 0) != 0,
                reverse = spec.getInt("reverse", 0) != 0](void *const *operands, const auto &launch) {
-          overElements(launch, s.count(),
-                       CumulativeBody<T, isProduct>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
-                                                    s.count(), s.n, s.inner, exclusive, reverse});
+          overResults(launch, s.count(),
+                      CumulativeBody<T, isProduct>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
+                                                   s.count(), s.n, s.inner, exclusive, reverse});
         });
   });
 }

@@ -98,11 +98,12 @@ template <typename T> struct ReduceFinishBody {
   int64_t results, n, parts, resultStride, partStride;
   ChosenReduction op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, results, [&](int64_t i) {
+    forResults(block, index, results, [&](int64_t i) {
       const Sum<T> *own = partial + i * resultStride;
       Sum<T> value = own[0];
-      for (int64_t p = 1; p < parts; ++p)
-        value = op.apply(value, own[p * partStride]);
+      inBatches(
+          1, parts, [&](int64_t p) { return own[p * partStride]; },
+          [&](Sum<T> part) { value = op.apply(value, part); });
       y[i] = storeSum<T>(op.kind == ReductionKind::mean ? MeanOf::finish(value, n) : value);
     });
   }
@@ -137,10 +138,10 @@ template <typename Target, ReductionKind kind> Prepared<Target> prepareReduce(co
         reduceParts(launch, cut, places, x, partial, SumOf());
       else
         reduceParts(launch, cut, places, x, partial, ChosenReduction{kind});
-      overElements(launch, cut.results,
-                   ReduceFinishBody<T>{partial, static_cast<T *>(operands[1]), cut.results, cut.n, cut.parts,
-                                       cut.columnBlocks ? 1 : cut.parts, cut.columnBlocks ? cut.results : 1,
-                                       ChosenReduction{kind}});
+      overResults(launch, cut.results,
+                  ReduceFinishBody<T>{partial, static_cast<T *>(operands[1]), cut.results, cut.n, cut.parts,
+                                      cut.columnBlocks ? 1 : cut.parts, cut.columnBlocks ? cut.results : 1,
+                                      ChosenReduction{kind}});
     });
   });
 }

@@ -6,6 +6,11 @@
 
 namespace zc::formula {
 
+/// What belongs to the block of eight partial sums.
+ZC_HD double sumOfParts(const double (&part)[8]) {
+  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
 /// The order of a block's sum is part of the contract (it is the same on every processor, bit for bit): eight partial
 /// sums of every eighth element, then pairs. Squares of fp32 are exact in double.
 template <typename T> ZC_HD double blockSum(const T *x) {
@@ -14,7 +19,7 @@ template <typename T> ZC_HD double blockSum(const T *x) {
     double value = load(x[i]);
     part[i % 8] += value * value;
   }
-  return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+  return sumOfParts(part);
 }
 
 /// What norm_finish makes of a sum of squares. With weights the gradients are numerators (`weight` is the sum of the

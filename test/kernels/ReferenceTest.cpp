@@ -146,6 +146,15 @@ TEST(Constant, splatDenseAndIota) {
   expectOutputs({"constant", {}, {outF({2})}, {{"value", 0.5}}}, {{0.5, 0.5}});
   expectOutputs({"constant", {}, {out(DType::i64, {1})}, {{"value", int64_t{-7}}}}, {{-7}});
   expectOutputs({"constant", {}, {out(DType::u8, {2})}, {{"data", std::string("\x01\x00", 2)}}}, {{1, 0}});
+  for (int64_t n : {1025, 70000}) { // which travel to a GPU in pieces
+    std::string data;
+    std::vector<double> expected;
+    for (int64_t i = 0; i < n; ++i) {
+      data += static_cast<char>(i * 7 % 251);
+      expected.push_back(static_cast<double>(i * 7 % 251));
+    }
+    expectOutputs({"constant", {}, {out(DType::u8, {n})}, {{"data", data}}}, {expected});
+  }
   expectOutputs({"iota", {}, {out(DType::i64, {3})}, {{"start", 5.0}, {"delta", -2.0}}}, {{5, 3, 1}});
 }
 
