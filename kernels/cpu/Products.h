@@ -24,10 +24,13 @@ namespace zc {
 enum class ProductMethod : uint8_t {
   openblas,
   onednn,
-  packed, ///< oneDNN, its right factor rearranged into the step's workspace first; of bf16
-  widened ///< blocks widened to fp32, then as fp32; of 16-bit types
+  packed,  ///< oneDNN, its right factor rearranged into the step's workspace first; of bf16
+  widened, ///< blocks widened to fp32, then as fp32; of 16-bit types
+  tiles    ///< tiles of registers (fast/MatmulTiles.h), of bf16
 };
-constexpr std::array<const char *, 4> namesOf(ProductMethod) { return {"openblas", "onednn", "packed", "widened"}; }
+constexpr std::array<const char *, 5> namesOf(ProductMethod) {
+  return {"openblas", "onednn", "packed", "widened", "tiles"};
+}
 
 /// What each thread has.
 enum class ProductCut : uint8_t {

@@ -25,6 +25,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   cpu::addFastConv(registry);
   registry.implementedBy({Implementation::Kind::own, {}, {}});
   cpu::addFastDepthwiseLast(registry); // over oneDNN's
+  cpu::addTiledMatmul(registry);
   cpu::addOrderedMatmul(registry);
 }
 

@@ -22,6 +22,8 @@ struct OrderedPieces {
   explicit OrderedPieces(const MatmulPartShape &part);
 };
 
+inline int64_t roundUp(int64_t n, int64_t granule) { return (n + granule - 1) / granule * granule; }
+
 /// Panels of the longer side are what threads take.
 constexpr int64_t kPanel = 64;
 
@@ -36,11 +38,39 @@ struct ProductTile {
   static int tiles(const MatmulShape &s);
 };
 
+/// bf16 products by tiles of registers (fast/MatmulTiles.h): blocks of the right factor, rearranged once for all
+/// threads, times rows of the left one that stay in a thread's second cache. What is summed at once depends on the
+/// number of terms alone.
+struct Bf16Blocks {
+  static constexpr int64_t kTileRows = 8, kTileColumns = 48, kNarrowColumns = 32;
+  static constexpr int64_t kMostTerms = 3072, kMostColumns = 768, kMostRows = 1024, kLeftRows = 128;
+  static constexpr int kMostThreads = 16; ///< as tilesFor's
+  /// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Products that
+  /// are cut into rows or columns have the same number of terms, hence the same bits.
+  static constexpr int64_t kLongTerms = 512;
+  int64_t passes; ///< over the terms
+  int64_t terms;  ///< of a pass: an even number
+  int64_t rows, columns;
+  explicit Bf16Blocks(const MatmulShape &s);
+  /// Units, of two terms, of a block of the right factor.
+  int64_t right() const { return columns * terms / 2; }
+  /// From eight rows of the left factor to the next, in units: no multiple of a page, or a cache had all in one set.
+  int64_t leftStride() const { return terms / 2 * kTileRows + 16; }
+  /// Of a thread.
+  int64_t left() const { return kLeftRows / kTileRows * leftStride(); }
+  /// fp32 sums that wait for the next pass.
+  int64_t sums() const { return passes == 1 ? 0 : rows * columns; }
+  int64_t bytes() const {
+    return Workspace::bytesOf<uint32_t>(right()) + Workspace::bytesOf<float>(sums()) +
+           Workspace::bytesOf<uint32_t>(left() * threads);
+  }
+  int threads; ///< at most
+};
+
 //===-- attention ------------------------------------------------------------===//
 
 // Products of heads are made of tiles of at most this many rows and columns (fast/MicroKernel.h).
 constexpr int64_t kTileRows = 8, kTileColumns = 32;
-inline int64_t roundUp(int64_t n, int64_t granule) { return (n + granule - 1) / granule * granule; }
 
 /// Rows and columns of scores that a thread has at a time.
 constexpr int64_t kQueryBlock = 128, kKeyBlock = 256;

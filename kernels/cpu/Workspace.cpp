@@ -24,6 +24,12 @@ int ProductTile::tiles(const MatmulShape &s) {
   return tilesFor(ProductTile(s).bytes(), Workspace::times(panels, s.numBatches));
 }
 
+Bf16Blocks::Bf16Blocks(const MatmulShape &s)
+    : passes(std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms)), terms(roundUp((s.k + passes - 1) / passes, 2)),
+      rows(passes == 1 ? s.m : std::min(roundUp(s.m, kTileRows), kMostRows)),
+      columns(std::clamp(roundUp(s.n, 16), kNarrowColumns, kMostColumns)),
+      threads(tilesFor(left() * 4, std::max(s.m / kTileRows, s.n / kNarrowColumns))) {}
+
 OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
   const MatmulShape &s = part.product;
   bool isWide = s.dtype == DType::f32;
@@ -105,7 +111,10 @@ int64_t ofProduct(const MatmulPartShape &part, bool isSummedInOrder) {
     OrderedPieces pieces(part);
     return bytes<float>(pieces.lhs) + bytes<float>(pieces.rhs) + bytes<float>(pieces.sums);
   }
-  return s.dtype == DType::f32 ? bytes<float>(DepthSums::floats(s)) : ProductTile(s).bytes() * ProductTile::tiles(s);
+  if (s.dtype == DType::f32)
+    return bytes<float>(DepthSums::floats(s));
+  const int64_t widened = ProductTile(s).bytes() * ProductTile::tiles(s);
+  return s.dtype == DType::bf16 && s.numBatches == 1 ? std::max(widened, Bf16Blocks(s).bytes()) : widened;
 }
 
 int64_t ofMatmul(const KernelSpec &spec) {

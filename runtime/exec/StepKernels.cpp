@@ -87,7 +87,8 @@ std::string nameOf(const std::optional<Implementation> &by) {
 }
 
 std::string methodOf(const std::optional<Implementation> &by) {
-  return by && !by->method.empty() ? "library: " + by->method : nameOf(by);
+  return by && !by->method.empty() ? namesOf(by->kind)[static_cast<size_t>(by->kind)] + (": " + by->method)
+                                   : nameOf(by);
 }
 
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {

@@ -19,8 +19,8 @@ Call callOf(const ProductShape &shape, bool hasBias = false) {
   return call;
 }
 
-/// One of a side not divisible by anything, whole vectors, a batch, and a small result with long sums; all too large to
-/// be summed in order.
+/// One of a side not divisible by anything, whole vectors, a batch, a small result with long sums, and one of more
+/// blocks than one along each side; all too large to be summed in order.
 std::vector<ProductShape> shapes() {
   std::vector<ProductShape> all;
   for (DType type : {DType::f32, DType::bf16, DType::f16})
@@ -32,6 +32,10 @@ std::vector<ProductShape> shapes() {
       all.push_back({type, false, true, 5, 67, 65, 33, threads});
       all.push_back({type, true, false, 1, 16, 24, 5003, threads});
     }
+  for (bool transLhs : {false, true}) {
+    all.push_back({DType::bf16, transLhs, true, 1, 1031, 33, 3101, 2});
+    all.push_back({DType::bf16, transLhs, false, 1, 33, 785, 700, 2});
+  }
   return all;
 }
 
@@ -72,6 +76,36 @@ TEST(Products, everyChoiceHasTheSumsOfPlainLoops) {
       }
     }
   EXPECT_EQ(packed > 0, offered > 0);
+}
+
+TEST(Products, noCutOfTilesChangesBits) {
+  const ProductShape shape{DType::bf16, false, false, 1, 67, 131, 3203, 1};
+  const std::vector<ProductChoice> choices = choicesFor(shape);
+  if (choices.front().method != ProductMethod::tiles)
+    GTEST_SKIP() << "this CPU has no faster tiles of bf16 than a library";
+  const Call call = callOf(shape, true);
+  const Value whole = run(call, false)->at(0);
+  for (int threads : {2, 3})
+    for (ProductCut cut : {ProductCut::rows, ProductCut::columns}) {
+      Call cutUp = call;
+      cutUp.threads = threads;
+      ProductShape on = shape;
+      on.threads = threads;
+      const ProductTable table = {{on, {{ProductMethod::tiles, cut}, 0, 0}}};
+      cutUp.products = &table;
+      EXPECT_TRUE(run(cutUp, false)->at(0) == whole) << threads << " " << namesOf(cut)[size_t(cut)];
+    }
+  // The last 19 rows alone, whose tiles begin elsewhere.
+  Call last = call;
+  const int64_t skipped = (shape.m - 19) * shape.k * 2;
+  last.inputs[0] = Value({DType::bf16, {19, shape.k}});
+  std::memcpy(last.inputs[0].data(), static_cast<const char *>(call.inputs[0].data()) + skipped,
+              size_t(19 * shape.k * 2));
+  last.outputs = {Value({DType::bf16, {19, shape.n}})};
+  const Value rows = run(last, false)->at(0);
+  EXPECT_EQ(std::memcmp(rows.data(), static_cast<const char *>(whole.data()) + (shape.m - 19) * shape.n * 2,
+                        size_t(19 * shape.n * 2)),
+            0);
 }
 
 TEST(Products, partsFollowTheTableOnTopOfTheirAddend) {

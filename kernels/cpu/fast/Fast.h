@@ -48,6 +48,7 @@ constexpr int64_t kParallelProducts = 1 << 16;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }
 
 void addFastMatmul(KernelRegistry &registry);
+void addTiledMatmul(KernelRegistry &registry);
 void addOrderedMatmul(KernelRegistry &registry);
 void addFastLinearCrossEntropy(KernelRegistry &registry);
 void addFastOptimizer(KernelRegistry &registry);

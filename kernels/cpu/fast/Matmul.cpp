@@ -1,12 +1,13 @@
 // matmul, matmul_part, by what the table of products says of the shape (../Products.h). fp32: MatmulF32.h. bf16:
-// oneDNN, sums in fp32; where it has no kernel for the CPU (without AVX-512), and for f16, blocks widened to fp32 and
-// multiplied in that. Small products: MatmulOrdered.h.
+// MatmulTiles.h where the CPU multiplies it but has no AMX, else oneDNN, sums in fp32; where that has no kernel for the
+// CPU (without AVX-512), and for f16, blocks widened to fp32 and multiplied in that. Small products: MatmulOrdered.h.
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulDnnl.h"
 #include "kernels/cpu/fast/MatmulF32.h"
 #include "kernels/cpu/fast/MatmulOrdered.h"
+#include "kernels/cpu/fast/MatmulTiles.h"
 #include "kernels/cpu/fast/ProductChoices.h"
 
 #include <cstring>
@@ -225,6 +226,31 @@ Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(*product), isWhole, chosen->text));
 }
 
+/// Those that are computed by tiles of registers.
+Prepared prepareTiles(const KernelSpec &spec, const MatmulPartShape &shape) {
+  if (shape.product.dtype != DType::bf16 || !fitsLibrary(shape.product) ||
+      multiplications(shape.product) * double(shape.product.numBatches) == 0 ||
+      (shape.hasAddend && shape.out != DType::f32))
+    return decline();
+  Result<ChosenProduct> chosen = chooseProduct(spec, shape.product);
+  ZC_RETURN_IF_ERROR(chosen.status());
+  if (chosen->choice.method != ProductMethod::tiles)
+    return decline();
+  return makeMatmulTiles(spec, shape, chosen->choice.cut, chosen->text);
+}
+
+Prepared prepareTiledMatmul(const KernelSpec &spec) {
+  Result<MatmulShape> read = readMatmul(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return prepareTiles(spec, {foldedBatch(*read), false, read->dtype, 0});
+}
+
+Prepared prepareTiledPart(const KernelSpec &spec) {
+  Result<MatmulPartShape> read = readMatmulPart(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return prepareTiles(spec, *read);
+}
+
 /// Those that are small, in order.
 Prepared prepareOrdered(const KernelSpec &spec) {
   Result<MatmulShape> read = readMatmul(spec);
@@ -250,6 +276,11 @@ Prepared prepareOrderedPart(const KernelSpec &spec) {
 void addFastMatmul(KernelRegistry &registry) {
   registry.addNoting("matmul", prepareMatmul);
   registry.addNoting("matmul_part", prepareMatmulPart);
+}
+
+void addTiledMatmul(KernelRegistry &registry) {
+  registry.add("matmul", prepareTiledMatmul);
+  registry.add("matmul_part", prepareTiledPart);
 }
 
 void addOrderedMatmul(KernelRegistry &registry) {

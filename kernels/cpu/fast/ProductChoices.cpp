@@ -1,6 +1,8 @@
 #include "kernels/cpu/fast/ProductChoices.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Gemm.h"
+#include "kernels/cpu/fast/MatmulTiles.h"
 
 #include <algorithm>
 
@@ -43,11 +45,21 @@ std::vector<ProductChoice> choicesFor(const ProductShape &s) {
   if (s.type == DType::f32)
     return choicesF32(s);
   std::vector<ProductChoice> choices;
+  const bool hasTiles =
+      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && hasFastTiles();
+  auto addTiles = [&] {
+    for (ProductCut cut : sidesOf(s))
+      choices.push_back({ProductMethod::tiles, cut});
+  };
+  if (hasTiles && s.k >= Bf16Blocks::kLongTerms)
+    addTiles();
   if (s.type == DType::bf16 && hasProductsOfBf16()) {
     choices.push_back({ProductMethod::onednn, ProductCut::library});
     if (s.batch == 1)
       choices.push_back({ProductMethod::packed, ProductCut::library});
   }
+  if (hasTiles && s.k < Bf16Blocks::kLongTerms)
+    addTiles();
   for (ProductCut cut : sidesOf(s))
     choices.push_back({ProductMethod::widened, cut});
   return choices;
@@ -59,8 +71,8 @@ namespace cpu {
 
 static std::string describe(const ProductChoice &choice, int threads) {
   const std::string fitting = fittingLibrary() == GemmLibrary::openblas ? "OpenBLAS" : "oneDNN";
-  const std::array<std::string, 4> methods = {"OpenBLAS", "oneDNN", "oneDNN on packed weights",
-                                              fitting + " on widened blocks"};
+  const std::array<std::string, 5> methods = {"OpenBLAS", "oneDNN", "oneDNN on packed weights",
+                                              fitting + " on widened blocks", "tiles of registers"};
   std::string text = methods[static_cast<size_t>(choice.method)];
   if (threads > 1 && choice.cut != ProductCut::library)
     text += std::string(" by ") + namesOf(choice.cut)[static_cast<size_t>(choice.cut)];
