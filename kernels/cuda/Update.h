@@ -16,10 +16,22 @@ using namespace formula;
 
 //===-- optimizers -------------------------------------------------------------------===//
 
-/// Floats of whatever type, read and written through its number.
+/// Floats of whatever type, read and written through its number, V at a time.
 struct AnyFloats {
+  static constexpr int kPack = 1;
   void *data;
   DType type;
+  template <int V, typename P> ZC_HD void read(int64_t at, P (&x)[V]) const {
+    for (int k = 0; k < V; ++k)
+      x[k] = static_cast<P>(load(at + k));
+  }
+  template <int V, typename P> ZC_HD void write(int64_t at, const P (&x)[V]) const {
+    for (int k = 0; k < V; ++k)
+      store(at + k, x[k]);
+  }
+  bool isAligned() const { return true; }
+
+private:
   ZC_HD double load(int64_t i) const {
     switch (type) {
     case DType::bf16:
@@ -48,57 +60,84 @@ struct AnyFloats {
     }
   }
 };
-/// Floats of a known type, behind the same functions.
+/// Floats of a known type, behind the same functions: V are loaded or stored at once.
 template <typename T> struct Floats {
+  static constexpr int kPack = 4;
   void *data;
   DType type;
-  ZC_HD Compute<T> load(int64_t i) const { return formula::load(static_cast<const T *>(data)[i]); }
-  template <typename P> ZC_HD void store(int64_t i, P x) const {
-    static_cast<T *>(data)[i] = formula::store<T>(static_cast<Compute<T>>(x));
+  template <int V, typename P> ZC_HD void read(int64_t at, P (&x)[V]) const {
+    const auto pack = *reinterpret_cast<const Pack<T, V> *>(static_cast<const T *>(data) + at);
+    for (int k = 0; k < V; ++k)
+      x[k] = static_cast<P>(formula::load(pack.element[k]));
   }
+  template <int V, typename P> ZC_HD void write(int64_t at, const P (&x)[V]) const {
+    Pack<T, V> pack;
+    for (int k = 0; k < V; ++k)
+      pack.element[k] = formula::store<T>(static_cast<Compute<T>>(x[k]));
+    *reinterpret_cast<Pack<T, V> *>(static_cast<T *>(data) + at) = pack;
+  }
+  bool isAligned() const { return reinterpret_cast<uintptr_t>(data) % (sizeof(T) * kPack) == 0; }
 };
 
-/// `grad` and `out` are Floats, or AnyFloats where little is updated.
+/// `grad` and `out` are Floats, or AnyFloats where little is updated. A block has several parts of elements, so that
+/// each thread makes what they have in common once: powers, quotients and a root, all of doubles.
 template <typename G, typename P, typename O> struct OptimizerBody {
+  static constexpr int64_t kParts = 4;
   OptimizerRule rule;
   G grad;
   const float *factor;
-  P *p, *m, *v;
-  O out; ///< a copy of the parameters in its own type, or of null
+  Floats<P> p, m, v; ///< moments may be null
+  O out;             ///< a copy of the parameters in its own type, or of null
   int64_t n;
+  bool packed;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    auto step = stepOf<P>(rule, *frame.context, static_cast<P>(*factor));
-    bool skips = step.factor != step.factor; // who takes the copy still does
-    forElements(block, index, n, [&](int64_t at) {
-      P own = p[at];
-      if (!skips) {
-        P first1 = m ? m[at] : P(0), second = v ? v[at] : P(0);
-        updateOne<P>(rule.rule, step, static_cast<P>(grad.load(at)), own, &first1, &second);
-        p[at] = own;
-        if (m)
-          m[at] = first1;
-        if (v)
-          v[at] = second;
-      }
-      if (out.data)
-        out.store(at, own);
-    });
+    const auto step = stepOf<P>(rule, *frame.context, static_cast<P>(*factor));
+    for (int64_t i = index * kParts; i < (index + 1) * kParts && i * kElementsPerBlock < n; ++i) {
+      const Part part(i, n);
+      const int64_t whole = packed ? part.count / G::kPack * G::kPack : 0;
+      block.template forEach<G::kPack>(whole, [&](int64_t at) { update<G::kPack>(step, part.first + at); });
+      block.forEach(part.count - whole, [&](int64_t at) { update<1>(step, part.first + whole + at); });
+    }
+  }
+  template <int V> ZC_HD void update(const OptimizerStep<P> &step, int64_t at) const {
+    P own[V], slope[V], first[V] = {}, second[V] = {};
+    p.template read<V>(at, own);
+    if (step.factor == step.factor) { // else the step is skipped; who takes the copy still does
+      grad.template read<V>(at, slope);
+      if (m.data)
+        m.template read<V>(at, first);
+      if (v.data)
+        v.template read<V>(at, second);
+      for (int k = 0; k < V; ++k)
+        updateOne<P>(rule.rule, step, slope[k], own[k], &first[k], &second[k]);
+      p.template write<V>(at, own);
+      if (m.data)
+        m.template write<V>(at, first);
+      if (v.data)
+        v.template write<V>(at, second);
+    }
+    if (out.data)
+      out.template write<V>(at, own);
   }
 };
 
 template <typename Target, typename G, typename P, typename O>
 Prepared<Target> updating(const KernelSpec &spec, const cpu::OptimizerShape &shape) {
   return launching<Target>(spec, [s = shape](void *const *operands, const auto &launch) {
-    auto moment = [&](size_t i) { return s.moments > i ? static_cast<P *>(operands[3 + i]) : nullptr; };
-    overElements(launch, s.n,
-                 OptimizerBody<G, P, O>{s.rule,
-                                        {operands[0], s.grad},
-                                        static_cast<const float *>(operands[1]),
-                                        static_cast<P *>(operands[2]),
-                                        moment(0),
-                                        moment(1),
-                                        {s.out ? operands[3 + s.moments] : nullptr, s.out.value_or(DType::f32)},
-                                        s.n});
+    using Body = OptimizerBody<G, P, O>;
+    auto moment = [&](size_t i) { return Floats<P>{s.moments > i ? operands[3 + i] : nullptr, s.param}; };
+    Body body{s.rule,
+              {operands[0], s.grad},
+              static_cast<const float *>(operands[1]),
+              {operands[2], s.param},
+              moment(0),
+              moment(1),
+              {s.out ? operands[3 + s.moments] : nullptr, s.out.value_or(DType::f32)},
+              s.n,
+              false};
+    body.packed =
+        body.grad.isAligned() && body.p.isAligned() && body.m.isAligned() && body.v.isAligned() && body.out.isAligned();
+    launch.template blocks<kElementThreads>((blocksFor(s.n) + Body::kParts - 1) / Body::kParts, body);
   });
 }
 
