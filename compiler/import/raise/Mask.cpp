@@ -72,6 +72,11 @@ static bool isCausalCompare(LessEqualOp compare, int64_t queries, int64_t keys) 
          *row - *column == keys - queries;
 }
 
+static bool isTrue(Value value) {
+  SplatElementsAttr splat;
+  return matchPattern(value, m_Constant(&splat)) && splat.getSplatValue<bool>();
+}
+
 bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys) {
   if (keys < queries)
     return false;
@@ -88,6 +93,9 @@ bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys) {
       if (kept != 0.0 || !dropped || !(*dropped < -1e30))
         return false;
       mask = select.getCondition();
+    } else if (auto both = dyn_cast<AndOp>(op); both && (isTrue(both.getLhs()) || isTrue(both.getRhs()))) {
+      // No sample has padding. Of the shape of the other one, that of a mask, this is an expand.
+      mask = isTrue(both.getLhs()) ? both.getRhs() : both.getLhs();
     } else if (auto expand = dyn_cast<ExpandOp>(op)) {
       mask = expand.getInput();
     } else if (auto reshape = dyn_cast<ReshapeOp>(op); reshape && hasMaskShape(dimsOf(mask), queries, keys)) {

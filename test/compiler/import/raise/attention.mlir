@@ -48,6 +48,47 @@ graph.program @micro phase = micro inputs = ["causal", "k", "v"] {
 
 // -----
 
+// transformers' mask of a batch without padding: causal and true of each sample, -FLT_MAX elsewhere.
+// CHECK-LABEL: inputs = ["unpadded", "k", "v"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>)
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]] {causal, scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["unpadded", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %past = graph.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %true = graph.constant dense<true> : tensor<2x1x1x3xi1>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %keep = graph.and %past, %true : (tensor<1x1x3x3xi1>, tensor<2x1x1x3xi1>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %keep, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// One that hides a key of a sample is not causal.
+// CHECK-LABEL: inputs = ["padded", "k", "v"]
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["padded", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %past = graph.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %shown = graph.constant dense<[[[[true, true, true]]], [[[true, true, false]]]]> : tensor<2x1x1x3xi1>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %keep = graph.and %past, %shown : (tensor<1x1x3x3xi1>, tensor<2x1x1x3xi1>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %keep, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
 // Repeated keys and values are grouped queries; 0 and -inf by a bool are the bool.
 // CHECK-LABEL: inputs = ["grouped", "k", "v", "keep"]
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x2x3x8xf32>, %[[V:.*]]: tensor<2x2x3x8xf32>, %[[M:.*]]: tensor<2x1x3x3xi1>)
