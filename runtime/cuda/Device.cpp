@@ -98,7 +98,7 @@ Status GpuDevice::start() {
   Result<void *> word = allocatePinned(sizeof(FirstError));
   ZC_RETURN_IF_ERROR(word.status());
   error = static_cast<FirstError *>(*word);
-  if (options.localRanks > count)
+  if (sharesGpu())
     told.push_back(std::to_string(options.localRanks) + " ranks share " +
                    (count == 1 ? std::string("one GPU") : std::to_string(count) + " GPUs"));
   return {};
@@ -129,8 +129,8 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
         makeError(Code::budget, 634,
                   "rank " + std::to_string(options.rank) + " needs " + mebibytes(bytes) + " of device memory, GPU " +
                       std::to_string(gpu.ordinal) + " has " + mebibytes(free) + " free of " + mebibytes(total));
-    error.help = options.localRanks > count ? "run fewer ranks per GPU, or compile with a smaller --device-mem"
-                                            : "see nvidia-smi for who has it, or compile with a smaller --device-mem";
+    error.help = sharesGpu() ? "run fewer ranks per GPU, or compile with a smaller --device-mem"
+                             : "see nvidia-smi for who has it, or compile with a smaller --device-mem";
     return error;
   };
   if (bytes > free)
@@ -230,14 +230,7 @@ Result<std::unique_ptr<Lane>> GpuDevice::makeLane(Stream &stream) {
   return GpuLane::make(static_cast<GpuStream &>(stream));
 }
 
-Result<std::unique_ptr<DeviceLinks>> GpuDevice::makeLinks() {
-  if (options.localRanks > count)
-    return makeError(Code::usage, 636,
-                     std::to_string(options.localRanks) + " ranks of this machine are processes and share " +
-                         std::to_string(count) + (count == 1 ? " GPU" : " GPUs") + ", which NCCL does not do",
-                     "--device", "start a rank per GPU, or all ranks of a machine in one process (zero-run -n)");
-  return makeNcclLinks(gpu);
-}
+Result<std::unique_ptr<DeviceLinks>> GpuDevice::makeLinks() { return makeNcclLinks(gpu); }
 
 std::optional<Device::Fault> GpuDevice::fault() const {
   if (int lost = gpu.lost.load(); lost != cudaSuccess)

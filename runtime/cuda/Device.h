@@ -36,6 +36,8 @@ public:
 private:
   GpuDevice(const CudaOptions &options, int count);
   Status start();
+  /// With another rank, as far as it is known: a launcher may show each process a GPU of its own, and nothing else.
+  bool sharesGpu() const { return options.shareProcess && options.localRanks > count; }
 
   const CudaOptions options;
   const int count; ///< of the machine's GPUs

@@ -145,9 +145,13 @@ private:
   }
   Error refused(ncclResult_t status, const char *what, ncclComm_t communicator) const {
     bool isPeer = status == ncclRemoteError || status == ncclSystemError;
-    Error error = makeError(isPeer ? Code::peerLost : Code::internal, 640,
-                            std::string("NCCL cannot ") + what + ": " + nccl.errorString(status), {},
-                            "NCCL_DEBUG=WARN says more");
+    bool isUsage = status == ncclInvalidUsage; // two ranks on one GPU, which only NCCL sees
+    Error error = makeError(isPeer    ? Code::peerLost
+                            : isUsage ? Code::usage
+                                      : Code::internal,
+                            640, std::string("NCCL cannot ") + what + ": " + nccl.errorString(status), {},
+                            isUsage ? "start a rank per GPU, or all ranks of a machine in one process (zero-run -n)"
+                                    : "NCCL_DEBUG=WARN says more");
     if (const char *last = nccl.lastError(communicator))
       error.note = last;
     return error;
