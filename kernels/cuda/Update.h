@@ -222,10 +222,10 @@ template <typename T> ZC_HD double packedBlockSum(const T *x) {
   return sumOfParts(part);
 }
 
-/// Adds the sums of blocks of 64 elements to the limbs; 4096 blocks each. A thread has a block: in packs, where those
+/// Adds the sums of blocks of 64 elements to the limbs; 1024 blocks each. A thread has a block: in packs, where those
 /// are aligned, since neighbouring threads have no line of memory in common.
 template <typename T> struct NormPartialBody {
-  static constexpr int64_t kNormBlocks = 4096;
+  static constexpr int64_t kNormBlocks = 1024;
   const T *x;
   int64_t *limbs;
   int64_t blocks;
