@@ -185,24 +185,34 @@ template <typename Target> Prepared<Target> prepareFillGaps(const KernelSpec &sp
 
 //===-- constants --------------------------------------------------------------------===//
 
-/// Bytes that travel as a kernel's argument: a constant needs no memory of its own.
-template <size_t kMost> struct BytesBody {
-  uint8_t data[kMost];
+/// Bytes that travel as a kernel's argument: a constant needs no memory of its own. Threads read arguments one after
+/// the other, so eight bytes at a time.
+template <size_t kWords> struct BytesBody {
+  uint64_t words[kWords];
   uint8_t *y;
   int64_t n;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &) const {
-    block.forEach(n, [&](int64_t i) { y[i] = data[i]; });
+  bool aligned;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    forElements(block, index, (n + 7) / 8, [&](int64_t i) {
+      if (aligned && 8 * i + 8 <= n)
+        reinterpret_cast<uint64_t *>(y)[i] = words[i];
+      else
+        for (int64_t k = 8 * i; k < 8 * i + 8 && k < n; ++k)
+          y[k] = static_cast<uint8_t>(words[i] >> 8 * (k % 8));
+    });
   }
 };
 
-template <size_t kMost, typename Launcher> void launchBytes(const Launcher &launch, const std::string &data, void *to) {
-  static_assert(sizeof(BytesBody<kMost>) + sizeof(Frame) <= 32764, "arguments of a kernel (RankSum.h)");
-  for (size_t at = 0; at < data.size(); at += kMost) {
-    BytesBody<kMost> body;
-    body.n = static_cast<int64_t>(std::min(kMost, data.size() - at));
-    std::memcpy(body.data, data.data() + at, static_cast<size_t>(body.n));
+template <size_t kWords, typename Launcher>
+void launchBytes(const Launcher &launch, const std::string &data, void *to) {
+  static_assert(sizeof(BytesBody<kWords>) + sizeof(Frame) <= 32764, "arguments of a kernel (RankSum.h)");
+  for (size_t at = 0; at < data.size(); at += 8 * kWords) {
+    BytesBody<kWords> body{};
+    body.n = static_cast<int64_t>(std::min(8 * kWords, data.size() - at));
+    std::memcpy(body.words, data.data() + at, static_cast<size_t>(body.n));
     body.y = static_cast<uint8_t *>(to) + at;
-    launch.template blocks<kElementThreads>(1, body);
+    body.aligned = reinterpret_cast<uintptr_t>(body.y) % 8 == 0;
+    overElements(launch, (body.n + 7) / 8, body);
   }
 }
 
@@ -211,9 +221,9 @@ template <typename Target> Prepared<Target> prepareConstant(const KernelSpec &sp
   if (!spec.has("value"))
     return launching<Target>(spec, [data = spec.getText("data")](void *const *operands, const auto &launch) {
       if (data.size() <= 1024)
-        launchBytes<1024>(launch, data, operands[0]);
+        launchBytes<128>(launch, data, operands[0]);
       else
-        launchBytes<32000>(launch, data, operands[0]);
+        launchBytes<4000>(launch, data, operands[0]);
     });
   return withStorage(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
