@@ -14,6 +14,8 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <deque>
+
 using namespace mlir;
 using namespace zc::graph;
 
@@ -26,11 +28,6 @@ namespace {
 
 using Members = llvm::SmallSetVector<Operation *, 8>;
 
-/// As quickly computed as an operand is read: arithmetic, comparisons, choices.
-bool isQuick(FusedCode code) {
-  return (code >= FusedCode::cast && code <= FusedCode::abs && code != FusedCode::div) || code == FusedCode::relu;
-}
-
 /// Operations that are computed again for one operand, at most.
 constexpr size_t kComputedAgain = 12;
 /// Tensors of which this many are as large as what is computed count for nothing beside it.
@@ -38,25 +35,37 @@ constexpr int64_t kVectors = 16;
 
 /// What is asked of an operation again and again, found once.
 struct Facts {
-  FusedCode code = FusedCode::end; ///< of its instruction; end: it has none
-  DType type = DType::f32;
-  bool isBehind = false; ///< the border to the backward
-  bool isGone = false;   ///< fused
   Operation *op = nullptr;
-  Operation *firstUser = nullptr; ///< in the block
-  size_t nextInMemory = 0;        ///< where the search for what takes memory goes on; its own place if it does
+  const FusedInstruction *instruction = nullptr; ///< null: it has no place in programs
+  size_t firstUser = 0;                          ///< in the block; 0: none
+  size_t lastUse = 0;                            ///< of the one result and views of it
+  size_t nextInMemory = 0; ///< where the search for what takes memory goes on; its own place if it does
+  unsigned group = 0;      ///< the last one that it is a member of
+  bool isBehind = false;   ///< the border to the backward
+  bool isGone = false;     ///< fused
+  bool isView = false;
 };
+
+/// As quickly computed as an operand is read: arithmetic, comparisons, choices.
+bool isQuick(const Facts &facts) {
+  const FusedCode code = facts.instruction ? facts.instruction->code : FusedCode::end;
+  return (code >= FusedCode::cast && code <= FusedCode::abs && code != FusedCode::div) || code == FusedCode::relu;
+}
 
 /// What a program reads of an operation that takes programs; null of others.
 Value readBy(Operation *root) { return takesProgram(root) ? root->getOperand(0) : Value(); }
 
 /// Members, the root first, and what is known of them as they come: each is looked at once.
 struct Group {
-  explicit Group(Operation *root) : root(root), shape(shapeOf(readBy(root) ? readBy(root) : root->getResult(0))) {}
+  Group(Operation *root, size_t place, unsigned number)
+      : root(root), place(place), number(number), shape(shapeOf(readBy(root) ? readBy(root) : root->getResult(0))) {}
   Operation *root;
-  ArrayRef<int64_t> shape;         ///< of what the program computes
-  Members members, again;          ///< again: computed here too, and not taken out of their places
-  SmallVector<Operation *> makers; ///< of the members' operands that have a place in programs, the last first
+  size_t place;                ///< of the root
+  unsigned number;             ///< by which members are known
+  ArrayRef<int64_t> shape;     ///< of what the program computes
+  SmallVector<size_t> members; ///< their places
+  Members again;               ///< computed here too, and not taken out of their places
+  SmallVector<size_t> makers;  ///< places of what makes the members' operands and may be in programs, the last first
   llvm::SmallSetVector<Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
   llvm::SmallPtrSet<Value, 8> constants;
   SmallVector<Value, kFusedResults + 1> results;
@@ -99,13 +108,14 @@ public:
       Operation *root = facts[at].op;
       if (facts[at].isGone)
         continue;
-      if (root->use_empty() && (isFusable(root) || isa<ExpandOp>(root))) { // computed again wherever it was read
-        drop(root);
+      const bool isFusable = facts[at].instruction != nullptr;
+      if (root->use_empty() && (isFusable || isa<ExpandOp>(root))) { // computed again wherever it was read
+        drop(at);
         continue;
       }
-      if (!isFusable(root) && !takesProgram(root))
+      if (!isFusable && !takesProgram(root))
         continue;
-      Group group = grow(root);
+      Group group = grow(at);
       if (!isWorthIt(group))
         continue;
       replace(group);
@@ -122,43 +132,59 @@ private:
     Facts &fact = facts[at];
     fact.op = &op;
     fact.isBehind = isBehind;
-    fact.nextInMemory = isView(&op) || isFreeToRecompute(&op) ? at + 1 : at;
-    if (const auto &instruction = instructionOf(&op)) {
-      fact.code = instruction->code;
-      fact.type = instruction->type;
-    }
+    fact.isView = isView(&op);
+    fact.nextInMemory = fact.isView || isFreeToRecompute(&op) ? at + 1 : at;
+    fact.instruction = instructionOf(&op);
     place[&op] = at;
     for (Value operand : op.getOperands()) {
-      lastUse[viewedValue(operand)] = at;
-      if (auto maker = place.find(operand.getDefiningOp()); maker != place.end() && !facts[maker->second].firstUser)
-        facts[maker->second].firstUser = &op;
+      Facts *maker = factsOf(operand);
+      if (maker && maker->firstUser == 0)
+        maker->firstUser = at;
+      if (maker && maker->isView)
+        operand = viewedValue(operand);
+      lastUseOf(operand) = at;
     }
     if (auto assign = dyn_cast<AssignOp>(op))
       assigns[assign.getParameterAttr()].push_back(at);
   }
 
-  /// As findInstruction. Of the operations of a name the last one is remembered: mostly the next one is like it.
-  const std::optional<FusedInstruction> &instructionOf(Operation *op) {
+  /// As findInstruction; null for nothing. Of the operations of a name the last one is remembered: mostly the next one
+  /// is like it.
+  const FusedInstruction *instructionOf(Operation *op) {
     Known &known = knownOf[op->getName()];
     const bool isLikeLast = known.op && op->getPropertiesStorageSize() == 0 &&
                             known.op->getOperandTypes() == op->getOperandTypes() &&
                             known.op->getResultTypes() == op->getResultTypes() &&
                             known.op->getRawDictionaryAttrs() == op->getRawDictionaryAttrs();
-    if (!isLikeLast)
-      known = {op, findInstruction(op)};
+    if (!isLikeLast) {
+      auto found = findInstruction(op);
+      known = {op, found ? &instructions.emplace_back(*found) : nullptr};
+    }
     return known.instruction;
   }
 
+  Facts &factsOf(Operation *op) { return facts[place.lookup(op)]; }
   const Facts &factsOf(Operation *op) const { return facts[place.lookup(op)]; }
-  bool isFusable(Operation *op) const { return factsOf(op).code != FusedCode::end; }
+  /// Of what makes it; null for an argument of the program.
+  Facts *factsOf(Value value) {
+    Operation *maker = value.getDefiningOp();
+    return maker ? &factsOf(maker) : nullptr;
+  }
 
-  Group grow(Operation *root) {
-    Group group(root);
+  /// Where a value that is no view, or a view of it, is used last.
+  size_t &lastUseOf(Value value) {
+    Facts *maker = factsOf(value);
+    return maker && value.getDefiningOp()->getNumResults() == 1 ? maker->lastUse : otherLastUse[value];
+  }
+
+  Group grow(size_t root) {
+    Group group(facts[root].op, root, ++numGroups);
     join(group, root);
     // Whoever joins may have been the last use outside of another.
     for (size_t i = 0; i < group.makers.size();) {
-      Operation *candidate = group.makers[i];
-      if (mayJoin(candidate, group) && fits(candidate, group)) {
+      const size_t candidate = group.makers[i];
+      bool inner = false;
+      if (mayJoin(candidate, group, inner) && fits(facts[candidate].op, group, inner)) {
         group.makers.erase(group.makers.begin() + static_cast<ptrdiff_t>(i));
         join(group, candidate);
         i = 0;
@@ -171,16 +197,23 @@ private:
     return group;
   }
 
+  bool isMember(Operation *op, const Group &group) const { return op && factsOf(op).group == group.number; }
+
   /// Nobody that joins later uses what `op` makes: all its uses are by members, or behind the root.
-  void join(Group &group, Operation *op) {
-    group.members.insert(op);
+  void join(Group &group, size_t at) {
+    Operation *op = facts[at].op;
+    group.members.push_back(at);
+    facts[at].group = group.number;
     group.inputs.remove(op->getResult(0));
     for (Value operand : op->getOperands().take_front(takesProgram(op) ? 1 : op->getNumOperands())) {
+      const Facts *maker = factsOf(operand);
+      const bool isJoined = maker && maker->group == group.number;
       if (immediateOf(operand))
         group.constants.insert(operand);
-      else if (!group.members.contains(operand.getDefiningOp()))
+      else if (!isJoined)
         group.inputs.insert(operand);
-      addMaker(group, operand.getDefiningOp());
+      if (maker && !isJoined && (maker->instruction || isa<ExpandOp>(maker->op)))
+        addMaker(group, static_cast<size_t>(maker - facts.data()));
     }
     if (isa<ExpandOp>(op) || takesProgram(op))
       return;
@@ -189,73 +222,71 @@ private:
       group.results.push_back(op->getResult(0));
   }
 
-  void addMaker(Group &group, Operation *maker) const {
-    if (!maker || (!isFusable(maker) && !isa<ExpandOp>(maker)) || group.members.contains(maker))
-      return;
-    auto isLater = [&](Operation *a, Operation *b) { return place.lookup(a) > place.lookup(b); };
-    auto at = llvm::lower_bound(group.makers, maker, isLater);
+  static void addMaker(Group &group, size_t maker) {
+    auto at = llvm::lower_bound(group.makers, maker, std::greater<>());
     if (at == group.makers.end() || *at != maker)
       group.makers.insert(at, maker);
   }
 
-  static bool isResult(Operation *op, const Group &group) { return op == group.root || !isInner(op, group.members); }
+  bool isResult(Operation *op, const Group &group) const { return op == group.root || !isInner(op, group); }
 
   /// Are all uses of `op` by members, in their programs?
-  static bool isInner(Operation *op, const Members &members) {
+  bool isInner(Operation *op, const Group &group) const {
     return llvm::all_of(op->getUses(), [&](OpOperand &use) {
-      return members.contains(use.getOwner()) && (!takesProgram(use.getOwner()) || use.getOperandNumber() == 0);
+      return isMember(use.getOwner(), group) && (!takesProgram(use.getOwner()) || use.getOperandNumber() == 0);
     });
   }
 
-  bool mayJoin(Operation *candidate, const Group &group) {
-    const Members &members = group.members;
-    Operation *root = group.root;
-    const Facts &fact = factsOf(candidate);
-    auto isServed = [&](Operation *user) { return members.contains(user) || place.lookup(user) > place.lookup(root); };
+  /// `inner`: whether nobody else would need what the candidate makes.
+  bool mayJoin(size_t at, const Group &group, bool &inner) {
+    const Facts &fact = facts[at];
+    Operation *candidate = fact.op;
+    auto isServed = [&](size_t user) { return facts[user].group == group.number || user > group.place; };
     // Of many users the first one tells, mostly.
-    if (fact.isGone || fact.isBehind != factsOf(root).isBehind ||
-        (!factsOf(fact.firstUser).isGone && !isServed(fact.firstUser)) ||
-        shapeOf(candidate->getResult(0)) != group.shape)
+    if (fact.isGone || fact.isBehind != facts[group.place].isBehind ||
+        (!facts[fact.firstUser].isGone && !isServed(fact.firstUser)) || shapeOf(candidate->getResult(0)) != group.shape)
       return false;
-    const bool inner = isInner(candidate, members);
+    inner = isInner(candidate, group);
     if (!inner && group.isInto())
       return false;
     if (isa<ExpandOp>(candidate)) {
       auto type = dtypeOf(tensorOf(candidate->getOperand(0)).getElementType());
       if (!inner || !type || !isFusedType(*type))
         return false;
-    } else if (fact.code == FusedCode::end) {
+    } else if (!fact.instruction) {
       return false;
     }
-    return llvm::all_of(candidate->getUsers(), isServed) && !readsWhatChanges(candidate, root) &&
-           keepsNoMore(candidate, members, inner);
+    auto serves = [&](Operation *user) { return isServed(place.lookup(user)); };
+    return (inner || llvm::all_of(candidate->getUsers(), serves)) && !readsWhatChanges(candidate, group) &&
+           keepsNoMore(at, group, inner);
   }
 
   /// Is a parameter that the candidate reads assigned before the root?
-  bool readsWhatChanges(Operation *candidate, Operation *root) const {
+  bool readsWhatChanges(Operation *candidate, const Group &group) const {
+    if (assigns.empty())
+      return false;
     auto changes = [&](Value operand) {
       auto read = viewedValue(operand).getDefiningOp<ReadOp>();
       auto found = read ? assigns.find(read.getParameterAttr()) : assigns.end();
-      return found != assigns.end() && llvm::any_of(found->second, [&](size_t at) {
-               return at > place.lookup(candidate) && at < place.lookup(root);
-             });
+      return found != assigns.end() &&
+             llvm::any_of(found->second, [&](size_t at) { return at > place.lookup(candidate) && at < group.place; });
     };
     return llvm::any_of(candidate->getOperands(), changes);
   }
 
   /// Between the candidate and the root its operands live on, where nobody else needs them, and its result does not.
-  bool keepsNoMore(Operation *candidate, const Members &members, bool inner) {
-    Operation *root = members[0];
-    size_t between = inMemoryFrom(place.lookup(candidate) + 1);
-    while (between < place.lookup(root) && members.contains(facts[between].op))
+  bool keepsNoMore(size_t at, const Group &group, bool inner) {
+    Operation *candidate = facts[at].op;
+    size_t between = inMemoryFrom(at + 1);
+    while (between < group.place && facts[between].group == group.number)
       between = inMemoryFrom(between + 1);
-    if (between >= place.lookup(root))
+    if (between >= group.place)
       return true;
     int64_t more = inner ? -bytesOf(tensorOf(candidate->getResult(0))) : 0;
     llvm::SmallPtrSet<Value, 4> seen;
     for (Value operand : candidate->getOperands()) {
       Value viewed = viewedValue(operand);
-      if (immediateOf(operand) || !seen.insert(viewed).second || lastUse.lookup(viewed) >= place.lookup(root))
+      if (immediateOf(operand) || !seen.insert(viewed).second || lastUseOf(viewed) >= group.place)
         continue;
       if (viewed.getDefiningOp<ReadOp>())
         return false; // a parameter is let go where its layer ends
@@ -277,30 +308,33 @@ private:
 
   /// Is it a program that a kernel takes, with the candidate? Of several results, only the first can lie over an
   /// operand.
-  bool fits(Operation *candidate, const Group &group) const {
-    auto inputs = group.inputs;
-    inputs.remove(candidate->getResult(0));
+  bool fits(Operation *candidate, const Group &group, bool inner) {
+    SmallVector<Value, 4> more; // inputs
     size_t constants = group.constants.size(), results = group.results.size();
-    for (auto [i, operand] : llvm::enumerate(candidate->getOperands()))
-      if (!immediateOf(operand))
-        inputs.insert(operand);
-      else if (!group.constants.contains(operand) &&
-               !llvm::is_contained(candidate->getOperands().take_front(i), operand))
+    for (auto [i, operand] : llvm::enumerate(candidate->getOperands())) {
+      const bool isRepeated = llvm::is_contained(candidate->getOperands().take_front(i), operand);
+      if (!immediateOf(operand)) {
+        if (!isRepeated && !group.inputs.contains(operand))
+          more.push_back(operand);
+      } else if (!group.constants.contains(operand) && !isRepeated) {
         ++constants;
-    const bool computes = !isa<ExpandOp>(candidate), returns = computes && isResult(candidate, group);
+      }
+    }
+    const Value made = candidate->getResult(0);
+    const bool computes = !isa<ExpandOp>(candidate), returns = computes && !inner;
     results += returns;
-    if (inputs.size() > kFusedInputs || results > kFusedResults ||
-        inputs.size() + constants + group.instructions + computes > kFusedRegisters)
+    const size_t inputs = group.inputs.size() + more.size() - group.inputs.contains(made);
+    if (inputs > kFusedInputs || results > kFusedResults ||
+        inputs + constants + group.instructions + computes > kFusedRegisters)
       return false;
     if (results <= 1)
       return true;
-    auto hasTypeOfResult = [&](Value input) {
-      return (returns && candidate->getResult(0).getType() == input.getType()) ||
-             llvm::any_of(group.results, [&](Value result) { return result.getType() == input.getType(); });
+    auto mayLieOver = [&](Value input) {
+      return input != made && lastUseOf(viewedValue(input)) <= group.place &&
+             ((returns && made.getType() == input.getType()) ||
+              llvm::any_of(group.results, [&](Value result) { return result.getType() == input.getType(); }));
     };
-    return llvm::count_if(inputs, [&](Value input) {
-             return lastUse.lookup(viewedValue(input)) <= place.lookup(group.root) && hasTypeOfResult(input);
-           }) <= 1;
+    return llvm::count_if(group.inputs, mayLieOver) + llvm::count_if(more, mayLieOver) <= 1;
   }
 
   //===-- what is computed again ----------------------------------------------===//
@@ -338,7 +372,7 @@ private:
       return true;
     }
     Operation *maker = value.getDefiningOp();
-    if (maker && isQuick(factsOf(maker).code) && shapeOf(value) == group.shape && !factsOf(maker).isGone &&
+    if (maker && isQuick(factsOf(maker)) && shapeOf(value) == group.shape && !factsOf(maker).isGone &&
         again.ops.size() < kComputedAgain) {
       return !again.ops.insert(maker) ||
              llvm::all_of(maker->getOperands(), [&](Value operand) { return findMakers(operand, group, again); });
@@ -356,12 +390,12 @@ private:
       registers += 1 + static_cast<size_t>(llvm::count_if(
                            op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
     if (group.inputs.size() + again.more.size() > kFusedInputs || registers > kFusedRegisters ||
-        llvm::any_of(again.ops, [&](Operation *op) { return readsWhatChanges(op, group.root); }))
+        llvm::any_of(again.ops, [&](Operation *op) { return readsWhatChanges(op, group); }))
       return false;
     // Another tensor is read instead, and lives on instead: then nobody else may need this one.
     return !again.instead || llvm::all_of(again.value.getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
-      return group.members.contains(user) ||
+      return isMember(user, group) ||
              (readBy(user) == again.value && use.getOperandNumber() == 0 && canReadInstead(again, group, user));
     });
   }
@@ -378,20 +412,25 @@ private:
   //===-- programs --------------------------------------------------------------===//
 
   Fused build(const Group &group) const {
-    SmallVector<Operation *> sorted;
-    for (Operation *op : llvm::concat<Operation *const>(group.members, group.again))
-      if (!takesProgram(op))
-        sorted.push_back(op);
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
-    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    SmallVector<size_t> places;
+    for (size_t at : group.members)
+      if (!takesProgram(facts[at].op))
+        places.push_back(at);
+    for (Operation *op : group.again)
+      places.push_back(place.lookup(op));
+    llvm::sort(places);
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    SmallVector<FusedStep> steps;
     SmallVector<Value> results;
     if (group.isInto())
       results.push_back(readBy(group.root));
-    else
-      for (Operation *op : sorted)
-        if (group.members.contains(op) && !isa<ExpandOp>(op) && isResult(op, group))
-          results.push_back(op->getResult(0));
-    return buildFused(sorted, results);
+    for (size_t at : places) {
+      Operation *op = facts[at].op;
+      steps.push_back({op, facts[at].instruction});
+      if (!group.isInto() && facts[at].group == group.number && !isa<ExpandOp>(op) && isResult(op, group))
+        results.push_back(op->getResult(0));
+    }
+    return buildFused(steps, results);
   }
 
   /// Are fewer bytes written and read? Alone, an operation has to lose operands that were written out for it.
@@ -403,11 +442,11 @@ private:
 
   /// The operation that computes a group, at its root's place.
   Operation *make(const Group &group, const Fused &fused) const {
-    SmallVector<Operation *> sorted(group.members.begin(), group.members.end());
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) < place.lookup(b); });
+    SmallVector<size_t> sorted(group.members);
+    llvm::sort(sorted);
     SmallVector<Location> nodes;
-    for (Operation *op : sorted)
-      nodes.push_back(op->getLoc());
+    for (size_t at : sorted)
+      nodes.push_back(facts[at].op->getLoc());
     OpBuilder builder(group.root);
     auto program = builder.getDenseI64ArrayAttr(encode(fused.program));
     if (!group.isInto())
@@ -425,40 +464,44 @@ private:
   void replace(const Group &group) {
     const Fused fused = build(group);
     Operation *made = make(group, fused);
-    const size_t at = place.lookup(group.root);
-    place[made] = at;
-    for (Value input : fused.inputs)
-      lastUse[viewedValue(input)] = std::max(lastUse[viewedValue(input)], at);
+    place[made] = group.place;
+    for (Value input : fused.inputs) {
+      size_t &last = lastUseOf(viewedValue(input));
+      last = std::max(last, group.place);
+    }
     SmallVector<Value> old(fused.results);
     if (group.isInto())
       old.assign(group.root->result_begin(), group.root->result_end());
     for (auto [before, result] : llvm::zip(old, made->getResults())) {
-      lastUse[result] = lastUse.lookup(before);
+      const size_t last = lastUseOf(before);
+      lastUseOf(result) = last;
       before.replaceAllUsesWith(result);
     }
-    SmallVector<Operation *> sorted(group.members.begin(), group.members.end());
-    llvm::sort(sorted, [&](Operation *a, Operation *b) { return place.lookup(a) > place.lookup(b); });
-    llvm::for_each(sorted, [&](Operation *op) { drop(op); });
+    SmallVector<size_t> sorted(group.members);
+    llvm::sort(sorted, std::greater<>());
+    llvm::for_each(sorted, [&](size_t at) { drop(at); });
   }
 
-  void drop(Operation *op) {
-    op->dropAllReferences();
-    gone.push_back(op);
-    Facts &fact = facts[place.lookup(op)];
+  void drop(size_t at) {
+    Facts &fact = facts[at];
+    fact.op->dropAllReferences();
+    gone.push_back(fact.op);
     fact.isGone = true;
-    fact.nextInMemory = std::max(fact.nextInMemory, place.lookup(op) + 1);
+    fact.nextInMemory = std::max(fact.nextInMemory, at + 1);
   }
 
   /// While programs are looked at, before any operation goes.
   struct Known {
     Operation *op = nullptr;
-    std::optional<FusedInstruction> instruction;
+    const FusedInstruction *instruction = nullptr;
   };
   llvm::SmallDenseMap<OperationName, Known> knownOf;
 
-  std::vector<Facts> facts;                                  ///< by place
-  DenseMap<Operation *, size_t> place;                       ///< of operations, before any was fused
-  DenseMap<Value, size_t> lastUse;                           ///< of values and views of them
+  std::deque<FusedInstruction> instructions; ///< of operations, those that differ
+  std::vector<Facts> facts;                  ///< by place
+  DenseMap<Operation *, size_t> place;       ///< of operations, before any was fused
+  DenseMap<Value, size_t> otherLastUse;      ///< of values that no Facts are of
+  unsigned numGroups = 0;
   DenseMap<mlir::Attribute, SmallVector<size_t, 1>> assigns; ///< of parameters, in order
   std::vector<Operation *> gone;                             ///< fused
 };

@@ -39,20 +39,20 @@ bool isSame(const FusedInstruction &a, const FusedInstruction &b) {
 
 class Builder {
 public:
-  Builder(ArrayRef<Operation *> ops, ArrayRef<Value> results) {
+  Builder(ArrayRef<FusedStep> steps, ArrayRef<Value> results) {
     // Inputs have the first registers.
-    for (Operation *op : ops)
-      made.insert(op);
-    for (Operation *op : ops)
-      for (Value operand : op->getOperands())
+    for (const FusedStep &step : steps)
+      made.insert(step.op);
+    for (const FusedStep &step : steps)
+      for (Value operand : step.op->getOperands())
         if (!made.contains(operand.getDefiningOp()) && !immediateOf(operand) &&
             registers.try_emplace(operand, fused.inputs.size()).second) {
           fused.inputs.push_back(operand);
           fused.program.inputs.push_back(*dtypeOf(elementOf(operand)));
         }
     fused.results.assign(results.begin(), results.end());
-    for (Operation *op : ops)
-      add(op);
+    for (const FusedStep &step : steps)
+      add(step);
     for (Value result : results)
       fused.program.results.push_back(registers.lookup(result));
   }
@@ -62,12 +62,13 @@ public:
   Fused fused;
 
 private:
-  void add(Operation *op) {
-    if (isa<ExpandOp>(op)) {
+  void add(const FusedStep &step) {
+    Operation *op = step.op;
+    if (!step.instruction) {
       registers[op->getResult(0)] = registerOf(op->getOperand(0));
       return;
     }
-    FusedInstruction instruction = *findInstruction(op);
+    FusedInstruction instruction = *step.instruction;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
       instruction.from[i] = registerOf(operand);
     // Each result has a register of its own.
@@ -93,6 +94,8 @@ private:
 
 } // namespace
 
-Fused buildFused(ArrayRef<Operation *> ops, ArrayRef<Value> results) { return std::move(Builder(ops, results).fused); }
+Fused buildFused(ArrayRef<FusedStep> steps, ArrayRef<Value> results) {
+  return std::move(Builder(steps, results).fused);
+}
 
 } // namespace zc

@@ -20,8 +20,13 @@ struct Fused {
   llvm::SmallVector<mlir::Value> inputs, results;
 };
 
-/// `ops`, in order, as a program that gives `results`: operations that have an instruction, and broadcasts of what the
-/// program then reads. What is computed twice in the same way is one instruction.
-Fused buildFused(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> results);
+/// An operation of a program, and its instruction; null for a broadcast of what the program then reads.
+struct FusedStep {
+  mlir::Operation *op;
+  const FusedInstruction *instruction;
+};
+
+/// `steps`, in order, as a program that gives `results`. What is computed twice in the same way is one instruction.
+Fused buildFused(llvm::ArrayRef<FusedStep> steps, llvm::ArrayRef<mlir::Value> results);
 
 } // namespace zc
