@@ -370,6 +370,19 @@ def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
                     Statistic<"fused", "fused operations", "operations that are part of one">];
 }
 
+def Simplify : Pass<"simplify", "::mlir::ModuleOp"> {
+  let summary = "folds operations and brings them into their canonical form; what nobody uses goes";
+  let description = [{
+    In and out: programs of one block. Does what MLIR's `canonicalize` does there, in a fraction of the time where little changes
+    (dialects/graph/Rewrite.h).
+
+    ```mlir
+    %a = graph.reshape %x {shape = array<i64: 2, 2>} : (tensor<4xf32>) -> tensor<2x2xf32>
+    %b = graph.reshape %a {shape = array<i64: 4>} : (tensor<2x2xf32>) -> tensor<4xf32>   // users take %x
+    ```
+  }];
+}
+
 def EliminateCommon : Pass<"eliminate-common", "::mlir::ModuleOp"> {
   let summary = "common subexpressions are computed once, what nobody uses not at all";
   let description = [{

@@ -3,7 +3,6 @@
 #include "compiler/grad/ShardingSearch.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -13,13 +12,6 @@ namespace zc {
 #define GEN_PASS_REGISTRATION
 #include "compiler/grad/Passes.h.inc"
 
-/// Canonicalization of programs of one block: what is dead goes one by one, without a search over all blocks.
-static std::unique_ptr<Pass> createFolding() {
-  GreedyRewriteConfig config;
-  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
-  return createCanonicalizerPass(config);
-}
-
 /// What training and forward-only steps have in common: the forward as it will be computed.
 static void buildForward(OpPassManager &manager, const GradOptions &options) {
   // Import hands over graph operations only; everything below relies on it.
@@ -27,7 +19,7 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
   // Before the derivatives, so that gradients take the types of the values they belong to.
   manager.addPass(createConvertPrecision(options));
   // Casts that cancel and chains of views go first: each would be differentiated.
-  manager.addPass(createFolding());
+  manager.addPass(createSimplify());
   // Says what is differentiated.
   manager.addPass(createLossMean(options));
   // While all attention is one operation, whose heads can be counted.
@@ -71,7 +63,7 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   // Before the forward of the loss could be taken for what the backward needs.
   manager.addPass(createJoinLoss());
   // Drops the forward of outputs that are no longer returned, and constants and recomputations the derivatives repeat.
-  manager.addPass(createFolding());
+  manager.addPass(createSimplify());
   manager.addPass(createEliminateCommon());
   // On forward and backward, which share their activations; recomputations are of what is computed in the end.
   manager.addPass(createPropagateLayout(options));

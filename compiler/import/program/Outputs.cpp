@@ -6,10 +6,10 @@
 #include "compiler/import/program/Importer.h"
 #include "compiler/import/program/Likelihood.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/Rewrite.h"
 #include "dialects/graph/VerifyModule.h"
 
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace zc;
@@ -157,7 +157,7 @@ Status Importer::finishModule() {
   if (options.raise)
     passes.addPass(createRaiseComposites());
   else
-    passes.addPass(createCanonicalizerPass());
+    graph::canonicalize(*module);
   if (failed(passes.run(*module)) || failed(graph::verifyModule(*module)))
     return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
   markLikelihood(program); // once cross-entropies are recognised

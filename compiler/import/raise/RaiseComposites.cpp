@@ -1,8 +1,7 @@
 //===- RaiseComposites.cpp - the pass that runs the recognisers -----------------===//
 #include "compiler/import/Passes.h"
 #include "compiler/import/raise/Raise.h"
-
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "dialects/graph/Rewrite.h"
 
 namespace zc {
 #define GEN_PASS_DEF_RAISECOMPOSITES
@@ -22,11 +21,7 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addAttentionPatterns(patterns);
     zc::importer::addLossPatterns(patterns);
     zc::importer::addRotationPatterns(patterns);
-    mlir::GreedyRewriteConfig config;
-    config.maxIterations = 64;
-    // Programs are one block: what is dead goes one by one.
-    config.enableRegionSimplification = mlir::GreedySimplifyRegionLevel::Disabled;
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(zc::graph::rewriteGreedily(getOperation(), std::move(patterns), /*maxSweeps=*/64)))
       getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
   }
 };
