@@ -40,23 +40,46 @@ void multiply(const float *a, int64_t rowStride, int64_t unitStride, const float
 
 MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, multiply}; }
 
+#if HWY_TARGET != HWY_SCALAR
+constexpr int64_t kTransposed = 4;
+/// Four rows of a vector's units, those from `present` on zeros, to four columns of a panel. `count` units are read.
+HWY_INLINE void transposeRows(const char *source, int64_t pitch, int64_t present, size_t count, int64_t columns,
+                              float *panel) {
+  V row[4];
+  for (int64_t r = 0; r < 4; ++r)
+    row[r] = r < present ? loadPart(reinterpret_cast<const float *>(source + r * pitch), count) : hn::Zero(kF);
+  // In each block of 128 bits; block q then has the units 4 q + j of the four rows.
+  const hn::Repartition<double, F> pairs;
+  auto interleave = [&](auto of, V a, V b, bool upper) HWY_ATTR {
+    const auto x = hn::BitCast(of, a), y = hn::BitCast(of, b);
+    return hn::BitCast(kF, upper ? hn::InterleaveUpper(of, x, y) : hn::InterleaveLower(of, x, y));
+  };
+  HWY_ALIGN float blocks[4][HWY_MAX_BYTES / sizeof(float)];
+  for (int half = 0; half < 2; ++half) {
+    const V ab = interleave(kF, row[0], row[1], half != 0), cd = interleave(kF, row[2], row[3], half != 0);
+    hn::Store(interleave(pairs, ab, cd, false), kF, blocks[2 * half]);
+    hn::Store(interleave(pairs, ab, cd, true), kF, blocks[2 * half + 1]);
+  }
+  for (size_t u = 0; u < count; ++u)
+    std::memcpy(panel + static_cast<int64_t>(u) * columns, blocks[u % 4] + u / 4 * 4, 4 * sizeof(float));
+}
+#else
+constexpr int64_t kTransposed = 1;
+HWY_INLINE void transposeRows(const char *source, int64_t, int64_t present, size_t, int64_t, float *panel) {
+  *panel = 0;
+  if (present > 0)
+    std::memcpy(panel, source, sizeof(float));
+}
+#endif
+
 /// Columns [0, count) of a panel in units: row j of `source`, `pitch` bytes apart, becomes column j. `whole` units of
 /// 32 bits are read from each row, and `odd` elements of 16 bits after them.
 void transposePanel(const char *source, int64_t pitch, int64_t count, int64_t columns, int64_t whole, bool odd,
                     float *panel) {
-  const I i;
-  const auto vector = static_cast<int64_t>(lanes());
-  for (int64_t j = 0; j < columns; j += vector) {
-    const auto present = hn::FirstN(kF, static_cast<size_t>(std::clamp<int64_t>(count - j, 0, vector)));
-    // Lanes without a row read the last one's.
-    const auto rows = hn::Min(hn::Add(hn::Iota(i, 0), hn::Set(i, static_cast<int32_t>(j))),
-                              hn::Set(i, static_cast<int32_t>(count - 1)));
-    const auto offsets = hn::Mul(rows, hn::Set(i, static_cast<int32_t>(pitch)));
-    for (int64_t u = 0; u < whole; ++u) {
-      const auto units = hn::GatherOffset(kF, reinterpret_cast<const float *>(source + 4 * u), offsets);
-      hn::StoreU(hn::IfThenElseZero(present, units), kF, panel + u * columns + j);
-    }
-  }
+  for (int64_t j = 0; j < columns; j += kTransposed)
+    forVectors(0, whole, [&](int64_t u, size_t units) HWY_ATTR {
+      transposeRows(source + j * pitch + 4 * u, pitch, count - j, units, columns, panel + u * columns + j);
+    });
   for (int64_t j = 0; odd && j < columns; ++j) {
     uint32_t unit = 0;
     if (j < count)
