@@ -151,7 +151,7 @@ Status TierMemory::read(uint32_t slice, uint64_t offset, void *to, uint64_t byte
     std::lock_guard<std::mutex> lock(otherLock);
     return other->readBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), to, bytes);
   }
-  if (streams) {
+  if (streams && tierOf(plan, slice) == planpb::DEVICE) {
     std::lock_guard<std::mutex> lock(otherLock);
     return streams->device.read(to, operand(slice, offset), bytes);
   }
@@ -166,7 +166,7 @@ Status TierMemory::write(uint32_t slice, uint64_t offset, const void *from, uint
     std::lock_guard<std::mutex> lock(otherLock);
     return other->writeBytes(reinterpret_cast<uintptr_t>(operand(slice, offset)), from, bytes);
   }
-  if (streams) {
+  if (streams && tierOf(plan, slice) == planpb::DEVICE) {
     std::lock_guard<std::mutex> lock(otherLock);
     return streams->device.write(operand(slice, offset), from, bytes);
   }
