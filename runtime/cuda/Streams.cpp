@@ -123,11 +123,16 @@ Status GpuStream::beginCapture() {
 
 Result<std::unique_ptr<Graph>> GpuStream::endCapture() {
   cudaGraph_t graph = nullptr;
-  ZC_CUDA(cudaStreamEndCapture(stream, &graph), "capture a stream"); // also says what went wrong in between
   cudaGraphExec_t executable = nullptr;
-  cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-  (void)cudaGraphDestroy(graph);
-  ZC_CUDA(status, "make a graph");
+  const char *what = "capture a stream"; // which also says what went wrong in between
+  cudaError_t status = cudaStreamEndCapture(stream, &graph);
+  if (status == cudaSuccess) {
+    what = "make a graph";
+    status = cudaGraphInstantiate(&executable, graph, 0);
+    (void)cudaGraphDestroy(graph);
+  }
+  (void)cudaGetLastError(); // no error of what is launched next, in the graph's stead
+  ZC_CUDA(status, what);
   auto made = std::make_unique<GpuGraph>(executable);
   ZC_CUDA(cudaGraphUpload(executable, stream), "bring a graph to the GPU");
   return std::unique_ptr<Graph>(std::move(made));

@@ -163,6 +163,8 @@ public:
     std::unique_ptr<Graph> graph = std::make_unique<FakeGraph>(std::move(*captured));
     captured.reset();
     --device.captures;
+    if (failpoint("stream.capture"))
+      return makeError(Code::internal, 586, "a stream's work cannot be captured");
     return graph;
   }
   Status replay(Graph &graph) override {

@@ -126,6 +126,8 @@ public:
   virtual std::optional<double> issueSeconds() const { return std::nullopt; }
   /// What the user should know about how this rank was prepared; a line each.
   virtual const std::vector<std::string> &notes() const = 0;
+  /// And about how it ran; after drain().
+  virtual std::vector<std::string> lateNotes() const { return {}; }
   /// Events recorded since the last call, oldest first; after drain().
   virtual std::vector<TraceEvent> takeTrace() = 0;
 };

@@ -51,6 +51,8 @@ protected:
     return iteration > kUnsteady ? std::optional(double(issuing) * 1e-9 / double(iteration - kUnsteady)) : std::nullopt;
   }
 
+  std::vector<std::string> lateNotes() const override { return refusals; }
+
 private:
   /// What belongs to a step besides what is prepared for all executors.
   struct Issued {
@@ -92,6 +94,7 @@ private:
   Status enterMicroStep(uint64_t mine, int64_t micro);
   Status issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro);
   Status issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro);
+  Status capture(StreamRun &run, const std::function<Status()> &issueEach);
   Status issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
   Status issueWaits(const PreparedStep &step, uint32_t section, int64_t index);
   Status collectTrace(uint64_t mine);
@@ -118,7 +121,8 @@ private:
   /// micro-steps of the iteration, where steps name theirs. Null: no step of the stream asks.
   std::array<StepContext *, kNumQueues> current{};
   std::vector<Issued> issued[2];
-  std::vector<StreamRun> runs[2]; // by their first step in plan order
+  std::vector<StreamRun> runs[2];    // by their first step in plan order
+  std::vector<std::string> refusals; // of captures: the first
   std::vector<MetricCopy> metrics;
   std::vector<Advance> advances[2]; // by step
   std::optional<StreamTrace> trace; // where steps are traced
@@ -349,7 +353,7 @@ Status StreamExecutor::issueSection(uint32_t section, int64_t index, uint64_t mi
 }
 
 /// Once as it is, so that libraries have loaded what they need; then captured, once; then as a graph. Step by step
-/// where steps are traced.
+/// where steps are traced, and where the device cannot capture them.
 Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro) {
   Stream &stream = *streams[run.steps.front()->queue];
   auto issueEach = [&]() -> Status {
@@ -358,23 +362,32 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
         return locate(status.error(), prepared.plan, section, step->index);
     return {};
   };
-  if (!captures || run.steps.size() == 1 || isTraced(contexts[mine % kInFlight].step))
+  if (!captures || run.isRefused || run.steps.size() == 1 || isTraced(contexts[mine % kInFlight].step) ||
+      !std::exchange(run.isKnown, true))
     return issueEach();
-  if (!run.graph) {
-    if (!std::exchange(run.isKnown, true))
-      return issueEach();
-    ZC_RETURN_IF_ERROR(stream.beginCapture());
-    Status status = issueEach();
-    Result<std::unique_ptr<Graph>> graph = stream.endCapture();
-    ZC_RETURN_IF_ERROR(status);
-    ZC_RETURN_IF_ERROR(graph.status());
-    run.graph = std::move(*graph);
+  if (Status status = run.graph ? Status() : capture(run, issueEach); !status.ok()) {
+    run.isRefused = true; // what is wrong with a step itself is found, and told, where it goes alone
+    if (refusals.empty())
+      refusals.push_back("steps are launched one by one where they cannot be captured as a graph: " +
+                         status.error().message);
+    return issueEach();
   }
   Status status = stream.replay(*run.graph);
   if (!status.ok())
     status.error().note = "in a graph of " + std::to_string(run.steps.size()) +
                           " steps that begins there; --graphs off or --device cuda-sync finds the step";
   return status;
+}
+
+Status StreamExecutor::capture(StreamRun &run, const std::function<Status()> &issueEach) {
+  Stream &stream = *streams[run.steps.front()->queue];
+  ZC_RETURN_IF_ERROR(stream.beginCapture());
+  Status status = issueEach();
+  Result<std::unique_ptr<Graph>> graph = stream.endCapture();
+  ZC_RETURN_IF_ERROR(status);
+  ZC_RETURN_IF_ERROR(graph.status());
+  run.graph = std::move(*graph);
+  return {};
 }
 
 Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, int64_t index) {

@@ -16,6 +16,7 @@ namespace zc {
 struct StreamRun {
   std::vector<const PreparedStep *> steps; ///< at least one, in plan order
   bool isKnown = false;                    ///< was enqueued before
+  bool isRefused = false;                  ///< could not be captured: its steps go one by one
   std::unique_ptr<Graph> graph;            ///< once it was captured
 };
 

@@ -364,6 +364,8 @@ Status Rank::finish() {
   if (leads()) {
     run.report.arenas = executor->arenas();
     run.report.issueSeconds = executor->issueSeconds();
+    for (const std::string &note : executor->lateNotes())
+      run.observer.warning(note);
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
     run.report.out = run.summary.out;
     if (run.options.savesFinal)

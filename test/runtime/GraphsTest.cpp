@@ -1,5 +1,6 @@
 // What streams do again and again as graphs: the same bits as kernel by kernel and as inline, fewer calls of the host,
 // the same errors; and that the device of threads refuses to capture what a GPU's driver would.
+#include "runtime/base/Failpoint.h"
 #include "runtime/device/Fake.h"
 #include "runtime/exec/Job.h"
 #include "runtime/exec/StreamExecutor.h"
@@ -20,6 +21,7 @@ namespace {
 
 struct Outcome : test::Outcome {
   uint64_t steady = 0; // calls of rank 0's last step
+  std::vector<std::string> notes;
 };
 
 /// Steps on the device of threads, or inline.
@@ -47,8 +49,10 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
       }
     }
     ZC_RETURN_IF_ERROR((*executor)->drain());
-    if (communicator.rank() == 0)
+    if (communicator.rank() == 0) {
       outcome.state = test::persistentBytes(**executor);
+      outcome.notes = (*executor)->lateNotes();
+    }
     return {};
   });
 }
@@ -122,6 +126,26 @@ TEST(Graphs, AreOneCallHoweverManyKernels) {
       EXPECT_EQ(none, around + (accumulation + 1) * static_cast<uint64_t>(links));
       EXPECT_EQ(graphs, around + accumulation + 1);
     }
+}
+
+/// A library that does what may not be captured costs speed, and not the run.
+TEST(Graphs, ThatCannotBeCapturedGoStepByStep) {
+  test::PlanBuilder b = chain(2, 10);
+  expectOk(addWaits(b.plan));
+  Outcome inlined, none;
+  expectOk(run(b.plan, DeviceKind::sync, true, 6, inlined));
+  expectOk(run(b.plan, DeviceKind::fake, false, 6, none));
+  EXPECT_TRUE(none.notes.empty());
+  for (const char *rule : {"stream.capture:EIO", "stream.capture@n=1:EIO"}) { // of both sections, of one
+    Outcome refused;
+    expectOk(setFailpoints(rule));
+    expectOk(run(b.plan, DeviceKind::fake, true, 6, refused));
+    expectOk(setFailpoints(""));
+    EXPECT_TRUE(refused == inlined) << rule;
+    ASSERT_EQ(refused.notes.size(), 1u) << rule;
+    EXPECT_NE(refused.notes[0].find("a stream's work cannot be captured"), std::string::npos) << refused.notes[0];
+    EXPECT_EQ(refused.steady < none.steady, std::string(rule) == "stream.capture@n=1:EIO") << rule;
+  }
 }
 
 TEST(Graphs, FindTheStepThatFails) {
