@@ -44,18 +44,19 @@ private:
 
   void addBlock(void *const *operands, const Block &b) const {
     const Panels panels(b.j1 - b.j0);
+    const int64_t rows = b.i1 - b.i0;
+    if (!byRows || threads == 1) // who needs a panel packs it
+      return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int part) {
+        for (int64_t i = 0; i < rows; i += Bf16Blocks::kLeftRows)
+          addRows(operands, b, i, std::min(rows, i + Bf16Blocks::kLeftRows), {begin, end}, part, i == 0);
+      });
     parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t panel = begin; panel < end; ++panel)
         packRight(operands, b, panels[panel]);
     });
-    if (byRows)
-      return parallelParts(threads, b.i1 - b.i0, kRows, [&](int64_t begin, int64_t end, int part) {
-        for (int64_t i = begin; i < end; i += Bf16Blocks::kLeftRows)
-          addRows(operands, b, i, std::min(end, i + Bf16Blocks::kLeftRows), {0, panels.count()}, part);
-      });
-    parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int part) {
-      for (int64_t i = 0; i < b.i1 - b.i0; i += Bf16Blocks::kLeftRows)
-        addRows(operands, b, i, std::min(b.i1 - b.i0, i + Bf16Blocks::kLeftRows), {begin, end}, part);
+    parallelParts(threads, rows, kRows, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t i = begin; i < end; i += Bf16Blocks::kLeftRows)
+        addRows(operands, b, i, std::min(end, i + Bf16Blocks::kLeftRows), {0, panels.count()}, part, false);
     });
   }
 
@@ -63,22 +64,39 @@ private:
     return right.of(operands) + panel.begin * b.units();
   }
 
-  void packRight(void *const *operands, const Block &b, const Panel &panel) const {
+  /// What a panel is made of.
+  Matrix sourceOf(void *const *operands, const Block &b, const Panel &panel) const {
     const int64_t j = b.j0 + panel.begin;
-    const Bf16 *source = as<Bf16>(operands[1]) + (s.transRhs ? j * s.k + b.k0 : b.k0 * s.n + j);
-    packPanel({source, s.transRhs ? s.k : s.n}, s.transRhs, b.k1 - b.k0, std::min(panel.width, b.j1 - j), panel.width,
+    return {as<Bf16>(operands[1]) + (s.transRhs ? j * s.k + b.k0 : b.k0 * s.n + j), s.transRhs ? s.k : s.n};
+  }
+  static int64_t columnsOf(const Block &b, const Panel &panel) {
+    return std::min(panel.width, b.j1 - b.j0 - panel.begin);
+  }
+
+  void packRight(void *const *operands, const Block &b, const Panel &panel) const {
+    packPanel(sourceOf(operands, b, panel), s.transRhs, b.k1 - b.k0, columnsOf(b, panel), panel.width,
               panelOf(operands, b, panel));
   }
 
-  /// Rows [begin, end) of a block, counted from its first, and some of its panels.
-  void addRows(void *const *operands, const Block &b, int64_t begin, int64_t end, Range range, int part) const {
+  /// Rows [begin, end) of a block, counted from its first, and some of its panels, which are packed first if `packs`:
+  /// what the next one is made of comes from memory meanwhile.
+  void addRows(void *const *operands, const Block &b, int64_t begin, int64_t end, Range range, int part,
+               bool packs) const {
     const Panels panels(b.j1 - b.j0);
     int64_t stride = 0;
     const Rows rows = leftRows(operands, b, begin, end, part, stride);
-    for (int64_t panel = range.begin; panel < range.end; ++panel)
-      for (int64_t i = begin; i < end; i += kRows)
-        addTile(operands, {rows.at + (i - begin) / kRows * stride, rows.rowStride, rows.unitStride}, b, i,
-                std::min(kRows, end - i), panels[panel]);
+    const int64_t tiles = (end - begin + kRows - 1) / kRows;
+    for (int64_t panel = range.begin; panel < range.end; ++panel) {
+      if (packs)
+        packRight(operands, b, panels[panel]);
+      for (int64_t tile = 0; tile < tiles; ++tile) {
+        if (const Panel next = panels[panel + 1]; packs && panel + 1 < range.end)
+          prefetchPanel(sourceOf(operands, b, next), s.transRhs, b.k1 - b.k0, columnsOf(b, next), tile, tiles);
+        const int64_t i = begin + tile * kRows;
+        addTile(operands, {rows.at + tile * stride, rows.rowStride, rows.unitStride}, b, i, std::min(kRows, end - i),
+                panels[panel]);
+      }
+    }
   }
 
   /// The left factor's rows of them: eight are `stride` bytes behind the eight before.

@@ -143,6 +143,16 @@ void packPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns,
   (isTransposed ? packRowsOfColumns : packRowsOfTerms)(source, terms, columns, width, panel);
 }
 
+void prefetchPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t part, int64_t parts) {
+  const int64_t rows = isTransposed ? columns : terms, bytes = 2 * (isTransposed ? terms : columns);
+  for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
+    const char *at = reinterpret_cast<const char *>(source.at + row * source.stride);
+    for (int64_t i = 0; i < bytes; i += 64)
+      __builtin_prefetch(at + i, 0, 2);
+    __builtin_prefetch(at + bytes - 1, 0, 2);
+  }
+}
+
 ZC_BF16 void packLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride) {
   const int64_t units = (terms + 1) / 2;
   for (int64_t u = 0; u < units; ++u) {

@@ -53,6 +53,8 @@ struct Matrix {
 /// Terms [0, terms) of `columns` columns of a right factor, as a panel of `width`; zeros beyond. `source`: its first
 /// term and column; rows of it are terms, or, if `isTransposed`, columns.
 void packPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t width, uint32_t *panel);
+/// Asks for part `part` of `parts` of what packPanel will read.
+void prefetchPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t part, int64_t parts);
 /// Terms [0, terms) of `rows` rows of a left factor in blocks of eight rows, `stride` units apart, each [units][8];
 /// zeros beyond. Rows of the source are terms.
 void packLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride);
