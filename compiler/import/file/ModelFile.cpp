@@ -187,6 +187,14 @@ static Status resolveFolder(ModelFile &file) {
   return Status::success();
 }
 
+static google::protobuf::ArenaOptions largeBlocks() {
+  google::protobuf::ArenaOptions options;
+  options.max_block_size = 1 << 20;
+  return options;
+}
+
+ModelFile::ModelFile() : arena(largeBlocks()), model(*google::protobuf::Arena::CreateMessage<onnxpb::Model>(&arena)) {}
+
 Result<std::unique_ptr<ModelFile>> zc::importer::openModel(const std::string &path, const ImportLimits &limits) {
   auto file = std::make_unique<ModelFile>();
   file->path = path;

@@ -26,6 +26,8 @@ struct Payload {
 
 /// The parsed model and what was left in the file. Not copyable: payloads are keyed by the messages' addresses.
 struct ModelFile {
+  ModelFile();
+
   static constexpr uint64_t inlineBytes = 1024;
 
   std::string path;   ///< as given, for messages
@@ -34,7 +36,9 @@ struct ModelFile {
   uint64_t bytes = 0;
   uint64_t hash = 0; ///< XXH3-64
   FileReader file;
-  onnxpb::Model model;
+  google::protobuf::Arena
+      arena; ///< of the messages: of a large graph, freeing each by itself takes longer than parsing
+  onnxpb::Model &model;
   std::unordered_map<const onnxpb::Tensor *, Payload> payloads;
   mutable std::map<std::string, std::string> checksums; ///< SHA-1 of external files, where one was asked for
 

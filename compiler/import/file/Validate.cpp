@@ -2,9 +2,11 @@
 #include "compiler/import/base/Errors.h"
 #include "compiler/import/file/ModelFile.h"
 
+#include "llvm/ADT/CachedHashString.h"
+#include "llvm/ADT/DenseSet.h"
+
 #include <charconv>
 #include <filesystem>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -25,6 +27,7 @@ public:
       return badFile(notAFile, "the model's path is not UTF-8", file.path, "rename the file or its folder");
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
+    order.reserve(static_cast<size_t>(graph.node_size()));
     defined.reserve(static_cast<size_t>(graph.node_size()) + static_cast<size_t>(graph.initializer_size()));
     ZC_RETURN_IF_ERROR(inputs());
     ZC_RETURN_IF_ERROR(nodes(graph.node(), [] { return std::string(); }));
@@ -81,13 +84,22 @@ private:
                    file.path);
   }
 
+  bool isDefined(const std::string &text) const { return defined.contains(llvm::CachedHashStringRef(text)); }
+
+  /// Whether it was not defined before.
+  bool add(const std::string &text) {
+    llvm::CachedHashStringRef key(text);
+    const bool isNew = defined.insert(key).second;
+    if (isNew)
+      order.push_back(key);
+    return isNew;
+  }
+
   /// `where` is asked for text only where there is an error.
   template <typename Where> Status define(const std::string &text, const char *what, const Where &where) {
     ZC_RETURN_IF_ERROR(name(text, what));
-    if (defined.insert(text).second) {
-      order.push_back(text);
+    if (add(text))
       return Status::success();
-    }
     return badFile(badStructure, "value '" + text + "' is defined twice", where());
   }
 
@@ -109,8 +121,7 @@ private:
       if (input.name().empty() || !seen.insert(input.name()).second)
         return badFile(badStructure, "graph input '" + input.name() + "' is unnamed or listed twice", file.path);
       // Before IR 4, and with keep_initializers_as_inputs, initializers are inputs as well.
-      if (defined.insert(input.name()).second)
-        order.push_back(input.name());
+      add(input.name());
     }
     return Status::success();
   }
@@ -129,7 +140,7 @@ private:
       if (node.attribute_size() > limits.nodeAttributes)
         return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where());
       for (const std::string &input : node.input())
-        if (!input.empty() && !defined.count(input))
+        if (!input.empty() && !isDefined(input))
           return badFile(badStructure, "uses '" + input + "' before it is defined", where());
       for (const onnxpb::Attribute &attribute : node.attribute()) {
         if (attribute.has_g())
@@ -151,11 +162,11 @@ private:
     for (const onnxpb::ValueInfo &input : inner.input())
       ZC_RETURN_IF_ERROR(define(input.name(), "input", where));
     for (const onnxpb::Tensor &tensor : inner.initializer())
-      if (!defined.count(tensor.name()))
+      if (!isDefined(tensor.name()))
         ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", where));
     ZC_RETURN_IF_ERROR(nodes(inner.node(), [&] { return prefix; }));
     for (const onnxpb::ValueInfo &output : inner.output())
-      if (!defined.count(output.name()))
+      if (!isDefined(output.name()))
         return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", at);
     forget(before);
     return Status::success();
@@ -169,7 +180,7 @@ private:
       ZC_RETURN_IF_ERROR(define(input, "input", [&] { return at; }));
     ZC_RETURN_IF_ERROR(nodes(function.node(), [&] { return function.name() + "/"; }));
     for (const std::string &output : function.output())
-      if (!defined.count(output))
+      if (!isDefined(output))
         return badFile(badStructure, "output '" + output + "' is never computed", at);
     return Status::success();
   }
@@ -236,7 +247,7 @@ private:
     if (graph.output_size() == 0)
       return badFile(badStructure, "the graph has no outputs", file.path);
     for (const onnxpb::ValueInfo &output : graph.output())
-      if (!defined.count(output.name()))
+      if (!isDefined(output.name()))
         return badFile(badStructure, "graph output '" + output.name() + "' is never computed", file.path);
     return Status::success();
   }
@@ -244,8 +255,8 @@ private:
   const ModelFile &file;
   const onnxpb::Graph &graph;
   const ImportLimits &limits;
-  std::unordered_set<std::string_view> defined; ///< names, as they stand in the model
-  std::vector<std::string_view> order;          ///< of definition
+  llvm::DenseSet<llvm::CachedHashStringRef> defined; ///< names, as they stand in the model
+  std::vector<llvm::CachedHashStringRef> order;      ///< of definition
   std::unordered_map<std::string, const onnxpb::Function *> functions;
 };
 

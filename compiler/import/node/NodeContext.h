@@ -14,7 +14,7 @@ namespace zc::importer {
 /// function's caller left out).
 struct Binding {
   mlir::Value value;
-  llvm::SmallVector<mlir::Value> sequence;
+  llvm::SmallVector<mlir::Value, 0> sequence;
   bool isSequence = false;
   bool isEmpty = false;
 };

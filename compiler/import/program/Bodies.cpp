@@ -95,7 +95,7 @@ Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node
   ZC_RETURN_IF_ERROR(enter(inner, label));
   Status status = importNodes(function.node());
   for (int i = 0; i < call.output_size() && status.ok(); ++i) {
-    if (call.output(i).empty() || !caller->body->used.count(call.output(i)))
+    if (call.output(i).empty() || !caller->body->uses(call, i))
       continue;
     auto result = lookup(function.output(i), loc);
     if (result.ok())

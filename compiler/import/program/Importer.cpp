@@ -32,7 +32,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   ZC_RETURN_IF_ERROR(checkOperators(file, functions, *modelScope.body));
   ZC_RETURN_IF_ERROR(parameters.resolveOptions());
   ZC_RETURN_IF_ERROR(makeProgram());
-  ZC_RETURN_IF_ERROR(importModel());
+  ZC_RETURN_IF_ERROR(importNodes(file.graph().node()));
   ZC_RETURN_IF_ERROR(finishProgram());
   ZC_RETURN_IF_ERROR(finishModule());
   return std::move(module);
@@ -186,32 +186,6 @@ std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
   return file.path + ": node \"" + scope->prefix + nodeLabel(node, index) + "\"";
 }
 
-/// Nothing in it is looked at again by its address: no tensors, which have payloads, and no bodies.
-static bool isSpent(const onnxpb::Node &node) {
-  return llvm::none_of(node.attribute(),
-                       [](const onnxpb::Attribute &a) { return a.has_t() || a.has_g() || a.graphs_size() > 0; });
-}
-
-/// The nodes of the model itself. Each is let go when it is imported: of a large graph they take more memory than the
-/// operations they become. (--loss-op looks for values by name, at the end.)
-Status Importer::importModel() {
-  if (appended.loss)
-    return importNodes(file.graph().node());
-  auto &inFile = *file.model.mutable_graph()->mutable_node();
-  std::vector<std::unique_ptr<onnxpb::Node>> nodes(static_cast<size_t>(inFile.size()));
-  for (auto &node : llvm::reverse(nodes))
-    node.reset(inFile.ReleaseLast());
-  for (int i : scope->body->live) {
-    std::unique_ptr<onnxpb::Node> &node = nodes[static_cast<size_t>(i)];
-    ZC_RETURN_IF_ERROR(importNode(*node, i));
-    if (isSpent(*node))
-      node.reset();
-    else
-      heldNodes.push_back(std::move(node));
-  }
-  return Status::success();
-}
-
 /// onnxscript's optimizer writes which of its rules made a node.
 static bool hasFoldedBatchNorm(const onnxpb::Node &node) {
   return llvm::any_of(node.metadata_props(), [](const onnxpb::StringStringEntry &entry) {
@@ -241,13 +215,14 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   int64_t opset = opsetOf(proto.domain(), *scope->opsets, file.model);
   const HandlerRow &row = *allHandlers().find(proto.domain(), proto.op_type(), opset);
   std::string label = nodeLabel(proto, index);
-  Node node(*this, proto, opset, label, NameLoc::get(builder.getStringAttr(scope->prefix + label)), &row);
+  Location loc = NameLoc::get(builder.getStringAttr(scope->prefix + Twine(label)));
+  Node node(*this, proto, opset, std::move(label), loc, &row);
   habits.foldedBatchNorms += hasFoldedBatchNorm(proto) && !options.forwardOnly;
   readOperands(node, row);
   if (!node.failed())
     row.handler(node);
   for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
-    if (node.wants(i) && !scope->bindings.count(proto.output(i)) && scope->body->used.count(proto.output(i)))
+    if (node.wants(i) && !scope->bindings.count(proto.output(i)) && scope->body->uses(proto, i))
       node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
   if (!node.failed())
     return Status::success();

@@ -66,7 +66,6 @@ private:
   Status findLiveNodes();
   Status makeProgram();
   Status importNode(const onnxpb::Node &node, int index);
-  Status importModel();
   Status importNodes(const NodeList &nodes);
   Status importCall(const onnxpb::Function &function, const onnxpb::Node &call, int index);
   Status bindOperands(Scope &inner, const onnxpb::Function &function, const onnxpb::Node &call, mlir::Location loc);
@@ -98,8 +97,7 @@ private:
   Scope modelScope;
   Scope *scope = &modelScope;
   llvm::DenseMap<const NodeList *, std::unique_ptr<Body>> bodies;
-  std::deque<onnxpb::Node> boundNodes;                  ///< of functions, with the values of their attributes
-  std::vector<std::unique_ptr<onnxpb::Node>> heldNodes; ///< of the model, which payloads and bodies are of
+  std::deque<onnxpb::Node> boundNodes; ///< of functions, with the values of their attributes
   int64_t importedNodes = 0;
   int64_t dropouts = 0;
   std::string diagnostic; ///< the last one MLIR reported

@@ -34,9 +34,12 @@ Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> o
   std::vector<bool> live(nodes.size(), false);
   std::vector<int> pending;
   auto need = [&](const std::string &name) {
-    body.used.insert(name);
     auto found = producer.find(llvm::CachedHashStringRef(name));
-    if (found == producer.end() || live[found->second])
+    if (found == producer.end())
+      return;
+    if (nodes[found->second].output_size() > 1)
+      body.usedOfSeveral.insert(name);
+    if (live[found->second])
       return;
     live[found->second] = true;
     pending.push_back(found->second);

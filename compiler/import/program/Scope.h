@@ -12,17 +12,22 @@
 
 namespace zc::importer {
 
-/// Which nodes of a list its outputs need, in order, and all names these nodes and their subgraphs read.
+/// Which nodes of a list its outputs need, in order, and which of their outputs are read.
 struct Body {
   std::vector<int> live;
-  llvm::StringSet<> used;
+  llvm::StringSet<> usedOfSeveral; ///< of nodes with more than one output
+
+  /// Of a live node.
+  bool uses(const onnxpb::Node &node, int output) const {
+    return node.output_size() == 1 || usedOfSeveral.contains(node.output(output));
+  }
 };
 Body findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
 
 /// The model's graph, the body of an If, Loop or Scan, or a function's body, while it is imported.
 struct Scope {
   const Scope *outer = nullptr; ///< whose names are visible too; null for the model and for functions
-  llvm::StringMap<Binding> bindings;
+  llvm::StringMap<Binding, llvm::BumpPtrAllocator> bindings;
   llvm::StringMap<const onnxpb::Tensor *> initializers; ///< of a subgraph
   const OpsetList *opsets = nullptr;
   const Body *body = nullptr;
