@@ -1,6 +1,7 @@
 //===- Diagnostics.cpp - MLIR diagnostics as errors ---------------------------------------===//
 
 #include "compiler/pipeline/Diagnostics.h"
+#include "dialects/graph/NodeNames.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
@@ -12,11 +13,8 @@ using namespace zc;
 std::string zc::nodeNameOf(Location location) {
   std::string name;
   location->walk([&](Location part) {
-    auto named = dyn_cast<NameLoc>(part);
-    if (!named)
-      return WalkResult::advance();
-    name = named.getName().str();
-    return WalkResult::interrupt();
+    name = graph::nodeOf(part).str();
+    return name.empty() ? WalkResult::advance() : WalkResult::interrupt();
   });
   return name;
 }

@@ -17,6 +17,7 @@
 #include "compiler/schedule/Placement.h"
 #include "compiler/shard/Passes.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/NodeNames.h"
 #include "dialects/graph/VerifyModule.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
@@ -77,6 +78,7 @@ public:
       ZC_RETURN_IF_ERROR(runPhase(phase));
       ZC_RETURN_IF_ERROR(dump(phase));
       if (phase.phase == options.stopAfter) {
+        graph::spellLocations(*module);
         llvm::raw_string_ostream(result.ir) << *module;
         return finish();
       }
@@ -362,6 +364,7 @@ private:
     OpPrintingFlags flags;
     flags.enableDebugInfo(true, /*prettyForm=*/false); // locations are ONNX nodes: worth reading, needed to go on
     llvm::raw_string_ostream out(text);
+    graph::spellLocations(*module);
     (*module)->print(out, flags);
     out << '\n';
     return writeFileAtomically(dumpOf(phase), text);

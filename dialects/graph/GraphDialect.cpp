@@ -1,5 +1,6 @@
 //===- GraphDialect.cpp - registration of ops, attributes, interfaces --------===//
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/NodeNames.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -18,6 +19,7 @@ void GraphDialect::initialize() {
 #include "dialects/graph/GraphAttrs.cpp.inc"
       >();
   registerGraphDialectOperations(this);
+  addInterfaces<NodeNames>();
 }
 
 Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location location) {

@@ -1,6 +1,7 @@
 //===- ToProto.cpp - plan dialect to plan message ------------------------------------===//
 
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/graph/NodeNames.h"
 #include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
@@ -168,14 +169,14 @@ private:
   static std::string nameOf(Location loc) {
     if (auto gradient = dyn_cast<FusedLoc>(loc); gradient && gradient.getLocations().size() == 1)
       loc = gradient.getLocations().front();
-    if (auto node = dyn_cast<NameLoc>(loc))
-      return node.getName().str();
+    if (StringRef node = graph::nodeOf(loc); !node.empty())
+      return node.str();
     llvm::SetVector<StringRef> names;
     loc->walk([&](Location part) {
-      auto named = dyn_cast<NameLoc>(part);
-      if (named)
-        names.insert(named.getName().strref());
-      return named ? WalkResult::skip() : WalkResult::advance();
+      StringRef node = graph::nodeOf(part);
+      if (!node.empty())
+        names.insert(node);
+      return node.empty() ? WalkResult::advance() : WalkResult::skip();
     });
     return llvm::join(names, ", ");
   }

@@ -1,6 +1,7 @@
 //===- zero-translate.cpp - between files and MLIR ------------------------------===//
 #include "compiler/import/Import.h"
 #include "compiler/import/Options.h"
+#include "dialects/graph/NodeNames.h"
 #include "runtime/base/Outputs.h"
 #include "tools/zero-translate/PlanText.h"
 
@@ -100,6 +101,7 @@ static zc::Status importModel(ImportFlags &flags, raw_ostream &out) {
     files.push_back({"", file});
   if (auto status = checkOutput(files); !status.ok())
     return status;
+  zc::graph::spellLocations(**module);
   if (list)
     out << zc::importer::listParameters(**module);
   else

@@ -12,16 +12,20 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
+static graph::NodeNames &loadedNames(MLIRContext &context) {
+  context.loadDialect<graph::GraphDialect>();
+  return graph::NodeNames::of(&context);
+}
+
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
     : NodeContext(options), context(context), file(file), builder(&context), parameters(file, options, builder),
-      constants(builder, options.limits), functions(file.model), diagnostics(&context, [this](Diagnostic &d) {
+      constants(builder, options.limits), names(loadedNames(context)), functions(file.model),
+      diagnostics(&context, [this](Diagnostic &d) {
         if (d.getSeverity() != DiagnosticSeverity::Error)
           return failure(); // warnings are for the caller's handler
         diagnostic = d.str();
         return success();
-      }) {
-  context.loadDialect<graph::GraphDialect>();
-}
+      }) {}
 
 Result<OwningOpRef<ModuleOp>> Importer::run() {
   auto loss = parseLossOp(file, options.lossOp);
@@ -215,7 +219,7 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   int64_t opset = opsetOf(proto.domain(), *scope->opsets, file.model);
   const HandlerRow &row = *allHandlers().find(proto.domain(), proto.op_type(), opset);
   std::string label = nodeLabel(proto, index);
-  Location loc = NameLoc::get(builder.getStringAttr(scope->prefix + Twine(label)));
+  Location loc = names.makeLocation(scope->prefix + Twine(label));
   Node node(*this, proto, opset, std::move(label), loc, &row);
   habits.foldedBatchNorms += hasFoldedBatchNorm(proto) && !options.forwardOnly;
   readOperands(node, row);

@@ -5,6 +5,7 @@
 #include "compiler/import/parameters/Parameters.h"
 #include "compiler/import/program/AppendLoss.h"
 #include "compiler/import/program/Scope.h"
+#include "dialects/graph/NodeNames.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -92,6 +93,7 @@ private:
   graph::ProgramOp program;
   Parameters parameters;
   Constants constants;
+  graph::NodeNames &names;
   Functions functions;
   AppendedLoss appended;
   Scope modelScope;
