@@ -52,12 +52,13 @@ private:
     Operation *maker = value.getDefiningOp();
     return maker ? &forward[place.lookup(maker)] : nullptr;
   }
-  bool isActive(Value value) {
+  /// What makes a value that a gradient goes to; null for others.
+  Facts *activeMakerOf(Value value) {
     Facts *maker = makerOf(value);
-    return maker && maker->isActive && isFloat(value);
+    return maker && maker->isActive && isFloat(value) ? maker : nullptr;
   }
   LogicalResult visit(Facts &facts);
-  LogicalResult visitDifferentiable(Operation *op);
+  LogicalResult visitDifferentiable(Operation *op, ArrayRef<Facts *> makers);
   void visitRead(ReadOp read);
   void contribute(Value value, Value gradient);
   bool isTrainable(ReadOp read) { return parameters.lookup(read.getParameter()).getRole() == Role::trainable; }
@@ -83,14 +84,15 @@ void Sweep::noteForward() {
   for (Operation &op : block.without_terminator()) {
     Facts facts;
     facts.op = &op;
-    auto read = dyn_cast<ReadOp>(op);
-    facts.isActive = read ? isTrainable(read)
-                          : isa<Differentiable>(op) &&
-                                llvm::any_of(op.getOperands(), [&](Value operand) { return isActive(operand); });
-    facts.isForeign = llvm::any_of(op.getOperands(), [&](Value operand) {
+    for (Value operand : op.getOperands()) {
       Facts *maker = makerOf(operand);
-      return !maker || maker->isForeign;
-    });
+      facts.isForeign |= !maker || maker->isForeign;
+      facts.isActive |= maker && maker->isActive && isFloat(operand);
+    }
+    if (auto read = dyn_cast<ReadOp>(op))
+      facts.isActive = isTrainable(read);
+    else
+      facts.isActive = facts.isActive && isa<Differentiable>(op);
     place[&op] = static_cast<unsigned>(forward.size());
     forward.push_back(facts);
   }
@@ -99,19 +101,19 @@ void Sweep::noteForward() {
 /// Backward from the loss.
 void Sweep::findPath() {
   Value loss = exit.getResults().front();
-  if (isActive(loss))
-    makerOf(loss)->isOnPath = true;
+  if (Facts *last = activeMakerOf(loss))
+    last->isOnPath = true;
   for (Facts &facts : llvm::reverse(forward)) {
     if (!facts.isOnPath)
       continue;
     if (auto read = dyn_cast<ReadOp>(facts.op))
       ++readsLeft[read.getParameter()];
     for (Value operand : facts.op->getOperands()) {
-      if (!isActive(operand))
+      Facts *maker = activeMakerOf(operand);
+      if (!maker)
         continue;
-      Facts &maker = *makerOf(operand);
-      maker.isOnPath = true;
-      ++maker.usersLeft;
+      maker->isOnPath = true;
+      ++maker->usersLeft;
     }
   }
 }
@@ -134,15 +136,16 @@ void Sweep::visitRead(ReadOp read) {
   accumulated[name] = true;
 }
 
-LogicalResult Sweep::visitDifferentiable(Operation *op) {
+/// `makers`: of the operands, null for those that no gradient goes to.
+LogicalResult Sweep::visitDifferentiable(Operation *op, ArrayRef<Facts *> makers) {
   SmallVector<Value> resultGradients;
   for (Value result : op->getResults())
     resultGradients.push_back(gradients.lookup(result));
   if (llvm::none_of(resultGradients, [](Value gradient) { return bool(gradient); }))
     return success();
   SmallVector<bool> wanted;
-  for (Value operand : op->getOperands())
-    wanted.push_back(isActive(operand));
+  for (Facts *maker : makers)
+    wanted.push_back(maker != nullptr);
   SmallVector<Value> operandGradients(op->getNumOperands());
   if (failed(cast<Differentiable>(op).buildGradient(builder, resultGradients, wanted, operandGradients)))
     return failure();
@@ -166,15 +169,13 @@ LogicalResult Sweep::visit(Facts &facts) {
     return success();
   if (auto read = dyn_cast<ReadOp>(facts.op))
     return visitRead(read), success();
-  if (failed(visitDifferentiable(facts.op)))
+  SmallVector<Facts *> makers =
+      llvm::map_to_vector(facts.op->getOperands(), [&](Value operand) { return activeMakerOf(operand); });
+  if (failed(visitDifferentiable(facts.op, makers)))
     return failure();
-  for (Value operand : facts.op->getOperands()) {
-    if (!isActive(operand))
-      continue;
-    Facts &before = *makerOf(operand);
-    if (--before.usersLeft == 0 && !before.isForeign && failed(visit(before)))
+  for (Facts *before : makers)
+    if (before && --before->usersLeft == 0 && !before->isForeign && failed(visit(*before)))
       return failure();
-  }
   return success();
 }
 

@@ -29,9 +29,9 @@ public:
     unsigned eliminated = 0;
     for (Operation &op : llvm::make_early_inc_range(block)) {
       ++now;
-      if (op.hasTrait<OpTrait::IsTerminator>() || op.getNumRegions() > 0)
+      if (op.getNumRegions() > 0 || (!op.getNextNode() && op.hasTrait<OpTrait::IsTerminator>()))
         continue;
-      if (isOpTriviallyDead(&op)) {
+      if (op.use_empty() && isOpTriviallyDead(&op)) {
         op.erase();
         continue;
       }
@@ -40,6 +40,8 @@ public:
         lastChange = now;
         continue;
       }
+      if (effects == Effects::none && isAloneWithAnOperand(&op))
+        continue;
       Entry &entry = entryOf(&op);
       if (!entry.op || (effects == Effects::reads && entry.at < lastChange)) {
         entry.op = &op;
@@ -48,14 +50,41 @@ public:
       }
       if (isa<UnknownLoc>(entry.op->getLoc()))
         entry.op->setLoc(op.getLoc());
-      op.replaceAllUsesWith(entry.op);
+      Operation *kept = entry.op;
+      const SmallVector<Operation *, 1> alone = aloneWith(kept, &op);
+      op.replaceAllUsesWith(kept);
       op.erase();
+      llvm::for_each(alone, [&](Operation *user) { enter(user); });
       ++eliminated;
     }
     return eliminated;
   }
 
 private:
+  /// What computes the same reads the same: nothing does where this is the only use of an operand. Such operations are
+  /// not in the table, and enter it when another use comes.
+  static bool isAloneWithAnOperand(Operation *op) {
+    return llvm::any_of(op->getOperands(), [](Value operand) { return operand.hasOneUse(); });
+  }
+  /// Those before `now` that are alone with a result of `op`.
+  SmallVector<Operation *, 1> aloneWith(Operation *op, Operation *now) const {
+    SmallVector<Operation *, 1> users;
+    for (Value result : op->getResults())
+      if (result.hasOneUse())
+        if (Operation *user = *result.user_begin(); user->getBlock() == &block && user->isBeforeInBlock(now))
+          users.push_back(user);
+    return users;
+  }
+  /// Puts an operation into the table that was alone.
+  void enter(Operation *op) {
+    if (op->getNumRegions() > 0 || effectsOf(op) != Effects::none || isAloneWithAnOperand(op))
+      return;
+    if (Entry &entry = entryOf(op); !entry.op) {
+      entry.op = op;
+      entry.at = now;
+    }
+  }
+
   /// An operation that stands for those equal to it, and when it was met.
   struct Entry {
     Operation *op = nullptr;

@@ -45,6 +45,7 @@ std::string hashOf(std::string_view bytes) {
 
 std::string serialize(const planpb::Plan &plan) {
   std::string message;
+  message.reserve(plan.ByteSizeLong());
   google::protobuf::io::StringOutputStream stream(&message);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
