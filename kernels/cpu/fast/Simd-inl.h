@@ -88,12 +88,20 @@ HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const F16 *p) { return loadF16(kF, p); 
 HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   const U u;
   auto bits = hn::BitCast(u, v);
-  auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
-  auto rounded = hn::Add(hn::Add(bits, hn::Set(u, 0x7fff)), odd);
+  const auto isOdd = hn::TestBit(bits, hn::Set(u, 0x10000));
+  auto rounded = hn::Add(bits, hn::IfThenElse(isOdd, hn::Set(u, 0x8000), hn::Set(u, 0x7fff)));
   auto quiet = hn::Or(bits, hn::Set(u, 0x400000));
   return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
 }
-HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) { return hn::TruncateTo(Half(), hn::ShiftRight<16>(roundedHalves(v))); }
+HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
+#if HWY_TARGET <= HWY_AVX3 // one permutation
+  const hn::Repartition<uint16_t, F> all;
+  const auto halves = hn::BitCast(all, roundedHalves(v));
+  return hn::LowerHalf(Half(), hn::ConcatOdd(all, halves, halves));
+#else
+  return hn::TruncateTo(Half(), hn::ShiftRight<16>(roundedHalves(v)));
+#endif
+}
 /// What a store to T and a load leave of v.
 template <typename T> HWY_INLINE V rounded(V v) {
   if constexpr (std::is_same_v<T, Bf16>)
