@@ -2,6 +2,8 @@
 #include "dialects/graph/Infer.h"
 #include "dialects/graph/KernelSpec.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 #include <cstring>
 
 using namespace mlir;
