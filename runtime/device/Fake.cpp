@@ -164,7 +164,7 @@ public:
     captured.reset();
     --device.captures;
     if (failpoint("stream.capture"))
-      return makeError(Code::internal, 586, "a stream's work cannot be captured");
+      return makeError(Code::internal, 582, "a stream's work cannot be captured");
     return graph;
   }
   Status replay(Graph &graph) override {
