@@ -72,11 +72,6 @@ static bool isCausalCompare(LessEqualOp compare, int64_t queries, int64_t keys) 
          *row - *column == keys - queries;
 }
 
-static bool isTrue(Value value) {
-  SplatElementsAttr splat;
-  return matchPattern(value, m_Constant(&splat)) && splat.getSplatValue<bool>();
-}
-
 bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys) {
   if (keys < queries)
     return false;

@@ -15,6 +15,11 @@ std::optional<double> zc::importer::splatOf(Value value) {
   return number.convertToDouble();
 }
 
+bool zc::importer::isTrue(Value value) {
+  SplatElementsAttr splat;
+  return matchPattern(value, m_Constant(&splat)) && splat.getElementType().isInteger(1) && splat.getSplatValue<bool>();
+}
+
 bool zc::importer::isNear(std::optional<double> value, double wanted) {
   return value && std::abs(*value - wanted) <= 1e-6 * std::abs(wanted);
 }

@@ -18,6 +18,8 @@ inline llvm::ArrayRef<int64_t> dimsOf(mlir::Value value) { return tensorOf(value
 
 /// The one number that all elements of a float constant are.
 std::optional<double> splatOf(mlir::Value value);
+/// A constant of bool whose elements are all true; no number is.
+bool isTrue(mlir::Value value);
 /// Within 1e-6 relative: constants pass through float32 in exporters.
 bool isNear(std::optional<double> value, double wanted);
 

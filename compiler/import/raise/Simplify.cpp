@@ -46,8 +46,7 @@ struct DropTrue : OpRewritePattern<AndOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AndOp op, PatternRewriter &rewriter) const override {
     return success(eitherOrder(op, [&](Value x, Value t) {
-      SplatElementsAttr splat;
-      if (!matchPattern(t, m_Constant(&splat)) || !splat.getSplatValue<bool>() || !sameType(x, op.getResult()))
+      if (!isTrue(t) || !sameType(x, op.getResult()))
         return false;
       rewriter.replaceOp(op, x);
       return true;
