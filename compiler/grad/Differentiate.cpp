@@ -58,6 +58,8 @@ private:
     return maker && maker->isActive && isFloat(value) ? maker : nullptr;
   }
   LogicalResult visit(Facts &facts);
+  /// `uses`: on the path and not met, the next one last; gets those that the operation makes of its operands.
+  LogicalResult meet(Facts &facts, SmallVectorImpl<Facts *> &uses);
   LogicalResult visitDifferentiable(Operation *op, ArrayRef<Facts *> makers);
   void visitRead(ReadOp read);
   void contribute(Value value, Value gradient);
@@ -164,18 +166,28 @@ LogicalResult Sweep::visitDifferentiable(Operation *op, ArrayRef<Facts *> makers
   return success();
 }
 
-LogicalResult Sweep::visit(Facts &facts) {
+LogicalResult Sweep::meet(Facts &facts, SmallVectorImpl<Facts *> &uses) {
   if (!std::exchange(facts.isOnPath, false))
     return success();
   if (auto read = dyn_cast<ReadOp>(facts.op))
     return visitRead(read), success();
   SmallVector<Facts *> makers =
       llvm::map_to_vector(facts.op->getOperands(), [&](Value operand) { return activeMakerOf(operand); });
-  if (failed(visitDifferentiable(facts.op, makers)))
+  llvm::copy_if(llvm::reverse(makers), std::back_inserter(uses), [](Facts *maker) { return maker != nullptr; });
+  return visitDifferentiable(facts.op, makers);
+}
+
+/// What depends on parameters alone goes as soon as its last use has been met, depth first. Such chains may be as long
+/// as a model: no call stack holds them.
+LogicalResult Sweep::visit(Facts &facts) {
+  SmallVector<Facts *> uses;
+  if (failed(meet(facts, uses)))
     return failure();
-  for (Facts *before : makers)
-    if (before && --before->usersLeft == 0 && !before->isForeign && failed(visit(*before)))
+  while (!uses.empty()) {
+    Facts &before = *uses.pop_back_val();
+    if (--before.usersLeft == 0 && !before.isForeign && failed(meet(before, uses)))
       return failure();
+  }
   return success();
 }
 
