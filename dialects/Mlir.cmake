@@ -29,9 +29,15 @@ macro(zc_mlir_folder)
   include(HandleLLVMOptions)
   add_definitions(${ZC_LLVM_DEFINITIONS})
   add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    add_compile_options(-Wno-deprecated-declarations) # forgets that libstdc++'s are a system's where they come out of a precompiled header
+  endif()
   if(ZC_SANITIZE)
     # MLIR's headers under sanitizers: optimising them would double the build, and confuses g++ 12 into false warnings.
-    add_compile_options(-O0 -Wno-maybe-uninitialized)
+    add_compile_options(-O0)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      add_compile_options(-Wno-maybe-uninitialized)
+    endif()
     if(ZC_SANITIZE MATCHES undefined)
       add_compile_options(-fno-sanitize=alignment,vptr) # nothing casts bytes there
     endif()

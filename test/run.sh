@@ -12,19 +12,18 @@
 #   product  the Python package against torch, in build/torch (tools/setup.sh --torch installs it there: 1.5 GB)
 #   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
-#   tsan     the runtime's unit tests under ThreadSanitizer
-#   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute (needs clang-19)
-#   clang    clang++-19 -Werror over the runtime, the kernels, zero-run and the benchmarks, each file by itself
-#   asan     everything under AddressSanitizer and UBSan: unit tests
+#   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19, each file by itself
+#   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
+#   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute, in that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (35), so that a slow machine says what failed
 # before somebody stops it: the longest, asan, takes half an hour on two slow cores. Suites that are named always run.
-# Build folders: build/{release,asan,tsan,fuzz,clang}. Exit code 1 if anything failed or a suite ran nothing.
+# Build folders: build/{release,asan,tsan}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-all=(format unit lit conformance e2e killsweep product cluster tsan fuzz clang asan asanlit)
+all=(format unit lit conformance e2e killsweep product cluster tsan asan asanlit fuzz)
 by_name=(cuda)
 
 suites=() kills=30
@@ -96,37 +95,33 @@ suite_killsweep() {
 }
 
 suite_cluster() {
-  release && ZC_CLUSTER_QUICK=1 ZC_BIN=$PWD/build/release/bin "${runner[@]}" script test/cluster/{collectives,bits,faults,traffic}.py
+  release && ZC_CLUSTER_QUICK=1 ZC_TEST_JOBS=1 ZC_BIN=$PWD/build/release/bin "${runner[@]}" script test/cluster/{collectives,bits,faults,traffic}.py
 }
 
-# Optimised a little: sanitizers at -O0 would take the whole time budget in the kernels. (The MLIR side is at -O0 all the same.)
-sanitized=(-DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1")
-asan() { build asan -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
+# The other compiler's: all is compiled by both. Optimised a little: sanitizers at -O0 would take the whole time budget in the kernels. (The MLIR
+# side is at -O0 all the same.)
+sanitized=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1"
+  -DZC_CUDA=OFF)
+asan() { build asan "$@" -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
-asan_options=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1
-suite_asan() { asan && ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=print_stacktrace=1 "${runner[@]}" ctest build/asan; }
-suite_asanlit() { asan && ASAN_OPTIONS=$asan_options UBSAN_OPTIONS=print_stacktrace=1 "${runner[@]}" lit build/asan; }
-# GCC's OpenMP runtime is not instrumented, so TSan does not see its barriers: the kernels' own tests, which open teams, are left
+export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS=suppressions=$PWD/test/support/lsan.supp:print_suppressions=0
+suite_asan() { asan && "${runner[@]}" ctest build/asan; }
+suite_asanlit() { asan && "${runner[@]}" lit build/asan; }
+# OpenMP's runtimes are not instrumented, so TSan does not see their barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
 suite_tsan() {
-  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
-    OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
+  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_UNITY=OFF -DZC_SANITIZE=thread &&
+    OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 
 suite_fuzz() {
-  if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char *, unsigned long) { return 0; }' |
-    clang++-19 -fsanitize=fuzzer -x c++ -o /dev/null - 2>/dev/null; then
-    echo "no clang++-19 with libFuzzer"
-    echo "0 passed, 0 failed, 1 skipped"
-    return
-  fi
-  build fuzz zc-fuzz-import zc-fuzz-fused -- -DZC_COMPILER=ON -DZC_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-19 \
-    -DCMAKE_CXX_COMPILER=clang++-19 || return
   local corpus target passed=0 failed=0
+  asan zc-fuzz-import zc-fuzz-fused || return
   for target in import fused; do
     corpus=$(mktemp -d) && cp test/fuzz/corpus-"$target"/* "$corpus"
-    if ASAN_OPTIONS=$asan_options "build/fuzz/bin/zc-fuzz-$target" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
-      -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus"; then
+    if "build/asan/bin/zc-fuzz-$target" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
+      -artifact_prefix=build/asan/ -verbosity=0 -print_final_stats=1 "$corpus"; then
       ((++passed))
     else
       ((++failed))
@@ -135,11 +130,6 @@ suite_fuzz() {
   done
   echo "$passed passed, $failed failed, 0 skipped"
   ((failed == 0))
-}
-
-suite_clang() {
-  build clang all bench -- -DZC_COMPILER=OFF -DZC_UNITY=OFF -DZC_CUDA=OFF -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O0 -DCMAKE_C_COMPILER=clang-19 \
-    -DCMAKE_CXX_COMPILER=clang++-19 && echo "1 passed, 0 failed, 0 skipped"
 }
 
 # For one kind of GPU: all three take thrice as long and say the same, but for spills.

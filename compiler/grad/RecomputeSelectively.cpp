@@ -110,9 +110,9 @@ private:
         continue;
       for (Value result : op->getResults()) {
         Uses use = uses.lookup(result);
-        auto diesHere = [&](Value operand) {
+        auto diesHere = [&, at = position](Value operand) {
           Value bytes = graph::viewedValue(operand);
-          return bytes.getDefiningOp() && hasBytes(bytes.getDefiningOp()) && uses.lookup(bytes).last == position;
+          return bytes.getDefiningOp() && hasBytes(bytes.getDefiningOp()) && uses.lookup(bytes).last == at;
         };
         bool inPlace = overwrites(op, diesHere);
         live.add(position + inPlace, std::max(use.last, position) + 1, bytesOf(result));

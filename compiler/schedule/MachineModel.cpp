@@ -21,7 +21,8 @@ Result<MachineModel> zc::readMachine(const std::string &path) {
   if (!object)
     return makeError(Code::badInput, 391, "a machine file is one JSON object", path);
   MachineModel machine;
-  for (const auto &[name, value] : *object) {
+  for (const auto &[key, value] : *object) {
+    llvm::StringRef name = key;
     const auto *field = llvm::find_if(MachineModel::kFields, [&](const auto &f) { return name == f.name; });
     if (field == std::end(MachineModel::kFields))
       return makeError(Code::badInput, 392, "unknown field \"" + name.str() + "\" in the machine file", path);

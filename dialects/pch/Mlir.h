@@ -1,6 +1,15 @@
 //===- Mlir.h - MLIR's headers that most files of the compiler include ---------===//
 #pragma once
 
+// The layout of a pass's statistics goes by NDEBUG, and Debian's MLIR has it: without this, builds with assertions read
+// memory of statistics that MLIR's constructors do not know of.
+#ifndef NDEBUG
+#define NDEBUG
+#include "llvm/ADT/Statistic.h"
+#undef NDEBUG
+#endif
+#include <cassert>
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

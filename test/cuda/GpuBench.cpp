@@ -236,7 +236,7 @@ void runHost(const KernelRegistry &kernels, int64_t elements) {
   auto kernel = take(kernels.prepare(c.spec));
   auto *numbers = static_cast<float *>(operands[2]);
   auto update = [&] {
-#pragma omp parallel for simd schedule(static)
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < elements; ++i)
       numbers[i] += 1;
   };

@@ -96,7 +96,7 @@ struct Value {
       static_cast<int8_t *>(p)[i] = static_cast<int8_t>(x);
       break;
     default:
-      static_cast<uint8_t *>(p)[i] = static_cast<uint8_t>(x);
+      static_cast<uint8_t *>(p)[i] = static_cast<uint8_t>(static_cast<int64_t>(x));
     }
   }
   /// The same elements at another alignment.

@@ -7,9 +7,11 @@
   run_tests.py script FILE.py...      end-to-end scripts; each ends with a line `N passed, N failed[, N skipped]`; exit code 77: skipped
   run_tests.py format                 clang-format over all C++ under version control, a file is a test
 
-Prints what failed, with its output, and as its last line `N passed, N failed, N skipped`. Exit code 1 if anything failed or
+As many programs and scripts run at once as there are cores (ZC_TEST_JOBS), so none may count on a quiet machine. Prints what failed, with
+its output, and as its last line `N passed, N failed, N skipped`. Exit code 1 if anything failed or
 nothing ran. A program that crashes, hangs (ZC_TEST_TIMEOUT, default 1800 s) or counts no test at all is a failure.
 """
+import concurrent.futures
 import glob
 import json
 import os
@@ -23,6 +25,7 @@ import xml.etree.ElementTree as xml
 
 TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "1800"))
 LIT = os.environ.get("ZC_LIT", "/usr/lib/llvm-19/build/utils/lit/lit.py")
+JOBS = int(os.environ.get("ZC_TEST_JOBS") or len(os.sched_getaffinity(0)))
 SKIP_CODE = 77
 
 
@@ -61,7 +64,8 @@ def excerpt(out):
 
 
 def report(name, code, out):
-    print(f"---- {name}: exit code {code}\n" + "\n".join(excerpt(out)), flush=True)
+    """The lines of a test that failed."""
+    return [f"---- {name}: exit code {code}", *excerpt(out)]
 
 
 def told(name, result, began):
@@ -83,16 +87,22 @@ def junit(path):
     return passed, failed, skipped
 
 
+def at_once(run, tests, count):
+    """Counts (passed, failed, skipped) and prints the lines of each run(test), as they end."""
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for ended in concurrent.futures.as_completed([pool.submit(run, test) for test in tests]):
+            result, lines = ended.result()
+            print("\n".join(lines), flush=True)
+            count.add(*result)
+
+
 def run_ctest(build, pattern, count):
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
-    for test in json.loads(shown.stdout)["tests"]:
+
+    def run(test):
         name, command = test["name"], test.get("command")
-        if not re.search(pattern, name):
-            continue
         if not command:
-            report(name, "-", "its program was not built")
-            count.add(0, 1)
-            continue
+            return (0, 1, 0), report(name, "-", "its program was not built")
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
         with tempfile.TemporaryDirectory() as folder:
             cases = os.path.join(folder, "cases.xml")
@@ -106,23 +116,21 @@ def run_ctest(build, pattern, count):
             result = (0, 0, 1)
         elif (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], 1, result[2])
-        if result[1]:
-            report(name, code, out)
-        print(told(name, result, began), flush=True)
-        count.add(*result)
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began)]
+
+    at_once(run, [test for test in json.loads(shown.stdout)["tests"] if re.search(pattern, test["name"])], count)
 
 
 def run_lit(build, count):
     for site in sorted(glob.glob(os.path.join(build, "**", "lit.site.cfg.py"), recursive=True)):
         with tempfile.TemporaryDirectory() as folder:
             cases = os.path.join(folder, "cases.xml")
-            jobs = str(len(os.sched_getaffinity(0)))
-            code, out = execute([sys.executable, LIT, "-v", "-j", jobs, "--xunit-xml-output", cases, os.path.dirname(site)])
+            code, out = execute([sys.executable, LIT, "-v", "-j", str(JOBS), "--xunit-xml-output", cases, os.path.dirname(site)])
             result = junit(cases) if os.path.exists(cases) else (0, 0, 0)
         if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], result[1] + 1, result[2])
         if result[1]:
-            report(site, code, "\n".join(line for line in out.splitlines() if not line.startswith("PASS")))
+            print(*report(site, code, "\n".join(line for line in out.splitlines() if not line.startswith("PASS"))), sep="\n")
         count.add(*result)
 
 
@@ -133,22 +141,19 @@ def totals(out):
 
 
 def run_scripts(files, count):
-    for path in files:
+    def run(path):
         name = os.path.basename(path)
         began = time.monotonic()
         code, out = execute([sys.executable, path])
         result = totals(out)
         if code == SKIP_CODE:
-            print(f"{name}: skipped: {out.rstrip().splitlines()[-1] if out.strip() else 'no reason given'}", flush=True)
-            count.add(0, 0, 1)
-            continue
+            return (0, 0, 1), [f"{name}: skipped: {out.rstrip().splitlines()[-1] if out.strip() else 'no reason given'}"]
         if result is None or sum(result) == 0 or (code != 0 and result[1] == 0):
             result = (result[0] if result else 0, 1, 0)
-        if result[1]:
-            report(name, code, out)
         reasons = [line for line in out.splitlines() if line.startswith("skip ")]
-        print("\n".join([told(name, result, began), *reasons]), flush=True)
-        count.add(*result)
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began), *reasons]
+
+    at_once(run, files, count)
 
 
 def run_format(_, count):
@@ -156,7 +161,7 @@ def run_format(_, count):
     code, out = execute(["clang-format-19", "--dry-run", *files])
     wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: warning: code should be clang-formatted", out, re.M)))
     if code or wrong:
-        report("clang-format-19", code, "\n".join(wrong) or out)
+        print(*report("clang-format-19", code, "\n".join(wrong) or out), sep="\n")
     count.add(len(files) - len(wrong), len(wrong) or int(code != 0))
 
 

@@ -60,7 +60,7 @@ float scaledTop(const float *scores, int64_t n, float scale) {
     const V x = hn::Mul(loadPart(scores + k, count), factor);
     a = hn::Max(a, hn::IfThenElse(lanesBelow(k, n), x, hn::Set(kF, lowest)));
   });
-  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
+  const float top = maxOfLanes(hn::Max(hn::Max(a, b), hn::Max(c, d)));
   for (int64_t k = 0; top == lowest && k < n; ++k)
     if (std::isnan(scores[k] * scale))
       return std::numeric_limits<float>::quiet_NaN();

@@ -300,6 +300,14 @@ HWY_INLINE HWY_MAYBE_UNUSED V keepFirst(V v, size_t count) {
   return count == lanes() ? v : hn::IfThenElseZero(hn::FirstN(kF, count), v);
 }
 
+/// Highway's emulated vectors begin with the lowest finite number: it is no lane's where all are -inf.
+HWY_INLINE HWY_MAYBE_UNUSED float maxOfLanes(V v) {
+  const V lowest = hn::Set(kF, -std::numeric_limits<float>::infinity());
+  if (HWY_TARGET == HWY_EMU128 && hn::AllTrue(kF, hn::Eq(v, lowest)))
+    return hn::GetLane(lowest);
+  return hn::GetLane(hn::MaxOfLanes(kF, v));
+}
+
 /// Largest of x[0, n); -inf if n is 0. A NaN may be passed over, unless all else is -inf: callers go on to sum e^x,
 /// which then is NaN.
 template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
@@ -314,7 +322,7 @@ template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
     d = hn::Max(d, loadVector(x + i + 3 * step));
   }
   forVectors(i, n, [&](int64_t k, size_t count) HWY_ATTR { a = hn::Max(a, loadPart(x + k, count, lowest)); });
-  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
+  const float top = maxOfLanes(hn::Max(hn::Max(a, b), hn::Max(c, d)));
   for (int64_t k = 0; top == lowest && k < n; ++k)
     if (std::isnan(load(x[k])))
       return load(x[k]);
