@@ -3,7 +3,7 @@
 arenas have, times 1.01 and 32 MiB, for threads and for processes as ranks. A steady step of a ResNet, and of
 a language model whose head and loss are one operation, allocates nothing (its products by OpenBLAS: oneDNN's sgemm asks for what it packs
 factors into at each call, 5 MB of a thread at most)."""
-import pathlib, shutil, subprocess, sys
+import os, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite
@@ -86,7 +86,7 @@ def steady_step(name, small, more, threads, precision):
     for _ in range(3):
         counts = []
         for steps in (3, 3 + more):
-            environment = {"LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{run}.mallocs")}
+            environment = {**os.environ, "LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{run}.mallocs")}
             command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
                        "--products", products, "--out", suite.dir / f"{run}-{steps}", "--overwrite"]
             subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
