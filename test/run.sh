@@ -18,7 +18,7 @@
 #   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute, in that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
 #
-# What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (35), so that a slow machine says what failed
+# What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
 # before somebody stops it: the longest, asan, takes half an hour on two slow cores. Suites that are named always run.
 # Build folders: build/{release,asan,tsan}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
@@ -45,7 +45,7 @@ while (($#)); do
   esac
 done
 limit=$((24 * 60))
-((${#suites[@]})) || { suites=("${all[@]}") limit=${ZC_TEST_MINUTES:-35}; }
+((${#suites[@]})) || { suites=("${all[@]}") limit=${ZC_TEST_MINUTES:-50}; }
 [[ $limit =~ ^[1-9][0-9]*$ ]] || { echo "run.sh: ZC_TEST_MINUTES needs a number" >&2; exit 2; }
 started=$SECONDS
 

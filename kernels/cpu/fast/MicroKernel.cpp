@@ -41,13 +41,22 @@ void multiply(const float *a, int64_t rowStride, int64_t unitStride, const float
 MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, multiply}; }
 
 #if HWY_TARGET != HWY_SCALAR
+/// `count` units of 32 bits, at most a vector, and zeros. Of 16-bit elements they may lie at any even address.
+HWY_INLINE V loadUnits(const char *source, size_t count) {
+  if (count == lanes())
+    return hn::LoadU(kF, reinterpret_cast<const float *>(source));
+  HWY_ALIGN float padded[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(padded, source, count * sizeof(float));
+  return hn::Load(kF, padded);
+}
+
 constexpr int64_t kTransposed = 4;
 /// Four rows of a vector's units, those from `present` on zeros, to four columns of a panel. `count` units are read.
 HWY_INLINE void transposeRows(const char *source, int64_t pitch, int64_t present, size_t count, int64_t columns,
                               float *panel) {
   V row[4];
   for (int64_t r = 0; r < 4; ++r)
-    row[r] = r < present ? loadPart(reinterpret_cast<const float *>(source + r * pitch), count) : hn::Zero(kF);
+    row[r] = r < present ? loadUnits(source + r * pitch, count) : hn::Zero(kF);
   // In each block of 128 bits; block q then has the units 4 q + j of the four rows.
   const hn::Repartition<double, F> pairs;
   auto interleave = [&](auto of, V a, V b, bool upper) HWY_ATTR {
