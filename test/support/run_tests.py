@@ -38,15 +38,17 @@ class Count:
 
 
 def execute(command, cwd=None, env=None):
-    """-> (exit code, output); the whole process group is ended at the time limit, exit code 124."""
-    p = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         errors="replace", start_new_session=True)
-    try:
-        out = p.communicate(timeout=TIMEOUT)[0]
-        return p.returncode, out
-    except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
+    """-> (exit code, output); the whole process group is ended at the time limit, exit code 124. Open MPI has a folder for its files: in the
+    one of all jobs of a user, a job that ends takes away what another is making."""
+    with tempfile.TemporaryDirectory(prefix="zc-", ignore_cleanup_errors=True) as folder:
+        p = subprocess.Popen(command, cwd=cwd, env={**(env or os.environ), "OMPI_MCA_orte_tmpdir_base": folder}, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            out = p.communicate(timeout=TIMEOUT)[0]
+            return p.returncode, out
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
 
 
 TAIL, FINDING = 60, 100  # lines
