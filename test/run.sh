@@ -59,8 +59,8 @@ build() {
   mkdir -p "$dir"
   echo "building $dir (${targets[*]:-everything})"
   cmake -S . -B "$dir" -G Ninja "$@" >"$log" 2>&1 && ninja -C "$dir" "${targets[@]}" >>"$log" 2>&1 && return
-  grep -E -A 12 'error:|FAILED|CMake Error' "$log" | head -n 80
-  echo "build of $dir failed; all of its output: $log"
+  { grep -E -A 12 'error:|FAILED|CMake Error' "$log" | head -n 80
+    echo "build of $dir failed; all of its output: $log"; } | tee -a "$ZC_TEST_FAILURES"
   return 1
 }
 
@@ -121,9 +121,11 @@ suite_fuzz() {
   for target in import fused; do
     corpus=$(mktemp -d) && cp test/fuzz/corpus-"$target"/* "$corpus"
     if "build/asan/bin/zc-fuzz-$target" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
-      -artifact_prefix=build/asan/ -verbosity=0 -print_final_stats=1 "$corpus"; then
+      -artifact_prefix=build/asan/ -verbosity=0 -print_funcs=0 -print_final_stats=1 "$corpus" >"build/asan/fuzz-$target.log" 2>&1; then
+      echo "$target: $(grep -E '^stat::(number|new)' "build/asan/fuzz-$target.log" | tr -s ' \n' ' ')"
       ((++passed))
     else
+      echo "---- fuzz $target" | cat - <(tail -n 60 "build/asan/fuzz-$target.log") | tee -a "$ZC_TEST_FAILURES"
       ((++failed))
     fi
     rm -rf "$corpus"
@@ -152,7 +154,9 @@ tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
 table=$(printf '%-11s %8s %8s %8s %8s' suite passed failed skipped seconds)
 sum_passed=0 sum_failed=0 sum_skipped=0
 results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+export ZC_TEST_FAILURES
+ZC_TEST_FAILURES=$(mktemp)
+trap 'rm -f "$results" "$ZC_TEST_FAILURES"' EXIT
 for s in "${suites[@]}"; do
   printf '\n== %s\n' "$s"
   began=$SECONDS
@@ -175,6 +179,7 @@ for s in "${suites[@]}"; do
   sum_passed=$((sum_passed + p)) sum_failed=$((sum_failed + f)) sum_skipped=$((sum_skipped + k))
 done
 
+[[ -s $ZC_TEST_FAILURES ]] && printf '\n== what failed, again\n' && cat "$ZC_TEST_FAILURES"
 printf '\n%s\n' "$table"
 ((sum_skipped)) && echo "$sum_skipped skipped: see above why"
 echo "took $((SECONDS - started)) s"

@@ -51,7 +51,7 @@ def execute(command, cwd=None, env=None):
             return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
 
 
-TAIL, FINDING = 60, 100  # lines
+TAIL, FINDING, AGAIN = 60, 100, 20  # lines
 
 
 def excerpt(out):
@@ -66,8 +66,12 @@ def excerpt(out):
 
 
 def report(name, code, out):
-    """The lines of a test that failed."""
-    return [f"---- {name}: exit code {code}", *excerpt(out)]
+    """The lines of a test that failed; the last of them go to ZC_TEST_FAILURES too, which test/run.sh shows after all suites."""
+    lines = [f"---- {name}: exit code {code}", *excerpt(out)]
+    if path := os.environ.get("ZC_TEST_FAILURES"):
+        with open(path, "a") as file:
+            file.write("\n".join([lines[0], *lines[1:][-AGAIN:]]) + "\n")
+    return lines
 
 
 def told(name, result, began):
@@ -108,11 +112,12 @@ def run_ctest(build, pattern, count):
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
         with tempfile.TemporaryDirectory() as folder:
             cases = os.path.join(folder, "cases.xml")
-            env = dict(os.environ, GTEST_OUTPUT=f"xml:{cases}", GTEST_COLOR="no", GTEST_BRIEF="1")
+            env = dict(os.environ, GTEST_OUTPUT=f"xml:{cases}", GTEST_COLOR="no")
             env.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
             began = time.monotonic()
             code, out = execute(command, properties.get("WORKING_DIRECTORY", build), env)
             result = junit(cases) if os.path.exists(cases) else totals(out) or (int(code == 0), 0, 0)
+        out = re.sub(r"\[ RUN +\] .*\n\[ +OK \] .*\n", "", out) # what is left of a crash says in which case
         # A crash after the last case, or a leak found at exit, fails a program whose cases all passed.
         if code == SKIP_CODE:
             result = (0, 0, 1)
