@@ -44,6 +44,7 @@ struct Facts {
   bool isBehind = false;   ///< the border to the backward
   bool isGone = false;     ///< fused
   bool isView = false;
+  bool takesProgram = false;
 };
 
 /// As quickly computed as an operand is read: arithmetic, comparisons, choices.
@@ -58,8 +59,10 @@ Value readBy(Operation *root) { return takesProgram(root) ? root->getOperand(0) 
 /// Members, the root first, and what is known of them as they come: each is looked at once.
 struct Group {
   Group(Operation *root, size_t place, unsigned number)
-      : root(root), place(place), number(number), shape(shapeOf(readBy(root) ? readBy(root) : root->getResult(0))) {}
+      : root(root), isInto(takesProgram(root)), place(place), number(number),
+        shape(shapeOf(isInto ? root->getOperand(0) : root->getResult(0))) {}
   Operation *root;
+  bool isInto;                 ///< does the root take programs?
   size_t place;                ///< of the root
   unsigned number;             ///< by which members are known
   ArrayRef<int64_t> shape;     ///< of what the program computes
@@ -71,10 +74,9 @@ struct Group {
   SmallVector<Value, kFusedResults + 1> results;
   size_t instructions = 0;
 
-  bool isInto() const { return takesProgram(root); }
   /// Does the program, or the root beside it, read `value`?
   bool reads(Value value) const {
-    return inputs.contains(value) || (isInto() && llvm::is_contained(root->getOperands().drop_front(), value));
+    return inputs.contains(value) || (isInto && llvm::is_contained(root->getOperands().drop_front(), value));
   }
 };
 
@@ -113,7 +115,7 @@ public:
         drop(at);
         continue;
       }
-      if (!isFusable && !takesProgram(root))
+      if (!isFusable && !facts[at].takesProgram)
         continue;
       Group group = grow(at);
       if (!isWorthIt(group))
@@ -133,8 +135,10 @@ private:
     fact.op = &op;
     fact.isBehind = isBehind;
     fact.isView = isView(&op);
-    fact.nextInMemory = fact.isView || isFreeToRecompute(&op) ? at + 1 : at;
-    fact.instruction = instructionOf(&op);
+    Kind &kind = kindOf(&op);
+    fact.nextInMemory = fact.isView || kind.isFree ? at + 1 : at;
+    fact.takesProgram = kind.takesProgram;
+    fact.instruction = instructionOf(&op, kind);
     place[&op] = at;
     for (Value operand : op.getOperands()) {
       Facts *maker = factsOf(operand);
@@ -148,19 +152,33 @@ private:
       assigns[assign.getParameterAttr()].push_back(at);
   }
 
-  /// As findInstruction; null for nothing. Of the operations of a name the last one is remembered: mostly the next one
-  /// is like it.
-  const FusedInstruction *instructionOf(Operation *op) {
-    Known &known = knownOf[op->getName()];
-    const bool isLikeLast = known.op && op->getPropertiesStorageSize() == 0 &&
-                            known.op->getOperandTypes() == op->getOperandTypes() &&
-                            known.op->getResultTypes() == op->getResultTypes() &&
-                            known.op->getRawDictionaryAttrs() == op->getRawDictionaryAttrs();
+  /// What is known of operations by their name, and the last one of them, before any goes: mostly the next is like it.
+  struct Kind {
+    bool takesProgram = false, isFree = false;
+    Operation *last = nullptr;
+    const FusedInstruction *instruction = nullptr; ///< of the last one
+  };
+  Kind &kindOf(Operation *op) {
+    auto [entry, isNew] = kinds.try_emplace(op->getName());
+    if (isNew) { // traits are looked for in lists
+      entry->second.takesProgram = takesProgram(op);
+      entry->second.isFree = isFreeToRecompute(op);
+    }
+    return entry->second;
+  }
+
+  /// As findInstruction; null for nothing.
+  const FusedInstruction *instructionOf(Operation *op, Kind &kind) {
+    const bool isLikeLast = kind.last && op->getPropertiesStorageSize() == 0 &&
+                            kind.last->getOperandTypes() == op->getOperandTypes() &&
+                            kind.last->getResultTypes() == op->getResultTypes() &&
+                            kind.last->getRawDictionaryAttrs() == op->getRawDictionaryAttrs();
     if (!isLikeLast) {
       auto found = findInstruction(op);
-      known = {op, found ? &instructions.emplace_back(*found) : nullptr};
+      kind.instruction = found ? &instructions.emplace_back(*found) : nullptr;
     }
-    return known.instruction;
+    kind.last = op;
+    return kind.instruction;
   }
 
   Facts &factsOf(Operation *op) { return facts[place.lookup(op)]; }
@@ -205,7 +223,7 @@ private:
     group.members.push_back(at);
     facts[at].group = group.number;
     group.inputs.remove(op->getResult(0));
-    for (Value operand : op->getOperands().take_front(takesProgram(op) ? 1 : op->getNumOperands())) {
+    for (Value operand : op->getOperands().take_front(facts[at].takesProgram ? 1 : op->getNumOperands())) {
       const Facts *maker = factsOf(operand);
       const bool isJoined = maker && maker->group == group.number;
       if (immediateOf(operand))
@@ -215,7 +233,7 @@ private:
       if (maker && !isJoined && (maker->instruction || isa<ExpandOp>(maker->op)))
         addMaker(group, static_cast<size_t>(maker - facts.data()));
     }
-    if (isa<ExpandOp>(op) || takesProgram(op))
+    if (isa<ExpandOp>(op) || facts[at].takesProgram)
       return;
     ++group.instructions;
     if (isResult(op, group))
@@ -233,7 +251,8 @@ private:
   /// Are all uses of `op` by members, in their programs?
   bool isInner(Operation *op, const Group &group) const {
     return llvm::all_of(op->getUses(), [&](OpOperand &use) {
-      return isMember(use.getOwner(), group) && (!takesProgram(use.getOwner()) || use.getOperandNumber() == 0);
+      const Facts &user = factsOf(use.getOwner());
+      return user.group == group.number && (!user.takesProgram || use.getOperandNumber() == 0);
     });
   }
 
@@ -247,7 +266,7 @@ private:
         (!facts[fact.firstUser].isGone && !isServed(fact.firstUser)) || shapeOf(candidate->getResult(0)) != group.shape)
       return false;
     inner = isInner(candidate, group);
-    if (!inner && group.isInto())
+    if (!inner && group.isInto)
       return false;
     if (isa<ExpandOp>(candidate)) {
       auto type = dtypeOf(tensorOf(candidate->getOperand(0)).getElementType());
@@ -414,7 +433,7 @@ private:
   Fused build(const Group &group) const {
     SmallVector<size_t> places;
     for (size_t at : group.members)
-      if (!takesProgram(facts[at].op))
+      if (!facts[at].takesProgram)
         places.push_back(at);
     for (Operation *op : group.again)
       places.push_back(place.lookup(op));
@@ -422,12 +441,12 @@ private:
     places.erase(std::unique(places.begin(), places.end()), places.end());
     SmallVector<FusedStep> steps;
     SmallVector<Value> results;
-    if (group.isInto())
+    if (group.isInto)
       results.push_back(readBy(group.root));
     for (size_t at : places) {
       Operation *op = facts[at].op;
       steps.push_back({op, facts[at].instruction});
-      if (!group.isInto() && facts[at].group == group.number && !isa<ExpandOp>(op) && isResult(op, group))
+      if (!group.isInto && facts[at].group == group.number && !isa<ExpandOp>(op) && isResult(op, group))
         results.push_back(op->getResult(0));
     }
     return buildFused(steps, results);
@@ -437,7 +456,7 @@ private:
   static bool isWorthIt(const Group &group) {
     auto isWritten = [](Value operand) { return immediateOf(operand) && tensorOf(operand).getNumElements() > 1; };
     return group.members.size() > 1 || !group.again.empty() ||
-           (!group.isInto() && llvm::any_of(group.root->getOperands(), isWritten));
+           (!group.isInto && llvm::any_of(group.root->getOperands(), isWritten));
   }
 
   /// The operation that computes a group, at its root's place.
@@ -449,7 +468,7 @@ private:
       nodes.push_back(facts[at].op->getLoc());
     OpBuilder builder(group.root);
     auto program = builder.getDenseI64ArrayAttr(encode(fused.program));
-    if (!group.isInto())
+    if (!group.isInto)
       return builder.create<FusedOp>(builder.getFusedLoc(nodes), ValueRange(fused.results).getTypes(), fused.inputs,
                                      program);
     SmallVector<Value> operands(fused.inputs);
@@ -470,7 +489,7 @@ private:
       last = std::max(last, group.place);
     }
     SmallVector<Value> old(fused.results);
-    if (group.isInto())
+    if (group.isInto)
       old.assign(group.root->result_begin(), group.root->result_end());
     for (auto [before, result] : llvm::zip(old, made->getResults())) {
       const size_t last = lastUseOf(before);
@@ -490,13 +509,7 @@ private:
     fact.nextInMemory = std::max(fact.nextInMemory, at + 1);
   }
 
-  /// While programs are looked at, before any operation goes.
-  struct Known {
-    Operation *op = nullptr;
-    const FusedInstruction *instruction = nullptr;
-  };
-  llvm::SmallDenseMap<OperationName, Known> knownOf;
-
+  llvm::SmallDenseMap<OperationName, Kind> kinds;
   std::deque<FusedInstruction> instructions; ///< of operations, those that differ
   std::vector<Facts> facts;                  ///< by place
   DenseMap<Operation *, size_t> place;       ///< of operations, before any was fused

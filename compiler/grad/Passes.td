@@ -55,9 +55,9 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     one `graph.accumulate_grad` per trainable parameter, placed as early as the gradient is complete, and only the loss
     returned. Only what lies between a trainable parameter and the loss is differentiated. Contributions to a value are
     added in the order in which the reverse sweep meets them; all reads of a parameter are summed once. A trainable
-    parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's, fused
-    under the label "gradient". With `precision=fp16` the gradient of the loss is `graph.loss_scale` instead of 1, and so every
-    gradient is multiplied by it.
+    parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's. With
+    `precision=fp16` the gradient of the loss is `graph.loss_scale` instead of 1, and so every gradient is multiplied by
+    it.
 
     ```mlir
     %l = graph.reduce_sum %w {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>

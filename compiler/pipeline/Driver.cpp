@@ -53,6 +53,8 @@ constexpr PhaseInfo kPhases[] = {{Phase::import, "import", Code::badInput, 400},
 /// A context with the dialects of all levels.
 struct Context {
   Context() {
+    // The constructor's flag leaves locks and a cache per thread in the tables of attributes, types and locations.
+    context.disableMultithreading();
     DialectRegistry registry;
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);

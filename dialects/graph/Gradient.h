@@ -60,12 +60,10 @@ mlir::Value repeatHeads(TensorBuilder &on, mlir::Value value, int64_t heads);
 /// [queries, keys], bool: what `causal` masks.
 mlir::Value laterKeys(TensorBuilder &on, mlir::MLIRContext *context, int64_t queries, int64_t keys);
 
-/// Emits gradient ops at the location of the forward op, fused under the label "gradient".
+/// Emits gradient ops at the location of the forward op: a gradient is what stands behind graph.backward.
 class GradientBuilder : public TensorBuilder {
 public:
-  GradientBuilder(mlir::OpBuilder &builder, mlir::Operation *forward)
-      : TensorBuilder(builder, mlir::FusedLoc::get({forward->getLoc()}, builder.getStringAttr("gradient"),
-                                                   builder.getContext())) {}
+  GradientBuilder(mlir::OpBuilder &builder, mlir::Operation *forward) : TensorBuilder(builder, forward->getLoc()) {}
 };
 
 /// Fails, with an error on the op, if a gradient arrives at a result other than the first.

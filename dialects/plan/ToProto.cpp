@@ -167,8 +167,6 @@ private:
 
   /// The node, or the nodes that are computed as one.
   static std::string nameOf(Location loc) {
-    if (auto gradient = dyn_cast<FusedLoc>(loc); gradient && gradient.getLocations().size() == 1)
-      loc = gradient.getLocations().front();
     if (StringRef node = graph::nodeOf(loc); !node.empty())
       return node.str();
     llvm::SetVector<StringRef> names;
