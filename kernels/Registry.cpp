@@ -64,10 +64,6 @@ Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
                          " bytes, it needs " + std::to_string(needed),
                      {}, "compile the model again with this version");
-  if (target != Target::cpu && spec.has("channels_last"))
-    return makeError(Code::corrupt, 710,
-                     "plan asks kernel '" + spec.name + "' to compute channels last, which only those of CPUs can", {},
-                     "compile the model again with --target cuda");
   for (auto [input, output] : spec.inPlace)
     if (!mayOverwrite(spec, overwrites, input, output))
       return makeError(Code::corrupt, 709,

@@ -201,13 +201,13 @@ def JoinLoss : Pass<"join-loss", "::mlir::ModuleOp"> {
 def PropagateLayout : Pass<"propagate-layout", "::mlir::ModuleOp"> {
   let summary = "chains of convolutions compute on channels-last activations";
   let description = [{
-    In: the `micro` program with its backward, or one that is evaluated, activations [N, C, d...]. Out, under `layout=auto` and where
-    `target` has kernels for it: chains of convolutions, norms, pools, elementwise work and their gradients have
+    In: the `micro` program with its backward, or one that is evaluated, activations [N, C, d...]. Out, under
+    `layout=auto`: chains of convolutions, norms, pools, elementwise work and their gradients have
     activations [N, d..., C], and are `channels_last` where an operation has to know; a transpose stands where a chain
     begins and ends, none inside. A chain is what is connected by activations; it is turned around as a whole, where its
     transposes move less than half of the elements that its convolutions rearrange within their steps (for the library's sake)
-    when nothing is done: a convolution alone stays. Operations say themselves how they compute so (`Layoutable`). Sums
-    are cut otherwise than in the model's order.
+    when nothing is done: a convolution alone stays, and so do, on GPUs, those of more than 16 bits. Operations say themselves how
+    they compute so (`Layoutable`). Sums are cut otherwise than in the model's order.
 
     ```mlir
     %c = graph.conv %x, %w {...} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
@@ -322,8 +322,8 @@ def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
 def SplitSums : Pass<"split-sums", "::mlir::ModuleOp"> {
   let summary = "norms become their sums and element-wise operations";
   let description = [{
-    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `fuse=on` and where `target` has kernels for
-    it: an operation that is `Separable`, sums first and then computes element by element with the sums, is that, where operations of
+    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `fuse=on`: an operation
+    that is `Separable`, sums first and then computes element by element with the sums, is that, where operations of
     its result's shape around it are elementwise as well: fuse-elementwise makes them one. The bits are those of the whole.
 
     ```mlir

@@ -41,10 +41,16 @@ ConstantOp splatOf(Value value) {
   return elements && elements.isSplat() ? constant : ConstantOp();
 }
 
+/// Elements that the target's library rearranges where the op has them in the model's order. On GPUs channels are last
+/// for tensor cores, which multiply 16-bit numbers.
+int64_t rearrangedBy(Layoutable op, Target target) {
+  return target == Target::cpu || bytesOfElement(elementOf(op->getResult(0))) == 2 ? op.getRearrangedElements() : 0;
+}
+
 /// Values that an operation needs in one order, connected over all operations.
 class Chains {
 public:
-  explicit Chains(ProgramOp program) {
+  Chains(ProgramOp program, Target target) : target(target) {
     for (Operation &op : program.getBody().front())
       add(&op);
     classes.compress();
@@ -108,7 +114,7 @@ private:
     weights.resize(classes.getNumClasses());
     for (auto &[op, found] : activations)
       if (auto layoutable = dyn_cast<Layoutable>(op))
-        weights[classes[found.place]].within += layoutable.getRearrangedElements();
+        weights[classes[found.place]].within += rearrangedBy(layoutable, target);
     for (auto [value, place] : places) {
       int64_t elements = keepsOrder(shapeOf(value)) ? 0 : tensorOf(value).getNumElements();
       weights[classes[place]].borders += elements * (isBroughtIn(value) + isTakenOut(value));
@@ -126,6 +132,7 @@ private:
            });
   }
 
+  const Target target;
   DenseMap<Operation *, Activations> activations;
   DenseMap<Value, unsigned> places;
   llvm::IntEqClasses classes;
@@ -256,12 +263,12 @@ struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, G
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (options.layout == Layout::nchw || options.target != Target::cpu) // the others have no kernels for it
+    if (options.layout == Layout::nchw)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>()) {
       if (program.getPhase() == Phase::update)
         continue;
-      Chains found(program);
+      Chains found(program, options.target);
       if (found.numTurned() == 0)
         continue;
       Turner turner(program, found);

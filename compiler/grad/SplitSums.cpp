@@ -47,7 +47,7 @@ struct SplitSums : StagePass<impl::SplitSumsBase<SplitSums>, GradOptions> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
-    if (options.fuse != Fuse::on || options.target != Target::cpu) // the others have no kernels for it
+    if (options.fuse != Fuse::on)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
       for (auto op : llvm::make_early_inc_range(program.getBlock().getOps<Separable>())) {

@@ -37,8 +37,8 @@ struct MulOf {
 };
 
 /// use(load(i)) for i in [begin, end), in order; so many loads are on their way before the first is used.
-template <typename Load, typename Use> ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
-  constexpr int kBatch = 8;
+template <int kBatch = 8, typename Load, typename Use>
+ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
   for (; begin + kBatch <= end; begin += kBatch) {
     decltype(load(begin)) batch[kBatch];
     for (int k = 0; k < kBatch; ++k)

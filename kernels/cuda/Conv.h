@@ -17,13 +17,19 @@ using namespace formula;
 /// group].
 struct ConvPlaces {
   int64_t batch, inChannels, outChannels, inPerGroup, outPerGroup;
+  PlaneOrder inOrder, outOrder;
   Windows windows;
 
   explicit ConvPlaces(const cpu::ConvShape &s)
       : batch(s.batch), inChannels(s.inChannels), outChannels(s.outChannels), inPerGroup(s.inPerGroup()),
-        outPerGroup(s.outPerGroup()), windows(s.windows) {}
-  ZC_HD int64_t in(int64_t n, int64_t c) const { return (n * inChannels + c) * windows.inPlane; }
-  ZC_HD int64_t out(int64_t n, int64_t m) const { return (n * outChannels + m) * windows.outPlane; }
+        outPerGroup(s.outPerGroup()), inOrder(s.in()), outOrder(s.out()), windows(s.windows) {}
+  /// Where element `i` of a channel lies.
+  ZC_HD int64_t in(int64_t n, int64_t c, int64_t i) const {
+    return inOrder.begin(n * inChannels + c, windows.inPlane) + i * inOrder.step();
+  }
+  ZC_HD int64_t out(int64_t n, int64_t m, int64_t i) const {
+    return outOrder.begin(n * outChannels + m, windows.outPlane) + i * outOrder.step();
+  }
   ZC_HD int64_t weight(int64_t m, int64_t c) const { return (m * inPerGroup + c) * windows.taps; }
 };
 
@@ -38,13 +44,13 @@ template <typename T> struct ConvBody {
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     forElements(block, index, n, [&](int64_t i) {
-      int64_t window = i % s.windows.outPlane, plane = i / s.windows.outPlane;
+      const auto [plane, window] = s.outOrder.placeOf(i, s.windows.outPlane);
       int64_t m = plane % s.outChannels, sample = plane / s.outChannels;
       double sum = bias ? static_cast<double>(load(bias[m])) : 0;
       for (int64_t c = 0; c < s.inPerGroup; ++c)
         for (int64_t t = 0; t < s.windows.taps; ++t)
           if (int64_t from = s.windows.readBy(window, t); from >= 0)
-            sum += product(w[s.weight(m, c) + t], x[s.in(sample, m / s.outPerGroup * s.inPerGroup + c) + from]);
+            sum += product(w[s.weight(m, c) + t], x[s.in(sample, m / s.outPerGroup * s.inPerGroup + c, from)]);
       y[i] = storeSum<T>(sum);
     });
   }
@@ -57,13 +63,13 @@ template <typename T> struct ConvTransposeBody {
   int64_t n;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     forElements(block, index, n, [&](int64_t i) {
-      int64_t position = i % s.windows.inPlane, plane = i / s.windows.inPlane;
+      const auto [plane, position] = s.inOrder.placeOf(i, s.windows.inPlane);
       int64_t c = plane % s.inChannels, sample = plane / s.inChannels, group = c / s.inPerGroup;
       double sum = bias ? static_cast<double>(load(bias[c])) : 0;
       for (int64_t m = group * s.outPerGroup; m < (group + 1) * s.outPerGroup; ++m)
         for (int64_t t = s.windows.taps; t-- > 0;)
           if (int64_t window = s.windows.reading(position, t); window >= 0)
-            sum += product(y[s.out(sample, m) + window], w[s.weight(m, c % s.inPerGroup) + t]);
+            sum += product(y[s.out(sample, m, window)], w[s.weight(m, c % s.inPerGroup) + t]);
       x[i] = storeSum<T>(sum);
     });
   }
@@ -80,7 +86,7 @@ template <typename T> struct ConvWeightGradBody {
     double sum = block.template reduce<AddOf>(s.batch * s.windows.outPlane, 0.0, [&](int64_t i) {
       int64_t window = i % s.windows.outPlane, sample = i / s.windows.outPlane;
       int64_t from = s.windows.readBy(window, t);
-      return from < 0 ? 0.0 : product(grad[s.out(sample, m) + window], x[s.in(sample, channel) + from]);
+      return from < 0 ? 0.0 : product(grad[s.out(sample, m, window)], x[s.in(sample, channel, from)]);
     });
     block.once([&] { d[index] = storeSum<T>(sum); });
   }

@@ -17,7 +17,7 @@ std::optional<CudnnConv> CudnnConv::of(const KernelSpec &spec) {
   Result<cpu::ConvShape> read = pass == ConvPass::output  ? cpu::readConv(spec)
                                 : pass == ConvPass::input ? cpu::readConvTranspose(spec)
                                                           : cpu::readConvWeightGrad(spec);
-  if (!read.ok() || read->dtype == DType::f64 || read->channelsLast)
+  if (!read.ok() || read->dtype == DType::f64)
     return std::nullopt;
   CudnnConv conv{std::move(*read), pass};
   cpu::Windows &w = conv.shape.windows;

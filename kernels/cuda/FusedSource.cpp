@@ -146,7 +146,9 @@ FusedArguments sizesOf(const Walk &walk, const KernelSpec &spec) {
 /// The body of `compute`: loads, the instructions for an element of a pack, stores.
 class Body {
 public:
-  Body(const FusedProgram &program, const Walk &walk) : program(program), rank(walk.rank) {
+  /// `isSummed`: the one result is given back instead of stored.
+  Body(const FusedProgram &program, const Walk &walk, bool isSummed)
+      : program(program), rank(walk.rank), isSummed(isSummed) {
     for (size_t i = 0; i < program.inputs.size(); ++i)
       addInput(i, accessOf(walk, i));
     for (size_t i = 0; i < program.instructions.size(); ++i)
@@ -187,43 +189,63 @@ private:
     const size_t from = program.results[i];
     loads += std::string("    Pack<") + nameOfStorage(program.typeOf(from)) + ", V> " + y + ";\n";
     elements += "      " + y + ".element[k] = " + reg(from) + ";\n";
+    if (isSummed) {
+      stores += "    return " + y + ";\n";
+      return;
+    }
     stores += "    storePack(a.operand[" + operand + "], at, " + y + ");\n";
     inPacks.push_back(program.inputs.size() + i);
   }
 
   const FusedProgram &program;
   int rank;
+  bool isSummed;
   std::string loads, elements, stores;
 };
 
 } // namespace
 
-Result<FusedSource> FusedSource::of(const KernelSpec &spec) {
+Result<FusedSource> FusedSource::of(const KernelSpec &spec) { return of(spec, /*isSummed=*/false); }
+
+Result<FusedSource> FusedSource::ofSums(const Prologue &prologue) {
+  KernelSpec spec;
+  spec.name = "fused";
+  spec.operands = prologue.inputs;
+  spec.operands.push_back(prologue.result);
+  spec.numInputs = prologue.inputs.size();
+  spec.attributes["program"] = encode(prologue.program);
+  return of(spec, /*isSummed=*/true);
+}
+
+Result<FusedSource> FusedSource::of(const KernelSpec &spec, bool isSummed) {
   Result<FusedProgram> program = readFused(spec);
   ZC_RETURN_IF_ERROR(program.status());
   const Walk walk = walkOf(spec);
-  const Body body(*program, walk);
+  const Body body(*program, walk, isSummed);
   auto bytesOf = [&](size_t operand) { return sizeOf(spec.operands[operand].dtype); };
   int64_t largest = 1;
   for (size_t operand : body.inPacks)
     largest = std::max(largest, bytesOf(operand));
-  const int64_t pack = body.isLong ? 1 : 16 / largest;
 
   FusedSource made;
+  made.pack = body.isLong ? 1 : 16 / largest;
   made.sizes = sizesOf(walk, spec);
-  made.operands = spec.operands.size();
-  made.runsArePacks = !body.isStrided || walk.size[walk.rank - 1] % pack == 0;
+  made.operands = isSummed ? spec.numInputs : spec.operands.size();
+  made.runsArePacks = !body.isStrided || walk.size[walk.rank - 1] % made.pack == 0;
   for (size_t operand : body.inPacks)
-    made.inPacks.emplace_back(operand, static_cast<uintptr_t>(pack * bytesOf(operand)));
-  made.members = "  static constexpr int kPack = " + std::to_string(pack) +
-                 ";\n  template <int V> static ZC_HD void compute(const FusedArguments &a, int64_t at) {\n" +
-                 body.text() + "  }\n";
+    made.inPacks.emplace_back(operand, static_cast<uintptr_t>(made.pack * bytesOf(operand)));
+  const std::string result = nameOfStorage(program->typeOf(program->results[0]));
+  made.isSummed = isSummed;
+  made.members = "  static constexpr int kPack = " + std::to_string(made.pack) + ";\n" +
+                 (isSummed ? "  using Result = " + result + ";\n" : "") + "  template <int V> static ZC_HD " +
+                 (isSummed ? "Pack<" + result + ", V> value" : "void compute") +
+                 "(const FusedArguments &a, int64_t at) {\n" + body.text() + "  }\n";
   return made;
 }
 
 std::string FusedSource::text(const std::string &name) const {
-  return "namespace zc::cuda {\nstruct " + name + "_program {\n" + members +
-         "};\n} // namespace zc::cuda\nZC_FUSED_KERNEL(" + name + ", zc::cuda::" + name + "_program)\n";
+  return "namespace zc::cuda {\nstruct " + name + "_program {\n" + members + "};\n} // namespace zc::cuda\n" +
+         (isSummed ? "ZC_GRAD_SUMS_KERNEL(" : "ZC_FUSED_KERNEL(") + name + ", zc::cuda::" + name + "_program)\n";
 }
 
 FusedArguments FusedSource::arguments(void *const *places) const {
@@ -233,6 +255,14 @@ FusedArguments FusedSource::arguments(void *const *places) const {
   for (auto [operand, bytes] : inPacks)
     result.isPacked &= reinterpret_cast<uintptr_t>(places[operand]) % bytes == 0;
   return result;
+}
+
+int64_t FusedSource::channelsAtOnce(const FusedArguments &arguments, DType dtype, const void *x,
+                                    int64_t channels) const {
+  const int64_t most = std::min<int64_t>(pack, kColumnPack<float>);
+  const auto bytes = static_cast<uintptr_t>(most * sizeOf(dtype));
+  const bool isAligned = reinterpret_cast<uintptr_t>(x) % bytes == 0;
+  return arguments.isPacked && channels % most == 0 && isAligned ? most : 1;
 }
 
 } // namespace zc::cuda

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/Kernel.h"
-#include "kernels/cuda/FusedKernel.h"
+#include "kernels/Prologue.h"
+#include "kernels/cuda/ChannelSums.h"
 
 #include <string>
 #include <utility>
@@ -20,16 +20,25 @@ class FusedSource {
 public:
   /// Errors: no sound program (corrupt plan).
   static Result<FusedSource> of(const KernelSpec &spec);
+  /// A gradient that is computed for the sums of a norm's alone.
+  static Result<FusedSource> ofSums(const Prologue &prologue);
 
-  /// What stands behind `#include "kernels/cuda/FusedKernel.h"`; the kernel is called `name`.
+  /// What stands behind `#include "kernels/cuda/FusedKernel.h"`, or of sums "kernels/cuda/ChannelSums.h"; the kernel is
+  /// called `name`.
   std::string text(const std::string &name) const;
-  /// `operands[i]` points at operand i's elements.
+  /// `operands[i]` points at operand i's elements; of sums the program's inputs.
   FusedArguments arguments(void *const *operands) const;
+  /// Of sums of `dtype` with `x`: channels that a thread has at once.
+  int64_t channelsAtOnce(const FusedArguments &arguments, DType dtype, const void *x, int64_t channels) const;
   /// Of kElementThreads each.
   int64_t blocks() const { return blocksFor(sizes.elements); }
 
 private:
-  std::string members; ///< of the program's struct
+  static Result<FusedSource> of(const KernelSpec &spec, bool isSummed);
+
+  std::string members;   ///< of the program's struct
+  bool isSummed = false; ///< the result is, instead of stored
+  int64_t pack = 1;
   FusedArguments sizes = {};
   size_t operands = 0;
   bool runsArePacks = true;                          ///< along the innermost dimension, where operands walk differently

@@ -51,13 +51,14 @@ void addGpuQuantization(GpuKernelRegistry &registry);
 void addGpuRandom(GpuKernelRegistry &registry);
 void addGpuReductions(GpuKernelRegistry &registry);
 void addGpuRows(GpuKernelRegistry &registry);
-void addGpuVision(GpuKernelRegistry &registry);
+/// `sumsOfProgram`: of a norm's gradient that a program computes (BatchNorm.h).
+void addGpuVision(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram);
 
 /// With products that the registry has already.
 void addGpuHeads(GpuKernelRegistry &registry);
 
-/// All families of this folder that need no library, a .cu each.
-inline void addGpuFamilies(GpuKernelRegistry &registry) {
+/// All families of this folder that need no library but for `sumsOfProgram`, a .cu each.
+inline void addGpuFamilies(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram) {
   addGpuArithmetic(registry);
   addGpuAttention(registry);
   addGpuCasts(registry);
@@ -70,7 +71,7 @@ inline void addGpuFamilies(GpuKernelRegistry &registry) {
   addGpuRandom(registry);
   addGpuReductions(registry);
   addGpuRows(registry);
-  addGpuVision(registry);
+  addGpuVision(registry, sumsOfProgram);
 }
 
 /// Pairs of 32-bit numbers by key, stably, into the second halves of both: keys and values are arrays of 2 n. Fails

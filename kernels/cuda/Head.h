@@ -57,9 +57,6 @@ template <typename T> struct HeadBiasBody {
   }
 };
 
-/// Makes the kernels that a head is made of.
-template <typename Target> using PartMaker = std::function<Prepared<Target>(const KernelSpec &)>;
-
 /// Products of a chunk of so many rows.
 template <typename Target> struct HeadProducts {
   using Part = std::unique_ptr<typename Target::KernelType>;

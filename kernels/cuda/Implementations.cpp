@@ -16,7 +16,7 @@ bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0
 
 bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).has_value(); }
 /// A program's source, compiled while a plan is prepared.
-bool isProgram(const KernelSpec &) { return true; }
+bool hasProgram(const KernelSpec &spec) { return spec.has("program"); }
 bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }
 
 /// Kernels that a library computes, where it takes the spec.
@@ -34,7 +34,8 @@ constexpr Library kLibraries[] = {
     {"conv", "cuDNN", isCudnnConv},
     {"conv_transpose", "cuDNN", isCudnnConv},
     {"conv_weight_grad", "cuDNN", isCudnnConv},
-    {"fused", "NVRTC", isProgram},
+    {"fused", "NVRTC", hasProgram},
+    {"batch_norm_grad_sums", "NVRTC", hasProgram},
 };
 
 /// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.
@@ -46,7 +47,7 @@ constexpr const char *kOwn =
     "gather_elements_grad gather_nd gather_nd_grad scatter_elements scatter_nd "
     "top_k arg_max cumsum cumprod "
     "max_pool max_pool_grad sum_pool sum_pool_grad "
-    "batch_norm batch_norm_grad batch_norm_apply moving_average "
+    "batch_norm batch_norm_grad batch_norm_statistics batch_norm_grad_sums batch_norm_apply moving_average "
     "conv conv_transpose conv_weight_grad attention attention_grad "
     "softmax log_softmax softmax_grad log_softmax_grad label_index cross_entropy cross_entropy_grad "
     "linear_cross_entropy linear_cross_entropy_grad "

@@ -126,6 +126,9 @@ struct Host {
 
 template <typename Target> using Prepared = Result<std::unique_ptr<typename Target::KernelType>>;
 
+/// Makes kernels that another one is made of.
+template <typename Target> using PartMaker = std::function<Prepared<Target>(const KernelSpec &)>;
+
 template <typename Target, typename Fn> Prepared<Target> launching(const KernelSpec &spec, Fn fn) {
   return std::unique_ptr<typename Target::KernelType>(
       std::make_unique<typename Target::template Launched<Fn>>(spec, std::move(fn)));

@@ -16,16 +16,19 @@ template <typename T, typename I> struct MaxPoolBody {
   T *y;
   I *indices;
   int64_t n;
+  PlaneOrder order;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     forElements(block, index, n, [&](int64_t i) {
-      int64_t plane = i / windows.outPlane, window = i % windows.outPlane, where = -1;
+      const auto [plane, window] = order.placeOf(i, windows.outPlane);
+      const T *own = x + order.begin(plane, windows.inPlane);
+      int64_t where = -1;
       Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
       for (int64_t t = 0; t < windows.taps; ++t) {
         int64_t from = windows.readBy(window, t);
         if (from < 0)
           continue;
-        Compute<T> value = load(x[plane * windows.inPlane + from]);
+        Compute<T> value = load(own[from * order.step()]);
         if (where < 0 || value > best || (value != value && best == best)) {
           best = value;
           where = from;
@@ -40,12 +43,15 @@ template <typename T, typename I> struct MaxPoolBody {
 /// The element that was the maximum of window i, over all planes.
 template <typename I> struct MaximumOf {
   const I *indices;
+  PlaneOrder order;
   int64_t inPlane, outPlane;
   ZC_HD int64_t operator()(int64_t i, const Frame &frame) const {
     int64_t at = indices[i];
     if (at >= inPlane)
       frame.fail(at);
-    return at < 0 || at >= inPlane ? -1 : i / outPlane * inPlane + at;
+    if (at < 0 || at >= inPlane)
+      return -1;
+    return order.begin(order.placeOf(i, outPlane).plane, inPlane) + at * order.step();
   }
 };
 
@@ -53,14 +59,16 @@ template <typename T> struct SumPoolBody {
   const T *x;
   T *y;
   int64_t n;
+  PlaneOrder order;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     forElements(block, index, n, [&](int64_t i) {
-      int64_t plane = i / windows.outPlane, window = i % windows.outPlane;
+      const auto [plane, window] = order.placeOf(i, windows.outPlane);
+      const T *own = x + order.begin(plane, windows.inPlane);
       double sum = 0;
       for (int64_t t = 0; t < windows.taps; ++t)
         if (int64_t from = windows.readBy(window, t); from >= 0)
-          sum += static_cast<double>(load(x[plane * windows.inPlane + from]));
+          sum += static_cast<double>(load(own[from * order.step()]));
       y[i] = storeSum<T>(sum);
     });
   }
@@ -70,14 +78,16 @@ template <typename T> struct SumPoolGradBody {
   const T *grad;
   T *d;
   int64_t n;
+  PlaneOrder order;
   Windows windows;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     forElements(block, index, n, [&](int64_t i) {
-      int64_t plane = i / windows.inPlane, position = i % windows.inPlane;
+      const auto [plane, position] = order.placeOf(i, windows.inPlane);
+      const T *own = grad + order.begin(plane, windows.outPlane);
       double sum = 0;
       for (int64_t t = windows.taps; t-- > 0;)
         if (int64_t window = windows.reading(position, t); window >= 0)
-          sum += static_cast<double>(load(grad[plane * windows.outPlane + window]));
+          sum += static_cast<double>(load(own[window * order.step()]));
       d[i] = storeSum<T>(sum);
     });
   }
@@ -90,11 +100,11 @@ template <typename Target> Prepared<Target> prepareMaxPool(const KernelSpec &spe
     return withIndex(read->index, [&](auto indexTag) {
       using T = TypeOf<decltype(tag)>;
       using I = TypeOf<decltype(indexTag)>;
-      return launching<Target>(spec, [windows = Windows(read->windows),
+      return launching<Target>(spec, [order = PlaneOrder(read->order), windows = Windows(read->windows),
                                       n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
         overElements(launch, n,
                      MaxPoolBody<T, I>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]),
-                                       static_cast<I *>(operands[2]), n, windows});
+                                       static_cast<I *>(operands[2]), n, order, windows});
       });
     });
   });
@@ -109,13 +119,13 @@ template <typename Target> Prepared<Target> prepareMaxPoolGrad(const KernelSpec 
     return withIndex(read->index, [&](auto indexTag) {
       using T = TypeOf<decltype(tag)>;
       using I = TypeOf<decltype(indexTag)>;
-      return launching<Target>(spec, [in = read->windows.inPlane, out = read->windows.outPlane,
-                                      n = spec.operands[0].numElements(),
+      return launching<Target>(spec, [order = PlaneOrder(read->order), in = read->windows.inPlane,
+                                      out = read->windows.outPlane, n = spec.operands[0].numElements(),
                                       bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
         launch.zero(operands[2], bytes);
         if (n == 0)
           return;
-        Pairs pairs = sortedPairs(launch, n, MaximumOf<I>{static_cast<const I *>(operands[1]), in, out});
+        Pairs pairs = sortedPairs(launch, n, MaximumOf<I>{static_cast<const I *>(operands[1]), order, in, out});
         foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), 1, SumSources<T>());
       });
     });
@@ -127,10 +137,11 @@ template <typename Target> Prepared<Target> prepareSumPool(const KernelSpec &spe
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [windows = Windows(read->windows),
+    return launching<Target>(spec, [order = PlaneOrder(read->order), windows = Windows(read->windows),
                                     n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
-      overElements(launch, n,
-                   SumPoolBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, windows});
+      overElements(
+          launch, n,
+          SumPoolBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, order, windows});
     });
   });
 }
@@ -140,10 +151,11 @@ template <typename Target> Prepared<Target> prepareSumPoolGrad(const KernelSpec 
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [windows = Windows(read->windows),
+    return launching<Target>(spec, [order = PlaneOrder(read->order), windows = Windows(read->windows),
                                     n = spec.operands[1].numElements()](void *const *operands, const auto &launch) {
-      overElements(launch, n,
-                   SumPoolGradBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, windows});
+      overElements(
+          launch, n,
+          SumPoolGradBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, order, windows});
     });
   });
 }

@@ -38,6 +38,7 @@ ZC_FUNCTION(floor)
 ZC_FUNCTION(ceil)
 ZC_FUNCTION(nearbyint)
 #undef ZC_FUNCTION
+__device__ inline double sqrt(double x) { return ::sqrt(x); }
 __device__ inline float pow(float x, float y) { return ::powf(x, y); }
 __device__ inline float fmod(float x, float y) { return ::fmodf(x, y); }
 __device__ inline bool isnan(float x) { return x != x; }

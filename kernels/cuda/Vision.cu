@@ -5,9 +5,9 @@
 
 namespace zc::cuda {
 
-void addGpuVision(GpuKernelRegistry &registry) {
+void addGpuVision(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram) {
   addPools<Gpu>(registry);
-  addBatchNorms<Gpu>(registry);
+  addBatchNorms<Gpu>(registry, sumsOfProgram);
   addConvs<Gpu>(registry);
 }
 

@@ -6,6 +6,28 @@
 
 namespace zc::cuda {
 
+/// cpu::PlaneOrder as a kernel's argument.
+struct PlaneOrder {
+  int64_t channels;
+  bool channelsLast;
+
+  PlaneOrder(const cpu::PlaneOrder &order) : channels(order.channels), channelsLast(order.channelsLast) {}
+  ZC_HD int64_t step() const { return channelsLast ? channels : 1; }
+  /// Where plane `p` of N * C begins, of planes of `plane` elements.
+  ZC_HD int64_t begin(int64_t p, int64_t plane) const {
+    return channelsLast ? p / channels * plane * channels + p % channels : p * plane;
+  }
+  /// The plane, and where in it, of element `i` of the tensor.
+  struct Place {
+    int64_t plane, element;
+  };
+  ZC_HD Place placeOf(int64_t i, int64_t plane) const {
+    if (!channelsLast)
+      return {i / plane, i % plane};
+    return {i / channels / plane * channels + i % channels, i / channels % plane};
+  }
+};
+
 /// cpu::Windows as a kernel's argument.
 struct Windows {
   int rank;

@@ -1,4 +1,5 @@
 #include "kernels/cuda/Workspace.h"
+#include "kernels/Prologue.h"
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/IndexShapes.h"
 #include "kernels/cuda/CudnnAttention.h"
@@ -86,6 +87,16 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"batch_norm_apply",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readBatchNormApply(spec), [](const auto &s) { return batchNormBytes(s, 0); });
+       }},
+      {"batch_norm_statistics",
+       [](const KernelSpec &spec) {
+         return bytesOf(cpu::readBatchNormStatistics(spec), [](const auto &s) { return batchNormBytes(s, 2); });
+       }},
+      {"batch_norm_grad_sums",
+       [](const KernelSpec &spec) {
+         return bytesOf(throughProgram(spec), [](const ProgrammedSpec &seen) {
+           return bytesOf(cpu::readBatchNormGradSums(seen.spec), [](const auto &s) { return batchNormBytes(s, 2); });
+         });
        }},
       {"batch_norm_grad",
        [](const KernelSpec &spec) {

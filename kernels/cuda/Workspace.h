@@ -62,14 +62,16 @@ inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
   return sums * rowParts(s.rows) * s.n * static_cast<int64_t>(sizeof(double));
 }
 
-/// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements.
-inline int channelParts(const cpu::BatchNormShape &s) {
-  int64_t most = std::max<int64_t>(1, 1024 / std::max<int64_t>(1, s.channels));
-  return static_cast<int>(std::max<int64_t>(1, std::min(s.batch * s.inner / 4096, most)));
+/// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements, which a block
+/// adds, or, channels last, than 128, which a thread does.
+inline int64_t channelParts(const cpu::BatchNormShape &s) {
+  const int64_t elements = s.channelsLast ? 128 : 4096, enough = s.channelsLast ? 256 * 1024 : 1024;
+  const int64_t most = std::max<int64_t>(1, enough / std::max<int64_t>(1, s.channels));
+  return std::max<int64_t>(1, std::min(s.batch * s.inner / elements, most));
 }
-/// `sums` over the elements of each channel, and three numbers of it.
+/// `sums` over the elements of each channel, in parts and then joined, and three numbers of it.
 inline int64_t batchNormBytes(const cpu::BatchNormShape &s, int64_t sums) {
-  return (sums * channelParts(s) + 3) * s.channels * static_cast<int64_t>(sizeof(double));
+  return (sums * (channelParts(s) + 1) + 3) * s.channels * static_cast<int64_t>(sizeof(double));
 }
 
 /// Queries or keys that a block of our own attention takes at once.

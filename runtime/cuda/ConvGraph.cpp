@@ -1,5 +1,7 @@
 #include "runtime/cuda/CudnnFrontEnd.h"
 
+#include <algorithm>
+
 namespace zc::cuda {
 
 namespace {
@@ -27,19 +29,17 @@ public:
     const int64_t result = conv.shape.hasBias ? 3 : 2;
     switch (conv.pass) {
     case ConvPass::output:
-      take(
-          graph.conv_fprop(give(0, conv.input()), give(1, conv.weight()), windowed(fe::graph::Conv_fprop_attributes())),
-          result, conv.output());
+      take(graph.conv_fprop(give(0, conv.input()), giveWeight(), windowed(fe::graph::Conv_fprop_attributes())), result,
+           conv.output());
       break;
     case ConvPass::input:
-      take(graph.conv_dgrad(give(0, conv.output()), give(1, conv.weight()),
-                            windowed(fe::graph::Conv_dgrad_attributes())),
-           result, conv.input());
+      take(graph.conv_dgrad(give(0, conv.output()), giveWeight(), windowed(fe::graph::Conv_dgrad_attributes())), result,
+           conv.input());
       break;
     case ConvPass::weight: // of the input and the result's gradient
       CudnnTensor x = give(0, conv.input());
-      take(graph.conv_wgrad(give(1, conv.output()), x, windowed(fe::graph::Conv_wgrad_attributes())), result,
-           conv.weight());
+      output(graph.conv_wgrad(give(1, conv.output()), x, windowed(fe::graph::Conv_wgrad_attributes())), result,
+             conv.weight(), contiguous(conv.weight()));
       break;
     }
     std::vector<fe::NumericalNote_t> refused;
@@ -49,9 +49,18 @@ public:
   }
 
 private:
-  CudnnTensor give(int64_t index, const Dims &dims) { return input(index, dims, contiguous(dims)); }
-  void take(const CudnnTensor &tensor, int64_t index, const Dims &dims) {
-    output(tensor, index, dims, contiguous(dims));
+  CudnnTensor give(int64_t index, const Dims &dims) { return input(index, dims, strides(dims)); }
+  CudnnTensor giveWeight() { return input(1, conv.weight(), contiguous(conv.weight())); }
+  void take(const CudnnTensor &tensor, int64_t index, const Dims &dims) { output(tensor, index, dims, strides(dims)); }
+  /// Of activations; weights have the model's order. cuDNN names dimensions in that, wherever their elements lie.
+  Dims strides(const Dims &dims) const {
+    if (!conv.shape.channelsLast)
+      return contiguous(dims);
+    Dims last = dims;
+    std::rotate(last.begin() + 1, last.begin() + 2, last.end());
+    last = contiguous(last);
+    std::rotate(last.begin() + 1, last.end() - 1, last.end());
+    return last;
   }
   template <typename Attributes> Attributes windowed(Attributes attributes) const {
     const cpu::Windows &w = conv.shape.windows;

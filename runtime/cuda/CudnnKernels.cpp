@@ -63,7 +63,7 @@ Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
   static Graphs graphs;
   const cpu::ConvShape &s = conv.shape;
-  Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias};
+  Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias, s.channelsLast};
   for (const Dims &extents :
        {conv.input(), conv.weight(), conv.output(), s.windows.strides, s.windows.dilations, s.windows.low, s.high}) {
     key.push_back(int64_t(extents.size()));
@@ -177,7 +177,7 @@ PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, 
     return std::unique_ptr<GpuKernel>(std::move(kernel));
   const TensorType &bias = spec.operands[2], &result = spec.operands[3];
   Dims along(result.dims.size(), 1);
-  along[1] = bias.numElements();
+  (conv->shape.channelsLast ? along.back() : along[1]) = bias.numElements();
   KernelSpec sum;
   sum.name = "add";
   sum.operands = {result, {bias.dtype, along}, result};

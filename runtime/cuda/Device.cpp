@@ -17,7 +17,7 @@ namespace {
 const GpuKernelRegistry &registry() {
   static const GpuKernelRegistry all = [] {
     GpuKernelRegistry made;
-    addGpuFamilies(made);
+    addGpuFamilies(made, prepareProgramSums);
     addMatmul(made);
     addGpuHeads(made);
     addCudnnKernels(made);

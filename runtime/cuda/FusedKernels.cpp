@@ -1,5 +1,7 @@
 #include "runtime/cuda/FusedKernels.h"
+#include "kernels/cpu/Windows.h"
 #include "kernels/cuda/FusedSource.h"
+#include "kernels/cuda/Workspace.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Nvrtc.h"
@@ -12,7 +14,7 @@ namespace zc::cuda {
 
 namespace {
 
-constexpr const char *kName = "fused";
+constexpr const char *kName = "fused", *kSums = "batch_norm_grad_sums";
 
 /// Kernels by source and GPU. Their code stays as long as the process: there are as many as a model has kinds of
 /// chains.
@@ -51,20 +53,37 @@ private:
   std::map<std::pair<std::string, int>, CUfunction> functions;
 };
 
+Code &sharedCode() {
+  static Code code;
+  return code;
+}
+
+Status launched(CUfunction function, int64_t blocks, unsigned threads, void **parameters, cudaStream_t stream,
+                const char *kernel) {
+  if (blocks == 0) // which CUDA refuses
+    return {};
+  const CUresult status = Driver::instance().launch(function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0,
+                                                    stream, parameters, nullptr);
+  if (status != CUDA_SUCCESS)
+    return makeError(zc::Code::internal, 649,
+                     "kernel '" + std::string(kernel) + "' was not launched: CUDA error " + std::to_string(status));
+  return {};
+}
+
+Status checkGrid(int64_t blocks, const char *kernel) {
+  if (blocks > std::numeric_limits<int32_t>::max())
+    return makeError(zc::Code::unsupported, 648,
+                     "kernel '" + std::string(kernel) + "' has more elements than a grid takes");
+  return {};
+}
+
 class FusedKernel : public GpuKernel {
 public:
   FusedKernel(FusedSource program, CUfunction function) : program(std::move(program)), function(function) {}
   Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override {
-    if (program.blocks() == 0) // which CUDA refuses
-      return {};
     FusedArguments arguments = program.arguments(operands);
     void *parameters[] = {&arguments};
-    const CUresult status = Driver::instance().launch(function, static_cast<unsigned>(program.blocks()), 1, 1,
-                                                      kElementThreads, 1, 1, 0, stream, parameters, nullptr);
-    if (status != CUDA_SUCCESS)
-      return makeError(zc::Code::internal, 649,
-                       "kernel 'fused' was not launched: CUDA error " + std::to_string(status));
-    return {};
+    return launched(function, program.blocks(), kElementThreads, parameters, stream, kName);
   }
 
 private:
@@ -72,18 +91,59 @@ private:
   CUfunction function;
 };
 
+/// Sums of a gradient that a program computes; operands are the step's.
+class ProgramSumsKernel : public GpuKernel {
+public:
+  ProgramSumsKernel(FusedSource program, CUfunction function, const ProgrammedSpec &seen,
+                    const cpu::BatchNormShape &shape)
+      : program(std::move(program)), function(function), firstOwn(seen.place(0)),
+        workspaceAt(seen.place(seen.spec.operands.size())), dtype(shape.dtype), epsilon(shape.epsilon),
+        cut{shape.batch * shape.inner, shape.channels, channelParts(shape), nullptr} {}
+  Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override {
+    void *const *own = operands + firstOwn;
+    FusedArguments arguments = program.arguments(operands);
+    const int64_t pack = program.channelsAtOnce(arguments, dtype, own[1], cut.channels);
+    GradSumsArguments sums{
+        own[1], static_cast<const float *>(own[3]), static_cast<const float *>(own[4]), epsilon, cut, pack > 1};
+    sums.cut.partial = static_cast<double *>(operands[workspaceAt]);
+    void *parameters[] = {&arguments, &sums};
+    return launched(function, cut.blocks(pack), kColumnThreads, parameters, stream, kSums);
+  }
+  int64_t mostBlocks() const { return cut.blocks(1); }
+
+private:
+  FusedSource program;
+  CUfunction function;
+  size_t firstOwn, workspaceAt;
+  DType dtype;
+  double epsilon;
+  ColumnCut cut;
+};
+
 Result<std::unique_ptr<GpuKernel>> prepareFused(const KernelSpec &spec) {
-  static Code code;
   Result<FusedSource> program = FusedSource::of(spec);
   ZC_RETURN_IF_ERROR(program.status());
-  if (program->blocks() > std::numeric_limits<int32_t>::max())
-    return makeError(zc::Code::unsupported, 648, "kernel 'fused' has more elements than a grid takes");
-  Result<CUfunction> function = code.get("#include \"kernels/cuda/FusedKernel.h\"\n" + program->text(kName));
+  ZC_RETURN_IF_ERROR(checkGrid(program->blocks(), kName));
+  Result<CUfunction> function = sharedCode().get("#include \"kernels/cuda/FusedKernel.h\"\n" + program->text(kName));
   ZC_RETURN_IF_ERROR(function.status());
   return std::unique_ptr<GpuKernel>(std::make_unique<FusedKernel>(std::move(*program), *function));
 }
 
 } // namespace
+
+Result<std::unique_ptr<GpuKernel>> prepareProgramSums(const KernelSpec &spec) {
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Result<cpu::BatchNormShape> shape = cpu::readBatchNormGradSums(seen->spec);
+  ZC_RETURN_IF_ERROR(shape.status());
+  Result<FusedSource> program = FusedSource::ofSums(*seen->prologue);
+  ZC_RETURN_IF_ERROR(program.status());
+  Result<CUfunction> function = sharedCode().get("#include \"kernels/cuda/ChannelSums.h\"\n" + program->text(kName));
+  ZC_RETURN_IF_ERROR(function.status());
+  auto kernel = std::make_unique<ProgramSumsKernel>(std::move(*program), *function, *seen, *shape);
+  ZC_RETURN_IF_ERROR(checkGrid(kernel->mostBlocks(), kSums));
+  return std::unique_ptr<GpuKernel>(std::move(kernel));
+}
 
 void addFusedKernels(GpuKernelRegistry &registry) { registry.add("fused", prepareFused); }
 

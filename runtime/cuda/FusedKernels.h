@@ -9,4 +9,8 @@ namespace zc::cuda {
 /// their code.
 void addFusedKernels(GpuKernelRegistry &registry);
 
+/// Of a batch_norm_grad_sums with a program, the same way: leaves partial sums where the workspace begins
+/// (kernels/cuda/ChannelSums.h).
+Result<std::unique_ptr<GpuKernel>> prepareProgramSums(const KernelSpec &spec);
+
 } // namespace zc::cuda

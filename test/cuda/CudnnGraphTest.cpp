@@ -145,7 +145,7 @@ struct ConvCase {
 void PrintTo(const ConvCase &c, std::ostream *out) { *out << c.name; }
 
 /// The three kernels of a convolution.
-std::vector<KernelSpec> kernelsOf(const ConvCase &c, DType type, bool hasBias) {
+std::vector<KernelSpec> kernelsOf(const ConvCase &c, DType type, bool hasBias, bool channelsLast) {
   Dims output = {c.input[0], c.weight[0]};
   for (size_t d = 2; d < c.input.size(); ++d)
     output.push_back((c.input[d] + c.low + c.high - c.dilation * (c.weight[d] - 1) - 1) / c.stride + 1);
@@ -157,8 +157,13 @@ std::vector<KernelSpec> kernelsOf(const ConvCase &c, DType type, bool hasBias) {
                         {"low", same(c.low)},
                         {"high", same(c.high)},
                         {"groups", c.input[1] / c.weight[1]}};
+  if (channelsLast)
+    forward.attributes["channels_last"] = int64_t{1};
   KernelSpec input = forward, weight = forward;
   TensorType x{type, c.input}, w{type, c.weight}, y{type, output};
+  if (channelsLast)
+    for (TensorType *activation : {&x, &y})
+      std::rotate(activation->dims.begin() + 1, activation->dims.begin() + 2, activation->dims.end());
   forward.name = "conv";
   forward.operands = {x, w, y};
   forward.numInputs = 2;
@@ -175,11 +180,11 @@ std::vector<KernelSpec> kernelsOf(const ConvCase &c, DType type, bool hasBias) {
   return {forward, input, weight};
 }
 
-struct Convolutions : testing::TestWithParam<std::tuple<ConvCase, DType>> {};
+struct Convolutions : testing::TestWithParam<std::tuple<ConvCase, DType, bool>> {};
 
 TEST_P(Convolutions, areTaken) {
-  auto [c, type] = GetParam();
-  for (const KernelSpec &spec : kernelsOf(c, type, /*hasBias=*/c.stride == 2)) {
+  auto [c, type, channelsLast] = GetParam();
+  for (const KernelSpec &spec : kernelsOf(c, type, /*hasBias=*/c.stride == 2, channelsLast)) {
     SCOPED_TRACE(spec.name);
     std::optional<cuda::CudnnConv> conv = cuda::CudnnConv::of(spec);
     ASSERT_TRUE(conv);
@@ -204,9 +209,10 @@ INSTANTIATE_TEST_SUITE_P(
                                      ConvCase{"Rows", {4, 512, 399}, {512, 512, 3}, 2},
                                      ConvCase{"Volumes", {2, 16, 9, 12, 12}, {8, 16, 3, 3, 3}, 1, 1, 1},
                                      ConvCase{"Small", {1, 1, 5, 5}, {3, 1, 2, 2}}),
-                     testing::Values(DType::bf16, DType::f16, DType::f32)),
+                     testing::Values(DType::bf16, DType::f16, DType::f32), testing::Bool()),
     [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) + "_" + std::string(nameOf(std::get<1>(info.param)));
+      return std::string(std::get<0>(info.param).name) + "_" + std::string(nameOf(std::get<1>(info.param))) +
+             (std::get<2>(info.param) ? "_last" : "");
     });
 
 } // namespace

@@ -6,7 +6,7 @@
 namespace zc::test {
 namespace {
 
-const std::string kInclude = "#include \"kernels/cuda/FusedKernel.h\"\n";
+const std::string kInclude = "#include \"kernels/cuda/ChannelSums.h\"\n";
 
 TEST(Nvrtc, CompilesRandomPrograms) {
   const std::pair<int, int> kGpus[] = {{8, 0}, {9, 0}, {10, 0}};
@@ -16,6 +16,15 @@ TEST(Nvrtc, CompilesRandomPrograms) {
       Result<cuda::FusedSource> source = cuda::FusedSource::of(fusedCall(randomCase(seed)).spec());
       ASSERT_TRUE(source.ok()) << source.error().message;
       text += source->text("fused" + std::to_string(seed));
+    }
+    for (unsigned seed = from; seed < from + 20; ++seed) { // the same for sums of what they compute
+      const Case random = randomCase(seed);
+      Prologue prologue{random.program, {}, {random.program.typeOf(random.program.results[0]), random.shape}};
+      prologue.program.results.resize(1);
+      for (const Value &input : random.inputs)
+        prologue.inputs.push_back(input.type);
+      if (prologue.result.dtype != DType::boolean)
+        text += cuda::FusedSource::ofSums(prologue)->text("sums" + std::to_string(seed));
     }
     auto [major, minor] = kGpus[from / 50];
     Result<std::string> code = cuda::compileForGpu(text, major, minor);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fused element-wise operations: over all exports of test/models and test/e2e/exports, in fp32 and bf16, losses, norms and trained
 weights are those of --fuse head, bit for bit, with the stages, recomputation, tiers and micro-steps taking turns; batch norms of chains
-that are channels-last are sums and programs; the planned peak is no larger; --fuse off and --target cuda have none."""
+that are channels-last are sums and programs; the planned peak is no larger; --fuse off has none."""
 import itertools, json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -27,10 +27,10 @@ def fused(plan):
     return programs, min(forward, backward)
 
 
-def train(name, model, data, world, flags):
+def train(name, model, data, world, flags, device="cpu"):
     plan = suite.compile(model, suite.dir / f"{name}.plan", "--world-size", world, "--clip-grad-norm", "0.5", *flags)
     out = suite.dir / name
-    metrics = suite.train(plan, out, "-n", world, "--data", data, "--steps", 3, "--threads", 1)
+    metrics = suite.train(plan, out, "-n", world, "--device", device, "--data", data, "--steps", 3, "--threads", 1)
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
     return fused(plan), [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], (out / "exported.safetensors").read_bytes()
 
@@ -59,9 +59,24 @@ def smaller(model):
     return f"{on / head:.3f}"
 
 
+def gpus():
+    """Norms of a GPU's plan are sums and programs too, in 16 bits, and all of them have someone who computes them; bits as elsewhere."""
+    model, data = (suite.models / "resnet" / name for name in ("dynamo18.onnx", "inputs.safetensors"))
+    flags = ["--precision", "bf16", *FLAGS["resnet", "dynamo18"]]
+    runs = [train(f"gpu-{name}", model, data, 1, [*flags, *more], device)[1:]
+            for name, device, more in (("cpu", "cpu", []), ("fake", "fake", ["--target", "cuda"]), ("head", "fake", ["--target", "cuda", "--fuse", "head"]))]
+    for other in runs[1:]:
+        for what, a, b in zip(("losses", "norms", "weights"), runs[0], other):
+            same(what, a, b)
+    kernels = suite.tool("zero-run", "inspect", suite.dir / "gpu-fake.plan", "--kernels", "--device", "cuda")
+    for line in (r"batch_norm_statistics +own", r"batch_norm_grad_sums +library: NVRTC", r"fused +library: NVRTC"):
+        if not re.search(rf"^{line} +\d+$", kernels, re.MULTILINE):
+            raise Case(f"no {line} in {kernels}")
+
+
 def nowhere():
     model = suite.models / "llama" / "dynamo18.onnx"
-    for name, flags in (("off", ["--fuse", "off"]), ("head", ["--fuse", "head"]), ("cuda", ["--target", "cuda"])):
+    for name, flags in (("off", ["--fuse", "off"]), ("head", ["--fuse", "head"])):
         if (count := fused(suite.compile(model, suite.dir / f"nowhere-{name}.plan", *flags)))[0]:
             raise Case(f"{' '.join(flags)}: {count[0]} fused steps")
 
@@ -82,5 +97,5 @@ for name in golden:
                   agrees(*a)))
 suite.run(cases)
 suite.run([(f"{model}: the peak", lambda m=model: smaller(suite.models / m / "ts17.onnx")) for model in (*MODELS, "resnet", "vit")] +
-          [("off, head, cuda", nowhere)])
+          [("off, head", nowhere), ("GPUs", gpus)])
 suite.finish()

@@ -80,7 +80,7 @@ def bits(model, precision, *flags, device="cpu"):
 
 
 def where():
-    """The image is brought in and nothing else moves; patches of a ViT, GPUs, and the flag leave the model's order."""
+    """The image is brought in and nothing else moves; patches of a ViT, GPUs in fp32, and the flag leave the model's order."""
     def expect(transposes, turned, name, onnx, *flags):
         plan = suite.compile(onnx, suite.dir / f"where_{name}.plan", *flags)
         counts, got = kernels(plan)
@@ -92,6 +92,7 @@ def where():
     expect(2, True, "recomputed", bottlenecks, "--checkpoint-activations", "selective")
     expect(0, False, "nchw", bottlenecks, "--layout", "nchw")
     expect(0, False, "cuda", bottlenecks, "--target", "cuda")
+    expect(1, True, "cuda in bf16", bottlenecks, "--target", "cuda", "--precision", "bf16")
     expect(1, True, "forward", bottlenecks, "--forward-only", "--batch-norm", "train")
     expect(None, False, "vit", suite.models / "vit" / "ts17.onnx")
 
@@ -116,6 +117,7 @@ for precision in ("fp32", "bf16"):
               [bits("bottlenecks", precision, "--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "nvme"),
                bits("bottlenecks", precision, "--zero-stage", 3, device="sync"), bits("bottlenecks", precision, "--zero-stage", 3, device="fake"),
                bits("bottlenecks", precision, "--checkpoint-activations", "block"),
+               *([bits("bottlenecks", precision, "--target", "cuda", "--zero-stage", 1, device="fake")] if precision == "bf16" else []),
                bits("bottlenecks", precision, "--checkpoint-activations", "selective", "--offload-activation", "host")])
 suite.run([("what is turned around", where), ("evaluation", evaluation)])
 suite.finish()

@@ -1,6 +1,7 @@
 // Fused programs as C++: compiled for this machine they have the bits of their operations one by one; on a GPU (where
 // ZC_TEST_DEVICE=cuda) what NVRTC makes of them has those of the GPU's kernels.
 #include "kernels/cuda/FusedSource.h"
+#include "kernels/formula/Elements.h"
 #include "test/kernels/FastTest.h"
 #include "test/kernels/FusedCases.h"
 
@@ -28,7 +29,7 @@ public:
       std::filesystem::create_directories(file.parent_path());
       std::ofstream(file) << header.text;
     }
-    std::ofstream(folder / "fused.cpp") << "#include \"kernels/cuda/FusedKernel.h\"\n" << source;
+    std::ofstream(folder / "fused.cpp") << "#include \"kernels/cuda/ChannelSums.h\"\n" << source;
     const std::string library = (folder / "fused.so").string();
     const std::string command = std::string(ZC_CXX) + " -std=c++17 -O1 -fwrapv -ffp-contract=off -shared -fPIC -I " +
                                 folder.string() + " " + (folder / "fused.cpp").string() + " -o " + library;
@@ -36,16 +37,24 @@ public:
     handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_TRUE(handle) << ::dlerror();
   }
-  using Function = void (*)(const cuda::FusedArguments &);
-  Function operator[](const std::string &name) const {
-    return handle ? reinterpret_cast<Function>(::dlsym(handle, name.c_str())) : nullptr;
+  Compiled(const Compiled &) = delete;
+  ~Compiled() { // the next one has the same name
+    if (handle)
+      ::dlclose(handle);
   }
+  using Function = void (*)(const cuda::FusedArguments &);
+  Function operator[](const std::string &name) const { return find<Function>(name); }
+  using Sums = void (*)(const cuda::FusedArguments &, const cuda::GradSumsArguments &);
+  Sums sums(const std::string &name) const { return find<Sums>(name); }
 
 private:
+  template <typename Function> Function find(const std::string &name) const {
+    return handle ? reinterpret_cast<Function>(::dlsym(handle, name.c_str())) : nullptr;
+  }
   void *handle = nullptr;
 };
 
-constexpr unsigned kPrograms = 150;
+constexpr unsigned kPrograms = 150, kSums = 60;
 
 TEST(FusedSource, HasTheBitsOfItsOperations) {
   if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
@@ -82,6 +91,94 @@ TEST(FusedSource, HasTheBitsOfItsOperations) {
   }
   EXPECT_GT(packed, kPrograms / 2);
   EXPECT_LT(packed, 2 * kPrograms);
+}
+
+/// Random programs of one result that is a gradient: it alone, and what sums of it are asked.
+struct SumsCase {
+  Case random;
+  Prologue prologue;
+  explicit SumsCase(unsigned seed) : random(randomCase(seed)) {
+    random.program.results.resize(1);
+    std::vector<TensorType> inputs;
+    for (const Value &input : random.inputs)
+      inputs.push_back(input.type);
+    prologue = {random.program, inputs, {random.program.typeOf(random.program.results[0]), random.shape}};
+  }
+  bool isGradient() const { return formula::isFloat(prologue.result.dtype) && !random.shape.empty(); }
+};
+
+/// Partial sums of a gradient in memory by the same blocks, an element at a time.
+template <typename T>
+std::vector<double> partialSums(const Value &grad, const Value &x, const cuda::GradSumsArguments &s) {
+  std::vector<double> sums(static_cast<size_t>(2 * s.cut.channels * s.cut.parts));
+  cuda::ColumnCut cut = s.cut;
+  cut.partial = sums.data();
+  auto of = [](const Value &value) { return static_cast<const T *>(const_cast<Value &>(value).data()); };
+  const cuda::GradSums<cuda::StoredGrad<T>, T, float> source{{of(grad)}, of(x), s.mean, s.variance, s.epsilon};
+  for (int64_t index = 0; index < cut.blocks(1); ++index) {
+    cuda::HostBlock<cuda::kColumnThreads> block;
+    cuda::columnSums<1>(block, index, cut, source);
+  }
+  return sums;
+}
+
+std::vector<double> partialSums(const Value &grad, const Value &x, const cuda::GradSumsArguments &s) {
+  switch (grad.type.dtype) {
+  case DType::bf16:
+    return partialSums<formula::Bf16>(grad, x, s);
+  case DType::f16:
+    return partialSums<formula::F16>(grad, x, s);
+  default:
+    return partialSums<float>(grad, x, s);
+  }
+}
+
+/// Sums of a gradient that a program computes, in packs and an element at a time, are those of one in memory.
+TEST(FusedSource, SumsHaveTheBitsOfAGradientInMemory) {
+  if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "no compiler: " << ZC_CXX;
+  std::string all;
+  for (unsigned seed = 0; seed < kSums; ++seed)
+    if (SumsCase made(seed); made.isGradient())
+      all += FusedSource::ofSums(made.prologue)->text(nameOf(seed));
+  const Compiled compiled(all);
+  size_t run = 0, packed = 0;
+  for (unsigned seed = 0; seed < kSums; ++seed) {
+    SumsCase made(seed);
+    if (!made.isGradient())
+      continue;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const TensorType type = made.prologue.result;
+    const int64_t channels = type.dims.back(), rows = type.numElements() / channels;
+    const Value grad = runApart(made.random, registry(true))[0];
+    Value x = uniform(type, seed, -2, 2), mean = uniform({DType::f32, {channels}}, seed + 1, -1, 1),
+          variance = uniform({DType::f32, {channels}}, seed + 2, 0.5, 2);
+    for (size_t offset : {size_t(0), size_t(1)}) {
+      Call call = atOffset(fusedCall(made.random), offset);
+      std::vector<void *> operands;
+      for (Value &value : call.inputs)
+        operands.push_back(value.data());
+      const FusedSource source = *FusedSource::ofSums(made.prologue);
+      const cuda::FusedArguments arguments = source.arguments(operands.data());
+      const int64_t parts = std::min<int64_t>(rows, 3);
+      std::vector<double> sums(static_cast<size_t>(2 * channels * parts));
+      const cuda::GradSumsArguments asked{x.data(),
+                                          static_cast<const float *>(mean.data()),
+                                          static_cast<const float *>(variance.data()),
+                                          1e-5,
+                                          {rows, channels, parts, sums.data()},
+                                          source.channelsAtOnce(arguments, type.dtype, x.data(), channels) > 1};
+      const Compiled::Sums function = compiled.sums(nameOf(seed));
+      ASSERT_TRUE(function);
+      function(arguments, asked);
+      const std::vector<double> expected = partialSums(grad, x, asked);
+      ASSERT_EQ(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(double)), 0) << "offset " << offset;
+      packed += asked.isPacked;
+      ++run;
+    }
+  }
+  EXPECT_GT(run, kSums / 2);
+  EXPECT_GT(packed, 2u);
 }
 
 KernelSpec specOf(Ints scale, Ints result) {

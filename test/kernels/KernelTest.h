@@ -332,8 +332,10 @@ inline bool isShared(const std::string &name) {
 }
 
 /// What a kernel loses besides where it rounds results: a head's logits and their gradients have its operands' type,
-/// with the plain one they are nowhere.
+/// with the plain one they are nowhere; a batch norm's elements are computed in fp32.
 inline double roundingWithin(const Call &call) {
+  if (call.name.rfind("batch_norm", 0) == 0 && call.inputs[0].type.dtype != DType::f64)
+    return 1e-4;
   const bool isHead = call.name.rfind("linear_cross_entropy", 0) == 0;
   return isHead ? 4 * roundingOf(call.inputs.back().type.dtype) : 0;
 }
@@ -345,10 +347,6 @@ inline void expectBlocksAgree(const Call &call, const Result<std::vector<Value>>
     return;
   SCOPED_TRACE(call.name + " over blocks");
   auto blocks = runOn(blockRegistry(), call);
-  if (call.attributes.count("channels_last")) { // only CPUs' kernels know it
-    EXPECT_TRUE(!blocks.ok() && blocks.error().number == (plain.ok() ? 710 : blocks.error().number));
-    return;
-  }
   ASSERT_EQ(blocks.ok(), plain.ok()) << (blocks.ok() ? plain : blocks).error().message;
   for (size_t i = 0; plain.ok() && i < plain->size(); ++i) {
     const Value &actual = (*blocks)[i], &expected = (*plain)[i];

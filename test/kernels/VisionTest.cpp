@@ -244,13 +244,13 @@ TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
 }
 
 /// (x - mean) factor + shift, of tensors whose channels are last, by kernels of one operation.
-Value affine(Value x, const Value &mean, const Value &factor, const Value &shift, bool plain) {
+Value affine(Value x, const Value &mean, const Value &factor, const Value &shift, const KernelRegistry &kernels) {
   auto apply = [&](const char *name, Value a, const Value &b, DType type = DType::f32) {
     Ints dims = a.type.dims;
     Call call{name, {std::move(a)}, {Value({type, dims})}};
     if (std::string(name) != "cast")
       call.inputs.push_back(b);
-    return (*runOn(registry(plain), call))[0];
+    return (*runOn(kernels, call))[0];
   };
   const DType type = x.type.dtype;
   return apply("cast", apply("add", apply("mul", apply("sub", apply("cast", x, x), mean), factor), shift), x, type);
@@ -272,11 +272,13 @@ TEST(Fast, batchNormApart) {
       Call gradSums{"batch_norm_grad_sums", {g, x, scale, whole[1], whole[2]}, {scale, scale, of, of, of}, attributes};
       expectFastMatches(sums, 1e-4, Bits::always);
       expectFastMatches(gradSums, 1e-4, Bits::always);
-      const std::vector<Value> apart = *run(sums, false), gradApart = *run(gradSums, false);
-      EXPECT_TRUE(apart[0] == whole[1] && apart[1] == whole[2]);
-      EXPECT_TRUE(affine(x, apart[0], apart[2], apart[3], false) == whole[0]);
-      const std::vector<Value> wholeGrad = *run(grad, false);
-      EXPECT_TRUE(gradApart[0] == wholeGrad[1] && gradApart[1] == wholeGrad[2]);
+      for (const KernelRegistry *kernels : {&registry(false), &blockRegistry()}) {
+        const std::vector<Value> y = *runOn(*kernels, norm), apart = *runOn(*kernels, sums);
+        EXPECT_TRUE(apart[0] == y[1] && apart[1] == y[2]);
+        EXPECT_TRUE(affine(x, apart[0], apart[2], apart[3], *kernels) == y[0]);
+        const std::vector<Value> d = *runOn(*kernels, grad), gradApart = *runOn(*kernels, gradSums);
+        EXPECT_TRUE(gradApart[0] == d[1] && gradApart[1] == d[2]);
+      }
     }
 }
 
@@ -284,7 +286,8 @@ TEST(Fast, batchNormApart) {
 TEST(Fast, batchNormGradSumsOfAProgram) {
   for (const Ints &shape : {Ints{2, 17, 3}, Ints{3, 40, 41, 70}, Ints{2, 3, 700}, Ints{0, 3, 16}})
     for (DType type : {DType::f32, DType::bf16, DType::f16})
-      for (bool plain : {true, false}) {
+      for (const KernelRegistry *kernels : {&registry(true), &registry(false), &blockRegistry()}) {
+        const bool isBlocks = kernels == &blockRegistry();
         const Ints channels{shape.back()};
         const Value of(TensorType{DType::f32, channels});
         Value x = random(type, shape, 1), g = random(type, shape, 2), y = random(type, shape, 3),
@@ -300,15 +303,15 @@ TEST(Fast, batchNormGradSumsOfAProgram) {
         const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
         Call sums{"batch_norm_grad_sums", {}, {scale, scale, of, of, of}, attributes};
         Call together = sums;
-        sums.inputs = {(*runOn(registry(plain), apart))[0], x, scale, mean, variance};
+        sums.inputs = {(*runOn(isBlocks ? registry(true) : *kernels, apart))[0], x, scale, mean, variance};
         together.inputs = {g, y, factor, x, scale, mean, variance};
         together.attributes["program"] = encode(program);
-        const std::vector<Value> expected = *runOn(registry(plain), sums);
+        const std::vector<Value> expected = *runOn(*kernels, sums);
         for (int threads : {1, 2, 3, 40}) {
           together.threads = threads;
-          Result<std::vector<Value>> results = runOn(registry(plain), together);
+          Result<std::vector<Value>> results = runOn(*kernels, together);
           ASSERT_TRUE(results.ok()) << results.error().message;
-          EXPECT_TRUE(*results == expected) << threads << " threads" << (plain ? ", plain" : "");
+          EXPECT_TRUE(*results == expected) << threads << " threads" << (isBlocks ? ", blocks" : "");
         }
       }
 }

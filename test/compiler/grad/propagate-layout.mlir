@@ -1,7 +1,8 @@
 // RUN: zero-opt %s --split-input-file --propagate-layout | FileCheck %s
 // RUN: zero-opt %s --split-input-file --propagate-layout="layout=nchw" | FileCheck %s --check-prefix=NONE
-// RUN: zero-opt %s --split-input-file --propagate-layout="kernels-of=cuda" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --propagate-layout="kernels-of=cuda" | FileCheck %s --check-prefix=GPU
 // NONE-NOT: channels_last
+// GPU-NOT: channels_last
 
 // Two convolutions, a norm, a relu, a residual: one chain, with transposes where it begins and ends.
 graph.parameter @w : tensor<8x8x3x3xf32> role = trainable
@@ -124,4 +125,21 @@ graph.program @mixer phase = micro inputs = ["x", "w"] {
   %c = graph.conv %t, %w {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x8x8xf32>, tensor<8x8x1xf32>) -> tensor<2x8x8xf32>
   %u = graph.transpose %c {permutation = array<i64: 0, 2, 1>} : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   graph.return %u, %c : tensor<2x8x8xf32>, tensor<2x8x8xf32>
+}
+
+// -----
+
+// GPUs multiply 16-bit numbers channels last; all of the above stays there.
+// CHECK-LABEL: graph.program @halves
+// GPU-LABEL: graph.program @halves
+graph.program @halves phase = micro inputs = ["x", "w"] {
+^bb0(%x: tensor<2x8x6x6xbf16>, %w: tensor<8x8x3x3xbf16>):
+  // CHECK: %[[A:.*]] = graph.conv %{{.*}} {channels_last
+  // CHECK: graph.conv %[[A]], %{{.*}} {channels_last
+  // GPU: %[[T:.*]] = graph.transpose %{{.*}} {permutation = array<i64: 0, 2, 3, 1>}
+  // GPU: %[[A:.*]] = graph.conv %[[T]], %{{.*}} {channels_last
+  // GPU: graph.conv %[[A]], %{{.*}} {channels_last
+  %a = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xbf16>, tensor<8x8x3x3xbf16>) -> tensor<2x8x6x6xbf16>
+  %b = graph.conv %a, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xbf16>, tensor<8x8x3x3xbf16>) -> tensor<2x8x6x6xbf16>
+  graph.return %b : tensor<2x8x6x6xbf16>
 }
