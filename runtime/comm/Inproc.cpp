@@ -200,10 +200,19 @@ private:
     orderedSum(sum);
     return {};
   }
+  Place::Marks &nextMarks(const Call &call) { return place(call).marks[met[call.axes.asBits()] % 2]; }
+  /// The lane's later work comes after what the others have enqueued.
+  Status followOthers(const Call &call, const Place::Marks &marks) {
+    for (size_t peer = 0; peer < marks.size(); ++peer)
+      if (peer != me(call) && marks[peer])
+        ZC_RETURN_IF_ERROR(lane->follow(*marks[peer]));
+    return {};
+  }
   /// Ends a call whose work inside a phase was refused by the lane's device, for all.
   Status giveUp(const Call &call, const Status &why) {
     group.fail(rank(), why.error());
     (void)group.quit(place(call), /*inPhase=*/true);
+    (void)followOthers(call, nextMarks(call));
     return why;
   }
   template <typename Work> Status inPhase(const Call &call, const Work &work) {
@@ -243,7 +252,7 @@ Status InprocCommunicator::begin(const Call &call, const void *input, void *outp
 }
 
 Status InprocCommunicator::meet(const Call &call, bool inPhase, bool nextPhase) {
-  Place::Marks &marks = place(call).marks[met[call.axes.asBits()]++ % 2];
+  Place::Marks &marks = nextMarks(call);
   std::shared_ptr<const Event> &mine = marks[me(call)];
   mine.reset();
   if (lane) {
@@ -252,16 +261,17 @@ Status InprocCommunicator::meet(const Call &call, bool inPhase, bool nextPhase) 
       return inPhase ? giveUp(call, mark.status()) : mark.status();
     mine = *mark;
   }
-  ZC_RETURN_IF_ERROR(group.meet(place(call), call.axes, rank(), inPhase, nextPhase));
+  ++met[call.axes.asBits()];
+  Status status = group.meet(place(call), call.axes, rank(), inPhase, nextPhase);
   if (!lane)
-    return {};
-  auto followOthers = [&]() -> Status {
-    for (size_t peer = 0; peer < marks.size(); ++peer)
-      if (peer != me(call) && marks[peer])
-        ZC_RETURN_IF_ERROR(lane->follow(*marks[peer]));
-    return {};
-  };
-  return nextPhase ? this->inPhase(call, followOthers) : followOthers();
+    return status;
+  auto follow = [&] { return followOthers(call, marks); };
+  if (status.ok())
+    return nextPhase ? this->inPhase(call, follow) : follow();
+  // Nobody is in the phase any more, but what peers enqueued in it still reads this rank's memory. That stays until
+  // this lane's stream is through.
+  (void)follow();
+  return status;
 }
 
 Status InprocCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {

@@ -11,7 +11,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace zc;
 
@@ -180,6 +182,52 @@ TEST(Lane, ADeviceThatRefusesEndsTheJob) {
   });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "no more marks");
+}
+
+/// Memory goes when a rank's own stream is through: that must come after what peers read of it, in a call that fails as
+/// well.
+TEST(Lane, WhatPeersEnqueuedIsFollowedAlsoInACallThatFails) {
+  class Noting : public Lane {
+  public:
+    Status copy(void *, const void *, uint64_t) override {
+      if (whileCopying)
+        whileCopying();
+      return {};
+    }
+    Status sum(const OrderedSum &) override { return {}; }
+    Result<std::shared_ptr<const Event>> mark() override {
+      last = std::make_shared<const Event>();
+      ++marks;
+      return last;
+    }
+    Status follow(const Event &event) override {
+      followed = &event;
+      return {};
+    }
+    std::function<void()> whileCopying;
+    std::shared_ptr<const Event> last;
+    std::atomic<int> marks{0};
+    const Event *followed = nullptr;
+  };
+  Noting lanes[2];
+  Status status = runJob(Mesh::ofNodes(2, 2), [&](Communicator &comm) -> Status {
+    float x = 0, all[2];
+    if (comm.rank() == 0)
+      lanes[0].whileCopying = [&] {
+        while (lanes[1].marks < 2) // it is through with its own copies
+          std::this_thread::yield();
+        comm.abort(makeError(Code::other, 3, "stop"));
+      };
+    comm.enqueueOn(&lanes[comm.rank()]);
+    Status own = comm.allGather({&x, all, sizeof x});
+    comm.enqueueOn(nullptr);
+    return own;
+  });
+  EXPECT_EQ(status.error().message, "stop");
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(lanes[rank].marks, 2);
+    EXPECT_EQ(lanes[rank].followed, lanes[1 - rank].last.get());
+  }
 }
 
 /// As onStream, over messages: a plan says along which axes.
