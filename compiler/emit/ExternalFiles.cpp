@@ -2,6 +2,7 @@
 
 #include "compiler/emit/ExternalFiles.h"
 #include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 
 #include <set>
 #include <string>

@@ -4,7 +4,7 @@
 #include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
 #include "dialects/graph/ModuleAttrs.h"
-#include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 
 #include <set>
 

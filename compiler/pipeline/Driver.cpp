@@ -22,7 +22,7 @@
 #include "dialects/plan/PlanProto.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
-#include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 

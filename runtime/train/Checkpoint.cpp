@@ -3,6 +3,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/Workers.h"
 #include "runtime/io/Hash.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "runtime/train/Export.h"
 
+#include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/ExternalNames.h"
 #include "runtime/train/Weights.h"

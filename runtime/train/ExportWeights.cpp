@@ -1,4 +1,5 @@
 //===- ExportWeights.cpp - a checkpoint as the model's own state -----------------------------------===//
+#include "runtime/io/Folder.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Export.h"
 #include "runtime/train/ModelNames.h"

@@ -1,6 +1,7 @@
 #include "runtime/train/Manifest.h"
 
 #include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 #include "runtime/io/Hash.h"
 
 #include <cerrno>

@@ -1,6 +1,5 @@
 #include "runtime/train/Resume.h"
-
-#include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
 
 #include <algorithm>
 #include <cstdio>

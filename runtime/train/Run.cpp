@@ -1,6 +1,7 @@
 #include "runtime/train/Run.h"
 
 #include "runtime/base/Size.h"
+#include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>

@@ -2,7 +2,8 @@
 
 #include "runtime/base/Blocking.h"
 #include "runtime/base/File.h"
-#include "runtime/io/File.h"
+#include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/train/CheckpointFolder.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "runtime/train/Weights.h"
 
+#include "runtime/io/Folder.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Resume.h"

@@ -2,8 +2,8 @@
 
 #include "runtime/base/Outputs.h"
 #include "runtime/data/TokenFile.h"
-#include "runtime/io/File.h"
 #include "runtime/io/FileKind.h"
+#include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
 

@@ -1,0 +1,68 @@
+//===- OutputFile.h - files that are written with every result checked ----------===//
+//
+// The bytes go to a temporary neighbour that is renamed over the target when it is complete and on disk, so that nobody
+// ever sees half a file; without `commit` the temporary is unlinked.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/io/File.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace zc::io {
+
+/// A file that appears under its name complete or not at all.
+class OutputFile {
+public:
+  OutputFile() = default;
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  /// Unlinks the temporary unless committed.
+  ~OutputFile();
+
+  /// Creates `path`.tmp-<pid>-<n> beside it. Errors: io.
+  static Result<OutputFile> create(const std::string &path);
+  /// Creates `path` itself, which must not be there yet and stays whatever happens: for a folder that is put in place
+  /// as a whole. It needs no commit. Errors: io.
+  static Result<OutputFile> createInPlace(const std::string &path);
+  /// Appends. Errors: io (disk full, ...).
+  Status write(const void *data, int64_t count);
+  /// Overwrites bytes already written, or fills reserved ones; several threads may. Much at a time goes past the page
+  /// cache (O_DIRECT), which the file system's blocks in it can where `data` has the same place in a page as `offset`.
+  Status writeAt(const void *data, int64_t count, int64_t offset);
+  /// Gives the file `count` bytes in all, on disk, so that it cannot be full later. Errors: io.
+  Status reserve(int64_t count);
+  /// Another process's file, created but not committed there, known by its temporaryName: to write into what is
+  /// reserved. It is the other one's to commit. Errors: io.
+  static Result<OutputFile> join(const std::string &temporaryName);
+  const std::string &temporaryName() const { return temporary; }
+  /// fsync alone. Errors: io.
+  Status flush();
+  /// fsync, rename onto the target, fsync of the folder.
+  Status commit();
+  int64_t size() const { return position; }
+
+private:
+  void abandon();
+  int createTemporary();
+  const std::string &name() const { return target.empty() ? temporary : target; }
+  void openDirect();
+  Status writeAll(int to, const char *data, int64_t count, int64_t offset);
+  int fd = -1;
+  int direct = -1;        ///< the same file with O_DIRECT; -1: not used
+  int64_t blockBytes = 0; ///< what such transfers are multiples of
+  int64_t position = 0;
+  std::string target, temporary; ///< `target` is empty where the file is another process's
+};
+
+/// Is `name`, without folders, what OutputFile::create leaves when its process is killed?
+bool isLeftover(std::string_view name);
+/// Copies `from` whole into `to` (both still open afterwards).
+Status copyInto(OutputFile &to, const File &from);
+/// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.
+Status checkWritable(const std::string &folder);
+
+} // namespace zc::io
