@@ -5,6 +5,48 @@
 #include <algorithm>
 #include <numeric>
 
+namespace {
+
+/// Names that others have for what is a flag here.
+struct Elsewhere {
+  const char *program, *flag;
+  std::vector<const char *> names;
+};
+const Elsewhere kElsewhere[] = {
+    {"zero-run", "--steps N", {"--max-steps", "--num-steps", "--max-iters", "--train-iters", "--iterations"}},
+    {"zero-run", "--epochs N", {"--num-train-epochs", "--num-epochs", "--max-epochs"}},
+    {"zero-run", "--save-every N", {"--save-steps", "--save-interval", "--checkpoint-every", "--save-freq"}},
+    {"zero-run", "--resume DIR", {"--resume-from", "--resume-from-checkpoint", "--load", "--load-checkpoint"}},
+    {"zero-run", "--out DIR", {"--output-dir", "--save-dir", "--save", "--output"}},
+    {"zero-run", "--data PATH", {"--dataset", "--train-data", "--data-path", "--train-file"}},
+    {"zero-run", "--hosts FILE", {"--hostfile"}},
+    {"zero-run", "--warmup N", {"--warmup-steps", "--lr-warmup-iters"}},
+    {"zero-run", "-n N", {"--world-size", "--num-gpus", "--num-processes", "--num-ranks", "--nproc", "--np"}},
+    {"zero-compile", "--world-size N", {"--num-gpus", "--num-processes", "--num-ranks", "--nproc-per-node", "--dp"}},
+    {"zero-compile",
+     "--dim batch=N",
+     {"--batch-size", "--micro-batch-size", "--micro-batch", "--per-device-train-batch-size",
+      "--train-micro-batch-size-per-gpu"}},
+    {"zero-compile", "--precision bf16", {"--bf16"}},
+    {"zero-compile", "--precision fp16", {"--fp16"}},
+    {"zero-compile", "--zero-stage N", {"--stage", "--zero", "--zero-optimization-stage"}},
+    {"zero-compile",
+     "--grad-accumulation N",
+     {"--gradient-accumulation-steps", "--grad-accum", "--accumulation-steps"}},
+    {"zero-compile",
+     "--tensor-parallel N",
+     {"--tp", "--tp-size", "--tensor-parallel-size", "--tensor-model-parallel-size"}},
+    {"zero-compile", "--offload-optimizer TIER", {"--cpu-offload", "--offload"}},
+    {"zero-compile",
+     "--checkpoint-activations HOW",
+     {"--gradient-checkpointing", "--activation-checkpointing", "--recompute-activations"}},
+    {"zero-compile", "--clip-grad-norm X", {"--max-grad-norm", "--clip-grad", "--gradient-clipping"}},
+    {"zero-compile", "--lr X", {"--learning-rate"}},
+    {"zero-run", "--lr X", {"--learning-rate"}},
+};
+
+} // namespace
+
 /// Levenshtein distance in which two neighbours that are swapped count once (optimal string alignment).
 static size_t distance(const std::string &a, const std::string &b) {
   std::vector<size_t> before, above, row(b.size() + 1);
@@ -31,4 +73,21 @@ std::string zc::nearest(const std::string &name, const std::vector<std::string> 
       best = candidate;
     }
   return best;
+}
+
+std::string zc::adviceOnFlag(const std::string &flag, const std::vector<std::string> &known,
+                             const std::string &program) {
+  std::string spelled = flag;
+  std::replace(spelled.begin(), spelled.end(), '_', '-');
+  const Elsewhere *other = nullptr; // of another program
+  for (const Elsewhere &entry : kElsewhere)
+    if (std::find(entry.names.begin(), entry.names.end(), spelled) != entry.names.end()) {
+      if (entry.program == program)
+        return "it is called \"" + std::string(entry.flag) + "\" here";
+      other = &entry;
+    }
+  if (other)
+    return std::string("it is ") + other->program + "'s to say: \"" + other->flag + "\"";
+  std::string near = nearest(flag, known);
+  return near.empty() ? program + " --help-all lists all flags" : "did you mean \"" + near + "\"?";
 }

@@ -81,6 +81,20 @@ def not_there_yet():
     return f"{len(rows)} flags"
 
 
+def names_of_others():
+    """Flags that others call otherwise are flags here, and their names are not."""
+    table = re.search(r"kElsewhere\[\] = \{\n(.*?)\n\};", (ROOT / "runtime/base/Suggest.cpp").read_text(), re.S)[1]
+    rows = re.findall(r'\{"([\w-]+)",\s*"(--?[a-z-]+)[^"]*",\s*\{([^}]*)\}', table)
+    for tool, flag, names in rows:
+        there = help_all(tool)[""]
+        wrong = [flag] * (flag not in there) + sorted(set(re.findall(r'"(--[^"]+)"', names)) & there)
+        if wrong:
+            raise Case(f"{tool}: {' '.join(wrong)}")
+    if len(rows) != (listed := table.count('{"zero-')):
+        raise Case(f"{len(rows)} rows read of {listed}")
+    return f"{len(rows)} flags"
+
+
 def exit_codes():
     """The table's numbers are those of zc::Code."""
     text = (ROOT / "runtime/base/Status.h").read_text()
@@ -163,7 +177,7 @@ def first_page():
 
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
-cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("exit codes", exit_codes),
+cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("names that others give flags", names_of_others), ("exit codes", exit_codes),
           ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited pages", cited_pages),
           ("length of README.md", first_page)]
 suite.run(cases)

@@ -53,6 +53,8 @@ class CommandLine(ZeroRunTest):
     def test_usage(self):
         self.expect(2, 'did you mean "--steps"', self.train("--stepz", "3"))
         self.expect(2, "unknown flag", self.train("--zzzzzzzzzzzz"))
+        self.expect(2, 'it is called "--steps N" here', self.train("--max_steps", "3"))
+        self.expect(2, 'it is zero-compile\'s to say: "--precision bf16"', self.train("--bf16"))
         self.expect(2, "unexpected argument", self.train("another"))
         self.expect(2, "nproc-per-node", self.train("-n", "0"))
         self.expect(2, "nproc-per-node", self.train("-n", "two"))

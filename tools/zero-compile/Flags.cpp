@@ -164,9 +164,7 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
   for (const CLI::Option *option : app.get_options())
     for (const std::string &longName : option->get_lnames())
       known.push_back("--" + longName);
-  std::string near = nearest(name, known);
-  return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "",
-                   near.empty() ? "zero-compile --help-all lists all flags" : "did you mean \"" + near + "\"?");
+  return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, known, "zero-compile"));
 }
 
 Result<Flags> parse(std::vector<std::string> arguments) {

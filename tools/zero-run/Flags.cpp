@@ -281,9 +281,7 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
   for (const CLI::Option *option : app.get_options())
     for (const std::string &known : option->get_lnames())
       flags.push_back("--" + known);
-  std::string best = nearest(name, flags);
-  return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "",
-                   best.empty() ? "zero-run --help-all lists all flags" : "did you mean \"" + best + "\"?");
+  return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, flags, "zero-run"));
 }
 
 Error usage(std::string message, const std::string &flag) {
