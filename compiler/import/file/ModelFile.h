@@ -2,8 +2,8 @@
 #pragma once
 
 #include "compiler/import/base/Options.h"
+#include "compiler/import/file/ValueNames.h"
 #include "compiler/import/file/Wire.h"
-#include "compiler/import/file/onnx.pb.h"
 #include "runtime/base/Status.h"
 
 #include <map>
@@ -39,6 +39,7 @@ struct ModelFile {
   google::protobuf::Arena
       arena; ///< of the messages: of a large graph, freeing each by itself takes longer than parsing
   onnxpb::Model &model;
+  ValueNames names; ///< once validated
   std::unordered_map<const onnxpb::Tensor *, Payload> payloads;
   mutable std::map<std::string, std::string> checksums; ///< SHA-1 of external files, where one was asked for
 
@@ -48,8 +49,8 @@ struct ModelFile {
 /// Opens, scans and parses; checks that it is an ONNX model (bad input otherwise).
 Result<std::unique_ptr<ModelFile>> openModel(const std::string &path, const ImportLimits &limits);
 
-/// Versions, names, single assignment, definition before use, features that are not supported.
-Status validateModel(const ModelFile &file, const ImportLimits &limits);
+/// Versions, names, single assignment, definition before use, features that are not supported. Numbers the names.
+Status validateModel(ModelFile &file, const ImportLimits &limits);
 
 /// "name", else the first output, else "#index"; for messages and locations.
 std::string nodeLabel(const onnxpb::Node &node, int index);

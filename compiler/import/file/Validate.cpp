@@ -2,9 +2,6 @@
 #include "compiler/import/base/Errors.h"
 #include "compiler/import/file/ModelFile.h"
 
-#include "llvm/ADT/CachedHashString.h"
-#include "llvm/ADT/DenseSet.h"
-
 #include <charconv>
 #include <filesystem>
 #include <unordered_map>
@@ -19,7 +16,7 @@ constexpr int64_t minIrVersion = 3, maxIrVersion = 14;
 
 class Validator {
 public:
-  Validator(const ModelFile &file, const ImportLimits &limits) : file(file), graph(file.graph()), limits(limits) {}
+  Validator(ModelFile &file, const ImportLimits &limits) : file(file), graph(file.graph()), limits(limits) {}
 
   Status run() {
     std::error_code none; // without a folder to stand in, the path itself is all there is
@@ -27,12 +24,13 @@ public:
       return badFile(notAFile, "the model's path is not UTF-8", file.path, "rename the file or its folder");
     ZC_RETURN_IF_ERROR(versions());
     ZC_RETURN_IF_ERROR(features());
-    order.reserve(static_cast<size_t>(graph.node_size()));
-    defined.reserve(static_cast<size_t>(graph.node_size()) + static_cast<size_t>(graph.initializer_size()));
+    const size_t expected = static_cast<size_t>(graph.node_size()) + static_cast<size_t>(graph.initializer_size());
+    order.reserve(expected);
+    file.names.reserve(expected);
     ZC_RETURN_IF_ERROR(inputs());
-    ZC_RETURN_IF_ERROR(nodes(graph.node(), [] { return std::string(); }));
+    ZC_RETURN_IF_ERROR(nodes(*file.model.mutable_graph()->mutable_node(), [] { return std::string(); }));
     ZC_RETURN_IF_ERROR(outputs());
-    for (const onnxpb::Function &function : file.model.functions())
+    for (onnxpb::Function &function : *file.model.mutable_functions())
       ZC_RETURN_IF_ERROR(body(function));
     return callDepth();
   }
@@ -84,21 +82,24 @@ private:
                    file.path);
   }
 
-  bool isDefined(const std::string &text) const { return defined.contains(llvm::CachedHashStringRef(text)); }
+  bool isDefined(uint32_t name) const { return name < defined.size() && defined[name]; }
+  bool isDefined(const std::string &text) const { return isDefined(file.names.find(text)); }
 
   /// Whether it was not defined before.
-  bool add(const std::string &text) {
-    llvm::CachedHashStringRef key(text);
-    const bool isNew = defined.insert(key).second;
-    if (isNew)
-      order.push_back(key);
-    return isNew;
+  bool add(uint32_t name) {
+    if (isDefined(name))
+      return false;
+    if (name >= defined.size())
+      defined.resize(std::max<size_t>(name + 1, 2 * defined.size()));
+    defined[name] = true;
+    order.push_back(name);
+    return true;
   }
 
   /// `where` is asked for text only where there is an error.
   template <typename Where> Status define(const std::string &text, const char *what, const Where &where) {
     ZC_RETURN_IF_ERROR(name(text, what));
-    if (add(text))
+    if (add(file.names.number(text)))
       return Status::success();
     return badFile(badStructure, "value '" + text + "' is defined twice", where());
   }
@@ -106,7 +107,7 @@ private:
   /// Undoes definitions but the first `count`.
   void forget(size_t count) {
     for (; order.size() > count; order.pop_back())
-      defined.erase(order.back());
+      defined[order.back()] = false;
   }
 
   Status inputs() {
@@ -121,16 +122,16 @@ private:
       if (input.name().empty() || !seen.insert(input.name()).second)
         return badFile(badStructure, "graph input '" + input.name() + "' is unnamed or listed twice", file.path);
       // Before IR 4, and with keep_initializers_as_inputs, initializers are inputs as well.
-      add(input.name());
+      add(file.names.number(input.name()));
     }
     return Status::success();
   }
 
   /// The nodes of the model's graph, a subgraph or a function, whose inputs are defined already. `prefix` gives the
   /// text before their labels.
-  template <typename Prefix> Status nodes(const NodeList &list, const Prefix &prefix) {
+  template <typename Prefix> Status nodes(NodeList &list, const Prefix &prefix) {
     for (int i = 0; i < list.size(); ++i) {
-      const onnxpb::Node &node = list[i];
+      onnxpb::Node &node = list[i];
       auto label = [&] { return prefix() + nodeLabel(node, i); };
       auto where = [&] { return file.path + ": node \"" + label() + "\""; };
       ZC_RETURN_IF_ERROR(name(node.name(), "node"));
@@ -139,24 +140,37 @@ private:
         return badFile(badStructure, "the node has no op_type", where());
       if (node.attribute_size() > limits.nodeAttributes)
         return badFile(tooLarge, "the node has " + std::to_string(node.attribute_size()) + " attributes", where());
-      for (const std::string &input : node.input())
-        if (!input.empty() && !isDefined(input))
+      node.clear_value_name();
+      node.mutable_value_name()->Reserve(node.input_size() + node.output_size());
+      for (const std::string &input : node.input()) {
+        const uint32_t number = input.empty() ? ValueNames::none : file.names.find(input);
+        if (!input.empty() && !isDefined(number))
           return badFile(badStructure, "uses '" + input + "' before it is defined", where());
-      for (const onnxpb::Attribute &attribute : node.attribute()) {
-        if (attribute.has_g())
-          ZC_RETURN_IF_ERROR(subgraph(attribute.g(), label() + "/", where()));
-        for (const onnxpb::Graph &inner : attribute.graphs())
-          ZC_RETURN_IF_ERROR(subgraph(inner, label() + "/", where()));
+        node.add_value_name(number);
       }
-      for (const std::string &output : node.output())
+      for (onnxpb::Attribute &attribute : *node.mutable_attribute())
+        ZC_RETURN_IF_ERROR(subgraphs(attribute, label, where));
+      for (const std::string &output : node.output()) {
         if (!output.empty())
           ZC_RETURN_IF_ERROR(define(output, "value", where));
+        node.add_value_name(output.empty() ? ValueNames::none : order.back());
+      }
     }
     return Status::success();
   }
 
+  /// Of an attribute of `label`.
+  template <typename Label, typename Where>
+  Status subgraphs(onnxpb::Attribute &attribute, const Label &label, const Where &where) {
+    if (attribute.has_g())
+      ZC_RETURN_IF_ERROR(subgraph(*attribute.mutable_g(), label() + "/", where()));
+    for (onnxpb::Graph &inner : *attribute.mutable_graphs())
+      ZC_RETURN_IF_ERROR(subgraph(inner, label() + "/", where()));
+    return Status::success();
+  }
+
   /// Sees the names around it; its own end with it. Recursion is bounded by the parser's limit on nesting.
-  Status subgraph(const onnxpb::Graph &inner, const std::string &prefix, const std::string &at) {
+  Status subgraph(onnxpb::Graph &inner, const std::string &prefix, const std::string &at) {
     size_t before = order.size();
     auto where = [&] { return at; };
     for (const onnxpb::ValueInfo &input : inner.input())
@@ -164,7 +178,7 @@ private:
     for (const onnxpb::Tensor &tensor : inner.initializer())
       if (!isDefined(tensor.name()))
         ZC_RETURN_IF_ERROR(define(tensor.name(), "initializer", where));
-    ZC_RETURN_IF_ERROR(nodes(inner.node(), [&] { return prefix; }));
+    ZC_RETURN_IF_ERROR(nodes(*inner.mutable_node(), [&] { return prefix; }));
     for (const onnxpb::ValueInfo &output : inner.output())
       if (!isDefined(output.name()))
         return badFile(badStructure, "output '" + output.name() + "' of a subgraph is never computed", at);
@@ -172,13 +186,15 @@ private:
     return Status::success();
   }
 
-  /// A function sees nothing but its inputs.
-  Status body(const onnxpb::Function &function) {
+  /// A function sees nothing but its inputs; a subgraph that is an attribute's default, what the function has.
+  Status body(onnxpb::Function &function) {
     std::string at = file.path + ": function \"" + function.name() + "\"";
     forget(0);
     for (const std::string &input : function.input())
       ZC_RETURN_IF_ERROR(define(input, "input", [&] { return at; }));
-    ZC_RETURN_IF_ERROR(nodes(function.node(), [&] { return function.name() + "/"; }));
+    ZC_RETURN_IF_ERROR(nodes(*function.mutable_node(), [&] { return function.name() + "/"; }));
+    for (onnxpb::Attribute &standard : *function.mutable_attribute_proto())
+      ZC_RETURN_IF_ERROR(subgraphs(standard, [&] { return function.name(); }, [&] { return at; }));
     for (const std::string &output : function.output())
       if (!isDefined(output))
         return badFile(badStructure, "output '" + output + "' is never computed", at);
@@ -252,16 +268,16 @@ private:
     return Status::success();
   }
 
-  const ModelFile &file;
+  ModelFile &file;
   const onnxpb::Graph &graph;
   const ImportLimits &limits;
-  llvm::DenseSet<llvm::CachedHashStringRef> defined; ///< names, as they stand in the model
-  std::vector<llvm::CachedHashStringRef> order;      ///< of definition
+  std::vector<bool> defined;   ///< by number
+  std::vector<uint32_t> order; ///< of definition
   std::unordered_map<std::string, const onnxpb::Function *> functions;
 };
 
 } // namespace
 
-Status zc::importer::validateModel(const ModelFile &file, const ImportLimits &limits) {
+Status zc::importer::validateModel(ModelFile &file, const ImportLimits &limits) {
   return Validator(file, limits).run();
 }

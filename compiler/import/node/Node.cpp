@@ -52,7 +52,7 @@ Value Node::input(unsigned i) {
     return {};
   if (i < operands.size())
     return operands[i];
-  auto binding = context.lookup(proto.input(i), loc);
+  auto binding = context.lookup(inputOf(proto, i), loc);
   if (binding.ok() && !binding->isSequence)
     return binding->value;
   if (binding.ok())
@@ -81,7 +81,7 @@ Binding Node::binding(unsigned i) {
   none.isEmpty = true;
   if (!has(i))
     return none;
-  auto found = context.lookup(proto.input(i), loc);
+  auto found = context.lookup(inputOf(proto, i), loc);
   if (found.ok())
     return std::move(*found);
   fail(found.error());
@@ -89,7 +89,7 @@ Binding Node::binding(unsigned i) {
 }
 
 Value Node::named(const std::string &name) {
-  auto bound = context.lookup(name, loc);
+  auto bound = context.lookup(context.named(name), loc);
   return bound.ok() && !bound->isSequence ? bound->value : Value();
 }
 
@@ -343,12 +343,12 @@ Value Node::iota(int64_t count, Type element, double start, double delta) {
 
 void Node::set(unsigned i, Value value) {
   if (wants(i) && value)
-    context.bind(proto.output(i), {value, {}, false, false});
+    context.bind(outputOf(proto, i).number, {value, {}, false, false});
 }
 
 void Node::setBinding(unsigned i, Binding binding) {
   if (wants(i))
-    context.bind(proto.output(i), std::move(binding));
+    context.bind(outputOf(proto, i).number, std::move(binding));
 }
 
 llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs) {

@@ -43,7 +43,9 @@ public:
 
   //===-- inputs --------------------------------------------------------------===//
   unsigned numInputs() const { return proto.input_size(); }
-  bool has(unsigned i) const { return i < numInputs() && !proto.input(i).empty() && !context.isEmpty(proto.input(i)); }
+  bool has(unsigned i) const {
+    return i < numInputs() && !proto.input(i).empty() && !context.isEmpty(inputOf(proto, i).number);
+  }
   mlir::Value input(unsigned i); ///< null when not given
   llvm::SmallVector<mlir::Value> inputs();
   llvm::SmallVector<mlir::Value> sequence(unsigned i);

@@ -37,10 +37,13 @@ public:
 
   //===-- names -------------------------------------------------------------===//
   /// The value of a name: a node's result, a graph input, or an initializer (then read or made constant at `loc`).
-  virtual Result<Binding> lookup(const std::string &name, mlir::Location loc) = 0;
-  virtual void bind(const std::string &name, Binding binding) = 0;
+  virtual Result<Binding> lookup(ValueName name, mlir::Location loc) = 0;
+  /// `name`: its number (ValueNames).
+  virtual void bind(uint32_t name, Binding binding) = 0;
   /// Whether a name stands for nothing.
-  virtual bool isEmpty(const std::string &name) const = 0;
+  virtual bool isEmpty(uint32_t name) const = 0;
+  /// A name that is in no list of a node.
+  virtual ValueName named(const std::string &text) const = 0;
   /// The nodes of a subgraph once more, with its inputs bound; gives its outputs. `label`: of the node it belongs to.
   virtual Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
                                                          const std::string &label, mlir::Location loc) = 0;

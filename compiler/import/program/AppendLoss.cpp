@@ -50,7 +50,7 @@ Result<AppendedLoss> zc::importer::parseLossOp(const ModelFile &file, const std:
 static Result<Value> targetOf(const AppendedLoss &appended, Value out, const ModelFile &file, NodeContext &context,
                               graph::ProgramOp program) {
   if (isValueName(file.graph(), appended.target)) {
-    auto bound = context.lookup(appended.target, out.getLoc());
+    auto bound = context.lookup(context.named(appended.target), out.getLoc());
     if (!bound.ok())
       return bound.error();
     if (bound->isSequence)
@@ -70,7 +70,7 @@ static Result<Value> targetOf(const AppendedLoss &appended, Value out, const Mod
 Result<Value> zc::importer::appendLoss(const AppendedLoss &appended, const ModelFile &file, NodeContext &context,
                                        graph::ProgramOp program) {
   Location loc = NameLoc::get(context.opBuilder().getStringAttr(appended.flag));
-  auto bound = context.lookup(appended.out, loc);
+  auto bound = context.lookup(context.named(appended.out), loc);
   if (!bound.ok())
     return bound.error();
   onnxpb::Node proto;

@@ -15,7 +15,7 @@ using namespace mlir;
 const Body &Importer::bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
   auto &body = bodies[&nodes];
   if (!body)
-    body = std::make_unique<Body>(findLive(nodes, outputs));
+    body = std::make_unique<Body>(findLive(nodes, outputs, file.names));
   return *body;
 }
 
@@ -54,11 +54,11 @@ const onnxpb::Node &Importer::bindCall(const onnxpb::Node &node) {
 /// What the call gives to the function's inputs.
 Status Importer::bindOperands(Scope &inner, const onnxpb::Function &function, const onnxpb::Node &call, Location loc) {
   for (int i = 0; i < function.input_size(); ++i) {
-    Binding &binding = inner.bindings[function.input(i)];
+    Binding &binding = inner.bindings[named(function.input(i)).number];
     binding.isEmpty = i >= call.input_size() || call.input(i).empty();
     if (binding.isEmpty)
       continue;
-    auto given = lookup(call.input(i), loc);
+    auto given = lookup(inputOf(call, i), loc);
     if (!given.ok())
       return given.error();
     binding = std::move(*given);
@@ -97,9 +97,9 @@ Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node
   for (int i = 0; i < call.output_size() && status.ok(); ++i) {
     if (call.output(i).empty() || !caller->body->uses(call, i))
       continue;
-    auto result = lookup(function.output(i), loc);
+    auto result = lookup(named(function.output(i)), loc);
     if (result.ok())
-      caller->bindings[call.output(i)] = std::move(*result);
+      caller->bindings[outputOf(call, i).number] = std::move(*result);
     else
       status = result.error();
   }
@@ -118,7 +118,7 @@ Result<llvm::SmallVector<Binding>> Importer::importGraph(const onnxpb::Graph &gr
   inner.opsets = around->opsets;
   inner.body = &bodyOf(graph.node(), outputsOf(graph));
   for (size_t i = 0; i < inputs.size(); ++i)
-    inner.bindings[graph.input(static_cast<int>(i)).name()] = inputs[i];
+    inner.bindings[named(graph.input(static_cast<int>(i)).name()).number] = inputs[i];
   for (const onnxpb::Tensor &tensor : graph.initializer())
     inner.initializers[tensor.name()] = &tensor;
   ZC_RETURN_IF_ERROR(countNode());
@@ -126,7 +126,7 @@ Result<llvm::SmallVector<Binding>> Importer::importGraph(const onnxpb::Graph &gr
   Status status = importNodes(graph.node());
   llvm::SmallVector<Binding> results;
   for (int i = 0; i < graph.output_size() && status.ok(); ++i) {
-    auto result = lookup(graph.output(i).name(), loc);
+    auto result = lookup(named(graph.output(i).name()), loc);
     if (result.ok())
       results.push_back(std::move(*result));
     else

@@ -93,38 +93,38 @@ Status Importer::makeProgram() {
   builder.setInsertionPointToEnd(&block);
   for (const GraphInput &input : *inputs) {
     if (!input.fixed) {
-      bind(input.name, {block.addArgument(typeOfInput(input), locOf(input)), {}, false});
+      bind(named(input.name).number, {block.addArgument(typeOfInput(input), locOf(input)), {}, false});
       continue;
     }
     HostTensor tensor = *shapedLike(typeOfInput(input));
     tensor.allocate();
     for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
       tensor.decode(i, input.fixed->data() + i * sizeOf(tensor.dtype));
-    bind(input.name, {constants.make(std::move(tensor), locOf(input)), {}, false});
+    bind(named(input.name).number, {constants.make(std::move(tensor), locOf(input)), {}, false});
   }
   return Status::success();
 }
 
 //===-- values -----------------------------------------------------------------===//
 
-Result<Binding> Importer::lookup(const std::string &name, Location loc) {
+Result<Binding> Importer::lookup(ValueName name, Location loc) {
   auto bindingOf = [](Result<Value> value) {
     return value.ok() ? Result<Binding>(Binding{*value, {}, false, false}) : value.error();
   };
   for (const Scope *at = scope; at; at = at->outer) {
-    if (auto bound = at->bindings.find(name); bound != at->bindings.end())
-      return bound->second;
-    if (auto inner = at->initializers.find(name); inner != at->initializers.end())
-      return bindingOf(makeTensorIn(*at, *inner->second, name, loc));
+    if (const Binding *bound = at->bindings.find(name.number))
+      return *bound;
+    if (auto inner = at->initializers.find(name.text); inner != at->initializers.end())
+      return bindingOf(makeTensorIn(*at, *inner->second, name.text, loc));
   }
-  const onnxpb::Tensor *tensor = scope->seesModel() ? parameters.find(name) : nullptr;
+  const onnxpb::Tensor *tensor = scope->seesModel() ? parameters.find(name.text) : nullptr;
   if (!tensor)
-    return badFile(badStructure, "value '" + name + "' is not defined");
+    return badFile(badStructure, "value '" + name.text + "' is not defined");
   if (!parameters.isConstant(*tensor))
-    return bindingOf(parameters.read(name, loc));
-  auto value = makeTensorIn(modelScope, *tensor, name, loc);
+    return bindingOf(parameters.read(name.text, loc));
+  auto value = makeTensorIn(modelScope, *tensor, name.text, loc);
   if (value.ok() && constants.of(*value)) // a stored one is read again at each use
-    modelScope.bindings[name] = {*value, {}, false, false};
+    modelScope.bindings[name.number] = {*value, {}, false, false};
   return bindingOf(std::move(value));
 }
 
@@ -226,7 +226,7 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   if (!node.failed())
     row.handler(node);
   for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
-    if (node.wants(i) && !scope->bindings.count(proto.output(i)) && scope->body->uses(proto, i))
+    if (node.wants(i) && !scope->bindings.find(outputOf(proto, i).number) && scope->body->uses(proto, i))
       node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
   if (!node.failed())
     return Status::success();

@@ -23,12 +23,13 @@ public:
 
 private:
   //===-- NodeContext -------------------------------------------------------===//
-  Result<Binding> lookup(const std::string &name, mlir::Location loc) override;
-  void bind(const std::string &name, Binding binding) override { scope->bindings[name] = std::move(binding); }
-  bool isEmpty(const std::string &name) const override {
+  Result<Binding> lookup(ValueName name, mlir::Location loc) override;
+  void bind(uint32_t name, Binding binding) override { scope->bindings[name] = std::move(binding); }
+  bool isEmpty(uint32_t name) const override {
     const Binding *bound = scope->find(name);
     return bound && bound->isEmpty;
   }
+  ValueName named(const std::string &text) const override { return {text, file.names.find(text)}; }
   Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
                                                  const std::string &label, mlir::Location loc) override;
   Result<llvm::SmallVector<mlir::Value>> makeOp(llvm::StringRef name, mlir::ValueRange operands,

@@ -14,7 +14,7 @@ namespace {
 /// Walks lists of nodes, each once.
 class OperatorCheck {
 public:
-  OperatorCheck(const onnxpb::Model &model, const Functions &functions) : model(model), functions(functions) {}
+  OperatorCheck(const ModelFile &file, const Functions &functions) : file(file), functions(functions) {}
 
   void visit(const NodeList &nodes, const Body &body, const OpsetList &opsets) {
     for (int i : body.live)
@@ -22,7 +22,7 @@ public:
     while (!pending.empty()) {
       Pending next = std::move(pending.back());
       pending.pop_back();
-      visit(*next.nodes, findLive(*next.nodes, next.outputs), *next.opsets);
+      visit(*next.nodes, findLive(*next.nodes, next.outputs, file.names), *next.opsets);
     }
   }
 
@@ -46,14 +46,14 @@ private:
                            &function->opset_import()});
       return;
     }
-    int64_t opset = opsetOf(node.domain(), opsets, model);
+    int64_t opset = opsetOf(node.domain(), opsets, file.model);
     if (allHandlers().find(node.domain(), node.op_type(), opset))
       return;
     std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
     missing[op + "' of opset " + std::to_string(opset)].push_back(nodeLabel(node, index));
   }
 
-  const onnxpb::Model &model;
+  const ModelFile &file;
   const Functions &functions;
   std::vector<Pending> pending;
   llvm::DenseSet<const void *> seen;
@@ -67,7 +67,7 @@ Status zc::importer::checkOperators(const ModelFile &file, const Functions &func
     return unsupportedError(
         badVersion, "imports opset " + std::to_string(opset) + "; the newest known is " + std::to_string(newestOpset),
         file.path);
-  OperatorCheck check(file.model, functions);
+  OperatorCheck check(file, functions);
   check.visit(file.graph().node(), live, file.model.opset_import());
   if (check.missing.empty())
     return Status::success();

@@ -35,7 +35,7 @@ Result<int> Importer::chooseLoss() {
     const std::string &name = graph.output(i).name();
     if ((!options.loss.empty() && name != options.loss) || (options.forwardOnly && !returns(name))) // not imported
       continue;
-    auto bound = lookup(name, builder.getUnknownLoc());
+    auto bound = lookup(named(name), builder.getUnknownLoc());
     if (!bound.ok())
       return bound.error();
     all.push_back(name);
@@ -65,7 +65,7 @@ Status Importer::returnLoss(Value loss) {
     auto chosen = chooseLoss();
     if (!chosen.ok())
       return chosen.error();
-    loss = lookup(file.graph().output(*chosen).name(), builder.getUnknownLoc())->value;
+    loss = lookup(named(file.graph().output(*chosen).name()), builder.getUnknownLoc())->value;
   }
   onnxpb::Node none;
   Node node(*this, none, 0, "", loss.getLoc());
@@ -89,7 +89,7 @@ Status Importer::returnOutputs(Value appendedLoss) {
     const std::string &name = graph.output(i).name();
     if (!returns(name))
       continue;
-    auto bound = lookup(name, builder.getUnknownLoc());
+    auto bound = lookup(named(name), builder.getUnknownLoc());
     if (!bound.ok())
       return bound.error();
     for (auto [k, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs

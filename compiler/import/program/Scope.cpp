@@ -1,21 +1,18 @@
 //===- Scope.cpp - nodes with names of their own --------------------------------===//
 #include "compiler/import/program/Scope.h"
 
-#include "llvm/ADT/CachedHashString.h"
-#include "llvm/ADT/DenseMap.h"
-
 using namespace zc;
 using namespace zc::importer;
 
 /// Inputs of a node and every name its subgraphs mention: more than what they take from outside does no harm.
-static void forEachName(const onnxpb::Node &node, llvm::function_ref<void(const std::string &)> visit) {
-  for (const std::string &input : node.input())
-    visit(input);
+static void forEachName(const onnxpb::Node &node, const ValueNames &names, llvm::function_ref<void(uint32_t)> visit) {
+  for (int i = 0; i < node.input_size(); ++i)
+    visit(inputOf(node, i).number);
   auto graph = [&](const onnxpb::Graph &body) {
     for (const onnxpb::Node &inner : body.node())
-      forEachName(inner, visit);
+      forEachName(inner, names, visit);
     for (const onnxpb::ValueInfo &output : body.output())
-      visit(output.name());
+      visit(names.find(output.name()));
   };
   for (const onnxpb::Attribute &attribute : node.attribute()) {
     if (attribute.has_g())
@@ -25,16 +22,17 @@ static void forEachName(const onnxpb::Node &node, llvm::function_ref<void(const 
   }
 }
 
-Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
-  llvm::DenseMap<llvm::CachedHashStringRef, int> producer(static_cast<unsigned>(nodes.size()));
+Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs, const ValueNames &names) {
+  llvm::DenseMap<uint32_t, int> producer(static_cast<unsigned>(nodes.size()));
   for (int i = 0; i < nodes.size(); ++i)
-    for (const std::string &output : nodes[i].output())
-      producer[llvm::CachedHashStringRef(output)] = i;
+    for (int k = 0; k < nodes[i].output_size(); ++k)
+      if (uint32_t name = outputOf(nodes[i], k).number; name != ValueNames::none)
+        producer[name] = i;
   Body body;
   std::vector<bool> live(nodes.size(), false);
   std::vector<int> pending;
-  auto need = [&](const std::string &name) {
-    auto found = producer.find(llvm::CachedHashStringRef(name));
+  auto need = [&](uint32_t name) {
+    auto found = producer.find(name);
     if (found == producer.end())
       return;
     if (nodes[found->second].output_size() > 1)
@@ -45,11 +43,11 @@ Body zc::importer::findLive(const NodeList &nodes, llvm::ArrayRef<std::string> o
     pending.push_back(found->second);
   };
   for (const std::string &output : outputs)
-    need(output);
+    need(names.find(output));
   while (!pending.empty()) {
     int i = pending.back();
     pending.pop_back();
-    forEachName(nodes[i], need);
+    forEachName(nodes[i], names, need);
   }
   for (int i = 0; i < nodes.size(); ++i)
     if (live[i])

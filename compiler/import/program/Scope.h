@@ -3,10 +3,11 @@
 
 #include "compiler/import/node/NodeContext.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -15,19 +16,41 @@ namespace zc::importer {
 /// Which nodes of a list its outputs need, in order, and which of their outputs are read.
 struct Body {
   std::vector<int> live;
-  llvm::StringSet<> usedOfSeveral; ///< of nodes with more than one output
+  llvm::DenseSet<uint32_t> usedOfSeveral; ///< names, of nodes with more than one output
 
   /// Of a live node.
   bool uses(const onnxpb::Node &node, int output) const {
-    return node.output_size() == 1 || usedOfSeveral.contains(node.output(output));
+    return node.output_size() == 1 || usedOfSeveral.contains(outputOf(node, output).number);
   }
 };
-Body findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
+Body findLive(const NodeList &nodes, llvm::ArrayRef<std::string> outputs, const ValueNames &names);
+
+/// What names stand for, by their numbers.
+class Bindings {
+public:
+  /// Null for a name that is not bound.
+  const Binding *find(uint32_t name) const {
+    auto place = places.find(name);
+    return place == places.end() ? nullptr : &values[place->second];
+  }
+  Binding &operator[](uint32_t name) {
+    auto [place, isNew] = places.try_emplace(name, static_cast<uint32_t>(values.size()));
+    return isNew ? values.emplace_back() : values[place->second];
+  }
+  void clear() {
+    places.clear();
+    values.clear();
+  }
+
+private:
+  llvm::DenseMap<uint32_t, uint32_t> places; ///< in `values`
+  std::deque<Binding> values;
+};
 
 /// The model's graph, the body of an If, Loop or Scan, or a function's body, while it is imported.
 struct Scope {
   const Scope *outer = nullptr; ///< whose names are visible too; null for the model and for functions
-  llvm::StringMap<Binding, llvm::BumpPtrAllocator> bindings;
+  Bindings bindings;
   llvm::StringMap<const onnxpb::Tensor *> initializers; ///< of a subgraph
   const OpsetList *opsets = nullptr;
   const Body *body = nullptr;
@@ -37,10 +60,10 @@ struct Scope {
   int depth = 0;
 
   /// The nearest binding, or null.
-  const Binding *find(llvm::StringRef name) const {
+  const Binding *find(uint32_t name) const {
     for (const Scope *scope = this; scope; scope = scope->outer)
-      if (auto found = scope->bindings.find(name); found != scope->bindings.end())
-        return &found->second;
+      if (const Binding *found = scope->bindings.find(name))
+        return found;
     return nullptr;
   }
   /// Whether names of the model's graph are visible.

@@ -105,6 +105,12 @@ check("function output", linear(nodes=[call("F", "x")], extra=function("F", ["a"
 check("function sees the model", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], [node("Add", ["a", "w"], ["b"])])), 3, "uses 'w' before it is defined")
 check("function attribute", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], nothing, ["alpha"])), 3, "needs attribute 'alpha'")
 check("function label", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], [node("Softmax", ["a"], ["b"], "/s", axis=9)])), 3, 'node "/f//s"')
+branch = Ref("branch")
+branch.kind = 5
+chosen = [node("Constant", [], ["c"], value=tensor([], BOOL, [True])), node("If", ["c"], ["d"], then_branch=branch, else_branch=branch),
+          node("ReduceMean", ["d"], ["b"], keepdims=0)]
+check("default branch", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], chosen, branch=body([node("Neg", ["a"], ["t"])], [], ["t"]))), 0, "")
+check("default branch names", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], chosen, branch=body([node("Neg", ["q"], ["t"])], [], ["t"]))), 3, "uses 'q' before it is defined")
 inner = lambda name: [node(name, ["a"], ["b"], "", "local")]  # noqa: E731
 check("recursion", linear(nodes=[call("F", "x")], extra=function("F", ["a"], ["b"], inner("G")) + function("G", ["a"], ["b"], inner("F"))), 3, "calls itself")
 chain = b"".join(function(f"F{k}", ["a"], ["b"], inner(f"F{k + 1}")) for k in range(100)) + function("F100", ["a"], ["b"], nothing)

@@ -45,10 +45,11 @@ def body(nodes, inputs, outputs):
     return Body(graph + b"".join(data(11, data(1, v)) for v in inputs) + b"".join(data(12, data(1, v)) for v in outputs))
 
 
-def function(name, inputs, outputs, nodes, attributes=(), opset=17):
-    """A function of domain "local", for `extra`."""
+def function(name, inputs, outputs, nodes, attributes=(), opset=17, **defaults):
+    """A function of domain "local", for `extra`. `defaults`: attributes that need not be given."""
     parts = data(1, name) + b"".join(data(4, v) for v in inputs) + b"".join(data(5, v) for v in outputs)
     parts += b"".join(data(6, a) for a in attributes) + b"".join(data(7, n) for n in nodes)
+    parts += b"".join(data(11, attribute(k, v)) for k, v in defaults.items())
     return data(25, parts + data(9, data(1, "") + number(2, opset)) + data(9, data(1, "local") + number(2, 1)) +
                 data(10, "local"))
 
