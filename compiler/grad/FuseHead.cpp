@@ -233,7 +233,7 @@ struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradOptions> {
     if (options.fuse == Fuse::off)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
-      if (program.getPhase() != Phase::update)
+      if (program.getPhase() != Phase::update && !program.getOps<CrossEntropyOp>().empty())
         heads += HeadFuser(program, options).run();
   }
 };

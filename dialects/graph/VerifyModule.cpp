@@ -1,10 +1,12 @@
 //===- VerifyModule.cpp - modules whose regions are single blocks -----------------------------===//
 
 #include "dialects/graph/VerifyModule.h"
+#include "dialects/graph/Graph.h"
 
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 
@@ -25,9 +27,42 @@ bool isOwnUse(OpOperand &operand, bool needsOrder) {
   return operand.get() && (!needsOrder || isDefinedAbove(operand.get(), operand.getOwner()));
 }
 
-Verdict verifyAlone(Operation &op) {
+class Verifier {
+public:
+  Verdict verifyOne(Operation &op, bool needsOrder);
+
+private:
+  Verdict verifyAlone(Operation &op);
+  Verdict verifyRegion(Operation &op, Region &region, unsigned index);
+  bool isLikeLast(Operation &op);
+
+  /// Of operations of one name.
+  struct Kind {
+    bool isFunction = false;   ///< of the values of its operands: what it is sound by are types and attributes
+    Operation *last = nullptr; ///< that was found sound
+  };
+  llvm::SmallDenseMap<OperationName, Kind> kinds;
+};
+
+/// Is it to its verifier as the last of its name, which was sound? If not it is the last one from here on: it is
+/// verified, and nothing is after one that is not sound.
+bool Verifier::isLikeLast(Operation &op) {
+  auto [entry, isNew] = kinds.try_emplace(op.getName());
+  Kind &kind = entry->second;
+  if (isNew)
+    kind.isFunction = isa<zc::graph::KernelOp>(op) && isPure(&op) && op.getNumRegions() == 0;
+  Operation *last = std::exchange(kind.last, &op);
+  return kind.isFunction && last && last->getBlock() == op.getBlock() &&
+         last->getRawDictionaryAttrs() == op.getRawDictionaryAttrs() &&
+         op.getName().compareOpProperties(last->getPropertiesStorage(), op.getPropertiesStorage()) &&
+         last->getOperandTypes() == op.getOperandTypes() && last->getResultTypes() == op.getResultTypes();
+}
+
+Verdict Verifier::verifyAlone(Operation &op) {
   if (!op.isRegistered() || op.getNumSuccessors() > 0)
     return Verdict::unsaid;
+  if (isLikeLast(op))
+    return Verdict::sound;
   for (NamedAttribute attribute : op.getDiscardableAttrs())
     if (Dialect *dialect = attribute.getNameDialect())
       if (failed(dialect->verifyOperationAttribute(&op, attribute)))
@@ -35,9 +70,7 @@ Verdict verifyAlone(Operation &op) {
   return succeeded(op.getName().verifyInvariants(&op)) ? Verdict::sound : Verdict::said;
 }
 
-Verdict verifyOne(Operation &op, bool needsOrder);
-
-Verdict verifyRegion(Operation &op, Region &region, unsigned index) {
+Verdict Verifier::verifyRegion(Operation &op, Region &region, unsigned index) {
   if (region.empty())
     return Verdict::sound;
   if (!region.hasOneBlock())
@@ -53,7 +86,7 @@ Verdict verifyRegion(Operation &op, Region &region, unsigned index) {
   return Verdict::sound;
 }
 
-Verdict verifyOne(Operation &op, bool needsOrder) {
+Verdict Verifier::verifyOne(Operation &op, bool needsOrder) {
   for (OpOperand &operand : op.getOpOperands())
     if (!isOwnUse(operand, needsOrder))
       return Verdict::unsaid;
@@ -68,7 +101,7 @@ Verdict verifyOne(Operation &op, bool needsOrder) {
 } // namespace
 
 LogicalResult zc::graph::verifyModule(ModuleOp module) {
-  switch (verifyOne(*module, /*needsOrder=*/true)) {
+  switch (Verifier().verifyOne(*module, /*needsOrder=*/true)) {
   case Verdict::sound:
     return success();
   case Verdict::said:

@@ -26,20 +26,22 @@ OperandRole roleOf(OpOperand &use) {
 
 bool isFloatTensor(Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); }
 
-/// Values from which a derivative of the results arrives: a walk backwards through differentiable operations.
-llvm::DenseSet<Value> differentiablePath(ProgramOp program) {
-  llvm::DenseSet<Value> reached;
-  llvm::SmallVector<Value> pending(program.getBlock().getTerminator()->getOperands());
-  while (!pending.empty()) {
-    Value value = pending.pop_back_val();
-    if (!isFloatTensor(value) || !reached.insert(value).second)
+/// What reads parameters and gets a derivative of the results: a walk backwards through differentiable operations. An
+/// operation is forgotten once it has been met, behind all that uses it.
+llvm::DenseSet<Operation *> differentiatedReads(ProgramOp program) {
+  llvm::DenseSet<Operation *> reached;
+  auto reach = [&](OpOperand &operand) {
+    if (Operation *maker = operand.get().getDefiningOp(); maker && isFloatTensor(operand.get()))
+      reached.insert(maker);
+  };
+  Block &block = program.getBlock();
+  llvm::for_each(block.getTerminator()->getOpOperands(), reach);
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (isa<ReadOp>(op) || !reached.erase(&op) || !isa<Differentiable>(op))
       continue;
-    Operation *op = value.getDefiningOp();
-    if (!op || !isa<Differentiable>(op))
-      continue;
-    for (OpOperand &operand : op->getOpOperands())
+    for (OpOperand &operand : op.getOpOperands())
       if (roleOf(operand) != OperandRole::statistics)
-        pending.push_back(operand.get());
+        reach(operand);
   }
   return reached;
 }
@@ -132,7 +134,7 @@ public:
       program.walk([&](AssignOp assign) { assigned.insert(assign.getParameter()); });
       program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
       if (!options.forwardOnly)
-        path = differentiablePath(program);
+        path = differentiatedReads(program);
     }
   }
 
@@ -149,7 +151,7 @@ public:
       return {Role::buffer, "not a float"};
     if (origin.kind == OriginKind::buffer)
       return {Role::buffer, "exporter: " + origin.word};
-    if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read.getResult()); }))
+    if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read); }))
       return {Role::frozen, "no derivative reaches it"};
     if (isPositionTable(parameter)) {
       warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is",
@@ -258,7 +260,7 @@ private:
   Contents &contents;
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   llvm::StringSet<> assigned;
-  llvm::DenseSet<Value> path;
+  llvm::DenseSet<Operation *> path;
 };
 
 /// Parameters of the exported program of which nothing is left that is trained.

@@ -21,7 +21,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %w = graph.read @w : tensor<4xf32>
   %a = graph.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %b = graph.neg %a : (tensor<4xf32>) -> tensor<4xf32>
-  graph.return %b : tensor<4xf32>
+  %c = graph.neg %b : (tensor<4xf32>) -> tensor<4xf32>
+  graph.return %c : tensor<4xf32>
 }
 )mlir";
 
