@@ -40,12 +40,12 @@ Value dequantized(const Value &q, TensorType type, int64_t bits, int64_t block, 
 }
 
 /// Fast kernels on several threads and alignments give the plain kernel's bits.
-void expectSameBits(Call call) {
+void expectSameBits(Call call, std::initializer_list<size_t> offsets = {0, 1, 7}) {
   SCOPED_TRACE(call.name);
   auto expected = run(call, true);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   for (int threads : {1, 3})
-    for (size_t offset : {0, 1, 7}) {
+    for (size_t offset : offsets) {
       call.threads = threads;
       for (auto *list : {&call.inputs, &call.outputs})
         for (Value &value : *list)
@@ -279,6 +279,7 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
         }
 }
 
+/// At lines; elsewhere they are written as small ones are.
 TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
   for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t bits : {8, 4}) {
@@ -286,14 +287,14 @@ TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
       const int64_t n = (8 << 20) / sizeOf(type) / 2 + 320, block = 256; // the last block is short
       const Grid grid{2, 1};
       Value q = quantized(around0(type, 2 * n, 5), bits, block, grid);
-      expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, grid)});
+      expectSameBits({"dequantize", {q}, {Value({type, {2 * n}})}, form(bits, block, grid)}, {0, 1});
       Attributes sum = form(bits, block);
       sum["sources"] = int64_t{2};
       sum["elements"] = 2 * n;
       Value whole = quantized(around0(type, 2 * n, 6), bits, block), both = bytes(2 * whole.type.numBytes());
       for (size_t i = 0; i < both.size(); ++i)
         both.set(i, whole.get(i % whole.size()));
-      expectSameBits({"dequantize_sum", {both}, {Value({type, {2 * n}})}, sum});
+      expectSameBits({"dequantize_sum", {both}, {Value({type, {2 * n}})}, sum}, {0, 1});
     }
 }
 
