@@ -89,5 +89,8 @@ std::string zc::adviceOnFlag(const std::string &flag, const std::vector<std::str
   if (other)
     return std::string("it is ") + other->program + "'s to say: \"" + other->flag + "\"";
   std::string near = nearest(flag, known);
-  return near.empty() ? program + " --help-all lists all flags" : "did you mean \"" + near + "\"?";
+  if (!near.empty())
+    return "did you mean \"" + near + "\"?";
+  return program + " --help-all lists all flags" +
+         (program == "zero-run" ? "; what a plan fixes, as its stage and precision, zero-compile is told" : "");
 }
