@@ -74,6 +74,7 @@ struct Group {
   SmallVector<Value, kFusedResults + 1> results;
   size_t instructions = 0;
 
+  size_t registers() const { return inputs.size() + constants.size() + instructions + again.size(); }
   /// Does the program, or the root beside it, read `value`?
   bool reads(Value value) const {
     return inputs.contains(value) || (isInto && llvm::is_contained(root->getOperands().drop_front(), value));
@@ -360,6 +361,8 @@ private:
 
   /// Computes an input instead of reading it, if there is one of which that is less to read.
   bool computeAgain(Group &group) const {
+    if (group.registers() >= kFusedRegisters)
+      return false; // there is no room for one more
     for (Value input : group.inputs) {
       Again again;
       again.value = input;
@@ -403,8 +406,7 @@ private:
   }
 
   bool isLessToRead(const Again &again, const Group &group) const {
-    size_t registers =
-        group.inputs.size() + again.more.size() + group.constants.size() + group.instructions + group.again.size();
+    size_t registers = group.registers() + again.more.size();
     for (Operation *op : again.ops)
       registers += 1 + static_cast<size_t>(llvm::count_if(
                            op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));

@@ -7,8 +7,10 @@
 #include "runtime/base/File.h"
 #include "tools/zero-compile/Flags.h"
 
+#include <climits>
 #include <cstdio>
 #include <exception>
+#include <malloc.h>
 #include <new>
 
 using namespace zc;
@@ -100,6 +102,9 @@ static Status guarded(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  // Stages give back what the next ones take again: of large models the system would clear each page anew.
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  mallopt(M_TOP_PAD, 64 << 20);
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
