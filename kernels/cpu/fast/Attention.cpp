@@ -33,6 +33,7 @@ public:
       std::fill(totals, totals + rows, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, mask, dropout, tile); });
       for (int64_t i = 0; i < rows; ++i) {
+        result.prefetchAfter(row + i, s.queries, s.dtype, s.valueDepth);
         lse[row + i] = totals[i] == 0 ? kMinusInfinity : tops[i] + std::log(totals[i]);
         storeScaled(s.dtype, sums + i * pieces.valueDepth, totals[i] == 0 ? 0 : 1 / totals[i],
                     result.row(row + i, s.dtype), s.valueDepth);

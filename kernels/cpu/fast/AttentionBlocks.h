@@ -143,11 +143,18 @@ inline SourceRows rowsFrom(const AttentionShape &s, SourceRows rows, int64_t i) 
   return {offsetBy(rows.at, i * rows.stride, s.dtype), rows.stride};
 }
 
-/// Rows of a head that are written.
+/// Rows of a head that are written, one after the other.
 struct ResultRows {
   void *at;
   int64_t stride;
   void *row(int64_t i, DType type) const { return offsetBy(at, i * stride, type); }
+  /// Asks for what is written a few rows after row i, of `rows`: they are too far apart for the CPU to foresee.
+  void prefetchAfter(int64_t i, int64_t rows, DType type, int64_t width) const {
+    constexpr int64_t ahead = 8, line = 64;
+    if (i + ahead < rows)
+      for (int64_t j = 0; j < width; j += line / sizeOf(type))
+        __builtin_prefetch(offsetBy(at, (i + ahead) * stride + j, type), 1);
+  }
 };
 inline ResultRows resultRows(const AttentionShape &s, const HeadTensor &tensor, void *const *operands, int64_t b,
                              int64_t h) {

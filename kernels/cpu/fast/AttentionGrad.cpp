@@ -49,8 +49,10 @@ public:
 
   /// Rows of sums, to a tensor.
   void store(const float *from, int64_t rows, int64_t width, float factor, ResultRows to) const {
-    for (int64_t i = 0; i < rows; ++i)
+    for (int64_t i = 0; i < rows; ++i) {
+      to.prefetchAfter(i, rows, s.dtype, width);
       storeScaled(s.dtype, from + i * roundUp(width, kTileColumns), factor, to.row(i, s.dtype), width);
+    }
   }
 
   AttentionShape s;
