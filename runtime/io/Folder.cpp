@@ -45,7 +45,7 @@ Status renameInto(const std::string &from, const std::string &to) {
   if (errnum == 0 && ::rename(from.c_str(), to.c_str()) != 0)
     errnum = errno;
   if (errnum != 0)
-    return errnoError(Code::io, 815, "cannot put in place", to, errnum);
+    return errnoError(Code::io, 824, "cannot put in place", to, errnum);
   return syncFolder(folderOf(to));
 }
 
