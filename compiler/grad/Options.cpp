@@ -32,10 +32,11 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("forward-only", o.forwardOnly,
            "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
            "evaluation mode unless --dropout, --batch-norm say otherwise");
-  list.add("fuse", o.fuse,
-           "head: a linear layer and the cross-entropy of its logits are one operation, so that the logits of a few "
-           "rows exist at a time; on: that, and chains of element-wise operations are one, with the same bits; off: "
-           "each operation of the model is one of the plan");
+  list.add(
+      "fuse", o.fuse,
+      "head: a linear layer and the cross-entropy of its logits are one operation, so that the logits of a few "
+      "rows exist at a time; on: that, and chains of element-wise operations are one, with the same bits, and on GPUs "
+      "products compute the gelu's gradient that follows them; off: each operation of the model is one of the plan");
   list.add("layout", o.layout,
            "auto: chains of convolutions, norms and pools compute on channels-last tensors where that saves "
            "rearranging; nchw: all in the model's order");

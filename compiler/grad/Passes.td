@@ -340,6 +340,26 @@ def SplitSums : Pass<"split-sums", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"split", "split", "operations made sums and element-wise work">];
 }
 
+def FuseEpilogues : Pass<"fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "products compute the gelu's gradient that follows them";
+  let description = [{
+    In: a training step, as it will be partitioned. Out, under `fuse=on` and where `target`'s library does so (cuBLASLt's epilogues, of 16-bit
+    numbers): a gelu_grad {tanh} and the product of matrices that it alone reads, views apart, are a graph.linear_gelu_grad: two passes over
+    a layer's largest activation less. On ranks that share a sample, and of weights that are tiled, products stay. The gelu itself stays
+    too: recomputed of what is kept it would not have the bits of one that was computed before rounding.
+
+    ```mlir
+    %p = graph.matmul %g, %w : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
+    %d = graph.gelu_grad %p, %u {tanh} : (tensor<4x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
+    // becomes
+    %d = graph.linear_gelu_grad %g, %w, %u : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createFuseEpilogues()";
+  let statistics = [Statistic<"fused", "fused", "products that compute a gelu's gradient">];
+}
+
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "chains of element-wise operations become one program each";
   let description = [{

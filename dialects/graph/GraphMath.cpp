@@ -6,8 +6,8 @@ using namespace zc::graph;
 
 //===-- matmul -------------------------------------------------------------===//
 
-ZC_INFER(MatmulOp) {
-  Infer infer(location, types);
+/// The result's shape, of a matmul and what carries one.
+template <typename Adaptor> static FailureOr<Shape> shapeOfProduct(Infer &infer, Adaptor &adaptor, Value bias) {
   ArrayRef<int64_t> lhs = shapeOf(adaptor.getLhs()), rhs = shapeOf(adaptor.getRhs());
   if (failed(infer.sameElement(adaptor.getLhs(), adaptor.getRhs())))
     return failure();
@@ -26,18 +26,43 @@ ZC_INFER(MatmulOp) {
     std::swap(rows, n);
   if (k != rows)
     return infer.error("[matmul_c3] contracted dimensions " + Twine(k) + " and " + Twine(rows) + " differ");
-  if (Value bias = adaptor.getBias())
-    if (failed(infer.sameElement(adaptor.getLhs(), bias)) || failed(infer.hasShape("matmul_c4", "bias", bias, {n})))
-      return failure();
+  if (bias &&
+      (failed(infer.sameElement(adaptor.getLhs(), bias)) || failed(infer.hasShape("matmul_c4", "bias", bias, {n}))))
+    return failure();
   shape->append({m, n});
+  return *shape;
+}
+
+ZC_INFER(MatmulOp) {
+  Infer infer(location, types);
+  FailureOr<Shape> shape = shapeOfProduct(infer, adaptor, adaptor.getBias());
+  if (failed(shape))
+    return failure();
   return infer.result(*shape, elementOf(adaptor.getLhs()));
 }
 
-double MatmulOp::getFlops() {
-  ArrayRef<int64_t> lhs = shapeOf(getLhs());
-  double inner = getTransLhs() ? lhs[lhs.size() - 2] : lhs.back();
-  return 2 * inner * double(tensorOf(getResult()).getNumElements());
+ZC_INFER(LinearGeluGradOp) {
+  Infer infer(location, types);
+  for (Value factor : {adaptor.getLhs(), adaptor.getRhs()})
+    if (shapeOf(factor).size() != 2)
+      return infer.error("[linear_gelu_grad_c1] a factor of rank " + Twine(shapeOf(factor).size()) + " is no matrix");
+  FailureOr<Shape> shape = shapeOfProduct(infer, adaptor, Value());
+  if (failed(shape))
+    return failure();
+  auto type = RankedTensorType::get(*shape, elementOf(adaptor.getLhs()));
+  if (failed(infer.hasType("linear_gelu_grad_c2", "input", adaptor.getInput(), type)))
+    return failure();
+  return infer.result(type);
 }
+
+/// Of op(lhs) op(rhs) that is `result`.
+static double flopsOfProduct(Value lhs, bool transLhs, Value result) {
+  ArrayRef<int64_t> shape = shapeOf(lhs);
+  double inner = transLhs ? shape[shape.size() - 2] : shape.back();
+  return 2 * inner * double(tensorOf(result).getNumElements());
+}
+double MatmulOp::getFlops() { return flopsOfProduct(getLhs(), getTransLhs(), getResult()); }
+double LinearGeluGradOp::getFlops() { return flopsOfProduct(getLhs(), getTransLhs(), getResult()); }
 
 ZC_INFER(MatmulPartOp) {
   Infer infer(location, types);

@@ -37,6 +37,22 @@ def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [Graph_KernelWith<["getFl
   let results = (outs Graph_FloatTensor:$result);
 }
 
+def Graph_LinearGeluGradOp : Graph_TensorOp<"linear_gelu_grad", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+  let summary = "op(lhs) op(rhs) * gelu'(input), gelu as tanh approximates it";
+  let description = [{
+    Constraints of matmul, of two matrices (`linear_gelu_grad_c1`); `input` has the result's type (`linear_gelu_grad_c2`). The product is rounded
+    to the type before, or, in a library's kernel, not. Made by fuse-epilogues of a gelu_grad {tanh} and the product that it is of, a kernel
+    from then on.
+
+    ```mlir
+    %d = graph.linear_gelu_grad %g, %w, %u : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs, Graph_FloatTensor:$input, UnitAttr:$trans_lhs,
+      UnitAttr:$trans_rhs);
+  let results = (outs Graph_FloatTensor:$result);
+}
+
 class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded]> {
   let summary = formula # " along `axis`";
   let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic

@@ -14,6 +14,9 @@ static OperandRole roleInNorm(unsigned index) {
 
 /// Exporters write x W as well as W x.
 OperandRole MatmulOp::getOperandRole(unsigned index) { return index < 2 ? OperandRole::weight : OperandRole::vector; }
+OperandRole LinearGeluGradOp::getOperandRole(unsigned index) {
+  return index < 2 ? OperandRole::weight : OperandRole::data;
+}
 OperandRole ConvOp::getOperandRole(unsigned index) { return roleInLayer(index); }
 OperandRole ConvTransposeOp::getOperandRole(unsigned index) { return roleInLayer(index); }
 OperandRole LayerNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }

@@ -1,3 +1,4 @@
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/fast/Fast.h"
 
 #include <hwy/targets.h>
@@ -21,6 +22,14 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);
   cpu::addFastLinearCrossEntropy(registry);
+  cpu::addLinear(registry, [](const KernelSpec &part) {
+    static const KernelRegistry fast = [] {
+      KernelRegistry made;
+      registerCpuKernels(made);
+      return made;
+    }();
+    return fast.prepare(part);
+  });
   registry.implementedBy({Implementation::Kind::library, "oneDNN", {}});
   cpu::addFastConv(registry);
   registry.implementedBy({Implementation::Kind::own, {}, {}});

@@ -1,3 +1,4 @@
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Support.h"
 
 namespace zc {
@@ -17,6 +18,14 @@ void registerReferenceKernels(KernelRegistry &registry) {
                    cpu::addQuantize,    cpu::addLinearCrossEntropy,
                    cpu::addFused})
     add(registry);
+  cpu::addLinear(registry, [](const KernelSpec &part) {
+    static const KernelRegistry plain = [] {
+      KernelRegistry made;
+      registerReferenceKernels(made);
+      return made;
+    }();
+    return plain.prepare(part);
+  });
 }
 
 } // namespace zc

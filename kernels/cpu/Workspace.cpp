@@ -2,6 +2,7 @@
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Products.h"
 #include "kernels/cpu/Tiles.h"
 
@@ -125,6 +126,11 @@ int64_t ofMatmul(const KernelSpec &spec) {
   return ofProduct({s, false, s.dtype, 0},
                    s.numBatches == 1 &&
                        isOrdered(static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k)));
+}
+
+int64_t ofLinear(const KernelSpec &spec) {
+  Result<LinearParts> parts = LinearParts::of(spec);
+  return parts ? ofMatmul(parts->product) : 0;
 }
 
 int64_t ofMatmulPart(const KernelSpec &spec) {
@@ -295,6 +301,7 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
   static const std::vector<WorkspaceFormula> formulas = {
       {"matmul", ofMatmul},
       {"matmul_part", ofMatmulPart},
+      {"linear_gelu_grad", ofLinear},
       {"attention", ofAttention},
       {"attention_grad", ofAttentionGrad},
       {"layer_norm_grad", [](const KernelSpec &spec) { return ofNormGrad(readLayerNormGrad(spec), 2); }},

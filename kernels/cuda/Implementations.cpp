@@ -27,6 +27,7 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"matmul", "cuBLASLt", isProduct},
     {"matmul_part", "cuBLASLt", isProduct},
+    {"linear_gelu_grad", "cuBLASLt", isProduct},
     {"linear_cross_entropy", "cuBLASLt", isProduct},
     {"linear_cross_entropy_grad", "cuBLASLt", isProduct},
     {"attention", "cuDNN", isCudnnAttention},
@@ -50,7 +51,7 @@ constexpr const char *kOwn =
     "batch_norm batch_norm_grad batch_norm_statistics batch_norm_grad_sums batch_norm_apply moving_average "
     "conv conv_transpose conv_weight_grad attention attention_grad "
     "softmax log_softmax softmax_grad log_softmax_grad label_index cross_entropy cross_entropy_grad "
-    "linear_cross_entropy linear_cross_entropy_grad "
+    "linear_cross_entropy linear_cross_entropy_grad linear_gelu_grad "
     "layer_norm layer_norm_grad rms_norm rms_norm_grad "
     "adamw adam sgd momentum accumulate_loss accumulate_gradient norm_partial norm_finish "
     "quantize dequantize dequantize_sum_quantize dequantize_sum";

@@ -2,6 +2,7 @@
 #include "kernels/Prologue.h"
 #include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/IndexShapes.h"
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/cuda/CudnnConv.h"
 
@@ -58,6 +59,12 @@ int64_t ofReduce(const KernelSpec &spec) {
 }
 
 int64_t headBytes(const cpu::HeadShape &s) { return HeadSpace(s).bytes(s); }
+
+int64_t ofLinear(const KernelSpec &spec) {
+  return bytesOf(cpu::LinearParts::of(spec), [](const cpu::LinearParts &parts) {
+    return bytesOf(cpu::readMatmul(parts.product), [](const cpu::MatmulShape &s) { return matmulBytes(s.m * s.n); });
+  });
+}
 
 int64_t ofConv(const KernelSpec &spec) {
   std::optional<CudnnConv> conv = CudnnConv::of(spec);
@@ -133,6 +140,7 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readRmsNormGrad(spec), [](const cpu::NormShape &s) { return normGradBytes(s, 1); });
        }},
+      {"linear_gelu_grad", ofLinear},
       {"matmul",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readMatmul(spec),

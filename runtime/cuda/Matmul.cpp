@@ -1,6 +1,7 @@
-// matmul, matmul_part: cuBLASLt. An algorithm is asked for once, while preparing: of those that give the same bits each
-// time, in the plan's workspace. fp32 without TF32; sums of 16-bit floats in fp32.
+// matmul, matmul_part, linear_gelu_grad: cuBLASLt. An algorithm is asked for once, while preparing: of those that give
+// the same bits each time, in the plan's workspace. fp32 without TF32; sums of 16-bit floats in fp32.
 #include "runtime/cuda/Matmul.h"
+#include "kernels/cpu/LinearParts.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
 #include "runtime/cuda/MatmulLayout.h"
@@ -56,6 +57,9 @@ Error refused(cublasStatus_t status, const std::string &what) {
   return makeError(status == CUBLAS_STATUS_ALLOC_FAILED ? Code::budget : Code::internal, 632,
                    "cuBLASLt cannot " + what + ": status " + std::to_string(static_cast<int>(status)));
 }
+/// An address that must be set to ask for an algorithm, and is not looked at.
+void *nowhere() { return reinterpret_cast<void *>(uintptr_t(4096)); }
+
 #define ZC_CUBLAS(call, what)                                                                                          \
   do {                                                                                                                 \
     if (cublasStatus_t zcBlas = (call); zcBlas != CUBLAS_STATUS_SUCCESS)                                               \
@@ -111,6 +115,7 @@ struct ProductSpec {
   DType out;
   bool hasAddend = false; ///< operand 2, of the result's shape: D = AB + C
   uint64_t workspace = 0;
+  bool isGeluGrad = false; ///< operand 2: what the gelu was of, whose gradient the product is multiplied with
 };
 
 class LtMatmul : public GpuKernel {
@@ -119,6 +124,8 @@ public:
 
   Status prepare();
   Status enqueue(void *const *operands, const Frame &, cudaStream_t stream) override;
+  /// Of a gelu's gradient: lies all of it where the library takes it?
+  bool takes(void *const *operands) const;
 
 private:
   /// Addresses are multiples of 16 bytes where slices begin; parts of slices may begin anywhere.
@@ -129,8 +136,13 @@ private:
   Result<bool> choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm);
   Status withoutProduct(void *const *operands, cudaStream_t stream) const;
   Status fillBias(void *const *operands, cudaStream_t stream) const;
+  Status prepareGeluGrad();
+  template <typename T> Status set(cublasLtMatmulDescAttributes_t attribute, const T &value) const {
+    ZC_CUBLAS(CublasLt::instance().descSet(made.operation, attribute, &value, sizeof value), "describe a product");
+    return {};
+  }
   void *result(void *const *operands) const { return operands[hasThird() ? 3 : 2]; }
-  bool hasThird() const { return spec.shape.hasBias || spec.hasAddend; }
+  bool hasThird() const { return spec.shape.hasBias || spec.hasAddend || spec.isGeluGrad; }
   int64_t elements() const { return spec.shape.numBatches * spec.shape.m * spec.shape.n; }
   std::string what() const {
     const cpu::MatmulShape &s = spec.shape;
@@ -206,34 +218,47 @@ Status LtMatmul::prepare() {
   ZC_RETURN_IF_ERROR(found.status());
   handle = *found;
   ZC_RETURN_IF_ERROR(describe());
+  if (spec.isGeluGrad)
+    return prepareGeluGrad();
   auto size = static_cast<uint32_t>(sizeOf(spec.shape.dtype));
   auto chooseBoth = [&]() -> Result<bool> {
     Result<bool> aligned = choose(kAligned, algorithms[0]);
     return aligned && *aligned ? choose(size, algorithms[1]) : aligned;
   };
-  auto setEpilogue = [&](cublasLtEpilogue_t epilogue) -> Status {
-    ZC_CUBLAS(CublasLt::instance().descSet(made.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
-              "describe a product");
-    return {};
-  };
-  if (spec.shape.hasBias) {                                    // no epilogue of doubles
-    auto *nowhere = reinterpret_cast<void *>(uintptr_t(4096)); // must be set to ask, and is not looked at
-    ZC_RETURN_IF_ERROR(setEpilogue(CUBLASLT_EPILOGUE_BIAS));
-    ZC_CUBLAS(CublasLt::instance().descSet(made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &nowhere, sizeof nowhere),
-              "describe a product");
+  if (spec.shape.hasBias) { // no epilogue of doubles
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nowhere()));
     Result<bool> there = spec.shape.dtype == DType::f64 ? Result<bool>(false) : chooseBoth();
     ZC_RETURN_IF_ERROR(there.status());
     if (*there) {
       addsBias = true;
       return {};
     }
-    ZC_RETURN_IF_ERROR(setEpilogue(CUBLASLT_EPILOGUE_DEFAULT));
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
   }
   Result<bool> there = chooseBoth();
   ZC_RETURN_IF_ERROR(there.status());
   if (!*there)
     return makeError(Code::unsupported, 633, "cuBLASLt has no way to " + what());
   return {};
+}
+
+Status LtMatmul::prepareGeluGrad() {
+  ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DGELU));
+  ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, nowhere()));
+  ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d.rows));
+  Result<bool> there = choose(kAligned, algorithms[0]);
+  ZC_RETURN_IF_ERROR(there.status());
+  if (!*there)
+    return makeError(Code::unsupported, 633, "cuBLASLt has no way to " + what());
+  return {};
+}
+
+bool LtMatmul::takes(void *const *operands) const {
+  uintptr_t places = 0;
+  for (size_t i = 0; i < 4; ++i)
+    places |= reinterpret_cast<uintptr_t>(operands[i]);
+  return places % kAligned == 0;
 }
 
 /// Without a product: what it would be added to.
@@ -263,8 +288,10 @@ Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stre
     return withoutProduct(operands, stream);
   auto *lhs = static_cast<const char *>(operands[0]), *rhs = static_cast<const char *>(operands[1]);
   auto *out = static_cast<char *>(result(operands));
+  if (spec.isGeluGrad)
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands[2]));
   if (addsBias)
-    ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands[2], sizeof operands[2]), what());
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[2]));
   else if (spec.shape.hasBias)
     ZC_RETURN_IF_ERROR(fillBias(operands, stream));
   bool adds = spec.hasAddend || (spec.shape.hasBias && !addsBias);
@@ -289,6 +316,53 @@ Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stre
   return {};
 }
 
+using Part = std::unique_ptr<GpuKernel>;
+
+/// A product with a gelu's gradient: in one, or, where the library has not that or operands lie elsewhere, in two.
+class LinearKernel : public GpuKernel {
+public:
+  LinearKernel(std::unique_ptr<LtMatmul> whole, std::string why, Part product, Part activation, bool hasWorkspace)
+      : whole(std::move(whole)), why(std::move(why)), product(std::move(product)), activation(std::move(activation)),
+        hasWorkspace(hasWorkspace) {}
+  Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
+    if (whole && whole->takes(operands))
+      return whole->enqueue(operands, frame, stream);
+    ZC_RETURN_IF_ERROR(product->enqueue(cpu::productOperands(operands, hasWorkspace).data(), frame, stream));
+    return activation->enqueue(cpu::activationOperands(operands).data(), frame, stream);
+  }
+  std::string note() const override { return why; }
+
+private:
+  std::unique_ptr<LtMatmul> whole; ///< null: there is none
+  std::string why;
+  Part product, activation;
+  bool hasWorkspace;
+};
+
+Result<Part> prepareLinear(const KernelSpec &spec, const GpuKernelFactory &multiplies,
+                           const GpuKernelFactory &activates) {
+  Result<cpu::LinearParts> parts = cpu::LinearParts::of(spec);
+  ZC_RETURN_IF_ERROR(parts.status());
+  Result<Part> product = multiplies(parts->product);
+  ZC_RETURN_IF_ERROR(product.status());
+  Result<Part> activation = activates(parts->activation);
+  ZC_RETURN_IF_ERROR(activation.status());
+  Result<cpu::MatmulShape> shape = cpu::readMatmul(parts->product);
+  ZC_RETURN_IF_ERROR(shape.status());
+  std::unique_ptr<LtMatmul> whole;
+  std::string why;
+  if (sizeOf(shape->dtype) == 2 && shape->m * shape->n * shape->k != 0) {
+    whole = std::make_unique<LtMatmul>(ProductSpec{spec.name, *shape, shape->dtype, /*hasAddend=*/false,
+                                                   static_cast<uint64_t>(spec.workspace), /*isGeluGrad=*/true});
+    if (Status status = whole->prepare(); !status.ok()) {
+      why = "kernel '" + spec.name + "' runs as two: " + status.error().message;
+      whole.reset();
+    }
+  }
+  return Part(std::make_unique<LinearKernel>(std::move(whole), std::move(why), std::move(*product),
+                                             std::move(*activation), spec.workspace > 0));
+}
+
 Result<std::unique_ptr<GpuKernel>> prepared(ProductSpec spec) {
   auto kernel = std::make_unique<LtMatmul>(std::move(spec));
   ZC_RETURN_IF_ERROR(kernel->prepare());
@@ -308,6 +382,8 @@ void addMatmul(GpuKernelRegistry &registry) {
     ZC_RETURN_IF_ERROR(part.status());
     return prepared({spec.name, part->product, part->out, part->hasAddend, static_cast<uint64_t>(spec.workspace)});
   });
+  registry.add("linear_gelu_grad", [multiplies = *registry.find("matmul"), activates = *registry.find("gelu_grad")](
+                                       const KernelSpec &spec) { return prepareLinear(spec, multiplies, activates); });
 }
 
 } // namespace zc::cuda

@@ -6,6 +6,7 @@
 // One JSON object per case: GB/s of the bytes that must move (each operand once, twice what is read and written), those
 // of a copy of the same bytes in the same seconds, and their ratio; medians. What numbers they are no time here depends
 // on. Kernels are launched several times in a row, so that launching does not count.
+#include "kernels/FusedProgram.h"
 #include "kernels/Quantized.h"
 #include "kernels/Workspace.h"
 #include "runtime/cuda/Cuda.h"
@@ -61,6 +62,7 @@ class Cases {
 public:
   explicit Cases(int64_t bytes) : bytes(bytes) {
     rows();
+    norms();
     elements();
     pieces();
   }
@@ -105,6 +107,23 @@ private:
       const TensorType logits{kHalf, {n, classes}}, labels{DType::i64, {n}}, lse{DType::f32, {n}};
       add("H10", "cross_entropy", {logits, labels}, {scalar, lse}, {}, 0, suffix);
       add("H10", "cross_entropy_grad", {scalar, logits, labels, lse}, {logits}, {}, 0, suffix);
+    }
+  }
+
+  /// Sums of a batch norm's gradient, channels last: of one in memory, and of a relu's that is computed for them.
+  void norms() {
+    const FusedProgram relu{{kHalf, kHalf},
+                            {{FusedCode::constant, kHalf, {}, 0},
+                             {FusedCode::less, DType::boolean, {2, 1}},
+                             {FusedCode::select, kHalf, {3, 0, 2}}},
+                            {4}};
+    for (int64_t channels : {64, 512}) {
+      const std::string suffix = " of " + std::to_string(channels);
+      const TensorType x{kHalf, {1, rowsOf(channels), channels}}, row{kHalf, {channels}}, stat{DType::f32, {channels}};
+      add("H10", "batch_norm_grad_sums", {x, x, row, stat, stat}, {row, row, stat, stat, stat},
+          {{"channels_last", kOne}, {"epsilon", 1e-5}}, 0, suffix);
+      add("H10", "batch_norm_grad_sums", {x, x, x, row, stat, stat}, {row, row, stat, stat, stat},
+          {{"channels_last", kOne}, {"epsilon", 1e-5}, {"program", encode(relu)}}, 0, suffix + ", with a relu");
     }
   }
 

@@ -248,6 +248,12 @@ class Figures:
         each = "; ".join(f"graphs {graphs}: {r['seconds'] * 1e3:.1f} ms, issued in {r['issued']:.2%}" for graphs, r in rates.items())
         return f"{each} (goal 1 %); a traced step's {sum(sums.values()):.1f} ms: {shares}"
 
+    def fusing(self):
+        """What programs and epilogues of products give: with them over without, the same batch."""
+        model, batch = self.here.gpt, self.here.batches[self.here.gpt.torch][0]
+        on, head = (self.rate(self.plan(model, batch, "--fuse", fuse, name=f"-{fuse}"), model, batch)["seconds"] for fuse in ("on", "head"))
+        return f"{self.title(model)}, batch {batch}: {on / head:.3f} of the step without, {on * 1e3:.1f} ms"
+
     def on_host(self):
         """H5: the optimizer of the Llama that fits, on the host and on the device; as many tokens a step."""
         model = self.llama()
@@ -310,7 +316,7 @@ class Figures:
         self.environment = environment
         gpt, large = self.here.gpt, self.here.large
         return [
-            ("H1", 110, [("a step", self.ours(gpt, 0.48)), ("beside torch", self.beside(gpt, 1.15))]),
+            ("H1", 110, [("a step", self.ours(gpt, 0.48)), ("beside torch", self.beside(gpt, 1.15)), ("fused or not", self.fusing)]),
             ("H11", 70, [("memory", self.memory)]),
             ("H9", 40, [("the host's share", self.host_share)]),
             ("H10", 40, [("row kernels", self.kernels("H10", 0.85, "a device copy"))]),

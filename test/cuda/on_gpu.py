@@ -162,6 +162,16 @@ def fixture(model, precision, tolerance):
     return run
 
 
+def fused(model, tolerance):
+    """What is fused beside what it stands for: the same bits but for products that compute what follows them, and round once less."""
+    def run():
+        on, head = (train(model, compiled(model, "--precision", "bf16", "--fuse", fuse), 1, STREAMS) for fuse in ("on", "head"))
+        if tolerance == 0:
+            return equal("fused", on, head)
+        return f"losses differ from the unfused by {close('loss', on[0], head[0], tolerance):.1e} at most"
+    return run
+
+
 def equal(what, a, b):
     for name, got, expected in zip(("losses", "norms", "weights"), a, b):
         same(f"{what}: {name}", got, expected)
@@ -248,7 +258,8 @@ checks = {
     "kernels": [("against the CPU's plain ones", lambda: kernel_tests(shards=max(1, min(4, (os.cpu_count() or 1) // 2))) if own.device == "cuda"
                  else kernel_tests(filters="NormSum*:Quantize*", shards=2))],
     "fixtures": [(f"{model} {precision}", fixture(model, precision, tolerance))
-                 for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS],
+                 for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS] +
+                [(f"{model} bf16, fused or not", fused(model, tolerance)) for model, tolerance in (("resnet", 0), ("gpt2", 2e-2)) if model in MODELS],
     "streams": [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in STREAMED],
     "bits": [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
              if world > 1 or number == 0],

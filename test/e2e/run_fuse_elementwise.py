@@ -12,6 +12,11 @@ exports = pathlib.Path(__file__).resolve().parent / "exports"
 golden = json.loads((exports / "golden.json").read_text())
 FLAGS = {("resnet", "dynamo18"): ["--batch-norm", "train"], ("resnet", "dynamo23"): ["--batch-norm", "train"]}
 FUSED = ("llama", "resnet")
+ON_GPUS = {  # kernels, and settings
+    ("gpt2", "ts17"): ((r"linear_gelu_grad +library: cuBLASLt",),
+                       ((1,), (2, "--zero-stage", 3, "--checkpoint-activations", "block"), (1, "--checkpoint-activations", "selective"))),
+    ("resnet", "dynamo18"): ((r"batch_norm_statistics +own", r"batch_norm_grad_sums +library: NVRTC", r"fused +library: NVRTC"), ((1,),)),
+}
 SETTINGS = [  # ranks, flags
     (1, []), (2, ["--zero-stage", 2]), (1, ["--grad-accumulation", 2]), (2, ["--zero-stage", 3, "--checkpoint-activations", "block"]),
     (1, ["--checkpoint-activations", "selective"]), (2, ["--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "host"]),
@@ -59,19 +64,22 @@ def smaller(model):
     return f"{on / head:.3f}"
 
 
-def gpus():
-    """Norms of a GPU's plan are sums and programs too, in 16 bits, and all of them have someone who computes them; bits as elsewhere."""
-    model, data = (suite.models / "resnet" / name for name in ("dynamo18.onnx", "inputs.safetensors"))
-    flags = ["--precision", "bf16", *FLAGS["resnet", "dynamo18"]]
-    runs = [train(f"gpu-{name}", model, data, 1, [*flags, *more], device)[1:]
-            for name, device, more in (("cpu", "cpu", []), ("fake", "fake", ["--target", "cuda"]), ("head", "fake", ["--target", "cuda", "--fuse", "head"]))]
-    for other in runs[1:]:
-        for what, a, b in zip(("losses", "norms", "weights"), runs[0], other):
-            same(what, a, b)
-    kernels = suite.tool("zero-run", "inspect", suite.dir / "gpu-fake.plan", "--kernels", "--device", "cuda")
-    for line in (r"batch_norm_statistics +own", r"batch_norm_grad_sums +library: NVRTC", r"fused +library: NVRTC"):
-        if not re.search(rf"^{line} +\d+$", kernels, re.MULTILINE):
-            raise Case(f"no {line} in {kernels}")
+def gpus(model, file, lines, world=1, *more):
+    """What is fused on GPUs, in 16 bits, has someone who computes it (`lines`), and the bits of what it stands for."""
+    def run():
+        flags = ["--precision", "bf16", *FLAGS.get((model, file), []), *more]
+        name = f"gpu-{model}-{world}-{len(more)}"
+        runs = [train(f"{name}-{fuse}-{device}", suite.models / model / f"{file}.onnx", suite.models / model / "inputs.safetensors", world,
+                      [*flags, "--target", "cuda", "--fuse", fuse], device)[1:] for fuse, device in (("head", "cpu"), ("on", "cpu"), ("on", "fake"))]
+        for other in runs[1:]:
+            for what, a, b in zip(("losses", "norms", "weights"), runs[0], other):
+                same(what, a, b)
+        kernels = suite.tool("zero-run", "inspect", suite.dir / f"{name}-on-fake.plan", "--kernels", "--device", "cuda")
+        for line in lines:
+            if not re.search(rf"^{line} +\d+$", kernels, re.MULTILINE):
+                raise Case(f"no {line} in {kernels}")
+
+    return " ".join(map(str, [f"{model} of a GPU, W={world}", *more])), run
 
 
 def nowhere():
@@ -97,5 +105,5 @@ for name in golden:
                   agrees(*a)))
 suite.run(cases)
 suite.run([(f"{model}: the peak", lambda m=model: smaller(suite.models / m / "ts17.onnx")) for model in (*MODELS, "resnet", "vit")] +
-          [("off, head", nowhere), ("GPUs", gpus)])
+          [("off, head", nowhere), *(gpus(*model, lines, *setting) for model, (lines, settings) in ON_GPUS.items() for setting in settings)])
 suite.finish()

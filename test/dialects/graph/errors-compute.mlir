@@ -354,6 +354,26 @@ graph.program @micro phase = micro inputs = ["g", "m"] {
 
 graph.program @micro phase = micro inputs = ["a", "b"] {
 ^bb0(%a: tensor<1x2x3xf32>, %b: tensor<3x4xf32>):
+  // expected-error @below {{[linear_gelu_grad_c1] a factor of rank 3 is no matrix}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_gelu_grad %a, %b, %a : (tensor<1x2x3xf32>, tensor<3x4xf32>, tensor<1x2x3xf32>) -> tensor<1x2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b", "c"] {
+^bb0(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>, %c: tensor<2x5xf32>):
+  // expected-error @below {{[linear_gelu_grad_c2] input has type}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_gelu_grad %a, %b, %c : (tensor<2x3xf32>, tensor<3x4xf32>, tensor<2x5xf32>) -> tensor<2x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["a", "b"] {
+^bb0(%a: tensor<1x2x3xf32>, %b: tensor<3x4xf32>):
   // expected-error @below {{[matmul_part_c1] ranks 3 and 2 are not both 2}}
   // expected-error @below {{failed to infer returned types}}
   %0 = graph.matmul_part %a, %b {whole = 24 : i64} : (tensor<1x2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
