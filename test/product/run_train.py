@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero train: from a configuration, a tokenizer and text to a folder that from_pretrained opens, with torch's losses on the way; the five
 lines of README.md and docs/own-model.md in a clean environment; what is refused."""
-import json, os, pathlib, re, shutil, subprocess, sys, time
+import json, os, pathlib, random, re, shutil, subprocess, sys, time
 
 from product import ROOT, expect, needs, quiet_torch, suite, torch_steps, zero
 
@@ -19,7 +19,9 @@ def folder(name, **fields):
     """A small GPT-2, a tokenizer trained on the text, and the text."""
     made = suite.dir / name
     made.mkdir()
-    text = (ROOT / "docs/style.md").read_text() + (ROOT / "docs/design.md").read_text()
+    dice = random.Random(7)  # not a document of ours: what is in its last window would change with it
+    words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=dice.randint(1, 9))) for _ in range(300)]
+    text = " ".join(dice.choices(words, weights=[1 / (i + 1) for i in range(300)], k=6000))
     (made / "text.txt").write_text(text)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
