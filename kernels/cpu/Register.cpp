@@ -1,9 +1,19 @@
 #include "kernels/cpu/LinearParts.h"
+#include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Fast.h"
 
 #include <hwy/targets.h>
 
 namespace zc {
+
+const KernelRegistry &cpu::fastKernels() {
+  static const KernelRegistry all = [] {
+    KernelRegistry filled;
+    registerCpuKernels(filled);
+    return filled;
+  }();
+  return all;
+}
 
 void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registerReferenceKernels(registry);
@@ -22,14 +32,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);
   cpu::addFastLinearCrossEntropy(registry);
-  cpu::addLinear(registry, [](const KernelSpec &part) {
-    static const KernelRegistry fast = [] {
-      KernelRegistry made;
-      registerCpuKernels(made);
-      return made;
-    }();
-    return fast.prepare(part);
-  });
+  cpu::addLinear(registry, [](const KernelSpec &part) { return cpu::fastKernels().prepare(part); });
   registry.implementedBy({Implementation::Kind::library, "oneDNN", {}});
   cpu::addFastConv(registry);
   registry.implementedBy({Implementation::Kind::own, {}, {}});

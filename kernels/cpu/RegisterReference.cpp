@@ -1,7 +1,17 @@
 #include "kernels/cpu/LinearParts.h"
+#include "kernels/cpu/Registries.h"
 #include "kernels/cpu/Support.h"
 
 namespace zc {
+
+const KernelRegistry &cpu::plainKernels() {
+  static const KernelRegistry all = [] {
+    KernelRegistry filled;
+    registerReferenceKernels(filled);
+    return filled;
+  }();
+  return all;
+}
 
 void registerReferenceKernels(KernelRegistry &registry) {
   registry.implementedBy({Implementation::Kind::reference, {}});
@@ -18,14 +28,7 @@ void registerReferenceKernels(KernelRegistry &registry) {
                    cpu::addQuantize,    cpu::addLinearCrossEntropy,
                    cpu::addFused})
     add(registry);
-  cpu::addLinear(registry, [](const KernelSpec &part) {
-    static const KernelRegistry plain = [] {
-      KernelRegistry made;
-      registerReferenceKernels(made);
-      return made;
-    }();
-    return plain.prepare(part);
-  });
+  cpu::addLinear(registry, [](const KernelSpec &part) { return cpu::plainKernels().prepare(part); });
 }
 
 } // namespace zc

@@ -1,5 +1,6 @@
 #include "runtime/train/Profile.h"
 
+#include "kernels/cpu/Registries.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/Measure.h"
@@ -54,15 +55,10 @@ Profile::Profile(const planpb::Plan &plan, const ExecutorOptions &options, const
 }
 
 Profile::Entry Profile::entryOf(uint32_t section, uint32_t index) const {
-  static const KernelRegistry host = [] {
-    KernelRegistry registry;
-    registerCpuKernels(registry);
-    return registry;
-  }();
   const planpb::Step &step = sectionOf(plan, section).steps(static_cast<int>(index));
   Entry entry;
   entry.kernel = plan.strings(static_cast<int>(step.kernel()));
-  auto by = implementationOf(plan, step, isCuda(options.device) ? Target::cuda : Target::cpu, host,
+  auto by = implementationOf(plan, step, isCuda(options.device) ? Target::cuda : Target::cpu, cpu::fastKernels(),
                              {options.threads, options.products.get()});
   entry.by = methodOf(by ? *by : std::nullopt);
   entry.node = plan.strings(static_cast<int>(step.node()));

@@ -1,18 +1,10 @@
 //===- Kernel.cpp - constants on reference kernels --------------------------===//
 #include "compiler/import/fold/Fold.h"
 #include "dialects/graph/KernelSpec.h"
+#include "kernels/cpu/Registries.h"
 
 using namespace zc;
 using namespace zc::importer;
-
-static const KernelRegistry &referenceKernels() {
-  static const KernelRegistry registry = [] {
-    KernelRegistry kernels;
-    registerReferenceKernels(kernels);
-    return kernels;
-  }();
-  return registry;
-}
 
 /// At least one byte, so that an empty tensor has an address.
 static std::vector<char> allocate(const HostTensor &tensor) {
@@ -45,7 +37,7 @@ Status zc::importer::evaluateByKernel(graph::KernelOp op, Operands operands, llv
       return Status::success();
     spec->workspace = op.getWorkspaceBytes(Target::cpu);
     buffers.emplace_back(spec->workspace + 64);
-    auto kernel = referenceKernels().prepare(*spec);
+    auto kernel = cpu::plainKernels().prepare(*spec);
     if (!kernel.ok())
       return Status::success();
     std::vector<void *> pointers;

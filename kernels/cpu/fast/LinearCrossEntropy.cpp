@@ -3,6 +3,7 @@
 // layer and the loss have apart (HeadShapes.h), so products are the library's, in any type. Chunks are cut by an
 // attribute, whatever the threads.
 #include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 
@@ -12,15 +13,6 @@
 
 namespace zc::cpu {
 namespace {
-
-const KernelRegistry &kernels() {
-  static const KernelRegistry all = [] {
-    KernelRegistry filled;
-    registerCpuKernels(filled);
-    return filled;
-  }();
-  return all;
-}
 
 using Pointers = std::initializer_list<const void *>;
 
@@ -33,7 +25,7 @@ public:
     spec.products = whole.products;
     Part part;
     part.numOperands = spec.operands.size();
-    auto kernel = kernels().prepare(spec);
+    auto kernel = fastKernels().prepare(spec);
     ZC_RETURN_IF_ERROR(kernel.status());
     part.kernel = std::move(*kernel);
     if (note.empty())
