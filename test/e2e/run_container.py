@@ -36,7 +36,7 @@ def start(out, steps, shell):
     launcher's number, which every namespace begins anew, and a launcher that was killed leaves them."""
     job = [*map(str, [*MPIRUN, suite.bin / "zero-run", PLAN, *flags(out, steps)])]
     return subprocess.Popen([*NAMESPACE, *(["sh", "-c", '"$@"; exit $?', "sh"] if shell else []), *job], text=True,
-                            env={**MPI, "TMPDIR": tempfile.mkdtemp(dir=suite.dir)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                            env={**MPI, "OMPI_MCA_orte_tmpdir_base": tempfile.mkdtemp(dir=suite.dir)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def losses(out):
