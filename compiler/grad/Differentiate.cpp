@@ -7,6 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/grad/Passes.h"
+#include "dialects/graph/OpNumbers.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -70,9 +72,9 @@ private:
   OpBuilder builder;
   bool scaleLoss;
   llvm::StringMap<ParameterOp> parameters;
-  std::vector<Facts> forward;            ///< in order
-  DenseMap<Operation *, unsigned> place; ///< in `forward`
-  llvm::StringMap<unsigned> readsLeft;   ///< reads on the path the sweep has not met, per parameter
+  std::vector<Facts> forward;          ///< in order
+  OpNumbers place;                     ///< in `forward`
+  llvm::StringMap<unsigned> readsLeft; ///< reads on the path the sweep has not met, per parameter
   DenseMap<Value, Value> gradients;
   llvm::StringMap<Value> parameterGradients;
   llvm::StringMap<bool> accumulated;
@@ -80,9 +82,7 @@ private:
 
 /// Forward reachability from trainable reads.
 void Sweep::noteForward() {
-  const size_t count = block.getOperations().size();
-  forward.reserve(count);
-  place.reserve(static_cast<unsigned>(count));
+  forward.reserve(block.getOperations().size());
   for (Operation &op : block.without_terminator()) {
     Facts facts;
     facts.op = &op;
@@ -95,7 +95,7 @@ void Sweep::noteForward() {
       facts.isActive = isTrainable(read);
     else
       facts.isActive = facts.isActive && isa<Differentiable>(op);
-    place[&op] = static_cast<unsigned>(forward.size());
+    place.set(&op, forward.size());
     forward.push_back(facts);
   }
 }

@@ -1,103 +1,168 @@
 #include "compiler/grad/FusedGroup.h"
-#include "dialects/graph/Infer.h"
-#include "dialects/graph/KernelSpec.h"
-
-#include "llvm/ADT/SmallPtrSet.h"
-
-#include <cstring>
+#include "dialects/graph/ElementType.h"
 
 using namespace mlir;
 using namespace zc::graph;
 
 namespace zc {
 
-std::optional<float> immediateOf(Value value) {
-  auto constant = value.getDefiningOp<ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  auto type = elements ? dtypeOf(elements.getElementType()) : std::nullopt;
-  if (!type || !elements.isSplat() || !isFusedType(*type))
-    return std::nullopt;
-  if (*type == DType::boolean)
-    return elements.getSplatValue<bool>() ? 1.0f : 0.0f;
-  return static_cast<float>(elements.getSplatValue<APFloat>().convertToDouble());
+bool FusedGroup::returns(Operation *op, const FusionTable &table) const {
+  return op == root || llvm::any_of(op->getUses(), [&](OpOperand &use) {
+           const FusionFacts &user = table.of(use.getOwner());
+           return !has(user) || (user.takesProgram && use.getOperandNumber() != 0);
+         });
 }
 
-std::optional<FusedInstruction> findInstruction(Operation *op) {
-  if (!isElementwise(op) || op->getNumResults() != 1 || !isa<KernelOp>(op))
-    return std::nullopt;
-  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
-    if (auto dtype = dtypeOf(cast<RankedTensorType>(type).getElementType()); !dtype || !isFusedType(*dtype))
-      return std::nullopt;
-  FailureOr<KernelSpec> spec = toKernelSpec(op);
-  return succeeded(spec) ? fusedInstructionOf(*spec) : std::nullopt;
+bool FusedGroup::isWorthIt() const {
+  auto isWritten = [](Value operand) { return immediateOf(operand) && tensorOf(operand).getNumElements() > 1; };
+  return members.size() > 1 || !again.empty() || (!isInto && llvm::any_of(root->getOperands(), isWritten));
 }
 
 namespace {
 
-bool isSame(const FusedInstruction &a, const FusedInstruction &b) {
-  return a.code == b.code && a.type == b.type && a.from == b.from &&
-         std::memcmp(&a.value, &b.value, sizeof a.value) == 0;
-}
-
-class Builder {
+class Grower {
 public:
-  Builder(ArrayRef<FusedStep> steps, ArrayRef<Value> results) {
-    // Inputs have the first registers.
-    for (const FusedStep &step : steps)
-      made.insert(step.op);
-    for (const FusedStep &step : steps)
-      for (Value operand : step.op->getOperands())
-        if (!made.contains(operand.getDefiningOp()) && !immediateOf(operand) &&
-            registers.try_emplace(operand, fused.inputs.size()).second) {
-          fused.inputs.push_back(operand);
-          fused.program.inputs.push_back(*dtypeOf(elementOf(operand)));
-        }
-    fused.results.assign(results.begin(), results.end());
-    for (const FusedStep &step : steps)
-      add(step);
-    for (Value result : results)
-      fused.program.results.push_back(registers.lookup(result));
-  }
+  Grower(FusionTable &table, size_t root, unsigned number) : table(table), group(table, root, number) {}
 
-  llvm::SmallPtrSet<Operation *, 8> made;
-  DenseMap<Value, size_t> registers;
-  Fused fused;
+  FusedGroup run() {
+    join(group.place);
+    // Whoever joins may have been the last use outside of another.
+    for (size_t i = 0; i < group.makers.size();) {
+      const size_t candidate = group.makers[i];
+      bool inner = false;
+      if (mayJoin(candidate, inner) && fits(table[candidate].op, inner)) {
+        group.makers.erase(group.makers.begin() + static_cast<ptrdiff_t>(i));
+        join(candidate);
+        i = 0;
+      } else {
+        ++i;
+      }
+    }
+    return std::move(group);
+  }
 
 private:
-  void add(const FusedStep &step) {
-    Operation *op = step.op;
-    if (!step.instruction) {
-      registers[op->getResult(0)] = registerOf(op->getOperand(0));
-      return;
-    }
-    FusedInstruction instruction = *step.instruction;
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      instruction.from[i] = registerOf(operand);
-    // Each result has a register of its own.
-    registers[op->getResult(0)] = define(instruction, !llvm::is_contained(fused.results, op->getResult(0)));
-  }
+  void join(size_t at);
+  void addMaker(size_t maker);
+  bool mayJoin(size_t at, bool &inner);
+  bool keepsNoMore(size_t at, bool inner);
+  bool fits(Operation *candidate, bool inner);
 
-  size_t registerOf(Value value) {
-    if (auto found = registers.find(value); found != registers.end())
-      return found->second;
-    return registers[value] = define({FusedCode::constant, *dtypeOf(elementOf(value)), {}, *immediateOf(value)}, true);
-  }
-
-  size_t define(const FusedInstruction &instruction, bool mayShare) {
-    auto &all = fused.program.instructions;
-    auto found = mayShare
-                     ? llvm::find_if(all, [&](const FusedInstruction &other) { return isSame(instruction, other); })
-                     : all.end();
-    if (found == all.end())
-      found = all.insert(found, instruction);
-    return fused.inputs.size() + static_cast<size_t>(found - all.begin());
-  }
+  FusionTable &table;
+  FusedGroup group;
 };
+
+/// Nobody that joins later uses what the operation makes: all its uses are by members, or behind the root.
+void Grower::join(size_t at) {
+  FusionFacts &facts = table[at];
+  Operation *op = facts.op;
+  group.members.push_back(at);
+  facts.group = group.number;
+  group.inputs.remove(op->getResult(0));
+  for (Value operand : op->getOperands().take_front(facts.takesProgram ? 1 : op->getNumOperands())) {
+    const FusionFacts *maker = table.makerOf(operand);
+    const bool isJoined = maker && group.has(*maker);
+    if (immediateOf(operand))
+      group.constants.insert(operand);
+    else if (!isJoined)
+      group.inputs.insert(operand);
+    if (maker && !isJoined && (maker->instruction || isa<ExpandOp>(maker->op)))
+      addMaker(static_cast<size_t>(maker - &table[0]));
+  }
+  if (isa<ExpandOp>(op) || facts.takesProgram)
+    return;
+  ++group.instructions;
+  if (group.returns(op, table))
+    group.results.push_back(op->getResult(0));
+}
+
+void Grower::addMaker(size_t maker) {
+  auto at = llvm::lower_bound(group.makers, maker, std::greater<>());
+  if (at == group.makers.end() || *at != maker)
+    group.makers.insert(at, maker);
+}
+
+/// `inner`: whether nobody else would need what the candidate makes.
+bool Grower::mayJoin(size_t at, bool &inner) {
+  const FusionFacts &facts = table[at];
+  Operation *candidate = facts.op;
+  auto isServed = [&](size_t user) { return group.has(table[user]) || user > group.place; };
+  // Of many users the first one tells, mostly.
+  if (facts.isGone || facts.isBehind != table[group.place].isBehind ||
+      (!table[facts.firstUser].isGone && !isServed(facts.firstUser)) || shapeOf(candidate->getResult(0)) != group.shape)
+    return false;
+  inner = !group.returns(candidate, table);
+  if (!inner && group.isInto)
+    return false;
+  if (isa<ExpandOp>(candidate)) {
+    auto type = dtypeOf(tensorOf(candidate->getOperand(0)).getElementType());
+    if (!inner || !type || !isFusedType(*type))
+      return false;
+  } else if (!facts.instruction) {
+    return false;
+  }
+  auto serves = [&](Operation *user) { return isServed(table.placeOf(user)); };
+  return (inner || llvm::all_of(candidate->getUsers(), serves)) && !table.readsWhatChanges(candidate, group.place) &&
+         keepsNoMore(at, inner);
+}
+
+/// Between the candidate and the root its operands live on, where nobody else needs them, and its result does not.
+bool Grower::keepsNoMore(size_t at, bool inner) {
+  Operation *candidate = table[at].op;
+  size_t between = table.inMemoryFrom(at + 1);
+  while (between < group.place && group.has(table[between]))
+    between = table.inMemoryFrom(between + 1);
+  if (between >= group.place)
+    return true;
+  int64_t more = inner ? -bytesOf(tensorOf(candidate->getResult(0))) : 0;
+  llvm::SmallPtrSet<Value, 4> seen;
+  for (Value operand : candidate->getOperands()) {
+    Value viewed = viewedValue(operand);
+    if (immediateOf(operand) || !seen.insert(viewed).second || table.lastUseOf(viewed) >= group.place)
+      continue;
+    if (viewed.getDefiningOp<ReadOp>())
+      return false; // a parameter is let go where its layer ends
+    more += bytesOf(tensorOf(viewed));
+  }
+  return more <= 0;
+}
+
+/// Is it a program that a kernel takes, with the candidate? Of several results, only the first can lie over an operand.
+bool Grower::fits(Operation *candidate, bool inner) {
+  SmallVector<Value, 4> more; // inputs
+  size_t constants = group.constants.size(), results = group.results.size();
+  for (auto [i, operand] : llvm::enumerate(candidate->getOperands())) {
+    const bool isRepeated = llvm::is_contained(candidate->getOperands().take_front(i), operand);
+    if (!immediateOf(operand)) {
+      if (!isRepeated && !group.inputs.contains(operand))
+        more.push_back(operand);
+    } else if (!group.constants.contains(operand) && !isRepeated) {
+      ++constants;
+    }
+  }
+  const Value made = candidate->getResult(0);
+  const bool computes = !isa<ExpandOp>(candidate), returns = computes && !inner;
+  results += returns;
+  const size_t inputs = group.inputs.size() + more.size() - group.inputs.contains(made);
+  if (inputs > kFusedInputs || results > kFusedResults ||
+      inputs + constants + group.instructions + computes > kFusedRegisters)
+    return false;
+  if (results <= 1)
+    return true;
+  auto mayLieOver = [&](Value input) {
+    return input != made && table.lastUseOf(viewedValue(input)) <= group.place &&
+           ((returns && made.getType() == input.getType()) ||
+            llvm::any_of(group.results, [&](Value result) { return result.getType() == input.getType(); }));
+  };
+  return llvm::count_if(group.inputs, mayLieOver) + llvm::count_if(more, mayLieOver) <= 1;
+}
 
 } // namespace
 
-Fused buildFused(ArrayRef<FusedStep> steps, ArrayRef<Value> results) {
-  return std::move(Builder(steps, results).fused);
+FusedGroup growGroup(FusionTable &table, size_t root, unsigned number) {
+  FusedGroup group = Grower(table, root, number).run();
+  computeAgain(table, group);
+  return group;
 }
 
 } // namespace zc

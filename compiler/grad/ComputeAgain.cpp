@@ -1,0 +1,114 @@
+//===- ComputeAgain.cpp - inputs of a fused group that are computed instead of read ---------------===//
+#include "compiler/grad/FusedGroup.h"
+
+using namespace mlir;
+using namespace zc::graph;
+
+namespace zc {
+
+namespace {
+
+/// Operations that are computed again for one operand, at most.
+constexpr size_t kComputedAgain = 12;
+/// Tensors of which this many are as large as what is computed count for nothing beside it.
+constexpr int64_t kVectors = 16;
+
+/// As quickly computed as an operand is read: arithmetic, comparisons, choices.
+bool isQuick(const FusionFacts &facts) {
+  const FusedCode code = facts.instruction ? facts.instruction->code : FusedCode::end;
+  return (code >= FusedCode::cast && code <= FusedCode::abs && code != FusedCode::div) || code == FusedCode::relu;
+}
+
+/// How an input could be computed.
+struct Again {
+  Again(const FusionTable &table, const FusedGroup &group, Value value) : table(table), group(group), value(value) {}
+
+  bool isWorthIt() { return shapeOf(value) == group.shape && findMakers(value) && !ops.empty() && isLessToRead(); }
+
+  const FusionTable &table;
+  const FusedGroup &group;
+  const Value value;
+  llvm::SmallSetVector<Operation *, 8> ops;
+  llvm::SmallSetVector<Value, 4> more; ///< that the program then reads too: vectors, what the root reads beside it
+  Value instead; ///< the one tensor that is read for it; null: none but those that are read anyway
+
+private:
+  bool findMakers(Value operand);
+  bool isLessToRead() const;
+  bool canReadInstead(Operation *user) const;
+};
+
+/// Collects what makes `operand` of tensors that are read anyway, of vectors and of at most one more tensor.
+bool Again::findMakers(Value operand) {
+  if (immediateOf(operand) || operand == instead)
+    return true;
+  if (operand != value && group.reads(operand)) {
+    if (!group.inputs.contains(operand))
+      more.insert(operand);
+    return true;
+  }
+  const bool isParameter = viewedValue(operand).getDefiningOp<ReadOp>() != nullptr; // let go where its layer ends
+  if (!isParameter && tensorOf(operand).getNumElements() * kVectors <= tensorOf(value).getNumElements()) {
+    more.insert(operand);
+    return true;
+  }
+  Operation *maker = operand.getDefiningOp();
+  if (maker && isQuick(table.of(maker)) && shapeOf(operand) == group.shape && !table.of(maker).isGone &&
+      ops.size() < kComputedAgain)
+    return !ops.insert(maker) || llvm::all_of(maker->getOperands(), [&](Value of) { return findMakers(of); });
+  if (isParameter || instead || bytesOf(tensorOf(operand)) > bytesOf(tensorOf(value)))
+    return false;
+  instead = operand;
+  return true;
+}
+
+bool Again::isLessToRead() const {
+  size_t registers = group.registers() + more.size();
+  for (Operation *op : ops)
+    registers += 1 + static_cast<size_t>(llvm::count_if(
+                         op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
+  if (group.inputs.size() + more.size() > kFusedInputs || registers > kFusedRegisters ||
+      llvm::any_of(ops, [&](Operation *op) { return table.readsWhatChanges(op, group.place); }))
+    return false;
+  // Another tensor is read instead, and lives on instead: then nobody else may need this one.
+  return !instead || llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    return group.has(table.of(user)) ||
+           (table.of(user).takesProgram && use.getOperandNumber() == 0 && canReadInstead(user));
+  });
+}
+
+/// Can `user`, which takes programs, compute what it reads of the same tensors?
+bool Again::canReadInstead(Operation *user) const {
+  auto has = [&](Value operand) {
+    return immediateOf(operand) || operand == instead || shapeOf(operand) != group.shape ||
+           ops.contains(operand.getDefiningOp()) || llvm::is_contained(user->getOperands(), operand);
+  };
+  return llvm::all_of(ops, [&](Operation *op) { return llvm::all_of(op->getOperands(), has); });
+}
+
+bool computeOneAgain(const FusionTable &table, FusedGroup &group) {
+  if (group.registers() >= kFusedRegisters)
+    return false; // there is no room for one more
+  for (Value input : group.inputs) {
+    Again again(table, group, input);
+    if (!again.isWorthIt())
+      continue;
+    group.again.insert(again.ops.begin(), again.ops.end());
+    group.inputs.remove(input);
+    group.inputs.insert(again.more.begin(), again.more.end());
+    if (again.instead)
+      group.inputs.insert(again.instead);
+    return true;
+  }
+  return false;
+}
+
+} // namespace
+
+void computeAgain(const FusionTable &table, FusedGroup &group) {
+  while (computeOneAgain(table, group)) {
+  }
+}
+
+} // namespace zc
