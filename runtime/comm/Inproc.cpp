@@ -32,9 +32,11 @@ struct Place {
   std::vector<Call> calls;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
-  /// Null where the host does it all. Of one meeting and the next in turn: they are still read when a meeting is over,
-  /// but not when the next one is.
-  using Marks = std::vector<std::shared_ptr<const Event>>;
+  /// What each has enqueued; null where the host does it all. Of one meeting and the next in turn: they are still read
+  /// when a meeting is over, but not when the next one is. Written under the group's mutex, since who fails reads them
+  /// when others have not met yet.
+  using Mark = std::shared_ptr<const Event>;
+  using Marks = std::vector<Mark>;
   std::array<Marks, 2> marks;
   // Under the group's mutex.
   int arrived = 0, busy = 0;
@@ -58,14 +60,27 @@ public:
 
   /// Where `rank` meets the others of its group; made when its first member comes.
   Place &placeOf(AxisSet axes, int rank);
-  /// Ends this rank's phase, if it is in one, waits for all members, and begins the next phase if `nextPhase`.
-  Status meet(Place &place, AxisSet axes, int rank, bool inPhase, bool nextPhase);
+  /// Leaves the rank's mark for its meeting `number`, ends its phase, if it is in one, waits for all members, and
+  /// begins the next phase if `nextPhase`.
+  Status meet(Place &place, AxisSet axes, int rank, uint32_t number, Place::Mark mark, bool inPhase, bool nextPhase);
   /// Ends this rank's phase without meeting anybody.
   Error quit(Place &place, bool inPhase);
+  void leaveMark(Place &place, AxisSet axes, int rank, uint32_t number, Place::Mark mark) {
+    std::lock_guard<std::mutex> lock(mutex);
+    markOf(place, axes, rank, number) = std::move(mark);
+  }
+  /// Of a meeting that came to nothing.
+  Place::Marks marksOf(const Place &place, uint32_t number) const {
+    std::lock_guard<std::mutex> lock(mutex);
+    return place.marks[number % 2];
+  }
   void fail(int rank, const Error &cause);
   void leave(int rank);
 
 private:
+  Place::Mark &markOf(Place &place, AxisSet axes, int rank, uint32_t number) const {
+    return place.marks[number % 2][static_cast<size_t>(ranks.indexOf(axes, rank))];
+  }
   void failLocked(int rank, const Error &cause);
   /// A member of `rank`'s group that has left.
   std::optional<int> leaver(AxisSet axes, int rank) const;
@@ -92,8 +107,10 @@ std::optional<int> Group::leaver(AxisSet axes, int rank) const {
   return std::nullopt;
 }
 
-Status Group::meet(Place &place, AxisSet axes, int rank, bool inPhase, bool nextPhase) {
+Status Group::meet(Place &place, AxisSet axes, int rank, uint32_t number, Place::Mark mark, bool inPhase,
+                   bool nextPhase) {
   std::unique_lock<std::mutex> lock(mutex);
+  markOf(place, axes, rank, number) = std::move(mark);
   if (std::optional<int> gone = failed ? std::nullopt : leaver(axes, rank))
     failLocked(*gone,
                makeError(Code::peerLost, 601,
@@ -200,7 +217,7 @@ private:
     orderedSum(sum);
     return {};
   }
-  Place::Marks &nextMarks(const Call &call) { return place(call).marks[met[call.axes.asBits()] % 2]; }
+  uint32_t &numMet(const Call &call) { return met[call.axes.asBits()]; }
   /// The lane's later work comes after what the others have enqueued.
   Status followOthers(const Call &call, const Place::Marks &marks) {
     for (size_t peer = 0; peer < marks.size(); ++peer)
@@ -208,11 +225,17 @@ private:
         ZC_RETURN_IF_ERROR(lane->follow(*marks[peer]));
     return {};
   }
+  /// Nobody is in the phase any more, but what peers enqueued in it still reads this rank's memory. That stays until
+  /// this lane's stream is through.
+  void followFailed(const Call &call, uint32_t number) { (void)followOthers(call, group.marksOf(place(call), number)); }
   /// Ends a call whose work inside a phase was refused by the lane's device, for all.
   Status giveUp(const Call &call, const Status &why) {
+    const uint32_t number = numMet(call);
     group.fail(rank(), why.error());
+    if (auto mark = lane->mark()) // of what was enqueued before
+      group.leaveMark(place(call), call.axes, rank(), number, *mark);
     (void)group.quit(place(call), /*inPhase=*/true);
-    (void)followOthers(call, nextMarks(call));
+    followFailed(call, number);
     return why;
   }
   template <typename Work> Status inPhase(const Call &call, const Work &work) {
@@ -252,26 +275,23 @@ Status InprocCommunicator::begin(const Call &call, const void *input, void *outp
 }
 
 Status InprocCommunicator::meet(const Call &call, bool inPhase, bool nextPhase) {
-  Place::Marks &marks = nextMarks(call);
-  std::shared_ptr<const Event> &mine = marks[me(call)];
-  mine.reset();
+  Place::Mark mine;
   if (lane) {
     auto mark = lane->mark();
     if (!mark)
       return inPhase ? giveUp(call, mark.status()) : mark.status();
     mine = *mark;
   }
-  ++met[call.axes.asBits()];
-  Status status = group.meet(place(call), call.axes, rank(), inPhase, nextPhase);
+  const uint32_t number = numMet(call)++;
+  Status status = group.meet(place(call), call.axes, rank(), number, std::move(mine), inPhase, nextPhase);
   if (!lane)
     return status;
-  auto follow = [&] { return followOthers(call, marks); };
-  if (status.ok())
-    return nextPhase ? this->inPhase(call, follow) : follow();
-  // Nobody is in the phase any more, but what peers enqueued in it still reads this rank's memory. That stays until
-  // this lane's stream is through.
-  (void)follow();
-  return status;
+  if (!status.ok()) {
+    followFailed(call, number);
+    return status;
+  }
+  auto follow = [&] { return followOthers(call, place(call).marks[number % 2]); };
+  return nextPhase ? this->inPhase(call, follow) : follow();
 }
 
 Status InprocCommunicator::runAllGather(const Call &call, const AllGatherOptions &options) {
