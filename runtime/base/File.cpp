@@ -1,6 +1,7 @@
 #include "runtime/base/File.h"
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Failpoint.h"
 
 #include <algorithm>
@@ -14,24 +15,6 @@
 namespace zc {
 
 namespace {
-
-class FileDescriptor {
-public:
-  explicit FileDescriptor(int fd) : fd(fd) {}
-  FileDescriptor(const FileDescriptor &) = delete;
-  FileDescriptor &operator=(const FileDescriptor &) = delete;
-  ~FileDescriptor() { reset(); }
-  int get() const { return fd; }
-  /// Closes now; false if the kernel reports a late write error.
-  bool reset() {
-    int rc = fd >= 0 ? ::close(fd) : 0;
-    fd = -1;
-    return rc == 0;
-  }
-
-private:
-  int fd;
-};
 
 Error inputError(const std::string &path, int number, const std::string &reason) {
   return makeError(Code::badInput, number, "cannot read \"" + path + "\": " + reason, path);
@@ -73,8 +56,8 @@ std::string folderOf(const std::string &path) {
 Result<std::string> readFile(const std::string &path, uint64_t cap) {
   Blocking here("reading", path);
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  FileDescriptor file(isToFail("whole.open") ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0)
+  Descriptor file(isToFail("whole.open") ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.isOpen())
     return inputError(path, 190, std::strerror(errno));
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0)
@@ -103,8 +86,8 @@ Result<std::string> readFile(const std::string &path, uint64_t cap) {
 
 /// A device, a FIFO or a socket is written to, never replaced: root's "-o /dev/null" must not end it.
 static Status writeToSpecialFile(const std::string &path, std::string_view bytes) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (file.get() < 0 || !writeAll(file.get(), bytes))
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file.isOpen() || !writeAll(file.get(), bytes))
     return outputError(path, "write", errno);
   return {};
 }
@@ -129,9 +112,9 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
     return writeToSpecialFile(path, bytes);
   static std::atomic<unsigned> counter{0};
   std::string temporary = path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
-  FileDescriptor file(
-      isToFail("whole.create") ? -1 : ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (file.get() < 0)
+  Descriptor file(isToFail("whole.create") ? -1
+                                           : ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.isOpen())
     return outputError(path, "write", errno);
   auto fail = [&](const char *action) {
     int error = errno;
@@ -140,11 +123,11 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   };
   if (!writeAll(file.get(), bytes))
     return fail("write");
-  if (isToFail("whole.fsync") || ::fsync(file.get()) != 0 || !file.reset())
+  if (isToFail("whole.fsync") || ::fsync(file.get()) != 0 || file.close() != 0)
     return fail("flush");
   if (isToFail("whole.rename") || ::rename(temporary.c_str(), path.c_str()) != 0)
     return fail("replace");
-  FileDescriptor folder(::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  Descriptor folder(::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems refuse fsync on a folder (EINVAL); the content itself is safe already.
   if (folder.get() >= 0 && ::fsync(folder.get()) != 0 && errno != EINVAL)
     return outputError(path, "flush the folder of", errno);

@@ -1,6 +1,7 @@
 #include "runtime/comm/FlightRecorder.h"
 
 #include "runtime/base/Clock.h"
+#include "runtime/base/Descriptor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -97,16 +98,14 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const std::string &
   size_t bytes = sizeFor(mesh);
   if (first)
     ::unlink(path.c_str());
-  int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (first ? O_CREAT | O_EXCL : 0), 0600);
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (first ? O_CREAT | O_EXCL : 0), 0600));
   void *memory = MAP_FAILED;
   // Blocks are allocated now: a full disk must not become a SIGBUS later.
-  int failed = file < 0 ? errno : first ? ::posix_fallocate(file, 0, off_t(bytes)) : 0;
-  if (failed == 0 && ::lseek(file, 0, SEEK_END) < off_t(bytes))
+  int failed = !file.isOpen() ? errno : first ? ::posix_fallocate(file.get(), 0, off_t(bytes)) : 0;
+  if (failed == 0 && ::lseek(file.get(), 0, SEEK_END) < off_t(bytes))
     failed = EINVAL;
-  if (failed == 0 && (memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)) == MAP_FAILED)
+  if (failed == 0 && (memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)) == MAP_FAILED)
     failed = errno;
-  if (file >= 0)
-    ::close(file);
   if (failed != 0)
     return makeError(Code::io, 607, std::string("cannot map the flight recorder: ") + std::strerror(failed), path,
                      "the run's folder must be the same for all ranks");

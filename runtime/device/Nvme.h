@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/IoEngine.h"
 
@@ -36,7 +37,6 @@ public:
   /// Errors: those of check; a folder that cannot be written, no space (io, with both numbers).
   static Result<std::unique_ptr<NvmeArena>> create(const NvmeOptions &options, uint64_t bytes,
                                                    std::vector<std::string> &notes);
-  ~NvmeArena();
 
   uint64_t bytes() const { return size; } ///< whole blocks
   uint64_t allocatedBytes() const;        ///< of the disk
@@ -47,7 +47,7 @@ private:
   Status makeFile(const std::string &folder, std::vector<std::string> &notes);
   Status takeSpace();
 
-  int fd = -1;
+  Descriptor fd;
   uint64_t size = 0;
   std::string folder;
   std::vector<uint64_t> hashes; ///< XXH3-64 of each block; empty without checksums

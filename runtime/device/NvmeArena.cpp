@@ -94,26 +94,21 @@ Result<std::unique_ptr<NvmeArena>> NvmeArena::create(const NvmeOptions &options,
   return arena;
 }
 
-NvmeArena::~NvmeArena() {
-  if (fd >= 0)
-    ::close(fd);
-}
-
 Status NvmeArena::makeFile(const std::string &folder, std::vector<std::string> &notes) {
   Blocking here("making the nvme tier's file in", folder);
   if (int errnum = faultOr("spill.open"))
     return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errnum);
-  fd = ::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) { // no nameless files here
+  fd = Descriptor(::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd.isOpen() && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) { // no nameless files here
     std::string path = folder + "/zero-run-" + std::to_string(::getpid()) + "-XXXXXX";
-    fd = ::mkostemp(path.data(), O_CLOEXEC);
-    if (fd >= 0 && ::unlink(path.c_str()) != 0)
+    fd = Descriptor(::mkostemp(path.data(), O_CLOEXEC));
+    if (fd.isOpen() && ::unlink(path.c_str()) != 0)
       return io::errnoError(Code::io, 675, "cannot unlink", path, errno);
   }
-  if (fd < 0)
+  if (!fd.isOpen())
     return io::errnoError(Code::io, 674, "cannot make the nvme tier's file in", folder, errno);
   // Direct I/O, asked for afterwards: a file system that has none would make a named file and then refuse to open it.
-  if (::fcntl(fd, F_SETFL, O_RDWR | O_DIRECT) != 0)
+  if (::fcntl(fd.get(), F_SETFL, O_RDWR | O_DIRECT) != 0)
     notes.push_back("\"" + folder + "\" has no direct I/O: the nvme tier goes through the page cache");
   return {};
 }
@@ -146,21 +141,21 @@ Status NvmeArena::takeSpace() {
   {
     Blocking here(kTaking, folder);
     errnum = faultOr("spill.fallocate");
-    if (errnum == 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0)
+    if (errnum == 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0)
       errnum = errno;
   }
   if (errnum == EOPNOTSUPP)
-    errnum = fillWithZeros(fd, size, folder);
+    errnum = fillWithZeros(fd.get(), size, folder);
   if (errnum == 0)
     return {};
   struct statvfs info;
-  uint64_t free = ::fstatvfs(fd, &info) == 0 ? uint64_t(info.f_bavail) * info.f_frsize : 0;
+  uint64_t free = ::fstatvfs(fd.get(), &info) == 0 ? uint64_t(info.f_bavail) * info.f_frsize : 0;
   return noSpace(folder, size, errnum, free);
 }
 
 uint64_t NvmeArena::allocatedBytes() const {
   struct stat info;
-  return ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
+  return ::fstat(fd.get(), &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
 }
 
 } // namespace zc

@@ -54,14 +54,14 @@ std::unique_ptr<NvmeChannel> NvmeChannel::open(NvmeArena &arena, const std::vect
   if (std::optional<FaultAction> fault = failpoint("spill.uring"))
     why = io::reasonOf(fault->errnum);
   else
-    channel->engine = makeUringEngine(arena.fd, kDepth, regions, why);
+    channel->engine = makeUringEngine(arena.fd.get(), kDepth, regions, why);
   auto note = [&](const std::string &text) {
     if (std::find(notes.begin(), notes.end(), text) == notes.end())
       notes.push_back(text);
   };
   if (!channel->engine) {
     note("io_uring is refused (" + why + "): the nvme tier uses threads instead");
-    channel->engine = makeThreadEngine(arena.fd, kDepth);
+    channel->engine = makeThreadEngine(arena.fd.get(), kDepth);
   } else if (!why.empty()) {
     note("memory cannot be pinned for the nvme tier (" + why + "; see ulimit -l): it works, a little slower");
   }

@@ -14,43 +14,41 @@
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace zc::io {
 
 static constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
 
 /// Component by component, for kernels before 5.6 and sandboxes that forbid openat2. Sets errno.
-static int walk(int folder, const std::string &relative) {
-  int at = ::dup(folder);
+static Descriptor walk(int folder, const std::string &relative) {
+  Descriptor at(::dup(folder));
   size_t start = 0;
-  while (at >= 0) {
+  while (at.isOpen()) {
     size_t slash = relative.find('/', start);
     std::string part = relative.substr(start, slash == std::string::npos ? slash : slash - start);
     bool last = slash == std::string::npos;
-    int next = -1;
-    if (part == "..")
+    if (part == "..") {
       errno = EXDEV;
-    else
-      next = ::openat(at, part.empty() ? "." : part.c_str(), last ? kFlags : kFlags | O_DIRECTORY);
-    int why = errno;
-    ::close(at);
-    errno = why;
+      break;
+    }
+    Descriptor next(::openat(at.get(), part.empty() ? "." : part.c_str(), last ? kFlags : kFlags | O_DIRECTORY));
     if (last)
       return next;
-    at = next;
+    at = std::move(next);
     start = slash + 1;
   }
-  return -1;
+  return {};
 }
 
-static int openUnder(int folder, const std::string &relative) {
+static Descriptor openUnder(int folder, const std::string &relative) {
   struct open_how how = {};
   how.flags = kFlags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   long fd = ::syscall(SYS_openat2, folder, relative.c_str(), &how, sizeof how);
   if (fd < 0 && (errno == ENOSYS || errno == EPERM))
     return walk(folder, relative);
-  return int(fd);
+  return Descriptor(int(fd));
 }
 
 Result<File> File::openBeneath(const std::string &folder, const std::string &relative) {
@@ -60,18 +58,17 @@ Result<File> File::openBeneath(const std::string &folder, const std::string &rel
   Blocking here("opening", folder + "/" + relative);
   if (auto fault = failpoint("file.open"); fault && fault->kind == FaultAction::Kind::error)
     return errnoError(Code::badInput, 823, "cannot open", folder + "/" + relative, fault->errnum);
-  int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (at < 0)
+  Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!at.isOpen())
     return errnoError(Code::badInput, 821, "cannot open folder", folder, errno);
-  int fd = openUnder(at, relative);
+  Descriptor fd = openUnder(at.get(), relative);
   int why = errno;
-  ::close(at);
-  if (fd < 0 && (why == EXDEV || why == ELOOP))
+  if (!fd.isOpen() && (why == EXDEV || why == ELOOP))
     return makeError(Code::badInput, 822, "\"" + relative + "\" leaves the model's folder or passes a symbolic link",
                      folder);
-  if (fd < 0)
+  if (!fd.isOpen())
     return errnoError(Code::badInput, 823, "cannot open", folder + "/" + relative, why);
-  return adopt(fd, folder + "/" + relative);
+  return adopt(std::move(fd), folder + "/" + relative);
 }
 
 } // namespace zc::io

@@ -36,32 +36,13 @@ Error errnoError(Code code, int number, const std::string &doing, const std::str
   return makeError(code, number, doing + " \"" + path + "\": " + reasonOf(errnum));
 }
 
-File::File(File &&other) noexcept
-    : fd(other.fd), direct(other.direct), bytes(other.bytes), name(std::move(other.name)) {
-  other.fd = other.direct = -1;
-}
-
-File &File::operator=(File &&other) noexcept {
-  std::swap(fd, other.fd);
-  std::swap(direct, other.direct);
-  std::swap(bytes, other.bytes);
-  std::swap(name, other.name);
-  return *this;
-}
-
-File::~File() {
-  for (int each : {fd, direct})
-    if (each >= 0)
-      ::close(each);
-}
-
-Result<File> File::adopt(int fd, const std::string &path) {
+Result<File> File::adopt(Descriptor fd, const std::string &path) {
   File file;
-  file.fd = fd;
+  file.fd = std::move(fd);
   file.name = path;
   struct stat info;
   int errnum = injected("file.stat");
-  if (errnum == 0 && ::fstat(fd, &info) != 0)
+  if (errnum == 0 && ::fstat(file.fd.get(), &info) != 0)
     errnum = errno;
   if (errnum != 0)
     return errnoError(Code::io, 801, "cannot examine", path, errnum);
@@ -78,10 +59,10 @@ Result<File> File::open(const std::string &path) {
   if (int errnum = injected("file.open"))
     return errnoError(Code::badInput, 804, "cannot open", path, errnum);
   // Non-blocking, or opening a pipe would wait for its writer.
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0)
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.isOpen())
     return errnoError(Code::badInput, 804, "cannot open", path, errno);
-  return adopt(fd, path);
+  return adopt(std::move(fd), path);
 }
 
 Status File::check(int64_t count, int64_t offset) const {
@@ -93,17 +74,17 @@ Status File::check(int64_t count, int64_t offset) const {
 }
 
 void File::openDirect() { // by the descriptor: what its name leads to may be another file by now
-  direct = ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  direct = Descriptor(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
 }
 
 Status File::readInto(char *page, int64_t count, int64_t offset) const {
-  if (direct < 0 || count < kDirectFrom)
+  if (!direct.isOpen() || count < kDirectFrom)
     return readAt(page + offset % kPage, count, offset);
   ZC_RETURN_IF_ERROR(check(count, offset));
   int64_t begin = offset / kPage * kPage, end = (offset + count + kPage - 1) / kPage * kPage, at = begin;
   while (at < offset + count) {
     Blocking here("reading", name);
-    ssize_t got = readOnce(direct, page + (at - begin), end - at, at);
+    ssize_t got = readOnce(direct.get(), page + (at - begin), end - at, at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && errno == EINVAL) // not on this file system after all
@@ -126,7 +107,7 @@ Status File::readAt(void *destination, int64_t count, int64_t offset) const {
 Status File::readAll(char *cursor, int64_t count, int64_t offset) const {
   while (count > 0) {
     Blocking here("reading", name);
-    ssize_t got = readOnce(fd, cursor, count, offset);
+    ssize_t got = readOnce(fd.get(), cursor, count, offset);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -22,11 +23,6 @@ Error errnoError(Code code, int number, const std::string &doing, const std::str
 /// A regular file opened for reading.
 class File {
 public:
-  File() = default;
-  File(File &&other) noexcept;
-  File &operator=(File &&other) noexcept;
-  ~File();
-
   /// Errors: badInput when it does not exist, may not be read or is not a regular file.
   static Result<File> open(const std::string &path);
   /// Opens `relative`, which must stay below `folder` on every component and pass no symbolic link: names from an
@@ -36,7 +32,7 @@ public:
   /// Bytes when it was opened.
   int64_t size() const { return bytes; }
   const std::string &path() const { return name; }
-  bool isOpen() const { return fd >= 0; }
+  bool isOpen() const { return fd.isOpen(); }
   /// Reads exactly `count` bytes from `offset`. Allocates only on failure. Errors: badInput out of bounds, io.
   Status readAt(void *destination, int64_t count, int64_t offset) const;
   /// From now on readInto goes past the page cache (O_DIRECT), where the file system can.
@@ -45,11 +41,11 @@ public:
   Status readInto(char *page, int64_t count, int64_t offset) const;
 
 private:
-  static Result<File> adopt(int fd, const std::string &path);
+  static Result<File> adopt(Descriptor fd, const std::string &path);
   Status check(int64_t count, int64_t offset) const;
   Status readAll(char *cursor, int64_t count, int64_t offset) const;
-  int fd = -1;
-  int direct = -1; ///< the same file with O_DIRECT; -1: not used
+  Descriptor fd;
+  Descriptor direct; ///< the same file with O_DIRECT; not open: not used
   int64_t bytes = 0;
   std::string name;
 };

@@ -1,6 +1,7 @@
 #include "runtime/io/Folder.h"
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/Descriptor.h"
 #include "runtime/io/File.h"
 #include "runtime/io/Transfer.h"
 
@@ -51,15 +52,14 @@ Status renameInto(const std::string &from, const std::string &to) {
 
 Status syncFolder(const std::string &folder) {
   Blocking here(kToDisk, folder);
-  int errnum = injected("folder.open"), fd = -1;
-  if (errnum == 0 && (fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-    errnum = errno;
-  if (errnum != 0)
+  if (int errnum = injected("folder.open"))
     return errnoError(Code::io, 819, "cannot open folder", folder, errnum);
-  errnum = injected("folder.fsync");
-  if (errnum == 0 && ::fsync(fd) != 0)
+  Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.isOpen())
+    return errnoError(Code::io, 819, "cannot open folder", folder, errno);
+  int errnum = injected("folder.fsync");
+  if (errnum == 0 && ::fsync(fd.get()) != 0)
     errnum = errno;
-  ::close(fd);
   // Some file systems have no fsync for folders; that is not the user's fault.
   if (errnum != 0 && errnum != EINVAL)
     return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);

@@ -20,12 +20,7 @@ static ssize_t writeOnce(int fd, const char *from, int64_t count, int64_t offset
   return moved("file.write", count, [&](size_t now, bool) { return ::pwrite(fd, from, now, offset); });
 }
 
-OutputFile::OutputFile(OutputFile &&other) noexcept
-    : fd(other.fd), direct(other.direct), blockBytes(other.blockBytes), position(other.position),
-      target(std::move(other.target)), temporary(std::move(other.temporary)) {
-  other.fd = other.direct = -1;
-}
-
+/// What this one has not committed goes with `other`.
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(fd, other.fd);
   std::swap(direct, other.direct);
@@ -36,29 +31,22 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   return *this;
 }
 
-OutputFile::~OutputFile() { abandon(); }
-
-void OutputFile::abandon() {
-  if (direct >= 0)
-    ::close(direct);
-  direct = -1;
-  if (fd < 0)
+OutputFile::~OutputFile() {
+  if (!fd.isOpen() || target.empty())
     return;
-  ::close(fd);
-  if (!target.empty())
-    ::unlink(temporary.c_str());
-  fd = -1;
+  fd.close(); // first: NFS keeps an open file, under another name
+  ::unlink(temporary.c_str());
 }
 
 /// Several threads and processes write into neighbouring blocks of the file, some of them through the page cache: what
 /// goes past it is whole blocks of the file system, so that nobody writes back an older one.
 void OutputFile::openDirect() {
   struct stat info;
-  if (::fstat(fd, &info) != 0 || info.st_blksize < kPage || info.st_blksize > kDirectFrom ||
+  if (::fstat(fd.get(), &info) != 0 || info.st_blksize < kPage || info.st_blksize > kDirectFrom ||
       (info.st_blksize & (info.st_blksize - 1)) != 0)
     return;
   blockBytes = info.st_blksize;
-  direct = ::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW);
+  direct = Descriptor(::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
 }
 
 bool isLeftover(std::string_view name) {
@@ -77,8 +65,8 @@ bool isLeftover(std::string_view name) {
 int OutputFile::createTemporary() {
   if (int errnum = injected("file.create"))
     return errnum;
-  fd = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-  return fd >= 0 ? 0 : errno;
+  fd = Descriptor(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  return fd.isOpen() ? 0 : errno;
 }
 
 Result<OutputFile> OutputFile::create(const std::string &path) {
@@ -115,12 +103,12 @@ Result<OutputFile> OutputFile::createInPlace(const std::string &path) {
 Status OutputFile::writeAt(const void *data, int64_t count, int64_t offset) {
   auto *cursor = static_cast<const char *>(data);
   bool isAlike = ((reinterpret_cast<uintptr_t>(data) ^ uintptr_t(offset)) & (kPage - 1)) == 0;
-  if (direct < 0 || count < kDirectFrom || !isAlike)
-    return writeAll(fd, cursor, count, offset);
+  if (!direct.isOpen() || count < kDirectFrom || !isAlike)
+    return writeAll(fd.get(), cursor, count, offset);
   int64_t begin = (offset + blockBytes - 1) / blockBytes * blockBytes, end = (offset + count) / blockBytes * blockBytes;
-  ZC_RETURN_IF_ERROR(writeAll(fd, cursor, begin - offset, offset));
-  ZC_RETURN_IF_ERROR(writeAll(direct, cursor + (begin - offset), end - begin, begin));
-  return writeAll(fd, cursor + (end - offset), offset + count - end, end);
+  ZC_RETURN_IF_ERROR(writeAll(fd.get(), cursor, begin - offset, offset));
+  ZC_RETURN_IF_ERROR(writeAll(direct.get(), cursor + (begin - offset), end - begin, begin));
+  return writeAll(fd.get(), cursor + (end - offset), offset + count - end, end);
 }
 
 Status OutputFile::writeAll(int to, const char *cursor, int64_t count, int64_t offset) {
@@ -129,8 +117,8 @@ Status OutputFile::writeAll(int to, const char *cursor, int64_t count, int64_t o
     ssize_t put = writeOnce(to, cursor, count, offset);
     if (put < 0 && errno == EINTR)
       continue;
-    if (to == direct && put < 0 && errno == EINVAL) { // not on this file system after all
-      to = fd;
+    if (to == direct.get() && put < 0 && errno == EINVAL) { // not on this file system after all
+      to = fd.get();
       continue;
     }
     if (put <= 0)
@@ -139,7 +127,7 @@ Status OutputFile::writeAll(int to, const char *cursor, int64_t count, int64_t o
     offset += put;
     count -= put;
     if (put % kPage != 0) // the rest of a block
-      to = fd;
+      to = fd.get();
   }
   return Status::success();
 }
@@ -156,10 +144,10 @@ Status OutputFile::reserve(int64_t count) {
     Blocking here("allocating", name());
     errnum = injected("file.allocate");
     if (errnum == 0)
-      errnum = ::posix_fallocate(fd, at, std::min(kAtOnce, count - at));
+      errnum = ::posix_fallocate(fd.get(), at, std::min(kAtOnce, count - at));
   }
   if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
-    errnum = ::ftruncate(fd, count) == 0 ? 0 : errno;
+    errnum = ::ftruncate(fd.get(), count) == 0 ? 0 : errno;
   if (errnum != 0)
     return errnoError(Code::io, 813, "cannot write", name(), errnum);
   position = count;
@@ -170,11 +158,11 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
   OutputFile file;
   file.temporary = temporaryName;
   Blocking here("opening", temporaryName);
-  int errnum = injected("file.open");
-  if (errnum == 0 && (file.fd = ::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) < 0)
-    errnum = errno;
-  if (errnum != 0)
+  if (int errnum = injected("file.open"))
     return errnoError(Code::io, 812, "cannot open", temporaryName, errnum);
+  file.fd = Descriptor(::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.fd.isOpen())
+    return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
   file.openDirect();
   return file;
 }
@@ -182,21 +170,21 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
 Status OutputFile::flush() {
   int errnum = 0;
   struct stat info;
-  int64_t size = ::fstat(fd, &info) == 0 ? info.st_size : 0;
+  int64_t size = ::fstat(fd.get(), &info) == 0 ? info.st_size : 0;
   // Range by range first: what takes long because it is much is told from what hangs. Errors count, fsync may not tell
   // them again; file systems that cannot do it say EINVAL or the like.
   for (unsigned how : {SYNC_FILE_RANGE_WRITE, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER})
     for (int64_t at = 0; errnum == 0 && at < size; at += kAtOnce) {
       Blocking here(kToDisk, name());
       errnum = injected("file.writeback");
-      if (errnum == 0 && ::sync_file_range(fd, at, kAtOnce, how) != 0 &&
+      if (errnum == 0 && ::sync_file_range(fd.get(), at, kAtOnce, how) != 0 &&
           (errno == EIO || errno == ENOSPC || errno == EDQUOT))
         errnum = errno;
     }
   Blocking here(kToDisk, name());
   if (errnum == 0)
     errnum = injected("file.fsync");
-  if (errnum == 0 && ::fsync(fd) != 0)
+  if (errnum == 0 && ::fsync(fd.get()) != 0)
     errnum = errno;
   if (errnum != 0)
     return errnoError(Code::io, 814, "cannot bring to disk", name(), errnum);
@@ -212,8 +200,8 @@ Status OutputFile::commit() {
     errnum = errno;
   if (errnum != 0)
     return errnoError(Code::io, 815, "cannot put in place", target, errnum);
-  int closing = std::exchange(fd, -1);
-  errnum = ::close(closing) != 0 ? errno : injected("file.close");
+  if ((errnum = fd.close()) == 0)
+    errnum = injected("file.close");
   if (errnum != 0)
     return errnoError(Code::io, 816, "cannot close", target, errnum);
   return syncFolder(folderOf(target));

@@ -18,7 +18,7 @@ namespace zc::io {
 class OutputFile {
 public:
   OutputFile() = default;
-  OutputFile(OutputFile &&other) noexcept;
+  OutputFile(OutputFile &&other) = default;
   OutputFile &operator=(OutputFile &&other) noexcept;
   /// Unlinks the temporary unless committed.
   ~OutputFile();
@@ -46,13 +46,12 @@ public:
   int64_t size() const { return position; }
 
 private:
-  void abandon();
   int createTemporary();
   const std::string &name() const { return target.empty() ? temporary : target; }
   void openDirect();
   Status writeAll(int to, const char *data, int64_t count, int64_t offset);
-  int fd = -1;
-  int direct = -1;        ///< the same file with O_DIRECT; -1: not used
+  Descriptor fd;
+  Descriptor direct;      ///< the same file with O_DIRECT; not open: not used
   int64_t blockBytes = 0; ///< what such transfers are multiples of
   int64_t position = 0;
   std::string target, temporary; ///< `target` is empty where the file is another process's

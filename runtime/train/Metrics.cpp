@@ -52,11 +52,6 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
   return {buffer.data(), size_t(length)};
 }
 
-MetricsFile::~MetricsFile() {
-  if (fd >= 0)
-    ::close(fd);
-}
-
 /// The leading lines whose steps are 1 to `lastStep`; what a killed run wrote after its last checkpoint is dropped.
 static std::string linesUpTo(const std::string &text, int64_t lastStep) {
   size_t at = 0;
@@ -93,16 +88,14 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
 }
 
 Status MetricsFile::openToAppend() {
-  if (fd >= 0)
-    ::close(fd);
-  fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd < 0)
+  fd = Descriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!fd.isOpen())
     return io::errnoError(Code::io, 910, "cannot open", path, errno);
   return Status::success();
 }
 
 Status MetricsFile::putBack() {
-  auto text = readFile("/proc/self/fd/" + std::to_string(fd), uint64_t(1) << 32);
+  auto text = readFile("/proc/self/fd/" + std::to_string(fd.get()), uint64_t(1) << 32);
   if (!text)
     return text.error();
   ZC_RETURN_IF_ERROR(writeFileAtomically(path, *text));
@@ -110,7 +103,7 @@ Status MetricsFile::putBack() {
 }
 
 void MetricsFile::append(const StepRecord &record) {
-  if (errnum != 0 || fd < 0)
+  if (errnum != 0 || !fd.isOpen())
     return;
   std::array<char, 512> buffer;
   if (!begun.empty()) {
@@ -133,7 +126,7 @@ void MetricsFile::write(std::string_view line) {
     return;
   }
   while (left > 0) {
-    ssize_t put = ::write(fd, cursor, left);
+    ssize_t put = ::write(fd.get(), cursor, left);
     if (put < 0 && errno == EINTR)
       continue;
     if (put <= 0) {

@@ -1,6 +1,7 @@
 //===- Metrics.h - metrics.jsonl ------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Status.h"
 
 #include <array>
@@ -62,11 +63,6 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
 /// written and `failure` says why.
 class MetricsFile {
 public:
-  MetricsFile() = default;
-  MetricsFile(const MetricsFile &) = delete;
-  MetricsFile &operator=(const MetricsFile &) = delete;
-  ~MetricsFile();
-
   /// Starts the file anew, or keeps the lines up to `lastStep` when a run continues. `completes`: the last of them gets
   /// the evaluation of the next record, which is of its step. Errors: io.
   Status open(const std::string &path, int64_t lastStep, bool completes = false);
@@ -81,7 +77,7 @@ private:
 
   std::string path;
   std::string begun; ///< a line that lacks its evaluation
-  int fd = -1;
+  Descriptor fd;
   int errnum = 0;
 };
 

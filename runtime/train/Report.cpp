@@ -1,3 +1,4 @@
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/train/Evaluate.h"
 
@@ -27,11 +28,10 @@ static Json number(double value) { return std::isfinite(value) ? Json(value) : J
 static uint64_t peakResident() {
   const uint64_t more = failpoint("memory.resident") ? uint64_t(1) << 40 : 0;
   std::array<char, 4096> text;
-  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (file < 0)
+  const Descriptor file(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  if (!file.isOpen())
     return 0;
-  const ssize_t bytes = ::read(file, text.data(), text.size() - 1);
-  ::close(file);
+  const ssize_t bytes = ::read(file.get(), text.data(), text.size() - 1);
   text[size_t(std::max<ssize_t>(bytes, 0))] = 0;
   const char *line = std::strstr(text.data(), "\nVmHWM:");
   return line ? std::strtoull(line + std::strlen("\nVmHWM:"), nullptr, 10) * 1024 + more : 0;

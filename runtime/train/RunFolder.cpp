@@ -18,17 +18,6 @@ namespace zc::train {
 
 namespace fs = std::filesystem;
 
-RunFolder &RunFolder::operator=(RunFolder &&other) noexcept {
-  std::swap(path, other.path);
-  std::swap(lock, other.lock);
-  return *this;
-}
-
-RunFolder::~RunFolder() {
-  if (lock >= 0)
-    ::close(lock);
-}
-
 /// Who holds a lock writes into it, for others to read; it is only said.
 static void sign(int lock) {
   char host[256] = {};
@@ -51,15 +40,16 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   folder.path = path;
   std::string name = path + "/.lock";
   Blocking here("locking", name);
-  folder.lock = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (folder.lock < 0)
+  folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!folder.lock.isOpen())
     return io::errnoError(Code::io, 930, "cannot write into", path, errno);
-  if (::flock(folder.lock, LOCK_EX | LOCK_NB) != 0)
+  if (::flock(folder.lock.get(), LOCK_EX | LOCK_NB) != 0)
     return errno == EWOULDBLOCK
-               ? makeError(Code::usage, 931, "another run is writing into \"" + path + "\"" + holderOf(folder.lock),
-                           "--out", "give another --out, or wait for it to end")
+               ? makeError(Code::usage, 931,
+                           "another run is writing into \"" + path + "\"" + holderOf(folder.lock.get()), "--out",
+                           "give another --out, or wait for it to end")
                : io::errnoError(Code::io, 930, "cannot lock", path, errno);
-  sign(folder.lock);
+  sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   // Under the lock: who wrote them was killed.
   std::error_code failed;
@@ -74,7 +64,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
 
 bool RunFolder::isGone() const {
   struct stat mine = {}, there = {};
-  if (lock < 0 || ::fstat(lock, &mine) != 0)
+  if (!lock.isOpen() || ::fstat(lock.get(), &mine) != 0)
     return false;
   if (::stat((path + "/.lock").c_str(), &there) != 0)
     return errno == ENOENT || errno == ENOTDIR; // what does not answer may be there

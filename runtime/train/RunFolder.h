@@ -1,6 +1,7 @@
 //===- RunFolder.h - the folder a run writes into ----------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/plan/plan.pb.h"
 #include "runtime/train/Options.h"
 
@@ -9,11 +10,6 @@ namespace zc::train {
 /// The folder of a run, held alone: a second run in it is refused while this object lives.
 class RunFolder {
 public:
-  RunFolder() = default;
-  RunFolder(RunFolder &&other) noexcept : path(std::move(other.path)), lock(other.lock) { other.lock = -1; }
-  RunFolder &operator=(RunFolder &&other) noexcept;
-  ~RunFolder();
-
   /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it), io.
   static Result<RunFolder> open(const std::string &path);
   const std::string &name() const { return path; }
@@ -22,7 +18,7 @@ public:
 
 private:
   std::string path;
-  int lock = -1;
+  Descriptor lock;
 };
 
 /// `options.out`, or runs/<name of the model>.

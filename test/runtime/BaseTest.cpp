@@ -1,10 +1,12 @@
 #include "runtime/base/CallMemory.h"
+#include "runtime/base/Descriptor.h"
 #include "runtime/base/File.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
@@ -14,8 +16,35 @@
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 using namespace zc;
+
+TEST(Descriptor, ClosesWhatItOwnsOnce) {
+  auto opened = [](int number) { return ::fcntl(number, F_GETFD) >= 0; };
+  Descriptor first(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int number = first.get();
+  {
+    Descriptor second(std::move(first));
+    EXPECT_FALSE(first.isOpen());
+    EXPECT_TRUE(opened(number));
+  }
+  EXPECT_FALSE(opened(number));
+  first = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  number = first.get();
+  first = Descriptor();
+  EXPECT_FALSE(opened(number));
+  EXPECT_EQ(first.close(), 0); // nothing
+  {
+    Descriptor wrong(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ::close(wrong.get());
+    EXPECT_EQ(wrong.close(), EBADF);
+    Descriptor again(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ::close(again.get());
+    errno = ENOSPC;
+  }
+  EXPECT_EQ(errno, ENOSPC); // closing by leaving a scope keeps it
+}
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which have a stack of their own for it
 /// Deeper and deeper, until the stack is used up.
