@@ -136,7 +136,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   ZC_RETURN_IF_ERROR(prepareTimelines());
   ZC_RETURN_IF_ERROR(prepared.prepare({options, communicator, registry, loader, &kernels}));
   for (std::string &note : device->notes())
-    prepared.memory.notes.push_back(std::move(note));
+    prepared.notes.push_back(std::move(note));
   device->nameKernels([this](uint32_t number) {
     bool isUpdate = number >= numMicro;
     return nameOf(isUpdate, isUpdate ? number - numMicro : number);
