@@ -11,9 +11,10 @@ namespace zc::cuda {
 template <size_t N> struct StridedIndex {
   int rank;
   bool small; ///< fewer than 2^31 elements
-  Divider divider[cpu::kMaxRank];
-  int64_t size[cpu::kMaxRank];
-  int64_t stride[N][cpu::kMaxRank];
+  // Zeroes behind `rank`: what a kernel is told is the same each time, and nothing that lay in the stack.
+  Divider divider[cpu::kMaxRank] = {};
+  int64_t size[cpu::kMaxRank] = {};
+  int64_t stride[N][cpu::kMaxRank] = {};
   bool dense[N];  ///< element i is the tensor's i-th
   bool scalar[N]; ///< all are the tensor's first
 
