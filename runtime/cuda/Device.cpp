@@ -3,6 +3,7 @@
 #include "kernels/InPlace.h"
 #include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/FusedKernels.h"
+#include "runtime/cuda/HostMemory.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Nccl.h"
 
@@ -105,6 +106,8 @@ Status GpuDevice::start() {
 }
 
 GpuDevice::~GpuDevice() {
+  for (void *memory : hosts)
+    HostMemory::instance().remove(memory);
   if (gpu.use() != cudaSuccess)
     return;
   if (gpu.single)
@@ -151,7 +154,10 @@ Status GpuDevice::pin(void *memory, uint64_t bytes) {
   if (bytes == 0)
     return {};
   ZC_CUDA(gpu.use(), "take the GPU");
-  cudaError_t status = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  // Kernels read it too: sums over ranks of what lies on the host.
+  cudaError_t status = cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  HostMemory::instance().add(memory, bytes, status == cudaSuccess);
+  hosts.push_back(memory);
   if (status == cudaSuccess) {
     registered.push_back(memory);
     return {};
@@ -161,7 +167,6 @@ Status GpuDevice::pin(void *memory, uint64_t bytes) {
     told.push_back(mebibytes(bytes) + " of host memory cannot be pinned (" + cudaGetErrorString(status) +
                    "): transfers are slower and do not go on beside compute; see ulimit -l");
   isUnpinned = true;
-  gpu.unpinned.emplace_back(static_cast<const char *>(memory), bytes);
   return {};
 }
 
@@ -204,6 +209,7 @@ Result<std::unique_ptr<Stamp>> GpuDevice::makeStamp() {
 
 Result<int64_t> GpuDevice::nanosecondsBetween(const Stamp &from, const Stamp &to) const {
   float milliseconds = 0;
+  ZC_CUDA(gpu.use(), "take the GPU");
   ZC_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<const GpuStamp &>(from).event,
                                static_cast<const GpuStamp &>(to).event),
           "read a time");

@@ -46,6 +46,7 @@ private:
   std::vector<std::string> told;
   bool isUnpinned = false;
   std::vector<void *> allocated, pinned, registered;
+  std::vector<void *> hosts;            ///< in HostMemory: registered, and what could not be
   FirstError *error = nullptr;          ///< pinned
   std::map<uint32_t, KernelSpec> specs; ///< of kernels, by number
 };

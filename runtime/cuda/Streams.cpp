@@ -2,6 +2,11 @@
 
 #include "kernels/cuda/GpuRegistry.h"
 #include "runtime/cuda/Driver.h"
+#include "runtime/cuda/HostMemory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace zc::cuda {
 
@@ -37,7 +42,8 @@ Status GpuStream::settle(const char *what) {
 Status GpuStream::copy(void *to, const void *from, uint64_t bytes) {
   ZC_CUDA(gpu.use(), "take the GPU");
   // A copy from memory that is not pinned reads it when it is called, not when its turn comes.
-  bool isNow = gpu.isUnpinned(to) || gpu.isUnpinned(from);
+  const HostMemory &host = HostMemory::instance();
+  bool isNow = host.isUnpinned(to) || host.isUnpinned(from);
   if (isNow)
     ZC_CUDA(cudaStreamSynchronize(stream), "finish a stream's work");
   ZC_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copy " + std::to_string(bytes) + " bytes");
@@ -93,24 +99,35 @@ Status GpuStream::call(void (*function)(void *), void *argument) {
     function(argument);
     return {};
   }
-  HostCall &call = calls.try_emplace({function, argument}, HostCall{&gpu, function, argument}).first->second;
-  ZC_CUDA(cudaStreamAddCallback(
-              stream,
-              [](cudaStream_t, cudaError_t status, void *data) {
-                auto *call = static_cast<HostCall *>(data);
-                int none = cudaSuccess;
-                if (status != cudaSuccess)
-                  call->gpu->lost.compare_exchange_strong(none, status);
-                call->function(call->argument);
-              },
-              &call, 0),
-          "call the host");
+  HostCall &call = calls.try_emplace({function, argument}, HostCall{this, function, argument}).first->second;
+  ++pending;
+  cudaError_t status = cudaStreamAddCallback(
+      stream,
+      [](cudaStream_t, cudaError_t status, void *data) {
+        auto *call = static_cast<HostCall *>(data);
+        int none = cudaSuccess;
+        if (status != cudaSuccess)
+          call->stream->gpu.lost.compare_exchange_strong(none, status);
+        call->function(call->argument);
+        --call->stream->pending; // the last look at any of this
+      },
+      &call, 0);
+  if (status != cudaSuccess)
+    --pending;
+  ZC_CUDA(status, "call the host");
   return {};
 }
 
 Status GpuStream::drain() {
-  ZC_CUDA(gpu.use(), "take the GPU");
-  ZC_CUDA(cudaStreamSynchronize(stream), "finish a stream's work");
+  cudaError_t status = gpu.use();
+  if (status == cudaSuccess)
+    status = cudaStreamSynchronize(stream);
+  // It returns at once where the GPU is lost, and what calls are given goes after this. A driver that makes none of
+  // them in all this time never will.
+  constexpr auto kPause = std::chrono::milliseconds(1), kMost = std::chrono::milliseconds(10000);
+  for (auto waited = kPause; status != cudaSuccess && pending > 0 && waited < kMost; waited += kPause)
+    std::this_thread::sleep_for(kPause);
+  ZC_CUDA(status, "finish a stream's work");
   return {};
 }
 
@@ -154,8 +171,22 @@ Result<std::unique_ptr<Lane>> GpuLane::make(GpuStream &stream) {
   return std::unique_ptr<Lane>(std::move(lane));
 }
 
+/// Of memory that no kernel reaches: by this thread, when its turn comes.
+Status GpuLane::sumHere(const OrderedSum &sum) {
+  const HostMemory &host = HostMemory::instance();
+  auto isHosts = [&](const void *operand) { return host.has(operand); };
+  if (!isHosts(sum.output) || !std::all_of(sum.inputs, sum.inputs + sum.ranks, isHosts))
+    return makeError(Code::internal, 629, "a sum over ranks has operands on the GPU and some that cannot be pinned");
+  ZC_CUDA(cudaStreamSynchronize(stream.stream), "finish a stream's work");
+  orderedSum(sum);
+  return {};
+}
+
 Status GpuLane::sum(const OrderedSum &sum) {
   ZC_CUDA(stream.gpu.use(), "take the GPU");
+  auto isUnpinned = [&](const void *operand) { return HostMemory::instance().isUnpinned(operand); };
+  if (isUnpinned(sum.output) || std::any_of(sum.inputs, sum.inputs + sum.ranks, isUnpinned))
+    return sumHere(sum);
   ZC_CUDA(gpuOrderedSum(sum, stream.stream), "sum over " + std::to_string(sum.ranks) + " ranks");
   return stream.settle("sum over ranks");
 }

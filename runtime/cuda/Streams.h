@@ -7,27 +7,19 @@
 #include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace zc::cuda {
 
 /// What the streams of a device share.
 struct GpuState {
-  int ordinal = 0;                                         ///< of CUDA
-  bool isSync = false;                                     ///< one stream for all, empty when a call returns
-  cudaStream_t single{};                                   ///< that one
-  std::vector<std::pair<const char *, uint64_t>> unpinned; ///< memory of the host that copies cannot read on their own
+  int ordinal = 0;       ///< of CUDA
+  bool isSync = false;   ///< one stream for all, empty when a call returns
+  cudaStream_t single{}; ///< that one
   /// What a stream found when the host was called in its order: cudaSuccess, or why the device is lost.
   std::atomic<int> lost{cudaSuccess};
 
   /// CUDA's current device is a thread's.
   cudaError_t use() const { return cudaSetDevice(ordinal); }
-  bool isUnpinned(const void *address) const {
-    for (auto [memory, bytes] : unpinned)
-      if (address >= memory && address < memory + bytes)
-        return true;
-    return false;
-  }
 };
 
 class GpuEvent : public Event {
@@ -65,6 +57,7 @@ public:
   Status wait(const Event &event) override;
   Status wait(const Timeline &timeline, uint64_t target) override;
   Status call(void (*function)(void *), void *argument) override;
+  /// Of a GPU that is lost: until all calls of the host that were asked for are made, which CUDA does then too.
   Status drain() override;
   Status beginCapture() override;
   Result<std::unique_ptr<Graph>> endCapture() override;
@@ -79,11 +72,12 @@ public:
 private:
   /// A function of the host and its argument; kept, since the same ones come again every step.
   struct HostCall {
-    GpuState *gpu;
+    GpuStream *stream;
     void (*function)(void *);
     void *argument;
   };
   std::map<std::pair<void (*)(void *), void *>, HostCall> calls;
+  std::atomic<uint64_t> pending{0}; ///< calls that are asked for and not made
 };
 
 /// Collectives of ranks that are in this process, with the GPUs that they have, one or several.
@@ -99,6 +93,7 @@ public:
 
 private:
   explicit GpuLane(GpuStream &stream) : stream(stream) {}
+  Status sumHere(const OrderedSum &sum);
   std::shared_ptr<GpuEvent> events[2];
   uint32_t marks = 0;
 };
