@@ -1,6 +1,7 @@
 //===- Gpu.h - launching bodies on a stream ---------------------------------------===//
 //
-// For .cu files only. A kernel enqueues and returns; nothing is allocated and nothing waits.
+// For .cu files only. A kernel enqueues and returns; nothing is allocated and nothing waits. A compiler of the host
+// takes them too: what launches is then a double of CUDA's runtime (test/cuda/double), and blocks are a host's.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -8,13 +9,36 @@
 #include "kernels/cuda/GpuRegistry.h"
 
 #include <cuda_runtime.h>
+#include <typeinfo>
 
 namespace zc::cuda {
 
+#ifdef __CUDACC__
 template <int T, typename Body> __global__ void __launch_bounds__(T) runBody(Body body, Frame frame) {
   DeviceBlock<T> block;
   body(block, static_cast<int64_t>(blockIdx.x), frame);
 }
+
+template <int T, typename Body>
+cudaError_t launchBody(unsigned blocks, const Body &body, const Frame &frame, cudaStream_t stream) {
+  runBody<T><<<blocks, T, 0, stream>>>(body, frame);
+  return cudaGetLastError();
+}
+#else
+/// The double's: body(i) for each of so many blocks, when the stream is there. `name`: of the body's type; `arguments`:
+/// what the kernel is told.
+cudaError_t launchOnHost(const char *name, unsigned blocks, unsigned threads, const void *arguments, size_t bytes,
+                         std::function<void(int64_t)> body, cudaStream_t stream);
+
+template <int T, typename Body>
+cudaError_t launchBody(unsigned blocks, const Body &body, const Frame &frame, cudaStream_t stream) {
+  auto run = [body, frame](int64_t index) mutable {
+    HostBlock<T> block;
+    body(block, index, frame);
+  };
+  return launchOnHost(typeid(Body).name(), blocks, T, &run, sizeof run, run, stream);
+}
+#endif
 
 struct Gpu {
   using KernelType = GpuKernel;
@@ -26,12 +50,12 @@ struct Gpu {
     void *workspace() const { return space; }
 
     template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+      static_assert(std::is_trivially_copyable_v<Body>, "a kernel is told bytes");
       if (count <= 0) // which CUDA refuses
         return;
       if (count > std::numeric_limits<int32_t>::max()) // as many as a grid may have
         return keep(cudaErrorInvalidConfiguration);
-      runBody<T><<<static_cast<unsigned>(count), T, 0, stream>>>(body, frame);
-      keep(cudaGetLastError());
+      keep(launchBody<T>(static_cast<unsigned>(count), body, frame, stream));
     }
     void zero(void *bytes, int64_t count) const {
       if (count)

@@ -1,0 +1,146 @@
+//===- Double.h - CUDA's runtime without a GPU: what its parts share -------------------------===//
+//
+// The functions of CUDA that runtime/cuda and kernels/cuda call, on a host. Streams are threads that work late and in
+// order; what a GPU's driver refuses is refused with its code, and what it leaves undefined ends the program. Either
+// way a line on stderr that begins with kSays says which rule was broken: a sound program prints none. What may happen
+// to a sound program (no memory, a GPU that is lost) is only an error.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace zc::doubled {
+
+constexpr const char *kSays = "CUDA's double: ";
+
+/// What a test asks for, in ZC_CUDA_DOUBLE: "gpus=2,memory=1048576,pins=0,waits=0,peers=0,lost=100".
+struct Options {
+  int64_t gpus = 1;
+  int64_t memory = int64_t(2) << 30; ///< bytes of each
+  bool pins = true;                  ///< memory of the host can be registered
+  bool waits = true;                 ///< streams can wait for words
+  bool peers = true;                 ///< GPUs reach each other's memory
+  int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
+};
+const Options &options();
+
+// Every function of CUDA's ends by one of these.
+
+/// This thread's last error, which is `status`.
+cudaError_t ended(cudaError_t status);
+/// As ended, of a call that no sound program makes.
+cudaError_t wrong(cudaError_t status, const char *call, const std::string &why);
+/// Of what CUDA leaves undefined.
+[[noreturn]] void undefined(const char *call, const std::string &why);
+
+/// Does things one after the other, on a thread of its own; late, where `isLate`.
+class Worker {
+public:
+  explicit Worker(bool isLate);
+  ~Worker();
+  void add(std::function<void()> work);
+  void drain();
+  bool isIdle();
+
+private:
+  void serve();
+
+  const bool isLate;
+  std::minstd_rand random; // of the thread's
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> waiting;
+  bool isAtWork = false, ends = false;
+  std::thread thread; // last: it uses the others
+};
+
+struct Gpu {
+  explicit Gpu(int ordinal) : ordinal(ordinal) {}
+  const int ordinal;
+  std::atomic<int> lost{cudaSuccess};  ///< why every call fails from now on
+  std::atomic<int64_t> kernels{0};     ///< that were begun
+  std::atomic<int64_t> allocated{0};   ///< bytes
+  std::shared_mutex atWork;            ///< shared by what touches memory: when a GPU is lost, nothing goes on
+  std::set<int> peers;                 ///< whose memory it reaches; guarded by the world's mutex
+  Worker callbacks{false};             ///< CUDA may call the host from one thread for all streams
+  std::unique_ptr<CUstream_st> legacy; ///< the stream of cudaMemset and cudaMemcpy
+};
+
+/// GPU `ordinal`, which there is.
+Gpu &gpuOf(int ordinal);
+/// This thread's.
+Gpu &currentGpu();
+
+/// What every call begins with: why it fails at once. A call of the host in a stream's order may make none.
+cudaError_t entered(const char *call);
+/// Marks this thread as one that calls the host.
+void enterCallback(bool isIn);
+/// A call that may not be made while this thread captures a stream, or another does without leave of its own: it spoils
+/// the capture.
+cudaError_t refusedByCapture(const char *call);
+
+// Memory.
+
+enum class Place { device, pinned, pageable };
+struct Range {
+  Place place = Place::pageable;
+  int gpu = 0; ///< of the device's
+};
+/// Where bytes lie that a call is given; ends the program where they lie partly outside of an allocation.
+Range rangeOf(const char *call, const void *bytes, uint64_t count);
+/// What a kernel of `gpu` is told, `count` bytes: no word of it is an address on a GPU that this one does not reach,
+/// nor, of a sum over ranks, of memory that could not be pinned.
+void checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
+
+} // namespace zc::doubled
+
+/// Work in a stream's order. While the stream is captured it is noted instead.
+struct CUstream_st {
+  struct Capture {
+    std::thread::id thread;
+    bool isGlobal = false, isSpoiled = false;
+    std::vector<std::function<void()>> work;
+  };
+
+  explicit CUstream_st(zc::doubled::Gpu &gpu) : gpu(gpu) {}
+  /// Not done any more once the GPU is lost, unless it `isDoneAnyway`.
+  cudaError_t add(const char *call, std::function<void()> work, bool isDoneAnyway = false);
+  /// Of work that touches memory.
+  cudaError_t addTouching(const char *call, std::function<void()> work);
+
+  zc::doubled::Gpu &gpu;
+  std::optional<Capture> capture;
+  zc::doubled::Worker worker{true};
+};
+
+namespace zc::doubled {
+
+/// A stream that there is; null where `status` says why not. `isLaunched`: on the current GPU only.
+CUstream_st *streamOf(const char *call, cudaStream_t stream, bool isLaunched, cudaError_t &status);
+
+} // namespace zc::doubled
+
+#define ZC_DOUBLE(call)                                                                                                \
+  if (cudaError_t zcEntered = ::zc::doubled::entered(call); zcEntered != cudaSuccess)                                  \
+  return zcEntered
+#define ZC_DOUBLE_UNCAPTURED(call)                                                                                     \
+  ZC_DOUBLE(call);                                                                                                     \
+  if (cudaError_t zcCaptured = ::zc::doubled::refusedByCapture(call); zcCaptured != cudaSuccess)                       \
+  return zcCaptured

@@ -1,0 +1,239 @@
+// GPUs, errors, and what the driver is asked for by name.
+#include "test/cuda/double/Double.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <signal.h>
+
+namespace zc::doubled {
+
+const Options &options() {
+  static const Options read = [] {
+    Options made;
+    const char *text = std::getenv("ZC_CUDA_DOUBLE");
+    auto ask = [&](const char *name, auto &value) {
+      const char *found = text ? std::strstr(text, (std::string(name) + "=").c_str()) : nullptr;
+      if (found)
+        value = static_cast<std::decay_t<decltype(value)>>(std::atoll(found + std::strlen(name) + 1));
+    };
+    ask("gpus", made.gpus);
+    ask("memory", made.memory);
+    ask("pins", made.pins);
+    ask("waits", made.waits);
+    ask("peers", made.peers);
+    ask("lost", made.lost);
+    return made;
+  }();
+  return read;
+}
+
+static thread_local cudaError_t last = cudaSuccess;
+static thread_local int current = 0;
+static thread_local bool isInCallback = false;
+
+cudaError_t ended(cudaError_t status) {
+  if (status != cudaSuccess)
+    last = status;
+  return status;
+}
+
+static void say(const char *call, const std::string &why) {
+  std::fprintf(stderr, "%s%s: %s\n", kSays, call, why.c_str());
+  if (const char *file = std::getenv("ZC_CUDA_DOUBLE_SAYS")) // of programs whose stderr nobody reads
+    if (std::FILE *kept = std::fopen(file, "a")) {
+      std::fprintf(kept, "%s: %s\n", call, why.c_str());
+      std::fclose(kept);
+    }
+}
+
+cudaError_t wrong(cudaError_t status, const char *call, const std::string &why) {
+  say(call, why);
+  return ended(status);
+}
+
+void undefined(const char *call, const std::string &why) {
+  say(call, why);
+  std::abort();
+}
+
+Worker::Worker(bool isLate) : isLate(isLate), random(static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 6)) {
+  sigset_t all, before; // which are for the program's own threads
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread = std::thread([this] { serve(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Worker::~Worker() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    ends = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void Worker::add(std::function<void()> work) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    waiting.push_back(std::move(work));
+  }
+  changed.notify_all();
+}
+
+void Worker::drain() {
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return waiting.empty() && !isAtWork; });
+}
+
+bool Worker::isIdle() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return waiting.empty() && !isAtWork;
+}
+
+void Worker::serve() {
+  for (std::function<void()> work;; work = nullptr) {
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      isAtWork = false;
+      changed.notify_all();
+      changed.wait(lock, [&] { return ends || !waiting.empty(); });
+      if (waiting.empty())
+        return;
+      work = std::move(waiting.front());
+      waiting.pop_front();
+      isAtWork = true;
+    }
+    if (isLate && random() % 16 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+    work();
+  }
+}
+
+Gpu &gpuOf(int ordinal) {
+  // Never destroyed: threads may be at work when the program ends.
+  static std::vector<std::unique_ptr<Gpu>> &all = *[] {
+    auto *made = new std::vector<std::unique_ptr<Gpu>>;
+    for (int i = 0; i < options().gpus; ++i) {
+      made->push_back(std::make_unique<Gpu>(i));
+      made->back()->legacy = std::make_unique<CUstream_st>(*made->back());
+    }
+    return made;
+  }();
+  return *all[static_cast<size_t>(ordinal)];
+}
+
+Gpu &currentGpu() { return gpuOf(current); }
+
+void enterCallback(bool isIn) { isInCallback = isIn; }
+
+cudaError_t entered(const char *call) {
+  if (isInCallback)
+    return wrong(cudaErrorNotPermitted, call, "called by a function of the host in a stream's order");
+  if (options().gpus == 0)
+    return ended(cudaErrorNoDevice);
+  return ended(static_cast<cudaError_t>(currentGpu().lost.load()));
+}
+
+} // namespace zc::doubled
+
+using namespace zc::doubled;
+
+cudaError_t cudaGetLastError() {
+  if (isInCallback)
+    return wrong(cudaErrorNotPermitted, "cudaGetLastError", "called by a function of the host in a stream's order");
+  cudaError_t found = last;
+  last = options().gpus == 0 ? cudaSuccess : static_cast<cudaError_t>(currentGpu().lost.load());
+  return found;
+}
+
+struct Named {
+  cudaError_t status;
+  const char *name, *text;
+};
+static const Named &named(cudaError_t status) {
+  static const Named all[] = {
+      {cudaSuccess, "cudaSuccess", "no error"},
+      {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+      {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+      {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+      {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+      {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
+      {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"}};
+  for (const Named &one : all)
+    if (one.status == status)
+      return one;
+  static const Named other = {cudaErrorUnknown, "cudaErrorUnknown", "an error that the double of CUDA has no name for"};
+  return other;
+}
+const char *cudaGetErrorName(cudaError_t status) { return named(status).name; }
+const char *cudaGetErrorString(cudaError_t status) { return named(status).text; }
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = static_cast<int>(options().gpus);
+  return ended(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
+}
+
+static cudaError_t checkOrdinal(const char *call, int ordinal) {
+  return ordinal >= 0 && ordinal < options().gpus ? cudaSuccess : wrong(cudaErrorInvalidDevice, call, "no such GPU");
+}
+
+cudaError_t cudaSetDevice(int ordinal) {
+  if (cudaError_t status = checkOrdinal("cudaSetDevice", ordinal); status != cudaSuccess)
+    return status;
+  current = ordinal;
+  ZC_DOUBLE("cudaSetDevice");
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *ordinal) {
+  ZC_DOUBLE("cudaGetDevice");
+  *ordinal = current;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int ordinal) {
+  ZC_DOUBLE("cudaGetDeviceProperties");
+  *properties = {};
+  std::strcpy(properties->name, "a double's GPU");
+  properties->totalGlobalMem = static_cast<size_t>(options().memory);
+  properties->major = 9;
+  return checkOrdinal("cudaGetDeviceProperties", ordinal);
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int ordinal) {
+  ZC_DOUBLE("cudaDeviceGetAttribute");
+  if (attribute != cudaDevAttrComputeCapabilityMajor && attribute != cudaDevAttrComputeCapabilityMinor)
+    undefined("cudaDeviceGetAttribute", "the double does not know attribute " + std::to_string(attribute));
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  return checkOrdinal("cudaDeviceGetAttribute", ordinal);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int ordinal, int peer) {
+  ZC_DOUBLE("cudaDeviceCanAccessPeer");
+  *can = ordinal != peer && options().peers;
+  cudaError_t status = checkOrdinal("cudaDeviceCanAccessPeer", ordinal);
+  return status == cudaSuccess ? checkOrdinal("cudaDeviceCanAccessPeer", peer) : status;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult *result) {
+  ZC_DOUBLE("cudaGetDriverEntryPointByVersion");
+  const std::pair<const char *, void *> all[] = {
+      {"cuStreamWaitValue64", options().waits ? reinterpret_cast<void *>(cuStreamWaitValue64) : nullptr},
+      {"cuModuleLoadData", reinterpret_cast<void *>(cuModuleLoadData)},
+      {"cuModuleGetFunction", reinterpret_cast<void *>(cuModuleGetFunction)},
+      {"cuLaunchKernel", reinterpret_cast<void *>(cuLaunchKernel)}};
+  *function = nullptr;
+  for (const auto &[known, address] : all)
+    if (std::strcmp(known, name) == 0)
+      *function = address;
+  *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}

@@ -1,0 +1,135 @@
+// Kernels: bodies over a host's blocks (kernels/cuda/Gpu.h), and modules of what the double of NVRTC compiles.
+#include "kernels/cuda/Gpu.h"
+#include "test/cuda/double/Double.h"
+#include "test/cuda/double/Module.h"
+
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <numeric>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace zc::doubled;
+
+namespace zc::doubled {
+
+/// At its turn a kernel may find the GPU lost.
+static cudaError_t launched(const char *call, cudaStream_t stream, std::function<void()> kernel) {
+  cudaError_t status;
+  CUstream_st *found = streamOf(call, stream, true, status);
+  if (!found)
+    return status;
+  auto counted = [gpu = &found->gpu] {
+    if (++gpu->kernels != options().lost || gpu->ordinal != 0)
+      return;
+    std::unique_lock<std::shared_mutex> lock(gpu->atWork);
+    gpu->lost = cudaErrorECCUncorrectable;
+  };
+  if (options().lost > 0)
+    (void)found->add(call, counted);
+  return ended(found->addTouching(call, std::move(kernel)));
+}
+
+} // namespace zc::doubled
+
+namespace zc::cuda {
+
+/// From compute capability 7.0 on, with a driver of CUDA 12.1 or later.
+constexpr size_t kMostArguments = 32764;
+
+cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, const void *arguments, size_t bytes,
+                         std::function<void(int64_t)> body, cudaStream_t stream) {
+  ZC_DOUBLE(call);
+  if (blocks == 0 || blocks > 0x7fffffffu || threads == 0 || threads > 1024 || bytes > kMostArguments)
+    return wrong(cudaErrorInvalidConfiguration, call,
+                 "on " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads is told " +
+                     std::to_string(bytes) + " bytes");
+  checkArguments(currentGpu(), call, arguments, bytes);
+  return launched(call, stream, [blocks, body = std::move(body)] {
+    for (unsigned block = 0; block < blocks; ++block)
+      body(block);
+  });
+}
+
+/// In the place of CUB's.
+cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space, int64_t spaceBytes,
+                         cudaStream_t stream) {
+  const char *call = "a sort";
+  ZC_DOUBLE(call);
+  const auto bytes = static_cast<uint64_t>(8 * n);
+  for (const auto &[memory, count] :
+       {std::pair<void *, uint64_t>{keys, bytes}, {values, bytes}, {space, static_cast<uint64_t>(spaceBytes)}})
+    if (rangeOf(call, memory, count).place == Place::pageable)
+      undefined(call, "of memory that no GPU reaches");
+  return launched(call, stream, [=] {
+    std::memset(space, 0xa5, static_cast<size_t>(spaceBytes));
+    std::vector<int32_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    for (int64_t i = 0; i < n; ++i) {
+      keys[n + i] = keys[order[static_cast<size_t>(i)]];
+      values[n + i] = values[order[static_cast<size_t>(i)]];
+    }
+  });
+}
+
+} // namespace zc::cuda
+
+// Modules: shared objects in memory.
+
+struct CUmod_st {
+  void *object;
+};
+struct CUfunc_st {
+  const ModuleEntry *entry;
+};
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  if (entered("cuModuleLoadData") != cudaSuccess)
+    return CUDA_ERROR_UNKNOWN;
+  const auto *header = static_cast<const Elf64_Ehdr *>(image);
+  if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+    return static_cast<CUresult>(wrong(cudaErrorInvalidKernelImage, "cuModuleLoadData", "of what is no module"));
+  const size_t bytes = header->e_shoff + size_t(header->e_shnum) * header->e_shentsize; // which come last
+  const int file = ::memfd_create("module", 0);
+  const bool isWritten = ::write(file, image, bytes) == static_cast<ssize_t>(bytes);
+  void *object =
+      isWritten ? ::dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (!object)
+    undefined("cuModuleLoadData", isWritten ? ::dlerror() : "cannot be written");
+  // The file stays open: the loader knows objects by their paths.
+  *module = new CUmod_st{object};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
+  if (entered("cuModuleGetFunction") != cudaSuccess)
+    return CUDA_ERROR_UNKNOWN;
+  const auto *entry = static_cast<const ModuleEntry *>(::dlsym(module->object, kModuleEntry));
+  if (!entry || std::strcmp(entry->name, name) != 0)
+    return CUDA_ERROR_NOT_FOUND;
+  *function = new CUfunc_st{entry};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned,
+                        unsigned, unsigned, CUstream stream, void **parameters, void **) {
+  const char *call = "cuLaunchKernel";
+  if (cudaError_t status = entered(call); status != cudaSuccess)
+    return static_cast<CUresult>(status);
+  const ModuleEntry &entry = *function->entry;
+  if (blocks == 0 || blocks > 0x7fffffffu || y != 1 || z != 1 || threads != entry.threads)
+    return static_cast<CUresult>(wrong(cudaErrorInvalidValue, call, "of a grid that the kernel is not for"));
+  std::vector<std::vector<char>> kept;
+  for (size_t i = 0; i < 2 && entry.bytes[i] > 0; ++i) {
+    auto *first = static_cast<char *>(parameters[i]);
+    kept.emplace_back(first, first + entry.bytes[i]);
+    checkArguments(currentGpu(), call, first, entry.bytes[i]);
+  }
+  return static_cast<CUresult>(launched(call, stream, [&entry, blocks, kept] {
+    if (!entry.run(kept[0].data(), kept.back().data(), blocks))
+      undefined("cuLaunchKernel", std::to_string(blocks) + " blocks are not what the kernel's arguments say");
+  }));
+}
