@@ -332,8 +332,15 @@ inline bool isShared(const std::string &name) {
 }
 
 /// What a kernel loses besides where it rounds results: a head's logits and their gradients have its operands' type,
-/// with the plain one they are nowhere; a batch norm's elements are computed in fp32.
+/// with the plain one they are nowhere; a batch norm's elements are computed in fp32; a GPU's products are sums of
+/// terms in fp32, each of which rounds.
 inline double roundingWithin(const Call &call) {
+  if (call.name == "matmul" || call.name == "matmul_part") {
+    auto count = [](const Value &value) { return static_cast<double>(value.type.numElements()); };
+    const double terms =
+        std::sqrt(count(call.inputs[0]) * count(call.inputs[1]) / std::max(1.0, count(call.outputs[0])));
+    return call.inputs[0].type.dtype == DType::f64 ? 0 : 1e-8 * terms;
+  }
   if (call.name.rfind("batch_norm", 0) == 0 && call.inputs[0].type.dtype != DType::f64)
     return 1e-4;
   const bool isHead = call.name.rfind("linear_cross_entropy", 0) == 0;
