@@ -72,12 +72,12 @@ template <typename First, typename Second, size_t Place> struct Pair {
 template <typename First, typename Second> struct PairOfOne {
   static HWY_INLINE V apply(V a, V b) { return Second::apply(First::apply(a, b)); }
 };
-/// a < b ? c : d
-void chooseLess(const float *const *from, float *y, int64_t n) {
+/// Compare(a, b) ? c : d
+template <typename Compare> void choose(const float *const *from, float *y, int64_t n) {
   const float *a = from[0], *b = from[1], *c = from[2], *d = from[3];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    const M isLess = Less::apply(loadPart(a + i, count), loadPart(b + i, count));
-    storePart(hn::IfThenElse(isLess, loadPart(c + i, count), loadPart(d + i, count)), y + i, count);
+    const M isTrue = Compare::apply(loadPart(a + i, count), loadPart(b + i, count));
+    storePart(hn::IfThenElse(isTrue, loadPart(c + i, count), loadPart(d + i, count)), y + i, count);
   });
 }
 
@@ -99,6 +99,7 @@ template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
 /// Two instructions as one loop, on the first one's operands and then the second one's others, in fp32; null: none. The
 /// second reads the first at operand `place`.
 FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
+  const bool chooses = second == FusedCode::select && place == 0;
   switch (first) {
   case FusedCode::add:
     return pairAfter<Add>(second, place);
@@ -106,8 +107,12 @@ FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
     return pairAfter<Sub>(second, place);
   case FusedCode::mul:
     return pairAfter<Mul>(second, place);
+  case FusedCode::equal:
+    return chooses ? choose<Equal> : nullptr;
   case FusedCode::less:
-    return second == FusedCode::select && place == 0 ? chooseLess : nullptr;
+    return chooses ? choose<Less> : nullptr;
+  case FusedCode::lessEqual:
+    return chooses ? choose<LessEqual> : nullptr;
   case FusedCode::max:
     return second == FusedCode::min ? three<Pair<Max, Min, 0>> : nullptr;
   case FusedCode::min:
@@ -117,7 +122,7 @@ FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
   }
 }
 
-/// Of numbers, rounded to T.
+/// Of numbers, rounded to T; what is one of the operands is so already.
 template <typename T> FusedStep numbersStep(FusedCode code) {
   switch (code) {
   case FusedCode::cast:
@@ -131,9 +136,9 @@ template <typename T> FusedStep numbersStep(FusedCode code) {
   case FusedCode::div:
     return two<Div, T>;
   case FusedCode::min:
-    return two<Min, T>;
+    return two<Min, float>;
   case FusedCode::max:
-    return two<Max, T>;
+    return two<Max, float>;
   case FusedCode::neg:
     return one<Neg, T>;
   case FusedCode::exp:
@@ -147,7 +152,7 @@ template <typename T> FusedStep numbersStep(FusedCode code) {
   case FusedCode::sigmoid:
     return one<Sigmoid, T>;
   case FusedCode::relu:
-    return one<Relu, T>;
+    return one<Relu, float>;
   case FusedCode::silu:
     return one<Silu, T>;
   case FusedCode::gelu:

@@ -17,8 +17,8 @@ using FusedStore = void (*)(const float *x, void *y, int64_t n);
 
 /// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
 FusedStep stepOf(FusedCode code, DType type);
-/// One loop for two instructions in fp32, of which the second reads the first alone as its operand `place`: from[] has
-/// the first's operands, then the second's others. Null where there is none.
+/// One loop for two instructions that round nothing, of which the second reads the first alone as its operand `place`:
+/// from[] has the first's operands, then the second's others. Null where there is none.
 FusedStep pairOf(FusedCode first, FusedCode second, size_t place);
 /// Rounding alone: of what a plain function gives.
 FusedStep roundingOf(DType type);

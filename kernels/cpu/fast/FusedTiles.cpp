@@ -59,6 +59,22 @@ void FusedTiles::readThroughRelus() {
       step.from[1] = steps[step.from[1] - inputs.size()].from[0];
 }
 
+/// Is what it gives fp32, a flag or one of its operands?
+static bool roundsNothing(const FusedInstruction &instruction) {
+  switch (instruction.code) {
+  case FusedCode::equal:
+  case FusedCode::less:
+  case FusedCode::lessEqual:
+  case FusedCode::max:
+  case FusedCode::min:
+  case FusedCode::relu:
+  case FusedCode::select:
+    return true;
+  default:
+    return instruction.type == DType::f32;
+  }
+}
+
 /// Joins steps with the only one that reads what they make, and leaves out those that nobody reads.
 void FusedTiles::pairUp() {
   std::vector<size_t> reads(places.size());
@@ -73,16 +89,14 @@ void FusedTiles::pairUp() {
       for (size_t from : steps[i].from)
         --reads[from];
     }
-  auto isF32 = [&](const Step &step, size_t i) {
-    return program.instructions[i].type == DType::f32 || step.code == FusedCode::less || step.code == FusedCode::select;
-  };
   for (size_t j = 0; j < steps.size(); ++j)
     for (size_t place = 0; place < steps[j].from.size() && !steps[j].isNone; ++place) {
       const size_t reg = steps[j].from[place];
       if (reg < inputs.size() || reads[reg] != 1 || isResult(reg))
         continue;
       Step &first = steps[reg - inputs.size()], &second = steps[j];
-      FusedStep pair = first.isNone || !isF32(first, reg - inputs.size()) || !isF32(second, j)
+      FusedStep pair = first.isNone || !roundsNothing(program.instructions[reg - inputs.size()]) ||
+                               !roundsNothing(program.instructions[j])
                            ? nullptr
                            : pairOf(first.code, second.code, place);
       if (!pair)

@@ -2,9 +2,9 @@
 //
 // What the kernel `fused` runs over whole tensors, and other kernels over what they are about to read (Prologue.h):
 // each instruction is a loop of vectors over a tile of fp32 in the first cache, with the functions that the kernels of
-// single operations have; two instructions of which one alone reads the other's fp32 are often one loop. What is fp32
-// and of the results' shape is read, and written, where it is. Inputs that are broadcast are written out tile by tile;
-// scalars, constants and short rows that repeat once for each run.
+// single operations have; two instructions that round nothing, of which one alone reads the other, are often one loop.
+// What is fp32 and of the results' shape is read, and written, where it is. Inputs that are broadcast are written out
+// tile by tile; scalars, constants and short rows that repeat once for each run.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
