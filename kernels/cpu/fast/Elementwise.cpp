@@ -8,6 +8,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
+/// A run of n elements: a, its stride, b, its stride, the result.
+using BinaryRun = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
+
 namespace HWY_NAMESPACE {
 
 /// A run: a and b advance or stay, as their strides (1 or 0) say.
@@ -29,14 +32,13 @@ void run(const void *left, int64_t aStride, const void *right, int64_t bStride, 
 }
 
 /// In the order of kBinary.
-void runTable(int op, DType type, const void *a, int64_t aStride, const void *b, int64_t bStride, void *y, int64_t n) {
-  using Fn = void (*)(const void *, int64_t, const void *, int64_t, void *, int64_t);
-  withFast(type, [&](auto tag) {
+BinaryRun runOf(int op, DType type) {
+  return withFast(type, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    static constexpr Fn table[] = {run<Add, T, T>,         run<Sub, T, T>,        run<Mul, T, T>,
-                                   run<Div, T, T>,         run<Min, T, T>,        run<Max, T, T>,
-                                   run<Equal, T, uint8_t>, run<Less, T, uint8_t>, run<LessEqual, T, uint8_t>};
-    table[op](a, aStride, b, bStride, y, n);
+    static constexpr BinaryRun table[] = {run<Add, T, T>,         run<Sub, T, T>,        run<Mul, T, T>,
+                                          run<Div, T, T>,         run<Min, T, T>,        run<Max, T, T>,
+                                          run<Equal, T, uint8_t>, run<Less, T, uint8_t>, run<LessEqual, T, uint8_t>};
+    return table[op];
   });
 }
 
@@ -77,12 +79,12 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Fast.h"
 
 namespace zc::cpu {
-HWY_EXPORT(runTable);
+HWY_EXPORT(runOf);
 HWY_EXPORT(selectRun);
 
 namespace {
 
-/// In the order of runTable.
+/// In the order of runOf.
 constexpr const char *kBinary[] = {"add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal"};
 constexpr int kFirstComparison = 6;
 
@@ -99,22 +101,21 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
                         broadcastStrides(types[1].dims, result)});
   DType dtype = types[0].dtype;
   int64_t size = sizeOf(dtype), resultSize = sizeOf(to), n = types[2].numElements();
+  const BinaryRun run = HWY_DYNAMIC_DISPATCH(runOf)(op, dtype); // once: runs may be short
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
     const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
     char *y = as<char>(operands[2]);
     int64_t aStride = walk.runStride(1), bStride = walk.runStride(2);
     if (walk.numRuns() == 1) {
       parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-        HWY_DYNAMIC_DISPATCH(runTable)
-        (op, dtype, a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * resultSize,
-         end - begin);
+        run(a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * resultSize,
+            end - begin);
       });
       return;
     }
     parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
-        HWY_DYNAMIC_DISPATCH(runTable)
-        (op, dtype, a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * resultSize, walk.runLength());
+        run(a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * resultSize, walk.runLength());
       });
     });
   });
