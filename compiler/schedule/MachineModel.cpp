@@ -19,7 +19,7 @@ Result<MachineModel> zc::readMachine(const std::string &path) {
     return makeError(Code::badInput, 391, "machine file: " + llvm::toString(json.takeError()), path);
   const llvm::json::Object *object = json->getAsObject();
   if (!object)
-    return makeError(Code::badInput, 391, "a machine file is one JSON object", path);
+    return makeError(Code::badInput, 397, "a machine file is one JSON object", path);
   MachineModel machine;
   for (const auto &[key, value] : *object) {
     llvm::StringRef name = key;

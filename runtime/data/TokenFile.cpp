@@ -113,7 +113,7 @@ Error unknownKind(const io::File &file, const TokenFileOptions &options) {
     return makeError(Code::usage, 881, "\"" + path + "\" is " + kind + ", not a file of tokens", "--tokens", bytes);
   bool isBin = std::filesystem::path(path).extension() == ".bin";
   if (!isBin)
-    return makeError(Code::usage, 881, "\"" + path + "\" has neither llm.c's header nor that of .npy", "--tokens",
+    return makeError(Code::usage, 893, "\"" + path + "\" has neither llm.c's header nor that of .npy", "--tokens",
                      std::string(bytes) + "; --token-type reads raw integers");
   if (file.size() < 4)
     return badTokens(path, "it has only " + std::to_string(file.size()) + " bytes");

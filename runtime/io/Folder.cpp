@@ -62,7 +62,7 @@ Status syncFolder(const std::string &folder) {
     errnum = errno;
   // Some file systems have no fsync for folders; that is not the user's fault.
   if (errnum != 0 && errnum != EINVAL)
-    return errnoError(Code::io, 819, "cannot bring to disk", folder, errnum);
+    return errnoError(Code::io, 827, "cannot bring to disk", folder, errnum);
   return Status::success();
 }
 

@@ -77,7 +77,7 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
     return makeError(Code::io, 811, "\"" + path + "\" is a directory");
   // The rename at the end would put a regular file in its place.
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
-    return makeError(Code::io, 811, "\"" + path + "\" is not a regular file");
+    return makeError(Code::io, 825, "\"" + path + "\" is not a regular file");
   OutputFile file;
   file.target = path;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -159,10 +159,10 @@ Result<OutputFile> OutputFile::join(const std::string &temporaryName) {
   file.temporary = temporaryName;
   Blocking here("opening", temporaryName);
   if (int errnum = injected("file.open"))
-    return errnoError(Code::io, 812, "cannot open", temporaryName, errnum);
+    return errnoError(Code::io, 826, "cannot open", temporaryName, errnum);
   file.fd = Descriptor(::open(temporaryName.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file.fd.isOpen())
-    return errnoError(Code::io, 812, "cannot open", temporaryName, errno);
+    return errnoError(Code::io, 826, "cannot open", temporaryName, errno);
   file.openDirect();
   return file;
 }

@@ -130,7 +130,7 @@ Status verifyParameter(const planpb::Plan &plan, const planpb::Parameter &parame
       return violation(595, "parameter_c9", who + " has a rate or decay of its own of " + std::to_string(own),
                        parameter.name());
   if (parameter.has_part() && !inRange(parameter.part().type(), plan.types_size()))
-    return violation(554, "parameter_c7",
+    return violation(599, "parameter_c7",
                      who + " is part of type " + str(parameter.part().type()) + ", which does not exist",
                      parameter.name());
   const planpb::TensorType &type = plan.types(static_cast<int>(parameter.type()));

@@ -146,7 +146,7 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
   if (!std::isfinite(step.seconds()) || step.seconds() < 0)
     return fail(529, "step_c5", "lasts " + std::to_string(step.seconds()) + " seconds");
   if (!std::isfinite(step.flops()) || step.flops() < 0)
-    return fail(529, "step_c5", "computes " + std::to_string(step.flops()) + " operations");
+    return fail(598, "step_c5", "computes " + std::to_string(step.flops()) + " operations");
   // step_c3
   for (int i = 0; i < step.attributes_size(); ++i) {
     const planpb::Attribute &attribute = step.attributes(i);

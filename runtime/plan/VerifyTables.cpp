@@ -242,7 +242,7 @@ Status verifyOutputs(const planpb::Plan &plan) {
                            planpb::OutputKind_Name(output.kind()),
                        output.name());
     if (output.by_labels() && !output.likelihood())
-      return violation(591, "output_c3", "output \"" + output.name() + "\" is by labels, but no likelihood",
+      return violation(594, "output_c3", "output \"" + output.name() + "\" is by labels, but no likelihood",
                        output.name());
   }
   bool trains = false;

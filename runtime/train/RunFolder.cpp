@@ -48,7 +48,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                ? makeError(Code::usage, 931,
                            "another run is writing into \"" + path + "\"" + holderOf(folder.lock.get()), "--out",
                            "give another --out, or wait for it to end")
-               : io::errnoError(Code::io, 930, "cannot lock", path, errno);
+               : io::errnoError(Code::io, 939, "cannot lock", path, errno);
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   // Under the lock: who wrote them was killed.

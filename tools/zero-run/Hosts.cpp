@@ -346,7 +346,7 @@ Status launchCommand(const Flags &flags) {
   pid_t child = start(command, ends[1]);
   ::close(ends[1]);
   if (child < 0)
-    return makeError(Code::other, 976, std::string("no process: ") + std::strerror(errno));
+    return makeError(Code::other, 993, std::string("no process: ") + std::strerror(errno));
   launched = child;
 
   Listener listener(worldSizeOf(*plan));
