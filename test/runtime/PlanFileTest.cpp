@@ -142,9 +142,9 @@ TEST(PlanFile, HowItWasCompiledMakesNoOtherPlan) {
 
 /// Plans of the formats before are refused before anything of them is read, and the message says what to do.
 TEST(PlanFile, OlderPlansAreToBeCompiledAgain) {
-  for (char version : {1, 2, 3, 4}) {
+  for (uint32_t version = 1; version < kPlanFormat; ++version) {
     std::string older = packed();
-    older[8] = version;
+    older[8] = static_cast<char>(version);
     auto plan = readPlan(older, "old.plan");
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(static_cast<int>(plan.error().code), 10);
