@@ -109,16 +109,17 @@ Range rangeOf(const char *call, const void *bytes, uint64_t count);
 /// nor, of a sum over ranks, of memory that could not be pinned.
 void checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
 
+/// Of a stream, by a thread.
+struct Capture {
+  std::thread::id thread;
+  bool isGlobal = false, isSpoiled = false;
+  std::vector<std::function<void()>> work;
+};
+
 } // namespace zc::doubled
 
 /// Work in a stream's order. While the stream is captured it is noted instead.
 struct CUstream_st {
-  struct Capture {
-    std::thread::id thread;
-    bool isGlobal = false, isSpoiled = false;
-    std::vector<std::function<void()>> work;
-  };
-
   explicit CUstream_st(zc::doubled::Gpu &gpu) : gpu(gpu) {}
   /// Not done any more once the GPU is lost, unless it `isDoneAnyway`.
   cudaError_t add(const char *call, std::function<void()> work, bool isDoneAnyway = false);
@@ -126,7 +127,7 @@ struct CUstream_st {
   cudaError_t addTouching(const char *call, std::function<void()> work);
 
   zc::doubled::Gpu &gpu;
-  std::optional<Capture> capture;
+  std::optional<zc::doubled::Capture> capture;
   zc::doubled::Worker worker{true};
 };
 

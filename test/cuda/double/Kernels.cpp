@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <numeric>
 #include <sys/mman.h>
+#include <tuple>
 #include <unistd.h>
 
 using namespace zc::doubled;
@@ -67,7 +68,8 @@ cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space,
     std::memset(space, 0xa5, static_cast<size_t>(spaceBytes));
     std::vector<int32_t> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](int32_t a, int32_t b) { return std::tie(keys[a], a) < std::tie(keys[b], b); });
     for (int64_t i = 0; i < n; ++i) {
       keys[n + i] = keys[order[static_cast<size_t>(i)]];
       values[n + i] = values[order[static_cast<size_t>(i)]];

@@ -307,7 +307,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     return wrong(cudaErrorStreamCaptureUnmatched, "cudaStreamEndCapture",
                  "of a stream that this thread does not capture");
   capturing = nullptr;
-  CUstream_st::Capture captured = std::move(*found->capture);
+  Capture captured = std::move(*found->capture);
   found->capture.reset();
   globalCaptures -= captured.isGlobal;
   if (captured.isSpoiled)
