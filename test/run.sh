@@ -105,7 +105,7 @@ suite_cluster() {
 # side is at -O0 all the same.)
 sanitized=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1"
   -DZC_CUDA=OFF)
-asan() { build asan "$@" -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
+asan() { build asan "$@" -- "${sanitized[@]}" -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
 export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS=suppressions=$PWD/test/support/lsan.supp:print_suppressions=0
