@@ -23,7 +23,7 @@ sys.argv[1:] = rest + ["-v", "--jobs", "1"]
 suite = Suite(__doc__)
 deadline = time.monotonic() + own.budget
 STEPS = 4
-BAD_INPUT, BUDGET = 3, 5
+BAD_INPUT, BUDGET, PREEMPTED = 3, 5, 75
 # Of the test program alone, which is not installed: others find the archive's libraries by themselves.
 STREAMS, STEPWISE = ("cuda", "cuda-sync") if own.device == "cuda" else ("fake", "sync")
 seconds_left = lambda: part_ends - time.monotonic()
@@ -213,6 +213,12 @@ def bad_label():
         raise Case(f"sync {said[0]}, cuda {said[1]}")
 
 
+def steps_of(out):
+    """Steps that a run has told of so far."""
+    metrics = out / "metrics.jsonl"
+    return metrics.read_text().count("\n") if metrics.exists() else 0
+
+
 def memory_taken():
     """Somebody else has almost all of the GPU: exit code 5 with both numbers, before the first step."""
     hold = subprocess.Popen([sys.executable, "-c", "import torch, sys\nfree = torch.cuda.mem_get_info()[0]\nx = torch.empty(free - 200 * 2**20, "
@@ -221,32 +227,42 @@ def memory_taken():
     try:
         if hold.stdout.readline().strip() != "held":
             raise Skip("no torch to take the memory")
-        plan = compiled("gpt2")
-        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "taken", "--quiet", "--device", STREAMS, "--steps", 1,
+        plan, out = compiled("gpt2"), suite.dir / "taken"
+        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "--quiet", "--device", STREAMS, "--steps", 1,
                                              "--data", suite.models / "gpt2/inputs.safetensors"])), capture_output=True, text=True, timeout=120)
     finally:
         hold.stdin.close()
         hold.wait()
-    if done.returncode != BUDGET:
+    message = (re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr) or [""])[0]
+    found = re.search(r"needs (\d+) MiB of device memory, GPU \d+ has (\d+) MiB free", message)
+    if done.returncode != BUDGET or not found or int(found[1]) <= int(found[2]):
         raise Case(f"exit code {done.returncode}: {done.stderr[-800:]}")
-    return (re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr) or [""])[0]
+    if steps_of(out):
+        raise Case(f"{steps_of(out)} steps were made")
+    return message
 
 
 def interrupted():
-    """SIGTERM while the GPU is at work: the run ends by itself, and says so."""
-    plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
-    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", suite.dir / "term", "-n", 2, "--device", STREAMS, "--steps", 100000, "--quiet",
+    """SIGTERM while the GPU is at work, graphs being launched (from the third step on): the run saves, ends by itself, and says so."""
+    plan, out = compiled("gpt2", "--world-size", 2, "--zero-stage", 3), suite.dir / "term"
+    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "-n", 2, "--device", STREAMS, "--steps", 100000, "--quiet",
                                           "--data", suite.models / "gpt2/inputs.safetensors"])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
+    patience = time.monotonic() + 60
+    while steps_of(out) < 3 and run.poll() is None and time.monotonic() < patience:
+        time.sleep(0.05)
+    stood = steps_of(out)
     run.terminate()
     try:
         _, err = run.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         run.kill()
         raise Case("it does not end")
-    if run.returncode < 0:
-        raise Case(f"killed by signal {-run.returncode}: {err[-500:]}")
-    return f"exit code {run.returncode}"
+    if stood < 3 or run.returncode != PREEMPTED:
+        raise Case(f"exit code {run.returncode}, asked to end after {stood} steps: {err[-500:]}")
+    saved = [folder.name for folder in out.glob("step-*")]
+    if not saved:
+        raise Case(f"no checkpoint in {out}")
+    return f"after step {steps_of(out)}, saved {', '.join(saved)}"
 
 
 MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet")[: 1 if own.device == "fake" else None] if (suite.models / model).is_dir()]
