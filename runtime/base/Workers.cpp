@@ -1,6 +1,7 @@
 #include "runtime/base/Workers.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/SignalStack.h"
 
 #include <algorithm>
 #include <atomic>
@@ -49,6 +50,7 @@ Status forEachOf(size_t count, int threads, const std::function<Status(int, size
   try {
     for (size_t worker = 1; worker < std::min(wanted, count); ++worker)
       helpers.emplace_back([&shared, worker, rank = faultRank(), step = faultStep()] {
+        SignalStack stack;
         setFaultContext(rank, step);
         shared.help(int(worker));
       });

@@ -1,3 +1,4 @@
+#include "runtime/base/SignalStack.h"
 #include "runtime/device/IoEngine.h"
 
 #include <algorithm>
@@ -21,7 +22,10 @@ public:
     // As many as the system lets us have, but one.
     for (unsigned i = 0; i < std::min(depth, kMaxThreads); ++i)
       try {
-        threads.emplace_back([this] { serve(); });
+        threads.emplace_back([this] {
+          SignalStack stack;
+          serve();
+        });
       } catch (const std::system_error &) {
         if (threads.empty())
           throw;

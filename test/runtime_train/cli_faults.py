@@ -156,6 +156,21 @@ class Faults(ZeroRunTest):
             _, err = process.communicate(timeout=600)
             self.assertRegex(err, said) if said else self.assertEqual(err, "")
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ, "a sanitizer's own report takes its place")
+    def test_a_crash_leaves_where_it_was(self):
+        """On any thread: the trace is in the run's folder, and the process ends as a crash does."""
+        for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT):
+            process = self.start(steps=100000000, out=f"crash{number}")
+            self.wait_for(self.has_steps(2, f"crash{number}"))
+            threads = [int(thread) for thread in os.listdir(f"/proc/{process.pid}/task")]
+            self.assertGreater(len(threads), 2)
+            thread = process.pid if number == signal.SIGBUS else max(threads)
+            self.assertEqual(ctypes.CDLL(None).syscall(234, process.pid, thread, int(number)), 0)  # tgkill on x86-64
+            self.assertEqual(process.wait(timeout=600), -number)
+            trace = (self.dir / f"crash{number}" / "crash-rank-0.txt").read_text().splitlines()
+            self.assertGreater(len(trace), 2)
+            self.assertRegex(trace[0], r"zero-run.*\[0x[0-9a-f]+\]")
+
     def test_reserve_takes_all_memory_first(self):
         code, out, err = self.train("--reserve", "--quiet")
         self.assertEqual(code, 0, err)
