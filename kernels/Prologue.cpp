@@ -41,9 +41,9 @@ std::optional<cpu::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
 bool takesProgram(std::string_view kernel) { return inputsOfKernels().count(kernel) != 0; }
 
 Status checkProgram(const KernelSpec &spec) {
-  if (!spec.has("program") || spec.name == "fused")
-    return {};
-  return throughProgram(spec).status();
+  if (spec.name == "fused")
+    return readFused(spec).status();
+  return spec.has("program") ? throughProgram(spec).status() : Status();
 }
 
 Result<ProgrammedSpec> throughProgram(const KernelSpec &spec) {

@@ -19,7 +19,7 @@ namespace zc {
 /// Of a kernel of this project.
 bool takesProgram(std::string_view kernel);
 
-/// Can the spec's kernel have its program, if there is one? Errors: corrupt plan.
+/// Can the spec's kernel, `fused` included, have its program, if there is one? Errors: corrupt plan.
 Status checkProgram(const KernelSpec &spec);
 
 /// What computes an operand.

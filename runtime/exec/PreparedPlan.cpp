@@ -10,14 +10,6 @@
 
 namespace zc {
 
-Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index) {
-  if (error.where.empty()) {
-    const planpb::Step &step = stepOf(plan, {section, 0, index});
-    error.where = plan.model().name() + ": node \"" + plan.strings(static_cast<int>(step.node())) + "\"";
-  }
-  return error;
-}
-
 Status PreparedPlan::prepare(const RankParts &parts) {
   const Communicator &communicator = parts.communicator;
   if (communicator.worldSize() != mesh.worldSize())

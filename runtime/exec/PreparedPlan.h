@@ -107,7 +107,4 @@ private:
   std::vector<PreparedWait> waitPool[2];
 };
 
-/// `error` with the step's node as its place, unless it has one.
-Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index);
-
 } // namespace zc

@@ -1,11 +1,15 @@
 #include "runtime/exec/StepKernels.h"
 
+#include "kernels/Prologue.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Implementations.h"
+#include "runtime/base/Size.h"
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/plan/Tiers.h"
+#include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -46,6 +50,26 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
   if (step.has_workspace())
     spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
   return spec;
+}
+
+Status verifyWithPrograms(const planpb::Plan &plan) {
+  ZC_RETURN_IF_ERROR(verifyPlan(plan));
+  auto hasProgram = [&](const planpb::Step &step) {
+    return plan.strings(static_cast<int>(step.kernel())) == "fused" ||
+           std::any_of(step.attributes().begin(), step.attributes().end(), [&](const planpb::Attribute &attribute) {
+             return plan.strings(static_cast<int>(attribute.name())) == "program";
+           });
+  };
+  for (uint32_t section : {0u, 1u, kEvalSection}) {
+    const auto &steps = sectionOf(plan, section).steps();
+    for (int i = 0; i < steps.size(); ++i) {
+      if (!hasProgram(steps[i]))
+        continue;
+      if (Status status = checkProgram(kernelSpecOf(plan, steps[i])); !status.ok())
+        return locate(status.error(), plan, section, static_cast<uint32_t>(i));
+    }
+  }
+  return {};
 }
 
 std::set<ProductShape> productsOf(const planpb::Plan &plan, int threads) {

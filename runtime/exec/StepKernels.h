@@ -13,6 +13,10 @@ namespace zc {
 /// What the plan says of a step's kernel; rank, seed and threads are the run's.
 KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step);
 
+/// verifyPlan, and that programs of steps are sound for their operands: what a plan's message cannot know without
+/// kernels. Errors: those of verifyPlan; corrupt plan with the node of the first step whose program is not.
+Status verifyWithPrograms(const planpb::Plan &plan);
+
 /// What of a run decides how a step's kernel computes.
 struct KernelSettings {
   int threads = 1;

@@ -131,6 +131,14 @@ const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step) {
   return sectionOf(plan, step.section).steps(static_cast<int>(step.index));
 }
 
+Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index) {
+  if (error.where.empty()) {
+    const planpb::Step &step = stepOf(plan, {section, 0, index});
+    error.where = plan.model().name() + ": node \"" + plan.strings(static_cast<int>(step.node())) + "\"";
+  }
+  return error;
+}
+
 const planpb::Attribute *findAttribute(const planpb::Plan &plan, const planpb::Step &step, const char *name) {
   for (const planpb::Attribute &attribute : step.attributes())
     if (plan.strings(int(attribute.name())) == name)

@@ -38,6 +38,8 @@ template <typename Fn> void forOperands(const planpb::Step &step, Fn fn) {
 /// Bytes of a tensor whose size is known not to overflow (verifyPlan).
 uint64_t bytesOf(const planpb::TensorType &type);
 const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);
+/// `error` with the step's node as its place, unless it has one.
+Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index);
 
 /// Executes `walkOrder` on a HazardTracker for all ranks at once, with the waits the plan has at each visit; a visitor
 /// may add some. What an operand touches at an offset that depends on the rank reaches from where it is first to where

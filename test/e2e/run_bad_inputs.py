@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bad inputs of docs/safety.md that no other test tries, by their numbers there: refused with the right code and one located message,
 soon, and nothing is left; or done rightly, where only the surroundings are strange."""
-import itertools, json, os, pathlib, resource, struct, subprocess, sys
+import itertools, json, os, pathlib, re, resource, struct, subprocess, sys
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -83,6 +83,35 @@ def bodies_of_loops_with_other_arities():
     body = onnx_write.data(1, "body") + onnx_write.data(6, onnx_write.data(2, "b") + value(11, "only")) + onnx_write.number(20, 5)
     for kind in ("Loop", "Scan"):
         compile_refused((BAD_INPUT, UNSUPPORTED), kind, model(f"{kind}.onnx", node(kind, ["x"], ["y"], body)), "--forward-only")
+
+
+def damaged_programs(words):
+    """A sound program's words, of which the first instruction adds or multiplies, with one thing wrong each; and what is said of it."""
+    return {"a register out of range": ([*words[:3], 99, *words[4:]], "a register that instruction 0 reads is 99"),
+            "types that differ": ([*words[:2], 3, *words[3:]], "instruction 0 has operands or a result of types that do not go together"),
+            "no end": (words[:4], "it ends in a register that instruction 0 reads"),
+            "more work than it says": ([words[0] - 1, *words[1:]], f"it has no end behind {words[0] - 1} instructions")}
+
+
+def programs_that_are_not_sound():
+    """62: of a kernel `fused`, and of one that takes a program for an operand; by whatever reads the plan first, and the node is named."""
+    sound = suite.compile(suite.models / "resnet/dynamo18.onnx", suite.dir / "programs.plan", "--batch-norm", "train")
+    text = suite.tool("zero-translate", "--plan-to-mlir", sound)
+    data, out = suite.models / "resnet/inputs.safetensors", suite.dir / "programs"
+    for kernel in ("fused", "batch_norm_grad_sums"):
+        steps = [line for line in text.splitlines() if f'"{kernel}"' in line or f"@{kernel} " in line]
+        found = next(filter(None, (re.search(r"program = array<i64: (\d+, (?:[4-7]), 0, .*?)>", step) for step in steps)), None)
+        if not found:
+            raise Case(f"no program of {kernel} that begins with arithmetic in {len(steps)} steps")
+        for what, (words, said) in damaged_programs(list(map(int, found[1].split(", ")))).items():
+            damaged = f"program = array<i64: {', '.join(map(str, words))}>"
+            source = file("programs.mlir", text.replace(found[0], damaged))
+            plan = suite.dir / "unsound.plan"
+            suite.tool("zero-translate", "--mlir-to-plan", source, "-o", plan)
+            for command in ((plan, "--data", data, "--steps", 1, "--out", out), ("inspect", plan), ("eval", plan, "--data", data)):
+                code, printed, err, _ = call("zero-run", *command)
+                if code != CORRUPT or said not in err or 'node "' not in err or f"'{kernel}'" not in err or printed or out.exists():
+                    raise Case(f"{kernel}, {what}: zero-run {command[0]}: exit code {code}: {err.strip()[:500]}")
 
 
 def token_files_of_other_formats():
@@ -182,7 +211,7 @@ def arguments_of_two_megabytes():
 
 
 suite.run([(case.__name__.replace("_", " "), case) for case in (
-    a_chain_of_a_million_nodes, bodies_of_loops_with_other_arities, token_files_of_other_formats, patterns_that_match_nothing,
+    a_chain_of_a_million_nodes, bodies_of_loops_with_other_arities, programs_that_are_not_sound, token_files_of_other_formats, patterns_that_match_nothing,
     configurations_that_say_two_things, sizes_that_are_none, names_of_all_kinds, outputs_that_cannot_be, streams_that_are_closed,
     numbers_of_another_language, arguments_of_two_megabytes)])
 suite.finish()

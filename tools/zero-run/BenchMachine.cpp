@@ -3,7 +3,6 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/exec/TuneProducts.h"
-#include "runtime/plan/Verify.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
@@ -22,7 +21,7 @@ namespace {
 Status addPlan(const Flags &flags, const std::string &path, std::set<ProductShape> &shapes) {
   auto plan = openPlan(path);
   ZC_RETURN_IF_ERROR(plan.status());
-  ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  ZC_RETURN_IF_ERROR(verifyWithPrograms(*plan));
   shapes.merge(productsOf(*plan, threadsOf(flags, *plan)));
   return {};
 }

@@ -3,7 +3,6 @@
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
-#include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
@@ -172,7 +171,7 @@ Status inspectCommand(const Flags &flags) {
   auto plan = openPlan(flags.run.plan);
   if (!plan)
     return plan.error();
-  ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  ZC_RETURN_IF_ERROR(verifyWithPrograms(*plan));
   if (flags.kernels) {
     bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
     const int threads = threadsOf(flags, *plan);

@@ -2,10 +2,10 @@
 
 #include "runtime/base/Limits.h"
 #include "runtime/base/Size.h"
+#include "runtime/exec/StepKernels.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
-#include "runtime/plan/Verify.h"
 #include "runtime/train/Watchdog.h"
 #include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Files.h"
@@ -108,7 +108,7 @@ static Result<planpb::Plan> readChecked(const Flags &flags, int rank) {
   if (!plan)
     return plan.error();
   ZC_RETURN_IF_ERROR(checkRanks(flags, *plan));
-  ZC_RETURN_IF_ERROR(verifyPlan(*plan));
+  ZC_RETURN_IF_ERROR(verifyWithPrograms(*plan));
   ZC_RETURN_IF_ERROR(checkFiles(flags, *plan));
   return plan;
 }
