@@ -20,7 +20,7 @@ Status PreparedPlan::prepare(const RankParts &parts) {
   if (communicator.mesh() != mesh) // the steps' axes are places in it
     return makeError(Code::mismatch, 659, "this job's ranks stand on another mesh than the plan's");
   runsOn = parts.streams ? parts.streams->device.target() : parts.registry.target();
-  if (runsOn == Target::cuda)
+  if (runsOn == Target::cuda || static_cast<Target>(plan.target()) != runsOn)
     ZC_RETURN_IF_ERROR(checkImplementations(plan, runsOn, parts.registry));
   if (ownsMemory)
     ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));

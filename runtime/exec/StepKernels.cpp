@@ -115,6 +115,16 @@ std::string methodOf(const std::optional<Implementation> &by) {
                                    : nameOf(by);
 }
 
+/// How to compile the plan's model for `target`.
+static std::string commandFor(const planpb::Plan &plan, Target target) {
+  std::string command = escapeName(plan.command());
+  for (const char *name : namesOf(Target()))
+    if (const std::string flag = std::string(" --target ") + name; command.find(flag) != std::string::npos)
+      command.erase(command.find(flag), flag.size());
+  return (command.empty() ? "zero-compile MODEL.onnx" : command) + " --target " +
+         namesOf(Target())[static_cast<size_t>(target)] + " -o PLAN";
+}
+
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
   int64_t missing = 0;
   std::string first;
@@ -128,10 +138,14 @@ Status checkImplementations(const planpb::Plan &plan, Target target, const Kerne
     }
   if (missing == 0)
     return {};
-  return makeError(Code::unsupported, 652,
-                   std::to_string(missing) + " steps have no implementation on " +
-                       namesOf(Target())[static_cast<size_t>(target)] + ", the first is " + first,
-                   {}, "zero-run inspect PLAN --kernels lists them; --device cpu runs the plan");
+  const std::string what = counted(missing, "step") + (missing == 1 ? " has" : " have") + " no implementation on " +
+                           namesOf(Target())[static_cast<size_t>(target)] + ", the first is " + first;
+  if (const auto plannedFor = static_cast<Target>(plan.target()); plannedFor != target)
+    return makeError(Code::mismatch, 699,
+                     what + "; the plan is for " + namesOf(Target())[static_cast<size_t>(plannedFor)], {},
+                     commandFor(plan, target));
+  return makeError(Code::unsupported, 652, what, {},
+                   "zero-run inspect PLAN --kernels lists them; --device cpu runs the plan");
 }
 
 namespace {

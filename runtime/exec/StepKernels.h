@@ -37,7 +37,8 @@ std::string nameOf(const std::optional<Implementation> &by);
 /// With the way it computes by, where there are several: "library: oneDNN by columns, tuned".
 std::string methodOf(const std::optional<Implementation> &by);
 
-/// Errors: steps that nobody computes on `target` (unsupported), with their number and the first one's node.
+/// Errors: steps that nobody computes on `target`, with their number and the first one's node: unsupported, or of a
+/// plan for another one mismatch, with the command that compiles its model for this one.
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);
 
 /// What the user should know of steps that plain loops compute and that matter: of each such kernel a line with how

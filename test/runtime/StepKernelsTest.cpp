@@ -59,12 +59,34 @@ TEST_F(StepKernels, thatNobodyHasAreCountedBeforeTheFirstStep) {
   add("tidy_up", 1);
   add("sweep", 1);
   for (Target target : {Target::cpu, Target::cuda}) {
+    plan.set_target(target == Target::cuda ? planpb::CUDA : planpb::CPU);
     Status status = checkImplementations(plan, target, host);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, Code::unsupported);
+    EXPECT_EQ(status.error().number, 652);
     EXPECT_EQ(status.error().message, "2 steps have no implementation on " +
                                           std::string(namesOf(target)[static_cast<size_t>(target)]) +
                                           ", the first is kernel \"tidy_up\" of node \"/tidy_up\"");
+  }
+}
+
+TEST_F(StepKernels, thatNobodyHasInAPlanForAnotherTargetSayHowToCompileForThis) {
+  add("tidy_up", 1);
+  for (Target target : {Target::cpu, Target::cuda}) {
+    const std::string name = namesOf(target)[static_cast<size_t>(target)],
+                      other = target == Target::cpu ? "cuda" : "cpu";
+    plan.set_target(target == Target::cuda ? planpb::CPU : planpb::CUDA);
+    plan.set_command("zero-compile /m.onnx --target " + other + " --world-size 2");
+    Status status = checkImplementations(plan, target, host);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::mismatch);
+    EXPECT_EQ(status.error().message, "1 step has no implementation on " + name +
+                                          ", the first is kernel \"tidy_up\" of node \"/tidy_up\"; the plan is for " +
+                                          other);
+    EXPECT_EQ(status.error().help, "zero-compile /m.onnx --world-size 2 --target " + name + " -o PLAN");
+    plan.clear_command(); // as of one that was written by hand
+    EXPECT_EQ(checkImplementations(plan, target, host).error().help,
+              "zero-compile MODEL.onnx --target " + name + " -o PLAN");
   }
 }
 
