@@ -16,7 +16,7 @@
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
 #   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute, in that build
-#   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill
+#   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill, contracted products
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
 # before somebody stops it: the longest, asan, takes half an hour on two slow cores. Suites that are named always run.
@@ -149,7 +149,7 @@ suite_cuda() {
   [[ -f build/cuda/build.ninja ]] && ninja -C build/cuda -t clean zc_cuda >/dev/null
   build cuda zc_cuda zc-cuda-test zc-cudnn-test zc-nvrtc-test zc_no_driver zero-run -- -DCMAKE_BUILD_TYPE=Release -DZC_COMPILER=OFF -DZC_CUDA=ON -DZC_CUDA_VERBOSE=ON \
     "-DZC_CUDA_ARCHITECTURES=${ZC_CUDA_ARCHITECTURES:-90-real}" &&
-    ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/{plugin,spills,libraries}.py
+    ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/{plugin,spills,contracted,libraries}.py
 }
 
 tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
