@@ -1,5 +1,7 @@
-"""One step of an export beside one of torch, at learning rate 0: the loss, and the norm of the gradient."""
+"""One step of an export beside one of torch: the loss, and each parameter's gradient, by what sgd made of the parameter."""
+import contextlib
 import json
+import math
 import pathlib
 import tempfile
 
@@ -7,23 +9,37 @@ from . import programs
 from .errors import MISMATCH, ZeroError, need
 from .tasks import without_dropout
 
-LOSS, NORM = 1e-5, 1e-3  # relative
-NORM_OF_BATCH_NORMS = 1e-2  # which amplify rounding (test/e2e/README.md)
+LOSS, GRADIENT = 1e-5, 1e-3  # relative
+GRADIENT_OF_BATCH_NORMS = 1e-2  # which amplify rounding (test/e2e/README.md)
+NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
+FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
+OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
+DTYPES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}  # numpy's, safetensors'
 
 
 def write_batch(path, batch):
     """As safetensors, with the standard library alone."""
     numpy = need("numpy", "exporting")
-    names = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}
     header, blobs, at = {}, [], 0
     for name, tensor in batch.items():
         array = numpy.ascontiguousarray(tensor.detach().cpu().numpy())
-        header[name] = {"dtype": names[str(array.dtype)], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[name] = {"dtype": DTYPES[str(array.dtype)], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
         blobs.append(array.tobytes())
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
     pathlib.Path(path).write_bytes(len(head).to_bytes(8, "little") + head + b"".join(blobs))
+
+
+def read_weights(path):
+    """{name: numpy array} of safetensors, which exporting need not have."""
+    numpy = need("numpy", "exporting")
+    raw, kinds = pathlib.Path(path).read_bytes(), {code: name for name, code in DTYPES.items()}
+    start = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:start])
+    return {name: numpy.frombuffer(raw, kinds[of["dtype"]], (of["data_offsets"][1] - of["data_offsets"][0]) // numpy.dtype(kinds[of["dtype"]]).itemsize,
+                                   start + of["data_offsets"][0]).reshape(of["shape"])
+            for name, of in header.items() if name != "__metadata__"}
 
 
 def duplicate(module):
@@ -35,44 +51,91 @@ def duplicate(module):
 
 
 def torch_step(wrapper, batch):
-    """(loss, norm of the gradient) in training mode without dropout; the module is as before afterwards."""
-    twin = duplicate(wrapper).train()
+    """(loss, {parameter: its gradient}) without dropout, zeros where the loss does not reach; the module is as before afterwards."""
+    torch = need("torch", "exporting")
+    twin = duplicate(wrapper)
     for module in twin.modules():
         if "Dropout" in type(module).__name__ and hasattr(module, "p"):
             module.p = 0.0
         without_dropout(module)
     loss = twin(*batch.values())
     loss.backward()
-    norms = [float(p.grad.double().norm()) for p in twin.parameters() if p.grad is not None]
-    return float(loss.detach()), sum(n * n for n in norms) ** 0.5
+    (inner,) = twin.children()
+    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
+    return float(loss.detach()), gradients
 
 
-def zero_step(model, batch, rows, *flags):
-    """The same of zero-compile and zero-run; `rows` None: the graph has no other number."""
+def zero_step(model, batch, rows, rate, *flags):
+    """(loss, {parameter: its value after a step of plain sgd}) of zero-compile and zero-run; `rows` None: the graph has no other number."""
     with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
         folder = pathlib.Path(folder)
         write_batch(folder / "batch.safetensors", batch)
-        programs.call("zero-compile", model, *(["--dim", f"batch={rows}"] if rows else []), "--optimizer", "sgd", "--lr", "0",
-                      "--dropout", "off", *flags, "-o", folder / "check.plan")
+        programs.call("zero-compile", model, *(["--dim", f"batch={rows}"] if rows else []), "--optimizer", "sgd", "--momentum", "0",
+                      "--lr", repr(rate), "--dropout", "off", *flags, "-o", folder / "check.plan")
         programs.call("zero-run", folder / "check.plan", "--data", folder / "batch.safetensors", "--steps", "1", "--quiet", "--out",
                       folder / "run")
+        programs.call("zero-run", "export", folder / "run/final", "--safetensors", folder / "weights.safetensors", "--model", model)
         step = json.loads((folder / "run/metrics.jsonl").read_text().splitlines()[0])
-        return step["loss"], step["grad_norm"]
+        return step["loss"], read_weights(folder / "weights.safetensors")
+
+
+def norm(gradients):
+    return sum(float((g * g).sum()) for g in gradients) ** 0.5
+
+
+def rate_for(gradients):
+    """A rate at which what a parameter was is lost in the rounding of its step: the step alone says what its gradient is. A power of two,
+    so that it rounds nothing itself."""
+    whole = norm(gradients.values())
+    return 2.0 ** min(60, 20 - math.frexp(whole)[1]) if 0 < whole < math.inf else 1.0
 
 
 def compare(wrapper, model, batch, rows):
     """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed;
     None: it is, and was meant to be."""
     torch = need("torch", "exporting")
-    if rows:
-        rows, batch = rows + 1, {name: torch.cat([value, value[:1]]) for name, value in batch.items()}
-    loss, norm = torch_step(wrapper, batch)
-    got, got_norm = zero_step(model, batch, rows)
+    if not rows:
+        return compare_step(wrapper, model, batch, None)
+    try:
+        return compare_step(wrapper, model, {name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1)
+    except ZeroError as problem:
+        with contextlib.suppress(ZeroError):
+            compare_step(wrapper, model, batch, rows)
+            problem.help = FIXED_BATCH
+        raise problem
+
+
+def compare_step(wrapper, model, batch, rows):
+    """compare, of this batch."""
+    loss, gradients = torch_step(wrapper, batch)
+    rate = rate_for(gradients)
+    got, after = zero_step(model, batch, rows, rate)
+    (inner,) = wrapper.children()
+    steps = {name: (p.detach().double().numpy() - after[name]) / rate for name, p in inner.named_parameters() if name in gradients and name in after}
+    floor = max(NOISE * norm(gradients.values()), 1e-30)
     wrong = abs(got - loss) / max(abs(loss), 1e-6)
-    wrong_norm = abs(got_norm - norm) / max(norm, 1e-6)
-    batch_norms = any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) for m in wrapper.modules())
-    if not wrong <= LOSS or not wrong_norm <= (NORM_OF_BATCH_NORMS if batch_norms else NORM):
-        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}, norm of the gradient "
-                                  f"{got_norm:.6g} for {norm:.6g}", where=f"a batch of {len(next(iter(batch.values())))}",
-                        help="batch norms amplify rounding: export with a batch of more rows" if batch_norms else None)
-    return f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), norm of the gradient to {wrong_norm:.0e}"
+    errors = {name: norm([step - gradients[name]]) / max(norm([gradients[name]]), floor) for name, step in steps.items()}
+    limit, help = limit_of(wrapper)
+    where = f"a batch of {len(next(iter(batch.values())))}"
+    if not wrong <= LOSS:
+        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help)
+    different = sorted((name for name, error in errors.items() if not error <= limit), key=errors.get, reverse=True)
+    if different:
+        raise ZeroError(MISMATCH, difference(different, steps[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
+    return f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})"
+
+
+def limit_of(wrapper):
+    """(the relative error that a gradient may have, what helps where it is larger)"""
+    torch = need("torch", "exporting")
+    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
+        return GRADIENT_OF_BATCH_NORMS, "batch norms amplify rounding: export with a batch of more rows"
+    return GRADIENT, None
+
+
+def difference(names, got, expected):
+    """Which parameters get another gradient than torch's; of the first, how."""
+    along = float((got * expected).sum()) / max(norm([got]) * norm([expected]), 1e-300)
+    how = "points the other way" if along < -0.99 else f"has the norm {norm([got]):.6g} for {norm([expected]):.6g}, and a cosine of {along:.4f} with it"
+    shown = ", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    return f"the export trains differently from torch: the loss is the same, not the gradient of {shown}; that of {names[0]!r} {how}"

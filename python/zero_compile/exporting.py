@@ -72,9 +72,8 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem
             notes(f"the exporter {problems[-1]}")
-    code = first.code if isinstance(first, ZeroError) else UNSUPPORTED
-    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems),
-                    help=None if fixed_batch else "--fixed-batch (fixed_batch=True) where the loss compares rows with each other") from first
+    code, help = (first.code, first.help) if isinstance(first, ZeroError) else (UNSUPPORTED, None)
+    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems), help=help) from first
 
 
 def check_batch(batch):
