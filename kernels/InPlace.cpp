@@ -23,6 +23,7 @@ std::map<std::string_view, InputSet> makeTable() {
   table["softmax_grad"] = table["log_softmax_grad"] = kAnyInput;
   table["cross_entropy_grad"] = InputSet(1) << 1; // logits
   table["matmul_part"] = InputSet(1) << 2;        // the addend
+  table["gather_grad"] = InputSet(1) << 2;        // what is added onto
   return table;
 }
 

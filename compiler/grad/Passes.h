@@ -29,6 +29,7 @@ std::unique_ptr<mlir::Pass> createFuseHead(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createPropagateLayout(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createFoldViews(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createSplitSums(const GradOptions &options = {});
+std::unique_ptr<mlir::Pass> createFuseGatherGrad(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createFuseEpilogues(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createFuseElementwise(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createCheckpointActivations(const GradOptions &options = {});

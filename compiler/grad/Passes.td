@@ -360,6 +360,25 @@ def FuseEpilogues : Pass<"fuse-epilogues", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"fused", "fused", "products that compute a gelu's gradient">];
 }
 
+def FuseGatherGrad : Pass<"fuse-gather-grad", "::mlir::ModuleOp"> {
+  let summary = "a lookup's gradient is added onto another gradient of its table";
+  let description = [{
+    In: a training step, as it will be partitioned. Out, under `fuse=on`: a gather_grad that only an addition reads, to another tensor,
+    adds its sums onto that one (`onto`), so that an embedding tied to its head has one gradient of its size, of which only rows of the
+    batch are read and written again. Tables that are tiled stay. The bits are those of the two apart, but that a zero keeps its sign.
+
+    ```mlir
+    %d = graph.gather_grad %g, %i {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<64x8xf32>
+    %s = graph.add %w, %d : (tensor<64x8xf32>, tensor<64x8xf32>) -> tensor<64x8xf32>
+    // becomes
+    %s = graph.gather_grad %g, %i, %w {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<64x8xf32>) -> tensor<64x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createFuseGatherGrad()";
+  let statistics = [Statistic<"fused", "fused", "gradients that are added onto another one">];
+}
+
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "chains of element-wise operations become one program each";
   let description = [{

@@ -75,6 +75,7 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createFoldViews(options));
   // Last: what is differentiated, cut, recomputed is single operations.
   manager.addPass(createSplitSums(options));
+  manager.addPass(createFuseGatherGrad(options));
   // Before a program has the gelu's gradient.
   manager.addPass(createFuseEpilogues(options));
   manager.addPass(createFuseElementwise(options));

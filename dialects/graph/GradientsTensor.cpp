@@ -78,7 +78,7 @@ ZC_GRADIENT(GatherOp) {
   Value g = resultGrads[0];
   if (std::optional<uint64_t> padding = getPaddingIndex())
     g = withoutPadding(on, g, getIndices(), getAxis(), static_cast<int64_t>(*padding), shapeOf(getData())[getAxis()]);
-  operandGrads[0] = on.make<GatherGradOp>(g, getIndices(), shapeOf(getData()), getAxis());
+  operandGrads[0] = on.make<GatherGradOp>(g, getIndices(), /*onto=*/Value(), shapeOf(getData()), getAxis());
   return success();
 }
 

@@ -29,7 +29,21 @@ ZC_INFER(GatherGradOp) {
   FailureOr<Shape> shape = gatherShape(infer, adaptor.getShape(), shapeOf(adaptor.getIndices()), adaptor.getAxis());
   if (failed(shape) || failed(infer.hasShape("gather_grad_c1", "grad", adaptor.getGrad(), *shape)))
     return failure();
-  return infer.result(adaptor.getShape(), elementOf(adaptor.getGrad()));
+  auto type = RankedTensorType::get(adaptor.getShape(), elementOf(adaptor.getGrad()));
+  if (Value onto = adaptor.getOnto(); onto && failed(infer.hasType("gather_grad_c2", "onto", onto, type)))
+    return failure();
+  return infer.result(type);
+}
+
+/// Of what is added onto only the rows that slices come to.
+double GatherGradOp::getBytes() {
+  if (!getOnto())
+    return defaultBytes(*this);
+  return 3 * double(bytesOf(tensorOf(getGrad()))) + double(bytesOf(tensorOf(getIndices())));
+}
+
+bool GatherGradOp::mayOverwrite(unsigned index) {
+  return index == 2 && viewedValue(getOnto()) != viewedValue(getGrad());
 }
 
 static LogicalResult checkGatherElements(const Infer &infer, ArrayRef<int64_t> data, ArrayRef<int64_t> indices,

@@ -135,17 +135,19 @@ def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_Kernel]> {
-  let summary = "zeros of `shape`, gradient slices added at their indices, in index order";
+def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_KernelWith<["getBytes", "mayOverwrite"]>]> {
+  let summary = "zeros of `shape`, or `onto`, and gradient slices added at their indices, in index order";
   let description = [{
-    The gradient of gather; `grad` has the shape gather gives for `shape` and the indices (`gather_grad_c1`). Created by
-    differentiate.
+    The gradient of gather; `grad` has the shape gather gives for `shape` and the indices (`gather_grad_c1`). `onto`, of the
+    result's type (`gather_grad_c2`), is another gradient of the same tensor, to which sums of slices are added; it may be
+    written over. Created by differentiate, `onto` by fuse-gather-grad.
 
     ```mlir
     %d = graph.gather_grad %g, %i {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<64x8xf32>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$axis);
+  let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, Optional<Graph_Tensor>:$onto,
+      DenseI64ArrayAttr:$shape, I64Attr:$axis);
   let results = (outs Graph_Tensor:$result);
 }
 

@@ -334,29 +334,45 @@ Result<LabelIndexShape> readLabelIndex(const KernelSpec &spec) {
   return LabelIndexShape{spec.operands[0].numElements(), classes, ignored};
 }
 
-Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part) {
+/// `part` has the slices of `full` at the indices.
+static Result<GatherShape> readGather(const KernelSpec &spec, const TensorType &full, const TensorType &part) {
   int64_t axis = spec.getInt("axis", 0);
   ZC_RETURN_IF_ERROR(
       Check(spec)
-          .counts(2, 1)
-          .that([&] { return isIndex(spec.operands[1].dtype) && spec.operands[0].dtype == spec.operands[2].dtype; },
+          .that([&] { return isIndex(spec.operands[1].dtype) && full.dtype == part.dtype; },
                 "i64 or i32 indices and one element type")
-          .that([&] { return axis >= 0 && axis < static_cast<int64_t>(spec.operands[full].dims.size()); },
-                "an axis of its data")
+          .that([&] { return axis >= 0 && axis < static_cast<int64_t>(full.dims.size()); }, "an axis of its data")
           .that(
               [&] {
-                Dims dims = spec.operands[full].dims;
+                Dims dims = full.dims;
                 const Dims &indices = spec.operands[1].dims;
                 dims.erase(dims.begin() + axis);
                 dims.insert(dims.begin() + axis, indices.begin(), indices.end());
-                return dims == spec.operands[part].dims;
+                return dims == part.dims;
               },
               "the shape data[:axis] ++ indices ++ data[axis+1:]")
           .done());
-  const Dims &dims = spec.operands[full].dims;
   auto at = static_cast<size_t>(axis);
-  return GatherShape{spec.operands[full].dtype,          spec.operands[1].dtype,        product(dims, 0, at), dims[at],
-                     product(dims, at + 1, dims.size()), spec.operands[1].numElements()};
+  return GatherShape{full.dtype,
+                     spec.operands[1].dtype,
+                     product(full.dims, 0, at),
+                     full.dims[at],
+                     product(full.dims, at + 1, full.dims.size()),
+                     spec.operands[1].numElements()};
+}
+
+Result<GatherShape> readGather(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(Check(spec).counts(2, 1).done());
+  return readGather(spec, spec.operands[0], spec.operands[2]);
+}
+
+Result<GatherShape> readGatherGrad(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(2, 3, 1, 1)
+                         .that([&] { return !addsOnto(spec) || spec.operands[2] == spec.operands[3]; },
+                               "something of the result's type to add onto")
+                         .done());
+  return readGather(spec, spec.operands.back(), spec.operands[0]);
 }
 
 Result<GatherNdShape> readGatherNd(const KernelSpec &spec, size_t full, size_t part) {

@@ -98,8 +98,11 @@ struct GatherShape {
   DType dtype, index;
   int64_t outer, n, inner, count; ///< count indices
 };
-/// gather: data, indices, result. gather_grad: grad, indices, result; `full` is the tensor of the larger shape.
-Result<GatherShape> readGather(const KernelSpec &spec, size_t full, size_t part);
+/// Data, indices, result.
+Result<GatherShape> readGather(const KernelSpec &spec);
+/// Gradient, indices, [what the sums are added onto], result.
+Result<GatherShape> readGatherGrad(const KernelSpec &spec);
+inline bool addsOnto(const KernelSpec &gatherGrad) { return gatherGrad.numInputs == 3; }
 
 /// Data as [batch, bounds..., inner]; `perBatch` tuples of bounds.size() indices for each batch.
 struct GatherNdShape {

@@ -141,6 +141,11 @@ inline int64_t normGradTile(const NormShape &s) { return (s.n + 15) / 16 * 16; }
 inline int normGradTiles(const NormShape &s) { return tilesFor(normGradTile(s) * 8, s.rows); }
 
 inline int gatherGradTiles(const GatherShape &s) { return tilesFor(s.inner * 4, s.outer * s.n); }
+/// Rows of fp32 that a thread works in: sums, but of fp32 those are the result, and, onto something, these sums
+/// rounded.
+inline int64_t gatherGradRows(const KernelSpec &spec) {
+  return int64_t(spec.operands[0].dtype != DType::f32) + int64_t(addsOnto(spec));
+}
 
 /// A plane of fp32 sums per thread, of 16-bit tensors.
 inline int planeTiles(const PoolShape &s) { return tilesFor(s.windows.inPlane * 4, s.planes); }

@@ -177,11 +177,11 @@ int64_t ofNormGrad(const Result<NormShape> &read, int64_t sums) {
 }
 
 int64_t ofGatherGrad(const KernelSpec &spec) {
-  Result<GatherShape> read = readGather(spec, 2, 0);
+  Result<GatherShape> read = readGatherGrad(spec);
   if (!read)
     return 0;
-  bool isNarrow = isFast(read->dtype) && read->dtype != DType::f32;
-  return ChainPieces::bytes(read->n, read->count) + (isNarrow ? bytes<float>(read->inner * gatherGradTiles(*read)) : 0);
+  const int64_t rows = isFast(read->dtype) ? gatherGradRows(spec) * gatherGradTiles(*read) : 0;
+  return Workspace::sum(ChainPieces::bytes(read->n, read->count), bytes<float>(Workspace::times(read->inner, rows)));
 }
 
 int64_t ofGatherNdGrad(const KernelSpec &spec) {

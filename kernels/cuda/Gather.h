@@ -38,7 +38,7 @@ template <typename T, typename I> struct GatherBody {
 };
 
 template <typename Target> Prepared<Target> prepareGather(const KernelSpec &spec) {
-  Result<cpu::GatherShape> read = cpu::readGather(spec, 0, 2);
+  Result<cpu::GatherShape> read = cpu::readGather(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(read->index, [&](auto tag) {
     using I = TypeOf<decltype(tag)>;
@@ -81,6 +81,7 @@ template <typename T> struct SegmentSumBody {
   const int32_t *rows, *sources; ///< sorted
   T *d;
   int64_t n, count, inner;
+  bool isOnto; ///< what lies in d
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     int64_t outer = index / count, p = index % count;
     int32_t row = rows[p];
@@ -94,13 +95,14 @@ template <typename T> struct SegmentSumBody {
       inBatches(
           p, end, [&](int64_t k) { return grad[(outer * count + sources[k]) * inner + j]; },
           [&](T source) { sum += load(source); });
-      d[(outer * n + row) * inner + j] = storeSum<T>(sum);
+      T &to = d[(outer * n + row) * inner + j];
+      to = isOnto ? storeSum<T>(Sum<T>(load(to)) + Sum<T>(load(storeSum<T>(sum)))) : storeSum<T>(sum);
     });
   }
 };
 
 template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &spec) {
-  Result<cpu::GatherShape> read = cpu::readGather(spec, 2, 0);
+  Result<cpu::GatherShape> read = cpu::readGatherGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (read->n > INT32_MAX || read->count > INT32_MAX)
     return cpu::wrongSpec(spec, "fewer than 2^31 rows and indices");
@@ -108,9 +110,12 @@ template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &
     return withElement(read->dtype, [&](auto tag) {
       using I = TypeOf<decltype(indexTag)>;
       using T = TypeOf<decltype(tag)>;
-      return launching<Target>(spec, [s = *read, bytes = spec.operands[2].numBytes()](void *const *operands,
-                                                                                      const auto &launch) {
-        launch.zero(operands[2], bytes);
+      return launching<Target>(spec, [s = *read, bytes = spec.operands.back().numBytes(), isOnto = cpu::addsOnto(spec),
+                                      result = spec.numInputs](void *const *operands, const auto &launch) {
+        if (isOnto)
+          launch.copy(operands[result], operands[2], bytes);
+        else
+          launch.zero(operands[result], bytes);
         if (s.count == 0)
           return;
         auto *rows = static_cast<int32_t *>(launch.workspace()), *sources = rows + 2 * s.count;
@@ -119,10 +124,11 @@ template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &
         SegmentSumBody<T> body{static_cast<const T *>(operands[0]),
                                rows + s.count,
                                sources + s.count,
-                               static_cast<T *>(operands[2]),
+                               static_cast<T *>(operands[result]),
                                s.n,
                                s.count,
-                               s.inner};
+                               s.inner,
+                               isOnto};
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
           overRows(launch, s.outer * s.count, s.inner, body);
         else

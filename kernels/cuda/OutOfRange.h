@@ -26,9 +26,9 @@ inline Error outOfRange(const KernelSpec &spec, int64_t value) {
   if (spec.name == "label_index")
     return label(cpu::readLabelIndex(spec));
   if (spec.name == "gather")
-    return index(cpu::readGather(spec, 0, 2));
+    return index(cpu::readGather(spec));
   if (spec.name == "gather_grad")
-    return index(cpu::readGather(spec, 2, 0));
+    return index(cpu::readGatherGrad(spec));
   return makeError(Code::badInput, 712,
                    "index " + std::to_string(value) + " of kernel '" + spec.name + "' is out of range");
 }

@@ -115,7 +115,7 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"cross_entropy", [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropy(spec), crossEntropyBytes); }},
       {"cross_entropy_grad",
        [](const KernelSpec &spec) { return bytesOf(cpu::readCrossEntropyGrad(spec), crossEntropyGradBytes); }},
-      {"gather_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readGather(spec, 2, 0), gatherGradBytes); }},
+      {"gather_grad", [](const KernelSpec &spec) { return bytesOf(cpu::readGatherGrad(spec), gatherGradBytes); }},
       {"gather_elements_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readElements(spec, 2, 0),

@@ -167,6 +167,9 @@ TEST(Index, gathersAndScatters) {
   expectOutputs(
       {"gather_grad", {f32({3, 2}, {1, 2, 3, 4, 5, 6}), i64({2}, {1, 1})}, {outF({3, 2})}, {{"axis", int64_t{1}}}},
       {{0, 3, 0, 7, 0, 11}});
+  expectOutputs(
+      {"gather_grad", {grad, indices, f32({3, 2}, {1, 1, 2, 2, 3, 3})}, {outF({3, 2})}, {{"axis", int64_t{0}}}},
+      {{9, 11, 2, 2, 11, 13}});
   Value picks = i64({3, 1}, {1, 0, -1});
   expectOutputs({"gather_elements", {data, picks}, {outF({3, 1})}, {{"axis", int64_t{1}}}}, {{2, 3, 6}});
   expectOutputs({"gather_elements_grad", {f32({3, 1}, {7, 8, 9}), picks}, {outF({3, 2})}, {{"axis", int64_t{1}}}},

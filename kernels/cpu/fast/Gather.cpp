@@ -43,7 +43,7 @@ template <typename I> Status checkIndices(const KernelSpec &spec, const GatherSh
 }
 
 Prepared prepareGather(const KernelSpec &spec) {
-  Result<GatherShape> read = readGather(spec, 0, 2);
+  Result<GatherShape> read = readGather(spec);
   ZC_RETURN_IF_ERROR(read.status());
   int threads = threadsFor(spec.threads, read->outer * read->count * read->inner);
   return withIndex(read->index, [&](auto tag) {
@@ -64,7 +64,7 @@ Prepared prepareGather(const KernelSpec &spec) {
   });
 }
 
-/// One row of the table. fp32 sums in place; 16 bits in `scratch`, rounded once.
+/// One row of sums. fp32 sums in place; 16 bits in `scratch`, rounded once.
 void sumRow(const Chains &chains, int64_t row, const float *source, float *target, int64_t inner, float *) {
   std::memset(target, 0, static_cast<size_t>(inner) * sizeof(float));
   for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
@@ -82,8 +82,32 @@ void sumRow(const Chains &chains, int64_t row, const T *source, T *target, int64
   narrow(scratch, target, inner);
 }
 
+/// One row of `onto` plus its sum; `scratch` has two rows, one of fp32.
+template <typename T>
+void addRowOnto(const Chains &chains, int64_t row, const T *source, const T *onto, T *target, int64_t inner,
+                float *scratch) {
+  if (chains.first(row) < 0) {
+    if (target != onto)
+      std::memcpy(static_cast<void *>(target), onto, static_cast<size_t>(inner) * sizeof(T));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    sumRow(chains, row, source, scratch, inner, nullptr);
+    if (target != onto)
+      std::memcpy(target, onto, static_cast<size_t>(inner) * sizeof(T));
+    HWY_DYNAMIC_DISPATCH(addRow)(DType::f32, target, scratch, inner);
+  } else {
+    T *sum = reinterpret_cast<T *>(scratch + inner);
+    sumRow(chains, row, source, sum, inner, scratch);
+    std::memset(scratch, 0, static_cast<size_t>(inner) * sizeof(float));
+    HWY_DYNAMIC_DISPATCH(addRow)(dtypeOf<T>, scratch, onto, inner);
+    HWY_DYNAMIC_DISPATCH(addRow)(dtypeOf<T>, scratch, sum, inner);
+    narrow(scratch, target, inner);
+  }
+}
+
 Prepared prepareGatherGrad(const KernelSpec &spec) {
-  Result<GatherShape> read = readGather(spec, 2, 0);
+  Result<GatherShape> read = readGatherGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (!isFast(read->dtype))
     return decline();
@@ -94,21 +118,30 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
       using T = TypeOf<decltype(tag)>;
       Workspace workspace(spec);
       ChainPieces pieces(workspace, read->n, read->count);
-      auto sums = workspace.take<float>(std::is_same_v<T, float> ? 0 : read->inner * threads);
-      return makeKernel([spec, s = *read, threads, pieces, sums](void *const *operands, const StepContext &) -> Status {
-        const I *indices = as<I>(operands[1]);
-        ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
-        Chains chains = pieces.make(operands);
-        float *scratch = sums.of(operands);
-        for (int64_t i = s.count; i-- > 0;)
-          chains.add(indices[i] < 0 ? indices[i] + s.n : indices[i], i);
-        parallelParts(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int part) {
-          for (int64_t t = begin; t < end; ++t)
-            sumRow(chains, t % s.n, as<T>(operands[0]) + t / s.n * s.count * s.inner, as<T>(operands[2]) + t * s.inner,
-                   s.inner, scratch ? scratch + s.inner * part : nullptr);
-        });
-        return Status::success();
-      });
+      const int64_t row = read->inner * gatherGradRows(spec);
+      auto sums = workspace.take<float>(row * threads);
+      return makeKernel(
+          [spec, s = *read, threads, pieces, sums, row](void *const *operands, const StepContext &) -> Status {
+            const I *indices = as<I>(operands[1]);
+            ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
+            Chains chains = pieces.make(operands);
+            float *scratch = sums.of(operands);
+            for (int64_t i = s.count; i-- > 0;)
+              chains.add(indices[i] < 0 ? indices[i] + s.n : indices[i], i);
+            const T *onto = addsOnto(spec) ? as<T>(operands[2]) : nullptr;
+            T *result = as<T>(operands[spec.numInputs]);
+            parallelParts(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int part) {
+              float *own = scratch ? scratch + row * part : nullptr;
+              for (int64_t t = begin; t < end; ++t) {
+                const T *source = as<T>(operands[0]) + t / s.n * s.count * s.inner;
+                if (onto)
+                  addRowOnto(chains, t % s.n, source, onto + t * s.inner, result + t * s.inner, s.inner, own);
+                else
+                  sumRow(chains, t % s.n, source, result + t * s.inner, s.inner, own);
+              }
+            });
+            return Status::success();
+          });
     });
   });
 }

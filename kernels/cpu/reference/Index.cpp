@@ -12,7 +12,7 @@ namespace {
 //===-- gather -------------------------------------------------------------===//
 
 Prepared prepareGather(const KernelSpec &spec) {
-  Result<GatherShape> read = readGather(spec, 0, 2);
+  Result<GatherShape> read = readGather(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([spec, s = *read, indices = IndexElements(read->index),
                      row = read->inner * sizeOf(read->dtype)](void *const *operands, const StepContext &) -> Status {
@@ -34,9 +34,11 @@ struct ChainSums {
   int64_t outer, rows, count, inner;
 };
 
-/// target[o][row][:] = sum of source[o][i][:] over the chain of `row`.
-template <typename T> void addChains(const Chains &chains, const void *from, void *to, const ChainSums &s) {
-  const T *source = static_cast<const T *>(from);
+/// target[o][row][:] = sum of source[o][i][:] over the chain of `row`. With `onto`, of the target's shape, that and the
+/// rounded sum, where a row has one.
+template <typename T>
+void addChains(const Chains &chains, const void *from, const void *base, void *to, const ChainSums &s) {
+  const T *source = static_cast<const T *>(from), *onto = static_cast<const T *>(base);
   T *target = static_cast<T *>(to);
   for (int64_t o = 0; o < s.outer; ++o)
     for (int64_t row = 0; row < s.rows; ++row)
@@ -44,17 +46,21 @@ template <typename T> void addChains(const Chains &chains, const void *from, voi
         Sum<T> sum = 0;
         for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
           sum += load(source[(o * s.count + i) * s.inner + j]);
-        target[(o * s.rows + row) * s.inner + j] = storeSum<T>(sum);
+        const int64_t at = (o * s.rows + row) * s.inner + j;
+        if (onto && chains.first(row) >= 0)
+          target[at] = storeSum<T>(Sum<T>(load(onto[at])) + Sum<T>(load(storeSum<T>(sum))));
+        else
+          target[at] = onto ? onto[at] : storeSum<T>(sum);
       }
 }
 
-using AddChains = void (*)(const Chains &chains, const void *from, void *to, const ChainSums &sums);
+using AddChains = void (*)(const Chains &chains, const void *from, const void *base, void *to, const ChainSums &sums);
 AddChains addChainsOf(DType type) {
   return withElement(type, [](auto tag) -> AddChains { return addChains<TypeOf<decltype(tag)>>; });
 }
 
 Prepared prepareGatherGrad(const KernelSpec &spec) {
-  Result<GatherShape> read = readGather(spec, 2, 0);
+  Result<GatherShape> read = readGatherGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   Workspace workspace(spec);
   return makeKernel(
@@ -67,7 +73,8 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
             return outOfRange(spec, "index", index, -s.n, s.n);
           chains.add(at, i);
         }
-        addChains(chains, operands[0], operands[2], {s.outer, s.n, s.count, s.inner});
+        addChains(chains, operands[0], addsOnto(spec) ? operands[2] : nullptr, operands[spec.numInputs],
+                  {s.outer, s.n, s.count, s.inner});
         return Status::success();
       });
 }
@@ -175,7 +182,7 @@ Prepared prepareGatherNdGrad(const KernelSpec &spec) {
         chains.add(slice, t);
     }
     if (status.ok())
-      addChains(chains, operands[0], operands[2], {1, rows, count, s.inner});
+      addChains(chains, operands[0], /*base=*/nullptr, operands[2], {1, rows, count, s.inner});
     return status;
   });
 }

@@ -239,6 +239,16 @@ graph.program @micro phase = micro inputs = ["g", "i"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["g", "i", "o"] {
+^bb0(%g: tensor<4x8xf32>, %i: tensor<4xi64>, %o: tensor<8xf32>):
+  // expected-error @below {{[gather_grad_c2]}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.gather_grad %g, %i, %o {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8xf32>) -> tensor<64x8xf32>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["x", "i"] {
 ^bb0(%x: tensor<4x8xf32>, %i: tensor<4xi64>):
   // expected-error @below {{[gather_elements_c1] ranks 2 and 1 differ}}
