@@ -1,6 +1,7 @@
 //===- Auto.cpp - the fastest plan within the budgets -----------------------------------===//
 
 #include "compiler/pipeline/Auto.h"
+#include "compiler/pipeline/Candidates.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Fit.h"
 
@@ -12,9 +13,6 @@
 using namespace zc;
 
 namespace {
-
-/// Operations compiled by all plans together: about a minute.
-constexpr size_t kPatience = 2000000;
 
 /// Where activations, optimizer and parameters are, from what moves least to what moves most over the slowest link.
 struct Placement {
@@ -51,7 +49,7 @@ public:
     if (!model)
       return model.error();
     state = model->state;
-    const size_t patience = std::max<size_t>(kLeast, kPatience / std::max<size_t>(1, model->operations));
+    const size_t patience = std::max<size_t>(kLeast, kAutoPatience / std::max<size_t>(1, model->operations));
     const int64_t bucketSize = options.strategy.shard.bucketSize;
     ShardOptions &shard = options.strategy.shard;
     for (int64_t ranks : modelRanks()) {
@@ -85,10 +83,10 @@ private:
   Status tryBuckets() {
     int64_t &bucketSize = options.strategy.shard.bucketSize;
     ZC_RETURN_IF_ERROR(tryPlacements());
-    for (int64_t kibibytes : {1024, 128, 16}) {
-      if (best || !freedom.bucketSize || kibibytes * 1024 >= bucketSize)
+    for (int64_t bytes : kSmallerBuckets) {
+      if (best || !freedom.bucketSize || bytes >= bucketSize)
         continue;
-      bucketSize = kibibytes * 1024;
+      bucketSize = bytes;
       ZC_RETURN_IF_ERROR(tryPlacements());
     }
     return Status::success();
@@ -187,29 +185,23 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   if (!choosing.best) // its message says how much is missing
     return AutoChoice{options, llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall)};
   AutoChoice choice{options, "chose"};
-  auto take = [&](bool isFree, const char *flag, auto &field, const auto &value, const std::string &text) {
+  auto take = [&](bool isFree, const Choice &taken) {
     if (!isFree)
       return;
-    field = value;
-    choice.text += std::string(" --") + flag + " " + text;
+    apply(taken, choice.options.strategy);
+    choice.text += " " + flagOf(taken);
   };
-  const ShardOptions &best = choosing.best->shard;
-  ShardOptions &shard = choice.options.strategy.shard;
-  take(best.model != shard.model, "tensor-parallel", shard.model, best.model, std::to_string(best.model));
-  take(freedom.stage && shard.dataDegree() > 1, "zero-stage", shard.stage, best.stage, std::to_string(best.stage));
-  CheckpointPolicy recomputation = choosing.best->grad.checkpoint;
-  take(freedom.recomputation && !options.import.forwardOnly, "checkpoint-activations",
-       choice.options.strategy.grad.checkpoint, recomputation, nameOf(recomputation));
-  auto place = [&](bool isFree, const char *flag, Offload ShardOptions::*field) {
-    take(isFree, flag, shard.*field, best.*field, nameOf(best.*field));
-  };
-  place(freedom.offloadOptimizer, "offload-optimizer", &ShardOptions::offloadOptimizer);
-  place(freedom.offloadParam, "offload-param", &ShardOptions::offloadParam);
-  place(freedom.offloadActivation, "offload-activation", &ShardOptions::offloadActivation);
+  const ShardOptions &best = choosing.best->shard, &shard = choice.options.strategy.shard;
+  take(best.model != shard.model, ModelRanks{best.model});
+  take(freedom.stage && shard.dataDegree() > 1, ZeroStage{best.stage});
+  take(freedom.recomputation && !options.import.forwardOnly, choosing.best->grad.checkpoint);
+  auto place = [&](bool isFree, Offload ShardOptions::*field) { take(isFree, Placed{field, best.*field}); };
+  place(freedom.offloadOptimizer, &ShardOptions::offloadOptimizer);
+  place(freedom.offloadParam, &ShardOptions::offloadParam);
+  place(freedom.offloadActivation, &ShardOptions::offloadActivation);
+  take(best.bucketSize != shard.bucketSize, BucketSize{best.bucketSize});
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g", choosing.seconds);
-  take(best.bucketSize != shard.bucketSize, "bucket-size", shard.bucketSize, best.bucketSize,
-       std::to_string(best.bucketSize / 1024) + "KiB");
   choice.text += llvm::formatv(": {0} s per step predicted; {1} of {2} plans tried fit", seconds, choosing.fitting,
                                choosing.tried);
   if (choosing.tooSmall > 0)

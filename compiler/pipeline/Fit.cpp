@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/pipeline/Fit.h"
+#include "compiler/pipeline/Candidates.h"
 #include "runtime/base/Size.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,15 +22,10 @@ using namespace zc;
 
 namespace {
 
-/// Operations compiled by all trials together: about ten seconds.
-constexpr size_t kPatience = 400000;
-
-/// One flag at another value.
+/// One option at another value.
 struct Change {
-  const char *flag;
-  std::string value;
-  double cost; ///< in time of a step, compared with other changes
-  std::function<void(Strategy &)> apply;
+  Choice choice;
+  double cost;       ///< in time of a step, compared with other changes
   bool isUp = false; ///< to a higher tier, for the sake of a lower one
 };
 
@@ -64,7 +60,7 @@ public:
         singles.push_back({{&change}, change.cost});
     sortByCost(singles);
     for (const Proposal &single : singles) {
-      if (spent > kPatience / 2)
+      if (spent > kFitPatience / 2)
         break;
       if (attempt(single))
         return describe(single);
@@ -76,7 +72,7 @@ public:
     std::vector<Proposal> several =
         combinations(everything ? everything->cost : std::numeric_limits<double>::infinity());
     for (const Proposal &proposal : several) {
-      if (spent > kPatience)
+      if (spent > kFitPatience)
         break;
       if (attempt(proposal))
         return describe(proposal);
@@ -85,12 +81,13 @@ public:
   }
 
   std::string smallestBudget() {
-    strategy.schedule.budgets = {1, 0, 0}; // so that all is done that these flags allow
+    strategy.schedule.budgets = Budgets();
+    strategy.schedule.budgets.device = 1; // so that all is done that these flags allow
     base = needsOf({});
     if (!base)
       return {};
-    for (const char *recomputation : {"block", "selective"})
-      attempt(extreme("host", recomputation));
+    for (CheckpointPolicy recomputation : {CheckpointPolicy::block, CheckpointPolicy::selective})
+      attempt(extreme(Offload::host, recomputation));
     std::string text = "smallest feasible --device-mem: " + std::to_string(base->device) + " bytes with these flags";
     if (smallest && smallest->second.device < base->device)
       text += ", " + std::to_string(smallest->second.device) + " with " + textOf(smallest->first);
@@ -111,40 +108,33 @@ private:
     std::vector<Change> stages;
     constexpr double stageCost[] = {0, 0.5, 1, 4};
     for (int64_t stage = strategy.shard.stage + 1; stage <= 3 && strategy.shard.dataDegree() > 1; ++stage)
-      stages.push_back({"--zero-stage", std::to_string(stage), stageCost[stage] - stageCost[strategy.shard.stage],
-                        [stage](Strategy &s) { s.shard.stage = stage; }});
+      stages.push_back({ZeroStage{stage}, stageCost[stage] - stageCost[strategy.shard.stage]});
     add(std::move(stages));
     if (strategy.schedule.prefetch != 0)
-      add({{"--prefetch", "none", 1.5, [](Strategy &s) { s.schedule.prefetch = 0; }}});
+      add({{NoPrefetch(), 1.5}});
     std::vector<Change> buckets;
-    for (int64_t kibibytes : {1024, 128, 16})
-      if (2048 * kibibytes <= strategy.shard.bucketSize)
-        buckets.push_back({"--bucket-size", std::to_string(kibibytes) + "KiB",
-                           2 + 0.4 * static_cast<double>(buckets.size()),
-                           [kibibytes](Strategy &s) { s.shard.bucketSize = 1024 * kibibytes; }});
+    for (int64_t bytes : kSmallerBuckets)
+      if (2 * bytes <= strategy.shard.bucketSize)
+        buckets.push_back({BucketSize{bytes}, 2 + 0.4 * static_cast<double>(buckets.size())});
     add(std::move(buckets));
     if (!strategy.grad.forwardOnly)
       addTraining();
-    addOffload("--offload-param", &ShardOptions::offloadParam, 10);
+    addOffload(&ShardOptions::offloadParam, 10);
   }
 
   void addTraining() {
     std::vector<Change> recomputation;
-    auto recompute = [&](CheckpointPolicy policy, double cost) {
-      recomputation.push_back(
-          {"--checkpoint-activations", nameOf(policy), cost, [policy](Strategy &s) { s.grad.checkpoint = policy; }});
-    };
     if (strategy.grad.checkpoint == CheckpointPolicy::none)
-      recompute(CheckpointPolicy::selective, 3);
+      recomputation.push_back({CheckpointPolicy::selective, 3});
     if (strategy.grad.checkpoint != CheckpointPolicy::block)
-      recompute(CheckpointPolicy::block, 5);
+      recomputation.push_back({CheckpointPolicy::block, 5});
     add(std::move(recomputation));
-    addOffload("--offload-activation", &ShardOptions::offloadActivation, 8);
-    addOffload("--offload-optimizer", &ShardOptions::offloadOptimizer, 9);
+    addOffload(&ShardOptions::offloadActivation, 8);
+    addOffload(&ShardOptions::offloadOptimizer, 9);
   }
 
   /// To a lower tier; to a higher one where a lower one may be what is short.
-  void addOffload(const char *flag, Offload ShardOptions::*where, double cost) {
+  void addOffload(Offload ShardOptions::*where, double cost) {
     std::vector<Change> changes;
     const Offload present = strategy.shard.*where;
     for (Offload tier : {Offload::none, Offload::host, Offload::nvme}) {
@@ -152,7 +142,7 @@ private:
       if (tier == present || (isUp && strategy.schedule.budgets.host == 0 && strategy.schedule.budgets.nvme == 0))
         continue;
       double step = isUp ? 1 : cost * ((tier == Offload::nvme ? 3 : 1) - (present == Offload::host ? 1 : 0));
-      changes.push_back({flag, nameOf(tier), step, [where, tier](Strategy &s) { s.shard.*where = tier; }, isUp});
+      changes.push_back({Placed{where, tier}, step, isUp});
     }
     add(std::move(changes));
   }
@@ -167,7 +157,7 @@ private:
   std::optional<Budgets> needsOf(const Proposal &proposal) {
     Strategy changed = strategy;
     for (const Change *change : proposal.changes)
-      change->apply(changed);
+      apply(change->choice, changed);
     if (!validate(changed.shard).ok())
       return std::nullopt;
     Result<Tuned> tuned = tune(changed, size, trial, /*leastMemory=*/true);
@@ -196,22 +186,27 @@ private:
   /// The strongest change of every flag, with tiers down to the host, then to files. Of recomputation either may be the
   /// stronger: blocks are not always where the bytes are.
   std::optional<Proposal> fittingExtreme() {
-    for (const char *lowest : {"host", "nvme"})
-      for (const char *recomputation : {"block", "selective"}) {
+    for (Offload lowest : {Offload::host, Offload::nvme})
+      for (CheckpointPolicy recomputation : {CheckpointPolicy::block, CheckpointPolicy::selective}) {
         Proposal proposal = extreme(lowest, recomputation);
-        if (spent < 2 * kPatience && attempt(proposal))
+        if (spent < 2 * kFitPatience && attempt(proposal))
           return proposal;
       }
     return std::nullopt;
   }
 
-  Proposal extreme(const std::string &lowest, const std::string &recomputation) const {
-    const std::string otherRecomputation = recomputation == "block" ? "selective" : "block";
+  Proposal extreme(Offload lowest, CheckpointPolicy recomputation) const {
+    auto isOf = [&](const Choice &choice) {
+      if (const auto *policy = std::get_if<CheckpointPolicy>(&choice))
+        return *policy == recomputation;
+      const auto *placed = std::get_if<Placed>(&choice);
+      return !placed || placed->tier != Offload::nvme || lowest == Offload::nvme;
+    };
     Proposal proposal;
     for (const std::vector<Change> &flag : flags) {
       const Change *strongest = nullptr;
       for (const Change &change : flag)
-        if (!change.isUp && change.value != otherRecomputation && (change.value != "nvme" || lowest == "nvme"))
+        if (!change.isUp && isOf(change.choice))
           strongest = &change;
       if (!strongest)
         continue;
@@ -266,7 +261,7 @@ private:
                      [](const Change *a, const Change *b) { return a->cost > b->cost; });
     std::optional<Budgets> needs = last;
     for (const Change *change : dearest) {
-      if (spent > 2 * kPatience)
+      if (spent > 2 * kFitPatience)
         break;
       Proposal less = proposal;
       llvm::erase(less.changes, change);
@@ -284,7 +279,7 @@ private:
   static std::string textOf(const Proposal &proposal) {
     std::string text;
     for (const Change *change : proposal.changes)
-      text += (text.empty() ? "" : " ") + std::string(change->flag) + " " + change->value;
+      text += (text.empty() ? "" : " ") + flagOf(change->choice);
     return text;
   }
 
@@ -309,7 +304,7 @@ private:
 
   Strategy strategy;
   ModelSize size;
-  size_t spent = 0; ///< of kPatience
+  size_t spent = 0; ///< of kFitPatience
   Trial trial;
   std::vector<std::vector<Change>> flags; ///< of one flag each, the strongest last
   std::optional<Budgets> base, last;      ///< of the flags as given; of the last attempt
