@@ -268,8 +268,8 @@ private:
     build(manager, phase.phase);
     if (succeeded(manager.run(*module)) && (isTrial || succeeded(graph::verifyModule(*module))))
       return phase.phase == Phase::grad ? finishGrad() : Status::success();
-    if (auto tier = (*module)->getAttrOfType<StringAttr>(placement::kShortTier))
-      return shortfall(tier.str());
+    if ((*module)->hasAttrOfType<plan::TierAttr>(placement::kShortTier))
+      return shortfall();
     return collector.error(phase.failure, phase.number);
   }
 
@@ -326,7 +326,7 @@ private:
     return Status::success();
   }
 
-  Error shortfall(StringRef tier) {
+  Error shortfall() {
     Error error = collector.error(Code::budget, 312);
     if (!isTrial && options.proposesFit)
       error.help = cheapestFit(strategy, size, trial());

@@ -135,7 +135,7 @@ void Lifetimes::placeResults(Operation *op, int64_t position) {
 FlatSymbolRefAttr Lifetimes::sliceOf(Operation *op, const zero::State &state) {
   switch (state.kind) {
   case zero::State::Kind::parameter:
-    return symbols.lookupNearestSymbolFrom(op, state.symbol)->getAttrOfType<FlatSymbolRefAttr>("plan.slice");
+    return placement::sliceOf(symbols.lookupNearestSymbolFrom(op, state.symbol));
   case zero::State::Kind::storage:
     return placement::storageOf(context.bucketOf(state.symbol), state.what);
   case zero::State::Kind::losses:

@@ -152,7 +152,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
                              const llvm::StringMap<std::pair<zero::BucketOp, int64_t>> &places) {
     OpBuilder builder(parameter);
     auto place = places.find(parameter.getSymName());
-    auto slice = parameter->getAttrOfType<FlatSymbolRefAttr>("plan.slice");
+    auto slice = placement::sliceOf(parameter);
     FlatSymbolRefAttr bucket;
     IntegerAttr offset;
     if (place != places.end()) {

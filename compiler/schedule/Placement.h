@@ -4,8 +4,9 @@
 //   plan.results (operations), plan.inputs (programs): an array of #plan.operand, one per result or block argument;
 //   plan.workspace (operations): a #plan.operand of what their step works in;
 //   plan.live_bytes (programs): bytes of the device that no plan could be below;
-//   plan.short_tier (the module): the tier whose budget does not suffice, where plan-memory failed for that;
-//   plan.parameters, plan.gradients, plan.master, plan.moment1, plan.moment2 (buckets), plan.slice (buffers): slices.
+//   plan.short_tier (the module): as #plan.tier the tier whose budget does not suffice, where plan-memory failed for
+//   that; plan.parameters, plan.gradients, plan.master, plan.moment1, plan.moment2 (buckets), plan.slice (buffers):
+//   slices.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,6 +23,7 @@ inline constexpr llvm::StringLiteral kInputs = "plan.inputs";
 inline constexpr llvm::StringLiteral kWorkspace = "plan.workspace";
 inline constexpr llvm::StringLiteral kLiveBytes = "plan.live_bytes";
 inline constexpr llvm::StringLiteral kShortTier = "plan.short_tier";
+inline constexpr llvm::StringLiteral kSlice = "plan.slice";
 inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
 inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 
@@ -29,6 +31,11 @@ inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 inline std::string storageAttribute(zero::Storage what) { return ("plan." + zero::stringifyStorage(what)).str(); }
 inline mlir::FlatSymbolRefAttr storageOf(zero::BucketOp bucket, zero::Storage what) {
   return bucket->getAttrOfType<mlir::FlatSymbolRefAttr>(storageAttribute(what));
+}
+
+/// The slice of a parameter that is a buffer; null of others.
+inline mlir::FlatSymbolRefAttr sliceOf(mlir::Operation *parameter) {
+  return parameter->getAttrOfType<mlir::FlatSymbolRefAttr>(kSlice);
 }
 
 } // namespace zc::placement

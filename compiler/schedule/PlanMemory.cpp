@@ -99,9 +99,10 @@ private:
     TierPlan &device = tiers[0];
     for (auto parameter : module.getOps<graph::ParameterOp>())
       if (parameter.getRole() == graph::Role::buffer)
-        parameter->setAttr("plan.slice", persistentSlice(device, parameter.getLoc(), "buffer." + parameter.getSymName(),
-                                                         graph::bytesOf(cast<RankedTensorType>(parameter.getType())),
-                                                         plan::Class::buffers));
+        parameter->setAttr(placement::kSlice,
+                           persistentSlice(device, parameter.getLoc(), "buffer." + parameter.getSymName(),
+                                           graph::bytesOf(cast<RankedTensorType>(parameter.getType())),
+                                           plan::Class::buffers));
     const graph::Training training = graph::trainingOf(module);
     if (training.forwardOnly)
       return;
@@ -232,7 +233,8 @@ private:
   void reportShortfall(const TierPlan &tier) {
     StringRef name = zero::stringifyTier(tier.tier);
     // For the tool's exit code; what is needed stands on the arenas.
-    getOperation()->setAttr(placement::kShortTier, builder->getStringAttr(name));
+    getOperation()->setAttr(placement::kShortTier,
+                            plan::TierAttr::get(&getContext(), static_cast<plan::Tier>(tier.tier)));
     Location own = getOperation().getLoc(), loc = tier.peakOperation ? tier.peakOperation->getLoc() : own;
     Location user = loc == own ? locationOfUser(tier) : loc;
     InFlightDiagnostic error = emitError(user) << "the plan needs " << tier.peak << " bytes but --" << name

@@ -115,7 +115,7 @@ plan::OperandAttr StepBuilder::placeOf(Value value) {
 FlatSymbolRefAttr StepBuilder::sliceOf(const zero::State &state) {
   switch (state.kind) {
   case zero::State::Kind::parameter:
-    return symbols.lookupSymbolIn(context.module, state.symbol)->getAttrOfType<FlatSymbolRefAttr>("plan.slice");
+    return placement::sliceOf(symbols.lookupSymbolIn(context.module, state.symbol));
   case zero::State::Kind::storage:
     return placement::storageOf(context.bucketOf(state.symbol), state.what);
   case zero::State::Kind::losses:
