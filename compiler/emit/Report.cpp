@@ -4,6 +4,7 @@
 #include "compiler/emit/Occupancy.h"
 #include "compiler/schedule/Timeline.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
@@ -111,8 +112,8 @@ public:
         add(step, bytesOf(step, 0) / membersOf(step), bytesOf(step, 0), times);
       else if (kernel == "all_reduce") // as a reduce-scatter and a gather
         add(step, 2 * partOf(step), 2 * bytesOf(step, 0), times);
-      else
-        addToLink(kernel, bytesOf(step, 1) * times);
+      else if (const TierCopy *copy = findTierCopy(kernel))
+        addToLink(copy->queue, bytesOf(step, 1) * times);
     }
   }
 
@@ -154,14 +155,14 @@ private:
       traffic.set_all_reduce(traffic.all_reduce() + bytes);
   }
 
-  void addToLink(const std::string &kernel, uint64_t bytes) {
-    if (kernel == "h2d")
+  void addToLink(planpb::Queue queue, uint64_t bytes) {
+    if (queue == planpb::H2D)
       traffic.set_h2d(traffic.h2d() + bytes);
-    else if (kernel == "d2h")
+    else if (queue == planpb::D2H)
       traffic.set_d2h(traffic.d2h() + bytes);
-    else if (kernel == "nvme_read")
+    else if (queue == planpb::NVME_READ)
       traffic.set_nvme_read(traffic.nvme_read() + bytes);
-    else if (kernel == "nvme_write")
+    else if (queue == planpb::NVME_WRITE)
       traffic.set_nvme_write(traffic.nvme_write() + bytes);
   }
 

@@ -74,15 +74,8 @@ static std::string outputsOf(const planpb::Plan &plan) {
   return loss.empty() ? others.substr(2) + " (no loss)" : loss + others;
 }
 
-std::string zc::reportAsTable(const planpb::Plan &plan) {
-  const planpb::Report &report = plan.report();
-  const planpb::TierReport &device = report.device();
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  auto row = [&](llvm::StringRef name, const std::string &value) {
-    out << llvm::formatv("  {0,-26}{1,14}\n", name, value);
-  };
-  out << plan.model().name() << ": " << report.parameters()
+static void writeHead(llvm::raw_ostream &out, const planpb::Plan &plan) {
+  out << plan.model().name() << ": " << plan.report().parameters()
       << (plan.forward_only() ? " parameters, ZeRO stage " : " trainable parameters, ZeRO stage ") << plan.zero_stage()
       << " on " << worldSizeOf(plan) << (worldSizeOf(plan) == 1 ? " rank, " : " ranks, ") << plan.precision() << ", ";
   if (plan.forward_only())
@@ -92,40 +85,56 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
         << (plan.vertical() ? ", block by block" : "")
         << (plan.has_delay() ? llvm::formatv(", updates delayed after step {0}", plan.delay().after()).str() : "")
         << "\n\n";
-  auto tierRows = [&](llvm::StringRef name, const planpb::TierReport &tier) {
-    if (tier.peak_bytes() == 0)
-      return;
-    out << name << " memory per rank\n";
-    row("parameters", showSize(tier.parameters()));
-    row("gradients", showSize(tier.gradients()));
-    row("optimizer state", showSize(tier.optimizer()));
-    row("activations", showSize(tier.activations()));
-    row("buffers", showSize(tier.buffers()));
-    row("peak", showSize(tier.peak_bytes()));
-    row("padding in model state", showSize(tier.padding()));
-    if (tier.budget() != 0)
-      row("budget", showSize(tier.budget()));
-    out << "\n";
-  };
-  tierRows("device", device);
-  tierRows("host", report.host());
-  tierRows("nvme", report.nvme());
+}
+
+static void writeSize(llvm::raw_ostream &out, llvm::StringRef name, uint64_t bytes) {
+  out << llvm::formatv("  {0,-26}{1,14}\n", name, showSize(bytes));
+}
+
+static void writeUnlessZero(llvm::raw_ostream &out, llvm::StringRef name, uint64_t bytes) {
+  if (bytes != 0)
+    writeSize(out, name, bytes);
+}
+
+static void writeTier(llvm::raw_ostream &out, llvm::StringRef name, const planpb::TierReport &tier) {
+  if (tier.peak_bytes() == 0)
+    return;
+  out << name << " memory per rank\n";
+  writeSize(out, "parameters", tier.parameters());
+  writeSize(out, "gradients", tier.gradients());
+  writeSize(out, "optimizer state", tier.optimizer());
+  writeSize(out, "activations", tier.activations());
+  writeSize(out, "buffers", tier.buffers());
+  writeSize(out, "peak", tier.peak_bytes());
+  writeSize(out, "padding in model state", tier.padding());
+  writeUnlessZero(out, "budget", tier.budget());
+  out << "\n";
+}
+
+static void writeTraffic(llvm::raw_ostream &out, const planpb::Traffic &traffic) {
   out << "traffic per rank and step\n";
-  row("parameters gathered", showSize(report.traffic().gather()));
-  row("gradients reduce-scattered", showSize(report.traffic().reduce_scatter()));
-  row("gradients all-reduced", showSize(report.traffic().all_reduce()));
-  if (report.traffic().model() != 0)
-    row("along the model axis", showSize(report.traffic().model()));
-  row("sent inside the node", showSize(report.traffic().intra_node()));
-  row("sent between nodes", showSize(report.traffic().inter_node()));
-  auto link = [&](llvm::StringRef name, uint64_t bytes) {
-    if (bytes != 0)
-      row(name, showSize(bytes));
-  };
-  link("host to device", report.traffic().h2d());
-  link("device to host", report.traffic().d2h());
-  link("read from nvme", report.traffic().nvme_read());
-  link("written to nvme", report.traffic().nvme_write());
+  writeSize(out, "parameters gathered", traffic.gather());
+  writeSize(out, "gradients reduce-scattered", traffic.reduce_scatter());
+  writeSize(out, "gradients all-reduced", traffic.all_reduce());
+  writeUnlessZero(out, "along the model axis", traffic.model());
+  writeSize(out, "sent inside the node", traffic.intra_node());
+  writeSize(out, "sent between nodes", traffic.inter_node());
+  writeUnlessZero(out, "host to device", traffic.h2d());
+  writeUnlessZero(out, "device to host", traffic.d2h());
+  writeUnlessZero(out, "read from nvme", traffic.nvme_read());
+  writeUnlessZero(out, "written to nvme", traffic.nvme_write());
+}
+
+std::string zc::reportAsTable(const planpb::Plan &plan) {
+  const planpb::Report &report = plan.report();
+  const planpb::TierReport &device = report.device();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  writeHead(out, plan);
+  writeTier(out, "device", device);
+  writeTier(out, "host", report.host());
+  writeTier(out, "nvme", report.nvme());
+  writeTraffic(out, report.traffic());
   out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n", numSteps(plan),
                        plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
   uint64_t state = device.parameters() + device.gradients() + device.optimizer();

@@ -25,9 +25,7 @@ static Status readSchedule(const std::string &text, GradOptions &options) {
   return Status::success();
 }
 
-void zc::listOptions(GradOptions &o, OptionList &list) {
-  constexpr Range<double> kNotNegative{0}, kScale{0x1p-126, 0x1p126};
-  constexpr Range<int64_t> kCount{1, int64_t(1) << 62};
+static void listModel(GradOptions &o, OptionList &list) {
   list.group("Model");
   list.add("forward-only", o.forwardOnly,
            "evaluation or inference, for zero-run eval: no backward, no optimizer; dropout off and batch norm in "
@@ -44,6 +42,10 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
            "on: attention reads queries, keys and values, and writes what it computes, inside of the tensors that "
            "linear layers make and take, without copies that slice, transpose and concatenate, with the same bits; "
            "off: each tensor by itself");
+}
+
+static void listUpdate(GradOptions &o, OptionList &list) {
+  constexpr Range<double> kNotNegative{0};
   list.group("Training (torch's definitions and defaults)");
   list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
   list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");
@@ -70,6 +72,11 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
       "precision", o.precision,
       "fp32; bf16 or fp16: parameters and gradients in it, fp32 master weights and state; fp16 scales the loss, by "
       "DeepSpeed's rules and defaults");
+}
+
+static void listLossScale(GradOptions &o, OptionList &list) {
+  constexpr Range<double> kScale{0x1p-126, 0x1p126};
+  constexpr Range<int64_t> kCount{1, int64_t(1) << 62};
   list.add("loss-scale", o.lossScale, {0, 0x1p126}, "fp16: a fixed scale, or 0: dynamic (0)");
   list.add("initial-loss-scale", o.initialLossScale, kScale, "of the first step (65536)");
   list.add("min-loss-scale", o.minLossScale, kScale, "an overflow at this scale ends the run (1)");
@@ -77,6 +84,9 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("loss-scale-hysteresis", o.lossScaleHysteresis, kCount, "overflows until it halves (2)");
   list.add("consecutive-hysteresis", o.consecutiveHysteresis,
            "each step without overflow restores the hysteresis, not only one that doubles the scale");
+}
+
+static void listPartitioning(GradOptions &o, OptionList &list) {
   list.group("Partitioning");
   list.add("sequence-parallel", o.sequenceParallel,
            "with --tensor-parallel: norms, residuals, dropouts between what is cut work on 1/T of the rows (batch or "
@@ -87,6 +97,13 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   list.add("largest-whole", o.largestWhole, Range<int64_t>{0}, "bytes of the largest weight that is not tiled; 0: any");
   list.add("save", o.save, Range<int64_t>{-1},
            "bytes at the peak that selective recomputation gives back; -1: all that cost little");
+}
+
+void zc::listOptions(GradOptions &o, OptionList &list) {
+  listModel(o, list);
+  listUpdate(o, list);
+  listLossScale(o, list);
+  listPartitioning(o, list);
 }
 
 double zc::weightDecayOf(const GradOptions &options) {

@@ -26,45 +26,23 @@ static void printWarnings(const CompileResult &result) {
     print(stderr, warning + "\n");
 }
 
-static Status run(const Flags &flags) {
-  if (flags.command == Flags::Command::text) {
-    print(stdout, flags.text);
-    return Status::success();
+static Status printParameters(const CompileOptions &options) {
+  Result<CompileResult> listed = listParameters(options);
+  if (!listed && listed.error().number == importer::unboundDims) {
+    // Names, types and roles do not depend on the sizes. Where the graph does, what is missing is said.
+    CompileOptions guess = options;
+    guess.import.anySize = true;
+    if (Result<CompileResult> guessed = listParameters(guess); guessed || guessed.error().code == Code::usage)
+      listed = std::move(guessed); // a flag that is wrong is so whatever the sizes
   }
-  for (const std::string &note : flags.notes)
-    print(stderr, "note: " + note + "\n");
-  ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
-  if (flags.command == Flags::Command::listParameters) {
-    Result<CompileResult> listed = listParameters(flags.compile);
-    if (!listed && listed.error().number == importer::unboundDims) {
-      // Names, types and roles do not depend on the sizes. Where the graph does, what is missing is said.
-      CompileOptions guess = flags.compile;
-      guess.import.anySize = true;
-      if (Result<CompileResult> guessed = listParameters(guess); guessed || guessed.error().code == Code::usage)
-        listed = std::move(guessed); // a flag that is wrong is so whatever the sizes
-    }
-    if (!listed)
-      return listed.error();
-    printWarnings(*listed);
-    print(stdout, listed->parameterTable);
-    return Status::success();
-  }
-  if (flags.explainOffload) {
-    Result<std::string> table = explainOffload(flags.compile);
-    if (!table)
-      return table.error();
-    print(flags.json ? stderr : stdout, *table); // JSON is alone on its stream
-    if (flags.compile.output.empty() && !flags.dryRun)
-      return Status::success();
-  }
-  if (flags.explainSharding) {
-    Result<CompileResult> explained = explainSharding(flags.compile);
-    if (!explained)
-      return explained.error();
-    print(flags.json ? stderr : stdout, explained->shardingTable);
-    if (flags.compile.output.empty() && !flags.dryRun)
-      return Status::success();
-  }
+  if (!listed)
+    return listed.error();
+  printWarnings(*listed);
+  print(stdout, listed->parameterTable);
+  return Status::success();
+}
+
+static Status printCompiled(const Flags &flags) {
   CompileOptions options = flags.compile;
   if (flags.automatic) {
     Result<AutoChoice> choice = chooseFastest(options);
@@ -88,6 +66,35 @@ static Status run(const Flags &flags) {
     print(stdout, flags.json ? result->reportJson + "\n" : result->reportTable);
   }
   return Status::success();
+}
+
+static Status run(const Flags &flags) {
+  if (flags.command == Flags::Command::text) {
+    print(stdout, flags.text);
+    return Status::success();
+  }
+  for (const std::string &note : flags.notes)
+    print(stderr, "note: " + note + "\n");
+  ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
+  if (flags.command == Flags::Command::listParameters)
+    return printParameters(flags.compile);
+  if (flags.explainOffload) {
+    Result<std::string> table = explainOffload(flags.compile);
+    if (!table)
+      return table.error();
+    print(flags.json ? stderr : stdout, *table); // JSON is alone on its stream
+    if (flags.compile.output.empty() && !flags.dryRun)
+      return Status::success();
+  }
+  if (flags.explainSharding) {
+    Result<CompileResult> explained = explainSharding(flags.compile);
+    if (!explained)
+      return explained.error();
+    print(flags.json ? stderr : stdout, explained->shardingTable);
+    if (flags.compile.output.empty() && !flags.dryRun)
+      return Status::success();
+  }
+  return printCompiled(flags);
 }
 
 static Status guarded(int argc, char **argv) {

@@ -49,6 +49,10 @@ struct Parser {
 
   Parser();
   void addJob(CLI::App &app);
+  void addData(CLI::App &app);
+  void addOutput(CLI::App &app);
+  void addMachine(CLI::App &app);
+  void addProcesses(CLI::App &app);
   void addTraining();
   void addValidation();
   void addEvaluation();
@@ -86,9 +90,16 @@ CLI::Validator positive(int64_t most = int64_t(1) << 40) { return within<int64_t
 
 /// What training and evaluation are told alike.
 void Parser::addJob(CLI::App &app) {
-  train::RunOptions &run = flags.run;
-  app.add_option("-n,--nproc-per-node", run.worldSize, "ranks, as threads of this process (default: as planned)")
+  app.add_option("-n,--nproc-per-node", flags.run.worldSize, "ranks, as threads of this process (default: as planned)")
       ->check(positive(65536));
+  addData(app);
+  addOutput(app);
+  addMachine(app);
+  addProcesses(app);
+}
+
+void Parser::addData(CLI::App &app) {
+  train::RunOptions &run = flags.run;
   const char *group = "Data";
   app.add_option("--data", run.data.data, "FILE.safetensors or a folder of INPUT.npy; arrays [samples, ...]")
       ->group(group);
@@ -107,13 +118,20 @@ void Parser::addJob(CLI::App &app) {
       ->group(group);
   app.add_option("--weights", run.weights, "safetensors, a checkpoint or a run's folder, instead of the model's")
       ->group(group);
-  group = "Output";
+}
+
+void Parser::addOutput(CLI::App &app) {
+  const char *group = "Output";
   app.add_option("--log-every", flags.logEvery, "steps between lines")->check(positive())->group(group);
   app.add_flag("--quiet", flags.quiet, "no progress")->group(group);
   app.add_option("--log-format", logFormat, "text, or json: one object per step on stdout")
       ->check(CLI::IsMember({"text", "json"}))
       ->group(group);
-  group = "Machine";
+}
+
+void Parser::addMachine(CLI::App &app) {
+  train::RunOptions &run = flags.run;
+  const char *group = "Machine";
   app.add_option(
          "--device", run.device,
          "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
@@ -136,7 +154,12 @@ void Parser::addJob(CLI::App &app) {
   app.add_option("--nvme-dir", run.nvme.folder, "where the NVMe tier's file goes")->group(group);
   app.add_flag("!--no-spill-checksum", run.nvme.checksums, "trust the disk: no checksum of what the NVMe tier reads")
       ->group(group);
-  group = "Ranks as processes";
+}
+
+/// Of ranks that are not threads of this process.
+void Parser::addProcesses(CLI::App &app) {
+  train::RunOptions &run = flags.run;
+  const char *group = "Ranks as processes";
   app.add_option("--hosts", flags.hosts,
                  "FILE or a:2,b:2: start the ranks there by mpirun; -n is for hosts without a number")
       ->group(group);
