@@ -78,6 +78,8 @@ public:
   bool accepts(bool isWrite, uint64_t offset, const void *memory, uint64_t bytes) const;
   /// Starts what was accepted.
   void begin(bool isWrite, uint64_t offset, void *memory, uint64_t bytes);
+  /// How many began while another was under way.
+  uint64_t numBegunBeside() const { return begunBeside; }
   /// Is the oldest through?
   bool isOldestDone() const;
   /// Waits until a piece of those under way has come back, and starts others. Errors: the engine's.
@@ -128,6 +130,7 @@ private:
   std::unique_ptr<IoEngine> engine;
   std::array<Transfer, kMostTransfers> transfers; ///< a ring of those under way
   size_t firstTransfer = 0, numTransfers = 0;
+  uint64_t begunBeside = 0;
   std::vector<Slot> slots;
   std::vector<IoCompletion> completions;
   void *bounce = nullptr;

@@ -178,6 +178,7 @@ bool NvmeChannel::accepts(bool isWrite, uint64_t offset, const void *memory, uin
 void NvmeChannel::begin(bool isWrite, uint64_t offset, void *memory, uint64_t bytes) {
   if (broken)
     return;
+  begunBeside += numTransfers > 0;
   Transfer &transfer = transferAt(numTransfers++);
   transfer = Transfer();
   transfer.isWrite = isWrite;

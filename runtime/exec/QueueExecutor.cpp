@@ -29,6 +29,7 @@ void QueueExecutor::startThread(unsigned queue) {
     SignalStack stack;
     for (uint64_t mine = 1; go.waitFor(mine); ++mine)
       runQueue(queue, mine);
+    endCopies(queue); // of an iteration that was asked for and will not run
   });
 }
 
@@ -36,25 +37,27 @@ void QueueExecutor::runQueue(unsigned queue, uint64_t mine) {
   cpu::TeamLimit team(teams[queue]);
   StepContext now = contexts[mine % kInFlight];
   setFaultContext(communicator.rank(), now.step);
+  if (queuesCopies(queue, now)) {
+    if (!runCopies(queue, mine))
+      endCopies(queue);
+    return;
+  }
   int64_t micros = prepared.plan.accumulation(), executions = microExecutions(prepared.plan);
   int64_t update = static_cast<int64_t>(mine) - 1;
-  auto run = [&](uint32_t section, int64_t index) {
-    return queuesCopies(queue, section, now) ? runCopies(queue, section, index, now)
-                                             : runSection(queue, section, index, now);
-  };
   for (int64_t i = 0; i < executions; ++i) {
     now.micro = micros - executions + i;
-    if (!run(0, update * executions + i))
+    if (!runSection(queue, 0, update * executions + i, now))
       return;
   }
   now.micro = micros - 1;
-  run(1, update);
+  runSection(queue, 1, update, now);
 }
 
-bool QueueExecutor::queuesCopies(unsigned queue, uint32_t section, const StepContext &now) const {
-  const auto &steps = prepared.queues[section][queue];
-  return !prepared.publishesLast(now.step) &&
-         std::all_of(steps.begin(), steps.end(), [](const PreparedStep *step) { return step->copy; });
+bool QueueExecutor::queuesCopies(unsigned queue, const StepContext &now) const {
+  auto isCopy = [](const PreparedStep *step) { return step->copy; };
+  const auto &micro = prepared.queues[0][queue], &update = prepared.queues[1][queue];
+  return !prepared.publishesLast(now.step) && std::all_of(micro.begin(), micro.end(), isCopy) &&
+         std::all_of(update.begin(), update.end(), isCopy);
 }
 
 /// Execution `index` of a section on one queue; false after a failure anywhere on this rank.
@@ -89,44 +92,78 @@ bool QueueExecutor::hasTurn(const PreparedStep &step, uint32_t section, int64_t 
   return true;
 }
 
-/// As runSection, of steps that are copies: while the oldest is under way, the next ones begin as soon as their waits
-/// are over, so that a disk is not idle between two steps.
-bool QueueExecutor::runCopies(unsigned queue, uint32_t section, int64_t index, const StepContext &now) {
-  const std::vector<const PreparedStep *> &steps = prepared.queues[section][queue];
-  size_t begun = 0;
-  auto beginOthers = [&] {
-    for (; begun < steps.size() && hasTurn(*steps[begun], section, index); ++begun) {
-      if (!steps[begun]->copy->mayBegin(steps[begun]->operands))
-        return;
-      steps[begun]->copy->begin(steps[begun]->operands);
-    }
-  };
-  int64_t since = 0; // a copy's time counts from the end of the one before
-  for (size_t first = 0; first < steps.size(); ++first) {
-    const PreparedStep &step = *steps[first];
-    bool goesOn = (begun > first || waitForTurn(step, section, index)) && !done[queue].hasFailed();
-    if (begun == first)
-      since = tracedNow(queue);
-    Status status = caught([&]() -> Status {
-      if (goesOn)
-        beginOthers();
-      for (; goesOn && !step.copy->isOldestDone(); beginOthers())
-        step.copy->progress();
-      return goesOn || begun > first ? step.copy->finish() : Status();
-    });
-    if (!goesOn) {
-      if (begun > first + 1)
-        continue; // nothing may be left under way
+QueueExecutor::CopyTurn QueueExecutor::copyTurn(unsigned queue, uint64_t number) const {
+  const auto &micro = prepared.queues[0][queue], &update = prepared.queues[1][queue];
+  const uint64_t size = prepared.stepsPerIteration(queue), before = number / size, at = number % size;
+  const uint64_t executions = microExecutions(prepared.plan), ofMicro = executions * micro.size();
+  CopyTurn turn{nullptr, 0, 0, contexts[(before + 1) % kInFlight]};
+  int64_t last = static_cast<int64_t>(prepared.plan.accumulation()) - 1;
+  if (at < ofMicro) {
+    auto execution = static_cast<int64_t>(at / micro.size());
+    turn.step = micro[at % micro.size()];
+    turn.index = static_cast<int64_t>(before * executions) + execution;
+    turn.now.micro = last + 1 - static_cast<int64_t>(executions) + execution;
+  } else {
+    turn.step = update[at - ofMicro];
+    turn.section = 1;
+    turn.index = static_cast<int64_t>(before);
+    turn.now.micro = last;
+  }
+  return turn;
+}
+
+/// Begins those whose waits are over, in their order, of iteration `mine` and of the next one once it is asked for.
+void QueueExecutor::beginCopies(unsigned queue, uint64_t mine) {
+  const uint64_t size = prepared.stepsPerIteration(queue);
+  for (uint64_t &begun = copies[queue].begun;; ++begun) {
+    const uint64_t iterationOf = begun / size + 1;
+    if (iterationOf > mine && (!go.hasReached(iterationOf) || go.hasFailed() || // a failure looks like any count
+                               !queuesCopies(queue, contexts[iterationOf % kInFlight])))
+      return;
+    CopyTurn turn = copyTurn(queue, begun);
+    QueuedCopy &copy = *turn.step->copy;
+    if (!hasTurn(*turn.step, turn.section, turn.index) || !copy.mayBegin(turn.step->operands))
+      return;
+    copy.begin(turn.step->operands);
+  }
+}
+
+/// An iteration of a queue whose steps are copies: while the oldest is under way, the next ones begin as soon as their
+/// waits are over, over the borders of sections and iterations, so that a disk is not idle between two steps. False
+/// after a failure anywhere on this rank; then some may be under way.
+bool QueueExecutor::runCopies(unsigned queue, uint64_t mine) {
+  auto &[ended, begun] = copies[queue];
+  const uint64_t size = prepared.stepsPerIteration(queue);
+  ended = (mine - 1) * size;
+  begun = std::max(begun, ended);   // iterations that publish last ran one by one
+  int64_t since = tracedNow(queue); // a copy's time counts from the end of the one before
+  for (; ended < mine * size; ++ended) {
+    CopyTurn turn = copyTurn(queue, ended);
+    const bool waits = begun == ended;
+    if ((waits && !waitForTurn(*turn.step, turn.section, turn.index)) || done[queue].hasFailed())
       return false;
-    }
-    since = trace(step, section, now, since);
+    if (waits)
+      since = tracedNow(queue);
+    QueuedCopy &copy = *turn.step->copy;
+    Status status = caught([&]() -> Status {
+      for (beginCopies(queue, mine); !copy.isOldestDone(); beginCopies(queue, mine))
+        copy.progress();
+      return copy.finish();
+    });
+    since = trace(*turn.step, turn.section, turn.now, since);
     if (!status.ok()) {
-      fail(locate(status.error(), prepared.plan, section, step.index));
+      fail(locate(status.error(), prepared.plan, turn.section, turn.step->index));
       return false;
     }
     done[queue].advance();
   }
   return true;
+}
+
+/// Nothing may be left under way: what became of it is of no interest any more.
+void QueueExecutor::endCopies(unsigned queue) {
+  for (auto &[ended, begun] = copies[queue]; ended < begun; ++ended)
+    (void)caught([&] { return copyTurn(queue, ended).step->copy->finish(); });
 }
 
 bool QueueExecutor::publishLast(const StepContext &step) {

@@ -49,15 +49,29 @@ protected:
   std::array<StepContext, kInFlight> contexts; // by iteration
 
 private:
-  bool queuesCopies(unsigned queue, uint32_t section, const StepContext &now) const;
+  /// A queue's copy by its number since the first iteration, which is what the queue's timeline counts.
+  struct CopyTurn {
+    const PreparedStep *step;
+    uint32_t section;
+    int64_t index; ///< the section's execution
+    StepContext now;
+  };
+  struct Copies {
+    uint64_t ended = 0, begun = 0; ///< numbers: those between are under way
+  };
+  bool queuesCopies(unsigned queue, const StepContext &now) const;
   bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
-  bool runCopies(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
+  CopyTurn copyTurn(unsigned queue, uint64_t number) const;
+  void beginCopies(unsigned queue, uint64_t mine);
+  bool runCopies(unsigned queue, uint64_t mine);
+  void endCopies(unsigned queue);
   bool waitForTurn(const PreparedStep &step, uint32_t section, int64_t index);
   bool hasTurn(const PreparedStep &step, uint32_t section, int64_t index) const;
   bool publishLast(const StepContext &step);
   bool metricsKnown();
   Status failed();
 
+  std::array<Copies, kNumQueues> copies;
   std::vector<std::thread> threads;
   Timeline go;      // iterations asked for
   std::mutex mutex; // of `failure`
