@@ -2,6 +2,7 @@
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
 #include "kernels/Workspace.h"
+#include "runtime/base/TensorSize.h"
 
 namespace zc {
 
@@ -57,6 +58,11 @@ Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
   if (spec.threads < 1)
     return makeError(Code::internal, 702,
                      "kernel '" + spec.name + "' prepared for " + std::to_string(spec.threads) + " threads");
+  for (size_t i = 0; i < spec.operands.size(); ++i)
+    if (!isCountable(spec.operands[i]))
+      return makeError(Code::corrupt, 710,
+                       "plan gives kernel '" + spec.name + "' operand " + std::to_string(i) +
+                           " of a size that cannot be counted");
   ZC_RETURN_IF_ERROR(checkViews(spec));
   ZC_RETURN_IF_ERROR(checkProgram(spec));
   if (int64_t needed = workspaceBytes(spec, target); spec.workspace < needed)

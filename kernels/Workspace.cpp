@@ -1,5 +1,6 @@
 #include "kernels/Workspace.h"
 #include "kernels/WorkspaceFormulas.h"
+#include "runtime/base/TensorSize.h"
 
 #include <algorithm>
 
@@ -15,7 +16,9 @@ static const WorkspaceFormula *find(std::string_view kernel, Target target) {
 
 int64_t workspaceBytes(const KernelSpec &spec, Target target) {
   const WorkspaceFormula *formula = find(spec.name, target);
-  return formula && !spec.operands.empty() ? formula->bytes(spec) : 0;
+  if (!formula || spec.operands.empty() || !std::all_of(spec.operands.begin(), spec.operands.end(), isCountable))
+    return 0;
+  return formula->bytes(spec);
 }
 
 bool mayHaveWorkspace(std::string_view kernel) { return find(kernel, Target::cpu) || find(kernel, Target::cuda); }

@@ -22,7 +22,7 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
     s.width = input.dims[1];
     s.classes = weight.dims[s.transWeight ? 0 : 1];
     return weight.dims[s.transWeight ? 1 : 0] == s.width &&
-           Workspace::times(Workspace::times(s.rows, s.classes), s.width) < int64_t(1) << 60 &&
+           Workspace::times(s.rows, s.classes, s.width) < int64_t(1) << 60 &&
            Workspace::times(s.rows, s.classes) < int64_t(1) << 56 &&
            (!s.hasBias || spec.operands[first + 3] == TensorType{s.dtype, {s.classes}});
   };
@@ -119,7 +119,7 @@ KernelSpec weightGradOf(const HeadShape &s, int64_t rows, bool adds) {
   }
   spec.numInputs = spec.operands.size();
   spec.operands.push_back(sums);
-  int64_t whole = Workspace::times(Workspace::times(s.rows, s.classes), s.width);
+  int64_t whole = Workspace::times(s.rows, s.classes, s.width);
   spec.attributes = {{"trans_lhs", kSet}, {"whole", std::max<int64_t>(1, whole)}};
   return spec;
 }

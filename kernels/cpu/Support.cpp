@@ -48,7 +48,10 @@ int64_t Workspace::times(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &result) ? kMostBytes : std::min(result, kMostBytes);
 }
 
-int64_t Workspace::sum(int64_t a, int64_t b) { return std::min(a + b, kMostBytes); }
+int64_t Workspace::sum(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_add_overflow(a, b, &result) ? kMostBytes : std::min(result, kMostBytes);
+}
 
 int64_t Workspace::bytesOf(int64_t count, size_t size) {
   return (times(count, static_cast<int64_t>(size)) + 63) / 64 * 64;

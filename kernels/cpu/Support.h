@@ -84,6 +84,12 @@ public:
   template <typename T> static int64_t bytesOf(int64_t count) { return bytesOf(count, sizeof(T)); }
   static int64_t times(int64_t a, int64_t b);
   static int64_t sum(int64_t a, int64_t b);
+  template <typename... Rest> static int64_t times(int64_t a, int64_t b, int64_t c, Rest... rest) {
+    return times(times(a, b), c, rest...);
+  }
+  template <typename... Rest> static int64_t sum(int64_t a, int64_t b, int64_t c, Rest... rest) {
+    return sum(sum(a, b), c, rest...);
+  }
 
 private:
   size_t operand;

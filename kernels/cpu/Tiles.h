@@ -61,8 +61,8 @@ struct Bf16Blocks {
   /// fp32 sums that wait for the next pass.
   int64_t sums() const { return passes == 1 ? 0 : rows * columns; }
   int64_t bytes() const {
-    return Workspace::bytesOf<uint32_t>(right()) + Workspace::bytesOf<float>(sums()) +
-           Workspace::bytesOf<uint32_t>(left() * threads);
+    return Workspace::sum(Workspace::bytesOf<uint32_t>(right()), Workspace::bytesOf<float>(sums()),
+                          Workspace::bytesOf<uint32_t>(left() * threads));
   }
   int threads; ///< at most
 };
@@ -80,9 +80,8 @@ constexpr int64_t kThreadProducts = 1 << 16;
 
 /// Parts that are cut for threads: at most `heads` of each sample.
 inline int64_t attentionParts(const AttentionShape &s, int64_t heads) {
-  int64_t products = Workspace::times(Workspace::times(s.batch * s.heads, s.queries),
-                                      Workspace::times(s.keys, s.depth + s.valueDepth));
-  return std::clamp<int64_t>(products / kThreadProducts, 1, s.batch * heads);
+  int64_t products = Workspace::times(s.batch, s.heads, s.queries, s.keys, Workspace::sum(s.depth, s.valueDepth));
+  return std::clamp<int64_t>(products / kThreadProducts, 1, std::max<int64_t>(1, Workspace::times(s.batch, heads)));
 }
 
 /// Which heads of keys a thread takes one after the other: those whose queries add to the same elements of the mask's
@@ -138,9 +137,11 @@ struct AttentionGradPieces {
 
 /// fp32 elements of a thread's part of dScale, and of dBias: whole cache lines.
 inline int64_t normGradTile(const NormShape &s) { return (s.n + 15) / 16 * 16; }
-inline int normGradTiles(const NormShape &s) { return tilesFor(normGradTile(s) * 8, s.rows); }
+inline int normGradTiles(const NormShape &s) { return tilesFor(Workspace::times(normGradTile(s), 8), s.rows); }
 
-inline int gatherGradTiles(const GatherShape &s) { return tilesFor(s.inner * 4, s.outer * s.n); }
+inline int gatherGradTiles(const GatherShape &s) {
+  return tilesFor(Workspace::times(s.inner, 4), Workspace::times(s.outer, s.n));
+}
 /// Rows of fp32 that a thread works in: sums, but of fp32 those are the result, and, onto something, these sums
 /// rounded.
 inline int64_t gatherGradRows(const KernelSpec &spec) {
@@ -148,7 +149,7 @@ inline int64_t gatherGradRows(const KernelSpec &spec) {
 }
 
 /// A plane of fp32 sums per thread, of 16-bit tensors.
-inline int planeTiles(const PoolShape &s) { return tilesFor(s.windows.inPlane * 4, s.planes); }
+inline int planeTiles(const PoolShape &s) { return tilesFor(Workspace::times(s.windows.inPlane, 4), s.planes); }
 
 /// Of channels-last tensors: fp32 sums of this many channels of an image.
 constexpr int64_t kPoolBlock = 64;
@@ -157,24 +158,25 @@ inline int64_t poolBlockTile(const PoolShape &s) {
 }
 inline int poolBlockTiles(const PoolShape &s) {
   int64_t blocks = (s.order.channels + kPoolBlock - 1) / kPoolBlock;
-  return tilesFor(poolBlockTile(s) * 4, s.order.channels == 0 ? 0 : s.planes / s.order.channels * blocks);
+  return tilesFor(Workspace::times(poolBlockTile(s), 4),
+                  s.order.channels == 0 ? 0 : Workspace::times(s.planes / s.order.channels, blocks));
 }
 
 /// How channels-last batch norm cuts its rows, N * spatial, and what it works in.
 struct BatchNormRows {
   int64_t rows, channels, blockRows, parts;
   explicit BatchNormRows(const BatchNormShape &s)
-      : rows(s.batch * s.inner), channels(s.channels),
+      : rows(Workspace::times(s.batch, s.inner)), channels(s.channels),
         blockRows(std::clamp<int64_t>(16384 / std::max<int64_t>(s.channels, 1), 8, 64)),
         parts(std::min<int64_t>(32, (rows + blockRows - 1) / blockRows)) {}
-  int64_t totals() const { return Workspace::times(3 * parts, channels); } ///< doubles: sums of each part
-  int64_t room() const { return Workspace::times(2 * parts, channels); }   ///< floats: those of its block
-  int64_t table() const { return Workspace::times(4, channels); }          ///< floats: what a channel is multiplied by
-  int64_t block() const { return Workspace::times(blockRows, channels); }  ///< elements
+  int64_t totals() const { return Workspace::times(3, parts, channels); } ///< doubles: sums of each part
+  int64_t room() const { return Workspace::times(2, parts, channels); }   ///< floats: those of its block
+  int64_t table() const { return Workspace::times(4, channels); }         ///< floats: what a channel is multiplied by
+  int64_t block() const { return Workspace::times(blockRows, channels); } ///< elements
   /// Blocks that threads have at a time, where one has to be computed.
-  int tiles() const { return tilesFor(block() * 4, parts); }
+  int tiles() const { return tilesFor(Workspace::times(block(), 4), parts); }
   int64_t bytes() const {
-    return Workspace::sum(Workspace::sum(Workspace::bytesOf<double>(totals()), Workspace::bytesOf<float>(room())),
+    return Workspace::sum(Workspace::bytesOf<double>(totals()), Workspace::bytesOf<float>(room()),
                           Workspace::bytesOf<float>(table()));
   }
 };

@@ -34,9 +34,9 @@ Bf16Blocks::Bf16Blocks(const MatmulShape &s)
 OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
   const MatmulShape &s = part.product;
   bool isWide = s.dtype == DType::f32;
-  lhs = isWide ? 0 : s.m * s.k;
-  rhs = isWide && !s.transRhs ? 0 : s.k * s.n;
-  sums = part.out == DType::f32 ? 0 : s.m * s.n;
+  lhs = isWide ? 0 : Workspace::times(s.m, s.k);
+  rhs = isWide && !s.transRhs ? 0 : Workspace::times(s.k, s.n);
+  sums = part.out == DType::f32 ? 0 : Workspace::times(s.m, s.n);
 }
 
 namespace {
@@ -110,11 +110,11 @@ int64_t ofProduct(const MatmulPartShape &part, bool isSummedInOrder) {
     return 0;
   if (isSummedInOrder) {
     OrderedPieces pieces(part);
-    return bytes<float>(pieces.lhs) + bytes<float>(pieces.rhs) + bytes<float>(pieces.sums);
+    return Workspace::sum(bytes<float>(pieces.lhs), bytes<float>(pieces.rhs), bytes<float>(pieces.sums));
   }
   if (s.dtype == DType::f32)
     return bytes<float>(DepthSums::floats(s));
-  const int64_t widened = ProductTile(s).bytes() * ProductTile::tiles(s);
+  const int64_t widened = Workspace::times(ProductTile(s).bytes(), ProductTile::tiles(s));
   return s.dtype == DType::bf16 && s.numBatches == 1 ? std::max(widened, Bf16Blocks(s).bytes()) : widened;
 }
 
@@ -150,7 +150,7 @@ int64_t ofAttention(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttention(spec);
   if (!read)
     return 0;
-  int64_t plain = bytes<double>(read->keys) + bytes<double>(read->valueDepth);
+  int64_t plain = Workspace::sum(bytes<double>(read->keys), bytes<double>(read->valueDepth));
   return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionPieces(*read)) : 0);
 }
 
@@ -158,8 +158,8 @@ int64_t ofAttentionGrad(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   if (!read)
     return 0;
-  int64_t plain = bytes<double>(read->depth) + bytes<double>(read->keys * read->depth) +
-                  bytes<double>(read->keys * read->valueDepth);
+  int64_t plain = Workspace::sum(bytes<double>(read->depth), bytes<double>(Workspace::times(read->keys, read->depth)),
+                                 bytes<double>(Workspace::times(read->keys, read->valueDepth)));
   return std::max(plain, isFast(read->dtype) ? ofTiles(AttentionGradPieces(*read)) : 0);
 }
 
@@ -172,21 +172,24 @@ int64_t ofHead(const Result<HeadShape> &read) {
 int64_t ofNormGrad(const Result<NormShape> &read, int64_t sums) {
   if (!read)
     return 0;
-  return std::max(sums * bytes<double>(read->n),
-                  isFast(read->dtype) ? bytes<float>(2 * normGradTile(*read) * normGradTiles(*read)) : 0);
+  return std::max(Workspace::times(sums, bytes<double>(read->n)),
+                  isFast(read->dtype) ? bytes<float>(Workspace::times(2, normGradTile(*read), normGradTiles(*read)))
+                                      : 0);
 }
 
 int64_t ofGatherGrad(const KernelSpec &spec) {
   Result<GatherShape> read = readGatherGrad(spec);
   if (!read)
     return 0;
-  const int64_t rows = isFast(read->dtype) ? gatherGradRows(spec) * gatherGradTiles(*read) : 0;
+  const int64_t rows = isFast(read->dtype) ? Workspace::times(gatherGradRows(spec), gatherGradTiles(*read)) : 0;
   return Workspace::sum(ChainPieces::bytes(read->n, read->count), bytes<float>(Workspace::times(read->inner, rows)));
 }
 
 int64_t ofGatherNdGrad(const KernelSpec &spec) {
   Result<GatherNdShape> read = readGatherNd(spec, 2, 0);
-  return read ? ChainPieces::bytes(read->batch * read->slices, read->batch * read->perBatch) : 0;
+  return read ? ChainPieces::bytes(Workspace::times(read->batch, read->slices),
+                                   Workspace::times(read->batch, read->perBatch))
+              : 0;
 }
 
 int64_t ofTopK(const KernelSpec &spec) {
@@ -208,7 +211,7 @@ int64_t ofPoolGrad(const Result<PoolShape> &read, bool hasTable) {
     int64_t sums = isNarrow ? bytes<float>(Workspace::times(poolBlockTile(*read), poolBlockTiles(*read))) : 0;
     return std::max(plain, Workspace::sum(sums, hasTable ? tableBytes(read->windows) : 0));
   }
-  return std::max(plain, isNarrow ? bytes<float>(read->windows.inPlane * planeTiles(*read)) : 0);
+  return std::max(plain, isNarrow ? bytes<float>(Workspace::times(read->windows.inPlane, planeTiles(*read))) : 0);
 }
 
 int64_t ofBatchNorm(const Result<BatchNormShape> &read) {
@@ -225,7 +228,7 @@ int64_t ofBatchNormGradSums(const KernelSpec &spec) {
   if (own == 0 || !seen->prologue)
     return own;
   BatchNormRows rows(*read);
-  return Workspace::sum(own, Workspace::bytesOf(Workspace::times(rows.block(), rows.tiles()), sizeof(float)));
+  return Workspace::sum(own, bytes<float>(Workspace::times(rows.block(), rows.tiles())));
 }
 
 /// Does oneDNN compute it on blocked layouts with AVX2 and later, and not as a product of matrices?
@@ -244,14 +247,16 @@ bool isDirect(const ConvShape &s) {
 /// large.
 int64_t convScratch(const ConvShape &s, bool isBf16, int64_t paddedIn, int64_t paddedOut, int64_t weights) {
   const Windows &w = s.windows;
-  int64_t image = 4 * std::max(paddedIn * w.inPlane, paddedOut * w.outPlane);
-  int64_t copies = 2 * (paddedIn * w.inPlane + paddedOut * w.outPlane);
+  const int64_t in = Workspace::times(paddedIn, w.inPlane), out = Workspace::times(paddedOut, w.outPlane);
+  int64_t image = Workspace::times(4, std::max(in, out));
+  int64_t copies = Workspace::times(2, Workspace::sum(in, out));
   bool skips = w.taps == 1 && w.inPlane > w.outPlane;
-  int64_t strided = skips ? 4 * (paddedIn + paddedOut) * w.outPlane : 0;
-  int64_t columns = std::min(Workspace::times(4 * s.inPerGroup() * w.outPlane, w.taps), int64_t(4) << 20);
-  int64_t tile = (isBf16 ? image + copies : strided) + (isDirect(s) ? 0 : columns);
-  int64_t sums = std::min(8 * 4 * weights, 4 * weights + (int64_t(8) << 20));
-  return (int64_t(256) << 10) + columns + sums + Workspace::times(tile, tilesFor(tile, 16));
+  int64_t strided = skips ? Workspace::times(4, Workspace::sum(paddedIn, paddedOut), w.outPlane) : 0;
+  int64_t columns = std::min(Workspace::times(4, s.inPerGroup(), w.outPlane, w.taps), int64_t(4) << 20);
+  int64_t tile = Workspace::sum(isBf16 ? Workspace::sum(image, copies) : strided, isDirect(s) ? 0 : columns);
+  int64_t sums =
+      std::min(Workspace::times(8, 4, weights), Workspace::sum(Workspace::times(4, weights), int64_t(8) << 20));
+  return Workspace::sum(int64_t(256) << 10, columns, sums, Workspace::times(tile, tilesFor(tile, 16)));
 }
 
 /// Where windows are larger than images, oneDNN's gradient of weights with AVX2 is a product of matrices that has
@@ -260,7 +265,7 @@ int64_t smallImageSums(const ConvShape &s, int64_t weights) {
   const Windows &w = s.windows;
   for (size_t i = 0; i < w.in.size(); ++i)
     if (w.in[i] < w.kernel[i])
-      return Workspace::times(4 * 4, weights);
+      return Workspace::times(4, 4, weights);
   return 0;
 }
 
@@ -276,12 +281,11 @@ int64_t ofConv(const Result<ConvShape> &read, bool isWeightGrad = false) {
   auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
   int64_t in = padded(s.inChannels), out = padded(s.outChannels);
   bool isDepthwise = s.inPerGroup() == 1 && s.groups > 1;
-  int64_t filters = isDepthwise
-                        ? padded(s.groups) * s.outPerGroup()
-                        : Workspace::times(s.groups, Workspace::times(padded(s.inPerGroup()), padded(s.outPerGroup())));
+  int64_t filters = isDepthwise ? Workspace::times(padded(s.groups), s.outPerGroup())
+                                : Workspace::times(s.groups, padded(s.inPerGroup()), padded(s.outPerGroup()));
   int64_t weights = Workspace::times(filters, s.windows.taps);
-  int64_t input = Workspace::times(s.batch * in, s.windows.inPlane);
-  int64_t output = Workspace::times(s.batch * out, s.windows.outPlane);
+  int64_t input = Workspace::times(s.batch, in, s.windows.inPlane);
+  int64_t output = Workspace::times(s.batch, out, s.windows.outPlane);
   auto computedIn = [&](DType type) {
     int64_t total = Workspace::sum(convScratch(s, type == DType::bf16, in, out, weights),
                                    isWeightGrad ? smallImageSums(s, weights) : 0);

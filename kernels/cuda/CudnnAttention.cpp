@@ -6,10 +6,12 @@
 namespace zc::cuda {
 
 int64_t CudnnAttention::gradBytes(const cpu::AttentionShape &s) {
+  using Space = cpu::Workspace;
   auto padded = [](int64_t n, int64_t to) { return (n + to - 1) / to * to; };
-  int64_t slopes = 2 * padded(s.queries, 64) * padded(s.keys, 128), sums = 4 * s.queries;
-  int64_t ofGroups = s.heads > s.keyHeads ? 2 * s.keys * (s.depth + s.valueDepth) : 0; // dK and dV of each query head
-  return s.batch * s.heads * (slopes + sums + ofGroups) + 256;
+  int64_t slopes = Space::times(2, padded(s.queries, 64), padded(s.keys, 128)), sums = Space::times(4, s.queries);
+  int64_t ofGroups = // dK and dV of each query head
+      s.heads > s.keyHeads ? Space::times(2, s.keys, Space::sum(s.depth, s.valueDepth)) : 0;
+  return Space::sum(Space::times(s.batch, s.heads, Space::sum(slopes, sums, ofGroups)), 256);
 }
 
 namespace {

@@ -21,8 +21,8 @@ std::optional<CudnnConv> CudnnConv::of(const KernelSpec &spec) {
     return std::nullopt;
   CudnnConv conv{std::move(*read), pass};
   cpu::Windows &w = conv.shape.windows;
-  bool isEmpty =
-      conv.shape.batch * w.inPlane * w.outPlane * w.taps == 0 || conv.shape.inChannels * conv.shape.outChannels == 0;
+  bool isEmpty = cpu::Workspace::times(conv.shape.batch, w.inPlane, w.outPlane, w.taps, conv.shape.inChannels,
+                                       conv.shape.outChannels) == 0;
   // Behind an edge it takes zeros, but no cut.
   bool cuts = std::any_of(w.low.begin(), w.low.end(), [](int64_t low) { return low < 0; }) ||
               std::any_of(conv.shape.high.begin(), conv.shape.high.end(), [](int64_t high) { return high < 0; });
@@ -39,10 +39,12 @@ std::optional<CudnnConv> CudnnConv::of(const KernelSpec &spec) {
 
 int64_t CudnnConv::workspaceBytes() const {
   constexpr int64_t kMostPartialSums = int64_t(32) << 20, kParts = 32;
+  using Space = cpu::Workspace;
   auto aligned = [&](const Dims &dims) { return (TensorType{shape.dtype, dims}.numBytes() + 255) / 256 * 256; };
-  int64_t sums =
-      pass == ConvPass::weight ? std::min(kMostPartialSums, kParts * TensorType{DType::f32, weight()}.numBytes()) : 0;
-  return aligned(input()) + aligned(weight()) + aligned(output()) + sums + 256;
+  int64_t sums = pass == ConvPass::weight
+                     ? std::min(kMostPartialSums, Space::times(kParts, TensorType{DType::f32, weight()}.numBytes()))
+                     : 0;
+  return Space::sum(aligned(input()), aligned(weight()), aligned(output()), sums, 256);
 }
 
 } // namespace zc::cuda

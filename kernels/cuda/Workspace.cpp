@@ -17,17 +17,15 @@ ReduceCut::ReduceCut(const cpu::ReduceShape &shape)
 }
 
 HeadSpace::HeadSpace(const cpu::HeadShape &s)
-    : scratch(matmulBytes(s.chunk * s.classes)), logits(cpu::Workspace::times(s.chunk, s.classes)), losses(s.rows),
+    : scratch(matmulBytes(Space::times(s.chunk, s.classes))), logits(Space::times(s.chunk, s.classes)), losses(s.rows),
       factors(s.isGrad), biasParts(s.isGrad && s.hasBias ? std::min<int64_t>(16, (s.chunk + 63) / 64) : 0),
-      biasSums(cpu::Workspace::times(biasParts, s.classes)),
-      weightSums(s.widens() ? cpu::Workspace::times(s.classes, s.width) : 0) {
+      biasSums(Space::times(biasParts, s.classes)), weightSums(s.widens() ? Space::times(s.classes, s.width) : 0) {
   if (s.isGrad)
     scratch =
-        std::max({scratch, matmulBytes(s.chunk * s.width), matmulBytes(cpu::Workspace::times(s.classes, s.width))});
+        std::max({scratch, matmulBytes(Space::times(s.chunk, s.width)), matmulBytes(Space::times(s.classes, s.width))});
 }
 
 int64_t HeadSpace::bytes(const cpu::HeadShape &s) const {
-  using Space = cpu::Workspace;
   int64_t total =
       Space::sum(Space::bytesOf<char>(scratch), Space::bytesOf(logits, static_cast<size_t>(sizeOf(s.dtype))));
   for (int64_t doubles : {losses, factors, biasSums})
@@ -36,13 +34,13 @@ int64_t HeadSpace::bytes(const cpu::HeadShape &s) const {
 }
 
 AttentionTiles::AttentionTiles(const cpu::AttentionShape &s)
-    : size(s.dtype == DType::f64 ? sizeof(double) : sizeof(float)), rows(s.batch * s.heads * s.queries),
-      queryTiles(s.batch * s.heads * ((s.queries + kAttentionTile - 1) / kAttentionTile)),
-      keyTiles(s.batch * s.keyHeads * ((s.keys + kAttentionTile - 1) / kAttentionTile)),
-      queryScores(kAttentionTile * s.keys),
-      keyScores(2 * kAttentionTile * (s.keyHeads ? s.heads / s.keyHeads : 0) * s.queries) {
+    : size(s.dtype == DType::f64 ? sizeof(double) : sizeof(float)), rows(Space::times(s.batch, s.heads, s.queries)),
+      queryTiles(Space::times(s.batch, s.heads, (s.queries + kAttentionTile - 1) / kAttentionTile)),
+      keyTiles(Space::times(s.batch, s.keyHeads, (s.keys + kAttentionTile - 1) / kAttentionTile)),
+      queryScores(Space::times(kAttentionTile, s.keys)),
+      keyScores(Space::times(2 * kAttentionTile, s.keyHeads ? s.heads / s.keyHeads : 0, s.queries)) {
   auto atOnce = [&](int64_t tiles, int64_t scores) {
-    int64_t fit = (int64_t{32} << 20) / std::max<int64_t>(1, size * scores);
+    int64_t fit = (int64_t{32} << 20) / std::max<int64_t>(1, Space::times(size, scores));
     return std::max<int64_t>(1, std::min(tiles, fit));
   };
   queriesAtOnce = atOnce(queryTiles, queryScores);

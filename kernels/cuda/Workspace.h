@@ -13,9 +13,11 @@
 
 namespace zc::cuda {
 
+using Space = cpu::Workspace; // whose sums and products saturate
+
 /// Of a radix sort of n pairs of 32-bit numbers: the pairs once more, histograms, and a look-back of 1 KiB per tile of
 /// some thousand. CUB is asked when it sorts, and refuses to with less.
-inline int64_t sortBytes(int64_t n) { return 64 * 1024 + 9 * n; }
+inline int64_t sortBytes(int64_t n) { return Space::sum(64 * 1024, Space::times(9, n)); }
 
 /// Into how many parts rows are cut for sums over them.
 constexpr int64_t rowParts(int64_t rows) { return rows < 64 ? 1 : rows < 4096 ? rows / 64 : 64; }
@@ -30,16 +32,14 @@ struct ReduceCut {
   int64_t columnBlocks; ///< blocks for all results where neighbouring threads have neighbouring results; else 0
   explicit ReduceCut(const cpu::ReduceShape &shape);
   /// Sums have 8 bytes, whatever the element type.
-  int64_t bytes() const { return 8 * results * parts; }
+  int64_t bytes() const { return Space::times(8, results, parts); }
 };
 
 /// Of n pairs of 32-bit numbers, sorted beside themselves.
-inline int64_t pairsBytes(int64_t n) { return 4 * n * static_cast<int64_t>(sizeof(int32_t)) + sortBytes(n); }
+inline int64_t pairsBytes(int64_t n) { return Space::sum(Space::times(4, n, sizeof(int32_t)), sortBytes(n)); }
 
 inline int64_t gatherGradBytes(const cpu::GatherShape &s) { return pairsBytes(s.count); }
-inline int64_t crossEntropyBytes(const cpu::CrossEntropyShape &s) {
-  return s.rows * static_cast<int64_t>(sizeof(double));
-}
+inline int64_t crossEntropyBytes(const cpu::CrossEntropyShape &s) { return Space::times(s.rows, sizeof(double)); }
 /// What cuBLASLt may have: sums in fp32 of parts of the products, 8 of each, and never more than its documentation asks
 /// for on any GPU.
 inline int64_t matmulBytes(int64_t results) {
@@ -59,7 +59,7 @@ struct HeadSpace {
 
 /// `sums` over the rows: of the scale's gradient, and the bias'.
 inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
-  return sums * rowParts(s.rows) * s.n * static_cast<int64_t>(sizeof(double));
+  return Space::times(sums, rowParts(s.rows), s.n, sizeof(double));
 }
 
 /// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements, which a block
@@ -67,11 +67,11 @@ inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
 inline int64_t channelParts(const cpu::BatchNormShape &s) {
   const int64_t elements = s.channelsLast ? 128 : 4096, enough = s.channelsLast ? 256 * 1024 : 1024;
   const int64_t most = std::max<int64_t>(1, enough / std::max<int64_t>(1, s.channels));
-  return std::max<int64_t>(1, std::min(s.batch * s.inner / elements, most));
+  return std::max<int64_t>(1, std::min(Space::times(s.batch, s.inner) / elements, most));
 }
 /// `sums` over the elements of each channel, in parts and then joined, and three numbers of it.
 inline int64_t batchNormBytes(const cpu::BatchNormShape &s, int64_t sums) {
-  return (sums * (channelParts(s) + 1) + 3) * s.channels * static_cast<int64_t>(sizeof(double));
+  return Space::times(sums * (channelParts(s) + 1) + 3, s.channels, sizeof(double));
 }
 
 /// Queries or keys that a block of our own attention takes at once.
@@ -83,8 +83,11 @@ struct AttentionTiles {
   int64_t rows, queryTiles, keyTiles, queriesAtOnce, keysAtOnce;
   int64_t queryScores, keyScores; ///< of a tile; for the gradients of keys there are two
   explicit AttentionTiles(const cpu::AttentionShape &s);
-  int64_t bytes() const { return size * queriesAtOnce * queryScores; }
-  int64_t gradBytes() const { return size * (rows + std::max(queriesAtOnce * queryScores, keysAtOnce * keyScores)); }
+  int64_t bytes() const { return Space::times(size, queriesAtOnce, queryScores); }
+  int64_t gradBytes() const {
+    return Space::times(size, Space::sum(rows, std::max(Space::times(queriesAtOnce, queryScores),
+                                                        Space::times(keysAtOnce, keyScores))));
+  }
 };
 
 } // namespace zc::cuda

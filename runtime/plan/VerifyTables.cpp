@@ -1,4 +1,4 @@
-#include "runtime/base/Tensor.h"
+#include "runtime/base/TensorSize.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Schedule.h"
@@ -16,7 +16,6 @@ namespace zc::verify {
 
 namespace {
 
-constexpr uint64_t kMaxTensorBytes = uint64_t(1) << 48;
 constexpr uint64_t kMaxArenaBytes = uint64_t(1) << 52;
 constexpr size_t kMaxString = 65536;
 constexpr int kMaxSteps = 4000000;
@@ -110,15 +109,11 @@ Status verifyType(const planpb::TensorType &type, int index) {
   // type_c2: a zero dimension does not excuse an overflow of the others
   if (type.dims_size() > 64)
     return violation(469, "type_c2", "type " + str(index) + " has " + str(type.dims_size()) + " dimensions");
-  uint64_t bytes = static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
-  for (int64_t dim : type.dims()) {
+  for (int64_t dim : type.dims())
     if (dim < 0)
       return violation(470, "type_c2", "type " + str(index) + " has dimension " + std::to_string(dim));
-    if (dim != 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes))
-      bytes = ~uint64_t(0) / 2 + 1;
-    if (bytes > kMaxTensorBytes)
-      return violation(471, "type_c2", "type " + str(index) + " has more than 2^48 bytes");
-  }
+  if (!isCountable({static_cast<DType>(type.type()), {type.dims().begin(), type.dims().end()}}))
+    return violation(471, "type_c2", "type " + str(index) + " has more than 2^48 bytes");
   return {};
 }
 
