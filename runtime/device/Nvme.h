@@ -87,7 +87,7 @@ public:
   /// Waits for the oldest and takes it away. Errors as `read`; afterwards nothing is under way.
   Status finish();
 
-  /// Any bytes, through a buffer that is made when first needed.
+  /// Any bytes, through a buffer that is made when first needed. Errors: as `read`; no memory for it (budget).
   Status readBytes(uint64_t offset, void *memory, uint64_t bytes);
   Status writeBytes(uint64_t offset, const void *memory, uint64_t bytes);
 
@@ -124,7 +124,8 @@ private:
   Error failed(const Slot &slot, const std::string &why) const;
   /// The engine is of no more use, and nothing is under way when this returns.
   Status breakOff(Error error);
-  char *bounceBuffer();
+  /// For bytes that are no whole blocks, allocated once. Errors: no memory (budget).
+  Result<char *> bounceBuffer();
 
   NvmeArena &arena;
   std::unique_ptr<IoEngine> engine;

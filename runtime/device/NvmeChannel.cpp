@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -245,14 +244,20 @@ Status NvmeChannel::transfer(bool isWrite, uint64_t offset, void *memory, uint64
   return finish();
 }
 
-char *NvmeChannel::bounceBuffer() {
-  if (!bounce && ::posix_memalign(&bounce, kBlockBytes, kBounceBytes) != 0)
-    throw std::bad_alloc();
+Result<char *> NvmeChannel::bounceBuffer() {
+  if (!bounce && (failpoint("spill.bounce") || ::posix_memalign(&bounce, kBlockBytes, kBounceBytes) != 0)) {
+    bounce = nullptr; // whatever the call left there
+    return makeError(Code::budget, 682,
+                     "out of memory for the " + std::to_string(kBounceBytes) +
+                         " bytes that parts of the nvme tier's blocks go through");
+  }
   return static_cast<char *>(bounce);
 }
 
 Status NvmeChannel::readBytes(uint64_t offset, void *memory, uint64_t bytes) {
-  char *buffer = bounceBuffer();
+  Result<char *> bounced = bounceBuffer();
+  ZC_RETURN_IF_ERROR(bounced.status());
+  char *buffer = *bounced;
   for (uint64_t done = 0; done < bytes;) {
     uint64_t first = (offset + done) / kBlockBytes * kBlockBytes, skip = offset + done - first;
     uint64_t now = std::min(bytes - done, kBounceBytes - skip);
@@ -264,7 +269,9 @@ Status NvmeChannel::readBytes(uint64_t offset, void *memory, uint64_t bytes) {
 }
 
 Status NvmeChannel::writeBytes(uint64_t offset, const void *memory, uint64_t bytes) {
-  char *buffer = bounceBuffer();
+  Result<char *> bounced = bounceBuffer();
+  ZC_RETURN_IF_ERROR(bounced.status());
+  char *buffer = *bounced;
   for (uint64_t done = 0; done < bytes;) {
     uint64_t first = (offset + done) / kBlockBytes * kBlockBytes, skip = offset + done - first;
     uint64_t now = std::min(bytes - done, kBounceBytes - skip), end = toBlocks(skip + now);

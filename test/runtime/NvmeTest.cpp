@@ -89,6 +89,19 @@ TEST(Nvme, AnyBytesInAnyOrderAreAsInMemory) {
   }
 }
 
+TEST(Nvme, NoMemoryForPartsOfBlocksIsAnError) {
+  Tier tier("spill.bounce:ENOMEM");
+  for (const Status &status :
+       {tier.channel->writeBytes(3, tier.from.data(), 5), tier.channel->readBytes(3, tier.to.data(), 5)}) {
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, Code::budget) << status.error().message;
+  }
+  expectOk(setFailpoints(""));
+  expectOk(tier.channel->writeBytes(3, tier.from.data() + 3, 5));
+  expectOk(tier.channel->readBytes(3, tier.to.data() + 3, 5));
+  EXPECT_TRUE(tier.isSame(3, 5));
+}
+
 TEST(Nvme, TransfersAllocateNothing) {
   Tier tier;
   expectOk(tier.channel->write(0, tier.from.data(), kBytes));
