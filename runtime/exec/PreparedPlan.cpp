@@ -114,6 +114,7 @@ public:
     return inner->run(operands, own);
   }
   std::string note() const override { return inner->note(); }
+  std::string method() const override { return inner->method(); }
 
 private:
   std::unique_ptr<Kernel> inner;
@@ -215,10 +216,10 @@ Status PreparedPlan::prepareKernel(const planpb::Step &step, const KernelSpec &s
   }
   Result<std::unique_ptr<Kernel>> kernel = makeKernel(step, spec, parts);
   ZC_RETURN_IF_ERROR(kernel.status());
-  if (out.micro >= 0)
+  out.copy = dynamic_cast<QueuedCopy *>(kernel->get());
+  if (out.micro >= 0 && !out.copy) // copies look at no micro-step, and one that is wrapped would be queued no more
     *kernel = std::make_unique<MicroStepKernel>(std::move(*kernel), out.micro);
   out.kernel = kernel->get();
-  out.copy = dynamic_cast<QueuedCopy *>(out.kernel);
   kernels.push_back(std::move(*kernel));
   return {};
 }
