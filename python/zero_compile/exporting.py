@@ -28,13 +28,19 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss` or its "loss".
     exporter: "torchscript" or "dynamo"; without it the first that works. check=False skips the comparison with torch.
     fixed_batch: the graph has the batch's number of rows and no other, as where a loss compares each row with all others.
-    Dropout is as the modules say; requires_grad and shared parameters are kept."""
-    torch = need("torch", "exporting")
-    onnx = need("onnx", "exporting")
+    Dropout is as the modules say; requires_grad and shared parameters are kept, and modules in eval mode (frozen batch norms) stay in it,
+    if not all are."""
     notes = notes or (lambda text: None)
-    rows = check_batch(batch)
+    check_batch(batch)
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
+    with training(model, notes):
+        return export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch)
+
+
+def export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch):
+    """export, of a model whose modules train or evaluate as they are to."""
+    torch, onnx, rows = need("torch", "exporting"), need("onnx", "exporting"), check_batch(batch)
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
     try_out(wrapper, batch)
     first, problems = None, []
@@ -107,19 +113,57 @@ def wrap(model, names, loss):
                                 help="give labels in the batch, or loss=function(model, batch)")
             return result
 
-    return Loss().train()
+    return Loss()
+
+
+@contextlib.contextmanager
+def training(model, notes):
+    """Each module in its own mode, or all in training mode where none is; the model is as before afterwards."""
+    with modes_kept(model):
+        if not any(module.training for module in model.modules()):
+            notes("the model is in eval mode: it is exported in training mode")
+            model.train()
+        yield
+
+
+@contextlib.contextmanager
+def modes_kept(model):
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def try_out(wrapper, batch):
     """A forward pass by torch: what is wrong with the model or its inputs is no exporter's fault."""
     with quiet():
+        twin = checking.duplicate(wrapper)
+        versions = {id(b): (b, b._version) for b in twin.buffers()}  # held, so that no other gets its id
         try:
-            checking.duplicate(wrapper)(*batch.values())
+            twin(*batch.values())
         except ZeroError:
             raise
         except Exception as problem:
             raise ZeroError(BAD_INPUT, f"torch itself does not compute the model's loss for this batch: {first_line(problem)}",
                             where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
+    changed = changed_buffers(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+    if changed:
+        raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, changed[:8])),
+                        help="of the modules' state only batch norms' running statistics are trained; a module in eval mode, which leaves its state alone, is exported so")
+
+
+def changed_buffers(model, after, versions):
+    """Names of the buffers that a forward pass has written to, other than batch norms'. `versions`: by id, each with torch's count of writes before it; a
+    vector of spectral_norm's that has converged is written with the values that it had, until the weight moves."""
+    torch = need("torch", "exporting")
+    handled = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
+               if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for buffer, _ in module.named_buffers(recurse=False)}
+    now = dict(after.named_buffers())
+    same = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+    return [name for name, b in model.named_buffers() if name not in handled and name in now and
+            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same(b, now[name]))]
 
 
 def reached(wrapper, model, batch):
@@ -172,9 +216,9 @@ def closed(descriptor):
 
 
 def torchscript(torch, wrapper, batch, path, fixed_batch):
-    with detach_kept(torch, 17):
+    with detach_kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
         torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
-                          training=torch.onnx.TrainingMode.TRAINING, input_names=list(batch), output_names=["loss"],
+                          training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=["loss"],
                           dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
 
 
@@ -208,14 +252,13 @@ def trace(exporter, wrapper, batch, fixed_batch=False):
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet():
+            with quiet(), modes_kept(wrapper):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             with torch.no_grad():
                 for name, b in wrapper.named_buffers():
                     if name in before and b.shape == before[name].shape:
                         b.copy_(before[name])
-            wrapper.train()
         return onnx.load(file)
 
 

@@ -56,5 +56,51 @@ def reversed_gradient():
     expect(any("4 gradients" in note for note in notes), notes)
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient,)])
+class Averaging(Classifier):
+    """A moving average of the features, as of a codebook or a centre."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(5))
+
+    def features(self, x):
+        h = super().features(x)
+        if self.training:
+            self.centre.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
+        return h - self.centre
+
+
+def changed_state():
+    """Buffers that a forward pass changes would stay what they are; in eval mode they do in torch too."""
+    with raises(4, "the forward pass changes", "'centre'"):
+        export(Averaging())
+    spectral = Classifier()
+    torch.nn.utils.parametrizations.spectral_norm(spectral.layer)
+    with raises(4, "'layer.parametrizations.weight.0._u'", "eval mode"):
+        export(spectral)
+    spectral.layer.parametrizations.eval()
+    export(spectral)
+
+
+class Normed(Classifier):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.other = torch.nn.BatchNorm1d(5), torch.nn.BatchNorm1d(5)
+
+    def features(self, x):
+        return self.other(self.norm(super().features(x)))
+
+
+def modes():
+    """A batch norm in eval mode stays in it, as in torch; a model all in eval mode is exported in training mode; both are as before."""
+    model = Normed()
+    model.norm.eval()
+    model.norm.running_mean.normal_()
+    export(model, exporter="torchscript")
+    expect([m.training for m in model.modules()] == [True, True, True, False, True], "another mode afterwards")
+    _, notes = export(model.eval())
+    expect(any("in eval mode" in note for note in notes) and not any(m.training for m in model.modules()), notes)
+
+
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes)])
 suite.finish()
