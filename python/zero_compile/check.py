@@ -90,10 +90,39 @@ def rate_for(gradients):
     return 2.0 ** min(60, 20 - math.frexp(whole)[1]) if 0 < whole < math.inf else 1.0
 
 
-def compare(wrapper, model, batch, rows):
-    """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed;
-    None: it is, and was meant to be."""
+def towards(batch, low):
+    """Other data of the same kind: floats squeezed to half their range, towards its lower end or its upper, and of integers that are more
+    than a flag the largest lowered to the next, or the smallest raised; then the rows moved on by one. What held of the batch, as boxes that
+    have an area and lengths that fit, holds of it."""
     torch = need("torch", "exporting")
+
+    def moved(value):
+        distinct = value.unique()
+        if value.dtype == torch.bool or len(distinct) < 3:
+            return value
+        if value.is_floating_point() and not torch.equal(value, value.round()):
+            end = distinct[0] if low else distinct[-1]
+            return end + (value - end) / 2
+        return torch.where(value == distinct[-1], distinct[-2], value) if low else torch.where(value == distinct[0], distinct[1], value)
+
+    return {name: moved(value).roll(1, 0) for name, value in batch.items()}
+
+
+def computes(wrapper, batch):
+    """Is torch's loss of this batch a number?"""
+    try:
+        loss, gradients = torch_step(wrapper, batch)
+    except Exception:  # whatever a model says of data that it was not given
+        return False
+    return math.isfinite(loss) and math.isfinite(norm(gradients.values()))
+
+
+def compare(wrapper, model, batch, rows, other=None):
+    """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed;
+    None: it is, and was meant to be. `other`: a batch of other data, compared as well."""
+    torch = need("torch", "exporting")
+    if other and computes(wrapper, other):
+        compare_step(wrapper, model, other, rows)
     if not rows:
         return compare_step(wrapper, model, batch, None)
     try:

@@ -43,12 +43,18 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     torch, onnx, rows = need("torch", "exporting"), need("onnx", "exporting"), check_batch(batch)
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
     try_out(wrapper, batch)
-    first, problems = None, []
+    first, problems, fixed = None, [], []
+    # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
+    low = checking.towards(batch, True) if check and task is None else batch
+    traced = low if low is not batch and checking.computes(wrapper, low) else batch
     for name in [exporter] if exporter else EXPORTERS:
         if name not in EXPORTERS:
             raise ZeroError(USAGE, f'there is no exporter "{name}"', help="exporters: " + ", ".join(EXPORTERS))
         try:
-            proto = trace(name, wrapper, batch, fixed_batch)
+            fixed.clear()
+            proto = trace(name, wrapper, traced, fixed_batch, fixed)
+            for place in fixed:
+                notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
             restore_buffers(proto, model)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
@@ -67,7 +73,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
                     export(twin, batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
                            lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None, fixed_batch)
                 elif check:
-                    notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows))
+                    notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows,
+                                           checking.towards(batch, False) if task is None else None))
                 for file in reversed(files):  # the model last: whoever finds it finds its data
                     os.replace(file, folder / file.name)
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
@@ -75,6 +82,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
         except OSError as problem:
             raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or path)) from problem
         except Exception as problem:  # whatever torch's exporters throw
+            if fixed and isinstance(problem, ZeroError):
+                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone"
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem
             notes(f"the exporter {problems[-1]}")
@@ -189,13 +198,16 @@ def rows_to_trace(model):
 
 @contextlib.contextmanager
 def quiet():
-    """Without what exporters tell of their own affairs; torch's C++ prints whole graphs past Python, to stdout."""
+    """Without what exporters tell of their own affairs; torch's C++ prints whole graphs past Python, to stdout. Gives the list of the
+    tracer's warnings."""
+    torch = need("torch", "exporting")
     level = logging.root.manager.disable
     logging.disable(logging.ERROR)
-    with warnings.catch_warnings(), closed(1), closed(2), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with warnings.catch_warnings(record=True) as said, closed(1), closed(2), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
+        warnings.simplefilter("always", torch.jit.TracerWarning)
         try:
-            yield
+            yield said
         finally:
             logging.disable(level)
 
@@ -245,16 +257,18 @@ def size(module):
     return sum(p.numel() * p.element_size() for p in module.parameters())
 
 
-def trace(exporter, wrapper, batch, fixed_batch=False):
-    """onnx.ModelProto. Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
+def trace(exporter, wrapper, batch, fixed_batch, fixed):
+    """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     before = {name: b.detach().clone() for name, b in wrapper.named_buffers()}
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet(), modes_kept(wrapper):
+            with quiet() as said, modes_kept(wrapper):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
+            fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
+                                   str(w.message).startswith("Converting a tensor to a Python"))
             with torch.no_grad():
                 for name, b in wrapper.named_buffers():
                     if name in before and b.shape == before[name].shape:

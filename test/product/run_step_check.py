@@ -102,5 +102,32 @@ def modes():
     expect(any("in eval mode" in note for note in notes) and not any(m.training for m in model.modules()), notes)
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes)])
+class Decided(Classifier):
+    """Python looks at the data: at its sum, or at the longest row."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x, y, lengths):
+        if self.by == "sum":
+            return super().forward(x, y) * (2 if x.sum().item() > 0 else 3)
+        longest = int(lengths.max())
+        mask = (torch.arange(longest)[None] < lengths[:, None]).float()
+        return super().forward(torch.nn.functional.pad(x[:, :longest] * mask, (0, 4 - longest)), y)
+
+
+def decided_by_python():
+    """A value of the traced data differs on others; where it was taken is said, a line each."""
+    torch.manual_seed(3)
+    batch = {"x": torch.randn(4, 4), "y": torch.tensor([0, 1, 2, 0]), "lengths": torch.tensor([1, 2, 4, 3])}
+    for by in ("sum", "length"):
+        notes = []
+        with raises(10, "differs from torch", "run_step_check.py:", "is fixed in the export"):
+            zero_compile.export(Decided(by), batch, suite.dir / "decided.onnx", notes=notes.append, exporter="torchscript")
+        expect(sum("took from a tensor here is fixed" in note for note in notes) == 1, notes)
+        expect(not (suite.dir / "decided.onnx").exists(), "a file was left")
+
+
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes, decided_by_python)])
 suite.finish()
