@@ -21,7 +21,7 @@ def tie_groups(model):
 def adopt(proto, model, prefix, with_gradient):
     """Renames and ties the initializers of onnx.ModelProto `proto`, exported from a wrapper that holds `model` under `prefix`;
     returns what the record says of parameters. `with_gradient()`: the names of parameters that torch's backward reaches."""
-    graph = proto.graph
+    onnx, graph = need("onnx", "exporting"), proto.graph
     present = {tensor.name for tensor in graph.initializer}
     groups, parameters, renamed, unused = tie_groups(model), dict(model.named_parameters()), {}, []
     for first, others in groups.items():
@@ -41,9 +41,11 @@ def adopt(proto, model, prefix, with_gradient):
         if prefix + name in present:
             renamed[prefix + name] = name
     apply_names(graph, renamed)
+    for name in unused:  # no node reads it; it comes home from here
+        graph.initializer.append(onnx.numpy_helper.from_array(parameters[name].detach().numpy(), name))
     present = {tensor.name for tensor in graph.initializer}
     buffers = {name for name, _ in model.named_buffers()} & present
-    kinds = {name: "PARAMETER" if parameters[name].requires_grad else "FROZEN" for name in groups if name in present}
+    kinds = {name: "PARAMETER" if parameters[name].requires_grad and name not in unused else "FROZEN" for name in groups if name in present}
     describe(proto, {**kinds, **dict.fromkeys(buffers, "BUFFER")})
     return {"frozen": [n for n in groups if not parameters[n].requires_grad], "unused": unused,
             "tied": {other: first for first, others in groups.items() for other in others},
