@@ -6,7 +6,7 @@ import shlex
 import sys
 
 from . import exporting, programs, tasks, tokens, weights
-from .errors import BAD_INPUT, MISMATCH, USAGE, ZeroError
+from .errors import BAD_INPUT, MISMATCH, PREEMPTED, USAGE, ZeroError
 
 
 def run(options):
@@ -129,9 +129,12 @@ def train(options, work, plan, ranks, data):
 
 
 def visible(command):
-    """The last line on stdout of a program whose stderr a person sees."""
-    import subprocess
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise ZeroError(done.returncode if done.returncode > 0 else 1, "see above", where=programs.shown(list(map(str, command))))
-    return done.stdout.splitlines()[-1]
+    """The last line on stdout of a program whose stderr a person sees. Who stops this process stops that one, which saves its state and
+    says so, before this one ends."""
+    words = list(map(str, command))
+    output, code = programs.attended(words)
+    if code == PREEMPTED:
+        raise ZeroError(code, "stopped, and saved", where=programs.shown(words), help="the same command with --resume goes on")
+    if code:
+        raise ZeroError(code if code > 0 else 1, "see above", where=programs.shown(words))
+    return output.splitlines()[-1]

@@ -4,6 +4,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,21 @@ def call(program, *arguments, echo=None):
     if done.returncode:
         raise failure(command, done.returncode, done.stderr)
     return done.stdout
+
+
+def attended(command):
+    """(stdout, exit code) of a program that goes on for long and whose stderr a person sees. It has a session of its own: a terminal's
+    Ctrl-C comes here, and is passed on once, as are requests to end; then its end is waited for."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    pass_on = lambda number, _: process.send_signal(number)
+    if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
+        return process.communicate()[0], process.returncode
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return process.communicate()[0], process.returncode
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def failure(command, code, stderr):

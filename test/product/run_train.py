@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero train: from a configuration, a tokenizer and text to a folder that from_pretrained opens, with torch's losses on the way; the five
 lines of README.md and docs/own-model.md in a clean environment; what is refused."""
-import json, os, pathlib, random, re, shutil, subprocess, sys, time
+import json, os, pathlib, random, re, shutil, signal, subprocess, sys, time
 
 from product import ROOT, expect, needs, quiet_torch, suite, torch_steps, zero
 
@@ -79,6 +79,31 @@ def best_kept():
         losses = [again(input_ids=row, labels=row).loss.item() for row in rows.split(1)]
     want = sum(losses) / len(losses)
     expect(abs(made["best_val_loss"] - want) < 1e-5 * want, f"best validation loss {made['best_val_loss']} instead of {want}")
+
+
+def told_to_stop():
+    """Ctrl-C and SIGTERM end it with the state saved and nothing left running; --resume goes on from there."""
+    source, out = folder("told"), suite.dir / "told-out"
+    command = [sys.executable, "-m", "zero_compile.cli", "train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH,
+               "--steps", 1000000, "--no-check", "--run-flags", "--quiet --threads 1"]
+    run = suite.dir / "told-out.work/run"
+    metrics = run / "metrics.jsonl"
+    seen = 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        job = subprocess.Popen(list(map(str, command + (["--resume"] if seen else []))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        steps = lambda: len(metrics.read_text().splitlines()) if metrics.exists() else 0
+        deadline = time.time() + 300
+        while steps() < seen + 3 and job.poll() is None and time.time() < deadline:
+            time.sleep(0.1)
+        job.send_signal(number)
+        said = job.communicate(timeout=300)[1]
+        expect(job.returncode == 75, f"exit code {job.returncode}: {said[-500:]}")
+        expect("--resume goes on" in said, said[-500:])
+        now = steps()
+        expect(now > seen and (run / f"step-{now}/manifest.json").is_file(), f"{now} steps, {sorted(p.name for p in run.iterdir())}")
+        time.sleep(1)
+        expect(steps() == now, "it trains on")
+        seen = now
 
 
 def interrupted():
@@ -164,6 +189,6 @@ def five_lines(page):
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, interrupted, as_torch, refused)] +
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, as_torch, refused)] +
           [(f"five lines of {page}", lambda p=page: five_lines(p)) for page in ("README.md", "docs/own-model.md")])
 suite.finish()
