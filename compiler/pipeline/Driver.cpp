@@ -237,6 +237,21 @@ private:
       adopt(*training.optimizer);
     training.optimizer.reset(); // recorded as it is used, after grad
     graph::setTraining(*module, training);
+    warnOfOtherRules();
+  }
+
+  /// Who knows torch's SGD gives it a momentum.
+  void warnOfOtherRules() {
+    const UpdateRule rule = strategy.grad.rule;
+    const bool isAdam = rule == UpdateRule::adamw || rule == UpdateRule::adam;
+    auto warn = [&](const char *option, bool isOfRule, const char *others) {
+      if (options.isGiven(option) && !isOfRule)
+        module->emitWarning("--") << option << " changes nothing with --optimizer " << nameOf(rule) << "; it is for "
+                                  << others;
+    };
+    warn("momentum", rule == UpdateRule::momentum, "--optimizer momentum");
+    warn("betas", isAdam, "adamw and adam");
+    warn("eps", isAdam, "adamw and adam");
   }
 
   void adopt(const graph::UpdateSettings &own) {

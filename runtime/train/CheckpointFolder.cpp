@@ -284,10 +284,36 @@ Status CheckpointFolder::recover(const std::function<void(const std::string &)> 
   return Status::success();
 }
 
+/// Of what is called like a checkpoint and is none: the name of a file that no checkpoint has.
+static Result<std::optional<std::string>> foreignIn(const std::string &folder) {
+  std::error_code ignored;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
+    return std::optional<std::string>(io::fileNameOf(folder));
+  auto names = namesIn(folder);
+  if (!names)
+    return names.error();
+  if (std::find(names->begin(), names->end(), kManifestFile) != names->end())
+    return std::optional<std::string>();
+  auto isOurs = [](const std::string &name) { return fs::path(name).extension() == ".safetensors"; };
+  auto foreign = std::find_if_not(names->begin(), names->end(), isOurs);
+  return foreign == names->end() ? std::optional<std::string>() : *foreign;
+}
+
 Status CheckpointFolder::clear() {
   auto names = namesIn(out);
   if (!names)
     return names.error();
+  for (const std::string &name : *names) {
+    if (!isCheckpointName(name))
+      continue;
+    auto foreign = foreignIn(at(name));
+    if (!foreign)
+      return foreign.error();
+    if (*foreign)
+      return makeError(Code::usage, 967,
+                       "\"" + at(name) + "\" is called like a checkpoint but is none, and holds \"" + **foreign + "\"",
+                       "--overwrite", "it would be removed: move it, or give another --out");
+  }
   for (const std::string &name : *names) {
     bool beside = false;
     for (const char *suffix : {".tmp", ".old", ".removed"})

@@ -46,7 +46,8 @@ public:
   Status prune(int64_t keep);
   /// Sets aside every checkpoint after `step`. Errors: io.
   Status abandonAfter(int64_t step, const std::function<void(const std::string &)> &note);
-  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io.
+  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io; usage, where a folder that is called
+  /// like one has somebody else's files: nothing is removed.
   Status clear();
   /// A checkpoint is known to be whole: found so, or written just now.
   void trust(const std::string &folder) { trusted.insert(folder); }

@@ -103,6 +103,17 @@ FILES = [
 ]
 
 
+def options_of_other_rules():
+    """torch's SGD has a momentum, ours is another rule: an option that does nothing is told of, one that does something is not."""
+    model = suite.dir / "model.onnx"
+    for flags, told in ((("--optimizer", "sgd", "--momentum", 0.9), "--momentum changes nothing with --optimizer sgd; it is for --optimizer momentum"),
+                        (("--optimizer", "momentum", "--betas", "0.9,0.95"), "--betas changes nothing with --optimizer momentum"),
+                        (("--optimizer", "momentum", "--momentum", 0.9), None), (("--eps", 1e-6), None)):
+        done = subprocess.run([str(suite.bin / "zero-compile"), str(model), "--dry-run", *map(str, flags)], capture_output=True, text=True)
+        if done.returncode != 0 or ((told or "changes nothing") in done.stderr) != bool(told):
+            raise Case(f"{flags}: exit code {done.returncode}: {done.stderr}")
+
+
 def overwrites():
     """No output is an input, whatever it is called, nor another output; nothing is touched."""
     folder = suite.dir / "kept"
@@ -287,7 +298,7 @@ def help_texts():
         raise Case("the help is not long, or the short one not short")
 
 
-suite.run(COMMAND_LINES + FILES + [("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
+suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_rules), ("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),

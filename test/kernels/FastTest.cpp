@@ -415,7 +415,8 @@ TEST(Fast, gathers) {
       expectFastMatches({"gather", {random(type, data, 2), indices}, {Value({type, out})}, attributes}, 0);
       expectFastMatches({"gather_grad", {random(type, out, 3), indices}, {Value({type, data})}, attributes}, 1e-6);
       Value onto = random(type, data, 4);
-      expectFastMatches({"gather_grad", {random(type, out, 3), indices, onto}, {Value({type, data})}, attributes}, 1e-6);
+      expectFastMatches({"gather_grad", {random(type, out, 3), indices, onto}, {Value({type, data})}, attributes},
+                        1e-6);
     });
 }
 

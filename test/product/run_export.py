@@ -72,6 +72,23 @@ def own_model():
         expect(torch.equal(a, b) if "idle" in name else torch.allclose(a, b, atol=1e-6), name)
 
 
+def layers_used_again():
+    """A norm that two places share is one parameter, which the record of the export says: no word of parameters that seem merged."""
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.first, self.last = torch.nn.LayerNorm(16), torch.nn.Linear(16, 16), torch.nn.Linear(16, 3)
+
+        def forward(self, x, labels):
+            return functional.cross_entropy(self.last(self.norm(self.first(self.norm(x)).relu())), labels)
+
+    torch.manual_seed(0)
+    path = suite.dir / "twice.onnx"
+    zero_compile.export(Twice(), {"x": torch.randn(4, 16), "labels": torch.randint(0, 3, (4,))}, path)
+    done = subprocess.run([suite.bin / "zero-compile", path, "--dim", "batch=4", "--dry-run"], capture_output=True, text=True)
+    expect(done.returncode == 0 and "merged" not in done.stderr, done.stderr)
+
+
 def external_data():
     """Above the limit initializers lie in a file beside the model; frozen ones come home from there too."""
     model, batch = make()
@@ -386,7 +403,7 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
+suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_folders, import_of_another_model)])
 suite.finish()

@@ -107,6 +107,27 @@ TEST(Checkpoint, AFinishedRunIsNotOverwritten) {
   EXPECT_EQ(fixture.run(2).error().code, Code::usage) << "both at once";
 }
 
+TEST(Checkpoint, OnlyCheckpointsAreRemovedForANewRun) {
+  Fixture fixture;
+  fixture.options.saveEvery = 1;
+  ASSERT_OK(fixture.run(2));
+  std::filesystem::remove(fixture.options.out + "/step-1/manifest.json"); // a broken one
+  std::filesystem::create_directory(fixture.options.out + "/best");
+  const std::string mine = fixture.options.out + "/best/thesis.tex";
+  std::ofstream(mine) << "mine";
+  const Names before = fixture.names();
+  fixture.options.overwrite = true;
+  auto refused = fixture.run(2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::usage);
+  EXPECT_NE(refused.error().message.find("thesis.tex"), std::string::npos);
+  EXPECT_EQ(fixture.names(), before);
+  std::filesystem::remove(mine);
+  fixture.options.saveEvery = 0;
+  ASSERT_OK(fixture.run(2));
+  EXPECT_EQ(fixture.names(), Names{"final"});
+}
+
 TEST(Checkpoint, WhatCannotBeReadIsNotPassedOver) {
   Fixture fixture;
   fixture.options.saveEvery = 2;

@@ -127,9 +127,10 @@ bool Origins::areTwo(StringRef a, StringRef b) const {
     auto found = shared->find(name);
     return found == shared->end() ? name : StringRef(found->second);
   };
-  return shared && of(a).kind == OriginKind::parameter && of(b).kind == OriginKind::parameter &&
-         sharedWith(a) != sharedWith(b);
+  return isOne(a) && isOne(b) && sharedWith(a) != sharedWith(b);
 }
+
+bool Origins::isOne(StringRef name) const { return shared && of(name).kind == OriginKind::parameter; }
 
 /// Lines such as "p_fc_weight: PARAMETER target='fc.weight'".
 void Origins::readSignature(const onnxpb::Graph &graph) {

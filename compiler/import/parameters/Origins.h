@@ -47,6 +47,8 @@ public:
   /// Are both parameters of the model itself, and not a shared one? By the record of `zero export` (docs/own-model.md),
   /// which knows the shared ones; without it nobody says so.
   bool areTwo(llvm::StringRef a, llvm::StringRef b) const;
+  /// Is it one parameter of the model itself, in however many layers? By the same record, which accounts for each.
+  bool isOne(llvm::StringRef name) const;
   /// Parameters that nodes of the exported program read and that no initializer is: the exporter's optimizer left them
   /// out (a bias of zeros), took an equal one for them, or folded them into something else.
   const std::vector<std::string> &missing() const { return absent; }

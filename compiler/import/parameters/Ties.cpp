@@ -142,7 +142,8 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Contents 
     if (parameter.getRole() != Role::trainable)
       continue;
     StringRef name = parameter.getSymName();
-    reportMerged(parameter, reads[name], contents);
+    if (!origins.isOne(name))
+      reportMerged(parameter, reads[name], contents);
     auto type = cast<RankedTensorType>(parameter.getType());
     llvm::SmallVector<int64_t> key(type.getShape());
     if (type.getRank() < 2)
