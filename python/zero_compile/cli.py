@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import sys
+import traceback
 
 from .errors import BAD_INPUT, IO, USAGE, ZeroError
 
@@ -161,8 +162,11 @@ def make(name):
     sys.path.insert(0, os.getcwd())
     try:
         made = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError) as problem:
-        raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=name) from problem
+    except ZeroError:
+        raise
+    except Exception as problem:  # of whoever wrote the module
+        place = (problem.filename, problem.lineno) if isinstance(problem, SyntaxError) else traceback.extract_tb(problem.__traceback__)[-1][:2]
+        raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=f"{name}: {place[0]}:{place[1]}") from problem
     if not isinstance(made, tuple) or len(made) not in (2, 3):
         raise ZeroError(BAD_INPUT, "the function returns neither (model, batch) nor (model, batch, loss)", where=name)
     return made if len(made) == 3 else (*made, None)

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, graph, programs, record
+from . import adapters, graph, outputs, programs, record
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 from .tasks import without_dropout
 
@@ -31,7 +31,10 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     Dropout is as the modules say; requires_grad and shared parameters are kept, and modules in eval mode (frozen batch norms) stay in it,
     if not all are."""
     notes = notes or (lambda text: None)
+    if not isinstance(model, need("torch", "exporting").nn.Module):
+        raise ZeroError(USAGE, f"the model is no torch.nn.Module but a {type(model).__name__}")
     check_batch(batch)
+    outputs.check(path)
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
     with training(model, notes):
@@ -76,7 +79,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
                     notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows,
                                            checking.towards(batch, False) if task is None else None))
                 for file in reversed(files):  # the model last: whoever finds it finds its data
-                    os.replace(file, folder / file.name)
+                    outputs.put(file, folder / file.name)
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
             return details
         except OSError as problem:
@@ -93,7 +96,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
 
 def check_batch(batch):
     torch = need("torch", "exporting")
-    if not batch or not all(isinstance(value, torch.Tensor) and value.dim() >= 1 for value in batch.values()):
+    if not isinstance(batch, dict) or not batch or not all(isinstance(value, torch.Tensor) and value.dim() >= 1 for value in batch.values()):
         raise ZeroError(USAGE, "the batch must be a dict of tensors, each with the batch dimension first")
     rows = {name: value.shape[0] for name, value in batch.items()}
     if len(set(rows.values())) != 1 or min(rows.values()) < 2:

@@ -17,6 +17,7 @@ import struct
 import tempfile
 import time
 
+from . import outputs
 from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
 from .reading import BLOCK, Progress, read, reader
 from .words import END, Words, splits
@@ -220,6 +221,7 @@ class Output:
 
     def __init__(self, path, width, share):
         self.path, self.width, self.share, self.count = path, width, share, 0
+        outputs.check(path)
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self):
@@ -248,11 +250,8 @@ class Output:
             file.write(header(self.width, count))
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
         for file, target in zip(self.files, targets):
-            os.chmod(file.name, 0o666 & ~mask)
-            os.replace(file.name, target)
+            outputs.put(file.name, target)
         return summary
 
     def move_tail(self, held):

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import tempfile
 
-from . import adapters, programs, record
+from . import adapters, outputs, programs, record
 from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
 from .tasks import open_config, read_config
 
@@ -57,6 +57,7 @@ def state_dict(run, model=None):
 def to_file(run, output, model=None):
     """safetensors, for load_state_dict."""
     files = need("safetensors.numpy", "zero import")
+    outputs.check(output)
     state, details = state_dict(run, model)
     folder = pathlib.Path(output).resolve().parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +65,7 @@ def to_file(run, output, model=None):
         file = pathlib.Path(temporary) / "weights.safetensors"
         with writing(output):
             files.save_file(state, file)
-        file.replace(output)
+        outputs.put(file, output)
     return state, details
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero export beyond plain models: own modules, frozen and shared parameters, padding, parameters that no loss reaches, dropout, what is
 refused; and zero import of what was trained."""
-import json, re, subprocess, sys
+import json, os, re, stat, subprocess, sys
 
 from product import Case, expect, needs, quiet_torch, raises, silent, suite, torch_steps, zero
 
@@ -330,8 +330,31 @@ def bad_batches():
         zero_compile.export(model, {"ids": batch["ids"], "labels": batch["labels"][:2]}, suite.dir / "x.onnx")
     with raises(2, "dict of tensors"):
         zero_compile.export(model, {"ids": [1, 2]}, suite.dir / "x.onnx")
+    with raises(2, "dict of tensors"):
+        zero_compile.export(model, (batch["ids"], batch["labels"]), suite.dir / "x.onnx")
+    with raises(2, "no torch.nn.Module but a function"):
+        zero_compile.export(make, batch, suite.dir / "x.onnx")
     with raises(2, "no scalar loss"):
         zero_compile.export(torch.nn.Linear(4, 3), {"input": torch.randn(2, 4)}, suite.dir / "x.onnx")
+
+
+def bad_modules_and_outputs():
+    """A person's module that does not run is said with its line; what is no file is not replaced, what is new may be read by others."""
+    (suite.dir / "torn.py").write_text("def make(:\n")
+    (suite.dir / "torn_within.py").write_text("def make():\n    return 1 // 0\n")
+    expect("torn.py:1" in zero("export", "torn:make", "-o", "x.onnx", code=3, folder=suite.dir), "no line of the syntax error")
+    expect("torn_within.py:2" in zero("export", "torn_within:make", "-o", "x.onnx", code=3, folder=suite.dir), "no line of the error")
+    model, batch = make()
+    pipe = suite.dir / "pipe"
+    os.mkfifo(pipe)
+    with raises(2, "no regular file"):
+        zero_compile.export(model, batch, pipe)
+    expect(stat.S_ISFIFO(pipe.stat().st_mode), "the pipe was replaced")
+    path = suite.dir / "rights.onnx"
+    zero_compile.export(model, batch, path, check=False)
+    mask = os.umask(0)
+    os.umask(mask)
+    expect(path.stat().st_mode & 0o777 == 0o666 & ~mask, oct(path.stat().st_mode))
 
 
 def bad_folders():
@@ -405,5 +428,5 @@ def import_of_another_model():
 
 suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
-                                     lost_parameters, different_loss, bad_batches, bad_folders, import_of_another_model)])
+                                     lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, import_of_another_model)])
 suite.finish()

@@ -1,0 +1,19 @@
+"""Files that commands write: whole, with the rights that a new file has, and never in the place of what is no file."""
+import os
+import pathlib
+
+from .errors import USAGE, ZeroError
+
+
+def check(path):
+    """Before anything that takes time. Errors: a folder or a device has that name (usage)."""
+    if pathlib.Path(path).exists() and not pathlib.Path(path).is_file():
+        raise ZeroError(USAGE, "the output is there and no regular file", where=str(path))
+
+
+def put(file, target):
+    """`file`, complete and on the same file system, becomes `target`."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(file, 0o666 & ~mask)
+    os.replace(file, target)
