@@ -162,8 +162,8 @@ bool QueueExecutor::runCopies(unsigned queue, uint64_t mine) {
 
 /// Nothing may be left under way: what became of it is of no interest any more.
 void QueueExecutor::endCopies(unsigned queue) {
-  for (auto &[ended, begun] = copies[queue]; ended < begun; ++ended)
-    (void)caught([&] { return copyTurn(queue, ended).step->copy->finish(); });
+  for (Copies &own = copies[queue]; own.ended < own.begun; ++own.ended)
+    (void)caught([&] { return copyTurn(queue, own.ended).step->copy->finish(); });
 }
 
 bool QueueExecutor::publishLast(const StepContext &step) {
