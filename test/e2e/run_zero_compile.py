@@ -114,6 +114,15 @@ def options_of_other_rules():
             raise Case(f"{flags}: exit code {done.returncode}: {done.stderr}")
 
 
+def report_of_a_plan():
+    """--json says what is in a plan that is written, as --dry-run --json does without one."""
+    model, plan = suite.dir / "model.onnx", suite.dir / "told.plan"
+    beside = json.loads(suite.tool("zero-compile", model, "-o", plan, "--json"))
+    same("report", beside, json.loads(suite.tool("zero-compile", model, "--dry-run", "--json")))
+    if not plan.is_file():
+        raise Case("there is no plan")
+
+
 def overwrites():
     """No output is an input, whatever it is called, nor another output; nothing is touched."""
     folder = suite.dir / "kept"
@@ -298,7 +307,7 @@ def help_texts():
         raise Case("the help is not long, or the short one not short")
 
 
-suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_rules), ("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
+suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_rules), ("report of a plan", report_of_a_plan), ("overwrites", overwrites), ("truncated", truncated), ("altered", altered), ("names", names), ("dumps", dumps)])
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),

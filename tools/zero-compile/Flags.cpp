@@ -34,7 +34,7 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --tile-linear BYTES|auto                 linears in tiles that are gathered one after another
   --config ds_config.json                  a DeepSpeed configuration; flags win
   --forward-only [--outputs NAME]          a plan for zero-run eval: no backward, no optimizer
-  --dry-run [--json]                       memory, traffic and steps, without a plan
+  --dry-run, --json                        memory, traffic and steps, without a plan; the same as JSON
   --memory-html FILE, --emit-trace FILE    the same to look at: memory over the step, queues over time
   --compile-to PHASE, --dump-phases-to DIR look inside
   --help-all                               every flag

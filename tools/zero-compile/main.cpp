@@ -62,7 +62,7 @@ static Status printCompiled(const Flags &flags) {
     if (!flags.compile.output.empty())
       return writeFileAtomically(flags.compile.output, result->ir);
     print(stdout, result->ir);
-  } else if (flags.dryRun) {
+  } else if (flags.dryRun || flags.json) {
     print(stdout, flags.json ? result->reportJson + "\n" : result->reportTable);
   }
   return Status::success();
