@@ -51,6 +51,18 @@ struct Frame {
   }
 };
 
+/// Sorts pairs by key, stably, into the second halves of both; keys and values are arrays of 2 n. On a host.
+inline void sortPairsOnHost(int32_t *keys, int32_t *values, int64_t n) {
+  std::vector<int32_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int32_t a, int32_t b) { return std::tie(keys[a], a) < std::tie(keys[b], b); });
+  for (int64_t i = 0; i < n; ++i) {
+    keys[n + i] = keys[order[static_cast<size_t>(i)]];
+    values[n + i] = values[order[static_cast<size_t>(i)]];
+  }
+}
+
 /// Runs bodies at once, block after block.
 struct Host {
   using KernelType = Kernel;
@@ -85,18 +97,8 @@ struct Host {
     }
     Status status() const { return ofParts; }
 
-    /// Sorts pairs by key, stably, into the second halves of both; keys and values are arrays of 2 n, `space` has
-    /// sortBytes(n) bytes.
-    void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *) const {
-      std::vector<int32_t> order(static_cast<size_t>(n));
-      std::iota(order.begin(), order.end(), 0);
-      std::sort(order.begin(), order.end(),
-                [&](int32_t a, int32_t b) { return std::tie(keys[a], a) < std::tie(keys[b], b); });
-      for (int64_t i = 0; i < n; ++i) {
-        keys[n + i] = keys[order[static_cast<size_t>(i)]];
-        values[n + i] = values[order[static_cast<size_t>(i)]];
-      }
-    }
+    /// As sortPairsOnHost; `space` has sortBytes(n) bytes.
+    void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *) const { sortPairsOnHost(keys, values, n); }
 
   private:
     Frame frame;

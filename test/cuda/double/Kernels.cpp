@@ -3,13 +3,10 @@
 #include "test/cuda/double/Double.h"
 #include "test/cuda/double/Module.h"
 
-#include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
-#include <numeric>
 #include <sys/mman.h>
-#include <tuple>
 #include <unistd.h>
 
 using namespace zc::doubled;
@@ -66,14 +63,7 @@ cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space,
       undefined(call, "of memory that no GPU reaches");
   return launched(call, stream, [=] {
     std::memset(space, 0xa5, static_cast<size_t>(spaceBytes));
-    std::vector<int32_t> order(static_cast<size_t>(n));
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(),
-              [&](int32_t a, int32_t b) { return std::tie(keys[a], a) < std::tie(keys[b], b); });
-    for (int64_t i = 0; i < n; ++i) {
-      keys[n + i] = keys[order[static_cast<size_t>(i)]];
-      values[n + i] = values[order[static_cast<size_t>(i)]];
-    }
+    sortPairsOnHost(keys, values, n);
   });
 }
 
