@@ -40,8 +40,7 @@ private:
   bool isTaken(MatmulOp product) const {
     auto isMatrix = [](Value factor) { return shapeOf(factor).size() == 2; };
     return product && !product.getBias() && isMatrix(product.getLhs()) && isMatrix(product.getRhs()) &&
-           bytesOfElement(elementOf(product.getResult())) == 2 &&
-           (options.largestWhole == 0 || bytesOf(tensorOf(product.getRhs())) <= options.largestWhole);
+           bytesOfElement(elementOf(product.getResult())) == 2 && staysWhole(product.getRhs(), options);
   }
 
   bool fuse(GeluGradOp gradient) const {

@@ -32,15 +32,10 @@ struct FuseGatherGrad : StagePass<impl::FuseGatherGradBase<FuseGatherGrad>, Grad
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
       for (auto sum : llvm::make_early_inc_range(program.getBlock().getOps<AddOp>()))
-        fused += isWhole(sum) && fuse(sum);
+        fused += staysWhole(sum.getResult(), options) && fuse(sum); // of parts that are cut others are added up
   }
 
 private:
-  /// zero-tile-linear cuts the product, and adds up what is left.
-  bool isWhole(AddOp sum) const {
-    return options.largestWhole == 0 || bytesOf(tensorOf(sum.getResult())) <= options.largestWhole;
-  }
-
   static bool fuse(AddOp sum) {
     Value onto = sum.getLhs();
     GatherGradOp gradient = lookupOf(sum.getRhs());

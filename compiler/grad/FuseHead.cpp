@@ -45,7 +45,7 @@ public:
   unsigned run() {
     unsigned fused = 0;
     for (CrossEntropyOp loss : llvm::to_vector(program.getOps<CrossEntropyOp>()))
-      if (std::optional<Head> head = headOf(loss); head && staysWhole(*head) && fuse(*head))
+      if (std::optional<Head> head = headOf(loss); head && staysWhole(head->layer.getRhs(), options) && fuse(*head))
         ++fused;
     return fused;
   }
@@ -134,11 +134,6 @@ private:
     if (shapeOf(layer.getRhs()).size() != 2 || layer.getTransLhs() || !(element.isF32() || isNarrow(element)))
       return false;
     return options.forwardOnly || (trained.contains(layer.getLhs()) && trained.contains(layer.getRhs()));
-  }
-
-  /// Is the weight one that zero-tile-linear does not cut?
-  bool staysWhole(Head &head) const {
-    return options.largestWhole == 0 || bytesOf(tensorOf(head.layer.getRhs())) <= options.largestWhole;
   }
 
   /// What was done to the logits, to the layer's input: `width` elements take the place of the classes.

@@ -28,8 +28,8 @@ struct FusedGroup {
   llvm::ArrayRef<int64_t> shape;                    ///< of what the program computes
   llvm::SmallVector<size_t> members;                ///< their places
   llvm::SmallSetVector<mlir::Operation *, 8> again; ///< computed here too, and not taken out of their places
-  llvm::SmallVector<size_t>
-      makers; ///< places of what makes the members' operands and may be in programs, the last first
+  /// Places of what makes the members' operands and may be in programs, the last first.
+  llvm::SmallVector<size_t> makers;
   llvm::SmallSetVector<mlir::Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
   llvm::SmallPtrSet<mlir::Value, 8> constants;
   llvm::SmallVector<mlir::Value, kFusedResults + 1> results;

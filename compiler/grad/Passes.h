@@ -19,6 +19,12 @@ mlir::FailureOr<std::string> explainSharding(mlir::ModuleOp module, const GradOp
 /// Registers the stage's passes, and the stage as `zero-grad-pipeline{precision=bf16 optimizer=sgd lr=0.1}`.
 void registerGradPipeline();
 
+/// Is `weight` one that zero-tile-linear does not cut?
+inline bool staysWhole(mlir::Value weight, const GradOptions &options) {
+  return options.largestWhole == 0 ||
+         graph::bytesOf(mlir::cast<mlir::RankedTensorType>(weight.getType())) <= options.largestWhole;
+}
+
 // The passes that are told something; Passes.td describes them.
 std::unique_ptr<mlir::Pass> createConvertPrecision(const GradOptions &options = {});
 std::unique_ptr<mlir::Pass> createDifferentiate(const GradOptions &options = {});
