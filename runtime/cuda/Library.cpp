@@ -6,37 +6,57 @@
 
 namespace zc::cuda {
 
-/// Where a library may lie; "" is the loader's own search.
-static std::vector<std::string> folders() {
-  std::vector<std::string> found = {""};
-  auto add = [&](std::string folder) { found.push_back(folder + "/"); };
+namespace {
+
+/// Those that somebody named.
+std::vector<std::string> namedFolders() {
+  std::vector<std::string> found;
   if (const char *listed = std::getenv("ZERO_CUDA_LIBRARIES"))
     for (std::string rest = listed; !rest.empty();) {
       size_t end = rest.find(':');
       if (end != 0)
-        add(rest.substr(0, end));
+        found.push_back(rest.substr(0, end) + "/");
       rest = end == std::string::npos ? "" : rest.substr(end + 1);
     }
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (cache && *cache)
-    add(std::string(cache) + "/zero-compile/cuda/lib");
-  else if (home)
-    add(std::string(home) + "/.cache/zero-compile/cuda/lib");
-  add("/usr/local/cuda/lib64");
   return found;
 }
 
-Library::Library(std::vector<std::string> names, const char *package) : package(package) {
+/// Where a library lies by itself; "" is the loader's own search.
+std::vector<std::string> usualFolders() {
+  std::vector<std::string> found = {""};
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache)
+    found.push_back(std::string(cache) + "/zero-compile/cuda/lib/");
+  else if (home)
+    found.push_back(std::string(home) + "/.cache/zero-compile/cuda/lib/");
+  found.push_back("/usr/local/cuda/lib64/");
+  return found;
+}
+
+/// Any version in a folder that somebody named comes before the newest one elsewhere.
+std::vector<std::string> candidates(const std::vector<std::string> &names) {
+  std::vector<std::string> paths;
+  for (const std::string &folder : namedFolders())
+    for (const std::string &name : names)
+      paths.push_back(folder + name);
   for (const std::string &name : names)
-    for (const std::string &folder : folders())
-      if (!handle && (handle = ::dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL))) {
-        link_map *map = nullptr;
-        found = ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : name;
-      }
-  if (!handle)
-    state = makeError(Code::unsupported, 630, "\"" + names.front() + "\" cannot be loaded", {},
-                      std::string("it is in NVIDIA's toolkit and in the package ") + package +
-                          ": see tools/setup.sh --cuda, or name its folder in ZERO_CUDA_LIBRARIES");
+    for (const std::string &folder : usualFolders())
+      paths.push_back(folder + name);
+  return paths;
+}
+
+} // namespace
+
+Library::Library(std::vector<std::string> names, const char *package) : package(package) {
+  for (const std::string &path : candidates(names))
+    if ((handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))) {
+      link_map *map = nullptr;
+      found = ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : path;
+      return;
+    }
+  state = makeError(Code::unsupported, 630, "\"" + names.front() + "\" cannot be loaded", {},
+                    std::string("it is in NVIDIA's toolkit and in the package ") + package +
+                        ": see tools/setup.sh --cuda, or name its folder in ZERO_CUDA_LIBRARIES");
 }
 
 void *Library::symbol(const char *name) {

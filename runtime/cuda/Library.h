@@ -14,7 +14,7 @@
 
 namespace zc::cuda {
 
-/// One shared object, looked for by the loader, in the folders of ZERO_CUDA_LIBRARIES (a:b), where tools/setup.sh
+/// One shared object, looked for in the folders of ZERO_CUDA_LIBRARIES (a:b), by the loader, where tools/setup.sh
 /// --cuda puts it, and in a toolkit.
 class Library {
 public:
