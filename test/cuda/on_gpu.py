@@ -97,8 +97,8 @@ def kernel_tests(*command, filters="*", shards=1):
                 alone[name] = one
     where = []
     for name, one in (alone or {"all": done}).items():
-        lines = re.findall(r"^.*(?:error|Failure|over blocks|Invalid|differ).*$(?:\n.*){0,3}", one.stdout + one.stderr, re.M)
-        where.append(f"-- {name}: exit code {one.returncode}\n" + "\n".join(lines[:4])[:900])
+        lines = re.findall(r"^.*(?:error|Failure|over blocks|Invalid|differ).*$(?:\n.*){0,8}", one.stdout + one.stderr, re.M)
+        where.append(f"-- {name}: exit code {one.returncode}\n" + "\n".join(lines[:4])[:1800])
     raise Case(f"{len(failed)} failed together, {len(alone)} by themselves: {' '.join(alone)}\n" + "\n".join(where[:25]) + done.stderr[-600:])
 
 

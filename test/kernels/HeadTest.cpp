@@ -43,16 +43,16 @@ TEST(FastHead, equalsItsPartsBitForBit) {
   Value x = random(DType::f32, {rows, width}, 1, -1, 1), w = random(DType::f32, {classes, width}, 2, -1, 1);
   Value labels = uniform({DType::i64, {rows}}, 3, 0, classes), grad = f32({}, {1});
   TensorType logits{DType::f32, {rows, classes}}, scalar{DType::f32, {}}, lse{DType::f32, {rows}};
-  Value y = (*run({"matmul", {x, w}, {Value(logits)}, {{"trans_rhs", kOne}}}, false))[0];
-  std::vector<Value> loss = *run({"cross_entropy", {y, labels}, {Value(scalar), Value(lse)}}, false);
-  Value d = (*run({"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}}, false))[0];
-  Value dx = (*run({"matmul", {d, w}, {Value(x.type)}}, false))[0];
-  Value dw = (*run({"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}, false))[0];
-  std::vector<Value> fused = *run({"linear_cross_entropy_grad",
-                                   {grad, x, labels, w},
-                                   {Value(scalar), Value(x.type), Value(w.type)},
-                                   {{"trans_weight", kOne}, {"chunk", rows}}},
-                                  false);
+  Value y = must(run({"matmul", {x, w}, {Value(logits)}, {{"trans_rhs", kOne}}}, false))[0];
+  std::vector<Value> loss = must(run({"cross_entropy", {y, labels}, {Value(scalar), Value(lse)}}, false));
+  Value d = must(run({"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}}, false))[0];
+  Value dx = must(run({"matmul", {d, w}, {Value(x.type)}}, false))[0];
+  Value dw = must(run({"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}, false))[0];
+  std::vector<Value> fused = must(run({"linear_cross_entropy_grad",
+                                       {grad, x, labels, w},
+                                       {Value(scalar), Value(x.type), Value(w.type)},
+                                       {{"trans_weight", kOne}, {"chunk", rows}}},
+                                      false));
   EXPECT_NEAR(fused[0].get(0), loss[0].get(0), 1e-6);
   EXPECT_TRUE(fused[1] == dx);
   EXPECT_TRUE(fused[2] == dw);
@@ -62,14 +62,14 @@ TEST(FastHead, equalsItsPartsBitForBit) {
 std::vector<Value> partByPart(const KernelRegistry &products, const Value &grad, const Value &x, const Value &labels,
                               const Value &w, const Value &bias, const Attributes &reduction) {
   TensorType logits{x.type.dtype, {x.type.dims[0], w.type.dims[0]}}, lse{grad.type.dtype, {x.type.dims[0]}};
-  Value y = (*runOn(products, {"matmul", {x, w, bias}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
+  Value y = must(runOn(products, {"matmul", {x, w, bias}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
   std::vector<Value> loss =
-      *runOn(blockRegistry(), {"cross_entropy", {y, labels}, {Value(grad.type), Value(lse)}, reduction});
+      must(runOn(blockRegistry(), {"cross_entropy", {y, labels}, {Value(grad.type), Value(lse)}, reduction}));
   Value d =
-      (*runOn(blockRegistry(), {"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}, reduction}))[0];
-  Value dx = (*runOn(products, {"matmul", {d, w}, {Value(x.type)}}))[0];
-  Value dw = (*runOn(products, {"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}))[0];
-  Value db = (*runOn(blockRegistry(), {"reduce_sum", {d}, {Value(bias.type)}, {{"axes", Ints{0}}}}))[0];
+      must(runOn(blockRegistry(), {"cross_entropy_grad", {grad, y, labels, loss[1]}, {Value(logits)}, reduction}))[0];
+  Value dx = must(runOn(products, {"matmul", {d, w}, {Value(x.type)}}))[0];
+  Value dw = must(runOn(products, {"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}))[0];
+  Value db = must(runOn(blockRegistry(), {"reduce_sum", {d}, {Value(bias.type)}, {{"axes", Ints{0}}}}))[0];
   return {loss[0], dx, dw, db};
 }
 
@@ -95,13 +95,14 @@ TEST(BlockHead, equalsItsPartsBitForBit) {
       for (int64_t chunk : {rows, int64_t{1} << 40, int64_t{32}, int64_t{35}}) {
         SCOPED_TRACE("chunks of " + std::to_string(chunk));
         attributes["chunk"] = chunk;
-        std::vector<Value> loss =
-            *runOn(blockRegistry(), {"linear_cross_entropy", {x, labels, w, bias}, {Value(grad.type)}, attributes});
+        std::vector<Value> loss = must(
+            runOn(blockRegistry(), {"linear_cross_entropy", {x, labels, w, bias}, {Value(grad.type)}, attributes}));
         EXPECT_TRUE(!isHost || loss[0] == expected[0]);
-        std::vector<Value> fused = *runOn(blockRegistry(), {"linear_cross_entropy_grad",
-                                                            {grad, x, labels, w, bias},
-                                                            {loss[0], Value(x.type), Value(w.type), Value(bias.type)},
-                                                            attributes});
+        std::vector<Value> fused =
+            must(runOn(blockRegistry(), {"linear_cross_entropy_grad",
+                                         {grad, x, labels, w, bias},
+                                         {loss[0], Value(x.type), Value(w.type), Value(bias.type)},
+                                         attributes}));
         EXPECT_TRUE(fused[0] == loss[0]);
         EXPECT_TRUE(!isHost || fused[1] == expected[1]);
         EXPECT_TRUE(!isHost || chunk < rows || fused[2] == expected[2]);

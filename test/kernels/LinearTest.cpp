@@ -18,9 +18,9 @@ TEST(Linear, geluGradHasTheBitsOfItsParts) {
             attributes["trans_lhs"] = kOne;
           if (transRhs)
             attributes["trans_rhs"] = kOne;
-          const Value product = (*run({"matmul", {g, w}, {d}, attributes}, plain))[0];
-          const Value apart = (*run({"gelu_grad", {product, u}, {d}, {{"tanh", kOne}}}, plain))[0];
-          EXPECT_TRUE((*run({"linear_gelu_grad", {g, w, u}, {d}, attributes}, plain))[0] == apart) << nameOf(type);
+          const Value product = must(run({"matmul", {g, w}, {d}, attributes}, plain))[0];
+          const Value apart = must(run({"gelu_grad", {product, u}, {d}, {{"tanh", kOne}}}, plain))[0];
+          EXPECT_TRUE(must(run({"linear_gelu_grad", {g, w, u}, {d}, attributes}, plain))[0] == apart) << nameOf(type);
         }
 }
 

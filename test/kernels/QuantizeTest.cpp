@@ -103,6 +103,24 @@ TEST(Quantize, zeroTinyAndNotFinite) {
   }
 }
 
+/// How results of a GPU are compared (KernelTest.h): its NaN has no payload, in a tensor and as a block's scale.
+TEST(Quantize, nansOfOtherBitsAreTheSameAndNothingElseIs) {
+  const uint32_t ofCpu = 0x7fc00000, ofGpu = 0x7fffffff;
+  auto holding = [](Value value, size_t byte, uint32_t bits) {
+    std::memcpy(static_cast<char *>(value.data()) + byte, &bits, sizeof bits);
+    return value;
+  };
+  const Value x = around0(DType::f32, 8, 1), q = quantized(x, 8, 4);
+  for (const Value &value : {x, q}) {
+    const size_t last = static_cast<size_t>(value.type.numBytes()) - 4; // of q: the second block's scale
+    const Value nan = holding(value, last, ofCpu);
+    EXPECT_TRUE(sameButForNans(nan, holding(value, last, ofGpu)));
+    EXPECT_FALSE(sameButForNans(nan, value));
+    EXPECT_FALSE(sameButForNans(nan, holding(nan, 0, ofGpu)));
+    EXPECT_FALSE(sameButForNans(f32({1}, {0}), f32({1}, {-0.0})));
+  }
+}
+
 TEST(Quantize, piecesOfThousandsOfRanks) {
   const Grid grid{512, 8};
   Value x = around0(DType::f32, 4096 * 3, 5), q = quantized(x, 8, 64, grid), back = dequantized(q, x.type, 8, 64, grid);

@@ -187,7 +187,7 @@ TEST(Fast, pools) {
       Value x = random(type, row.input, 1), g = random(type, row.output, 2);
       Call max{"max_pool", {x}, {Value({type, row.output}), Value({DType::i32, row.output})}, attributes};
       expectFastMatches(max, 0);
-      Value indices = (*run(max, true))[1];
+      Value indices = must(run(max, true))[1];
       Call maxGrad{"max_pool_grad", {g, indices}, {Value({type, row.input})}};
       Call sum{"sum_pool", {x}, {Value({type, row.output})}, attributes};
       Call sumGrad{"sum_pool_grad", {g}, {Value({type, row.input})}, attributes};
@@ -213,7 +213,7 @@ TEST(Fast, batchNorm) {
                 {x, Value({DType::f32, {shape[1]}}), Value({DType::f32, {shape[1]}})},
                 epsilon};
       expectFastMatches(norm, 1e-5);
-      std::vector<Value> statistics = *run(norm, true);
+      std::vector<Value> statistics = must(run(norm, true));
       Call grad{"batch_norm_grad", {g, x, scale, statistics[1], statistics[2]}, {x, scale, scale}, epsilon};
       Call apply{"batch_norm_apply", {x, scale, bias, bias, variance}, {x}, epsilon};
       expectFastMatches(grad, 1e-4);
@@ -232,14 +232,14 @@ TEST(Fast, batchNormChannelsLastIsThatOfAnyNumberOfThreads) {
         scale = random(DType::f32, {70}, 3), bias = random(DType::f32, {70}, 4), statistics(scale.type);
   Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
   Call norm{"batch_norm", {x, scale, bias}, {x, statistics, statistics}, attributes};
-  std::vector<Value> one = *run(norm, false), plain = *run(norm, true);
+  std::vector<Value> one = must(run(norm, false)), plain = must(run(norm, true));
   expectNear(one[2], elements(plain[2]), 1e-5);
   Call grad{"batch_norm_grad", {g, x, scale, one[1], one[2]}, {x, scale, scale}, attributes};
-  std::vector<Value> oneGrad = *run(grad, false);
+  std::vector<Value> oneGrad = must(run(grad, false));
   for (int threads : {2, 3, 7}) {
     norm.threads = grad.threads = threads;
-    EXPECT_TRUE(*run(norm, false) == one) << threads;
-    EXPECT_TRUE(*run(grad, false) == oneGrad) << threads;
+    EXPECT_TRUE(must(run(norm, false)) == one) << threads;
+    EXPECT_TRUE(must(run(grad, false)) == oneGrad) << threads;
   }
 }
 
@@ -250,7 +250,7 @@ Value affine(Value x, const Value &mean, const Value &factor, const Value &shift
     Call call{name, {std::move(a)}, {Value({type, dims})}};
     if (std::string(name) != "cast")
       call.inputs.push_back(b);
-    return (*runOn(kernels, call))[0];
+    return must(runOn(kernels, call))[0];
   };
   const DType type = x.type.dtype;
   return apply("cast", apply("add", apply("mul", apply("sub", apply("cast", x, x), mean), factor), shift), x, type);
@@ -267,16 +267,16 @@ TEST(Fast, batchNormApart) {
       const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
       Call norm{"batch_norm", {x, scale, bias}, {x, of, of}, attributes};
       Call sums{"batch_norm_statistics", {x, scale, bias}, {of, of, of, of}, attributes};
-      const std::vector<Value> whole = *run(norm, false);
+      const std::vector<Value> whole = must(run(norm, false));
       Call grad{"batch_norm_grad", {g, x, scale, whole[1], whole[2]}, {x, scale, scale}, attributes};
       Call gradSums{"batch_norm_grad_sums", {g, x, scale, whole[1], whole[2]}, {scale, scale, of, of, of}, attributes};
       expectFastMatches(sums, 1e-4, Bits::always);
       expectFastMatches(gradSums, 1e-4, Bits::always);
       for (const KernelRegistry *kernels : {&registry(false), &blockRegistry()}) {
-        const std::vector<Value> y = *runOn(*kernels, norm), apart = *runOn(*kernels, sums);
+        const std::vector<Value> y = must(runOn(*kernels, norm)), apart = must(runOn(*kernels, sums));
         EXPECT_TRUE(apart[0] == y[1] && apart[1] == y[2]);
         EXPECT_TRUE(affine(x, apart[0], apart[2], apart[3], *kernels) == y[0]);
-        const std::vector<Value> d = *runOn(*kernels, grad), gradApart = *runOn(*kernels, gradSums);
+        const std::vector<Value> d = must(runOn(*kernels, grad)), gradApart = must(runOn(*kernels, gradSums));
         EXPECT_TRUE(gradApart[0] == d[1] && gradApart[1] == d[2]);
       }
     }
@@ -303,10 +303,10 @@ TEST(Fast, batchNormGradSumsOfAProgram) {
         const Attributes attributes = {{"epsilon", 1e-5}, {"channels_last", int64_t{1}}};
         Call sums{"batch_norm_grad_sums", {}, {scale, scale, of, of, of}, attributes};
         Call together = sums;
-        sums.inputs = {(*runOn(isBlocks ? registry(true) : *kernels, apart))[0], x, scale, mean, variance};
+        sums.inputs = {must(runOn(isBlocks ? registry(true) : *kernels, apart))[0], x, scale, mean, variance};
         together.inputs = {g, y, factor, x, scale, mean, variance};
         together.attributes["program"] = encode(program);
-        const std::vector<Value> expected = *runOn(*kernels, sums);
+        const std::vector<Value> expected = must(runOn(*kernels, sums));
         for (int threads : {1, 2, 3, 40}) {
           together.threads = threads;
           Result<std::vector<Value>> results = runOn(*kernels, together);
