@@ -18,6 +18,7 @@ struct CudaOptions {
   int rank = 0;              ///< in messages
   int localRank = 0;         ///< among the ranks of this machine: rank i has GPU i, modulo their number
   int localRanks = 1;        ///< ranks of this machine
+  uint64_t planned = 0;      ///< bytes of the GPU's memory that the rank will ask for, in messages
   bool isSync = false;       ///< everything on one stream, which is empty when a call returns
   bool shareProcess = false; ///< the ranks of this machine are threads of one process, which read each other's memory
 };

@@ -6,6 +6,7 @@
 #include "runtime/cuda/HostMemory.h"
 #include "runtime/cuda/Matmul.h"
 #include "runtime/cuda/Nccl.h"
+#include "runtime/cuda/Nvml.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +47,9 @@ private:
   int32_t number;
 };
 
-std::string mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+constexpr uint64_t kMebibyte = uint64_t(1) << 20;
+std::string mebibytes(uint64_t bytes) { return std::to_string(bytes / kMebibyte) + " MiB"; }
+std::string freeOf(uint64_t free, uint64_t total) { return mebibytes(free) + " free of " + mebibytes(total); }
 
 /// Lets GPU `ordinal` read the memory of the others that this process uses, the first `count`: sums over ranks do.
 /// Errors: it cannot.
@@ -88,9 +91,32 @@ GpuDevice::GpuDevice(const CudaOptions &options, int count) : options(options), 
   gpu.isSync = options.isSync;
 }
 
+Error GpuDevice::tooLittleMemory(uint64_t needed, const std::string &room) const {
+  Error error = makeError(Code::budget, 634,
+                          "rank " + std::to_string(options.rank) + " needs " + mebibytes(needed + kMebibyte - 1) +
+                              " of device memory, GPU " + std::to_string(gpu.ordinal) + " has " + room);
+  error.help = sharesGpu() ? "run fewer ranks per GPU, or compile with a smaller --device-mem"
+                           : "see nvidia-smi for who has it, or compile with a smaller --device-mem";
+  return error;
+}
+
+Status GpuDevice::takeGpu() {
+  cudaError_t status = gpu.use();
+  if (status == cudaSuccess)
+    status = cudaFree(nullptr);
+  if (status != cudaErrorMemoryAllocation) {
+    ZC_CUDA(status, "take GPU " + std::to_string(gpu.ordinal));
+    return {};
+  }
+  (void)cudaGetLastError();
+  const std::optional<GpuMemory> memory = memoryWithoutContext(gpu.ordinal);
+  return tooLittleMemory(options.planned, memory ? freeOf(memory->free, memory->total) +
+                                                       ": too little for CUDA's context, which comes first"
+                                                 : "too little free for CUDA's context, which comes first");
+}
+
 Status GpuDevice::start() {
-  ZC_CUDA(gpu.use(), "take GPU " + std::to_string(gpu.ordinal));
-  ZC_CUDA(cudaFree(nullptr), "start GPU " + std::to_string(gpu.ordinal));
+  ZC_RETURN_IF_ERROR(takeGpu());
   cudaDeviceProp properties;
   ZC_CUDA(cudaGetDeviceProperties(&properties, gpu.ordinal), "ask for the GPU's name");
   title = properties.name;
@@ -127,21 +153,12 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
   ZC_CUDA(gpu.use(), "take the GPU");
   size_t free = 0, total = 0;
   ZC_CUDA(cudaMemGetInfo(&free, &total), "ask for free memory");
-  auto refused = [&] {
-    Error error =
-        makeError(Code::budget, 634,
-                  "rank " + std::to_string(options.rank) + " needs " + mebibytes(bytes) + " of device memory, GPU " +
-                      std::to_string(gpu.ordinal) + " has " + mebibytes(free) + " free of " + mebibytes(total));
-    error.help = sharesGpu() ? "run fewer ranks per GPU, or compile with a smaller --device-mem"
-                             : "see nvidia-smi for who has it, or compile with a smaller --device-mem";
-    return error;
-  };
   if (bytes > free)
-    return refused();
+    return tooLittleMemory(bytes, freeOf(free, total));
   cudaError_t status = cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    return refused();
+    return tooLittleMemory(bytes, freeOf(free, total));
   }
   ZC_CUDA(status, "allocate " + mebibytes(bytes));
   allocated.push_back(memory);

@@ -36,6 +36,10 @@ public:
 private:
   GpuDevice(const CudaOptions &options, int count);
   Status start();
+  /// Makes the GPU's context. Errors: as CUDA says, with both numbers where there is no room for it.
+  Status takeGpu();
+  /// `room`: what the GPU has instead.
+  Error tooLittleMemory(uint64_t needed, const std::string &room) const;
   /// With another rank, as far as it is known: a launcher may show each process a GPU of its own, and nothing else.
   bool sharesGpu() const { return options.shareProcess && options.localRanks > count; }
 

@@ -1,6 +1,7 @@
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Library.h"
+#include "runtime/cuda/Nvml.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -42,9 +43,12 @@ static std::string describeGpu(int ordinal) {
   if (cudaError_t status = cudaGetDeviceProperties(&properties, ordinal); status != cudaSuccess)
     return errorOf(status, "ask for the GPU").message;
   size_t free = 0, total = properties.totalGlobalMem;
-  std::string memory = cudaSetDevice(ordinal) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess
-                           ? gigabytes(free) + " free of " + gigabytes(total)
-                           : gigabytes(total);
+  bool isAsked = cudaSetDevice(ordinal) == cudaSuccess && cudaMemGetInfo(&free, &total) == cudaSuccess;
+  if (std::optional<GpuMemory> told = isAsked ? std::nullopt : memoryWithoutContext(ordinal)) {
+    free = told->free, total = told->total;
+    isAsked = true;
+  }
+  std::string memory = (isAsked ? gigabytes(free) + " free of " : std::string()) + gigabytes(total);
   return std::string(properties.name) + ", " + memory + ", compute capability " + std::to_string(properties.major) +
          "." + std::to_string(properties.minor);
 }

@@ -100,6 +100,20 @@ std::optional<DeviceKind> deviceFromName(std::string_view name) {
   return std::nullopt;
 }
 
+static CudaOptions cudaOptionsOf(const planpb::Plan &plan, const ExecutorOptions &options,
+                                 const Communicator &communicator) {
+  CudaOptions cuda;
+  cuda.rank = communicator.rank();
+  cuda.localRank = options.localRank;
+  cuda.localRanks = options.localRanks;
+  for (const planpb::Arena &arena : plan.arenas())
+    if (arena.tier() == planpb::DEVICE)
+      cuda.planned += arena.bytes();
+  cuda.isSync = options.device == DeviceKind::cudaSync;
+  cuda.shareProcess = !communicator.links() && communicator.takesLanes() && options.localRanks > 1;
+  return cuda;
+}
+
 Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, const ExecutorOptions &options,
                                                   Communicator &communicator, const KernelRegistry &registry,
                                                   InputLoader &loader) {
@@ -113,9 +127,7 @@ Result<std::unique_ptr<RankExecutor>> prepareRank(const planpb::Plan &plan, cons
                            options, communicator, registry, loader);
   case DeviceKind::cuda:
   case DeviceKind::cudaSync: {
-    Result<std::unique_ptr<Device>> device = openCudaDevice(
-        {communicator.rank(), options.localRank, options.localRanks, options.device == DeviceKind::cudaSync,
-         /*shareProcess=*/!communicator.links() && communicator.takesLanes() && options.localRanks > 1});
+    Result<std::unique_ptr<Device>> device = openCudaDevice(cudaOptionsOf(plan, options, communicator));
     Result<std::string> kinds = agreeOnDevices(communicator, device);
     ZC_RETURN_IF_ERROR(kinds.status());
     ZC_RETURN_IF_ERROR(linkDevices(communicator, **device, plan));

@@ -5,7 +5,7 @@ against the CPU, streams against that, with graphs and without, the same bits ov
 import argparse, concurrent.futures, itertools, os, pathlib, re, shutil, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Skip, Suite, close, read_safetensors, same, write_safetensors
+from e2e import ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
 
 from figures import Figures
 
@@ -219,23 +219,33 @@ def steps_of(out):
     return metrics.read_text().count("\n") if metrics.exists() else 0
 
 
-def memory_taken():
-    """Somebody else has almost all of the GPU: exit code 5 with both numbers, before the first step."""
-    hold = subprocess.Popen([sys.executable, "-c", "import torch, sys\nfree = torch.cuda.mem_get_info()[0]\nx = torch.empty(free - 200 * 2**20, "
+def large():
+    """A plan whose arena alone is larger than what `memory_taken` leaves, and its data: 153 million parameters in fp32 with Adam, 16 bytes each."""
+    onnx, data, plan = (suite.dir / f"large.{kind}" for kind in ("onnx", "safetensors", "plan"))
+    subprocess.run(list(map(str, [sys.executable, ROOT / "test/support/make_gpt.py", onnx, "--layers", 1, "--hidden", 2048, "--heads", 16, "--vocab", 50304,
+                                  "--seq", 64, "--batch", 1, "--seed", 0, "--shared", "--inputs", data, "--rows", 1])), check=True, capture_output=True)
+    suite.compile(onnx, plan, *target())
+    return plan, data
+
+
+def memory_taken(mebibytes, planned, expected):
+    """Somebody else has all of the GPU but this: exit code 5 with what is needed and what is free, before the first step."""
+    plan, data = planned()
+    hold = subprocess.Popen([sys.executable, "-c", f"import torch, sys\nfree = torch.cuda.mem_get_info()[0]\nx = torch.empty(free - {mebibytes} * 2**20, "
                              "dtype=torch.uint8, device='cuda')\ntorch.cuda.synchronize()\nprint('held', flush=True)\nsys.stdin.read()"],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         if hold.stdout.readline().strip() != "held":
             raise Skip("no torch to take the memory")
-        plan, out = compiled("gpt2"), suite.dir / "taken"
-        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "--quiet", "--device", STREAMS, "--steps", 1,
-                                             "--data", suite.models / "gpt2/inputs.safetensors"])), capture_output=True, text=True, timeout=120)
+        out = suite.dir / f"taken-{mebibytes}"
+        done = subprocess.run(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "--quiet", "--device", STREAMS, "--steps", 1, "--data", data])),
+                              capture_output=True, text=True, timeout=120)
     finally:
         hold.stdin.close()
         hold.wait()
     message = (re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr) or [""])[0]
-    found = re.search(r"needs (\d+) MiB of device memory, GPU \d+ has (\d+) MiB free", message)
-    if done.returncode != BUDGET or not found or int(found[1]) <= int(found[2]):
+    found = re.search(r"needs (\d+) MiB of device memory, GPU \d+ has (\d+) MiB free of", message)
+    if done.returncode != BUDGET or not found or expected not in message or not (expected or int(found[1]) > int(found[2])):
         raise Case(f"exit code {done.returncode}: {done.stderr[-800:]}")
     if steps_of(out):
         raise Case(f"{steps_of(out)} steps were made")
@@ -280,7 +290,9 @@ checks = {
     "bits": [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
              if world > 1 or number == 0],
     "tiers": [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS],
-    "faults": [("a token out of range", bad_label), ("memory that somebody else has", memory_taken), ("SIGTERM", interrupted)],
+    "faults": [("a token out of range", bad_label),
+               ("no memory for a context", lambda: memory_taken(200, lambda: (compiled("gpt2"), suite.models / "gpt2/inputs.safetensors"), "CUDA's context")),
+               ("no memory for the plan", lambda: memory_taken(1500, large, "")), ("SIGTERM", interrupted)],
     "sanitizer": [("kernels of each family", sanitizer)],
 }
 for name in (name for name in CHECKS if name != "sanitizer"):

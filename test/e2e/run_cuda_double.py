@@ -88,5 +88,7 @@ suite.run([like_one_gpu(double, expected, *flags) for double, expected in (
            for flags in ((), OFFLOADED) if flags or "pins" not in double])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
+           refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
+           refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
            *(refused(f"{gpus}lost={kernel}", PEER_LOST, "the GPU is lost", STEPS - 1) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400))])
 suite.finish()

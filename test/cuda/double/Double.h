@@ -30,10 +30,13 @@ namespace zc::doubled {
 
 constexpr const char *kSays = "CUDA's double: ";
 
-/// What a test asks for, in ZC_CUDA_DOUBLE: "gpus=2,memory=1048576,pins=0,waits=0,peers=0,lost=100".
+/// What a test asks for, in ZC_CUDA_DOUBLE:
+/// "gpus=2,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100".
 struct Options {
   int64_t gpus = 1;
   int64_t memory = int64_t(2) << 30; ///< bytes of each
+  int64_t context = 0;               ///< bytes of each that a context needs
+  bool nvml = true;                  ///< there is NVML
   bool pins = true;                  ///< memory of the host can be registered
   bool waits = true;                 ///< streams can wait for words
   bool peers = true;                 ///< GPUs reach each other's memory

@@ -19,6 +19,8 @@ const Options &options() {
     };
     ask("gpus", made.gpus);
     ask("memory", made.memory);
+    ask("context", made.context);
+    ask("nvml", made.nvml);
     ask("pins", made.pins);
     ask("waits", made.waits);
     ask("peers", made.peers);
@@ -189,7 +191,7 @@ cudaError_t cudaSetDevice(int ordinal) {
     return status;
   current = ordinal;
   ZC_DOUBLE("cudaSetDevice");
-  return cudaSuccess;
+  return options().context > options().memory ? ended(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *ordinal) {
@@ -205,6 +207,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int ordinal) {
   properties->totalGlobalMem = static_cast<size_t>(options().memory);
   properties->major = 9;
   return checkOrdinal("cudaGetDeviceProperties", ordinal);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int ordinal) {
+  ZC_DOUBLE("cudaDeviceGetPCIBusId");
+  std::snprintf(id, static_cast<size_t>(bytes), "%08x:00:00.0", static_cast<unsigned>(ordinal));
+  return checkOrdinal("cudaDeviceGetPCIBusId", ordinal);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int ordinal) {

@@ -1,6 +1,7 @@
 // Memory of GPUs and of the host, and copies.
 #include "test/cuda/double/Double.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -120,14 +121,14 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
   ZC_DOUBLE_UNCAPTURED("cudaMemGetInfo");
   *total = static_cast<size_t>(options().memory);
-  *free = static_cast<size_t>(options().memory - currentGpu().allocated);
+  *free = static_cast<size_t>(std::max<int64_t>(0, options().memory - options().context - currentGpu().allocated));
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void **made, size_t bytes) {
   ZC_DOUBLE_UNCAPTURED("cudaMalloc");
   auto more = static_cast<int64_t>(bytes);
-  if (currentGpu().allocated.fetch_add(more) + more > options().memory) {
+  if (currentGpu().allocated.fetch_add(more) + more > options().memory - options().context) {
     currentGpu().allocated -= more;
     return ended(cudaErrorMemoryAllocation);
   }
