@@ -1,18 +1,14 @@
 //===- Quantize.h - ZeRO++'s kernels on block-quantized pieces -------------------------===//
 //
-// A block of threads per block of elements; arithmetic of formula/Quantize.h, bit-equal with the CPU's. Limit: memory;
-// goal 0.85 of a device copy.
+// Arithmetic of formula/Quantize.h, bit-equal with the CPU's. Bodies for pieces of any size, block and alignment stand
+// here, an element at a time; QuantizedBlocks.h has those for the pieces that plans have.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
-#include "kernels/cuda/Launch.h"
-#include "kernels/formula/Quantize.h"
+#include "kernels/cuda/QuantizedBlocks.h"
 
 namespace zc::cuda {
-
-using namespace formula;
 
 /// Plain values of element i of piece k, `at` of the plain tensor's: of a tensor, or sums of quantized sources.
 template <typename T> struct PlainSource {
@@ -106,24 +102,48 @@ template <typename T> struct DequantizeSumBody {
   }
 };
 
-template <typename Target, bool sums> Prepared<Target> prepareQuantize(const KernelSpec &spec) {
-  Result<cpu::QuantizeShape> read = sums ? cpu::readDequantizeSumQuantize(spec) : cpu::readQuantize(spec);
+/// Quantizes what `ofElements` or `ofUnits(form)` gives.
+template <typename T, typename Launcher, typename Source, typename SourceOf>
+void quantizeFrom(const Launcher &launch, const cpu::QuantizeShape &s, void *const *operands,
+                  std::initializer_list<const void *> plain, std::initializer_list<const void *> quantized,
+                  const Source &ofElements, const SourceOf &ofUnits) {
+  auto *out = static_cast<uint8_t *>(operands[1]);
+  auto *residual = s.hasResidual ? static_cast<T *>(operands[2]) : nullptr;
+  const bool isDone = withUnitForm(s, plain, quantized, [&](auto form) {
+    const UnitGrid grid(s);
+    const auto source = ofUnits(form);
+    launch.template blocks<kUnitThreads>(
+        grid.count(s.pieces),
+        QuantizeUnitsBody<T, decltype(form), std::decay_t<decltype(source)>>{grid, source, out, residual, s.beta});
+  });
+  if (!isDone)
+    launch.template blocks<256>(s.pieces * s.piece.blocks(),
+                                QuantizeBody<T, Source>{ofElements, out, residual, s.piece, s.grid, s.beta});
+}
+
+template <typename Target> Prepared<Target> prepareQuantize(const KernelSpec &spec) {
+  Result<cpu::QuantizeShape> read = cpu::readQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
+  return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      T *residual = s.hasResidual ? static_cast<T *>(operands[2]) : nullptr;
-      auto *out = static_cast<uint8_t *>(operands[1]);
-      int64_t count = s.pieces * s.piece.blocks();
-      if constexpr (sums) {
-        SummedSource source{static_cast<const uint8_t *>(operands[0]), s.piece, s.pieces, s.sources};
-        overRows(launch, count, s.piece.block,
-                 QuantizeBody<T, SummedSource>{source, out, residual, s.piece, s.grid, s.beta});
-      } else {
-        PlainSource<T> source{static_cast<const T *>(operands[0]), s.piece.elements};
-        overRows(launch, count, s.piece.block,
-                 QuantizeBody<T, PlainSource<T>>{source, out, residual, s.piece, s.grid, s.beta});
-      }
+      const auto *x = static_cast<const T *>(operands[0]);
+      quantizeFrom<T>(launch, s, operands, {x, s.hasResidual ? operands[2] : nullptr}, {operands[1]},
+                      PlainSource<T>{x, s.piece.elements}, [&](auto) { return PlainUnits<T>{x}; });
+    });
+  });
+}
+
+template <typename Target> Prepared<Target> prepareDequantizeSumQuantize(const KernelSpec &spec) {
+  Result<cpu::QuantizeShape> read = cpu::readDequantizeSumQuantize(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return withFast(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+      const auto *q = static_cast<const uint8_t *>(operands[0]);
+      quantizeFrom<T>(launch, s, operands, {s.hasResidual ? operands[2] : nullptr}, {q, operands[1]},
+                      SummedSource{q, s.piece, s.pieces, s.sources},
+                      [&](auto form) { return SummedUnits<decltype(form)>{q, s.pieces * s.piece.bytes(), s.sources}; });
     });
   });
 }
@@ -131,13 +151,20 @@ template <typename Target, bool sums> Prepared<Target> prepareQuantize(const Ker
 template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &spec) {
   Result<cpu::QuantizeShape> read = cpu::readDequantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
+  return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      if (s.piece.elements > 0)
+      const auto *q = static_cast<const uint8_t *>(operands[0]);
+      auto *y = static_cast<T *>(operands[1]);
+      const bool isDone = withUnitForm(s, {y}, {q}, [&](auto form) {
+        using Form = decltype(form);
+        const UnitGrid grid(s);
+        launch.template blocks<kUnitThreads>(
+            grid.count(s.pieces), DequantizeUnitsBody<T, Form>{grid, SummedUnits<Form>{q, 0, 1}, y, 1, false});
+      });
+      if (!isDone && s.piece.elements > 0)
         launch.template blocks<kElementThreads>(s.pieces * blocksFor(s.piece.elements),
-                                                DequantizeBody<T>{static_cast<const uint8_t *>(operands[0]),
-                                                                  static_cast<T *>(operands[1]), s.piece, s.grid});
+                                                DequantizeBody<T>{q, y, s.piece, s.grid});
     });
   });
 }
@@ -145,20 +172,28 @@ template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &
 template <typename Target> Prepared<Target> prepareDequantizeSum(const KernelSpec &spec) {
   Result<cpu::QuantizeShape> read = cpu::readDequantizeSum(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
+  return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
-      overElements(launch, s.piece.elements,
-                   DequantizeSumBody<T>{static_cast<const uint8_t *>(operands[0]), static_cast<T *>(operands[1]),
-                                        s.piece, s.sources, s.scale, s.accumulate});
+      const auto *q = static_cast<const uint8_t *>(operands[0]);
+      auto *y = static_cast<T *>(operands[1]);
+      const bool isDone = withUnitForm(s, {y}, {q}, [&](auto form) {
+        using Form = decltype(form);
+        const UnitGrid grid(s);
+        launch.template blocks<kUnitThreads>(
+            grid.count(1), DequantizeUnitsBody<T, Form>{grid, SummedUnits<Form>{q, s.piece.bytes(), s.sources}, y,
+                                                        s.scale, s.accumulate});
+      });
+      if (!isDone)
+        overElements(launch, s.piece.elements, DequantizeSumBody<T>{q, y, s.piece, s.sources, s.scale, s.accumulate});
     });
   });
 }
 
 template <typename Target, typename Registry> void addQuantization(Registry &registry) {
-  registry.add("quantize", prepareQuantize<Target, false>);
+  registry.add("quantize", prepareQuantize<Target>);
   registry.add("dequantize", prepareDequantize<Target>);
-  registry.add("dequantize_sum_quantize", prepareQuantize<Target, true>);
+  registry.add("dequantize_sum_quantize", prepareDequantizeSumQuantize<Target>);
   registry.add("dequantize_sum", prepareDequantizeSum<Target>);
 }
 

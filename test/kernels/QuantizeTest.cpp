@@ -297,6 +297,55 @@ TEST(Quantize, fastEqualsPlainBitForBit) {
         }
 }
 
+/// A GPU's threads take units of eight elements where operands lie for it (quantized ones at 8 bytes, or at 4), and
+/// blocks are of any number of units up to 4096 elements; else an element.
+TEST(Quantize, blocksOfThreadsEqualPlainWhereverOperandsLie) {
+  struct Offsets {
+    size_t plain, quantized;
+  };
+  auto expectAgreement = [](Call call) {
+    const auto expected = runOn(registry(true), call);
+    for (const Offsets at : {Offsets{0, 0}, {8, 4}, {1, 0}, {0, 1}}) {
+      SCOPED_TRACE("offsets " + std::to_string(at.plain) + ", " + std::to_string(at.quantized));
+      for (auto *list : {&call.inputs, &call.outputs})
+        for (Value &value : *list)
+          value = value.at(value.type.dtype == DType::u8 ? at.quantized : at.plain);
+      expectBlocksAgree(call, expected);
+    }
+  };
+  for (DType type : {DType::f32, DType::bf16, DType::f16})
+    for (int64_t bits : {8, 4})
+      for (int64_t block : {8, 24, 64, 128, 512, 1000, 4096, 4104})
+        for (int64_t n : {8, 104, 131, 8200}) {
+          SCOPED_TRACE(std::to_string(bits) + " bits, block " + std::to_string(block) + ", n " + std::to_string(n));
+          const Grid grid{2, 3};
+          const QuantizedPiece piece{n, bits, block};
+          Value x = around0(type, 6 * n, static_cast<unsigned>(n + bits), 3);
+          x.set(static_cast<size_t>(n / 2), kInf), x.set(static_cast<size_t>(n), std::nan(""));
+          for (size_t i = static_cast<size_t>(2 * n); i < static_cast<size_t>(3 * n); ++i)
+            x.set(i, 0);
+          Attributes fed = form(bits, block, grid);
+          expectAgreement({"quantize", {x}, {bytes(6 * piece.bytes())}, fed});
+          fed["beta"] = 0.8;
+          expectAgreement({"quantize", {x}, {bytes(6 * piece.bytes()), around0(type, 6 * n, 4, 0.1)}, fed});
+          Value q = quantized(around0(type, 6 * n, 5), bits, block, grid);
+          expectAgreement({"dequantize", {q}, {Value({type, {6 * n}})}, form(bits, block, grid)});
+          Attributes sum = form(bits, block);
+          sum["sources"] = int64_t{6};
+          sum["scale"] = 0.125;
+          sum["accumulate"] = int64_t{1};
+          for (int64_t micro : {0, 1})
+            expectAgreement({"dequantize_sum", {q}, {around0(type, n, 8)}, sum, 1, {1, micro, 0}});
+          sum["sources"] = int64_t{3};
+          sum["pieces"] = int64_t{2};
+          sum["elements"] = n;
+          sum["beta"] = 0.8;
+          expectAgreement({"dequantize_sum_quantize", {q}, {bytes(2 * piece.bytes())}, sum});
+          expectAgreement(
+              {"dequantize_sum_quantize", {q}, {bytes(2 * piece.bytes()), around0(type, 2 * n, 7, 0.1)}, sum});
+        }
+}
+
 /// At lines; elsewhere they are written as small ones are.
 TEST(Quantize, largeTensorsWrittenPastTheCachesAreTheSame) {
   for (DType type : {DType::f32, DType::bf16, DType::f16})
