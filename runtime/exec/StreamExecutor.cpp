@@ -92,6 +92,7 @@ private:
   void prepareRuns();
   Status writeContexts(uint64_t mine);
   Status enterMicroStep(uint64_t mine, int64_t micro);
+  bool waitForInputs(int64_t index);
   Status issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro);
   Status issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro);
   Status capture(StreamRun &run, const std::function<Status()> &issueEach);
@@ -125,6 +126,7 @@ private:
   std::vector<std::string> refusals; // of captures: the first
   std::vector<MetricCopy> metrics;
   std::vector<Advance> advances[2]; // by step
+  std::vector<PreparedWait> inputs; // the last of each stream's load_inputs
   std::optional<StreamTrace> trace; // where steps are traced
   std::function<Status()> agreement;
   int64_t issuing = 0; // ns, in all steady iterations
@@ -155,6 +157,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   ZC_RETURN_IF_ERROR(prepareMetrics());
   prepareAdvances();
   prepareRuns();
+  inputs = lastInputs(prepared);
   if (options.traceCapacity > 0)
     ZC_RETURN_IF_ERROR(trace.emplace(*device, perStep * kInFlight, kInFlight).prepare(prepared));
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
@@ -275,6 +278,14 @@ void StreamExecutor::prepareRuns() {
     });
 }
 
+/// Memory that execution `index` of the micro-step's load_inputs fills has been copied from. False after a failure.
+bool StreamExecutor::waitForInputs(int64_t index) {
+  index -= static_cast<int64_t>(StreamKernels::kInputsAhead);
+  return std::all_of(inputs.begin(), inputs.end(), [&](const PreparedWait &input) {
+    return index < 0 || done[input.queue].waitFor(prepared.target(input, 0, index));
+  });
+}
+
 Status StreamExecutor::writeContexts(uint64_t mine) {
   // Who used these last is through: runStep has waited for the iteration before the last.
   ZC_RETURN_IF_ERROR(collectTrace(mine));
@@ -310,9 +321,14 @@ Status StreamExecutor::enterMicroStep(uint64_t mine, int64_t micro) {
 void StreamExecutor::runOwn(uint64_t mine) {
   setFaultContext(communicator.rank(), contexts[mine % kInFlight].step);
   int64_t micros = perStep, executions = microExecutions(prepared.plan), update = static_cast<int64_t>(mine) - 1;
+  int64_t waited = 0;
   auto run = [&]() -> Status {
     ZC_RETURN_IF_ERROR(writeContexts(mine));
     for (int64_t i = 0; i < executions; ++i) {
+      int64_t since = nanoseconds();
+      if (!waitForInputs(update * executions + i))
+        return {}; // whoever failed has told
+      waited += nanoseconds() - since;
       ZC_RETURN_IF_ERROR(enterMicroStep(mine, micros - executions + i));
       ZC_RETURN_IF_ERROR(issueSection(0, update * executions + i, mine, micros - executions + i));
     }
@@ -320,7 +336,7 @@ void StreamExecutor::runOwn(uint64_t mine) {
   };
   int64_t begin = nanoseconds();
   Status status = run();
-  issuing += mine > kUnsteady ? nanoseconds() - begin : 0;
+  issuing += mine > kUnsteady ? nanoseconds() - begin - waited : 0;
   if (!status.ok())
     fail(status.error());
 }

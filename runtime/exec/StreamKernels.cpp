@@ -21,33 +21,53 @@ private:
   std::atomic<uint64_t> &moved;
 };
 
-/// A kernel of the host that fills or takes a piece of pinned memory, and the copy behind or before it. The next one
-/// comes after this one's copy, since both are on one stream: one piece is enough.
-class HostCall : public DeviceKernel {
+/// What comes from the host: this thread fills a piece of pinned memory while the device is at what was issued before,
+/// and the copy waits for its turn. Pieces take turns.
+class InputCopy : public DeviceKernel {
 public:
-  HostCall(std::unique_ptr<Kernel> kernel, void *pinned, uint64_t bytes, bool fills, uint32_t slots,
-           std::function<void(Error)> failed)
-      : kernel(std::move(kernel)), pinned(pinned), bytes(bytes), fills(fills), failed(std::move(failed)), calls(slots) {
+  using Pieces = std::array<void *, StreamKernels::kInputsAhead>;
+
+  InputCopy(std::unique_ptr<Kernel> fill, const Pieces &pieces, uint64_t bytes)
+      : fill(std::move(fill)), pieces(pieces), bytes(bytes) {}
+
+  Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
+    void *piece = pieces[count++ % pieces.size()];
+    ZC_RETURN_IF_ERROR(caught([&] { return fill->run(&piece, *context.host); }));
+    return stream.copy(operands[0], piece, bytes);
   }
+  bool isRepeatable() const override { return false; }
+
+private:
+  std::unique_ptr<Kernel> fill;
+  const Pieces pieces;
+  const uint64_t bytes;
+  uint64_t count = 0;
+};
+
+/// What goes to the host: a copy to pinned memory, and a call of the host that takes it. The next one comes after both,
+/// since they are on one stream: one piece is enough.
+class OutputCall : public DeviceKernel {
+public:
+  OutputCall(std::unique_ptr<Kernel> kernel, void *pinned, uint64_t bytes, uint32_t slots,
+             std::function<void(Error)> failed)
+      : kernel(std::move(kernel)), pinned(pinned), bytes(bytes), failed(std::move(failed)), calls(slots) {}
 
   Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
     Call &call = calls[context.slot];
     call = {this, context.host};
-    if (!fills)
-      ZC_RETURN_IF_ERROR(stream.copy(pinned, operands[0], bytes));
-    ZC_RETURN_IF_ERROR(stream.call(
+    ZC_RETURN_IF_ERROR(stream.copy(pinned, operands[0], bytes));
+    return stream.call(
         [](void *argument) {
           auto *call = static_cast<Call *>(argument);
           call->of->run(*call->context);
         },
-        &call));
-    return fills ? stream.copy(operands[0], pinned, bytes) : Status();
+        &call);
   }
   bool isRepeatable() const override { return false; }
 
 private:
   struct Call {
-    HostCall *of = nullptr;
+    OutputCall *of = nullptr;
     const StepContext *context = nullptr;
   };
 
@@ -60,7 +80,6 @@ private:
   std::unique_ptr<Kernel> kernel;
   void *pinned;
   uint64_t bytes;
-  bool fills;
   std::function<void(Error)> failed;
   std::vector<Call> calls;
 };
@@ -202,12 +221,22 @@ Result<std::unique_ptr<DeviceKernel>> StreamKernels::makeOne(const KernelSpec &s
     return device.prepare(spec, number);
   if (spec.name != "load_input" && spec.name != "store_output")
     return makeCollective(spec, std::move(special), number);
+  auto pin = [&](void *&piece) -> Status {
+    Result<void *> pinned = device.allocatePinned(bytes);
+    ZC_RETURN_IF_ERROR(pinned.status());
+    piece = *pinned;
+    return {};
+  };
+  if (spec.name == "load_input") {
+    InputCopy::Pieces pieces{};
+    for (void *&piece : pieces)
+      ZC_RETURN_IF_ERROR(pin(piece));
+    return std::unique_ptr<DeviceKernel>(std::make_unique<InputCopy>(std::move(special), pieces, bytes));
+  }
+  void *piece = nullptr;
+  ZC_RETURN_IF_ERROR(pin(piece));
   auto tell = [this, number](Error error) { failed(number, std::move(error)); };
-  Result<void *> pinned = device.allocatePinned(bytes);
-  if (!pinned)
-    return pinned.error();
-  return std::unique_ptr<DeviceKernel>(
-      std::make_unique<HostCall>(std::move(special), *pinned, bytes, spec.name == "load_input", slots, tell));
+  return std::unique_ptr<DeviceKernel>(std::make_unique<OutputCall>(std::move(special), piece, bytes, slots, tell));
 }
 
 } // namespace zc

@@ -16,10 +16,13 @@ constexpr bool isStreamQueue(planpb::Queue queue) {
   return queue == planpb::COMPUTE || queue == planpb::COMM || queue == planpb::H2D || queue == planpb::D2H;
 }
 
-/// Makes the kernels of steps on a device's streams: the device's own, copies, collectives, and calls of the host for
-/// what comes and goes (load_input, store_output), through pinned memory.
+/// Makes the kernels of steps on a device's streams: the device's own, copies, collectives, and what comes and goes
+/// (load_input, store_output), through pinned memory.
 class StreamKernels {
 public:
+  /// Executions of a load_input whose copies may not be over when it is issued again, that one included.
+  static constexpr size_t kInputsAhead = 2;
+
   /// Where errors of the host's calls and of collectives go, with the number of the kernel; on any thread.
   using Failed = std::function<void(uint32_t number, Error error)>;
 

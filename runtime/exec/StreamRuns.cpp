@@ -31,4 +31,19 @@ std::vector<StreamRun> findRuns(const std::vector<PreparedStep> &steps,
   return runs;
 }
 
+std::vector<PreparedWait> lastInputs(const PreparedPlan &prepared) {
+  std::vector<PreparedWait> inputs;
+  for (uint8_t queue = 0; queue < kNumQueues; ++queue) {
+    const std::vector<const PreparedStep *> &steps = prepared.queues[0][queue];
+    auto isInput = [&](const PreparedStep *step) {
+      const planpb::Step &source = prepared.plan.micro().steps(static_cast<int>(step->index));
+      return prepared.plan.strings(static_cast<int>(source.kernel())) == "load_input";
+    };
+    auto last = std::find_if(steps.rbegin(), steps.rend(), isInput);
+    if (isStreamQueue(static_cast<planpb::Queue>(queue)) && last != steps.rend())
+      inputs.push_back({0, queue, static_cast<uint32_t>(steps.rend() - last - 1), 0});
+  }
+  return inputs;
+}
+
 } // namespace zc

@@ -26,4 +26,7 @@ struct StreamRun {
 std::vector<StreamRun> findRuns(const std::vector<PreparedStep> &steps,
                                 const std::function<bool(const PreparedStep &)> &isAwaited);
 
+/// Waits for the last load_input that each stream has in a micro-step.
+std::vector<PreparedWait> lastInputs(const PreparedPlan &prepared);
+
 } // namespace zc

@@ -128,6 +128,24 @@ TEST(Graphs, AreOneCallHoweverManyKernels) {
     }
 }
 
+/// What comes from the host is a copy in the stream's order and no call of the host; what it is copied from is not
+/// filled again before that.
+TEST(Graphs, StandBesideInputsThatAreOneCopy) {
+  for (uint32_t accumulation : {1u, 7u}) {
+    constexpr uint64_t kLinks = 4;
+    test::PlanBuilder b = chain(accumulation, kLinks);
+    uint32_t floats = b.type(planpb::F32, {64}), bytes = b.type(planpb::U8, {256}), x = b.slice("x", 256, false);
+    planpb::Input &input = *b.plan.add_inputs();
+    input.set_name("x");
+    input.set_type(floats);
+    b.integer(b.step(0, planpb::COMPUTE, "load_input", 0, {b.operand(x, floats, planpb::WRITE)}), "input", 0);
+    b.step(0, planpb::COMPUTE, "mix", 1, {b.operand(x, bytes, planpb::READ), b.operand(1, bytes, planpb::READ_WRITE)});
+    expectOk(addWaits(b.plan));
+    const uint64_t calls = compare(b.plan, std::to_string(accumulation) + " micro-steps").second;
+    EXPECT_EQ(calls, 3 + 2 * accumulation + 1 + (accumulation + 1) * kLinks + 2 * accumulation);
+  }
+}
+
 /// A library that does what may not be captured costs speed, and not the run.
 TEST(Graphs, ThatCannotBeCapturedGoStepByStep) {
   test::PlanBuilder b = chain(2, 10);
