@@ -80,9 +80,9 @@ std::vector<ProductShape> productsOf(const KernelSpec &spec);
 /// A matmul of that shape.
 KernelSpec specOf(const ProductShape &shape);
 
-/// What this machine can do for a shape; the first one is what it does without a table. A factor that is packed must
-/// fit the workspace that plans have for the product, else preparing the kernel refuses it as any choice that cannot
-/// be.
+/// What this machine can do for a shape; the first one is what it does without a table. What oneDNN works in, a packed
+/// factor above all, must fit the workspace that plans have for the product, else preparing the kernel refuses it as
+/// any choice that cannot be; without a table the next one is taken.
 std::vector<ProductChoice> choicesFor(const ProductShape &shape);
 /// The libraries and what they think the processor is, as "openblas 0.3.21 Cooperlake, onednn 2.6.3": what a table is
 /// for, besides the processor.

@@ -282,8 +282,8 @@ inline Result<std::vector<Value>> runOn(const KernelRegistry &kernels, Call call
   return call.outputs;
 }
 
-/// What a call gave that must not be refused; where it was, the test ends with what was said.
-inline std::vector<Value> must(Result<std::vector<Value>> result) {
+/// What must not be refused; where it was, the test ends with what was said.
+template <typename T> T must(Result<T> result) {
   if (result.ok())
     return std::move(*result);
   ADD_FAILURE() << render(result.error()); // within the traces, which what is thrown leaves

@@ -2,6 +2,7 @@
 // time, and those without a table where the table says what is done anyway.
 #include "kernels/cpu/Products.h"
 #include "kernels/cpu/fast/Gemm.h"
+#include "runtime/base/Failpoint.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -39,9 +40,10 @@ std::vector<ProductShape> shapes() {
   return all;
 }
 
-/// Is a choice refused because the packed factor has no room?
+/// Is a choice refused because what oneDNN works in has no room, its packed factor or, with AMX, its blocks?
 bool isWithoutRoom(const ProductChoice &choice, const Result<std::vector<Value>> &got) {
-  return choice.method == ProductMethod::packed && !got.ok() && got.error().number == 714;
+  const bool isOnednn = choice.method == ProductMethod::packed || choice.method == ProductMethod::onednn;
+  return isOnednn && !got.ok() && got.error().number == 714;
 }
 
 TEST(Products, everyChoiceHasTheSumsOfPlainLoops) {
@@ -76,6 +78,32 @@ TEST(Products, everyChoiceHasTheSumsOfPlainLoops) {
       }
     }
   EXPECT_EQ(packed > 0, offered > 0);
+}
+
+/// What is done without a table where oneDNN refuses, has the bits of a table that says it, and the note says why.
+TEST(Products, withoutOnednnTheNextChoiceComputes) {
+  for (const ProductShape &shape : shapes()) {
+    const std::vector<ProductChoice> choices = choicesFor(shape);
+    if (shape.type != DType::bf16 || choices.front().method != ProductMethod::onednn)
+      continue;
+    SCOPED_TRACE(nameOf(shape));
+    const auto next = std::find_if(choices.begin(), choices.end(), [](const ProductChoice &choice) {
+      return choice.method == ProductMethod::tiles || choice.method == ProductMethod::widened;
+    });
+    const ProductTable table = {{shape, {*next, 0, 0}}};
+    Call call = callOf(shape);
+    call.products = &table;
+    const Value expected = must(run(call, false))[0];
+    call.products = nullptr;
+    ASSERT_TRUE(setFailpoints("product.onednn:EIO").ok());
+    const Result<std::vector<Value>> got = run(call, false);
+    const std::string note = must(registry(false).prepare(call.spec()))->note();
+    ASSERT_TRUE(setFailpoints("").ok());
+    EXPECT_TRUE(must(got)[0] == expected);
+    EXPECT_EQ(note, std::string(next->method == ProductMethod::tiles ? "multiplies by tiles of registers"
+                                                                     : "multiplies blocks widened to fp32") +
+                        ": oneDNN has no bf16 kernel for it here");
+  }
 }
 
 TEST(Products, noCutOfTilesChangesBits) {

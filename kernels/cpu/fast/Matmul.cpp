@@ -1,6 +1,7 @@
 // matmul, matmul_part, by what the table of products says of the shape (../Products.h). fp32: MatmulF32.h. bf16:
-// MatmulTiles.h where the CPU multiplies it but has no AMX, else oneDNN, sums in fp32; where that has no kernel for the
-// CPU (without AVX-512), and for f16, blocks widened to fp32 and multiplied in that. Small products: MatmulOrdered.h.
+// MatmulTiles.h where the CPU multiplies it but has no AMX, else oneDNN, sums in fp32; where that has no kernel, or
+// needs more memory than is planned, tiles all the same; where the CPU has none (without AVX-512), and for f16, blocks
+// widened to fp32 and multiplied in that. Small products: MatmulOrdered.h.
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Gemm.h"
@@ -162,7 +163,7 @@ std::unique_ptr<Kernel> makeWidened(const KernelSpec &spec, const MatmulShape &s
   return std::make_unique<MatmulWidened<Bf16>>(spec, shape, chosen, wide, hasAddend);
 }
 
-/// oneDNN's product where that is chosen and possible; else `chosen` becomes blocks that are widened, or, where a table
+/// oneDNN's product where that is chosen and possible; else `chosen` becomes what is done without, or, where a table
 /// says otherwise, an error.
 Result<std::unique_ptr<MatmulDnnl>> makeDnnl(const KernelSpec &spec, const MatmulShape &shape, DnnlProduct what,
                                              ChosenProduct &chosen, std::string &note) {
@@ -175,7 +176,11 @@ Result<std::unique_ptr<MatmulDnnl>> makeDnnl(const KernelSpec &spec, const Matmu
     return product;
   if (chosen.isTuned)
     return lacksChoice(productOf(shape, spec.threads), chosen.choice);
-  chosen = widenedProduct(productOf(shape, spec.threads));
+  chosen = withoutOnednn(productOf(shape, spec.threads));
+  if (!note.empty())
+    note = (chosen.choice.method == ProductMethod::tiles ? "multiplies by tiles of registers: "
+                                                         : "multiplies blocks widened to fp32: ") +
+           note;
   return product;
 }
 
@@ -202,6 +207,8 @@ Prepared prepareMatmulPart(const KernelSpec &spec, std::string &note) {
     return makeMatmulPartF32(spec, *read, chosen->choice, chosen->text);
   auto product = makeDnnl(spec, shape, {1, read->out, read->hasAddend}, *chosen, note);
   ZC_RETURN_IF_ERROR(product.status());
+  if (chosen->choice.method == ProductMethod::tiles)
+    return makeMatmulTiles(spec, *read, chosen->choice.cut, chosen->text);
   if (!*product)
     return makeWidened(spec, shape, *chosen, read->out == DType::f32, read->hasAddend);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(*product), chosen->text));
@@ -221,6 +228,8 @@ Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
                  isRowMajorBatch(shape.rhsStrides, shape.batch, shape.k * shape.n);
   auto product = makeDnnl(spec, shape, {isWhole ? shape.numBatches : 1}, *chosen, note);
   ZC_RETURN_IF_ERROR(product.status());
+  if (chosen->choice.method == ProductMethod::tiles)
+    return makeMatmulTiles(spec, {shape, false, shape.dtype, 0}, chosen->choice.cut, chosen->text);
   if (!*product)
     return makeWidened(spec, shape, *chosen);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(*product), isWhole, chosen->text));

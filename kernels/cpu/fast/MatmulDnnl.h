@@ -23,7 +23,7 @@ struct DnnlProduct {
   bool packs = false;         ///< rearranges the right factor into the workspace, as the library likes it best
 };
 
-/// `note`: Kernel::note.
+/// `note`: Kernel::note, or why there is none.
 std::unique_ptr<MatmulDnnl> prepareDnnl(const KernelSpec &spec, const MatmulShape &shape, DnnlProduct what,
                                         std::string &note);
 

@@ -165,9 +165,11 @@ private:
 
 } // namespace
 
-bool hasFastTiles() {
+bool hasBf16Tiles() { return hasTiles(); }
+
+bool hasAmx() {
   constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  return hasTiles() && (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) != amx;
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) == amx;
 }
 
 std::unique_ptr<Kernel> makeMatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, ProductCut cut,

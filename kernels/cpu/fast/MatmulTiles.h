@@ -16,8 +16,10 @@
 
 namespace zc::cpu {
 
-/// Can the CPU do so, and is it the fastest it can do? With AMX it is not.
-bool hasFastTiles();
+/// Can the CPU do so?
+bool hasBf16Tiles();
+/// Has it AMX, with which a library is faster where it has a kernel and memory?
+bool hasAmx();
 
 /// matmul of bf16 factors, no batch; or, with `part`, matmul_part of them. Threads share the rows or the columns.
 /// Needs Bf16Blocks::bytes of workspace.

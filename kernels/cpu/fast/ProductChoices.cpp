@@ -46,19 +46,20 @@ std::vector<ProductChoice> choicesFor(const ProductShape &s) {
     return choicesF32(s);
   std::vector<ProductChoice> choices;
   const bool hasTiles =
-      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && hasFastTiles();
+      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && hasBf16Tiles();
+  const bool areTilesFirst = hasTiles && s.k >= Bf16Blocks::kLongTerms && !hasAmx();
   auto addTiles = [&] {
     for (ProductCut cut : sidesOf(s))
       choices.push_back({ProductMethod::tiles, cut});
   };
-  if (hasTiles && s.k >= Bf16Blocks::kLongTerms)
+  if (areTilesFirst)
     addTiles();
   if (s.type == DType::bf16 && hasProductsOfBf16()) {
     choices.push_back({ProductMethod::onednn, ProductCut::library});
     if (s.batch == 1)
       choices.push_back({ProductMethod::packed, ProductCut::library});
   }
-  if (hasTiles && s.k < Bf16Blocks::kLongTerms)
+  if (hasTiles && !areTilesFirst)
     addTiles();
   for (ProductCut cut : sidesOf(s))
     choices.push_back({ProductMethod::widened, cut});
@@ -79,9 +80,12 @@ static std::string describe(const ProductChoice &choice, int threads) {
   return text;
 }
 
-ChosenProduct widenedProduct(const ProductShape &shape) {
-  const ProductChoice choice{ProductMethod::widened, sidesOf(shape).front()};
-  return {choice, false, describe(choice, shape.threads)};
+ChosenProduct withoutOnednn(const ProductShape &shape) {
+  const std::vector<ProductChoice> choices = choicesFor(shape);
+  const auto own = std::find_if(choices.begin(), choices.end(), [](const ProductChoice &choice) {
+    return choice.method == ProductMethod::tiles || choice.method == ProductMethod::widened;
+  });
+  return {*own, false, describe(*own, shape.threads)};
 }
 
 Error lacksChoice(const ProductShape &shape, const ProductChoice &choice) {

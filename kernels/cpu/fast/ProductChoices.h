@@ -16,8 +16,8 @@ struct ChosenProduct {
 /// Of shapes that have choices. Errors: mismatch, of a table that names what this build does not have for the shape.
 Result<ChosenProduct> chooseProduct(const KernelSpec &spec, const MatmulShape &shape);
 
-/// Blocks widened to fp32, where a library has nothing.
-ChosenProduct widenedProduct(const ProductShape &shape);
+/// What computes a product of 16-bit factors where oneDNN does not.
+ChosenProduct withoutOnednn(const ProductShape &shape);
 
 /// The error above.
 Error lacksChoice(const ProductShape &shape, const ProductChoice &choice);
