@@ -106,6 +106,22 @@ TEST(Products, withoutOnednnTheNextChoiceComputes) {
   }
 }
 
+/// OpenBLAS takes a CPU that is newer than itself for a much older one.
+TEST(Products, ofFp32AreOpenblasWhereItsKernelsFitTheCpu) {
+  using cpu::VectorCpu, cpu::openblasFits;
+  const VectorCpu old{false, false, false}, avx2{true, false, false}, avx512{true, true, false}, zen4{true, true, true};
+  for (const char *core : {"Prescott", "Nehalem", "Sandybridge"}) {
+    EXPECT_TRUE(openblasFits(core, old)) << core;
+    EXPECT_FALSE(openblasFits(core, avx2)) << core;
+    EXPECT_FALSE(openblasFits(core, avx512)) << core;
+  }
+  EXPECT_TRUE(openblasFits("Haswell", avx2));
+  EXPECT_TRUE(openblasFits("Zen", {true, false, true}));
+  EXPECT_FALSE(openblasFits("Haswell", avx512));
+  EXPECT_TRUE(openblasFits("SapphireRapids", avx512));
+  EXPECT_FALSE(openblasFits("SkylakeX", zen4));
+}
+
 TEST(Products, noCutOfTilesChangesBits) {
   const ProductShape shape{DType::bf16, false, false, 1, 67, 131, 3203, 1};
   const std::vector<ProductChoice> choices = choicesFor(shape);

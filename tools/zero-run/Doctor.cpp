@@ -1,3 +1,4 @@
+#include "kernels/cpu/fast/Gemm.h"
 #include "runtime/base/Limits.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/mpi/Mpi.h"
@@ -61,7 +62,11 @@ std::string blasCore() {
   using Name = const char *(*)();
   auto core = reinterpret_cast<Name>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
   auto config = reinterpret_cast<Name>(::dlsym(RTLD_DEFAULT, "openblas_get_config"));
-  return core && config ? std::string(core()) + " (" + config() + ")" : "not linked";
+  if (!core || !config)
+    return "not linked";
+  const bool fits = cpu::fittingLibrary() == cpu::GemmLibrary::openblas;
+  return std::string(core()) + " (" + config() + ")" +
+         (fits ? "" : "; products of fp32 are oneDNN's, whose kernels fit this CPU better");
 }
 
 std::string oneDnn() {

@@ -6,21 +6,17 @@
 #include <dnnl.h>
 #include <hwy/targets.h>
 #include <omp.h>
-#include <string_view>
 
 namespace zc::cpu {
 namespace {
 
-bool openblasFits() {
-  if ((hwy::SupportedTargets() & HWY_AVX3) == 0)
-    return true;
+VectorCpu thisCpu() {
+  const int64_t targets = hwy::SupportedTargets();
+  VectorCpu cpu{(targets & HWY_AVX2) != 0, (targets & HWY_AVX3) != 0, false};
 #if HWY_ARCH_X86
-  if (__builtin_cpu_is("amd") != 0)
-    return false;
+  cpu.isAmd = __builtin_cpu_is("amd") != 0;
 #endif
-  std::string_view core = openblas_get_corename();
-  constexpr std::array<std::string_view, 3> wide = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-  return std::find(wide.begin(), wide.end(), core) != wide.end();
+  return cpu;
 }
 
 /// Both libraries open a team of omp_get_max_threads() unless they are inside one already. The setting is the calling
@@ -89,8 +85,18 @@ void byDnnl(const Product &p) {
 
 } // namespace
 
+bool openblasFits(std::string_view core, const VectorCpu &cpu) {
+  constexpr std::array<std::string_view, 3> wide = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+  constexpr std::array<std::string_view, 3> narrow = {"Haswell", "Zen", "Excavator"}; // AVX2
+  auto isOf = [&](const auto &cores) { return std::find(cores.begin(), cores.end(), core) != cores.end(); };
+  if (cpu.hasAvx512)
+    return !cpu.isAmd && isOf(wide);
+  return !cpu.hasAvx2 || isOf(narrow) || isOf(wide);
+}
+
 GemmLibrary fittingLibrary() {
-  static const GemmLibrary fitting = openblasFits() ? GemmLibrary::openblas : GemmLibrary::onednn;
+  static const GemmLibrary fitting =
+      openblasFits(openblas_get_corename(), thisCpu()) ? GemmLibrary::openblas : GemmLibrary::onednn;
   return fitting;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace zc::cpu {
 
@@ -11,9 +12,17 @@ enum class GemmLibrary : uint8_t { openblas, onednn };
 ///
 /// OpenBLAS where its kernels fit the CPU. Debian's 0.3.21 does not know CPUs newer than itself: on a Zen 5 it picks
 /// its AVX2 kernels (measured there, GF/s per core: OpenBLAS 123-129, oneDNN 230-251, of 256 at peak), a Zen 4 it takes
-/// for an Intel one (96-107 and 107-114 at GPT-2 124M's shapes). So where the CPU has AVX-512 and is AMD's, or OpenBLAS
-/// chose a core without it, oneDNN's sgemm is used. On Xeons the two are within 5 %.
+/// for an Intel one (96-107 and 107-114 at GPT-2 124M's shapes). On an Emerald Rapids it picks those of a Prescott,
+/// with SSE3. So where the CPU has AVX-512 and is AMD's, or OpenBLAS chose a core of less than the CPU has, oneDNN's
+/// sgemm is used. On Xeons that it knows the two are within 5 %.
 GemmLibrary fittingLibrary();
+
+/// What of a CPU decides that.
+struct VectorCpu {
+  bool hasAvx2, hasAvx512, isAmd;
+};
+/// Are OpenBLAS's kernels of `core` the best that it has, and good, for such a CPU?
+bool openblasFits(std::string_view core, const VectorCpu &cpu);
 
 /// C = alpha op(A) op(B) + beta C; row major; op(A) is m x k, op(B) k x n; lda, ldb, ldc: elements between stored rows.
 /// Runs on the calling thread alone, so that teams are ours and ranks do not wait for each other in the library. The
