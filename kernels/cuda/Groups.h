@@ -33,9 +33,11 @@ __device__ void inGroups(DeviceBlock<T> &, int group, First first, Then then) {
   const int thread = static_cast<int>(threadIdx.x);
   State state;
   auto part = first(thread, state);
-  for (int half = (group < 32 ? group : 32) / 2; half; half /= 2)
-    part = Op::apply(part, __shfl_xor_sync(0xffffffffu, part, half));
-  if (group > 32) { // for all threads or for none
+#pragma unroll
+  for (int half = 16; half; half /= 2)
+    if (half < group) // for all threads or for none
+      part = Op::apply(part, __shfl_xor_sync(0xffffffffu, part, half));
+  if (group > 32) {
     __shared__ decltype(part) warps[T / 32];
     if (thread % 32 == 0)
       warps[thread / 32] = part;

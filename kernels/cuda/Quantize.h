@@ -103,18 +103,18 @@ template <typename T> struct DequantizeSumBody {
 };
 
 /// Quantizes what `ofElements` or `ofUnits(form)` gives.
-template <typename T, typename Launcher, typename Source, typename SourceOf>
+template <typename T, bool feeds, typename Launcher, typename Source, typename SourceOf>
 void quantizeFrom(const Launcher &launch, const cpu::QuantizeShape &s, void *const *operands,
                   std::initializer_list<const void *> plain, std::initializer_list<const void *> quantized,
                   const Source &ofElements, const SourceOf &ofUnits) {
   auto *out = static_cast<uint8_t *>(operands[1]);
-  auto *residual = s.hasResidual ? static_cast<T *>(operands[2]) : nullptr;
+  auto *residual = feeds ? static_cast<T *>(operands[2]) : nullptr;
   const bool isDone = withUnitForm(s, plain, quantized, [&](auto form) {
     const UnitGrid grid(s);
     const auto source = ofUnits(form);
+    using Units = std::decay_t<decltype(source)>;
     launch.template blocks<kUnitThreads>(
-        grid.count(s.pieces),
-        QuantizeUnitsBody<T, decltype(form), std::decay_t<decltype(source)>>{grid, source, out, residual, s.beta});
+        grid.count(s.pieces), QuantizeUnitsBody<T, decltype(form), Units, feeds>{grid, source, out, residual, s.beta});
   });
   if (!isDone)
     launch.template blocks<256>(s.pieces * s.piece.blocks(),
@@ -128,8 +128,12 @@ template <typename Target> Prepared<Target> prepareQuantize(const KernelSpec &sp
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       const auto *x = static_cast<const T *>(operands[0]);
-      quantizeFrom<T>(launch, s, operands, {x, s.hasResidual ? operands[2] : nullptr}, {operands[1]},
-                      PlainSource<T>{x, s.piece.elements}, [&](auto) { return PlainUnits<T>{x}; });
+      const PlainSource<T> elements{x, s.piece.elements};
+      auto units = [&](auto) { return PlainUnits<T>{x}; };
+      if (s.hasResidual)
+        quantizeFrom<T, true>(launch, s, operands, {x, operands[2]}, {operands[1]}, elements, units);
+      else
+        quantizeFrom<T, false>(launch, s, operands, {x}, {operands[1]}, elements, units);
     });
   });
 }
@@ -141,10 +145,24 @@ template <typename Target> Prepared<Target> prepareDequantizeSumQuantize(const K
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       const auto *q = static_cast<const uint8_t *>(operands[0]);
-      quantizeFrom<T>(launch, s, operands, {s.hasResidual ? operands[2] : nullptr}, {q, operands[1]},
-                      SummedSource{q, s.piece, s.pieces, s.sources},
-                      [&](auto form) { return SummedUnits<decltype(form)>{q, s.pieces * s.piece.bytes(), s.sources}; });
+      const SummedSource elements{q, s.piece, s.pieces, s.sources};
+      auto units = [&](auto form) { return SummedUnits<decltype(form)>{q, s.pieces * s.piece.bytes(), s.sources}; };
+      if (s.hasResidual)
+        quantizeFrom<T, true>(launch, s, operands, {operands[2]}, {q, operands[1]}, elements, units);
+      else // of no type
+        quantizeFrom<float, false>(launch, s, operands, {}, {q, operands[1]}, elements, units);
     });
+  });
+}
+
+/// y from quantized pieces by units, where they are; of sourceOf(form).
+template <typename T, bool sums, typename Launcher, typename SourceOf>
+bool dequantizeUnits(const Launcher &launch, const cpu::QuantizeShape &s, const uint8_t *q, T *y,
+                     const SourceOf &sourceOf) {
+  return withUnitForm(s, {y}, {q}, [&](auto form) {
+    const UnitGrid grid(s);
+    launch.template blocks<kUnitThreads>(grid.count(s.pieces), DequantizeUnitsBody<T, decltype(form), sums>{
+                                                                   grid, sourceOf(form), y, s.scale, s.accumulate});
   });
 }
 
@@ -156,13 +174,8 @@ template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       const auto *q = static_cast<const uint8_t *>(operands[0]);
       auto *y = static_cast<T *>(operands[1]);
-      const bool isDone = withUnitForm(s, {y}, {q}, [&](auto form) {
-        using Form = decltype(form);
-        const UnitGrid grid(s);
-        launch.template blocks<kUnitThreads>(
-            grid.count(s.pieces), DequantizeUnitsBody<T, Form>{grid, SummedUnits<Form>{q, 0, 1}, y, 1, false});
-      });
-      if (!isDone && s.piece.elements > 0)
+      auto source = [&](auto form) { return QuantizedUnits<decltype(form)>{q}; };
+      if (s.piece.elements > 0 && !dequantizeUnits<T, false>(launch, s, q, y, source))
         launch.template blocks<kElementThreads>(s.pieces * blocksFor(s.piece.elements),
                                                 DequantizeBody<T>{q, y, s.piece, s.grid});
     });
@@ -177,14 +190,8 @@ template <typename Target> Prepared<Target> prepareDequantizeSum(const KernelSpe
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       const auto *q = static_cast<const uint8_t *>(operands[0]);
       auto *y = static_cast<T *>(operands[1]);
-      const bool isDone = withUnitForm(s, {y}, {q}, [&](auto form) {
-        using Form = decltype(form);
-        const UnitGrid grid(s);
-        launch.template blocks<kUnitThreads>(
-            grid.count(1), DequantizeUnitsBody<T, Form>{grid, SummedUnits<Form>{q, s.piece.bytes(), s.sources}, y,
-                                                        s.scale, s.accumulate});
-      });
-      if (!isDone)
+      auto source = [&](auto form) { return SummedUnits<decltype(form)>{q, s.piece.bytes(), s.sources}; };
+      if (!dequantizeUnits<T, true>(launch, s, q, y, source))
         overElements(launch, s.piece.elements, DequantizeSumBody<T>{q, y, s.piece, s.sources, s.scale, s.accumulate});
     });
   });

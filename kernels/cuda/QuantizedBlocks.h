@@ -1,6 +1,6 @@
 //===- QuantizedBlocks.h - ZeRO++'s kernels where blocks are whole units ------------------------===//
 //
-// A thread has two units of eight elements, a group of threads a block of up to 4096: what it loads (16 bytes of the
+// A thread has four units of eight elements, a group of threads a block of up to 4096: what it loads (16 bytes of the
 // plain tensor at once, 8 or 4 of the quantized) waits in registers until the group knows the block's scale, so that
 // memory is read once. Neighbouring threads have neighbouring units. Nothing is divided per element: a block of the
 // grid belongs to one piece, a group's number is a shift of its thread's.
@@ -21,40 +21,46 @@ namespace zc::cuda {
 
 using namespace formula;
 
-constexpr int kUnitsOfThread = 2, kUnitThreads = 256;
+constexpr int kUnitsOfThread = 4, kUnitThreads = 128;
 /// Plain values of a thread's units.
 using UnitValues = float[kUnitsOfThread][kUnit];
 
 /// Which threads have which units of pieces of one form.
 class UnitGrid {
 public:
-  /// What a thread has: units first, first + stride, ... of the piece, below `end`; one block's, at least partly.
+  /// What a thread has: units first, first + stride, ... of the piece, below `end`, in one block.
   struct Place {
-    int64_t piece, plain;      ///< among quantized and plain pieces
-    int64_t block, first, end; ///< of the piece
-    int stride;
+    int64_t piece, plain; ///< among quantized and plain pieces
+    int32_t block, first, end, stride;
     bool isFirst; ///< of the block's threads
 
     /// f(j, unit) for each of the thread's units.
     template <typename F> ZC_HD void forEach(F f) const {
       for (int j = 0; j < kUnitsOfThread; ++j)
-        if (int64_t unit = first + static_cast<int64_t>(j) * stride; unit < end)
+        if (const int32_t unit = first + j * stride; unit < end)
           f(j, unit);
+    }
+    /// The same for loads, which are all made, on their way together: of what the thread does not have, the last unit
+    /// is read, which changes no largest value of its block.
+    template <typename F> ZC_HD void forLoads(F f) const {
+      for (int j = 0; j < kUnitsOfThread; ++j) {
+        const int32_t unit = first + j * stride;
+        f(j, unit < end ? unit : end - 1);
+      }
     }
   };
 
-  /// Of the pieces of `s`, if they consist of units and not too many of them.
+  /// Do the pieces of `s` consist of units, and not of too many?
   static bool takes(const cpu::QuantizeShape &s) {
-    constexpr int64_t most = int64_t{kUnitsOfThread} * kUnit * kUnitThreads,
-                      limit = std::numeric_limits<int32_t>::max();
+    constexpr int64_t mostOfBlock = int64_t{kUnitsOfThread} * kUnit * kUnitThreads, mostUnits = int64_t{1} << 30;
     const QuantizedPiece &q = s.piece;
-    return q.elements > 0 && q.elements % kUnit == 0 && q.block % kUnit == 0 && q.block <= most &&
-           q.blocks() <= limit / s.pieces;
+    return q.elements > 0 && q.elements % kUnit == 0 && q.block % kUnit == 0 && q.block <= mostOfBlock &&
+           q.elements / kUnit <= mostUnits && q.blocks() <= mostUnits / s.pieces;
   }
   explicit UnitGrid(const cpu::QuantizeShape &s)
-      : units(s.piece.elements / kUnit), blocks(s.piece.blocks()), pieceBytes(s.piece.bytes()),
-        scalesAt(s.piece.scalesAt()), columns(s.grid.columns), rows(static_cast<uint32_t>(s.grid.rows)),
-        unitsOfBlock(static_cast<int>(s.piece.block / kUnit)) {
+      : pieceBytes(s.piece.bytes()), scalesAt(s.piece.scalesAt()), elements(s.piece.elements), columns(s.grid.columns),
+        rows(static_cast<uint32_t>(s.grid.rows)), units(static_cast<int32_t>(s.piece.elements / kUnit)),
+        blocks(static_cast<int32_t>(s.piece.blocks())), unitsOfBlock(static_cast<int32_t>(s.piece.block / kUnit)) {
     while (group() * kUnitsOfThread < unitsOfBlock)
       ++shift;
     const int64_t atOnce = kUnitThreads >> shift;
@@ -62,6 +68,7 @@ public:
   }
   /// Blocks of threads for so many pieces.
   int64_t count(int64_t pieces) const { return pieces * perPiece.divisor(); }
+  /// Threads that have a block.
   ZC_HD int group() const { return 1 << shift; }
   ZC_HD Place place(int64_t index, int thread) const {
     const auto at = static_cast<uint32_t>(index), k = perPiece.quotient(at), row = rows.quotient(k);
@@ -69,42 +76,68 @@ public:
     Place p;
     p.piece = k;
     p.plain = (k - row * rows.divisor()) * columns + row;
-    p.block = static_cast<int64_t>(at - k * perPiece.divisor()) * (kUnitThreads >> shift) + (thread >> shift);
-    const int64_t begin = p.block * unitsOfBlock, end = begin + unitsOfBlock;
+    const int32_t block =
+        static_cast<int32_t>(at - k * perPiece.divisor()) * (kUnitThreads >> shift) + (thread >> shift);
+    const int32_t begin = block * unitsOfBlock, end = begin + unitsOfBlock;
+    p.block = block < blocks ? block : blocks - 1;
     p.first = begin + member;
     p.end = end < units ? end : units;
     p.stride = group();
     p.isFirst = member == 0 && begin < units;
     return p;
   }
-  /// The first of a plain piece's elements.
-  ZC_HD int64_t plainAt(const Place &p) const { return p.plain * units * kUnit; }
 
-  int64_t units, blocks, pieceBytes, scalesAt;
+  int64_t pieceBytes, scalesAt, elements; ///< of a piece
 
 private:
   int64_t columns;
   Divider perPiece, rows;
-  int unitsOfBlock, shift = 0;
+  int32_t units, blocks, unitsOfBlock, shift = 0;
 };
 
 //===-- units in memory --------------------------------------------------------------===//
 
-template <typename T> ZC_HD void loadUnit(const T *from, float (&x)[kUnit]) {
-  constexpr int V = 16 / sizeof(T);
-  Pack<T, V> packs[kUnit / V];
-  for (int p = 0; p < kUnit / V; ++p)
-    packs[p] = *reinterpret_cast<const Pack<T, V> *>(from + p * V);
-  for (int i = 0; i < kUnit; ++i)
-    x[i] = load(packs[i / V].element[i % V]);
-}
-template <typename T> ZC_HD void storeUnit(T *to, const float (&x)[kUnit]) {
-  constexpr int V = 16 / sizeof(T);
-  Pack<T, V> packs[kUnit / V];
-  for (int i = 0; i < kUnit; ++i)
-    packs[i / V].element[i % V] = store<T>(x[i]);
-  for (int p = 0; p < kUnit / V; ++p)
-    *reinterpret_cast<Pack<T, V> *>(to + p * V) = packs[p];
+/// Elements as they are stored; in words, of which a half is one instruction.
+template <typename T> struct StoredUnit {
+  static constexpr int kBits = 8 * sizeof(T), kWords = kUnit * kBits / 32, kOfWord = 32 / kBits;
+  using Quarter = Pack<uint32_t, 4>; // 16 bytes
+  uint32_t words[kWords];
+
+  ZC_HD void loadFrom(const T *from) {
+    for (int w = 0; w < kWords; w += 4) {
+      const auto loaded = reinterpret_cast<const Quarter *>(from)[w / 4];
+      for (int i = 0; i < 4; ++i)
+        words[w + i] = loaded.element[i];
+    }
+  }
+  ZC_HD void storeTo(T *to) const {
+    for (int w = 0; w < kWords; w += 4)
+      reinterpret_cast<Quarter *>(to)[w / 4] = {words[w], words[w + 1], words[w + 2], words[w + 3]};
+  }
+  ZC_HD float at(int i) const {
+    const uint32_t word = words[i / kOfWord];
+    if constexpr (kBits == 32)
+      return zc::detail::floatOf(word);
+    else
+      return load(T{static_cast<uint16_t>(word >> kBits * (i % kOfWord))});
+  }
+  /// Elements in order: the first of a word clears the others.
+  ZC_HD void set(int i, float x) {
+    uint32_t &word = words[i / kOfWord];
+    if constexpr (kBits == 32)
+      word = zc::detail::bitsOf(x);
+    else if (i % kOfWord == 0)
+      word = store<T>(x).bits;
+    else
+      word |= static_cast<uint32_t>(store<T>(x).bits) << kBits * (i % kOfWord);
+  }
+};
+/// Those of a thread.
+template <typename T> using StoredUnits = StoredUnit<T>[kUnitsOfThread];
+
+/// `from`: the first of a plain piece's elements.
+template <typename T> ZC_HD void loadUnits(const T *from, const UnitGrid::Place &p, StoredUnits<T> &stored) {
+  p.forLoads([&](int j, int32_t unit) { stored[j].loadFrom(from + int64_t{unit} * kUnit); });
 }
 
 /// How values lie in memory: so many bits each; units of int8 at multiples of 8 bytes, or (`wide` false) of 4.
@@ -136,50 +169,82 @@ template <int b, bool wide> struct UnitForm {
 template <typename T> struct PlainUnits {
   const T *x;
   ZC_HD void read(const UnitGrid &grid, const UnitGrid::Place &p, UnitValues &value) const {
-    const T *from = x + grid.plainAt(p);
-    p.forEach([&](int j, int64_t unit) { loadUnit(from + unit * kUnit, value[j]); });
+    StoredUnits<T> stored;
+    loadUnits(x + p.plain * grid.elements, p, stored);
+    for (int j = 0; j < kUnitsOfThread; ++j)
+      for (int i = 0; i < kUnit; ++i)
+        value[j][i] = stored[j].at(i);
   }
+};
+
+/// A quantized piece. `q`: the first one's bytes.
+template <typename Form> struct QuantizedUnits {
+  using Unit = typename Form::Unit;
+  const uint8_t *q;
+  ZC_HD void read(const UnitGrid &grid, const UnitGrid::Place &p, UnitValues &value) const {
+    Loaded own;
+    own.load(grid, p, q + p.piece * grid.pieceBytes);
+    own.get(value);
+  }
+
+  /// What a thread has loaded of one piece.
+  struct Loaded {
+    typename Unit::Words words[kUnitsOfThread];
+    float scale;
+    ZC_HD void load(const UnitGrid &grid, const UnitGrid::Place &p, const uint8_t *piece) {
+      p.forLoads([&](int j, int32_t unit) { Form::read(piece + int64_t{unit} * Unit::kBytes, words[j]); });
+      scale = *reinterpret_cast<const float *>(piece + grid.scalesAt + int64_t{p.block} * 4);
+    }
+    ZC_HD void get(UnitValues &value) const {
+      for (int j = 0; j < kUnitsOfThread; ++j) {
+        Unit::decode(words[j], value[j]);
+        for (int i = 0; i < kUnit; ++i)
+          value[j][i] *= scale;
+      }
+    }
+  };
 };
 
 /// Sums of quantized pieces, `stride` bytes from each to the next.
 template <typename Form> struct SummedUnits {
-  static constexpr int kAtOnce = 4; ///< sources that are on their way together
-  using Unit = typename Form::Unit;
+  static constexpr int kAtOnce = 2; ///< sources that are on their way together
+  using Loaded = typename QuantizedUnits<Form>::Loaded;
   const uint8_t *q;
   int64_t stride, sources;
   ZC_HD void read(const UnitGrid &grid, const UnitGrid::Place &p, UnitValues &sum) const {
+    for (int j = 0; j < kUnitsOfThread; ++j)
+      for (int i = 0; i < kUnit; ++i)
+        sum[j][i] = -0.0f; // which leaves the first as it is
     const uint8_t *from = q + p.piece * grid.pieceBytes;
     for (int64_t first = 0; first < sources; first += kAtOnce, from += kAtOnce * stride) {
-      typename Unit::Words words[kAtOnce][kUnitsOfThread];
-      float scales[kAtOnce] = {};
-      for (int s = 0; s < kAtOnce; ++s)
-        if (first + s < sources && p.first < p.end) {
-          const uint8_t *source = from + s * stride;
-          p.forEach([&](int j, int64_t unit) { Form::read(source + unit * Unit::kBytes, words[s][j]); });
-          scales[s] = *reinterpret_cast<const float *>(source + grid.scalesAt + 4 * p.block);
-        }
+      Loaded loaded[kAtOnce];
       for (int s = 0; s < kAtOnce; ++s)
         if (first + s < sources)
-          p.forEach([&](int j, int64_t) { add(words[s][j], scales[s], first + s == 0, sum[j]); });
+          loaded[s].load(grid, p, from + s * stride);
+      for (int s = 0; s < kAtOnce; ++s)
+        if (first + s < sources)
+          add(loaded[s], sum);
     }
   }
 
 private:
-  static ZC_HD void add(const typename Unit::Words &words, float scale, bool isFirst, float (&sum)[kUnit]) {
-    float value[kUnit];
-    Unit::decode(words, value);
-    for (int i = 0; i < kUnit; ++i)
-      sum[i] = isFirst ? value[i] * scale : sum[i] + value[i] * scale;
+  static ZC_HD void add(const Loaded &loaded, UnitValues &sum) {
+    UnitValues value;
+    loaded.get(value);
+    for (int j = 0; j < kUnitsOfThread; ++j)
+      for (int i = 0; i < kUnit; ++i)
+        sum[j][i] += value[j][i];
   }
 };
 
 //===-- bodies -----------------------------------------------------------------------===//
 
-/// As QuantizeBody.
-template <typename T, typename Form, typename Source> struct QuantizeUnitsBody {
+/// As QuantizeBody; `feeds`: with a residual.
+template <typename T, typename Form, typename Source, bool feeds> struct QuantizeUnitsBody {
   using Unit = typename Form::Unit;
   struct State {
     UnitValues x;
+    StoredUnits<T> lost;
   };
   UnitGrid grid;
   Source source;
@@ -188,81 +253,85 @@ template <typename T, typename Form, typename Source> struct QuantizeUnitsBody {
   float beta;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     inGroups<MaxOf, State>(
-        block, grid.group(), [&](int thread, State &state) { return largest(grid.place(index, thread), state.x); },
+        block, grid.group(), [&](int thread, State &state) { return largest(grid.place(index, thread), state); },
         [&](int thread, State &state, uint32_t bits) {
           const UnitGrid::Place p = grid.place(index, thread);
           const BlockScale scale = scaleOf(zc::detail::floatOf(bits), Form::bits);
           uint8_t *piece = out + p.piece * grid.pieceBytes;
-          p.forEach([&](int j, int64_t unit) { quantize(p, scale, state.x[j], piece, unit); });
+          T *fed = feeds ? residual + p.plain * grid.elements : nullptr;
+          p.forEach([&](int j, int32_t unit) {
+            float value[kUnit];
+            typename Unit::Words words;
+            Unit::encode(state.x[j], scale, value, words);
+            Form::write(piece + int64_t{unit} * Unit::kBytes, words);
+            if (feeds)
+              feed(state.x[j], value, scale.scale, state.lost[j], fed + int64_t{unit} * kUnit);
+          });
           if (p.isFirst)
-            *reinterpret_cast<float *>(piece + grid.scalesAt + 4 * p.block) = scale.scale;
+            *reinterpret_cast<float *>(piece + grid.scalesAt + int64_t{p.block} * 4) = scale.scale;
         });
   }
 
 private:
   /// Loads what the thread has. The largest of magnitudes as an integer: a NaN's is above infinity's.
-  ZC_HD uint32_t largest(const UnitGrid::Place &p, UnitValues &x) const {
-    source.read(grid, p, x);
-    if (residual)
-      p.forEach([&](int j, int64_t unit) {
-        float lost[kUnit];
-        loadUnit(residual + grid.plainAt(p) + unit * kUnit, lost);
-        for (int i = 0; i < kUnit; ++i)
-          x[j][i] += lost[i];
-      });
+  ZC_HD uint32_t largest(const UnitGrid::Place &p, State &state) const {
+    if (feeds)
+      loadUnits(residual + p.plain * grid.elements, p, state.lost);
+    source.read(grid, p, state.x);
     uint32_t result = 0;
-    p.forEach([&](int j, int64_t) {
-      for (int i = 0; i < kUnit; ++i)
-        result = MaxOf::apply(result, zc::detail::bitsOf(x[j][i]) & 0x7fffffffu);
-    });
+    for (int j = 0; j < kUnitsOfThread; ++j)
+      for (int i = 0; i < kUnit; ++i) {
+        if (feeds)
+          state.x[j][i] += state.lost[j].at(i);
+        result = MaxOf::apply(result, zc::detail::bitsOf(state.x[j][i]) & 0x7fffffffu);
+      }
     return result;
   }
-  ZC_HD void quantize(const UnitGrid::Place &p, const BlockScale &scale, const float (&x)[kUnit], uint8_t *piece,
-                      int64_t unit) const {
-    typename Unit::Words words;
-    float value[kUnit];
-    Unit::encode(x, scale, value, words);
-    Form::write(piece + unit * Unit::kBytes, words);
-    if (residual) {
-      T *at = residual + grid.plainAt(p) + unit * kUnit;
-      float lost[kUnit];
-      loadUnit(at, lost);
-      for (int i = 0; i < kUnit; ++i)
-        lost[i] = beta * lost[i] + (1 - beta) * (x[i] - value[i] * scale.scale);
-      storeUnit(at, lost);
-    }
+  ZC_HD void feed(const float (&x)[kUnit], const float (&value)[kUnit], float scale, const StoredUnit<T> &lost,
+                  T *to) const {
+    StoredUnit<T> next;
+    for (int i = 0; i < kUnit; ++i)
+      next.set(i, beta * lost.at(i) + (1 - beta) * (x[i] - value[i] * scale));
+    next.storeTo(to);
   }
 };
 
-/// As DequantizeBody and DequantizeSumBody: sums of one source, or of more, which are scaled.
-template <typename T, typename Form> struct DequantizeUnitsBody {
+/// As DequantizeSumBody, or of one source as it is, as DequantizeBody.
+template <typename T, typename Form, bool sums> struct DequantizeUnitsBody {
+  using Source = std::conditional_t<sums, SummedUnits<Form>, QuantizedUnits<Form>>;
   UnitGrid grid;
-  SummedUnits<Form> source;
+  Source source;
   T *y;
   float scale;
   bool accumulate;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    const bool adds = accumulate && frame.context->micro > 0;
+    const bool adds = sums && accumulate && frame.context->micro > 0;
     block.forEach(kUnitThreads, [&](int64_t thread) {
       const UnitGrid::Place p = grid.place(index, static_cast<int>(thread));
       UnitValues sum;
       source.read(grid, p, sum);
-      T *to = y + grid.plainAt(p);
-      p.forEach([&](int j, int64_t unit) { finish(to + unit * kUnit, sum[j], adds); });
+      StoredUnits<T> results;
+      for (int j = 0; j < kUnitsOfThread; ++j)
+        for (int i = 0; i < kUnit; ++i)
+          results[j].set(i, sums ? sum[j][i] * scale : sum[j][i]);
+      T *to = y + p.plain * grid.elements;
+      if (adds)
+        addTo(to, p, results);
+      p.forEach([&](int j, int32_t unit) { results[j].storeTo(to + int64_t{unit} * kUnit); });
     });
   }
 
 private:
-  ZC_HD void finish(T *to, float (&x)[kUnit], bool adds) const {
-    for (int i = 0; i < kUnit; ++i)
-      x[i] *= scale;
-    if (adds) { // to what is rounded, as a sum that lands elsewhere first is
-      float before[kUnit];
-      loadUnit(to, before);
+  /// What is added has been rounded, as a sum that lands elsewhere first is.
+  static ZC_HD void addTo(const T *to, const UnitGrid::Place &p, StoredUnits<T> &results) {
+    StoredUnits<T> before;
+    loadUnits(to, p, before);
+    for (int j = 0; j < kUnitsOfThread; ++j) {
+      StoredUnit<T> sum;
       for (int i = 0; i < kUnit; ++i)
-        x[i] = before[i] + static_cast<float>(load(store<T>(x[i])));
+        sum.set(i, before[j].at(i) + results[j].at(i));
+      results[j] = sum;
     }
-    storeUnit(to, x);
   }
 };
 

@@ -44,20 +44,30 @@ public:
     for (int w = 0; w < kWords; ++w)
       for (int i = 0; i < kPerWord; ++i) {
         // In the lower or upper half of the word, at bit `at` of it: below that of 2^(23 - at), it counts 2^at times.
-        const uint32_t half = (words[w] ^ kSigns) >> bits * i / 16 * 16;
+        const uint32_t half = words[w] >> bits * i / 16 * 16;
         const int at = bits * i % 16;
-        const uint32_t own = half & kMask << at;
+        const uint32_t power = bitsOfPower(23 - at);
         value[w * kPerWord + i] =
-            detail::floatOf(own | bitsOfPower(23 - at)) - (detail::floatOf(bitsOfPower(23 - at)) + kOffset);
+            detail::floatOf(changed(half, kMask << at, power | kOffset << at)) - (detail::floatOf(power) + kOffset);
       }
   }
 
 private:
   static constexpr int kPerWord = 32 / bits;
   static constexpr uint32_t kMask = (1u << bits) - 1;
-  static constexpr int kOffset = 1 << (bits - 1);
+  static constexpr uint32_t kOffset = 1u << (bits - 1);
   static constexpr uint32_t kSigns = bits == 8 ? 0x80808080 : 0x88888888; ///< two's complement to value + kOffset
   static constexpr uint32_t bitsOfPower(int exponent) { return static_cast<uint32_t>(127 + exponent) << 23; }
+  /// (word & mask) ^ other: one instruction of a GPU, where its compiler makes two of two constants.
+  static ZC_HD uint32_t changed(uint32_t word, uint32_t mask, uint32_t other) {
+#ifdef __CUDA_ARCH__
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6A;" : "=r"(result) : "r"(word), "r"(mask), "r"(other));
+    return result;
+#else
+    return (word & mask) ^ other;
+#endif
+  }
 };
 
 } // namespace zc::formula
