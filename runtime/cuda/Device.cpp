@@ -162,8 +162,7 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
   }
   ZC_CUDA(status, "allocate " + mebibytes(bytes));
   allocated.push_back(memory);
-  ZC_CUDA(cudaMemset(memory, 0, bytes), "write zeroes");
-  ZC_CUDA(cudaStreamSynchronize(nullptr), "write zeroes"); // not of other ranks, which may be at work
+  ZC_RETURN_IF_ERROR(clear(memory, bytes));
   return memory;
 }
 
@@ -208,6 +207,13 @@ Status GpuDevice::read(void *to, const void *from, uint64_t bytes) {
 Status GpuDevice::write(void *to, const void *from, uint64_t bytes) {
   ZC_RETURN_IF_ERROR(read(to, from, bytes));
   ZC_CUDA(cudaStreamSynchronize(nullptr), "write"); // of pageable memory a copy may still be on its way
+  return {};
+}
+
+Status GpuDevice::clear(void *bytes, uint64_t count) {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaMemset(bytes, 0, count), "write zeroes");
+  ZC_CUDA(cudaStreamSynchronize(nullptr), "write zeroes"); // not of other ranks, which may be at work
   return {};
 }
 

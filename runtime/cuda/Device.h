@@ -22,6 +22,7 @@ public:
   Result<void *> allocatePinned(uint64_t bytes) override;
   Status read(void *to, const void *from, uint64_t bytes) override;
   Status write(void *to, const void *from, uint64_t bytes) override;
+  Status clear(void *bytes, uint64_t count) override;
   Result<std::unique_ptr<Stream>> makeStream() override { return GpuStream::make(gpu); }
   bool hasGraphs() const override { return !gpu.isSync; }
   Result<std::unique_ptr<Event>> makeEvent() override;

@@ -261,6 +261,11 @@ public:
     std::memcpy(World::instance().translate(to), from, bytes);
     return {};
   }
+  Status clear(void *bytes, uint64_t count) override {
+    ZC_RETURN_IF_ERROR(state.refuseCaptured("write zeroes"));
+    std::memset(World::instance().translate(bytes), 0, count);
+    return {};
+  }
   Result<std::unique_ptr<Stream>> makeStream() override {
     return std::unique_ptr<Stream>(std::make_unique<FakeStream>(state, random(), options.rank, nameOf));
   }

@@ -105,6 +105,8 @@ public:
   /// Any memory, at once; while no stream is at work.
   virtual Status read(void *to, const void *from, uint64_t bytes) = 0;
   virtual Status write(void *to, const void *from, uint64_t bytes) = 0;
+  /// Of the device: zeros.
+  virtual Status clear(void *bytes, uint64_t count) = 0;
 
   virtual Result<std::unique_ptr<Stream>> makeStream() = 0;
   /// Can its streams be captured?

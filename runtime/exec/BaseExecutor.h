@@ -39,6 +39,9 @@ public:
   Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) override {
     return prepared.memory.write(slice, offset, from, bytes);
   }
+  Status clearSlice(uint32_t slice, uint64_t offset, uint64_t bytes) override {
+    return prepared.memory.clear(slice, offset, bytes);
+  }
   std::shared_ptr<TierMemory> memory() const override { return prepared.shared; }
   const planpb::Plan &plan() const override { return prepared.plan; }
   int rank() const override { return communicator.rank(); }

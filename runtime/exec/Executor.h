@@ -107,6 +107,8 @@ public:
   /// of the NVMe tier only.
   virtual Status readSlice(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) = 0;
   virtual Status writeSlice(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes) = 0;
+  /// Writes zeros.
+  virtual Status clearSlice(uint32_t slice, uint64_t offset, uint64_t bytes) = 0;
   /// For an executor that runs between the steps of this one (ExecutorOptions::memory).
   virtual std::shared_ptr<TierMemory> memory() const = 0;
   virtual const planpb::Plan &plan() const = 0;

@@ -174,6 +174,23 @@ Status TierMemory::write(uint32_t slice, uint64_t offset, const void *from, uint
   return {};
 }
 
+Status TierMemory::clear(uint32_t slice, uint64_t offset, uint64_t bytes) {
+  if (bytes == 0)
+    return {};
+  if (tierOf(plan, slice) == planpb::NVME) {
+    static const std::vector<char> zeros(1 << 20);
+    for (uint64_t done = 0; done < bytes; done += zeros.size())
+      ZC_RETURN_IF_ERROR(write(slice, offset + done, zeros.data(), std::min<uint64_t>(zeros.size(), bytes - done)));
+    return {};
+  }
+  if (streams && tierOf(plan, slice) == planpb::DEVICE) {
+    std::lock_guard<std::mutex> lock(otherLock);
+    return streams->device.clear(operand(slice, offset), bytes);
+  }
+  std::memset(operand(slice, offset), 0, bytes);
+  return {};
+}
+
 std::unique_ptr<Kernel> TierMemory::makeCopy(const KernelSpec &spec) {
   const TierCopy *copy = findTierCopy(spec.name);
   if (!copy)

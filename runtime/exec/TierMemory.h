@@ -49,6 +49,7 @@ public:
   /// Any bytes of a slice, on any tier, from any thread; while no step runs.
   Status read(uint32_t slice, uint64_t offset, void *to, uint64_t bytes) const;
   Status write(uint32_t slice, uint64_t offset, const void *from, uint64_t bytes);
+  Status clear(uint32_t slice, uint64_t offset, uint64_t bytes);
 
   /// The kernel of h2d, d2h, nvme_read or nvme_write; null for other names. At most one of each runs at a time.
   std::unique_ptr<Kernel> makeCopy(const KernelSpec &spec);

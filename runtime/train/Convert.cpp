@@ -12,36 +12,48 @@ bool convertible(DType from, DType to) { return from == to || (isFloating(from) 
 
 namespace {
 
-template <typename T> T load(const char *at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-template <typename T> void store(char *at, T value) { std::memcpy(at, &value, sizeof value); }
+// How elements are stored, and the fp32 value of one: known to each loop, which asks no more per element.
+struct OfF32 {
+  using Stored = float;
+  static float load(Stored x) { return x; }
+  static Stored store(float x) { return x; }
+};
+struct OfF64 {
+  using Stored = double;
+  static float load(Stored x) { return float(x); }
+  static Stored store(float x) { return double(x); }
+};
+struct OfBf16 {
+  using Stored = uint16_t;
+  static float load(Stored x) { return fromBf16(x); }
+  static Stored store(float x) { return toBf16(x); }
+};
+struct OfF16 {
+  using Stored = uint16_t;
+  static float load(Stored x) { return fromF16(x); }
+  static Stored store(float x) { return toF16(x); }
+};
 
-float loadFloat(const char *at, DType type) {
+template <typename Body> void withStorage(DType type, Body body) {
   switch (type) {
   case DType::bf16:
-    return fromBf16(load<uint16_t>(at));
+    return body(OfBf16{});
   case DType::f16:
-    return fromF16(load<uint16_t>(at));
+    return body(OfF16{});
   case DType::f64:
-    return float(load<double>(at));
+    return body(OfF64{});
   default:
-    return load<float>(at);
+    return body(OfF32{});
   }
 }
 
-void storeFloat(char *at, DType type, float value) {
-  switch (type) {
-  case DType::bf16:
-    return store(at, toBf16(value));
-  case DType::f16:
-    return store(at, toF16(value));
-  case DType::f64:
-    return store(at, double(value));
-  default:
-    return store(at, value);
+/// Addresses are of any alignment.
+template <typename From, typename To> void convertEach(const char *from, char *to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    typename From::Stored x;
+    std::memcpy(&x, from + i * int64_t(sizeof x), sizeof x);
+    const typename To::Stored y = To::store(From::load(x));
+    std::memcpy(to + i * int64_t(sizeof y), &y, sizeof y);
   }
 }
 
@@ -54,10 +66,12 @@ void convert(const void *from, DType fromType, void *to, DType toType, int64_t c
     std::memcpy(to, from, size_t(count * sizeOf(fromType)));
     return;
   }
-  auto *source = static_cast<const char *>(from);
-  auto *destination = static_cast<char *>(to);
-  for (int64_t i = 0; i < count; ++i)
-    storeFloat(destination + i * sizeOf(toType), toType, loadFloat(source + i * sizeOf(fromType), fromType));
+  withStorage(fromType, [&](auto source) {
+    withStorage(toType, [&](auto destination) {
+      convertEach<decltype(source), decltype(destination)>(static_cast<const char *>(from), static_cast<char *>(to),
+                                                           count);
+    });
+  });
 }
 
 void turn(const char *from, int64_t rows, int64_t columns, int64_t size, char *to) {

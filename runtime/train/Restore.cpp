@@ -3,6 +3,7 @@
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
+#include "runtime/train/Filled.h"
 
 #include <algorithm>
 #include <map>
@@ -62,7 +63,6 @@ private:
   Error missing(const Key &key) const;
   void findTransfers();
   Status clearRest();
-  Status clear(uint32_t slice, int64_t first, int64_t end);
   Status load(int worker, size_t first, size_t end);
   Status loadLong(int worker, const Task &task);
   Status read(int worker, const Task &task, int64_t position, int64_t bytes);
@@ -238,39 +238,13 @@ Status Restore::loadLong(int worker, const Task &task) {
   return check(task, hash.value());
 }
 
-Status Restore::clear(uint32_t slice, int64_t first, int64_t end) {
-  std::vector<char> zeros(size_t(std::clamp<int64_t>(end - first, 0, 1 << 20)));
-  for (int64_t at = first; at < end; at += int64_t(zeros.size()))
-    ZC_RETURN_IF_ERROR(
-        executor.writeSlice(slice, uint64_t(at), zeros.data(), uint64_t(std::min(int64_t(zeros.size()), end - at))));
-  return Status::success();
-}
-
 /// What no element of the checkpoint comes to: padding, and what gradients lost.
 Status Restore::clearRest() {
-  std::map<uint32_t, std::vector<std::pair<int64_t, int64_t>>> filled; // bytes of each slice
+  Filled filled;
   for (const auto &[key, destination] : destinations)
     for (const SlicePart &target : destination.targets)
-      filled[target.slice].emplace_back(target.at * sizeOf(target.type),
-                                        (target.at + target.count) * sizeOf(target.type));
-  for (const planpb::Bucket &bucket : plan.buckets()) {
-    std::vector<int32_t> slices{bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(),
-                                bucket.moment2_slice()};
-    slices.insert(slices.end(), bucket.residual_slices().begin(), bucket.residual_slices().end());
-    for (int32_t slice : slices) {
-      if (slice < 0)
-        continue;
-      auto &ranges = filled[uint32_t(slice)];
-      std::sort(ranges.begin(), ranges.end());
-      int64_t next = 0;
-      for (auto [first, end] : ranges) {
-        ZC_RETURN_IF_ERROR(clear(uint32_t(slice), next, first));
-        next = std::max(next, end);
-      }
-      ZC_RETURN_IF_ERROR(clear(uint32_t(slice), next, int64_t(plan.slices(slice).bytes())));
-    }
-  }
-  return Status::success();
+      filled.add(target.slice, target.at * sizeOf(target.type), (target.at + target.count) * sizeOf(target.type));
+  return filled.clearRest(executor);
 }
 
 Status Restore::run() {

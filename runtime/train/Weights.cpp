@@ -1,8 +1,11 @@
 #include "runtime/train/Weights.h"
 
+#include "runtime/base/Workers.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
+#include "runtime/train/Filled.h"
 #include "runtime/train/Resume.h"
 
 #include <algorithm>
@@ -278,16 +281,6 @@ Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as
 /// Bytes that pass through memory at a time on their way to a slice.
 static constexpr int64_t kChunk = 1 << 20;
 
-static Status clear(RankExecutor &executor, int32_t slice, const std::vector<char> &zeros) {
-  if (slice < 0)
-    return Status::success();
-  int64_t bytes = int64_t(executor.plan().slices(slice).bytes());
-  for (int64_t done = 0; done < bytes; done += kChunk)
-    ZC_RETURN_IF_ERROR(
-        executor.writeSlice(uint32_t(slice), uint64_t(done), zeros.data(), uint64_t(std::min(kChunk, bytes - done))));
-  return Status::success();
-}
-
 /// `piece` of parameter `index`, which `chunk` has room for: of one that is cut as many reads as it has runs there.
 static Status loadPiece(RankExecutor &executor, const InitialValues &values, int index, const Store &store, Piece piece,
                         std::vector<char> &chunk) {
@@ -307,25 +300,26 @@ static Status loadPiece(RankExecutor &executor, const InitialValues &values, int
 Status loadWeights(RankExecutor &executor, const InitialValues &values) {
   const planpb::Plan &plan = executor.plan();
   const Mesh mesh = meshOf(plan);
-  std::vector<char> chunk(size_t(kChunk), char(0));
-  for (const planpb::Bucket &bucket : plan.buckets()) {
-    for (int32_t slice : bucket.residual_slices())
-      ZC_RETURN_IF_ERROR(clear(executor, slice, chunk));
-    for (int32_t slice :
-         {bucket.parameter_slice(), bucket.master_slice(), bucket.moment1_slice(), bucket.moment2_slice()})
-      ZC_RETURN_IF_ERROR(clear(executor, slice, chunk));
-  }
-  for (int i = 0; i < plan.parameters_size(); ++i) {
-    const planpb::Parameter &parameter = plan.parameters(i);
-    for (const Store &store : storesOf(plan, parameter)) {
-      Piece piece = pieceOf(plan, mesh, parameter, store, executor.rank());
-      int64_t step = kChunk / sizeOf(store.type);
+  struct Part {
+    int parameter;
+    Store store;
+    Piece piece;
+  };
+  std::vector<Part> parts;
+  Filled filled;
+  for (int i = 0; i < plan.parameters_size(); ++i)
+    for (const Store &store : storesOf(plan, plan.parameters(i))) {
+      const Piece piece = pieceOf(plan, mesh, plan.parameters(i), store, executor.rank());
+      const int64_t size = sizeOf(store.type), step = kChunk / size;
+      filled.add(store.slice, piece.at * size, (piece.at + piece.count) * size);
       for (int64_t done = 0; done < piece.count; done += step)
-        ZC_RETURN_IF_ERROR(loadPiece(executor, values, i, store,
-                                     {piece.first + done, std::min(step, piece.count - done), piece.at + done}, chunk));
+        parts.push_back({i, store, {piece.first + done, std::min(step, piece.count - done), piece.at + done}});
     }
-  }
-  return Status::success();
+  ZC_RETURN_IF_ERROR(filled.clearRest(executor));
+  std::vector<std::vector<char>> chunks(size_t(workersOf(plan)), std::vector<char>(size_t(kChunk)));
+  return forEachOf(parts.size(), int(chunks.size()), [&](int worker, size_t i) {
+    return loadPiece(executor, values, parts[i].parameter, parts[i].store, parts[i].piece, chunks[size_t(worker)]);
+  });
 }
 
 } // namespace zc::train
