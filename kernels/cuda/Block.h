@@ -7,7 +7,9 @@
 // compiled without contraction (--fmad=false, -ffp-contract=off) and `fma` stands where one is meant.
 //
 // No barrier, shuffle or shared memory is used outside this file. Between phases of a body in which threads read what
-// others wrote stands `sync()`; reductions are phases of their own.
+// others wrote stands `sync()`; reductions are phases of their own. What a thread keeps of its packs from one phase to
+// the next lies in slots: P of them a thread, registers on a GPU, an array for all threads on a host; or, where a row
+// is too long for those, in memory that the block shares (`shared()`), of which a thread reads what it wrote.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,6 +26,11 @@ template <typename T, int V> struct alignas(sizeof(T) * V) Pack {
 /// Sums of doubles, and of floats: what a block's reductions work in.
 struct AddOf {
   template <typename S> static ZC_HD S apply(S a, S b) { return a + b; }
+};
+/// Two sums at once: their shuffles do not wait for each other.
+template <typename S> struct Two {
+  S first, second;
+  friend ZC_HD Two operator+(Two a, Two b) { return {a.first + b.first, a.second + b.second}; }
 };
 /// NaN wins.
 struct MaxOf {
@@ -53,11 +60,24 @@ ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
 template <int T> class HostBlock {
 public:
   static constexpr int kThreads = T;
+  /// Slots of an array that keeps something of each of P packs a thread.
+  template <int P> static constexpr int kSlots = T * P;
+
+  explicit HostBlock(void *sharedBytes = nullptr) : sharedBytes(sharedBytes) {}
+  /// What the launch asked for.
+  void *shared() { return sharedBytes; }
 
   /// f(i) for i = 0, V, 2V, ... < n; n is a multiple of V.
   template <int V = 1, typename F> void forEach(int64_t n, F f) {
     for (int64_t i = 0; i < n; i += V)
       f(i);
+  }
+  /// f(i, slot) for i = 0, V, 2V, ... < n, a multiple of V and at most T * P packs.
+  template <int P, int V, typename F> void forSlots(int64_t n, F f) {
+    for (int t = 0; t < T; ++t)
+      for (int p = 0; p < P; ++p)
+        if (int64_t i = (static_cast<int64_t>(p) * T + t) * V; i < n)
+          f(i, t * P + p);
   }
   /// op over start and f(0), f(V), ...; every thread has the result. Each thread's part begins with `start`.
   template <typename Op, int V = 1, typename S, typename F> S reduce(int64_t n, S start, F f, const Op &op = Op()) {
@@ -67,14 +87,17 @@ public:
       for (int64_t i = static_cast<int64_t>(t) * V; i < n; i += static_cast<int64_t>(T) * V)
         partial[t] = op.template apply<S>(partial[t], f(i));
     }
-    S result = start;
-    for (int warp = 0; warp < T; warp += 32) {
-      for (int half = 16; half; half /= 2)
-        for (int lane = 0; lane < half; ++lane)
-          partial[warp + lane] = op.template apply<S>(partial[warp + lane], partial[warp + lane + half]);
-      result = warp ? op.template apply<S>(result, partial[warp]) : partial[0];
-    }
-    return result;
+    return join<Op>(partial, start, op);
+  }
+  /// As reduce, of what forSlots goes over: the same order.
+  template <typename Op, int P, int V, typename S, typename F>
+  S reduceSlots(int64_t n, S start, F f, const Op &op = Op()) {
+    S partial[T];
+    for (int t = 0; t < T; ++t)
+      partial[t] = start;
+    forSlots<P, V>(
+        n, [&](int64_t i, int slot) { partial[slot / P] = op.template apply<S>(partial[slot / P], f(i, slot)); });
+    return join<Op>(partial, start, op);
   }
   /// out[k] += what f(i, acc) adds to acc[k], over i in [0, n). Integers: in any order.
   template <int N, typename F> void addIntegers(int64_t n, int64_t *out, F f) {
@@ -84,50 +107,70 @@ public:
   /// By one thread.
   template <typename F> void once(F f) { f(); }
   void sync() {}
+
+private:
+  template <typename Op, typename S> static S join(S (&partial)[T], S start, const Op &op) {
+    S result = start;
+    for (int warp = 0; warp < T; warp += 32) {
+      for (int half = 16; half; half /= 2)
+        for (int lane = 0; lane < half; ++lane)
+          partial[warp + lane] = op.template apply<S>(partial[warp + lane], partial[warp + lane + half]);
+      result = warp ? op.template apply<S>(result, partial[warp]) : partial[0];
+    }
+    return result;
+  }
+  void *sharedBytes;
 };
 
 #ifdef __CUDACC__
+/// One block of the grid; of 32 threads, a warp of a block that has several.
 template <int T> class DeviceBlock {
 public:
   static constexpr int kThreads = T;
+  template <int P> static constexpr int kSlots = P;
+
+  __device__ DeviceBlock() : thread(static_cast<int>(T == 32 ? threadIdx.x % 32 : threadIdx.x)) {}
+  __device__ void *shared() {
+    static_assert(T > 32, "warps of a block would share it");
+    extern __shared__ uint4 sharedBytes[];
+    return sharedBytes;
+  }
 
   template <int V = 1, typename F> __device__ void forEach(int64_t n, F f) {
-    for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
+    for (int64_t i = static_cast<int64_t>(thread) * V; i < n; i += static_cast<int64_t>(T) * V)
       f(i);
+  }
+  template <int P, int V, typename F> __device__ void forSlots(int64_t n, F f) {
+#pragma unroll
+    for (int p = 0; p < P; ++p)
+      if (const int i = (p * T + thread) * V; i < static_cast<int>(n))
+        f(i, p);
   }
   template <typename Op, int V = 1, typename S, typename F>
   __device__ S reduce(int64_t n, S start, F f, const Op &op = Op()) {
     S mine = start;
-    for (int64_t i = static_cast<int64_t>(threadIdx.x) * V; i < n; i += static_cast<int64_t>(T) * V)
-      mine = op.template apply<S>(mine, f(i));
-    for (int half = 16; half; half /= 2)
-      mine = op.template apply<S>(mine, __shfl_down_sync(0xffffffffu, mine, half));
-    if constexpr (T == 32)
-      return __shfl_sync(0xffffffffu, mine, 0);
-    __shared__ S warps[T / 32];
-    __syncthreads(); // whoever still reads the last reduction's
-    if (threadIdx.x % 32 == 0)
-      warps[threadIdx.x / 32] = mine;
-    __syncthreads();
-    S result = warps[0];
-    for (int warp = 1; warp < T / 32; ++warp)
-      result = op.template apply<S>(result, warps[warp]);
-    return result;
+    forEach<V>(n, [&](int64_t i) { mine = op.template apply<S>(mine, f(i)); });
+    return join(mine, op);
+  }
+  template <typename Op, int P, int V, typename S, typename F>
+  __device__ S reduceSlots(int64_t n, S start, F f, const Op &op = Op()) {
+    S mine = start;
+    forSlots<P, V>(n, [&](int64_t i, int slot) { mine = op.template apply<S>(mine, f(i, slot)); });
+    return join(mine, op);
   }
   template <int N, typename F> __device__ void addIntegers(int64_t n, int64_t *out, F f) {
     int64_t mine[N] = {};
-    for (int64_t i = threadIdx.x; i < n; i += T)
-      f(i, mine);
+    forEach(n, [&](int64_t i) { f(i, mine); });
     for (int k = 0; k < N; ++k) {
       auto value = static_cast<unsigned long long>(mine[k]);
       for (int half = 16; half; half /= 2)
         value += __shfl_down_sync(0xffffffffu, value, half);
-      if (threadIdx.x % 32 == 0 && value)
+      if (thread % 32 == 0 && value)
         atomicAdd(reinterpret_cast<unsigned long long *>(out + k), value);
     }
   }
   template <typename F> __device__ void once(F f) {
-    if (threadIdx.x == 0)
+    if (thread == 0)
       f();
   }
   __device__ void sync() {
@@ -136,6 +179,36 @@ public:
     else
       __syncthreads();
   }
+
+private:
+  /// shuffle(word) of each 4 bytes of a value.
+  template <typename S, typename F> static __device__ S ofWords(const S &value, F shuffle) {
+    uint32_t words[sizeof(S) / 4];
+    memcpy(words, &value, sizeof value);
+    for (uint32_t &word : words)
+      word = shuffle(word);
+    S result;
+    memcpy(&result, words, sizeof result);
+    return result;
+  }
+
+  template <typename Op, typename S> __device__ S join(S mine, const Op &op) {
+    for (int half = 16; half; half /= 2)
+      mine = op.template apply<S>(
+          mine, ofWords(mine, [half](uint32_t word) { return __shfl_down_sync(0xffffffffu, word, half); }));
+    if constexpr (T == 32)
+      return ofWords(mine, [](uint32_t word) { return __shfl_sync(0xffffffffu, word, 0); });
+    __shared__ S warps[T / 32];
+    __syncthreads(); // whoever still reads the last reduction's
+    if (thread % 32 == 0)
+      warps[thread / 32] = mine;
+    __syncthreads();
+    S result = warps[0];
+    for (int warp = 1; warp < T / 32; ++warp)
+      result = op.template apply<S>(result, warps[warp]);
+    return result;
+  }
+  const int thread;
 };
 #endif
 

@@ -13,15 +13,32 @@
 
 namespace zc::cuda {
 
+/// Bytes that every GPU's blocks may share without being asked, less what reductions of a body take.
+constexpr int64_t kSharedByReductions = 1024, kSharedAlways = 48 * 1024 - kSharedByReductions;
+
 #ifdef __CUDACC__
-template <int T, typename Body> __global__ void __launch_bounds__(T) runBody(Body body, Frame frame) {
+/// Blocks of one warp that are launched as one: a multiprocessor has room for 64 warps, but for 32 blocks.
+constexpr unsigned kWarpsAtOnce = 4;
+
+template <int T, typename Body>
+__global__ void __launch_bounds__(T == 32 ? 32 * kWarpsAtOnce : T) runBody(Body body, Frame frame, unsigned blocks) {
+  const unsigned index = T == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
+  if (index >= blocks)
+    return;
   DeviceBlock<T> block;
-  body(block, static_cast<int64_t>(blockIdx.x), frame);
+  body(block, static_cast<int64_t>(index), frame);
 }
 
 template <int T, typename Body>
-cudaError_t launchBody(unsigned blocks, const Body &body, const Frame &frame, cudaStream_t stream) {
-  runBody<T><<<blocks, T, 0, stream>>>(body, frame);
+cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const Frame &frame, cudaStream_t stream) {
+  if (shared > kSharedAlways)
+    if (cudaError_t status = cudaFuncSetAttribute(runBody<T, Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  static_cast<int>(shared));
+        status != cudaSuccess)
+      return status;
+  // Few go to as many multiprocessors as there are.
+  const unsigned warps = T == 32 && blocks >= 4096 ? kWarpsAtOnce : 1;
+  runBody<T><<<(blocks - 1) / warps + 1, T * warps, shared, stream>>>(body, frame, blocks);
   return cudaGetLastError();
 }
 #else
@@ -31,9 +48,10 @@ cudaError_t launchOnHost(const char *name, unsigned blocks, unsigned threads, co
                          std::function<void(int64_t)> body, cudaStream_t stream);
 
 template <int T, typename Body>
-cudaError_t launchBody(unsigned blocks, const Body &body, const Frame &frame, cudaStream_t stream) {
-  auto run = [body, frame](int64_t index) mutable {
-    HostBlock<T> block;
+cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const Frame &frame, cudaStream_t stream) {
+  auto run = [body, frame, shared](int64_t index) mutable {
+    std::vector<Pack<uint32_t, 4>> bytes(shared / sizeof(Pack<uint32_t, 4>));
+    HostBlock<T> block(bytes.data());
     body(block, index, frame);
   };
   return launchOnHost(typeid(Body).name(), blocks, T, &run, sizeof run, run, stream);
@@ -49,13 +67,21 @@ struct Gpu {
         : frame(frame), space(workspace), stream(stream) {}
     void *workspace() const { return space; }
 
-    template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+    /// `shared`: bytes that the threads of a block share, a multiple of 16, up to mostShared().
+    template <int T, typename Body> void blocks(int64_t count, const Body &body, int64_t shared = 0) const {
       static_assert(std::is_trivially_copyable_v<Body>, "a kernel is told bytes");
       if (count <= 0) // which CUDA refuses
         return;
       if (count > std::numeric_limits<int32_t>::max()) // as many as a grid may have
         return keep(cudaErrorInvalidConfiguration);
-      keep(launchBody<T>(static_cast<unsigned>(count), body, frame, stream));
+      keep(launchBody<T>(static_cast<unsigned>(count), static_cast<size_t>(shared), body, frame, stream));
+    }
+    int64_t mostShared() const {
+      int device = 0, bytes = 0;
+      if (cudaGetDevice(&device) != cudaSuccess ||
+          cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        return kSharedAlways;
+      return std::max<int64_t>(kSharedAlways, bytes - kSharedByReductions);
     }
     void zero(void *bytes, int64_t count) const {
       if (count)

@@ -2,7 +2,7 @@
 //
 // linear_cross_entropy and its gradient (Liger: arXiv 2410.10989). Logits of a chunk are a product of the library's;
 // then a block per row makes its loss and, where it stands, its gradient; of that the library makes the gradients of
-// input and weight. Logits are read from memory once and written once: what a block reads again comes from a cache.
+// input and weight. Logits are read from memory once and written once (Row.h).
 // Sums over chunks go on in their order, each by the threads that have its elements: the same bits every time.
 //
 //===----------------------------------------------------------------------===//
@@ -17,21 +17,34 @@
 namespace zc::cuda {
 
 /// Loss of each row, and its logits' gradient over them, if there is a factor.
-template <typename T, int V> struct HeadRowsBody {
+template <typename T, int V, int P> struct HeadRowsBody {
   T *logits; ///< of this chunk; labels and losses are of all rows
   Labels labels;
   const double *factor;
   double *losses;
-  int64_t firstRow, n, ignored;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &frame) const {
-    T *x = logits + row * n;
-    const int64_t label = labels[firstRow + row];
-    const Real<T> whole = logSumExp<V>(block, x, n);
-    block.once([&] { losses[firstRow + row] = lossOfRow(x, n, whole, label, ignored, frame); });
-    if (!factor)
-      return;
+  int64_t firstRow, rows, n, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    forRows<P, V>(
+        block, index, static_cast<const T *>(logits), rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
+          const Real<T> whole = logSumExp(block, row, n);
+          const int64_t label = labels[firstRow + number];
+          block.once([&] { losses[firstRow + number] = lossOfRow(logits + start, n, whole, label, ignored, frame); });
+          if (factor)
+            slopes(block, start, row, whole, label);
+        });
+  }
+
+private:
+  template <typename Block>
+  ZC_HD void slopes(Block &block, int64_t start, Row<Block, T, V, P> &row, Real<T> whole, int64_t label) const {
     block.sync(); // the label's logit is read before it is written
-    slopesOfRow<V>(block, x, x, n, whole, static_cast<Real<T>>(*factor), label, ignored);
+    const auto scale = static_cast<Real<T>>(*factor);
+    forRow<P, V>(block, n, [&](int64_t i, int slot) {
+      Real<T> in[V];
+      row.again(i, slot, in);
+      slopesOf(in, i, whole, scale, label, label != ignored);
+      storePack<V>(logits + start + i, in);
+    });
   }
 };
 
@@ -160,14 +173,11 @@ private:
     const void *weight = operands[at + 2], *bias = s.hasBias ? operands[at + 3] : nullptr;
     T *scores = logits.of(operands);
     call(launch, *products.logits, {input, weight, bias, scores}, operands);
-    withPack<T>(
-        s.classes,
-        [&](auto v) {
-          overRows(launch, products.rows, s.classes,
-                   HeadRowsBody<T, v()>{scores, Labels(operands[at + 1], s.label), factor.of(operands),
-                                        losses.of(operands), row, s.classes, s.ignoreIndex});
-        },
-        scores);
+    overKeptRows<T>(launch, products.rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
+      const Labels labels(operands[at + 1], s.label);
+      return HeadRowsBody<T, cut.kPack, cut.kKept>{scores, labels,        factor.of(operands), losses.of(operands),
+                                                   row,    products.rows, s.classes,           s.ignoreIndex};
+    });
     if (!s.isGrad)
       return;
     T *inputGrad = static_cast<T *>(operands[numInputs + 1]) + row * s.width;

@@ -1,5 +1,6 @@
 #include "kernels/cuda/Kernels.h"
 #include "kernels/cuda/Norm.h"
+#include "kernels/cuda/Rows.h"
 
 namespace zc::cuda {
 

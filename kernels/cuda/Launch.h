@@ -73,12 +73,16 @@ struct Host {
         : frame{&context, &error, 0}, space(workspace) {}
     /// As many bytes as Workspace.h says the kernel needs.
     void *workspace() const { return space; }
-    template <int T, typename Body> void blocks(int64_t count, const Body &body) const {
+    /// `shared`: bytes that the threads of a block share, a multiple of 16.
+    template <int T, typename Body> void blocks(int64_t count, const Body &body, int64_t shared = 0) const {
+      std::vector<Pack<uint32_t, 4>> bytes(static_cast<size_t>(shared) / sizeof(Pack<uint32_t, 4>));
       for (int64_t b = 0; b < count; ++b) {
-        HostBlock<T> block;
+        HostBlock<T> block(bytes.data());
         body(block, b, frame);
       }
     }
+    /// As much as a GPU of compute capability 8.0 has.
+    int64_t mostShared() const { return 160 * 1024; }
     /// Zeroes.
     void zero(void *bytes, int64_t count) const {
       if (count)

@@ -62,34 +62,63 @@ template <typename Op, typename T> struct ReducePartBody {
   }
 };
 
-/// partial[part * results + column]: a thread per column, over a part of the rows.
-template <typename Op, typename T> struct ReduceColumnsBody {
+/// partial[part * results + column]: a thread per V neighbouring columns, over a part of the rows. Rows that V > 1
+/// takes are `rowStride` apart.
+template <typename Op, typename T, int V> struct ReduceColumnsBody {
   const T *x;
   Sum<T> *partial;
   int64_t results, n, parts;
   ReducePlaces places;
   Op op;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t tiles = (results + kReduceColumns - 1) / kReduceColumns, part = index / tiles;
-    int64_t begin = n * part / parts, end = n * (part + 1) / parts;
-    block.forEach(kReduceColumns, [&](int64_t t) {
-      int64_t column = index % tiles * kReduceColumns + t;
-      if (column >= results)
-        return;
-      auto value = op.template start<T>();
-      auto use = [&](T element) { value = op.apply(value, static_cast<Sum<T>>(load(element))); };
+    const int64_t groups = results / V, rest = groups * parts - index * kReduceColumns;
+    block.forEach(rest < kReduceColumns ? rest : kReduceColumns, [&](int64_t t) {
+      const int64_t at = index * kReduceColumns + t, column = at % groups * V, part = at / groups;
+      const int64_t begin = n * part / parts, end = n * (part + 1) / parts;
+      Sum<T> value[V];
+      for (int k = 0; k < V; ++k)
+        value[k] = op.template start<T>();
+      auto use = [&](const Pack<T, V> &pack) {
+        for (int k = 0; k < V; ++k)
+          value[k] = op.apply(value[k], static_cast<Sum<T>>(load(pack.element[k])));
+      };
+      const T *own = x + places.at(column, 0);
       if (places.reduced.rank == 1) { // a bias' gradient
-        const T *own = x + places.at(column, 0);
         const int64_t stride = places.reduced.stride[0][0];
-        inBatches(begin, end, [&](int64_t i) { return own[i * stride]; }, use);
+        inBatches(begin, end, [&](int64_t i) { return *reinterpret_cast<const Pack<T, V> *>(own + i * stride); }, use);
       } else {
         for (int64_t i = begin; i < end; ++i)
-          use(x[places.at(column, i)]);
+          use(*reinterpret_cast<const Pack<T, V> *>(x + places.at(column, i)));
       }
-      partial[part * results + column] = value;
+      for (int k = 0; k < V; ++k)
+        partial[part * results + column + k] = value[k];
     });
   }
 };
+
+/// sums[left][results]: of `parts` of partial, [parts][results], as many to each as make `left` of them, in order.
+template <typename In, typename Out, typename Op> struct JoinColumnsBody {
+  const In *partial;
+  Out *sums;
+  int64_t results, parts, left;
+  Op op;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    forResults(block, index, results * left, [&](int64_t at) {
+      const In *own = partial + at % results;
+      const int64_t group = at / results, begin = parts * group / left, end = parts * (group + 1) / left;
+      Out value = static_cast<Out>(own[begin * results]);
+      inBatches(
+          begin + 1, end, [&](int64_t p) { return own[p * results]; },
+          [&](In part) { value = op.apply(value, static_cast<Out>(part)); });
+      sums[at] = value;
+    });
+  }
+};
+template <typename Launcher, typename In, typename Out, typename Op>
+void joinColumns(const Launcher &launch, const In *partial, Out *sums, int64_t results, int64_t parts, int64_t left,
+                 const Op &op) {
+  overResults(launch, results * left, JoinColumnsBody<In, Out, Op>{partial, sums, results, parts, left, op});
+}
 
 /// y[result] = the reduction of its parts, in order, `stride` apart.
 template <typename T> struct ReduceFinishBody {
@@ -112,12 +141,21 @@ template <typename T> struct ReduceFinishBody {
 template <typename Op, typename T, typename Launcher>
 void reduceParts(const Launcher &launch, const ReduceCut &cut, const ReducePlaces &places, const T *x, Sum<T> *partial,
                  const Op &op) {
-  if (cut.columnBlocks)
+  if (!cut.areColumns)
+    return overRows(launch, cut.results * cut.parts, cut.n / cut.parts,
+                    ReducePartBody<Op, T>{x, partial, cut.n, cut.parts, places, op});
+  auto start = [&](auto v) {
     launch.template blocks<kReduceColumns>(
-        cut.columnBlocks * cut.parts, ReduceColumnsBody<Op, T>{x, partial, cut.results, cut.n, cut.parts, places, op});
+        (cut.results / v() * cut.parts + kReduceColumns - 1) / kReduceColumns,
+        ReduceColumnsBody<Op, T, v()>{x, partial, cut.results, cut.n, cut.parts, places, op});
+  };
+  constexpr int V = sizeof(T) <= 4 ? kReducePack : 1;
+  // Neighbouring columns lie side by side, in every row at a multiple of a pack.
+  if (places.kept.rank == 1 && places.reduced.rank == 1 && cut.results % V == 0 &&
+      places.reduced.stride[0][0] % V == 0 && reinterpret_cast<uintptr_t>(x) % (sizeof(T) * V) == 0)
+    start(std::integral_constant<int, V>());
   else
-    overRows(launch, cut.results * cut.parts, cut.n / cut.parts,
-             ReducePartBody<Op, T>{x, partial, cut.n, cut.parts, places, op});
+    start(std::integral_constant<int, 1>());
 }
 
 template <typename Target, ReductionKind kind> Prepared<Target> prepareReduce(const KernelSpec &spec) {
@@ -138,9 +176,15 @@ template <typename Target, ReductionKind kind> Prepared<Target> prepareReduce(co
         reduceParts(launch, cut, places, x, partial, SumOf());
       else
         reduceParts(launch, cut, places, x, partial, ChosenReduction{kind});
+      int64_t parts = cut.parts;
+      if (const int64_t left = partsLeft(parts); cut.areColumns && left < parts) {
+        Sum<T> *joined = partial + cut.results * parts;
+        joinColumns(launch, partial, joined, cut.results, parts, left, ChosenReduction{kind});
+        partial = joined, parts = left;
+      }
       overResults(launch, cut.results,
-                  ReduceFinishBody<T>{partial, static_cast<T *>(operands[1]), cut.results, cut.n, cut.parts,
-                                      cut.columnBlocks ? 1 : cut.parts, cut.columnBlocks ? cut.results : 1,
+                  ReduceFinishBody<T>{partial, static_cast<T *>(operands[1]), cut.results, cut.n, parts,
+                                      cut.areColumns ? 1 : parts, cut.areColumns ? cut.results : 1,
                                       ChosenReduction{kind}});
     });
   });

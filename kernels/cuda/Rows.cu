@@ -1,5 +1,6 @@
 #include "kernels/cuda/Gpu.h"
 #include "kernels/cuda/Norm.h"
+#include "kernels/cuda/Rows.h"
 
 namespace zc::cuda {
 

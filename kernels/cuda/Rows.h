@@ -1,108 +1,85 @@
 //===- Rows.h - softmax and cross-entropy: a block per row -------------------------===//
 //
-// A row is read in packs of 16 bytes where it is contiguous and aligned. Sums over rows (the loss) go in two passes
-// over partial sums in the workspace, cut by shape, so that they have the same bits every time. Limit: memory; goal
-// 0.85 of a device copy. A row that is read again comes from a cache.
+// A row is read once (Row.h). Sums over rows (the loss) go in two passes over partial sums in the workspace, cut by
+// shape, so that they have the same bits every time. Limit: memory; goal 0.85 of a device copy.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "kernels/cpu/Shapes.h"
-#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/Row.h"
 
 #include <algorithm>
 
 namespace zc::cuda {
 
-using namespace formula;
-
-/// What rows are computed in: doubles stay what they are.
-template <typename T> using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <int V, typename T> ZC_HD void loadPack(const T *x, Real<T> (&out)[V]) {
-  auto pack = *reinterpret_cast<const Pack<T, V> *>(x);
-  for (int k = 0; k < V; ++k)
-    out[k] = static_cast<Real<T>>(load(pack.element[k]));
-}
-template <int V, typename T> ZC_HD void storePack(T *y, const Real<T> (&in)[V]) {
-  Pack<T, V> pack;
-  for (int k = 0; k < V; ++k)
-    pack.element[k] = store<T>(static_cast<Compute<T>>(in[k]));
-  *reinterpret_cast<Pack<T, V> *>(y) = pack;
-}
-
-/// fn(Tag of a pack's length): whole packs of 16 bytes where rows of n elements at these addresses have them.
-template <typename T, typename Fn, typename... Pointers> void withPack(int64_t n, Fn fn, Pointers... rows) {
-  constexpr int V = static_cast<int>(16 / sizeof(T));
-  if (n % V == 0 && ((reinterpret_cast<uintptr_t>(rows) % 16 == 0) && ...))
-    fn(std::integral_constant<int, V>());
-  else
-    fn(std::integral_constant<int, 1>());
-}
-
 //===-- softmax ------------------------------------------------------------------===//
 
-/// Line `index` of [outer, n, inner] along n, `inner` elements apart (1 with packs longer than 1).
-template <typename T> ZC_HD int64_t lineStart(int64_t index, int64_t n, int64_t inner) {
-  return index / inner * n * inner + index % inner;
-}
-
-template <typename T, int V, bool logarithm> struct SoftmaxBody {
+template <typename T, int V, int P, bool logarithm> struct SoftmaxBody {
   const T *x;
   T *y;
-  int64_t n, inner;
+  int64_t rows, n, inner;
   bool zeroMasked; ///< a row of which all is -infinity gives zeros
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    forRows<P, V>(block, index, x, rows, n, inner,
+                  [&](int64_t, int64_t start, auto &row) { softmax(block, start, row); });
+  }
+
+private:
+  template <typename Block> ZC_HD void softmax(Block &block, int64_t start, Row<Block, T, V, P> &row) const {
     using A = Real<T>;
     const A lowest = -std::numeric_limits<A>::infinity();
-    int64_t start = lineStart<T>(index, n, inner);
-    A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
+    A top = reduceRow<MaxOf, P, V>(block, n, lowest, [&](int64_t i, int slot) {
       A in[V], best = lowest;
-      loadPack<V>(x + start + i * inner, in);
+      row.read(i, slot, in);
       for (int k = 0; k < V; ++k)
         best = MaxOf::apply(best, in[k]);
       return best;
     });
     bool masked = zeroMasked && top == lowest;
-    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+    A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
       A in[V], part = 0;
-      loadPack<V>(x + start + i * inner, in);
+      row.again(i, slot, in);
       for (int k = 0; k < V; ++k)
-        part += std::exp(in[k] - top);
+        part += exponential(in[k] - top);
       return part;
     });
     A scale = logarithm ? std::log(sum) : 1 / sum;
-    block.template forEach<V>(n, [&](int64_t i) {
+    forRow<P, V>(block, n, [&](int64_t i, int slot) {
       A in[V];
-      loadPack<V>(x + start + i * inner, in);
+      row.again(i, slot, in);
       for (int k = 0; k < V; ++k)
-        in[k] = masked ? A(0) : logarithm ? in[k] - top - scale : std::exp(in[k] - top) * scale;
+        in[k] = masked ? A(0) : logarithm ? in[k] - top - scale : exponential(in[k] - top) * scale;
       storePack<V>(y + start + i * inner, in);
     });
   }
 };
 
-template <typename T, int V, bool logarithm> struct SoftmaxGradBody {
+template <typename T, int V, int P, bool logarithm> struct SoftmaxGradBody {
   const T *grad, *y;
   T *d;
   int64_t n, inner;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     using A = Real<T>;
-    int64_t start = lineStart<T>(index, n, inner);
-    A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+    const int64_t start = lineStart(index, n, inner);
+    Row<Block, T, V, P == kShared ? kNowhere : P> gradRow(block, inner); // shared memory has room for one
+    Row<Block, T, V, P> row(block, inner);
+    gradRow.begin(block, grad + start, n);
+    row.begin(block, y + start, n);
+    A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
       A g[V], out[V], part = 0;
-      loadPack<V>(grad + start + i * inner, g);
-      loadPack<V>(y + start + i * inner, out);
+      gradRow.read(i, slot, g);
+      row.read(i, slot, out);
       for (int k = 0; k < V; ++k)
         part += logarithm ? g[k] : g[k] * out[k];
       return part;
     });
-    block.template forEach<V>(n, [&](int64_t i) {
+    forRow<P, V>(block, n, [&](int64_t i, int slot) {
       A g[V], out[V];
-      loadPack<V>(grad + start + i * inner, g);
-      loadPack<V>(y + start + i * inner, out);
+      gradRow.again(i, slot, g);
+      row.again(i, slot, out);
       for (int k = 0; k < V; ++k)
-        g[k] = logarithm ? g[k] - std::exp(out[k]) * sum : out[k] * (g[k] - sum);
+        g[k] = logarithm ? g[k] - exponential(out[k]) * sum : out[k] * (g[k] - sum);
       storePack<V>(d + start + i * inner, g);
     });
   }
@@ -117,12 +94,10 @@ template <typename Target, bool logarithm> Prepared<Target> prepareSoftmax(const
     return launching<Target>(spec, [s = *read, zeroMasked](void *const *operands, const auto &launch) {
       auto *x = static_cast<const T *>(operands[0]);
       auto *y = static_cast<T *>(operands[1]);
-      withPack<T>(
-          s.inner == 1 ? s.n : 1,
-          [&](auto v) {
-            overRows(launch, s.outer * s.inner, s.n, SoftmaxBody<T, v(), logarithm>{x, y, s.n, s.inner, zeroMasked});
-          },
-          x, y);
+      overKeptRows<T>(
+          launch, s.outer * s.inner, s.n, s.inner == 1 && isPacked<T>(s.n, x, y), kRowsInTurn, [&](auto cut) {
+            return SoftmaxBody<T, cut.kPack, cut.kKept, logarithm>{x, y, s.outer * s.inner, s.n, s.inner, zeroMasked};
+          });
     });
   });
 }
@@ -135,12 +110,9 @@ template <typename Target, bool logarithm> Prepared<Target> prepareSoftmaxGrad(c
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       auto *grad = static_cast<const T *>(operands[0]), *y = static_cast<const T *>(operands[1]);
       auto *d = static_cast<T *>(operands[2]);
-      withPack<T>(
-          s.inner == 1 ? s.n : 1,
-          [&](auto v) {
-            overRows(launch, s.outer * s.inner, s.n, SoftmaxGradBody<T, v(), logarithm>{grad, y, d, s.n, s.inner});
-          },
-          grad, y, d);
+      overKeptRows<T>(launch, s.outer * s.inner, s.n, s.inner == 1 && isPacked<T>(s.n, grad, y, d), 1, [&](auto cut) {
+        return SoftmaxGradBody<T, cut.kPack, cut.kKept, logarithm>{grad, y, d, s.n, s.inner};
+      });
     });
   });
 }
@@ -157,22 +129,28 @@ struct Labels {
   }
 };
 
+/// The larger one that is no NaN.
+struct TopOf {
+  template <typename S> static ZC_HD S apply(S a, S b) { return std::fmax(a, b); }
+};
+
 /// log(sum of e^x) over a row of n logits; every thread has it.
-template <int V, typename T, typename Block> ZC_HD Real<T> logSumExp(Block &block, const T *x, int64_t n) {
+template <typename Block, typename T, int V, int P>
+ZC_HD Real<T> logSumExp(Block &block, Row<Block, T, V, P> &row, int64_t n) {
   using A = Real<T>;
   const A lowest = -std::numeric_limits<A>::infinity();
-  A top = block.template reduce<MaxOf, V>(n, lowest, [&](int64_t i) {
+  A top = reduceRow<TopOf, P, V>(block, n, lowest, [&](int64_t i, int slot) { // a NaN is in the sum
     A in[V], best = lowest;
-    loadPack<V>(x + i, in);
+    row.read(i, slot, in);
     for (int k = 0; k < V; ++k)
-      best = MaxOf::apply(best, in[k]);
+      best = TopOf::apply(best, in[k]);
     return best;
   });
-  A sum = block.template reduce<AddOf, V>(n, A(0), [&](int64_t i) {
+  A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
     A in[V], part = 0;
-    loadPack<V>(x + i, in);
+    row.again(i, slot, in);
     for (int k = 0; k < V; ++k)
-      part += std::exp(in[k] - top);
+      part += exponential(in[k] - top);
     return part;
   });
   return top + std::log(sum);
@@ -189,33 +167,32 @@ ZC_HD double lossOfRow(const T *x, int64_t n, Real<T> lse, int64_t label, int64_
   return counts ? static_cast<double>(lse) - static_cast<double>(load(x[label])) : 0;
 }
 
-/// The gradient of a row's logits, which may be `x` itself.
-template <int V, typename T, typename Block>
-ZC_HD void slopesOfRow(Block &block, const T *x, T *d, int64_t n, Real<T> lse, Real<T> scale, int64_t label,
-                       int64_t ignored) {
-  using A = Real<T>;
-  block.template forEach<V>(n, [&](int64_t i) {
-    A in[V];
-    loadPack<V>(x + i, in);
+/// The gradient of a row's logits from the i-th on; of a label that is ignored, none.
+template <int V, typename A>
+ZC_HD void slopesOf(A (&logits)[V], int64_t i, A lse, A scale, int64_t label, bool counts) {
+  for (int k = 0; k < V; ++k)
+    logits[k] = exponential(logits[k] - lse);
+  if (const int64_t at = label - i; counts && at >= 0 && at < V)
     for (int k = 0; k < V; ++k)
-      in[k] = label == ignored ? A(0) : (std::exp(in[k] - lse) - (i + k == label ? A(1) : A(0))) * scale;
-    storePack<V>(d + i, in);
-  });
+      logits[k] -= k == static_cast<int>(at) ? A(1) : A(0);
+  for (int k = 0; k < V; ++k)
+    logits[k] = counts ? logits[k] * scale : A(0);
 }
 
 /// lse of each row, and in `losses` what it adds to the loss.
-template <typename T, typename S, int V> struct CrossEntropyBody {
+template <typename T, typename S, int V, int P> struct CrossEntropyBody {
   const T *logits;
   Labels labels;
   S *lse;
   double *losses;
-  int64_t n, ignored;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &frame) const {
-    const T *x = logits + row * n;
-    const Real<T> whole = logSumExp<V>(block, x, n);
-    block.once([&] {
-      lse[row] = static_cast<S>(whole);
-      losses[row] = lossOfRow(x, n, whole, labels[row], ignored, frame);
+  int64_t rows, n, ignored;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    forRows<P, V>(block, index, logits, rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
+      const Real<T> whole = logSumExp(block, row, n);
+      block.once([&] {
+        lse[number] = static_cast<S>(whole);
+        losses[number] = lossOfRow(logits + start, n, whole, labels[number], ignored, frame);
+      });
     });
   }
 };
@@ -264,20 +241,16 @@ template <typename T, typename S, int V> struct CrossEntropyGradBody {
   int64_t n, ignored;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t row, const Frame &) const {
     using A = Real<T>;
-    slopesOfRow<V>(block, logits + row * n, d + row * n, n, static_cast<A>(lse[row]), static_cast<A>(*factor),
-                   labels[row], ignored);
+    const A whole = static_cast<A>(lse[row]), scale = static_cast<A>(*factor);
+    const int64_t label = labels[row];
+    block.template forEach<V>(n, [&](int64_t i) {
+      A in[V];
+      loadPack<V>(logits + row * n + i, in);
+      slopesOf(in, i, whole, scale, label, label != ignored);
+      storePack<V>(d + row * n + i, in);
+    });
   }
 };
-
-/// fn(Tag<storage>, Tag<statistics>): f32, of doubles also f64.
-template <typename Fn> auto withStatistics(DType type, DType statistics, Fn fn) {
-  return withFloat(type, [&](auto tag) {
-    if constexpr (std::is_same_v<TypeOf<decltype(tag)>, double>)
-      return statistics == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>());
-    else
-      return fn(tag, Tag<float>());
-  });
-}
 
 template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec &spec) {
   Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropy(spec);
@@ -290,13 +263,9 @@ template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec
       Labels labels(operands[1], s.label);
       auto *lse = static_cast<S *>(operands[3]);
       auto *losses = static_cast<double *>(launch.workspace());
-      withPack<T>(
-          s.classes,
-          [&](auto v) {
-            overRows(launch, s.rows, s.classes,
-                     CrossEntropyBody<T, S, v()>{x, labels, lse, losses, s.classes, s.ignoreIndex});
-          },
-          x);
+      overKeptRows<T>(launch, s.rows, s.classes, isPacked<T>(s.classes, x), kRowsInTurn, [&](auto cut) {
+        return CrossEntropyBody<T, S, cut.kPack, cut.kKept>{x, labels, lse, losses, s.rows, s.classes, s.ignoreIndex};
+      });
       launch.template blocks<1024>(
           1, MeanLossBody<S>{labels, losses, static_cast<S *>(operands[2]), s.rows, s.ignoreIndex, s.sum});
     });
@@ -316,14 +285,15 @@ template <typename Target> Prepared<Target> prepareCrossEntropyGrad(const Kernel
       auto *factor = static_cast<double *>(launch.workspace());
       launch.template blocks<1024>(1, LossFactorBody<S>{static_cast<const S *>(operands[0]), labels, factor, s.rows,
                                                         s.classes, s.ignoreIndex, s.sum});
-      withPack<T>(
-          s.classes,
-          [&](auto v) {
-            overRows(launch, s.rows, s.classes,
-                     CrossEntropyGradBody<T, S, v()>{x, labels, static_cast<const S *>(operands[3]), factor, d,
-                                                     s.classes, s.ignoreIndex});
-          },
-          x, d);
+      auto start = [&](auto v) {
+        overRows(launch, s.rows, s.classes / v(),
+                 CrossEntropyGradBody<T, S, v()>{x, labels, static_cast<const S *>(operands[3]), factor, d, s.classes,
+                                                 s.ignoreIndex});
+      };
+      if (isPacked<T>(s.classes, x, d))
+        start(std::integral_constant<int, kRowPack<T>>());
+      else
+        start(std::integral_constant<int, 1>());
     });
   });
 }

@@ -10,10 +10,23 @@ namespace zc::cuda {
 
 ReduceCut::ReduceCut(const cpu::ReduceShape &shape)
     : results(cpu::product(shape.kept, 0, shape.kept.size())), n(cpu::product(shape.reduced, 0, shape.reduced.size())) {
-  bool areColumns = results >= 32 && !shape.keptStrides.empty() && shape.keptStrides.back() == 1 && n > 1;
-  columnBlocks = areColumns ? (results + kReduceColumns - 1) / kReduceColumns : 0;
-  int64_t blocks = std::max<int64_t>(1, areColumns ? columnBlocks : results);
-  parts = std::max<int64_t>(1, std::min(n / (areColumns ? 64 : 4096), 1024 / blocks));
+  areColumns = results >= 32 && !shape.keptStrides.empty() && shape.keptStrides.back() == 1 && n > 1;
+  if (areColumns) { // threads for 132 multiprocessors, of which each has a pack of columns
+    const int64_t groups = results % kReducePack == 0 ? results / kReducePack : results;
+    parts = std::max<int64_t>(1, std::min(n / 64, 256 * 1024 / groups));
+  } else {
+    parts = std::max<int64_t>(1, std::min(n / 4096, 1024 / std::max<int64_t>(1, results)));
+  }
+}
+
+NormGradCut::NormGradCut(int64_t rows, int64_t n, int64_t elementBytes, int64_t sums)
+    : results(Space::times(sums, n)), parts(rowParts(rows)), heldParts(0) {
+  const int64_t pack = 16 / elementBytes;
+  const int threads = elementBytes < 8 && n % pack == 0 ? threadsThatHold(n / pack) : 0;
+  if (!threads || rows == 0 || n == 0)
+    return;
+  // Sixteen rows at least for each sum that is written; as many warps as 132 multiprocessors have at work at once.
+  heldParts = std::min<int64_t>((rows + 15) / 16, 132 * std::max(1, 12 * 32 / threads));
 }
 
 HeadSpace::HeadSpace(const cpu::HeadShape &s)

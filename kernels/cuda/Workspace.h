@@ -22,17 +22,24 @@ inline int64_t sortBytes(int64_t n) { return Space::sum(64 * 1024, Space::times(
 /// Into how many parts rows are cut for sums over them.
 constexpr int64_t rowParts(int64_t rows) { return rows < 64 ? 1 : rows < 4096 ? rows / 64 : 64; }
 
-/// Results that one block of a column sum has, a thread each.
-constexpr int kReduceColumns = 128;
+/// Parts that are added in one go: a thread for each result adds so many, one after the other.
+constexpr int64_t kPartsAtOnce = 32;
+/// How many sums are left of so many parts where every kPartsAtOnce of them are added.
+constexpr int64_t partsLeft(int64_t parts) {
+  return parts <= 2 * kPartsAtOnce ? parts : (parts + kPartsAtOnce - 1) / kPartsAtOnce;
+}
+
+/// Threads of a block of a column sum, and neighbouring columns that each has at most.
+constexpr int kReduceColumns = 128, kReducePack = 4;
 
 /// How a reduction is cut: each of `results` elements is made of `parts` sums over n / parts elements, enough to fill a
 /// GPU, none shorter than 64 (columns) or 4096 elements.
 struct ReduceCut {
   int64_t results, n, parts;
-  int64_t columnBlocks; ///< blocks for all results where neighbouring threads have neighbouring results; else 0
+  bool areColumns; ///< neighbouring threads have neighbouring results
   explicit ReduceCut(const cpu::ReduceShape &shape);
   /// Sums have 8 bytes, whatever the element type.
-  int64_t bytes() const { return Space::times(8, results, parts); }
+  int64_t bytes() const { return Space::times(8, results, Space::sum(parts, partsLeft(parts))); }
 };
 
 /// Of n pairs of 32-bit numbers, sorted beside themselves.
@@ -57,9 +64,24 @@ struct HeadSpace {
   int64_t bytes(const cpu::HeadShape &s) const;
 };
 
-/// `sums` over the rows: of the scale's gradient, and the bias'.
+/// How the gradient of a norm is cut.
+struct NormGradCut {
+  int64_t results;   ///< sums over the rows: of the scale's gradient, and the bias'
+  int64_t parts;     ///< of rows that are read again
+  int64_t heldParts; ///< of rows that are held in registers, a block for each; 0: they are too long
+  NormGradCut(int64_t rows, int64_t n, int64_t elementBytes, int64_t sums);
+  int64_t joined() const { return partsLeft(heldParts); }
+  /// Sums in fp64, of `parts` or joined(); those of heldParts, in fp32, lie behind.
+  int64_t sums() const { return Space::times(results, std::max(parts, joined())); }
+  int64_t bytes() const { return Space::sum(Space::times(8, sums()), Space::times(4, results, heldParts)); }
+};
 inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
-  return Space::times(sums, rowParts(s.rows), s.n, sizeof(double));
+  return NormGradCut(s.rows, s.n, sizeOf(s.dtype), sums).bytes();
+}
+
+/// Threads that hold a row of so many packs in registers, four each at most; 0: it is too long.
+constexpr int threadsThatHold(int64_t packs) {
+  return packs <= 4 * 32 ? 32 : packs <= 4 * 128 ? 128 : packs <= 4 * 512 ? 512 : 0;
 }
 
 /// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements, which a block

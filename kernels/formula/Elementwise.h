@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/HostDevice.h"
+#include "kernels/formula/Activation.h"
 
 #include <cmath>
 #include <cstdint>
@@ -62,12 +62,12 @@ ZC_UNARY(Asinh, std::asinh(x))
 ZC_UNARY(Acosh, std::acosh(x))
 ZC_UNARY(Atanh, std::atanh(x))
 ZC_UNARY(Tanh, std::tanh(x))
-ZC_UNARY(Sigmoid, 1 / (1 + std::exp(-x)))
+ZC_UNARY(Sigmoid, logistic(x))
 ZC_UNARY(Erf, std::erf(x))
 ZC_UNARY(Relu, x > 0 || std::isnan(x) ? x : T(0))
 ZC_UNARY(Expm1, std::expm1(x))
 ZC_UNARY(Softplus, std::isnan(x) ? x : (x > 0 ? x : T(0)) + std::log1p(std::exp(-std::fabs(x))))
-ZC_UNARY(Silu, x / (1 + std::exp(-x)))
+ZC_UNARY(Silu, logistic(x) * x)
 ZC_UNARY(Floor, std::floor(x))
 ZC_UNARY(Ceil, std::ceil(x))
 ZC_UNARY(Round, std::nearbyint(x))

@@ -225,16 +225,19 @@ Status LtMatmul::prepare() {
     Result<bool> aligned = choose(kAligned, algorithms[0]);
     return aligned && *aligned ? choose(size, algorithms[1]) : aligned;
   };
-  if (spec.shape.hasBias) { // no epilogue of doubles
+  // Of doubles a description that names a bias is refused, whatever its epilogue.
+  if (spec.shape.hasBias && spec.shape.dtype != DType::f64) {
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nowhere()));
-    Result<bool> there = spec.shape.dtype == DType::f64 ? Result<bool>(false) : chooseBoth();
+    Result<bool> there = chooseBoth();
     ZC_RETURN_IF_ERROR(there.status());
     if (*there) {
       addsBias = true;
       return {};
     }
+    void *none = nullptr;
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
+    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, none));
   }
   Result<bool> there = chooseBoth();
   ZC_RETURN_IF_ERROR(there.status());

@@ -172,7 +172,10 @@ TEST(FusedSource, SumsHaveTheBitsOfAGradientInMemory) {
       ASSERT_TRUE(function);
       function(arguments, asked);
       const std::vector<double> expected = partialSums(grad, x, asked);
-      ASSERT_EQ(std::memcmp(sums.data(), expected.data(), sums.size() * sizeof(double)), 0) << "offset " << offset;
+      for (size_t i = 0; i < sums.size(); ++i) // of a NaN compilers choose the bits: of which factor they are
+        ASSERT_TRUE(std::memcmp(&sums[i], &expected[i], sizeof(double)) == 0 ||
+                    (std::isnan(sums[i]) && std::isnan(expected[i])))
+            << "offset " << offset << ", sum " << i << ": " << sums[i] << " " << expected[i];
       packed += asked.isPacked;
       ++run;
     }
