@@ -145,9 +145,11 @@ template <typename Fn> void whereHeld(int64_t packs, const Fn &fn) {
     return packs <= 32 * 3 ? fn(integral_constant<int, 32>(), integral_constant<int, 3>()) // GPT-2, BERT and ViT
                            : fn(integral_constant<int, 32>(), integral_constant<int, 4>());
   case 128:
-    return fn(integral_constant<int, 128>(), integral_constant<int, 4>());
+    return fn(integral_constant<int, 128>(), integral_constant<int, 2>());
+  case 256:
+    return fn(integral_constant<int, 256>(), integral_constant<int, 2>());
   case 512:
-    return fn(integral_constant<int, 512>(), integral_constant<int, 4>());
+    return fn(integral_constant<int, 512>(), integral_constant<int, 2>());
   }
 }
 

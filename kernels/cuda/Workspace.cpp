@@ -26,7 +26,7 @@ NormGradCut::NormGradCut(int64_t rows, int64_t n, int64_t elementBytes, int64_t 
   if (!threads || rows == 0 || n == 0)
     return;
   // Sixteen rows at least for each sum that is written; as many warps as 132 multiprocessors have at work at once.
-  heldParts = std::min<int64_t>((rows + 15) / 16, 132 * std::max(1, 12 * 32 / threads));
+  heldParts = std::min<int64_t>((rows + 15) / 16, 132 * (threads == 32 ? 12 : 512 / threads));
 }
 
 HeadSpace::HeadSpace(const cpu::HeadShape &s)

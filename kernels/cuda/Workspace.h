@@ -79,9 +79,10 @@ inline int64_t normGradBytes(const cpu::NormShape &s, int64_t sums) {
   return NormGradCut(s.rows, s.n, sizeOf(s.dtype), sums).bytes();
 }
 
-/// Threads that hold a row of so many packs in registers, four each at most; 0: it is too long.
+/// Threads that hold a row of so many packs in registers: a warp four each at most, a block two, of which a norm's
+/// gradient has four rows and two rows of sums; 0: it is too long.
 constexpr int threadsThatHold(int64_t packs) {
-  return packs <= 4 * 32 ? 32 : packs <= 4 * 128 ? 128 : packs <= 4 * 512 ? 512 : 0;
+  return packs <= 4 * 32 ? 32 : packs <= 2 * 128 ? 128 : packs <= 2 * 256 ? 256 : packs <= 2 * 512 ? 512 : 0;
 }
 
 /// Into how many parts a channel's sums are cut: enough to fill a GPU, none shorter than 4096 elements, which a block

@@ -76,17 +76,19 @@ def resumed(first, then):
 
 def ended(signal):
     """A signal while graphs are at work: the checkpoint that the run leaves goes on to the bits of one that was not disturbed."""
+    steps = 10 * STEPS  # few are over before a busy machine has delivered the signal
+
     def run():
         plan = compiled(f"ended-{signal}", "gpt2", 2, 3, "--offload-optimizer", "host", "--grad-accumulation", "2")
-        whole = train(plan, "gpt2", 2, "sync", "--steps", 2 * STEPS)
+        whole = train(plan, "gpt2", 2, "sync", "--steps", steps)
         out = suite.dir / f"ended-{signal}"
-        command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", "fake", "--steps", 2 * STEPS, "--data",
+        command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", "fake", "--steps", steps, "--data",
                    suite.models / "gpt2" / "inputs.safetensors"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600,
                               env={**os.environ, "ZERO_FAULT": f"step.begin@n={2 * STEPS + 1}:{signal}"})
         if done.returncode != PREEMPTED:
             raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
-        got = train(plan, "gpt2", 2, "fake", "--steps", 2 * STEPS, "--resume", "auto", out=out)
+        got = train(plan, "gpt2", 2, "fake", "--steps", steps, "--resume", "auto", out=out)
         same("weights", got[2], whole[2])
 
     return f"ended by {signal}, resumed", run
