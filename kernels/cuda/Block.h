@@ -6,10 +6,11 @@
 // the functions that a body calls have the same bits on both (products, sums, quotients, roots; not e^x), both are
 // compiled without contraction (--fmad=false, -ffp-contract=off) and `fma` stands where one is meant.
 //
-// No barrier, shuffle or shared memory is used outside this file. Between phases of a body in which threads read what
-// others wrote stands `sync()`; reductions are phases of their own. What a thread keeps of its packs from one phase to
-// the next lies in slots: P of them a thread, registers on a GPU, an array for all threads on a host; or, where a row
-// is too long for those, in memory that the block shares (`shared()`), of which a thread reads what it wrote.
+// No barrier, shuffle or shared memory is used outside this file and Groups.h. Between phases of a body in which
+// threads read what others wrote stands `sync()`; reductions are phases of their own. What a thread keeps of its packs
+// from one phase to the next lies in slots: P of them a thread, registers on a GPU, an array for all threads on a host;
+// or, where a row is too long for those, in memory that the block shares (`shared()`), of which a thread reads what it
+// wrote.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
