@@ -2,8 +2,8 @@
 //
 // linear_cross_entropy and its gradient (Liger: arXiv 2410.10989). Logits of a chunk are a product of the library's;
 // then a block per row makes its loss and, where it stands, its gradient; of that the library makes the gradients of
-// input and weight. Logits are read from memory once and written once (Row.h).
-// Sums over chunks go on in their order, each by the threads that have its elements: the same bits every time.
+// input and weight. Logits are read from memory once and written once (Row.h). Sums over chunks go on in their order,
+// each by the threads that have its elements: the same bits every time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

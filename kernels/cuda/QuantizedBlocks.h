@@ -13,7 +13,6 @@
 
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Divider.h"
-#include "kernels/cuda/Groups.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/formula/QuantizedUnit.h"
 

@@ -62,8 +62,8 @@ template <typename Op, typename T> struct ReducePartBody {
   }
 };
 
-/// partial[part * results + column]: a thread per V neighbouring columns, over a part of the rows. Rows that V > 1
-/// takes are `rowStride` apart.
+/// partial[part * results + column]: a thread per V neighbouring columns, over a part of the rows. V > 1: columns lie
+/// side by side, and `places` has one reduced dimension.
 template <typename Op, typename T, int V> struct ReduceColumnsBody {
   const T *x;
   Sum<T> *partial;
