@@ -248,7 +248,8 @@ TEST(Fast, softmaxAndGradients) {
 }
 
 TEST(Fast, crossEntropy) {
-  for (Ints shape : {Ints{1, 1}, Ints{5, 33}, Ints{40, 1001}, Ints{4, 50257}})
+  for (Ints shape :
+       {Ints{1, 1}, Ints{5, 33}, Ints{40, 1001}, Ints{4, 50257}, Ints{5, 1024}, Ints{3, 50304}, Ints{2, 90000}})
     forFastTypes([&](DType type) {
       Value x = random(type, shape, 1, -6, 6);
       TensorType rows{DType::f32, {shape[0]}}, scalar{DType::f32, {}};
@@ -277,8 +278,11 @@ TEST(Fast, crossEntropyGradientMayOverwriteLogits) {
   }
 }
 
+/// Rows that a GPU's blocks hold in registers, of all numbers of threads, share, and keep nowhere; and so many that
+/// sums over them are joined twice.
 TEST(Fast, normsAndGradients) {
-  for (Ints shape : {Ints{1, 1}, Ints{7, 33}, Ints{65, 768}, Ints{0, 4}})
+  for (Ints shape : {Ints{1, 1}, Ints{7, 33}, Ints{65, 768}, Ints{0, 4}, Ints{9, 1024}, Ints{40, 1600}, Ints{5, 4096},
+                     Ints{3, 8192}, Ints{3, 16384}, Ints{2, 90000}, Ints{1100, 24}})
     for (bool layer : {true, false})
       forFastTypes([&](DType type) {
         TensorType x{type, shape}, row{type, {shape[1]}}, stat{DType::f32, {shape[0]}};
@@ -311,8 +315,9 @@ TEST(Fast, reductions) {
   for (const Row &row :
        {Row{{300, 77}, {0}, {77}}, Row{{300, 77}, {1}, {300}}, Row{{4, 70, 600}, {0, 1}, {600}},
         Row{{4, 70, 60}, {1, 2}, {4}}, Row{{1, 1}, {0}, {1}}, Row{{9000}, {0}, {}}, Row{{0, 3}, {0}, {3}},
-        Row{{4, 5, 6}, {1}, {4, 6}}, Row{{3, 8, 130}, {0, 2}, {8}}, Row{{2, 9, 70, 20}, {0, 2}, {9, 20}},
-        Row{{2, 3, 4, 5, 6}, {0, 1, 3, 4}, {4}}, Row{{5, 1, 7}, {0, 2}, {1}}})
+        Row{{9000, 36}, {0}, {36}}, Row{{9000, 33}, {0}, {33}}, Row{{4, 5, 6}, {1}, {4, 6}},
+        Row{{3, 8, 130}, {0, 2}, {8}}, Row{{2, 9, 70, 20}, {0, 2}, {9, 20}}, Row{{2, 3, 4, 5, 6}, {0, 1, 3, 4}, {4}},
+        Row{{5, 1, 7}, {0, 2}, {1}}})
     for (const char *name : {"reduce_sum", "reduce_mean"})
       forFastTypes([&](DType type) {
         if (std::string(name) == "reduce_sum" || row.in[0] != 0)
