@@ -146,7 +146,6 @@ public:
   static constexpr int kThreads = T;
   template <int P> static constexpr int kSlots = P;
 
-  __device__ DeviceBlock() : thread(static_cast<int>(T == 32 ? threadIdx.x % 32 : threadIdx.x)) {}
   __device__ void *shared() {
     static_assert(T > 32, "warps of a block would share it");
     extern __shared__ uint4 sharedBytes[];
@@ -154,13 +153,13 @@ public:
   }
 
   template <int V = 1, typename F> __device__ void forEach(int64_t n, F f) {
-    for (int64_t i = static_cast<int64_t>(thread) * V; i < n; i += static_cast<int64_t>(T) * V)
+    for (int64_t i = static_cast<int64_t>(thread()) * V; i < n; i += static_cast<int64_t>(T) * V)
       f(i);
   }
   template <int P, int V, typename F> __device__ void forSlots(int64_t n, F f) {
 #pragma unroll
     for (int p = 0; p < P; ++p)
-      if (const int i = (p * T + thread) * V; i < static_cast<int>(n))
+      if (const int i = (p * T + thread()) * V; i < static_cast<int>(n))
         f(i, p);
   }
   template <typename Op, int V = 1, typename S, typename F>
@@ -182,12 +181,12 @@ public:
       auto value = static_cast<unsigned long long>(mine[k]);
       for (int half = 16; half; half /= 2)
         value += __shfl_down_sync(0xffffffffu, value, half);
-      if (thread % 32 == 0 && value)
+      if (thread() % 32 == 0 && value)
         atomicAdd(reinterpret_cast<unsigned long long *>(out + k), value);
     }
   }
   template <typename F> __device__ void once(F f) {
-    if (thread == 0)
+    if (thread() == 0)
       f();
   }
   __device__ void sync() {
@@ -198,6 +197,7 @@ public:
   }
 
 private:
+  static __device__ int thread() { return static_cast<int>(T == 32 ? threadIdx.x % 32 : threadIdx.x); }
   /// shuffle(word) of each 4 bytes of a value.
   template <typename S, typename F> static __device__ S ofWords(const S &value, F shuffle) {
     uint32_t words[sizeof(S) / 4];
@@ -217,15 +217,14 @@ private:
       return ofWords(mine, [](uint32_t word) { return __shfl_sync(0xffffffffu, word, 0); });
     __shared__ S warps[T / 32];
     __syncthreads(); // whoever still reads the last reduction's
-    if (thread % 32 == 0)
-      warps[thread / 32] = mine;
+    if (thread() % 32 == 0)
+      warps[thread() / 32] = mine;
     __syncthreads();
     S result = warps[0];
     for (int warp = 1; warp < T / 32; ++warp)
       result = op.template apply<S>(result, warps[warp]);
     return result;
   }
-  const int thread;
 };
 
 template <typename Op, typename State, int T, typename First, typename Then>

@@ -23,7 +23,7 @@ constexpr unsigned kWarpsAtOnce = 4;
 template <int T, typename Body>
 __global__ void __launch_bounds__(T == 32 ? 32 * kWarpsAtOnce : T) runBody(Body body, Frame frame, unsigned blocks) {
   const unsigned index = T == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
-  if (index >= blocks)
+  if (T == 32 && index >= blocks)
     return;
   DeviceBlock<T> block;
   body(block, static_cast<int64_t>(index), frame);

@@ -294,10 +294,12 @@ void runNormGrad(const Launcher &launch, const NormGradOperands<T, S, centred> &
     // Before dx, which may lie over the gradient or the input.
     launch.template blocks<kColumnThreads>(parts * ((of.n + kColumnThreads - 1) / kColumnThreads),
                                            NormColumnsBody<T, S, centred>{of, sums, parts});
-    if (packed)
-      overRows(launch, of.rows, of.n / kRowPack<T>, NormGradBody<T, S, kRowPack<T>, centred>{of});
-    else
+    if (!packed)
       overRows(launch, of.rows, of.n, NormGradBody<T, S, 1, centred>{of});
+    else if constexpr (sizeof(T) == 8)
+      overRows(launch, of.rows, of.n / kRowPack<T>, NormGradBody<T, S, kRowPack<T>, centred>{of});
+    else // too long to be held
+      launch.template blocks<kLongRowThreads>(of.rows, NormGradBody<T, S, kRowPack<T>, centred>{of});
   }
   overResults(launch, cut.results, NormSumsBody<T>{sums, dScale, dBias, of.n, parts});
 }

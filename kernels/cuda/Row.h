@@ -153,8 +153,12 @@ template <typename Fn> void whereHeld(int64_t packs, const Fn &fn) {
   }
 }
 
+/// Threads of a block whose row is too long to be held: as many whether it is shared or nowhere, which is the GPU's to
+/// say, so that bits are the same.
+constexpr int kLongRowThreads = 512;
+
 /// A block per row of n elements of type T, or where they are held per `inTurn` rows: body(RowCut). Rows that are
-/// `packed` are contiguous, at aligned addresses. No doubles are held.
+/// `packed` are contiguous, at aligned addresses. No doubles are kept.
 template <typename T, typename Launcher, typename MakeBody>
 void overKeptRows(const Launcher &launch, int64_t rows, int64_t n, bool packed, [[maybe_unused]] int64_t inTurn,
                   const MakeBody &body) {
@@ -163,16 +167,19 @@ void overKeptRows(const Launcher &launch, int64_t rows, int64_t n, bool packed, 
     return;
   if (!packed)
     return overRows(launch, rows, n, body(RowCut<1, kNowhere>()));
-  if constexpr (sizeof(T) < 8) {
+  if constexpr (sizeof(T) == 8) {
+    overRows(launch, rows, n / V, body(RowCut<V, kNowhere>()));
+  } else if (threadsThatHold(n / V)) {
+    whereHeld(n / V, [&](auto threads, auto held) {
+      launch.template blocks<threads()>((rows + inTurn - 1) / inTurn, body(RowCut<V, held()>()));
+    });
+  } else {
     const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
-    if (threadsThatHold(n / V))
-      return whereHeld(n / V, [&](auto threads, auto held) {
-        launch.template blocks<threads()>((rows + inTurn - 1) / inTurn, body(RowCut<V, held()>()));
-      });
     if (bytes <= launch.mostShared())
-      return launch.template blocks<512>(rows, body(RowCut<V, kShared>()), bytes);
+      launch.template blocks<kLongRowThreads>(rows, body(RowCut<V, kShared>()), bytes);
+    else
+      launch.template blocks<kLongRowThreads>(rows, body(RowCut<V, kNowhere>()));
   }
-  overRows(launch, rows, n / V, body(RowCut<V, kNowhere>()));
 }
 
 } // namespace zc::cuda

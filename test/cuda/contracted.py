@@ -8,7 +8,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite
 
 suite = Suite(__doc__)
-FILES = ("Optimizers", "Quantization", "RankSum", "Casts", "Reductions")
+FILES = ("Optimizers", "Quantization", "RankSum", "Reductions")
+WITHOUT = ("Casts",)  # nothing but the GPU's own conversions
 OPEN = re.compile(r"^\s*(?:@!?%p\d+ )?((?:add|sub|mul|mad)\.(?:ftz\.)?(?:sat\.)?f(?:32|64))\s", re.M)
 CLOSED = re.compile(r"^\s*(?:@!?%p\d+ )?(?:add|sub|mul|fma)\.r[nzmp]\.", re.M)
 
@@ -44,10 +45,20 @@ def rounds(name):
     return f"{name}.cu", run
 
 
+def converts(name):
+    def run():
+        text = ptx_of(name)
+        if found := OPEN.findall(text) + CLOSED.findall(text):
+            raise Case(f"{len(found)} sums and products: {found[:3]}")
+        if "cvt.rn.bf16.f32" not in text:
+            raise Case("no conversion to bf16")
+    return f"{name}.cu", run
+
+
 def sees():
     if not OPEN.search(ptx_of("Optimizers", "--fmad=true")):
         raise Case("with --fmad=true nothing may be contracted")
 
 
-suite.run([*map(rounds, FILES), ("without the flag", sees)])
+suite.run([*map(rounds, FILES), *map(converts, WITHOUT), ("without the flag", sees)])
 suite.finish()
