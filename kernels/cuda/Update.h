@@ -208,35 +208,92 @@ template <typename Target> Prepared<Target> prepareAccumulateLoss(const KernelSp
   });
 }
 
-/// blockSum of elements that are loaded in packs: its order, and so its bits.
-template <typename T> ZC_HD double packedBlockSum(const T *x) {
-  constexpr int V = static_cast<int>(16 / sizeof(T));
-  double part[8] = {};
-  for (int i = 0; i < kNormBlock; i += V) {
-    auto pack = *reinterpret_cast<const Pack<T, V> *>(x + i);
-    for (int k = 0; k < V; ++k) {
-      double value = load(pack.element[k]);
-      part[(i + k) % 8] += value * value;
-    }
-  }
-  return sumOfParts(part);
-}
-
-/// Adds the sums of blocks of 64 elements to the limbs; 1024 blocks each. A thread has a block: in packs, where those
-/// are aligned, since neighbouring threads have no line of memory in common.
+/// Adds the sums of blocks of 64 elements to the limbs. A thread has a block, whose order of sums is fixed;
+/// neighbouring threads load what lies side by side, into memory that they share. What is added is collected in
+/// registers, and added once by all threads together: atomic sums at one place come one after the other.
 template <typename T> struct NormPartialBody {
-  static constexpr int64_t kNormBlocks = 1024;
+  static constexpr int kThreads = 128, kTiles = 4; ///< a tile: a block for each thread
+  static constexpr int V = 16 / sizeof(T), kPacks = kNormBlock / V;
+  static constexpr int kTileBytes = kThreads * kPacks * 16, kNormBlocks = kThreads * kTiles;
+  using Values = Pack<T, V>;
   const T *x;
   int64_t *limbs;
   int64_t blocks;
-  bool packed;
+  bool shares; ///< else values are loaded where they are summed: doubles, and what is not aligned
+
+  int64_t sharedBytes() const { return kThreads * 8 + (shares ? kTileBytes : 0); }
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    int64_t first = index * kNormBlocks, rest = blocks - first;
-    block.template addIntegers<kNormLimbs>(rest < kNormBlocks ? rest : kNormBlocks, limbs,
-                                           [&](int64_t i, int64_t *acc) {
-                                             const T *own = x + (first + i) * kNormBlock;
-                                             addToNorm(acc, packed ? packedBlockSum(own) : blockSum(own));
-                                           });
+    auto *sums = static_cast<double *>(block.shared()); // each thread's own
+    NormWindow windows[Block::template kSlots<1>] = {};
+    int first = -1;
+    for (int64_t at = index * kNormBlocks; at < blocks && at < (index + 1) * kNormBlocks; at += kThreads) {
+      const int count = static_cast<int>(blocks - at < kThreads ? blocks - at : kThreads);
+      sumBlocks(block, x + at * kNormBlock, count, sums);
+      if (first < 0)
+        first = NormWindow::firstFor(
+            block.template reduceSlots<MaxOf, 1, 1>(count, 0.0, [&](int64_t i, int) { return sums[i]; }));
+      block.template forSlots<1, 1>(count, [&](int64_t i, int slot) {
+        if (NormWindow::takes(first, sums[i]))
+          windows[slot].add(first, sums[i]);
+      });
+      const bool others = block.template reduceSlots<MaxOf, 1, 1>(
+          count, 0, [&](int64_t i, int) { return NormWindow::takes(first, sums[i]) ? 0 : 1; });
+      if (others)
+        block.template addIntegers<kNormLimbs>(count, limbs, [&](int64_t i, int64_t *acc) {
+          if (!NormWindow::takes(first, sums[i]))
+            addToNorm(acc, sums[i]);
+        });
+    }
+    const auto all = block.template reduceSlots<Together, 1, 1>(kThreads, NormWindow{},
+                                                                [&](int64_t, int slot) { return windows[slot]; });
+    block.template addIntegers<NormWindow::kLimbs>(1, limbs + first, [&](int64_t, int64_t *acc) {
+      for (int k = 0; k < NormWindow::kLimbs; ++k)
+        acc[k] += all.limbs[k];
+    });
+  }
+
+private:
+  struct Together {
+    template <typename S> static ZC_HD S apply(S a, const S &b) {
+      a.add(b);
+      return a;
+    }
+  };
+
+  /// blockSum of each block: its order, and so its bits.
+  template <typename Block> ZC_HD void sumBlocks(Block &block, const T *from, int count, double *sums) const {
+    if constexpr (sizeof(T) < 8)
+      if (shares) {
+        auto *tile = reinterpret_cast<Values *>(sums + kThreads);
+        share(block, reinterpret_cast<const Values *>(from), count, tile);
+        return block.template forSlots<1, 1>(count,
+                                             [&](int64_t i, int) { sums[i] = sharedSum(tile, static_cast<int>(i)); });
+      }
+    block.template forSlots<1, 1>(count, [&](int64_t i, int) { sums[i] = blockSum(from + i * kNormBlock); });
+  }
+  /// Where pack p of block i is: eight neighbouring threads read from eight places that lie apart.
+  static ZC_HD int placeOf(int i, int p) { return i * kPacks + (p ^ i % 8); }
+
+  template <typename Block> static ZC_HD void share(Block &block, const Values *from, int count, Values *tile) {
+    Values held[Block::template kSlots<kPacks>];
+    block.template forSlots<kPacks, 1>(count * kPacks, [&](int64_t i, int slot) { held[slot] = from[i]; });
+    block.sync(); // whoever still reads the last tile
+    block.template forSlots<kPacks, 1>(count * kPacks, [&](int64_t i, int slot) {
+      const int at = static_cast<int>(i);
+      tile[placeOf(at / kPacks, at % kPacks)] = held[slot];
+    });
+    block.sync();
+  }
+  static ZC_HD double sharedSum(const Values *tile, int i) {
+    double part[8] = {};
+    for (int p = 0; p < kPacks; ++p) {
+      const Values values = tile[placeOf(i, p)];
+      for (int k = 0; k < V; ++k) {
+        const double value = load(values.element[k]);
+        part[(p * V + k) % 8] += value * value;
+      }
+    }
+    return sumOfParts(part);
   }
 };
 struct NormalizeBody {
@@ -256,10 +313,11 @@ template <typename Target> Prepared<Target> prepareNormPartial(const KernelSpec 
       auto *limbs = static_cast<int64_t *>(operands[1]);
       if (first)
         launch.zero(limbs, kNormLimbs * static_cast<int64_t>(sizeof(int64_t)));
-      constexpr int64_t each = NormPartialBody<T>::kNormBlocks;
+      using Body = NormPartialBody<T>;
+      const Body body{x, limbs, blocks, sizeof(T) < 8 && reinterpret_cast<uintptr_t>(x) % 16 == 0};
       if (blocks > 0)
-        launch.template blocks<256>((blocks + each - 1) / each,
-                                    NormPartialBody<T>{x, limbs, blocks, reinterpret_cast<uintptr_t>(x) % 16 == 0});
+        launch.template blocks<Body::kThreads>((blocks + Body::kNormBlocks - 1) / Body::kNormBlocks, body,
+                                               body.sharedBytes());
       launch.template blocks<32>(1, NormalizeBody{limbs});
     });
   });

@@ -29,26 +29,36 @@ ZC_HD void addShifted(int64_t *limbs, uint64_t value, int position) {
     limbs[limb] += static_cast<int64_t>(static_cast<uint32_t>(shifted));
 }
 
+/// mantissa << position: a value >= 0, in units of the accumulator's lowest bit. Position is negative where bits of it
+/// are dropped.
+struct NormTerm {
+  uint64_t mantissa;
+  int position;
+};
+/// Of a finite value.
+ZC_HD NormTerm normTerm(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const int biased = static_cast<int>(bits >> 52 & 2047);
+  // value = mantissa * 2^(max(biased, 1) - 1075)
+  return {(bits & ((uint64_t{1} << 52) - 1)) | (biased ? uint64_t{1} << 52 : 0),
+          (biased ? biased : 1) - 1075 - kNormExponent};
+}
+/// Is a value >= 0 a sum's, and not counted as one that is not finite or too large?
+ZC_HD bool isNormTerm(double value) { return value < 0x1p380; }
+
 /// Adds `value` >= 0. Bits below 2^-320 are dropped; values that are not finite, or reach 2^380, are counted in
 /// limb 22.
 ZC_HD void addToNorm(int64_t *limbs, double value) {
-  if (!(value < 0x1p380)) {
+  if (!isNormTerm(value)) {
     ++limbs[kNormDigits];
     return;
   }
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  int biased = static_cast<int>(bits >> 52 & 2047);
-  uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (biased ? uint64_t{1} << 52 : 0);
-  // value = mantissa * 2^(max(biased, 1) - 1075); position of its lowest bit in the accumulator:
-  int position = (biased ? biased : 1) - 1075 - kNormExponent;
-  if (position < 0) {
-    if (position <= -64)
-      return;
-    mantissa >>= -position;
-    position = 0;
-  }
-  addShifted(limbs, mantissa, position);
+  const NormTerm term = normTerm(value);
+  if (term.position >= 0)
+    addShifted(limbs, term.mantissa, term.position);
+  else if (term.position > -64)
+    addShifted(limbs, term.mantissa >> -term.position, 0);
 }
 /// Carries, so that every digit but the last is in [0, 2^32): equal sums have equal limbs.
 ZC_HD void normalizeNorm(int64_t *limbs) {
@@ -69,6 +79,39 @@ ZC_HD double normValue(const int64_t *limbs) {
     sum += std::ldexp(static_cast<double>(limbs[i]), 32 * i + kNormExponent);
   return sum;
 }
+
+/// The same sum for values of about one size: the few limbs that they reach. Every index is known when it is compiled,
+/// so that a GPU has them in registers.
+struct NormWindow {
+  static constexpr int kLimbs = 6;
+  int64_t limbs[kLimbs]; ///< from limb `first` on, which is the same for all that is added
+
+  /// For values of about this size: 2^32 times as large or 2^64 times as small are taken.
+  static ZC_HD int firstFor(double value) {
+    const int limb = isNormTerm(value) ? normTerm(value).position / 32 - 2 : kNormDigits;
+    return limb < 0 ? 0 : limb < kNormDigits - kLimbs ? limb : kNormDigits - kLimbs;
+  }
+  static ZC_HD bool takes(int first, double value) {
+    if (!isNormTerm(value))
+      return false;
+    const NormTerm term = normTerm(value);
+    return term.mantissa == 0 || (term.position >= 32 * first && term.position < 32 * (first + kLimbs - 2));
+  }
+  /// As addToNorm, of what is taken.
+  ZC_HD void add(int first, double value) {
+    const NormTerm term = normTerm(value);
+    const int shift = term.position % 32, limb = term.position / 32 - first;
+    const uint64_t low = term.mantissa << shift;
+    const int64_t digits[3] = {static_cast<int64_t>(low & 0xffffffff), static_cast<int64_t>(low >> 32),
+                               static_cast<int64_t>(term.mantissa >> 32 >> (32 - shift))};
+    for (int k = 0; k < kLimbs; ++k)
+      limbs[k] += k == limb ? digits[0] : k == limb + 1 ? digits[1] : k == limb + 2 ? digits[2] : 0;
+  }
+  ZC_HD void add(const NormWindow &other) {
+    for (int k = 0; k < kLimbs; ++k)
+      limbs[k] += other.limbs[k];
+  }
+};
 
 /// The same sum for many values: their digits are added up by exponent first, without a branch or a carry, and go to
 /// the limbs in the end. For up to 2^32 values.

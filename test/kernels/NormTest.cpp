@@ -62,6 +62,48 @@ TEST(Norm, cutsThreadsAndVersionsDoNotMatter) {
   }
 }
 
+/// A GPU's blocks have a window over limbs that their first values choose: blocks of nothing, of what lies at its
+/// borders and beyond, and of the least and the largest, before and after each other.
+TEST(Norm, valuesOfAnySizeAreTheSameInEveryOrder) {
+  const int64_t blocks = 1100;
+  std::vector<double> sizes = {0, 1};
+  for (int e = -149; e <= 127; e += 6)
+    sizes.push_back(std::ldexp(1.5, e));
+  for (size_t begin : {size_t{0}, size_t{1}, size_t{20}, sizes.size() - 1}) {
+    Value x({DType::f32, {64 * blocks}});
+    for (size_t i = 0; i < x.size(); ++i) // runs of equal sizes, and single blocks among them
+      x.set(i, sizes[(begin + i / 64 / 90 + (i / 64 % 37 == 5 ? i / 64 : 0)) % sizes.size()]);
+    const Value whole = accumulate(x, {{0, 64 * blocks}}, true, 1);
+    EXPECT_TRUE(accumulate(x, {{64 * 555, 64 * blocks}, {0, 64 * 555}}, true, 1) == whole) << begin;
+    EXPECT_TRUE(accumulate(x, {{0, 64 * blocks}}, false, 2) == whole) << begin;
+  }
+}
+
+TEST(Norm, windowsHaveTheAccumulatorsDigits) {
+  for (double size = 1.1e-97; size < 1e114; size *= 3.7e5) {
+    const int first = formula::NormWindow::firstFor(size);
+    formula::NormWindow window{};
+    int64_t limbs[formula::kNormLimbs] = {};
+    for (double factor : {0x1p-64, 1.0, 0x1p32})
+      EXPECT_TRUE(size < 1e-60 || size > 1e80 || formula::NormWindow::takes(first, size * factor)) << size;
+    for (double value = size * 0x1p-70; value < size * 0x1p40; value *= 1.37)
+      if (formula::NormWindow::takes(first, value)) {
+        window.add(first, value);
+        formula::addToNorm(limbs, value);
+      }
+    for (int k = 0; k < formula::NormWindow::kLimbs; ++k) {
+      EXPECT_EQ(limbs[first + k], window.limbs[k]) << size;
+      limbs[first + k] = 0;
+    }
+    for (int64_t limb : limbs)
+      EXPECT_EQ(limb, 0) << size;
+  }
+  for (double value : {std::nan(""), std::numeric_limits<double>::infinity(), 0x1p380})
+    for (int first : {0, 16})
+      EXPECT_FALSE(formula::NormWindow::takes(first, value));
+  EXPECT_TRUE(formula::NormWindow::takes(7, 0));
+}
+
 TEST(Norm, finishClipsAsTorch) {
   Value x = f32({64}, std::vector<double>(64, 0.5)), scalar({DType::f32, {}}); // norm 4
   Value acc = accumulate(x, {{0, 64}}, true, 1);
