@@ -239,6 +239,11 @@ Result<int64_t> GpuDevice::nanosecondsBetween(const Stamp &from, const Stamp &to
   return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
+void GpuDevice::foresee(const std::vector<KernelSpec> &specs, int threads) {
+  if (gpu.use() == cudaSuccess)
+    compileFused(specs, threads);
+}
+
 Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec, uint32_t number) {
   const GpuKernelFactory *factory = registry().find(spec.name);
   if (!factory)

@@ -28,6 +28,7 @@ public:
   Result<std::unique_ptr<Event>> makeEvent() override;
   Result<std::unique_ptr<Stamp>> makeStamp() override;
   Result<int64_t> nanosecondsBetween(const Stamp &from, const Stamp &to) const override;
+  void foresee(const std::vector<KernelSpec> &specs, int threads) override;
   Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) override;
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
   Result<std::unique_ptr<DeviceLinks>> makeLinks() override;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/Windows.h"
 #include "kernels/cuda/FusedSource.h"
 #include "kernels/cuda/Workspace.h"
+#include "runtime/base/Workers.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Nvrtc.h"
@@ -9,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace zc::cuda {
 
@@ -16,23 +18,51 @@ namespace {
 
 constexpr const char *kName = "fused", *kSums = "batch_norm_grad_sums";
 
+/// Of the current GPU.
+struct Capability {
+  int ordinal = 0, major = 0, minor = 0;
+
+  static Result<Capability> ask() {
+    Capability found;
+    ZC_CUDA(cudaGetDevice(&found.ordinal), "ask for the GPU");
+    ZC_CUDA(cudaDeviceGetAttribute(&found.major, cudaDevAttrComputeCapabilityMajor, found.ordinal), "ask for the GPU");
+    ZC_CUDA(cudaDeviceGetAttribute(&found.minor, cudaDevAttrComputeCapabilityMinor, found.ordinal), "ask for the GPU");
+    return found;
+  }
+};
+
 /// Kernels by source and GPU. Their code stays as long as the process: there are as many as a model has kinds of
 /// chains.
 class Code {
 public:
+  /// Compiles those that are new, on threads.
+  void compile(const std::set<std::string> &sources, const Capability &gpu, int threads) {
+    std::lock_guard<std::mutex> lock(mutex);
+    std::vector<const std::string *> wanted;
+    for (const std::string &source : sources)
+      if (codeOf(source, gpu).empty())
+        wanted.push_back(&source);
+    std::vector<std::string> made(wanted.size());
+    (void)forEachOf(wanted.size(), threads, [&](int, size_t i) -> Status {
+      if (Result<std::string> compiled = compileForGpu(*wanted[i], gpu.major, gpu.minor))
+        made[i] = std::move(*compiled);
+      return {}; // what is refused is refused, and told, when its kernel is prepared
+    });
+    for (size_t i = 0; i < wanted.size(); ++i)
+      codeOf(*wanted[i], gpu) = std::move(made[i]);
+  }
+
   Result<CUfunction> get(const std::string &source) {
-    int ordinal = 0, major = 0, minor = 0;
-    ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
-    ZC_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "ask for the GPU");
-    ZC_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal), "ask for the GPU");
+    Result<Capability> gpu = Capability::ask();
+    ZC_RETURN_IF_ERROR(gpu.status());
     std::lock_guard<std::mutex> lock(
         mutex); // ranks of one process prepare the same plan: one compiles, the others wait
-    CUfunction &function = functions[{source, ordinal}];
+    CUfunction &function = functions[{source, gpu->ordinal}];
     if (function)
       return function;
-    std::string &machineCode = codes[{source, 10 * major + minor}];
+    std::string &machineCode = codeOf(source, *gpu);
     if (machineCode.empty()) {
-      Result<std::string> compiled = compileForGpu(source, major, minor);
+      Result<std::string> compiled = compileForGpu(source, gpu->major, gpu->minor);
       ZC_RETURN_IF_ERROR(compiled.status());
       machineCode = std::move(*compiled);
     }
@@ -48,6 +78,11 @@ public:
   }
 
 private:
+  /// Empty: not compiled.
+  std::string &codeOf(const std::string &source, const Capability &gpu) {
+    return codes[{source, 10 * gpu.major + gpu.minor}];
+  }
+
   std::mutex mutex;
   std::map<std::pair<std::string, int>, std::string> codes; ///< by source and compute capability
   std::map<std::pair<std::string, int>, CUfunction> functions;
@@ -120,11 +155,33 @@ private:
   ColumnCut cut;
 };
 
+std::string textOf(const FusedSource &program) {
+  return "#include \"kernels/cuda/FusedKernel.h\"\n" + program.text(kName);
+}
+std::string textOfSums(const FusedSource &program) {
+  return "#include \"kernels/cuda/ChannelSums.h\"\n" + program.text(kName);
+}
+
+/// What is compiled for a kernel; empty: nothing, or it is refused.
+std::string sourceFor(const KernelSpec &spec) {
+  if (spec.name == kName) {
+    Result<FusedSource> program = FusedSource::of(spec);
+    return program ? textOf(*program) : std::string();
+  }
+  if (spec.name != kSums)
+    return {};
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  if (!seen || !seen->prologue)
+    return {};
+  Result<FusedSource> program = FusedSource::ofSums(*seen->prologue);
+  return program ? textOfSums(*program) : std::string();
+}
+
 Result<std::unique_ptr<GpuKernel>> prepareFused(const KernelSpec &spec) {
   Result<FusedSource> program = FusedSource::of(spec);
   ZC_RETURN_IF_ERROR(program.status());
   ZC_RETURN_IF_ERROR(checkGrid(program->blocks(), kName));
-  Result<CUfunction> function = sharedCode().get("#include \"kernels/cuda/FusedKernel.h\"\n" + program->text(kName));
+  Result<CUfunction> function = sharedCode().get(textOf(*program));
   ZC_RETURN_IF_ERROR(function.status());
   return std::unique_ptr<GpuKernel>(std::make_unique<FusedKernel>(std::move(*program), *function));
 }
@@ -138,7 +195,7 @@ Result<std::unique_ptr<GpuKernel>> prepareProgramSums(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(shape.status());
   Result<FusedSource> program = FusedSource::ofSums(*seen->prologue);
   ZC_RETURN_IF_ERROR(program.status());
-  Result<CUfunction> function = sharedCode().get("#include \"kernels/cuda/ChannelSums.h\"\n" + program->text(kName));
+  Result<CUfunction> function = sharedCode().get(textOfSums(*program));
   ZC_RETURN_IF_ERROR(function.status());
   auto kernel = std::make_unique<ProgramSumsKernel>(std::move(*program), *function, *seen, *shape);
   ZC_RETURN_IF_ERROR(checkGrid(kernel->mostBlocks(), kSums));
@@ -146,5 +203,14 @@ Result<std::unique_ptr<GpuKernel>> prepareProgramSums(const KernelSpec &spec) {
 }
 
 void addFusedKernels(GpuKernelRegistry &registry) { registry.add("fused", prepareFused); }
+
+void compileFused(const std::vector<KernelSpec> &specs, int threads) {
+  std::set<std::string> sources;
+  for (const KernelSpec &spec : specs)
+    if (std::string source = sourceFor(spec); !source.empty())
+      sources.insert(std::move(source));
+  if (Result<Capability> gpu = Capability::ask(); gpu && sources.size() > 1)
+    sharedCode().compile(sources, *gpu, threads);
+}
 
 } // namespace zc::cuda

@@ -116,6 +116,9 @@ public:
   /// From one stamp to a later one; both were passed, after what the host has waited for.
   virtual Result<int64_t> nanosecondsBetween(const Stamp &from, const Stamp &to) const = 0;
 
+  /// Kernels that will be prepared: what takes long of them is done on `threads` threads. What is wrong with one is
+  /// said when it is prepared.
+  virtual void foresee(const std::vector<KernelSpec> &, int /*threads*/) {}
   /// The registry's kernel; faults carry `number`. Errors as KernelRegistry::prepare.
   virtual Result<std::unique_ptr<DeviceKernel>> prepare(const KernelSpec &spec, uint32_t number) = 0;
   /// For collectives of ranks of one process, whose devices are of one kind. The stream outlives it; what was issued on

@@ -28,6 +28,8 @@ Status PreparedPlan::prepare(const RankParts &parts) {
     ZC_RETURN_IF_ERROR(mapForeignWorkspace(parts));
   if (ownsMemory)
     notes = memory.notes;
+  if (parts.streams)
+    parts.streams->device.foresee(specsOnStreams(parts), parts.options.threads);
   for (uint32_t section : {0u, 1u})
     ZC_RETURN_IF_ERROR(prepareSection(section, parts));
   collectNotes();
@@ -154,6 +156,15 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts
   spec.seed = parts.options.seed.value_or(plan.seed());
   spec.products = parts.options.products.get();
   return spec;
+}
+
+std::vector<KernelSpec> PreparedPlan::specsOnStreams(const RankParts &parts) const {
+  std::vector<KernelSpec> specs;
+  for (uint32_t section : {0u, 1u})
+    for (const planpb::Step &step : sectionOf(plan, section).steps())
+      if (isStreamQueue(step.queue()))
+        specs.push_back(specOf(step, parts));
+  return specs;
 }
 
 Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &step, const KernelSpec &spec,

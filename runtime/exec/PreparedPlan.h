@@ -88,6 +88,7 @@ private:
   void prepareAgreement(const std::function<Status()> &agree);
   Status prepareSection(uint32_t section, const RankParts &parts);
   KernelSpec specOf(const planpb::Step &step, const RankParts &parts) const;
+  std::vector<KernelSpec> specsOnStreams(const RankParts &parts) const;
   /// Was a step planned for another processor than what executes it here?
   bool isForeign(const planpb::Step &step) const {
     return step.queue() != planpb::HOST_COMPUTE && static_cast<Target>(plan.target()) != runsOn;

@@ -1,6 +1,7 @@
 // NVRTC takes what fused programs are written as, for every kind of GPU that the plugin is built for: needs no GPU.
 #include "runtime/cuda/Nvrtc.h"
 #include "kernels/cuda/FusedSource.h"
+#include "runtime/base/Workers.h"
 #include "test/kernels/FusedCases.h"
 
 namespace zc::test {
@@ -31,6 +32,26 @@ TEST(Nvrtc, CompilesRandomPrograms) {
     ASSERT_TRUE(code.ok()) << render(code.error());
     EXPECT_EQ(code->substr(1, 3), "ELF");
   }
+}
+
+/// As a plan's programs are, ahead of their kernels.
+TEST(Nvrtc, CompilesOnThreadsWhatItCompilesOneByOne) {
+  std::vector<std::string> sources, alone;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    Result<cuda::FusedSource> source = cuda::FusedSource::of(fusedCall(randomCase(seed)).spec());
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    sources.push_back(kInclude + source->text("fused"));
+    alone.push_back(must(cuda::compileForGpu(sources.back(), 9, 0)));
+  }
+  std::vector<std::string> together(sources.size());
+  Status status = forEachOf(sources.size(), 4, [&](int, size_t i) -> Status {
+    Result<std::string> code = cuda::compileForGpu(sources[i], 9, 0);
+    ZC_RETURN_IF_ERROR(code.status());
+    together[i] = std::move(*code);
+    return {};
+  });
+  ASSERT_TRUE(status.ok()) << render(status.error());
+  EXPECT_EQ(together, alone);
 }
 
 TEST(Nvrtc, SaysWhatIsWrong) {
