@@ -141,6 +141,10 @@ public:
 
   /// This rank failed: every rank's current and later calls return peer lost, naming the first such error. Any thread.
   void abort(const Error &cause);
+  /// Once the job has failed, before memory that collectives were given goes, and when nothing that this rank enqueued
+  /// is at work any more: returns when that is so of all ranks that may read this one's memory, or they have left. (A
+  /// stream that fails follows nobody.) At once where nothing has failed.
+  virtual void awaitQuiet() {}
 
   const Traffic &traffic() const { return counters; }
   /// Seconds in collectives so far, waiting for others included.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -47,7 +48,7 @@ struct Place {
 /// All ranks, the places where they meet, and the first failure, which is everybody's.
 class Group : public RankGroup {
 public:
-  explicit Group(const Mesh &mesh) : ranks(mesh), left(static_cast<size_t>(mesh.worldSize())) {}
+  explicit Group(const Mesh &mesh) : ranks(mesh), left(static_cast<size_t>(mesh.worldSize())), quiet(left) {}
   const Mesh &mesh() const override { return ranks; }
   int firstRank() const override { return 0; }
   int count() const override { return ranks.worldSize(); }
@@ -76,6 +77,7 @@ public:
   }
   void fail(int rank, const Error &cause);
   void leave(int rank);
+  void awaitQuiet(int rank);
 
 private:
   Place::Mark &markOf(Place &place, AxisSet axes, int rank, uint32_t number) const {
@@ -88,7 +90,8 @@ private:
   mutable std::mutex mutex;
   const Mesh ranks;
   std::map<uint8_t, std::deque<Place>> places; ///< by axes, then by group
-  std::vector<bool> left;                      ///< by rank
+  std::vector<bool> left, quiet;               ///< by rank
+  std::condition_variable nowQuiet;            ///< one more has left or is quiet
   std::optional<Failure> failed;
 };
 
@@ -172,10 +175,25 @@ void Group::fail(int rank, const Error &cause) {
 void Group::leave(int rank) {
   std::lock_guard<std::mutex> lock(mutex);
   left[static_cast<size_t>(rank)] = true;
+  nowQuiet.notify_all();
   for (auto &[axes, groups] : places)
     if (groups[static_cast<size_t>(ranks.groupOf(AxisSet::fromBits(axes), rank))].arrived > 0)
       failLocked(rank,
                  makeError(Code::peerLost, 603, "rank " + std::to_string(rank) + " ended while others wait for it"));
+}
+
+void Group::awaitQuiet(int rank) {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (!failed)
+    return;
+  quiet[static_cast<size_t>(rank)] = true;
+  nowQuiet.notify_all();
+  nowQuiet.wait(lock, [&] {
+    for (size_t peer = 0; peer < left.size(); ++peer)
+      if (!left[peer] && !quiet[peer])
+        return false;
+    return true;
+  });
 }
 
 class InprocCommunicator : public Communicator {
@@ -184,6 +202,7 @@ public:
   ~InprocCommunicator() override { group.leave(rank()); }
   bool stagesSums() const override { return false; }
   bool takesLanes() const override { return true; }
+  void awaitQuiet() override { group.awaitQuiet(rank()); }
 
 private:
   void runAbort(const Error &cause) override { group.fail(rank(), cause); }

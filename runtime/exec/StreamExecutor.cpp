@@ -22,6 +22,8 @@
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
 
+#include <algorithm>
+
 namespace zc {
 
 namespace {
@@ -492,11 +494,13 @@ bool StreamExecutor::foundFault() {
 
 void StreamExecutor::join() {
   QueueExecutor::join();
-  if (control)
-    (void)control->drain();
-  for (const std::unique_ptr<Stream> &stream : streams)
-    if (stream)
-      (void)stream->drain();
+  auto drain = [&](const std::unique_ptr<Stream> &stream) {
+    if (Status status = stream ? stream->drain() : Status(); !status.ok())
+      fail(status.error());
+  };
+  drain(control);
+  std::for_each(streams.begin(), streams.end(), drain);
+  communicator.awaitQuiet();
 }
 
 } // namespace

@@ -67,15 +67,15 @@ def like_one_gpu(double, expected, *flags):
     return f"{double} {' '.join(flags)}", run
 
 
-def refused(double, code, expected, steps=0):
+def refused(double, code, expected, steps=0, flags=()):
     """The exit code, one error that contains `expected`, and no more steps than these."""
     def run():
-        got = trained(double, "cuda")
+        got = trained(double, "cuda", *flags)
         errors = re.findall(r"^error.*$", got[1], re.M)
         if got[0] != code or len(errors) != 1 or not re.search(expected, errors[0]) or len(got[2]) > steps:
             raise Case(f"exit code {got[0]}, {len(got[2])} steps: {got[1][-1500:]}")
         return errors[0]
-    return f"{double}: exit code {code}", run
+    return f"{double} {' '.join(flags)}: exit code {code}", run
 
 
 if not (programs / "libzc_cuda.so").exists():
@@ -90,5 +90,6 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
-           *(refused(f"{gpus}lost={kernel}", PEER_LOST, "the GPU is lost", STEPS - 1) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400))])
+           *(refused(f"{gpus}lost={kernel}", PEER_LOST, "the GPU is lost", STEPS - 1, flags)
+             for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400))])
 suite.finish()

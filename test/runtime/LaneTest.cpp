@@ -10,6 +10,7 @@
 #include "test/runtime/TestPlan.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
@@ -182,6 +183,31 @@ TEST(Lane, ADeviceThatRefusesEndsTheJob) {
   });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "no more marks");
+}
+
+/// A stream that fails follows nobody: what peers enqueued reads a rank's memory until they say that nothing is at
+/// work.
+TEST(Lane, MemoryStaysUntilAllRanksAreQuietOrGone) {
+  std::atomic<int> atWork{2};
+  Status status = runJob(Mesh::ofNodes(3, 3), [&](Communicator &comm) -> Status {
+    comm.awaitQuiet(); // nothing has failed
+    ZC_RETURN_IF_ERROR(comm.barrier());
+    Error stop = makeError(Code::other, 3, "stop");
+    if (comm.rank() == 0) {
+      comm.abort(stop);
+    } else {
+      EXPECT_FALSE(comm.barrier().ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      --atWork;
+    }
+    if (comm.rank() == 2)
+      return stop; // its executor never was
+    comm.awaitQuiet();
+    EXPECT_EQ(atWork, 0);
+    comm.awaitQuiet(); // of another executor of the rank
+    return stop;
+  });
+  EXPECT_EQ(status.error().message, "stop");
 }
 
 /// Notes what is marked and followed; `whileCopying` may refuse.
