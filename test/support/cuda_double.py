@@ -1,0 +1,45 @@
+"""Programs beside the double of CUDA (test/cuda/double), which says which of CUDA's rules was broken: nothing may be said."""
+import json, os, re, subprocess
+
+from e2e import Case, Skip
+
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
+
+
+class Double:
+    def __init__(self, suite):
+        self.suite, self.programs = suite, suite.bin / "double"
+        if not (self.programs / "libzc_cuda.so").exists():
+            suite.run([("all", lambda: (_ for _ in ()).throw(Skip("no headers of CUDA were found when this was built: see test/cuda/double")))])
+            suite.finish()
+        libraries = suite.dir / "libraries"  # none of NVIDIA's, and what the double of NVRTC compiled
+        libraries.mkdir()
+        self.environment = {**os.environ, "XDG_CACHE_HOME": str(libraries), "ZC_CUDA_DOUBLE_CACHE": str(libraries)}
+
+    def run_silently(self, name, command, **more):
+        """The process, which the double has nothing to say of."""
+        says = self.suite.dir / f"{name}.says"
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                              env={**self.environment, "ZC_CUDA_DOUBLE_SAYS": str(says), **more}, timeout=900)
+        if says.exists():
+            raise Case(f"against CUDA's rules: {says.read_text()[:2000]}")
+        return done
+
+    def compiled(self, world, *flags):
+        """gpt2 in small buckets, clipped, for so many ranks."""
+        plan = self.suite.dir / (re.sub(r"\W+", "_", " ".join((str(world), *flags))) + ".plan")
+        if not plan.exists():
+            self.suite.compile(self.suite.models / "gpt2/ts17.onnx", plan, "--target", "cuda", "--world-size", world, "--bucket-size", "16KiB",
+                               "--clip-grad-norm", "0.1", *flags)
+        return plan
+
+    def trained(self, plan, machine, device, steps, ranks=None, processes=None, more=(), fault=""):
+        """Exit code, what is said, and (loss, norm) of each step, on a double that `machine` describes; ranks as threads, or as `processes`.
+        `fault`: on demand."""
+        out = self.suite.dir / re.sub(r"\W+", "_", f"{plan.stem}-{device}-{machine}-{ranks}-{processes}-{' '.join(map(str, more))}-{fault}")
+        start = (*MPIRUN, processes) if processes else ()
+        done = self.run_silently(out.name, [*start, self.programs / "zero-run", plan, *(("-n", ranks) if ranks else ()), "--device", device, "--steps", steps,
+                                            "--out", out, "--data", self.suite.models / "gpt2/inputs.safetensors", *more],
+                                 ZC_CUDA_DOUBLE=machine, ZERO_FAULT=fault)
+        lines = (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []
+        return done.returncode, done.stdout + done.stderr, [(m["loss"], m["grad_norm"]) for m in map(json.loads, lines)]
