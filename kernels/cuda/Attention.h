@@ -1,108 +1,21 @@
 //===- Attention.h - attention and its gradient, where no library takes the spec ------===//
 //
-// A block takes kAttentionTile queries (forward, and for their gradient) or keys (for the gradients of keys and values)
-// at once, so that what it reads of the other side serves all of them. Scores of a tile stand in the workspace; so many
-// tiles are launched at once as 32 MiB hold. What several queries add to a key is added in order by one thread: the
-// same bits every time. Limit: arithmetic outside of tensor cores; a fallback for masks, odd heads, f32 and f64.
+// Heads of up to 128 numbers of 16 bits are multiplied on tensor cores (CoreAttention.h). Here is what is left: f32 and
+// f64, wider heads, dropout, and the gradient of a mask. A block takes kAttentionTile queries (forward, and for their
+// gradient) or keys (for the gradients of keys and values) at once, so that what it reads of the other side serves all
+// of them. Scores of a tile stand in the workspace; so many tiles are launched at once as 32 MiB hold. What several
+// queries add to a key is added in order by one thread: the same bits every time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/AttentionTensors.h"
-#include "kernels/cuda/Launch.h"
-#include "kernels/formula/Philox.h"
+#include "kernels/cuda/CoreAttentionGrad.h"
 
 namespace zc::cuda {
 
 using namespace formula;
 
 constexpr int kAttentionThreads = 128;
-
-/// What scores are computed in.
-template <typename T> using Score = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// Rows of heads, wherever they are (AttentionTensors.h).
-template <typename T> struct HeadRows {
-  T *first = nullptr;
-  int64_t batch = 0, head = 0, row = 0; ///< elements from one to the next
-  HeadRows() = default;
-  HeadRows(const cpu::HeadTensor &place, void *const *operands)
-      : first(static_cast<T *>(operands[place.operand]) + place.offset), batch(place.batch), head(place.head),
-        row(place.row) {}
-  /// Row i of head `index`, of all batches, each of which has `heads`.
-  ZC_HD T *at(int64_t index, int64_t heads, int64_t i) const {
-    return first + index / heads * batch + index % heads * head + i * row;
-  }
-};
-
-/// Tensors [batch, heads, rows, depth] and what is added to their scores.
-template <typename T> struct AttentionPlaces {
-  using A = Score<T>;
-  cpu::AttentionShape s;
-  const void *mask;
-
-  static constexpr int kTile = static_cast<int>(kAttentionTile);
-  static ZC_HD A lowest() { return -std::numeric_limits<A>::infinity(); }
-
-  /// Tile `tile` of `rows` rows per head: its head (of all batches), its first row there, and how many it has.
-  struct Tile {
-    int64_t head, first;
-    int count;
-    ZC_HD Tile(int64_t tile, int64_t rows) {
-      int64_t tiles = (rows + kAttentionTile - 1) / kAttentionTile;
-      head = tile / tiles;
-      first = tile % tiles * kAttentionTile;
-      count = static_cast<int>(rows - first < kAttentionTile ? rows - first : kAttentionTile);
-    }
-  };
-  ZC_HD int64_t group() const { return s.heads / s.keyHeads; }
-  /// The key head, of all batches, of query head `head` of all batches.
-  ZC_HD int64_t keyHeadOf(int64_t head) const { return head / s.heads * s.keyHeads + head % s.heads / group(); }
-  /// What dropout draws in a step, and multiplies the probability of key j by in `row` of all.
-  ZC_HD Words drawn(const Frame &frame) const {
-    return s.dropout == 0 ? Words{} : randomKey(s.dropoutId, frame.context->step, frame.context->micro, s.rank, s.seed);
-  }
-  ZC_HD A factor(const Words &key, int64_t row, int64_t j) const {
-    return s.dropout == 0 ? A(1) : static_cast<A>(dropoutFactor(key, row * s.keys + j, s.dropout));
-  }
-  ZC_HD bool isHidden(int64_t i, int64_t j) const { return s.causal && j > i + s.keys - s.queries; }
-  /// What is added to score (head, i, j).
-  ZC_HD A added(int64_t head, int64_t i, int64_t j) const {
-    if (isHidden(i, j))
-      return lowest();
-    if (!s.hasMask)
-      return 0;
-    int64_t at = head / s.heads * s.maskStrides[0] + head % s.heads * s.maskStrides[1] + i * s.maskStrides[2] +
-                 j * s.maskStrides[3];
-    if (s.mask == DType::boolean)
-      return static_cast<const uint8_t *>(mask)[at] ? A(0) : lowest();
-    if (s.mask == DType::f32)
-      return static_cast<A>(static_cast<const float *>(mask)[at]);
-    return static_cast<A>(load(static_cast<const T *>(mask)[at]));
-  }
-  /// dots[r] = row r of `rows`, which are `stride` apart, times `row`.
-  static ZC_HD void multiply(const T *rows, int64_t stride, int count, const T *row, int64_t depth, A (&dots)[kTile]) {
-    for (int r = 0; r < kTile; ++r)
-      dots[r] = 0;
-    for (int64_t d = 0; d < depth; ++d) {
-      A other = static_cast<A>(load(row[d]));
-      for (int r = 0; r < kTile; ++r)
-        if (r < count)
-          dots[r] += static_cast<A>(load(rows[r * stride + d])) * other;
-    }
-  }
-  /// sums[r] += weights[r * width + j] * x[j * stride] over j in [0, n). What weighs nothing does not count, not even
-  /// as NaN.
-  static ZC_HD void addWeighted(const A *weights, int64_t width, int count, const T *x, int64_t stride, int64_t n,
-                                A (&sums)[kTile]) {
-    for (int64_t j = 0; j < n; ++j) {
-      A other = static_cast<A>(load(x[j * stride]));
-      for (int r = 0; r < kTile; ++r)
-        if (r < count && weights[r * width + j] != 0)
-          sums[r] += weights[r * width + j] * other;
-    }
-  }
-};
 
 /// A tile of queries.
 template <typename T> struct AttentionBody {
@@ -315,6 +228,9 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read, t = *located](void *const *operands, const auto &launch) {
+      if constexpr (sizeof(T) == 2)
+        if (isOnTensorCores(s))
+          return launchCoreAttention<T>(s, t, operands, launch);
       AttentionTiles tiles(s);
       overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
                 AttentionBody<T>{{s, s.hasMask ? operands[3] : nullptr},
@@ -329,6 +245,22 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
   });
 }
 
+/// All but the mask's, which takes deltas from g's.
+template <typename T, typename Launcher>
+void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTensors &t, void *const *operands,
+                     const Launcher &launch) {
+  const cpu::AttentionShape &s = g.a.s;
+  if constexpr (sizeof(T) == 2)
+    if (isOnTensorCores(s))
+      return launchCoreAttentionGrad<T>(s, t, operands, launch);
+  const AttentionTiles tiles(s);
+  Score<T> *scores = g.deltas + tiles.rows;
+  overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
+            QueryGradBody<T>{g, {t.output, operands}, {t.dQuery, operands}, scores, 0});
+  overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
+            KeyGradBody<T>{g, {t.dKey, operands}, {t.dValue, operands}, scores, 0});
+}
+
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
   Result<cpu::AttentionShape> read = cpu::readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -337,20 +269,14 @@ template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpe
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read, t = *located](void *const *operands, const auto &launch) {
-      AttentionTiles tiles(s);
-      auto *scores = static_cast<Score<T> *>(launch.workspace());
-      AttentionGradients<T> g{{s, s.hasMask ? operands[6] : nullptr},
-                              {t.grad, operands},
-                              {t.query, operands},
-                              {t.key, operands},
-                              {t.value, operands},
-                              operands[5],
-                              scores};
-      scores += tiles.rows;
-      overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
-                QueryGradBody<T>{g, {t.output, operands}, {t.dQuery, operands}, scores, 0});
-      overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
-                KeyGradBody<T>{g, {t.dKey, operands}, {t.dValue, operands}, scores, 0});
+      const AttentionGradients<T> g{{s, s.hasMask ? operands[6] : nullptr},
+                                    {t.grad, operands},
+                                    {t.query, operands},
+                                    {t.key, operands},
+                                    {t.value, operands},
+                                    operands[5],
+                                    static_cast<Score<T> *>(launch.workspace())};
+      launchGradients(g, t, operands, launch);
       if (s.hasMaskGrad) {
         const int64_t maskTiles = s.maskBatches() * s.maskHeads() * ((s.queries + kAttentionTile - 1) / kAttentionTile);
         overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(operands[t.dMask]), 0});

@@ -88,14 +88,16 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
   static const std::vector<WorkspaceFormula> formulas = {
       {"attention",
        [](const KernelSpec &spec) {
-         return bytesOf(cpu::readAttention(spec),
-                        [](const auto &s) { return std::max<int64_t>(256, AttentionTiles(s).bytes()); });
+         return bytesOf(cpu::readAttention(spec), [](const auto &s) {
+           return isOnTensorCores(s) ? int64_t(256) : std::max<int64_t>(256, AttentionTiles(s).bytes());
+         });
        }},
       {"attention_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readAttentionGrad(spec), [&](const auto &s) {
            auto cudnn = CudnnAttention::of(spec); // ours is at hand where cuDNN is not
-           return std::max(AttentionTiles(s).gradBytes(), cudnn ? CudnnAttention::gradBytes(cudnn->shape) : int64_t(0));
+           const int64_t own = isOnTensorCores(s) ? coreGradBytes(s) : AttentionTiles(s).gradBytes();
+           return std::max(own, cudnn ? CudnnAttention::gradBytes(cudnn->shape) : int64_t(0));
          });
        }},
       {"batch_norm",

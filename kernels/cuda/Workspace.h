@@ -97,7 +97,17 @@ inline int64_t batchNormBytes(const cpu::BatchNormShape &s, int64_t sums) {
   return Space::times(sums * (channelParts(s) + 1) + 3, s.channels, sizeof(double));
 }
 
-/// Queries or keys that a block of our own attention takes at once.
+/// Does our own attention multiply on tensor cores?
+inline bool isOnTensorCores(const cpu::AttentionShape &s) {
+  return (s.dtype == DType::bf16 || s.dtype == DType::f16) && s.stat == DType::f32 && s.dropout == 0 &&
+         std::max(s.depth, s.valueDepth) <= 128 && std::max(s.queries, s.keys) <= int64_t(1) << 30;
+}
+/// Of its gradient: two numbers of each row.
+inline int64_t coreGradBytes(const cpu::AttentionShape &s) {
+  return Space::times(2 * sizeof(float), s.batch, s.heads, s.queries);
+}
+
+/// Queries or keys that a block of our own attention takes at once, where it does not.
 constexpr int64_t kAttentionTile = 8;
 
 /// How attention is cut into tiles, and how many of them are at work at once: as many as have their scores in 32 MiB.

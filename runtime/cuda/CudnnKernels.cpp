@@ -133,7 +133,7 @@ PreparedKernel ownInstead(const KernelSpec &spec, const GpuKernelFactory &own, c
   PreparedKernel kernel = own(spec);
   ZC_RETURN_IF_ERROR(kernel.status());
   return std::unique_ptr<GpuKernel>(std::make_unique<OwnKernel>(
-      std::move(*kernel), "kernel '" + spec.name + "' runs outside of tensor cores: " + why));
+      std::move(*kernel), "kernel '" + spec.name + "' is our own in cuDNN's place: " + why));
 }
 
 PreparedKernel prepareAttention(const KernelSpec &spec, const GpuKernelFactory &own) {

@@ -254,6 +254,42 @@ TEST(FastAttention, givesTheGradientOfItsMask) {
   expectAttentionMatches({{2, 2, 9, 8}, {2, 2, 5, 8}, {2, 2, 5, 8}, {1, 2, 9, 5}, DType::bf16, false}, DType::bf16);
 }
 
+/// Tiles of tensor cores: heads of each width that rows are padded to, warps and blocks of which only some rows are
+/// there, or see only some of a tile's; more than one block and tile; rows that 16 bytes do not divide.
+TEST(FastAttention, andGradientOfTiles) {
+  for (const AttentionCase &row :
+       {AttentionCase{{1, 2, 130, 64}, {1, 2, 130, 64}, {1, 2, 130, 64}, {}, {}, true},
+        AttentionCase{{1, 1, 17, 64}, {1, 1, 200, 64}, {1, 1, 200, 64}, {}, {}, false},
+        AttentionCase{{1, 1, 200, 64}, {1, 1, 70, 64}, {1, 1, 70, 64}, {}, {}, true}, // some see no key
+        AttentionCase{{1, 4, 66, 128}, {1, 2, 66, 128}, {1, 2, 66, 128}, {}, {}, true},
+        AttentionCase{{1, 2, 40, 80}, {1, 2, 90, 80}, {1, 2, 90, 96}, {1, 1, 40, 90}, DType::f32, true},
+        AttentionCase{{1, 2, 40, 48}, {1, 2, 90, 48}, {1, 2, 90, 40}, {1, 1, 1, 90}, DType::boolean, false},
+        AttentionCase{{1, 2, 70, 27}, {1, 2, 70, 27}, {1, 2, 70, 61}, {}, {}, true},
+        AttentionCase{{1, 1, 20, 136}, {1, 1, 20, 136}, {1, 1, 20, 136}, {}, {}, true}}) // wider than tiles
+    for (DType type : {DType::bf16, DType::f16})
+      expectAttentionMatches(row, type);
+}
+
+/// A GPU's blocks: twice the same bits, and those of rows that lie where 16 bytes cannot be copied at once.
+TEST(Attention, hasTheSameBitsOfRowsAnywhere) {
+  for (const Ints &dims : {Ints{1, 2, 130, 64}, Ints{2, 1, 70, 40}}) {
+    Value q = random(DType::bf16, dims, 1), k = random(DType::bf16, dims, 2), v = random(DType::bf16, dims, 3);
+    Value lse({DType::f32, {dims[0], dims[1], dims[2]}});
+    const Call forward{"attention", {q, k, v}, {q, lse}, {{"causal", kOne}}};
+    const std::vector<Value> made = must(runOn(blockRegistry(), forward));
+    const Call backward{
+        "attention_grad", {random(DType::bf16, dims, 5), q, k, v, made[0], made[1]}, {q, k, v}, {{"causal", kOne}}};
+    for (const Call &call : {forward, backward}) {
+      const std::vector<Value> first = must(runOn(blockRegistry(), call));
+      for (size_t offset : {0, 1, 7}) {
+        const std::vector<Value> again = must(runOn(blockRegistry(), atOffset(call, offset)));
+        for (size_t i = 0; i < first.size(); ++i)
+          EXPECT_TRUE(again[i] == first[i]) << call.name << ", output " << i << " at offset " << offset;
+      }
+    }
+  }
+}
+
 TEST(FastAttention, refusesAGradientOfAnotherMask) {
   Value q = random(DType::f32, {1, 1, 3, 4}, 1), lse({DType::f32, {1, 1, 3}});
   auto number = [&](const Value &mask, const Value &gradient) {

@@ -1,0 +1,297 @@
+//===- CoreAttentionGrad.h - the gradient of attention of 16-bit numbers on tensor cores ---------===//
+//
+// With P = e^(scores - lse), delta = rowsum(grad * output): dS = P (grad V^T - delta); dQ = dS K; dK = dS^T Q; dV = P^T
+// grad. A block per tile of queries makes dQ, and deltas on the way; then a block per tile of keys makes dK and dV.
+// Both compute scores: seven products where five would do, and no sum in memory is added to by two blocks, whose order
+// nobody knows. The same bits every time.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/cuda/CoreAttention.h"
+
+namespace zc::cuda {
+
+/// What both bodies read.
+template <typename T, bool kMasked> struct CoreGradients {
+  CoreScores<T, kMasked> scores;
+  HeadRows<const T> grad, q, k, v;
+  const float *lse;
+  float *deltas, *exponents; ///< of all rows; -lse as a power of two
+  bool packed;
+
+  /// Products become P = 2^(scale * product + exponent), exactly 0 of what is hidden. exponent(at, tall, e, other);
+  /// place(row, other, f) is f(query, key).
+  template <int D, typename Warp, typename Exponent, typename Place>
+  ZC_HD void weigh(const Warp &warp, CoreSums<Warp, D> &sums, bool isPlain, int64_t maskAt, const Exponent &exponent,
+                   const Place &place) const {
+    if (isPlain)
+      return forSums<D>(warp, [&](int at, int tall, int half, int e, int, int other) {
+        float &p = sums[tall][half].of[at][e];
+        p = powerOfTwo(std::fma(p, scores.power, exponent(at, tall, e, other)));
+      });
+    forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
+      float &p = sums[tall][half].of[at][e];
+      const float added = place(row, other, [&](int i, int j) { return scores.added(maskAt, i, j); });
+      p = powerOfTwo(std::fma(p, scores.power, exponent(at, tall, e, other) + added));
+    });
+  }
+};
+
+/// dQ of a tile of queries.
+template <typename T, int D, bool kMasked> struct CoreQueryGradBody {
+  using Cut = CoreCut<D>;
+  using Own = CoreQueries<T, D, kMasked>;
+  CoreGradients<T, kMasked> g;
+  HeadRows<const T> output;
+  HeadRows<T> dq;
+
+  template <typename Warp> struct State {
+    CoreRows<Warp, D> queries, grads;
+    CoreResults<Warp, D> results;
+    typename Warp::template Held<float, 2> exponent[Cut::kTall], delta[Cut::kTall];
+  };
+
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    using Warp = typename Warps<Block>::Warp;
+    const Own own(g.scores, index);
+    typename Warps<Block>::Copies copies;
+    State<Warp> states[Warps<Block>::kHeld];
+    const CoreSource<T> outputs = own.of(output, g.scores.valueDepth);
+    bringHeld<D, T>(block, copies, own.of(g.grad, g.scores.valueDepth), &outputs, g.packed);
+    forWarps(block, states,
+             [&](auto &warp, State<Warp> &state) { begin(warp, static_cast<char *>(block.shared()), own, state); });
+    block.sync();
+    bringHeld<D, T>(block, copies, own.of(g.q, g.scores.depth), nullptr, g.packed);
+    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+      takeRows<D>(warp, CoreTile<Warp, D>(block.shared()), state.queries);
+    });
+    block.sync();
+    own.pass(block, copies, g.k, g.v, g.packed, [&](int key, const char *tiles) {
+      forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+        add(warp, tiles, g.scores.maskOf(own.sample, own.head), own.first + warp.index * Cut::kOfWarp, key, state);
+      });
+    });
+    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+      writeRows<D>(warp, state.results, dq.of(own.sample, own.head, own.first), dq.row, own.count, g.scores.depth,
+                   g.packed, [&](int, int, int) { return g.scores.scale; });
+    });
+  }
+
+private:
+  /// Gradients of the results, and what all of a row share.
+  template <typename Warp>
+  ZC_HD void begin(const Warp &warp, const char *tile, const Own &own, State<Warp> &state) const {
+    CoreRows<Warp, D> outputs;
+    takeRows<D>(warp, CoreTile<Warp, D>(tile), state.grads);
+    takeRows<D>(warp, CoreTile<Warp, D>(tile + Cut::kHeldBytes), outputs);
+    clear<D>(warp, state.results);
+    ZC_UNROLL
+    for (int tall = 0; tall < Cut::kTall; ++tall) {
+      warp.forLanes([&](int, int at) {
+        ZC_UNROLL
+        for (int lower = 0; lower < 2; ++lower) {
+          float sum = 0;
+          ZC_UNROLL
+          for (int k = 0; k < D / 16; ++k)
+            ZC_UNROLL
+          for (int e = 0; e < 4; ++e)
+            sum += ofPair<T>(state.grads[tall][k].of[at][lower + e / 2 * 2], e % 2) *
+                   ofPair<T>(outputs[tall][k].of[at][lower + e / 2 * 2], e % 2);
+          state.delta[tall].of[at][lower] = sum;
+        }
+      });
+      warp.template overQuads<AddOf>(state.delta[tall]);
+    }
+    warp.forLanes([&](int lane, int at) {
+      ZC_UNROLL
+      for (int tall = 0; tall < Cut::kTall; ++tall)
+        ZC_UNROLL
+      for (int lower = 0; lower < 2; ++lower) {
+        const int i = warp.index * Cut::kOfWarp + tall * 16 + lane / 4 + lower * 8;
+        const int64_t row = own.row() + i;
+        const float lowest = g.scores.lowest(), sum = i < own.count ? g.lse[row] : lowest;
+        // Rows that see nothing weigh nothing.
+        const float exponent = sum == lowest ? lowest : -static_cast<float>(kLog2E) * sum;
+        state.exponent[tall].of[at][lower] = exponent;
+        if (lane % 4 == 0 && i < own.count) {
+          g.deltas[row] = state.delta[tall].of[at][lower];
+          g.exponents[row] = exponent;
+        }
+      }
+    });
+  }
+
+  /// A tile of keys and values, from `key` on, for the warp's queries, from `query` on.
+  template <typename Warp>
+  ZC_HD void add(const Warp &warp, const char *tile, int64_t maskAt, int query, int key, State<Warp> &state) const {
+    const CoreTile<Warp, D> keys(tile), values(tile + Cut::kPassingBytes);
+    ZC_UNROLL
+    for (int step = 0; step < Cut::kSteps; ++step) {
+      const int first = key + 16 * step;
+      if (g.scores.isHidden(first, query + Cut::kOfWarp - 1))
+        return;
+      const bool isPlain = first + 15 < g.scores.keys && g.scores.isPlain(first + 15, query);
+      CoreSums<Warp, D> p, slopes;
+      multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
+      multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
+      g.template weigh<D>(
+          warp, p, isPlain, maskAt, [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
+          [&](int row, int other, const auto &f) { return f(query + row, first + other); });
+      forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
+        float &slope = slopes[tall][half].of[at][e];
+        slope = p[tall][half].of[at][e] * (slope - state.delta[tall].of[at][e / 2]);
+      });
+      addWeightedRows<T, D>(warp, slopes, keys, 16 * step, state.results);
+    }
+  }
+};
+
+/// dK and dV of a tile of keys, over the queries of all heads that share them.
+template <typename T, int D, bool kMasked> struct CoreKeyGradBody {
+  using Cut = CoreCut<D>;
+  CoreGradients<T, kMasked> g;
+  HeadRows<T> dk, dv;
+
+  template <typename Warp> struct State {
+    CoreRows<Warp, D> keys, values;
+    CoreResults<Warp, D> ofKeys, ofValues;
+  };
+  /// The keys that a block holds.
+  struct Own {
+    int64_t sample;
+    int head;                ///< of keys
+    int first, count, begin; ///< keys, to the last one of the head; of the queries none earlier sees them
+  };
+  /// A tile of queries that passes them.
+  struct Passing {
+    int head, first;
+  };
+
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+    using Warp = typename Warps<Block>::Warp;
+    const Own own = ownOf(index);
+    const int depth = g.scores.depth, valueDepth = g.scores.valueDepth;
+    typename Warps<Block>::Copies copies;
+    State<Warp> states[Warps<Block>::kHeld];
+    const CoreSource<T> values{g.v.of(own.sample, own.head, own.first), g.v.row, own.count, valueDepth};
+    bringHeld<D, T>(block, copies, {g.k.of(own.sample, own.head, own.first), g.k.row, own.count, depth}, &values,
+                    g.packed);
+    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+      const char *tile = static_cast<char *>(block.shared());
+      takeRows<D>(warp, CoreTile<Warp, D>(tile), state.keys);
+      takeRows<D>(warp, CoreTile<Warp, D>(tile + Cut::kHeldBytes), state.values);
+      clear<D>(warp, state.ofKeys);
+      clear<D>(warp, state.ofValues);
+    });
+    block.sync();
+    pass(block, copies, own, [&](const Passing &at, const char *stage) {
+      forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+        add(warp, stage, g.scores.maskOf(own.sample, at.head), at.first, own.first + warp.index * Cut::kOfWarp, state);
+      });
+    });
+    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+      writeRows<D>(warp, state.ofKeys, dk.of(own.sample, own.head, own.first), dk.row, own.count, depth, g.packed,
+                   [&](int, int, int) { return g.scores.scale; });
+      writeRows<D>(warp, state.ofValues, dv.of(own.sample, own.head, own.first), dv.row, own.count, valueDepth,
+                   g.packed, [&](int, int, int) { return 1.0f; });
+    });
+  }
+
+private:
+  ZC_HD Own ownOf(int64_t index) const {
+    const int64_t tiles = (g.scores.keys + Cut::kOfBlock - 1) / Cut::kOfBlock, head = index / tiles;
+    const int first = static_cast<int>(index % tiles) * Cut::kOfBlock, since = first - g.scores.lead;
+    return {head / g.scores.keyHeads, static_cast<int>(head % g.scores.keyHeads), first, g.scores.keys - first,
+            g.scores.causal && since > 0 ? since / Cut::kPassing * Cut::kPassing : 0};
+  }
+
+  /// use(which queries, stage) for the queries, their results' gradients, exponents and deltas, of all heads that share
+  /// the keys.
+  template <typename Block, typename Copies, typename Use>
+  ZC_HD void pass(Block &block, Copies &copies, const Own &own, const Use &use) const {
+    const int first = own.head * g.scores.group(), end = first + g.scores.group();
+    const int queries = g.scores.queries;
+    passTiles<D>(
+        block, copies, Passing{first, own.begin},
+        [&](const Passing &at) { return at.head < end && at.first < queries; },
+        [&](const Passing &at) {
+          return at.first + Cut::kPassing < queries ? Passing{at.head, at.first + Cut::kPassing}
+                                                    : Passing{at.head + 1, own.begin};
+        },
+        [&](const Passing &at, char *stage) { bring(block, copies, own.sample, at, stage); }, use);
+  }
+  template <typename Block, typename Copies>
+  ZC_HD void bring(Block &block, Copies &copies, int64_t sample, const Passing &at, char *stage) const {
+    const int count = g.scores.queries - at.first;
+    auto bringTile = [&](const HeadRows<const T> &rows, int depth, char *tile) {
+      const CoreSource<T> source{rows.of(sample, at.head, at.first), rows.row, count, depth};
+      bringRows<D, Cut::kPassing>(block, copies, tile, source, g.packed);
+    };
+    bringTile(g.q, g.scores.depth, stage);
+    bringTile(g.grad, g.scores.valueDepth, stage + Cut::kPassingBytes);
+    const int64_t row = (sample * g.scores.heads + at.head) * g.scores.queries + at.first;
+    auto *exponents = reinterpret_cast<float *>(stage + 2 * Cut::kPassingBytes), *deltas = exponents + Cut::kPassing;
+    block.forEach(Cut::kPassing, [&](int64_t i) {
+      const bool isThere = i < count; // what is not is 0, and so are its queries and gradients: it adds nothing
+      copies.template copy<4>(exponents + i, g.exponents + row + (isThere ? i : 0), isThere);
+      copies.template copy<4>(deltas + i, g.deltas + row + (isThere ? i : 0), isThere);
+    });
+  }
+
+  /// A tile of queries of `head`, from `query` on, for the warp's keys, from `key` on.
+  template <typename Warp>
+  ZC_HD void add(const Warp &warp, const char *stage, int64_t maskAt, int query, int key, State<Warp> &state) const {
+    const CoreTile<Warp, D> queries(stage), grads(stage + Cut::kPassingBytes);
+    const auto *rows = reinterpret_cast<const Pack<float, 2> *>(stage + 2 * Cut::kPassingBytes);
+    ZC_UNROLL
+    for (int step = 0; step < Cut::kSteps; ++step) {
+      const int first = query + 16 * step;
+      const Pack<float, 2> *exponents = rows + 8 * step, *deltas = exponents + Cut::kPassing / 2;
+      if (g.scores.isHidden(key, first + 15))
+        continue;
+      const bool isPlain = g.scores.isPlain(key + Cut::kOfWarp - 1, first);
+      CoreSums<Warp, D> p, slopes;
+      multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
+      g.template weigh<D>(
+          warp, p, isPlain, maskAt, [&](int, int, int e, int other) { return exponents[other / 2].element[e % 2]; },
+          [&](int row, int other, const auto &f) { return f(first + other, key + row); });
+      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
+      forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int other) {
+        float &weight = p[tall][half].of[lane][e], &slope = slopes[tall][half].of[lane][e];
+        slope = weight * (slope - deltas[other / 2].element[e % 2]);
+      });
+      addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
+      addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);
+    }
+  }
+};
+
+template <typename T, typename Launcher>
+void launchCoreAttentionGrad(const cpu::AttentionShape &s, const cpu::AttentionGradTensors &t, void *const *operands,
+                             const Launcher &launch) {
+  const HeadRows<const T> grad(t.grad, operands), q(t.query, operands), k(t.key, operands), v(t.value, operands),
+      output(t.output, operands);
+  const HeadRows<T> dq(t.dQuery, operands), dk(t.dKey, operands), dv(t.dValue, operands);
+  const bool packed = isPackedRows(q, s.depth) && isPackedRows(k, s.depth) && isPackedRows(v, s.valueDepth) &&
+                      isPackedRows(grad, s.valueDepth) && isPackedRows(output, s.valueDepth) &&
+                      isPackedRows(dq, s.depth) && isPackedRows(dk, s.depth) && isPackedRows(dv, s.valueDepth);
+  auto *deltas = static_cast<float *>(launch.workspace());
+  withColumns(std::max(s.depth, s.valueDepth), [&](auto columns) {
+    withMasks(s, [&](auto masked) {
+      using Cut = CoreCut<columns()>;
+      using Queries = CoreQueryGradBody<T, columns(), masked()>;
+      using Keys = CoreKeyGradBody<T, columns(), masked()>;
+      const CoreScores<T, masked()> scores(s, s.hasMask ? operands[6] : nullptr);
+      const auto *lse = static_cast<const float *>(operands[5]);
+      const CoreGradients<T, masked()> g{scores, grad, q, k, v, lse, deltas, deltas + s.batch * s.heads * s.queries,
+                                         packed};
+      launch.template blocks<Cut::kThreads>(s.batch * s.heads * Queries::Own::tilesOf(s.queries),
+                                            Queries{g, output, dq}, Cut::kShared);
+      launch.template blocks<Cut::kThreads>(s.batch * s.keyHeads * Queries::Own::tilesOf(s.keys), Keys{g, dk, dv},
+                                            Cut::kShared);
+    });
+  });
+}
+
+} // namespace zc::cuda
