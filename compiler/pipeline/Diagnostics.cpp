@@ -11,12 +11,8 @@ using namespace mlir;
 using namespace zc;
 
 std::string zc::nodeNameOf(Location location) {
-  std::string name;
-  location->walk([&](Location part) {
-    name = graph::nodeOf(part).str();
-    return name.empty() ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return name;
+  llvm::SetVector<StringRef> nodes = graph::nodesOf(location);
+  return nodes.empty() ? std::string() : nodes.front().str();
 }
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext &context, std::string model)

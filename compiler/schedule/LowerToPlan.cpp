@@ -50,7 +50,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   /// Waits are computed on the message, by the code that the verifier and the plan loader run too; shares of threads by
   /// playing it.
   LogicalResult completeMessage(std::array<plan::SectionOp, 3> sections) {
-    FailureOr<planpb::Plan> message = plan::toProto(getOperation());
+    FailureOr<planpb::Plan> message = plan::toProto(getOperation(), /*nodes=*/false);
     if (failed(message))
       return failure();
     if (Status status = zc::addWaits(*message); !status.ok())

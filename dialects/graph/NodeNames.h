@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectInterface.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace zc::graph {
 
@@ -29,6 +30,9 @@ private:
 
 /// The node that a location names; empty where it names none, or several.
 llvm::StringRef nodeOf(mlir::Location location);
+
+/// The nodes that a location names, in order, each once.
+llvm::SetVector<llvm::StringRef> nodesOf(mlir::Location location);
 
 /// Makes every location of the module's operations one that MLIR prints.
 void spellLocations(mlir::ModuleOp module);

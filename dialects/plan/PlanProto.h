@@ -14,8 +14,9 @@ inline constexpr llvm::StringLiteral kCommand = "plan.command";
 
 /// The message of a module of the plan dialect. What has no operation stands in the module's attributes `graph.model`,
 /// `graph.training`, `graph.target` (ModuleAttrs.h), `plan.execution` (Execution.h) and `plan.command` (a string).
-/// Emits an error and fails on references to what is not there.
-mlir::FailureOr<planpb::Plan> toProto(mlir::ModuleOp module);
+/// Emits an error and fails on references to what is not there. Without `nodes` steps do not name theirs, which are
+/// most of the work, and nothing that plans asks for.
+mlir::FailureOr<planpb::Plan> toProto(mlir::ModuleOp module, bool nodes = true);
 
 /// The inverse. Fails on a message that is not well formed; it need not be verified.
 mlir::OwningOpRef<mlir::ModuleOp> fromProto(mlir::MLIRContext &context, const planpb::Plan &plan);

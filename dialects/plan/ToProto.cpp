@@ -6,8 +6,6 @@
 #include "dialects/plan/PlanProto.h"
 #include "runtime/plan/PlanFile.h"
 
-#include "llvm/ADT/SetVector.h"
-
 using namespace mlir;
 using namespace zc;
 using namespace zc::plan;
@@ -44,7 +42,7 @@ std::optional<planpb::Type> protoType(Type type) {
 
 class Writer {
 public:
-  explicit Writer(ModuleOp module) : module(module) {}
+  Writer(ModuleOp module, bool nodes) : module(module), nodes(nodes) {}
 
   FailureOr<planpb::Plan> write() {
     writeHeader();
@@ -169,14 +167,7 @@ private:
   static std::string nameOf(Location loc) {
     if (StringRef node = graph::nodeOf(loc); !node.empty())
       return node.str();
-    llvm::SetVector<StringRef> names;
-    loc->walk([&](Location part) {
-      StringRef node = graph::nodeOf(part);
-      if (!node.empty())
-        names.insert(node);
-      return node.empty() ? WalkResult::advance() : WalkResult::skip();
-    });
-    return llvm::join(names, ", ");
+    return llvm::join(graph::nodesOf(loc), ", ");
   }
 
   void writeMesh(MeshOp mesh) {
@@ -369,7 +360,8 @@ private:
     message.set_kernel(stringOf(step.getKernel()));
     message.set_inputs(static_cast<uint32_t>(step.getInputs()));
     // What is of no node, as the update, has the module's location.
-    message.set_node(stringOf(step.getLoc() == module.getLoc() ? "" : nameOf(step.getLoc())));
+    if (nodes && step.getLoc() != module.getLoc())
+      message.set_node(stringOf(nameOf(step.getLoc())));
     if (step.getSeconds())
       message.set_seconds(step.getSeconds()->convertToDouble());
     if (step.getFlops())
@@ -432,6 +424,7 @@ private:
   }
 
   ModuleOp module;
+  bool nodes;
   planpb::Plan result;
   llvm::StringMap<uint32_t> stringIndex, arenaIndex;
   llvm::StringMap<int32_t> sliceIndex, bucketIndex;
@@ -440,4 +433,4 @@ private:
 
 } // namespace
 
-FailureOr<planpb::Plan> zc::plan::toProto(ModuleOp module) { return Writer(module).write(); }
+FailureOr<planpb::Plan> zc::plan::toProto(ModuleOp module, bool nodes) { return Writer(module, nodes).write(); }
