@@ -34,34 +34,14 @@ public:
 private:
   Verdict verifyAlone(Operation &op);
   Verdict verifyRegion(Operation &op, Region &region, unsigned index);
-  bool isLikeLast(Operation &op);
 
-  /// Of operations of one name.
-  struct Kind {
-    bool isFunction = false;   ///< of the values of its operands: what it is sound by are types and attributes
-    Operation *last = nullptr; ///< that was found sound
-  };
-  llvm::SmallDenseMap<OperationName, Kind> kinds;
+  zc::graph::AlikeOps alike; ///< nothing is verified after one that is not sound
 };
-
-/// Is it to its verifier as the last of its name, which was sound? If not it is the last one from here on: it is
-/// verified, and nothing is after one that is not sound.
-bool Verifier::isLikeLast(Operation &op) {
-  auto [entry, isNew] = kinds.try_emplace(op.getName());
-  Kind &kind = entry->second;
-  if (isNew)
-    kind.isFunction = isa<zc::graph::KernelOp>(op) && isPure(&op) && op.getNumRegions() == 0;
-  Operation *last = std::exchange(kind.last, &op);
-  return kind.isFunction && last && last->getBlock() == op.getBlock() &&
-         last->getRawDictionaryAttrs() == op.getRawDictionaryAttrs() &&
-         op.getName().compareOpProperties(last->getPropertiesStorage(), op.getPropertiesStorage()) &&
-         last->getOperandTypes() == op.getOperandTypes() && last->getResultTypes() == op.getResultTypes();
-}
 
 Verdict Verifier::verifyAlone(Operation &op) {
   if (!op.isRegistered() || op.getNumSuccessors() > 0)
     return Verdict::unsaid;
-  if (isLikeLast(op))
+  if (alike.isLikeLast(op))
     return Verdict::sound;
   for (NamedAttribute attribute : op.getDiscardableAttrs())
     if (Dialect *dialect = attribute.getNameDialect())
@@ -99,6 +79,18 @@ Verdict Verifier::verifyOne(Operation &op, bool needsOrder) {
 }
 
 } // namespace
+
+bool zc::graph::AlikeOps::isLikeLast(Operation &op) {
+  auto [entry, isNew] = kinds.try_emplace(op.getName());
+  Kind &kind = entry->second;
+  if (isNew)
+    kind.isFunction = isa<KernelOp>(op) && isPure(&op) && op.getNumRegions() == 0;
+  Operation *last = std::exchange(kind.last, &op);
+  return kind.isFunction && last && last->getBlock() == op.getBlock() &&
+         last->getRawDictionaryAttrs() == op.getRawDictionaryAttrs() &&
+         op.getName().compareOpProperties(last->getPropertiesStorage(), op.getPropertiesStorage()) &&
+         last->getOperandTypes() == op.getOperandTypes() && last->getResultTypes() == op.getResultTypes();
+}
 
 LogicalResult zc::graph::verifyModule(ModuleOp module) {
   switch (Verifier().verifyOne(*module, /*needsOrder=*/true)) {

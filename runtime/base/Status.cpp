@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 namespace zc {
 
@@ -49,8 +50,20 @@ void appendLine(std::string &out, const char *lead, const std::string &text) {
 
 } // namespace
 
+/// Bytes of ASCII, eight at a time, that `text` begins with; it may be more.
+static size_t asciiWords(const std::string &text) {
+  uint64_t word = 0;
+  size_t at = 0;
+  for (; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if (word & 0x8080808080808080u)
+      break;
+  }
+  return at;
+}
+
 bool isValidUtf8(const std::string &text) {
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = asciiWords(text); at < text.size();) {
     Character c = decode(text, at);
     if (!c.valid)
       return false;

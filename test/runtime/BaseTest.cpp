@@ -81,6 +81,20 @@ TEST(Base, EscapesWhatSteersATerminal) {
   EXPECT_EQ(escapeName(std::string("\0", 1)), "\\x00");
 }
 
+TEST(Base, FindsWhatIsNotUtf8AtEveryPlace) {
+  EXPECT_TRUE(isValidUtf8(""));
+  for (size_t bytes = 1; bytes <= 40; ++bytes) {
+    const std::string plain(bytes, 'a');
+    EXPECT_TRUE(isValidUtf8(plain));
+    EXPECT_TRUE(isValidUtf8(plain + "ä" + plain));
+    for (size_t at = 0; at < bytes; ++at) {
+      std::string damaged = plain;
+      damaged[at] = '\xC3'; // begins two bytes
+      EXPECT_FALSE(isValidUtf8(damaged)) << at << " of " << bytes;
+    }
+  }
+}
+
 TEST(Base, RendersEveryField) {
   Error error{Code::budget, 312, "activations need 7.4 GiB", "model.onnx: node \"a\tb\"", "n", "h"};
   EXPECT_EQ(render(error), "error[Z0312]: activations need 7.4 GiB\n  --> model.onnx: node \"a\\x09b\"\n  = note: n\n"

@@ -79,13 +79,14 @@ private:
   Status node(const WireField &message, onnxpb::Node &node) {
     if (out.model.graph().node_size() > limits.nodes)
       return badFile(tooLarge, "more than " + std::to_string(limits.nodes) + " nodes", out.path);
-    std::string rest;
     // Only a large node can carry a large tensor.
     if (message.payloadBytes() <= ModelFile::inlineBytes) {
-      if (!file.append(message.payload, message.payloadBytes(), rest))
-        return copy(message, rest);
-      return parse(rest, node, "node");
+      small.clear();
+      if (!file.append(message.payload, message.payloadBytes(), small))
+        return copy(message, small);
+      return parse(small, node, "node");
     }
+    std::string rest;
     ZC_RETURN_IF_ERROR(walk(WireCursor(file, message), [&](const WireField &f) -> Status {
       if (f.number == field::nodeAttribute && f.isMessage())
         return attribute(f, *node.add_attribute());
@@ -122,6 +123,7 @@ private:
 
   ModelFile &out;
   FileReader &file;
+  std::string small; ///< the bytes of one node
   const ImportLimits &limits;
 };
 

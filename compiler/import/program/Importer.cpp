@@ -176,11 +176,15 @@ Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueR
   OperationState state(loc, name, operands, types, attributes.getAttrs());
   Operation *op = builder.create(state);
   // Of itself alone; mlir::verify looks at a block as a whole, which takes as long as all else here.
-  if (failed(op->getName().verifyInvariants(op)))
+  if (!alike.isLikeLast(*op) && failed(name.verifyInvariants(op))) {
+    alike.forget(name);
     return problem();
+  }
   auto folded = constants.fold(op);
-  if (!folded.ok() || !folded->empty())
+  if (!folded.ok() || !folded->empty()) {
+    alike.forget(name);
     return folded;
+  }
   return llvm::SmallVector<Value>(op->getResults());
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/import/program/AppendLoss.h"
 #include "compiler/import/program/Scope.h"
 #include "dialects/graph/NodeNames.h"
+#include "dialects/graph/VerifyModule.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -95,6 +96,7 @@ private:
   Parameters parameters;
   Constants constants;
   graph::NodeNames &names;
+  graph::AlikeOps alike;
   Functions functions;
   AppendedLoss appended;
   Scope modelScope;
