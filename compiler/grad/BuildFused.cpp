@@ -83,14 +83,16 @@ private:
     return registers[value] = define({FusedCode::constant, *dtypeOf(elementOf(value)), {}, *immediateOf(value)}, true);
   }
 
+  /// One that is the same stands behind what both read.
   size_t define(const FusedInstruction &instruction, bool mayShare) {
     auto &all = fused.program.instructions;
-    auto found = mayShare
-                     ? llvm::find_if(all, [&](const FusedInstruction &other) { return isSame(instruction, other); })
-                     : all.end();
-    if (found == all.end())
-      found = all.insert(found, instruction);
-    return fused.inputs.size() + static_cast<size_t>(found - all.begin());
+    const size_t inputs = fused.inputs.size(), last = *llvm::max_element(instruction.from);
+    size_t at = mayShare ? std::max(last, inputs) - inputs : all.size();
+    while (at < all.size() && !isSame(instruction, all[at]))
+      ++at;
+    if (at == all.size())
+      all.push_back(instruction);
+    return inputs + at;
   }
 };
 

@@ -93,11 +93,14 @@ private:
 
   /// What reads only is common with its like where nothing was changed in between.
   enum class Effects : uint8_t { none, reads, others };
+  /// Of one without regions, whose effects are its own.
   static Effects effectsOf(Operation *op) {
-    if (isMemoryEffectFree(op))
-      return Effects::none;
     auto effects = dyn_cast<MemoryEffectOpInterface>(op);
-    return effects && effects.onlyHasEffect<MemoryEffects::Read>() ? Effects::reads : Effects::others;
+    if (!effects)
+      return op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ? Effects::none : Effects::others;
+    if (effects.hasNoEffect())
+      return Effects::none;
+    return effects.onlyHasEffect<MemoryEffects::Read>() ? Effects::reads : Effects::others;
   }
 
   /// Of its like, or where it may go.

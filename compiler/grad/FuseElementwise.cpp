@@ -50,14 +50,16 @@ public:
 private:
   Fused build(const FusedGroup &group) const {
     SmallVector<size_t> places;
+    places.reserve(group.members.size() + group.again.size());
     for (size_t at : group.members)
       if (!table[at].takesProgram)
         places.push_back(at);
     for (Operation *op : group.again)
       places.push_back(table.placeOf(op));
-    llvm::sort(places);
+    llvm::sort(places, std::less<>()); // without a comparison it is C's qsort
     places.erase(std::unique(places.begin(), places.end()), places.end());
     SmallVector<FusedStep> steps;
+    steps.reserve(places.size());
     SmallVector<Value> results;
     if (group.isInto)
       results.push_back(group.root->getOperand(0));
@@ -76,8 +78,9 @@ private:
     auto program = builder.getDenseI64ArrayAttr(encode(fused.program));
     if (!group.isInto) {
       SmallVector<size_t> sorted(group.members);
-      llvm::sort(sorted);
+      llvm::sort(sorted, std::less<>());
       SmallVector<Location> nodes;
+      nodes.reserve(sorted.size());
       for (size_t at : sorted)
         nodes.push_back(table[at].op->getLoc());
       return builder.create<FusedOp>(builder.getFusedLoc(nodes), ValueRange(fused.results).getTypes(), fused.inputs,

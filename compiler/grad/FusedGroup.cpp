@@ -7,7 +7,7 @@ using namespace zc::graph;
 namespace zc {
 
 bool FusedGroup::returns(Operation *op, const FusionTable &table) const {
-  return op == root || llvm::any_of(op->getUses(), [&](OpOperand &use) {
+  return op == root || llvm::any_of(op->getResult(0).getUses(), [&](OpOperand &use) {
            const FusionFacts &user = table.of(use.getOwner());
            return !has(user) || (user.takesProgram && use.getOperandNumber() != 0);
          });
@@ -22,17 +22,17 @@ namespace {
 
 class Grower {
 public:
-  Grower(FusionTable &table, size_t root, unsigned number) : table(table), group(table, root, number) {}
+  Grower(FusionTable &table, size_t root, unsigned number) : table(table), group(table, root, number), whole(root) {}
 
   FusedGroup run() {
-    join(group.place);
+    join(group.place, /*inner=*/false);
     // Whoever joins may have been the last use outside of another.
     for (size_t i = 0; i < group.makers.size();) {
       const size_t candidate = group.makers[i];
       bool inner = false;
       if (mayJoin(candidate, inner) && fits(table[candidate].op, inner)) {
         group.makers.erase(group.makers.begin() + static_cast<ptrdiff_t>(i));
-        join(candidate);
+        join(candidate, inner);
         i = 0;
       } else {
         ++i;
@@ -42,22 +42,26 @@ public:
   }
 
 private:
-  void join(size_t at);
+  void join(size_t at, bool inner);
   void addMaker(size_t maker);
   bool mayJoin(size_t at, bool &inner);
   bool keepsNoMore(size_t at, bool inner);
+  bool hasOthersBehind(size_t at);
   bool fits(Operation *candidate, bool inner);
 
   FusionTable &table;
   FusedGroup group;
+  size_t whole; ///< a place from which on to the root only members take memory
 };
 
 /// Nobody that joins later uses what the operation makes: all its uses are by members, or behind the root.
-void Grower::join(size_t at) {
+void Grower::join(size_t at, bool inner) {
   FusionFacts &facts = table[at];
   Operation *op = facts.op;
   group.members.push_back(at);
   facts.group = group.number;
+  if (at < whole && table.inMemoryFrom(at + 1) >= whole)
+    whole = at;
   group.inputs.remove(op->getResult(0));
   for (Value operand : op->getOperands().take_front(facts.takesProgram ? 1 : op->getNumOperands())) {
     const FusionFacts *maker = table.makerOf(operand);
@@ -72,7 +76,7 @@ void Grower::join(size_t at) {
   if (isa<ExpandOp>(op) || facts.takesProgram)
     return;
   ++group.instructions;
-  if (group.returns(op, table))
+  if (!inner)
     group.results.push_back(op->getResult(0));
 }
 
@@ -106,13 +110,18 @@ bool Grower::mayJoin(size_t at, bool &inner) {
          keepsNoMore(at, inner);
 }
 
+/// Does anything but members take memory between a place and the root?
+bool Grower::hasOthersBehind(size_t at) {
+  size_t between = table.inMemoryFrom(at + 1);
+  while (between < whole && group.has(table[between]))
+    between = table.inMemoryFrom(between + 1);
+  return between < whole;
+}
+
 /// Between the candidate and the root its operands live on, where nobody else needs them, and its result does not.
 bool Grower::keepsNoMore(size_t at, bool inner) {
   Operation *candidate = table[at].op;
-  size_t between = table.inMemoryFrom(at + 1);
-  while (between < group.place && group.has(table[between]))
-    between = table.inMemoryFrom(between + 1);
-  if (between >= group.place)
+  if (!hasOthersBehind(at))
     return true;
   int64_t more = inner ? -bytesOf(tensorOf(candidate->getResult(0))) : 0;
   llvm::SmallPtrSet<Value, 4> seen;

@@ -44,9 +44,10 @@ static int64_t rankOf(Value value) { return tensorOf(value).getRank(); }
 
 /// What broadcasts along leading dimensions has none of its own there: it stays.
 static llvm::SmallBitVector elementwiseActivations(Operation *op) {
-  int64_t rank = op->getNumResults() > 0 ? rankOf(op->getResult(0)) : 0;
-  if (rank < 3)
+  auto type = op->getNumResults() > 0 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  if (!type || type.getRank() < 3 || !isElementwise(op)) // a trait is looked for in a list: last
     return {};
+  const int64_t rank = type.getRank();
   llvm::SmallBitVector tensors(op->getNumOperands() + op->getNumResults());
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     if (rankOf(value) == rank)
@@ -61,7 +62,7 @@ static llvm::SmallBitVector elementwiseActivations(Operation *op) {
 llvm::SmallBitVector activationsOf(Operation *op) {
   if (auto layoutable = dyn_cast<Layoutable>(op))
     return layoutable.getActivations();
-  return isElementwise(op) ? elementwiseActivations(op) : llvm::SmallBitVector();
+  return elementwiseActivations(op);
 }
 
 static SmallVector<Value> rebuild(OpBuilder &builder, Operation *op, ValueRange operands,

@@ -38,16 +38,21 @@ public:
 private:
   //===-- what is known of operations by their name ----------------------------===//
   struct Kind {
-    bool isConstant = false, hasPatterns = false;
+    bool isConstant = false, hasPatterns = false, isFoldedByDialect = false;
   };
-  const Kind &kindOf(Operation *op) {
+  /// Mostly of the name that was asked for last.
+  Kind kindOf(Operation *op) {
+    if (op->getName().getAsOpaquePointer() == lastName)
+      return lastKind;
     auto [entry, isNew] = kinds.try_emplace(op->getName());
     if (isNew) {
       entry->second.isConstant = op->hasTrait<OpTrait::ConstantLike>();
       entry->second.hasPatterns = patterns.getOpSpecificNativePatterns().contains(op->getName()) ||
                                   !patterns.getMatchAnyOpNativePatterns().empty();
+      entry->second.isFoldedByDialect = isa_and_nonnull<DialectFoldInterface>(op->getDialect());
     }
-    return entry->second;
+    lastName = op->getName().getAsOpaquePointer();
+    return lastKind = entry->second;
   }
 
   /// To the front, each once.
@@ -65,12 +70,12 @@ private:
     if (op->use_empty() && isOpTriviallyDead(op))
       return rewriter.eraseOp(op), true;
     const Kind kind = kindOf(op);
-    if (!kind.isConstant && fold(op))
+    if (!kind.isConstant && fold(op, kind))
       return true;
     return kind.hasPatterns && succeeded(matcher.matchAndRewrite(op, rewriter));
   }
 
-  bool fold(Operation *op) {
+  bool fold(Operation *op, Kind kind) {
     auto isConstant = [&](Value operand) {
       Operation *maker = operand.getDefiningOp();
       return maker && kindOf(maker).isConstant;
@@ -78,7 +83,7 @@ private:
     SmallVector<OpFoldResult, 2> results;
     // Operation::fold looks closely at each operand for a constant.
     const bool isFolded =
-        llvm::any_of(op->getOperands(), isConstant) || isa_and_nonnull<DialectFoldInterface>(op->getDialect())
+        llvm::any_of(op->getOperands(), isConstant) || kind.isFoldedByDialect
             ? succeeded(op->fold(results))
             : succeeded(op->getName().foldHook(op, SmallVector<mlir::Attribute, 4>(op->getNumOperands()), results));
     if (!isFolded)
@@ -152,6 +157,8 @@ private:
   SmallVector<Operation *> again;        ///< null: erased
   DenseMap<Operation *, size_t> placeOf; ///< in `again`
   llvm::SmallDenseMap<OperationName, Kind, 64> kinds;
+  const void *lastName = nullptr;
+  Kind lastKind;
 };
 
 } // namespace
