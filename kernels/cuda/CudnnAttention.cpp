@@ -1,5 +1,6 @@
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/Views.h"
+#include "kernels/cuda/Workspace.h"
 
 #include <algorithm>
 
@@ -15,6 +16,10 @@ int64_t CudnnAttention::gradBytes(const cpu::AttentionShape &s) {
 }
 
 namespace {
+
+/// Whose attention is the faster one, of what tensor cores take (isOnTensorCores): forward, gradient. cuDNN's, as long
+/// as nobody has measured ours beside it: zc-gpu-bench attention.
+constexpr bool kOursIsFaster[] = {false, false};
 
 bool isTaken(const cpu::AttentionShape &s) {
   bool isHalf = s.dtype == DType::bf16 || s.dtype == DType::f16;
@@ -124,6 +129,13 @@ std::optional<CudnnAttention> CudnnAttention::of(const KernelSpec &spec) {
     made.tensors.push_back(locate(roles[i], view, sizeOf(seen->spec.operands[i].dtype), made.shape));
   }
   return made;
+}
+
+std::optional<CudnnAttention> CudnnAttention::chosen(const KernelSpec &spec) {
+  std::optional<CudnnAttention> made = of(spec);
+  const bool isOurs =
+      made && isOnTensorCores(made->shape) && (kOursIsFaster[size_t(made->pass)] || spec.getInt("own", 0) != 0);
+  return isOurs ? std::nullopt : std::move(made);
 }
 
 std::vector<int64_t> CudnnAttention::offsetsOf(int64_t call) const {

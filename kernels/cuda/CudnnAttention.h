@@ -35,6 +35,8 @@ struct CudnnAttention {
   /// Of attention, or of attention_grad. Nothing where a single head takes more than 1 GiB, and for what cuDNN is not
   /// asked: the gradient of a mask, dropout, rows that no 16 bytes begin with.
   static std::optional<CudnnAttention> of(const KernelSpec &spec);
+  /// The same where cuDNN is to compute it: not where ours is the faster one, nor where a bench asks for ours (`own`).
+  static std::optional<CudnnAttention> chosen(const KernelSpec &spec);
 
   /// Bytes that the gradient of one call works in, as cuDNN 9.28 says for compute capability 9.0.
   static int64_t gradBytes(const cpu::AttentionShape &s);

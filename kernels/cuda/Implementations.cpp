@@ -14,7 +14,7 @@ namespace {
 /// Products, of all floats.
 bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
 
-bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::of(spec).has_value(); }
+bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::chosen(spec).has_value(); }
 /// A program's source, compiled while a plan is prepared.
 bool hasProgram(const KernelSpec &spec) { return spec.has("program"); }
 bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }

@@ -95,7 +95,7 @@ const std::vector<WorkspaceFormula> &workspaceFormulas() {
       {"attention_grad",
        [](const KernelSpec &spec) {
          return bytesOf(cpu::readAttentionGrad(spec), [&](const auto &s) {
-           auto cudnn = CudnnAttention::of(spec); // ours is at hand where cuDNN is not
+           auto cudnn = CudnnAttention::chosen(spec); // ours is at hand where cuDNN is not
            const int64_t own = isOnTensorCores(s) ? coreGradBytes(s) : AttentionTiles(s).gradBytes();
            return std::max(own, cudnn ? CudnnAttention::gradBytes(cudnn->shape) : int64_t(0));
          });

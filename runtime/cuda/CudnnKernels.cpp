@@ -137,7 +137,7 @@ PreparedKernel ownInstead(const KernelSpec &spec, const GpuKernelFactory &own, c
 }
 
 PreparedKernel prepareAttention(const KernelSpec &spec, const GpuKernelFactory &own) {
-  std::optional<CudnnAttention> cudnn = CudnnAttention::of(spec);
+  std::optional<CudnnAttention> cudnn = CudnnAttention::chosen(spec);
   if (!cudnn)
     return own(spec);
   Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*cudnn);

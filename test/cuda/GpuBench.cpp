@@ -4,10 +4,12 @@
 //   N      bytes of the larger operands (256: more than a GPU's second-level cache)
 //   NAME   cases of that goal, or whose name contains it (all)
 // One JSON object per case: GB/s of the bytes that must move (each operand once, twice what is read and written), those
-// of a copy of the same bytes in the same seconds, and their ratio; medians. What numbers they are no time here depends
-// on. Kernels are launched several times in a row, so that launching does not count.
+// of a copy of the same bytes in the same seconds, and their ratio; medians; of attention also what it multiplies, in
+// TF/s, by cuDNN and by our own kernels, at the shape of H1. What numbers they are no time here depends on. Kernels are
+// launched several times in a row, so that launching does not count.
 #include "kernels/FusedProgram.h"
 #include "kernels/Quantized.h"
+#include "kernels/Views.h"
 #include "kernels/Workspace.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"
@@ -48,6 +50,7 @@ struct Case {
   std::string name, goal; ///< of docs/cuda.md
   KernelSpec spec;
   size_t numUpdated = 0; ///< of its results, from the first: read too
+  double flops = 0;      ///< of what multiplies, rather than moves bytes
   double bytes() const {
     double total = 0;
     for (size_t i = 0; i < spec.operands.size(); ++i)
@@ -65,6 +68,7 @@ public:
     norms();
     elements();
     pieces();
+    attentions();
   }
   std::vector<Case> all;
 
@@ -158,13 +162,44 @@ private:
     }
   }
 
+  /// GPT-2 124M's, causal, heads inside of a linear layer's result; a batch of 64 with 256 MiB. Products of the half
+  /// that is seen: two forward, five of the gradient, whatever takes more.
+  void attentions() {
+    const int64_t batch = std::max<int64_t>(1, bytes >> 22), heads = 12, length = bytes >> 24 ? 1024 : 128, depth = 64;
+    const Ints dims = {batch, heads, length, depth};
+    const TensorType q{kHalf, {batch, length, heads * depth}}, packed{kHalf, {batch, length, 3 * heads * depth}},
+        lse{DType::f32, {batch, heads, length}};
+    auto view = [&](size_t tensor, int64_t offset, int64_t width) {
+      return StridedView{tensor, offset, dims, {length * width, depth, width, 1}};
+    };
+    auto of = [&](size_t tensor, int64_t which) { return view(tensor, which * heads * depth, 3 * heads * depth); };
+    auto result = [&](size_t tensor) { return view(tensor, 0, heads * depth); };
+    const double product = static_cast<double>(batch * heads * length * length * depth);
+    for (int64_t own : {0, 1}) {
+      const std::string suffix = own ? ", ours" : ", cuDNN's";
+      std::map<std::string, Attribute> attributes = {{"scale", 0.125}, {"causal", kOne}, {"own", own}};
+      attributes["views"] = encode({of(0, 0), of(1, 1), of(2, 2), result(3), StridedView::whole(4, lse.dims)});
+      add("attention", "attention", {packed, packed, packed}, {q, lse}, attributes, 0, suffix);
+      all.back().flops = 2 * product;
+      attributes["views"] = encode({result(0), of(1, 0), of(2, 1), of(3, 2), result(4), StridedView::whole(5, lse.dims),
+                                    of(6, 0), of(6, 1), of(6, 2)});
+      add("attention", "attention_grad", {q, packed, packed, packed, q, lse}, {packed}, attributes, 0, suffix);
+      all.back().flops = 5 * product;
+    }
+  }
+
   int64_t bytes;
 };
 
-void print(const std::string &name, const std::string &goal, double gigabytes, double limit) {
+/// `seconds` of the case, `limit` GB/s of a copy.
+void print(const Case &c, double seconds, double limit) {
+  const double gigabytes = c.bytes() / seconds * 1e-9;
   std::printf("{\"bench\": \"gpu-kernel\", \"goal\": \"%s\", \"name\": \"%s\", \"gb_s\": %.1f, \"copy_gb_s\": %.1f, "
-              "\"ratio\": %.3f}\n",
-              goal.c_str(), name.c_str(), gigabytes, limit, gigabytes / limit);
+              "\"ratio\": %.3f",
+              c.goal.c_str(), c.name.c_str(), gigabytes, limit, gigabytes / limit);
+  if (c.flops > 0)
+    std::printf(", \"ms\": %.3f, \"tf_s\": %.1f", seconds * 1e3, c.flops / seconds * 1e-12);
+  std::printf("}\n");
   std::fflush(stdout);
 }
 
@@ -173,7 +208,7 @@ class Bench {
 public:
   /// Of cases whose operands are `bytes` at most.
   Bench(std::unique_ptr<Device> opened, uint64_t bytes)
-      : device(std::move(opened)), size(5 * bytes + (uint64_t(64) << 20)), copySize(8 * bytes) {
+      : device(std::move(opened)), size(7 * bytes + (uint64_t(64) << 20)), copySize(8 * bytes) {
     memory = static_cast<char *>(take(device->allocate(size)));
     copied = static_cast<char *>(take(device->allocate(copySize)));
     context = static_cast<StepContext *>(take(device->allocate(sizeof(StepContext))));
@@ -211,7 +246,7 @@ public:
     }
     if (auto fault = device->fault())
       check(fault->error);
-    print(c.name, c.goal, c.bytes() / median(kernels) * 1e-9, 2 * static_cast<double>(half) / median(copies) * 1e-9);
+    print(c, median(kernels), 2 * static_cast<double>(half) / median(copies) * 1e-9);
   }
 
 private:
@@ -265,8 +300,7 @@ void runHost(const KernelRegistry &kernels, int64_t elements) {
     streams.push_back(test::secondsOf(update));
   }
   updates.erase(updates.begin()); // pages that are touched
-  print(c.name, c.goal, c.bytes() / median(updates) * 1e-9,
-        8.0 * static_cast<double>(elements) / median(streams) * 1e-9);
+  print(c, median(updates), 8.0 * static_cast<double>(elements) / median(streams) * 1e-9);
 }
 
 int run(const std::vector<std::string> &arguments) {

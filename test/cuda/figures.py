@@ -308,17 +308,26 @@ class Figures:
         return (f"{self.onnx(model)[1] / 1e9:.2f} B parameters, losses {losses}, {metrics[-1]['step_seconds']:.1f} s a step, "
                 f"{time.monotonic() - began:.0f} s in all")
 
+    def rates(self, id):
+        """What zc-gpu-bench says of its cases of that goal."""
+        program = self.suite.bin / "zc-gpu-bench"
+        if not program.exists():
+            raise Skip(f"no {program}")
+        device = ["--device", "fake"] if self.device == "fake" else []
+        rates = [json.loads(line) for line in
+                 self.call([program, *device, "--mebibytes", self.here.mebibytes, id], env=self.environment).stdout.splitlines()]
+        if not rates:
+            raise Case(f"no kernel of {id}")
+        return rates
+
+    def attention(self):
+        """Whose attention is the faster one, at H1's shape: kernels/cuda/CudnnAttention.cpp says which is chosen."""
+        return ", ".join(f"{r['name']} {r['ms']:.2f} ms ({r['tf_s']:.0f} TF/s)" for r in self.rates("attention"))
+
     def kernels(self, id, goal, what):
         """What kernels reach of a copy of as many bytes."""
         def run():
-            program = self.suite.bin / "zc-gpu-bench"
-            if not program.exists():
-                raise Skip(f"no {program}")
-            device = ["--device", "fake"] if self.device == "fake" else []
-            rates = [json.loads(line) for line in
-                     self.call([program, *device, "--mebibytes", self.here.mebibytes, id], env=self.environment).stdout.splitlines()]
-            if not rates:
-                raise Case(f"no kernel of {id}")
+            rates = self.rates(id)
             below = [r["name"] for r in rates if r["ratio"] < goal]
             each = ", ".join(f"{r['name']} {r['gb_s']:.0f} ({r['ratio']:.2f})" for r in rates)
             return f"GB/s (of {what}, goal {goal}): {each}; {len(below)} of {len(rates)} below the goal"
@@ -333,6 +342,7 @@ class Figures:
         gpt, large = self.here.gpt, self.here.large
         return [
             ("H1", 110, [("a step", self.ours(gpt, 0.48)), ("beside torch", self.beside(gpt, 1.15)), ("fused or not", self.fusing)]),
+            ("attention", 20, [("cuDNN's and ours", self.attention)]),
             ("H11", 70, [("memory", self.memory)]),
             ("H9", 40, [("the host's share", self.host_share)]),
             ("H10", 40, [("row kernels", self.kernels("H10", 0.85, "a device copy"))]),

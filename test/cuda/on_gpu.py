@@ -11,7 +11,7 @@ from figures import Figures
 
 # Most seconds of each; what is not asked for by name comes last.
 CHECKS = {"kernels": 120, "fixtures": 60, "streams": 60, "bits": 60, "tiers": 40, "faults": 60, "sanitizer": 120}
-FIGURES = ("H1", "H11", "H9", "H10", "H8", "H6", "H3", "H5", "H2", "H4", "autotune", "limits")
+FIGURES = ("H1", "attention", "H11", "H9", "H10", "H8", "H6", "H3", "H5", "H2", "H4", "autotune", "limits")
 DEFAULT = (*(name for name in CHECKS if name != "sanitizer"), *FIGURES[:-2])
 parser = argparse.ArgumentParser(description=__doc__, add_help=False)
 parser.add_argument("--only", nargs="+", choices=(*CHECKS, *FIGURES), default=DEFAULT, metavar="PART",

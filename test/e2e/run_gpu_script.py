@@ -11,7 +11,7 @@ suite = Suite(__doc__)
 CHECKS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults")
 TORCHS = ("autotune", "limits")  # nothing but torch's
 FIGURES = {"H1": "tokens/s", "H2": "tokens/s", "H3": "tinyllama of 2 layers", "H4": "B parameters", "H5": "goal 1.10", "H6": "adamw on the host",
-           "H8": "quantize int4", "H9": "issued in", "H10": "layer_norm", "H11": "nvidia-smi says"}
+           "H8": "quantize int4", "H9": "issued in", "H10": "layer_norm", "attention": "attention_grad, ours", "H11": "nvidia-smi says"}
 
 
 def script(*arguments, code=0):

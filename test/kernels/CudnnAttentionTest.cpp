@@ -1,6 +1,7 @@
 // In which parts cuDNN computes attention, and where it finds them: together they are the whole.
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/Workspace.h"
+#include "kernels/cuda/Implementations.h"
 #include "runtime/base/StridedView.h"
 #include "test/kernels/FastTest.h"
 
@@ -176,6 +177,19 @@ TEST(CudnnAttention, isNotForAll) {
   trained.outputs.emplace_back(trained.inputs[6].type);
   trained.attributes["mask_grad"] = int64_t{1};
   EXPECT_FALSE(CudnnAttention::of(trained.spec()));
+}
+
+/// A bench asks for ours; what is planned to work in is then ours too.
+TEST(CudnnAttention, leavesToUsWhatIsOurs) {
+  KernelSpec spec = callsOf({{1, 2, 300, 64}, {1, 2, 300, 64}, {}, true}).gradient.spec();
+  EXPECT_TRUE(CudnnAttention::chosen(spec));
+  const int64_t bytes = workspaceBytes(spec, Target::cuda);
+  spec.attributes["own"] = int64_t{1};
+  EXPECT_TRUE(CudnnAttention::of(spec));
+  EXPECT_FALSE(CudnnAttention::chosen(spec));
+  EXPECT_EQ(cuda::implementationOf(spec)->kind, Implementation::Kind::own);
+  EXPECT_EQ(workspaceBytes(spec, Target::cuda), 2 * 2 * 300 * int64_t(sizeof(float)));
+  EXPECT_LT(workspaceBytes(spec, Target::cuda), bytes);
 }
 
 /// Rows that begin somewhere are ours.
