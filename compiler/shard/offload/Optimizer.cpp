@@ -41,9 +41,7 @@ public:
     Operation *end = updates.empty() ? block.getTerminator() : updates.back()->getNextNode();
     llvm::erase_if(updates, [&](zero::UpdateOp update) { return !bucketOf(update.getGradient()); });
     if (isUpdatedAsLanded())
-      llvm::stable_sort(updates, [&](zero::UpdateOp a, zero::UpdateOp b) {
-        return landings.lookup(bucketOf(a.getGradient())).order < landings.lookup(bucketOf(b.getGradient())).order;
-      });
+      orderAsLanded(updates);
     for (zero::UpdateOp update : updates)
       rewriteUpdate(update, bucketOf(update.getGradient()), end);
     replaced.append(updates.begin(), updates.end());
@@ -210,6 +208,46 @@ private:
   /// Each update may run as soon as its gradient is there, so they follow each other, and take their turns on the
   /// staging, as gradients land. Else in the order in which the next forward wants the parameters.
   bool isUpdatedAsLanded() { return !factors.dependOnNorm && zero::microExecutionsOf(context.module) == 1; }
+
+  /// `updates` stand in the order in which the next forward wants the parameters; they are given that in which
+  /// gradients land. As many of them as forward is of the step's work stay behind in the first order, since in forward
+  /// none lands: what they move over the links takes that time too, and forward waits for no more than it has come to.
+  /// Not where it reads the parameters behind their state, nor where nothing waits for the update.
+  void orderAsLanded(SmallVector<zero::UpdateOp> &updates) {
+    const SmallVector<zero::UpdateOp> wanted = updates;
+    auto landing = [&](zero::UpdateOp update) { return landings.lookup(bucketOf(update.getGradient())).order; };
+    llvm::stable_sort(updates, [&](zero::UpdateOp a, zero::UpdateOp b) { return landing(a) < landing(b); });
+    const auto [forward, all] = forwardOfAll();
+    double landed = 0, left = 0; // elements
+    llvm::DenseSet<Operation *> isLeft;
+    for (zero::UpdateOp update : updates) {
+      zero::BucketOp bucket = bucketOf(update.getGradient());
+      auto elements = static_cast<double>(bucket.getPadded());
+      landed += elements;
+      bool mayStay =
+          !bucket.getDelayed() && bucket.getGradientsTier() != Tier::device && bucket.getParametersTier() != Tier::nvme;
+      if (!mayStay || (left + elements) * all > landed * forward)
+        continue;
+      isLeft.insert(update);
+      left += elements;
+    }
+    llvm::erase_if(updates, [&](zero::UpdateOp update) { return isLeft.contains(update); });
+    llvm::copy_if(wanted, std::back_inserter(updates), [&](zero::UpdateOp update) { return isLeft.contains(update); });
+  }
+
+  /// The arithmetic of forward, and of the micro-step.
+  std::pair<double, double> forwardOfAll() {
+    double forward = 0, all = 0;
+    bool isForward = true;
+    for (Operation &op : context.micro.getBlock()) {
+      isForward &= &op != context.micro.getBackward();
+      auto kernel = dyn_cast<graph::KernelOp>(op);
+      const double flops = kernel && !graph::isView(&op) ? kernel.getFlops() : 0;
+      all += flops;
+      forward += isForward ? flops : 0;
+    }
+    return {forward, all};
+  }
 
   void rewriteUpdate(zero::UpdateOp update, zero::BucketOp bucket, Operation *end) {
     OpBuilder builder(end);
