@@ -21,10 +21,10 @@ int64_t evenChunk(const ShardOptions &shard, const ModelSize &size) {
   return 4 * size.parameters / shard.worldSize / kPieces;
 }
 
-/// Bytes over the budgets, on all tiers that have one.
+/// Bytes over a budget, if there is one; over those of all tiers.
+int64_t excess(int64_t need, int64_t budget) { return budget != 0 && need > budget ? need - budget : 0; }
 int64_t excess(const Budgets &needs, const Budgets &budgets) {
-  auto over = [](int64_t need, int64_t budget) { return budget != 0 && need > budget ? need - budget : 0; };
-  return over(needs.device, budgets.device) + over(needs.host, budgets.host) + over(needs.nvme, budgets.nvme);
+  return excess(needs.device, budgets.device) + excess(needs.host, budgets.host) + excess(needs.nvme, budgets.nvme);
 }
 
 class Tuner {
@@ -66,14 +66,22 @@ private:
     if (budgets == Budgets())
       return tuned;
     ZC_RETURN_IF_ERROR(attempt());
+    // With none of them in the file there are no buffers for them: less may need more.
+    bool cutsGradients = shard.offloadOptimizer == Offload::nvme && excess(tuned.needs.host, budgets.host) > 0;
+    if (cutsGradients) {
+      chosen.shard.gradientsOnHost = 0;
+      ZC_RETURN_IF_ERROR(attempt());
+    }
     if (shard.offloads() && budgets.host != 0)
       ZC_RETURN_IF_ERROR(smallerBuffers());
     if (selects && !fits(tuned.needs, budgets))
       ZC_RETURN_IF_ERROR(leastRecomputation());
     if (resides && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.resident; }, &Budgets::device));
+      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.resident; }, &Budgets::device));
     if (residesOnHost && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.residentOnHost; }, &Budgets::host));
+      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.residentOnHost; }, &Budgets::host));
+    if (cutsGradients && fits(tuned.needs, budgets))
+      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.gradientsOnHost; }, &Budgets::host));
     return tuned;
   }
 
@@ -119,8 +127,8 @@ private:
     return Status();
   }
 
-  /// What the plan without leaves is enough for as much; more, because gathered buffers go.
-  Status mostResidency(Size size, int64_t Budgets::*tier) {
+  /// What the plan without leaves is enough for as much; of parameters for more, because gathered buffers go.
+  Status mostOf(Size size, int64_t Budgets::*tier) {
     const int64_t budget = budgets.*tier;
     return search(size, budget, 0, budget - tuned.needs.*tier);
   }

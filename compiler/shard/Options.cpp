@@ -63,6 +63,8 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   list.add("resident", o.resident, ByteCount{}, "bytes for parameters kept whole; not with quantize-weights");
   list.add("resident-on-host", o.residentOnHost, ByteCount{},
            "bytes for parameters that offload-param=nvme leaves on the host");
+  list.add("gradients-on-host", o.gradientsOnHost, ByteCount{},
+           "bytes for gradients that offload-optimizer=nvme leaves on the host (all)");
   list.add("chunk", o.chunk, ByteCount{}, "bytes of fp32 moved at once");
 }
 

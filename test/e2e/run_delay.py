@@ -104,7 +104,7 @@ def traffic(stage, optimizer, param, after):
     for link, moved in json.loads(last)["traffic"].items():
         if link in ("h2d", "d2h", "nvme_read", "nvme_write", "gather") and moved != STEPS * report["traffic"][link]:
             raise Case(f"{link} moved {moved} bytes in {STEPS} steps, the report says {report['traffic'][link]} per step")
-    share = report["tiers"][optimizer]["model_state_bytes"]["gradients"]
+    share = report["tiers"]["host"]["model_state_bytes"]["gradients"]
     if param == "none" and not report["traffic"]["d2h"] == report["traffic"]["h2d"] == share:
         raise Case(f"{report['traffic']} is not a share of {share} each way")
 

@@ -80,12 +80,44 @@ def traffic(precision, width):
     for tier in ("host", "nvme"):
         report = json.loads(suite.tool("zero-compile", model, "--world-size", 2, "--zero-stage", 2, "--precision", precision,
                                        "--offload-optimizer", tier, "--dry-run", "--json"))
-        share = report["tiers"][tier]["model_state_bytes"]["gradients"]
+        share = report["tiers"]["host"]["model_state_bytes"]["gradients"]
         for link in ("d2h", "h2d"):
             if report["traffic"][link] != share:
                 raise Case(f"{link} moves {report['traffic'][link]} bytes, the share is {share}")
         if not share >= report["parameters"] * width / 2:
             raise Case(f"{share} bytes are less than half of {report['parameters']} parameters")
+
+
+def through_file(model, world, common):
+    """Of an optimizer in the file a step reads and writes the state once: gradients wait on the host. What has no room there is written
+    in every micro-step, and read for the update and, with several, where they are added up. Bits stay."""
+    path, times = suite.models / model / "ts17.onnx", 2 if "--grad-accumulation" in common else 1
+    flags = ["--world-size", world, "--zero-stage", 3, "--bucket-size", "16KiB", "--offload-optimizer", "nvme", *common]
+    tiers_of = lambda *more: json.loads(suite.tool("zero-compile", path, *flags, *more, "--dry-run", "--json"))["tiers"]
+    free = tiers_of()
+    gradients, state = free["host"]["model_state_bytes"]["gradients"], free["nvme"]["model_state_bytes"]
+    if state["gradients"] or not gradients:
+        raise Case(f"{gradients} bytes of gradients on the host, {state} in the file")
+    refusal = suite.tool("zero-compile", path, *flags, "--host-mem", 1, "--dry-run", code=5)
+    least, in_file = int(re.search(r"needs (\d+) bytes but --host-mem ", refusal)[1]), []
+    for memory in (free["host"]["peak_bytes"], (free["host"]["peak_bytes"] + least) // 2, least):
+        name = "-".join(map(str, ("file", model, world, *common, memory)))
+        plan, out = suite.compile(path, suite.dir / f"{name}.plan", *flags, "--host-mem", memory), suite.dir / name
+        text = suite.tool("zero-run", plan, "-n", world, "--out", out, "--quiet", "--data", suite.models / model / "inputs.safetensors",
+                          "--steps", STEPS, "--nvme-dir", suite.dir)
+        planned = tiers_of("--host-mem", memory)
+        kept, lower = (planned[tier]["model_state_bytes"]["gradients"] for tier in ("host", "nvme"))
+        moved = [json.loads(text.splitlines()[-1])["traffic"][link] / STEPS for link in ("nvme_read", "nvme_write")]
+        expected = [state["optimizer"] + lower * (times + (times > 1)), state["optimizer"] + lower * times]
+        if kept + lower != gradients or planned["host"]["peak_bytes"] > memory or moved != expected:
+            raise Case(f"gradients {kept} and {lower} of {gradients}, host {planned['host']} of {memory}, moved {moved}, not {expected}")
+        metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        numbers = [(m["loss"], m["grad_norm"]) for m in metrics]
+        same("losses and norms", numbers, first.setdefault(("file", model, world, *common), numbers))
+        in_file.append(lower)
+    if in_file[0] != 0 or not in_file[0] < in_file[1] < in_file[2]:
+        raise Case(f"{in_file} bytes of {gradients} in the file as memory gets less")
+    return f"{in_file} bytes of {gradients} in the file"
 
 
 def budget():
@@ -170,6 +202,8 @@ def machine():
     suite.tool("zero-compile", model, "--machine", suite.dir / "none.json", "--dry-run", code=6)
 
 
+suite.run([(" ".join(map(str, ("through the file", model, f"W={world}", *common))), lambda a=(model, world, common): through_file(*a))
+           for model, world in (("gpt2", 1), ("gpt2", 2), ("llama", 1)) for common in COMMON[:5]])
 for one in quantized():
     suite.run([one])
 suite.run([("explain", explain), ("machine", machine), ("together", together)])

@@ -58,7 +58,19 @@ private:
     return place == Offload::none ? zero::Tier::device : *zero::symbolizeTier(nameOf(place));
   }
 
+  /// With the optimizer, but no further down than they must: in a file each is written, and read again when its update
+  /// follows, or the next micro-step.
+  zero::Tier gradientsTierOf(zero::BucketOp bucket, const Mesh &mesh) {
+    const int64_t bytes = zero::storedElements(bucket, zero::Storage::gradients, mesh) *
+                          graph::bytesOfElement(bucket.getStoredType(zero::Storage::gradients));
+    if (bucket.getOptimizerTier() != zero::Tier::nvme || bytes > gradientsLeft)
+      return bucket.getOptimizerTier();
+    gradientsLeft -= bytes;
+    return zero::Tier::host;
+  }
+
   LogicalResult placeBuckets(const Mesh &mesh) {
+    gradientsLeft = options.gradientsOnHost;
     const zero::Tier optimizerTier = tierOf(options.offloadOptimizer), paramTier = tierOf(options.offloadParam);
     int64_t trainable = 0, placed = 0, hostLeft = options.residentOnHost;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
@@ -89,14 +101,15 @@ private:
         return bucket.emitError("optimizer state that is not cut (stages 1 to 3) cannot be offloaded");
       placed += static_cast<int64_t>(bucket.getPadded());
       bucket.setOptimizerTier(optimizerTier);
-      bucket.setGradientsTier(optimizerTier);
       bucket.setGradientsSharded(zero::cutsOf(bucket, mesh) > 1);
+      bucket.setGradientsTier(gradientsTierOf(bucket, mesh));
       if (!paramsMoved)
         moved.push_back(bucket);
     }
     return success();
   }
 
+  int64_t gradientsLeft = 0;         ///< bytes that the host may still have of them
   SmallVector<zero::BucketOp> moved; ///< trainable ones that are not all on the device
 };
 

@@ -31,6 +31,11 @@ struct Model {
       if (s.shard.offloadParam == Offload::host)
         move(needs, 100);
       needs.device += std::min<int64_t>(s.shard.resident, 50);
+      if (s.shard.offloadOptimizer == Offload::nvme) {
+        const int64_t waiting = std::min<int64_t>(s.shard.gradientsOnHost, 100);
+        needs.host += 10 + waiting;
+        needs.nvme += 400 - waiting;
+      }
       return needs;
     };
   }
@@ -81,6 +86,18 @@ TEST(Tune, keepsAsManyParametersAsFit) {
   }
   strategy.shard.quantizeWeights = WeightFormat::int8; // other weights would be computed with
   EXPECT_EQ(tune(strategy, kSmall, model.trial())->strategy.shard.resident, 0);
+}
+
+TEST(Tune, keepsAsManyGradientsOnTheHostAsFit) {
+  Model model;
+  Strategy strategy;
+  strategy.shard.offloadOptimizer = Offload::nvme;
+  for (int64_t budget : {10, 35, 110, 5000}) {
+    strategy.schedule.budgets.host = budget;
+    Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
+    ASSERT_TRUE(tuned);
+    EXPECT_EQ(tuned->needs.host, std::min<int64_t>(budget, 110));
+  }
 }
 
 TEST(Tune, passesErrorsOn) {

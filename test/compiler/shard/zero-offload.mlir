@@ -1,12 +1,14 @@
 // RUN: zero-opt %s --zero-offload="offload-optimizer=host offload-activation=host" | FileCheck %s --check-prefixes=CHECK,HOST
-// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192" | FileCheck %s --check-prefixes=CHECK,NVME
-// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 resident-on-host=10239" | FileCheck %s --check-prefixes=CHECK,NVME
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 gradients-on-host=10239" | FileCheck %s --check-prefixes=CHECK,NVME
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 gradients-on-host=0 resident-on-host=10239" | FileCheck %s --check-prefixes=CHECK,NVME
 // RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 resident-on-host=10240" | FileCheck %s --check-prefix=ROOM
+// RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 gradients-on-host=10240" | FileCheck %s --check-prefix=WAIT
 // RUN: not zero-opt %s --zero-offload="offload-optimizer=disk" 2>&1 | FileCheck %s --check-prefix=BAD
 
 // BAD: offload-optimizer: "disk" is not one of none, host, nvme
 // HOST: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier host>, optimizer_sharded, optimizer_tier = #zero<tier host>, parameters_sharded
 // ROOM: zero.bucket @bucket0 {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier host>
+// WAIT: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier host>, {{.*}}optimizer_tier = #zero<tier nvme>
 // NVME: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier nvme>, {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier nvme>
 zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<5000xf32> role = trainable
@@ -63,6 +65,13 @@ graph.program @micro phase = micro inputs = ["x"] {
   // NVME: zero.evict %[[L]] into %{{.*}} : !zero.buffer<2048 x f32, host>, <2048 x f32, nvme>
   // NVME: zero.norm_partial %{{.*}} after %[[N1]] :
   // NVME: zero.evict %{{.*}} into %{{.*}} : !zero.buffer<512 x f32, host>, <512 x f32, nvme>
+  // Where the host has room for them gradients land there, and wait.
+  // WAIT: %[[GS:.*]] = zero.storage @bucket0 of gradients : <2560 x f32, host>
+  // WAIT-NEXT: %[[G1:.*]] = zero.part %[[GS]] offset = 0
+  // WAIT-NEXT: zero.evict %{{.*}} into %[[G1]] : !zero.buffer<2048 x f32, device>, <2048 x f32, host>
+  // WAIT: zero.norm_partial %[[G1]] after
+  // WAIT-NOT: nvme>
+  // WAIT: graph.program @update
   %gs = zero.storage @bucket0 of gradients : !zero.buffer<2560 x f32, device>
   zero.reduce_scatter %g into %gs scale = 0.5 : !zero.buffer<5120 x f32, device>, !zero.buffer<2560 x f32, device>
   zero.record_loss %loss : tensor<f32>
@@ -93,6 +102,11 @@ graph.program @update phase = update inputs = [] {
   // NVME: zero.evict
   // NVME-NOT: zero.evict
   // NVME: zero.update
+  // Of the file it is only weights and moment that are read.
+  // WAIT: %[[G:.*]] = zero.part %{{.*}} offset = 0 : <2560 x f32, host> -> <2048 x f32, host>
+  // WAIT-COUNT-2: zero.fetch {{.*}}<2048 x f32, nvme>, <2048 x f32, host>
+  // WAIT-NOT: zero.fetch
+  // WAIT: zero.update %[[G]]
   %w = zero.storage @bucket0 of parameters : !zero.buffer<2560 x f32, device>
   %m = zero.storage @bucket0 of moment1 : !zero.buffer<2560 x f32, device>
   zero.update %g, %f, %w(%m) rule = momentum {beta1 = 0.0 : f64, beta2 = 0.0 : f64, eps = 0.0 : f64, momentum = 0.5 : f64, weight_decay = 0.0 : f64} : (!zero.buffer<2560 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<2560 x f32, device>, !zero.buffer<2560 x f32, device>) -> ()
