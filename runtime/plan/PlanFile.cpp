@@ -43,14 +43,13 @@ std::string hashOf(std::string_view bytes) {
   return std::string(reinterpret_cast<const char *>(canonical.digest), kHashBytes);
 }
 
-std::string serialize(const planpb::Plan &plan) {
-  std::string message;
-  message.reserve(plan.ByteSizeLong());
-  google::protobuf::io::StringOutputStream stream(&message);
+/// `bytes`: what ByteSizeLong has just said, which leaves the sizes of all parts behind.
+std::string serialize(const planpb::Plan &plan, size_t bytes) {
+  std::string message(bytes, '\0');
+  google::protobuf::io::ArrayOutputStream stream(message.data(), static_cast<int>(bytes));
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
-  plan.SerializeToCodedStream(&coded);
-  coded.Trim();
+  plan.SerializeWithCachedSizes(&coded);
   return message;
 }
 
@@ -149,13 +148,15 @@ Result<planpb::Plan> readPlan(const std::string &path) {
 }
 
 Result<std::string> packPlan(const planpb::Plan &plan) {
-  if (size_t size = plan.ByteSizeLong(); size > kMaxMessage)
+  const size_t size = plan.ByteSizeLong();
+  if (size > kMaxMessage)
     return makeError(Code::unsupported, 413,
                      "plan message has " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxMessage) +
                          " are possible");
-  std::string message = serialize(plan);
+  std::string message = serialize(plan, size);
   std::string out(kMagic);
   uint64_t start = kFixedBytes + kEntryBytes + kHashBytes;
+  out.reserve(start + size);
   put<uint32_t>(out, kPlanFormat);
   put<uint32_t>(out, kTag);
   put<uint64_t>(out, start + message.size());
@@ -180,7 +181,7 @@ Status writePlan(const std::string &path, const planpb::Plan &plan) {
 
 uint64_t planHash(planpb::Plan plan) {
   plan.clear_command();
-  std::string message = serialize(plan);
+  std::string message = serialize(plan, plan.ByteSizeLong());
   return XXH3_64bits(message.data(), message.size());
 }
 

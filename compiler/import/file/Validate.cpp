@@ -13,6 +13,7 @@ using namespace zc::importer;
 namespace {
 
 constexpr int64_t minIrVersion = 3, maxIrVersion = 14;
+constexpr int kAhead = 8; ///< nodes: what new names take is waiting for their places in the table
 
 class Validator {
 public:
@@ -132,6 +133,9 @@ private:
   template <typename Prefix> Status nodes(NodeList &list, const Prefix &prefix) {
     for (int i = 0; i < list.size(); ++i) {
       onnxpb::Node &node = list[i];
+      if (i + kAhead < list.size())
+        for (const std::string &output : list[i + kAhead].output())
+          file.names.prefetch(output);
       auto label = [&] { return prefix() + nodeLabel(node, i); };
       auto where = [&] { return file.path + ": node \"" + label() + "\""; };
       ZC_RETURN_IF_ERROR(name(node.name(), "node"));

@@ -38,6 +38,8 @@ public:
     }
     return slot.number;
   }
+  /// Brings where a name is, or would be, into the caches.
+  void prefetch(llvm::StringRef name) const { __builtin_prefetch(&slots[hashOf(name) & (slots.size() - 1)]); }
   void reserve(size_t names) {
     if (2 * names <= slots.size())
       return;
