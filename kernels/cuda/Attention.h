@@ -1,10 +1,10 @@
 //===- Attention.h - attention and its gradient, where no library takes the spec ------===//
 //
 // Heads of up to 128 numbers of 16 bits are multiplied on tensor cores (CoreAttention.h). Here is what is left: f32 and
-// f64, wider heads, dropout, and the gradient of a mask. A block takes kAttentionTile queries (forward, and for their
-// gradient) or keys (for the gradients of keys and values) at once, so that what it reads of the other side serves all
-// of them. Scores of a tile stand in the workspace; so many tiles are launched at once as 32 MiB hold. What several
-// queries add to a key is added in order by one thread: the same bits every time.
+// f64, wider heads, dropout. A block takes kAttentionTile queries (forward, and for their gradient) or keys (for the
+// gradients of keys and values) at once, so that what it reads of the other side serves all of them. Scores of a tile
+// stand in the workspace; so many tiles are launched at once as 32 MiB hold. What several queries add to a key is added
+// in order by one thread: the same bits every time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -245,7 +245,6 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
   });
 }
 
-/// All but the mask's, which takes deltas from g's.
 template <typename T, typename Launcher>
 void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTensors &t, void *const *operands,
                      const Launcher &launch) {
@@ -259,6 +258,10 @@ void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTen
             QueryGradBody<T>{g, {t.output, operands}, {t.dQuery, operands}, scores, 0});
   overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
             KeyGradBody<T>{g, {t.dKey, operands}, {t.dValue, operands}, scores, 0});
+  if (!s.hasMaskGrad)
+    return;
+  const int64_t maskTiles = s.maskBatches() * s.maskHeads() * ((s.queries + kAttentionTile - 1) / kAttentionTile);
+  overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(operands[t.dMask]), 0});
 }
 
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
@@ -277,10 +280,6 @@ template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpe
                                     operands[5],
                                     static_cast<Score<T> *>(launch.workspace())};
       launchGradients(g, t, operands, launch);
-      if (s.hasMaskGrad) {
-        const int64_t maskTiles = s.maskBatches() * s.maskHeads() * ((s.queries + kAttentionTile - 1) / kAttentionTile);
-        overTiles(launch, maskTiles, maskTiles, MaskGradBody<T>{g, static_cast<Score<T> *>(operands[t.dMask]), 0});
-      }
     });
   });
 }

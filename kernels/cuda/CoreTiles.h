@@ -96,11 +96,15 @@ template <int D, typename Warp, typename F> ZC_HD void forSums(const Warp &warp,
   });
 }
 
+template <int D, typename Warp> ZC_HD void clearSums(const Warp &warp, CoreSums<Warp, D> &sums) {
+  forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) { sums[tall][half].of[at][e] = 0; });
+}
+
 /// sums = rows that are held * rows first.. of the tile, turned.
 template <typename T, int D, typename Warp>
 ZC_HD void multiplyRows(const Warp &warp, const CoreRows<Warp, D> &held, const CoreTile<Warp, D> &tile, int first,
                         CoreSums<Warp, D> &sums) {
-  forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) { sums[tall][half].of[at][e] = 0; });
+  clearSums<D>(warp, sums);
   ZC_UNROLL
   for (int k = 0; k < D / 16; ++k) {
     typename Warp::Fragment pair;

@@ -1,4 +1,5 @@
 // attention and its gradient against the plain ones: blocks, tiles, masks, grouped heads, and what they work in.
+#include "kernels/cuda/CoreTiles.h"
 #include "runtime/base/StridedView.h"
 #include "test/kernels/FastTest.h"
 
@@ -263,11 +264,36 @@ TEST(FastAttention, andGradientOfTiles) {
         AttentionCase{{1, 1, 200, 64}, {1, 1, 70, 64}, {1, 1, 70, 64}, {}, {}, true}, // some see no key
         AttentionCase{{1, 4, 66, 128}, {1, 2, 66, 128}, {1, 2, 66, 128}, {}, {}, true},
         AttentionCase{{1, 2, 40, 80}, {1, 2, 90, 80}, {1, 2, 90, 96}, {1, 1, 40, 90}, DType::f32, true},
+        AttentionCase{{2, 2, 130, 64}, {2, 1, 70, 64}, {2, 1, 70, 64}, {1, 2, 130, 70}, DType::f32, false},
         AttentionCase{{1, 2, 40, 48}, {1, 2, 90, 48}, {1, 2, 90, 40}, {1, 1, 1, 90}, DType::boolean, false},
         AttentionCase{{1, 2, 70, 27}, {1, 2, 70, 27}, {1, 2, 70, 61}, {}, {}, true},
         AttentionCase{{1, 1, 20, 136}, {1, 1, 20, 136}, {1, 1, 20, 136}, {}, {}, true}}) // wider than tiles
     for (DType type : {DType::bf16, DType::f16})
       expectAttentionMatches(row, type);
+}
+
+/// What ldmatrix reads at once, and 8 threads copy: 16 bytes of 8 rows, or of one row; 32 banks have 4 bytes each.
+template <int D> void expectOwnBanks() {
+  std::set<int> taken;
+  auto banksOf = [](int place) { return place / 16 % 8; };
+  for (int row = 0; row < cuda::CoreCut<D>::kOfBlock; ++row)
+    for (int sixteenth = 0; sixteenth < D / 8; ++sixteenth) {
+      EXPECT_TRUE(taken.insert(cuda::placeInTile<D>(row, sixteenth)).second);
+      std::set<int> ofColumn, ofRow;
+      for (int i = 0; i < 8; ++i) {
+        ofColumn.insert(banksOf(cuda::placeInTile<D>(row / 8 * 8 + i, sixteenth)));
+        const int at = row * (D / 8) + sixteenth / 8 * 8 + i; // of 32 numbers, two rows
+        ofRow.insert(banksOf(cuda::placeInTile<D>(at / (D / 8), at % (D / 8))));
+      }
+      EXPECT_EQ(ofColumn.size(), 8u) << "row " << row << ", " << sixteenth;
+      EXPECT_TRUE(ofRow.size() == 8 || (D == 32 && row % 2)) << "row " << row << ", " << sixteenth;
+    }
+  EXPECT_EQ(*taken.rbegin(), cuda::CoreCut<D>::kHeldBytes - 16);
+}
+TEST(CoreTiles, haveNoBankConflicts) {
+  expectOwnBanks<32>();
+  expectOwnBanks<64>();
+  expectOwnBanks<128>();
 }
 
 /// A GPU's blocks: twice the same bits, and those of rows that lie where 16 bytes cannot be copied at once.
