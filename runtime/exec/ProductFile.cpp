@@ -1,5 +1,6 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/base/File.h"
+#include "runtime/base/Names.h"
 #include "runtime/io/Hash.h"
 
 #include <cmath>
@@ -53,13 +54,9 @@ static double numberOf(const Json &json, const char *key) {
   return found != json.end() && found->is_number() ? found->get<double>() : -1;
 }
 
-/// Position of `name` among the enumerators.
+/// The enumerator that `name` names.
 template <typename Enum> static std::optional<Enum> fromName(const std::optional<std::string> &name) {
-  const auto names = namesOf(Enum());
-  for (size_t i = 0; name && i < names.size(); ++i)
-    if (*name == names[i])
-      return static_cast<Enum>(i);
-  return std::nullopt;
+  return name ? valueNamed<Enum>(*name) : std::nullopt;
 }
 
 /// One entry, added to the table. What is wrong with it; empty if nothing.
@@ -150,8 +147,8 @@ Status writeProducts(const std::string &path, const ProductTable &table) {
   for (const auto &[shape, entry] : table)
     json["products"].push_back({{"product", textOf(shape)},
                                 {"threads", shape.threads},
-                                {"method", namesOf(ProductMethod())[size_t(entry.choice.method)]},
-                                {"cut", namesOf(ProductCut())[size_t(entry.choice.cut)]},
+                                {"method", nameOf(entry.choice.method)},
+                                {"cut", nameOf(entry.choice.cut)},
                                 {"gflops", tenths(entry.rate)},
                                 {"gflops_without", tenths(entry.rateWithout)}});
   if (path == defaultProductFile()) {

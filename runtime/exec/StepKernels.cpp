@@ -3,6 +3,7 @@
 #include "kernels/Prologue.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Implementations.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/plan/Tiers.h"
@@ -106,13 +107,12 @@ Result<std::optional<Implementation>> implementationOf(const planpb::Plan &plan,
 std::string nameOf(const std::optional<Implementation> &by) {
   if (!by)
     return "no implementation";
-  std::string name = namesOf(by->kind)[static_cast<size_t>(by->kind)];
+  std::string name = nameOf(by->kind);
   return by->library.empty() ? name : name + ": " + std::string(by->library);
 }
 
 std::string methodOf(const std::optional<Implementation> &by) {
-  return by && !by->method.empty() ? namesOf(by->kind)[static_cast<size_t>(by->kind)] + (": " + by->method)
-                                   : nameOf(by);
+  return by && !by->method.empty() ? nameOf(by->kind) + (": " + by->method) : nameOf(by);
 }
 
 /// How to compile the plan's model for `target`.
@@ -121,8 +121,7 @@ static std::string commandFor(const planpb::Plan &plan, Target target) {
   for (const char *name : namesOf(Target()))
     if (const std::string flag = std::string(" --target ") + name; command.find(flag) != std::string::npos)
       command.erase(command.find(flag), flag.size());
-  return (command.empty() ? "zero-compile MODEL.onnx" : command) + " --target " +
-         namesOf(Target())[static_cast<size_t>(target)] + " -o PLAN";
+  return (command.empty() ? "zero-compile MODEL.onnx" : command) + " --target " + nameOf(target) + " -o PLAN";
 }
 
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
@@ -139,10 +138,9 @@ Status checkImplementations(const planpb::Plan &plan, Target target, const Kerne
   if (missing == 0)
     return {};
   const std::string what = counted(missing, "step") + (missing == 1 ? " has" : " have") + " no implementation on " +
-                           namesOf(Target())[static_cast<size_t>(target)] + ", the first is " + first;
+                           nameOf(target) + ", the first is " + first;
   if (const auto plannedFor = static_cast<Target>(plan.target()); plannedFor != target)
-    return makeError(Code::mismatch, 699,
-                     what + "; the plan is for " + namesOf(Target())[static_cast<size_t>(plannedFor)], {},
+    return makeError(Code::mismatch, 699, what + "; the plan is for " + nameOf(plannedFor), {},
                      commandFor(plan, target));
   return makeError(Code::unsupported, 652, what, {},
                    "zero-run inspect PLAN --kernels lists them; --device cpu runs the plan");

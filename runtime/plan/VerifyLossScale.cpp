@@ -1,5 +1,6 @@
 //===- VerifyLossScale.cpp - what is scaled is scaled back -------------------------------===//
 
+#include "runtime/plan/Precision.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 
@@ -26,7 +27,7 @@ static Status verifyScaledStep(const planpb::Plan &plan, const WalkStep &where) 
 
 Status verifyLossScale(const planpb::Plan &plan) {
   // scale_c1
-  bool trainsInHalf = plan.precision() == "fp16" && !plan.forward_only();
+  bool trainsInHalf = valueNamed<Precision>(plan.precision()) == Precision::fp16 && !plan.forward_only();
   if (plan.has_loss_scale() != trainsInHalf || (trainsInHalf && plan.metrics().grad_norm_slice() == -1))
     return violation(560, "scale_c1", "a plan scales its loss where it trains in fp16, and then has a norm");
   // scale_c2

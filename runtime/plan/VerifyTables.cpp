@@ -1,6 +1,7 @@
 #include "runtime/base/TensorSize.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/Precision.h"
 #include "runtime/plan/Schedule.h"
 #include "runtime/plan/ThreadShares.h"
 #include "runtime/plan/Tiers.h"
@@ -39,7 +40,7 @@ Status verifyHeader(const planpb::Plan &plan) {
     return violation(463, "plan_c2", "accumulation " + str(plan.accumulation()) + " is not in 1..1048576");
   if (plan.vertical() && plan.accumulation() < 2)
     return violation(559, "plan_c2", "is vertical with one micro-step");
-  if (plan.precision() != "fp32" && plan.precision() != "bf16" && plan.precision() != "fp16")
+  if (!valueNamed<Precision>(plan.precision()))
     return violation(464, "plan_c2", "precision \"" + plan.precision() + "\" is neither fp32 nor bf16 nor fp16");
   if (!planpb::Target_IsValid(plan.target()))
     return violation(568, "plan_c2", "target " + str(plan.target()) + " is no known one");

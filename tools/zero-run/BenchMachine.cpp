@@ -1,3 +1,4 @@
+#include "runtime/base/Names.h"
 #include "runtime/base/Outputs.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/ProductFile.h"
@@ -57,8 +58,7 @@ Result<ProductTable> tableOf(const std::string &path) {
 void printRow(const ProductShape &shape, const ProductEntry &entry) {
   char line[160];
   std::snprintf(line, sizeof line, "%-34s %3d  %8.1f GF/s  %8.1f  %-9s %s\n", nameOf(shape).c_str(), shape.threads,
-                entry.rateWithout / 1e9, entry.rate / 1e9, namesOf(ProductMethod())[size_t(entry.choice.method)],
-                namesOf(ProductCut())[size_t(entry.choice.cut)]);
+                entry.rateWithout / 1e9, entry.rate / 1e9, nameOf(entry.choice.method), nameOf(entry.choice.cut));
   print(2, line);
 }
 

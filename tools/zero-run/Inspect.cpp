@@ -1,3 +1,4 @@
+#include "runtime/base/Names.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
@@ -157,7 +158,7 @@ Status printKernels(const planpb::Plan &plan, Target target, const KernelSetting
     std::snprintf(head, sizeof head, "%-24s %-36s %d\n", line.first.c_str(), line.second.c_str(), steps);
     text += eachStep ? "" : head;
   }
-  text += std::string(namesOf(Target())[size_t(target)]) + ":";
+  text += std::string(nameOf(target)) + ":";
   for (const auto &[name, count] : counts)
     if (name != nobody)
       text += " " + name + " " + std::to_string(count) + ",";

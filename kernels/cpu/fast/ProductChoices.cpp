@@ -3,6 +3,7 @@
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulTiles.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 
@@ -76,7 +77,7 @@ static std::string describe(const ProductChoice &choice, int threads) {
                                               fitting + " on widened blocks", "tiles of registers"};
   std::string text = methods[static_cast<size_t>(choice.method)];
   if (threads > 1 && choice.cut != ProductCut::library)
-    text += std::string(" by ") + namesOf(choice.cut)[static_cast<size_t>(choice.cut)];
+    text += std::string(" by ") + nameOf(choice.cut);
   return text;
 }
 
@@ -90,9 +91,8 @@ ChosenProduct withoutOnednn(const ProductShape &shape) {
 
 Error lacksChoice(const ProductShape &shape, const ProductChoice &choice) {
   return makeError(Code::mismatch, 714,
-                   "the table of products has \"" + std::string(namesOf(choice.method)[size_t(choice.method)]) +
-                       "\" by \"" + namesOf(choice.cut)[size_t(choice.cut)] + "\" for " + nameOf(shape) +
-                       ", which cannot be computed like that here",
+                   "the table of products has \"" + std::string(nameOf(choice.method)) + "\" by \"" +
+                       nameOf(choice.cut) + "\" for " + nameOf(shape) + ", which cannot be computed like that here",
                    {}, "make the table again with zero-run bench-machine, or give --products none");
 }
 

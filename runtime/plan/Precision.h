@@ -1,0 +1,15 @@
+//===- Precision.h - types of a step's parameters and gradients ---------------------===//
+#pragma once
+
+#include "runtime/base/Names.h"
+
+#include <cstdint>
+
+namespace zc {
+
+/// Type of parameters and gradients; master weights and optimizer state are fp32 in any case. With fp16 the loss of a
+/// step that trains is scaled.
+enum class Precision : uint8_t { fp32, bf16, fp16 };
+constexpr std::array<const char *, 3> namesOf(Precision) { return {"fp32", "bf16", "fp16"}; }
+
+} // namespace zc
