@@ -264,6 +264,8 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
           {static_cast<uint8_t>(wait.section()), static_cast<uint8_t>(wait.queue()), wait.ordinal(), wait.distance()});
     steps[section].push_back(out);
     queues[section][step.queue()].push_back(&steps[section].back());
+    if (!out.copy)
+      mixed.set(step.queue());
   }
   return {};
 }

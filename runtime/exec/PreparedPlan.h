@@ -10,6 +10,7 @@
 #include "runtime/plan/VerifyAliases.h"
 
 #include <array>
+#include <bitset>
 
 namespace zc {
 
@@ -74,6 +75,7 @@ public:
   TierMemory &memory;
   std::vector<PreparedStep> steps[2]; // in plan order, per section
   std::vector<const PreparedStep *> queues[2][kNumQueues];
+  std::bitset<kNumQueues> mixed; ///< queues with steps that are no QueuedCopy
   std::vector<PreparedWait>
       metricWriters; ///< the last step of each queue that writes a metric or hands over an output, seen from the update
   bool agreesInStep = false;      ///< a step calls ExecutorOptions::agree

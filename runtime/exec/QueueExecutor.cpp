@@ -53,13 +53,6 @@ void QueueExecutor::runQueue(unsigned queue, uint64_t mine) {
   runSection(queue, 1, update, now);
 }
 
-bool QueueExecutor::queuesCopies(unsigned queue, const StepContext &now) const {
-  auto isCopy = [](const PreparedStep *step) { return step->copy; };
-  const auto &micro = prepared.queues[0][queue], &update = prepared.queues[1][queue];
-  return !prepared.publishesLast(now.step) && std::all_of(micro.begin(), micro.end(), isCopy) &&
-         std::all_of(update.begin(), update.end(), isCopy);
-}
-
 /// Execution `index` of a section on one queue; false after a failure anywhere on this rank.
 bool QueueExecutor::runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now) {
   for (const PreparedStep *step : prepared.queues[section][queue]) {

@@ -59,7 +59,10 @@ private:
   struct Copies {
     uint64_t ended = 0, begun = 0; ///< numbers: those between are under way
   };
-  bool queuesCopies(unsigned queue, const StepContext &now) const;
+  /// Has the queue several copies under way? Not in iterations whose copies may have to be left out.
+  bool queuesCopies(unsigned queue, const StepContext &now) const {
+    return !prepared.mixed.test(queue) && !prepared.publishesLast(now.step);
+  }
   bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
   CopyTurn copyTurn(unsigned queue, uint64_t number) const;
   void beginCopies(unsigned queue, uint64_t mine);

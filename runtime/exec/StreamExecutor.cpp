@@ -8,7 +8,7 @@
 //
 // Steps between which a stream has nothing to do with others, nor with the host, are enqueued in one go (StreamRuns.h):
 // the first time one by one, the second time they are captured, and from then on they are one graph. What changes from
-// execution to execution they find in a block of the device's memory that is their stream's own.
+// execution to execution they find in contexts (StreamContexts.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 #include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/QueueExecutor.h"
+#include "runtime/exec/StreamContexts.h"
 #include "runtime/exec/StreamRuns.h"
 #include "runtime/exec/StreamTrace.h"
 #include "runtime/plan/Tiers.h"
@@ -34,7 +35,8 @@ public:
                  Communicator &communicator)
       : QueueExecutor(plan, options, communicator), device(std::move(device)),
         captures(options.graphs && this->device->hasGraphs()), perStep(plan.accumulation()),
-        kernels(*this->device, communicator, perStep * kInFlight,
+        inPlace(*this->device, perStep, kInFlight),
+        kernels(*this->device, communicator, inPlace.slots(),
                 [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
   ~StreamExecutor() override { join(); }
 
@@ -87,13 +89,11 @@ private:
   }
 
   Status prepareTimelines();
-  Status prepareContexts();
   Status prepareEvents();
   Status prepareMetrics();
   void prepareAdvances();
   void prepareRuns();
-  Status writeContexts(uint64_t mine);
-  Status enterMicroStep(uint64_t mine, int64_t micro);
+  Status beginIteration(uint64_t mine);
   bool waitForInputs(int64_t index);
   Status issueSection(uint32_t section, int64_t index, uint64_t mine, int64_t micro);
   Status issueRun(StreamRun &run, uint32_t section, uint64_t mine, int64_t micro);
@@ -101,28 +101,14 @@ private:
   Status issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context);
   Status issueWaits(const PreparedStep &step, uint32_t section, int64_t index);
   Status collectTrace(uint64_t mine);
-  /// Of a step of a stream, in iteration `mine` and, unless it names its own, micro-step `micro`.
-  EnqueuedContext contextOf(const PreparedStep &step, uint64_t mine, int64_t micro) const {
-    uint32_t slot = slotOf(mine, step.micro >= 0 ? step.micro : micro);
-    StepContext *own = current[step.queue];
-    return {hostContexts + slot, own ? own + (step.micro >= 0 ? 1 + step.micro : 0) : nullptr, slot};
-  }
-  uint32_t slotOf(uint64_t mine, int64_t micro) const {
-    return static_cast<uint32_t>(mine % kInFlight * perStep + static_cast<uint64_t>(micro));
-  }
 
   std::unique_ptr<Device> device;
   const bool captures;    ///< runs, into graphs
-  const uint32_t perStep; ///< contexts of an iteration: one per micro-step
+  const uint32_t perStep; ///< micro-steps of an iteration
   uint32_t numMicro = 0;  ///< steps of section 0
+  StreamContexts inPlace; ///< `contexts` as streams read them
   StreamKernels kernels;
-  std::array<std::unique_ptr<Stream>, kNumQueues> streams; // null for queues of the host and for those without steps
-  std::unique_ptr<Stream> control;                         // brings contexts
-  std::unique_ptr<Event> brought;
-  StepContext *hostContexts = nullptr, *deviceContexts = nullptr;
-  /// By queue, on the device: the context of the micro-step that its stream is at, and behind it those of all
-  /// micro-steps of the iteration, where steps name theirs. Null: no step of the stream asks.
-  std::array<StepContext *, kNumQueues> current{};
+  QueueStreams streams;
   std::vector<Issued> issued[2];
   std::vector<StreamRun> runs[2];    // by their first step in plan order
   std::vector<std::string> refusals; // of captures: the first
@@ -145,7 +131,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
     bool isUpdate = number >= numMicro;
     return nameOf(isUpdate, isUpdate ? number - numMicro : number);
   });
-  ZC_RETURN_IF_ERROR(prepareContexts());
+  ZC_RETURN_IF_ERROR(inPlace.prepare(prepared));
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (isOnStream(queue) && prepared.stepsPerIteration(queue) > 0) {
       Result<std::unique_ptr<Stream>> stream = device->makeStream();
@@ -161,7 +147,7 @@ Status StreamExecutor::prepare(const ExecutorOptions &options, const KernelRegis
   prepareRuns();
   inputs = lastInputs(prepared);
   if (options.traceCapacity > 0)
-    ZC_RETURN_IF_ERROR(trace.emplace(*device, perStep * kInFlight, kInFlight).prepare(prepared));
+    ZC_RETURN_IF_ERROR(trace.emplace(*device, inPlace.slots(), kInFlight).prepare(prepared));
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     if (!isOnStream(queue) && prepared.stepsPerIteration(queue) > 0)
       startThread(queue);
@@ -175,26 +161,6 @@ Status StreamExecutor::prepareTimelines() {
   ZC_RETURN_IF_ERROR(pinned.status());
   for (unsigned queue = 0; queue < kNumQueues; ++queue)
     done[queue].countIn(*new (static_cast<char *>(*pinned) + queue * kLine) std::atomic<uint64_t>(0));
-  return {};
-}
-
-Status StreamExecutor::prepareContexts() {
-  uint64_t bytes = perStep * kInFlight * sizeof(StepContext), ownBytes = (1 + perStep) * sizeof(StepContext);
-  Result<void *> pinned = device->allocatePinned(bytes), there = device->allocate(bytes + kNumQueues * ownBytes);
-  ZC_RETURN_IF_ERROR(pinned.status());
-  ZC_RETURN_IF_ERROR(there.status());
-  hostContexts = static_cast<StepContext *>(*pinned);
-  deviceContexts = static_cast<StepContext *>(*there);
-  for (uint32_t section : {0u, 1u})
-    for (const PreparedStep &step : prepared.steps[section])
-      if (isOnStream(step.queue) && step.onDevice->isRepeatable())
-        current[step.queue] = deviceContexts + perStep * kInFlight + step.queue * (1 + perStep);
-  Result<std::unique_ptr<Stream>> stream = device->makeStream();
-  ZC_RETURN_IF_ERROR(stream.status());
-  control = std::move(*stream);
-  Result<std::unique_ptr<Event>> event = device->makeEvent();
-  ZC_RETURN_IF_ERROR(event.status());
-  brought = std::move(*event);
   return {};
 }
 
@@ -288,36 +254,13 @@ bool StreamExecutor::waitForInputs(int64_t index) {
   });
 }
 
-Status StreamExecutor::writeContexts(uint64_t mine) {
-  // Who used these last is through: runStep has waited for the iteration before the last.
+Status StreamExecutor::beginIteration(uint64_t mine) {
+  // Who used its contexts last is through: runStep has waited for the iteration before the last.
   ZC_RETURN_IF_ERROR(collectTrace(mine));
-  if (isTraced(contexts[mine % kInFlight].step))
-    ZC_RETURN_IF_ERROR(trace->beginIteration(mine, *control));
-  for (uint32_t micro = 0; micro < perStep; ++micro) {
-    StepContext context = contexts[mine % kInFlight];
-    context.micro = micro;
-    hostContexts[slotOf(mine, micro)] = context;
-  }
-  uint32_t first = slotOf(mine, 0);
-  uint64_t bytes = perStep * sizeof(StepContext);
-  ZC_RETURN_IF_ERROR(control->copy(deviceContexts + first, hostContexts + first, bytes));
-  ZC_RETURN_IF_ERROR(control->record(*brought));
-  for (unsigned queue = 0; queue < kNumQueues; ++queue)
-    if (current[queue]) {
-      ZC_RETURN_IF_ERROR(streams[queue]->wait(*brought));
-      if (prepared.plan.vertical())
-        ZC_RETURN_IF_ERROR(streams[queue]->copy(current[queue] + 1, deviceContexts + first, bytes));
-    }
-  return {};
-}
-
-/// The update is in the last micro-step.
-Status StreamExecutor::enterMicroStep(uint64_t mine, int64_t micro) {
-  for (unsigned queue = 0; queue < kNumQueues; ++queue)
-    if (current[queue])
-      ZC_RETURN_IF_ERROR(
-          streams[queue]->copy(current[queue], deviceContexts + slotOf(mine, micro), sizeof(StepContext)));
-  return {};
+  const StepContext &context = contexts[mine % kInFlight];
+  if (isTraced(context.step))
+    ZC_RETURN_IF_ERROR(trace->beginIteration(mine, *inPlace.control()));
+  return inPlace.bring(mine, context, streams);
 }
 
 void StreamExecutor::runOwn(uint64_t mine) {
@@ -325,13 +268,13 @@ void StreamExecutor::runOwn(uint64_t mine) {
   int64_t micros = perStep, executions = microExecutions(prepared.plan), update = static_cast<int64_t>(mine) - 1;
   int64_t waited = 0;
   auto run = [&]() -> Status {
-    ZC_RETURN_IF_ERROR(writeContexts(mine));
+    ZC_RETURN_IF_ERROR(beginIteration(mine));
     for (int64_t i = 0; i < executions; ++i) {
       int64_t since = nanoseconds();
       if (!waitForInputs(update * executions + i))
         return {}; // whoever failed has told
       waited += nanoseconds() - since;
-      ZC_RETURN_IF_ERROR(enterMicroStep(mine, micros - executions + i));
+      ZC_RETURN_IF_ERROR(inPlace.enter(mine, micros - executions + i, streams)); // the update is in the last one
       ZC_RETURN_IF_ERROR(issueSection(0, update * executions + i, mine, micros - executions + i));
     }
     return issueSection(1, update, mine, micros - 1);
@@ -376,7 +319,7 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
   Stream &stream = *streams[run.steps.front()->queue];
   auto issueEach = [&]() -> Status {
     for (const PreparedStep *step : run.steps)
-      if (Status status = issue(*step, section, contextOf(*step, mine, micro)); !status.ok())
+      if (Status status = issue(*step, section, inPlace.of(*step, mine, micro)); !status.ok())
         return locate(status.error(), prepared.plan, section, step->index);
     return {};
   };
@@ -467,7 +410,7 @@ Status StreamExecutor::publish(const StepContext &context) {
       ZC_RETURN_IF_ERROR(execute(step, 1, now));
       continue;
     }
-    Status status = issue(step, 1, contextOf(step, iteration, now.micro));
+    Status status = issue(step, 1, inPlace.of(step, iteration, now.micro));
     if (status.ok())
       status = streams[step.queue]->drain();
     if (!status.ok())
@@ -494,12 +437,13 @@ bool StreamExecutor::foundFault() {
 
 void StreamExecutor::join() {
   QueueExecutor::join();
-  auto drain = [&](const std::unique_ptr<Stream> &stream) {
+  auto drain = [&](Stream *stream) {
     if (Status status = stream ? stream->drain() : Status(); !status.ok())
       fail(status.error());
   };
-  drain(control);
-  std::for_each(streams.begin(), streams.end(), drain);
+  drain(inPlace.control());
+  for (const std::unique_ptr<Stream> &stream : streams)
+    drain(stream.get());
   communicator.awaitQuiet();
 }
 

@@ -1,13 +1,11 @@
 #include "runtime/exec/Executor.h"
-#include "runtime/base/Failpoint.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
-#include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/AllocationCount.h"
 #include "test/runtime/ExpectOk.h"
-#include "test/runtime/Outcome.h"
+#include "test/runtime/RunPlan.h"
 #include "test/runtime/TestPlan.h"
 
 #include <atomic>
@@ -19,46 +17,11 @@ using zc::test::expectOk;
 
 namespace {
 
+using test::contextOf;
+using test::kDevices;
 using test::Outcome;
-using test::persistentBytes;
-
-/// All of them; `fake` runs what a GPU would be given, in another order each time.
-const DeviceKind kDevices[] = {DeviceKind::sync, DeviceKind::cpu, DeviceKind::fake};
-
-StepContext contextOf(int64_t step) { return {step, 0, 0.01}; }
-
-/// Runs `steps` steps on all ranks; `after` sees each rank's executor at the end.
-Status runUnverified(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
-                     const std::function<void(RankExecutor &)> &after = {}) {
-  KernelRegistry registry = test::testKernels();
-  return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
-    const Mesh &mesh = communicator.mesh();
-    test::TestLoader loader(mesh.indexOf(mesh.dataAxes(), communicator.rank()));
-    ExecutorOptions options;
-    options.device = device;
-    options.nvme.folder = testing::TempDir();
-    auto executor = prepareRank(plan, options, communicator, registry, loader);
-    if (!executor)
-      return executor.error();
-    for (int64_t step = 1; step <= steps; ++step) {
-      ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
-      if (communicator.rank() == 0)
-        outcome.losses.push_back((*executor)->loss());
-    }
-    ZC_RETURN_IF_ERROR((*executor)->drain());
-    if (communicator.rank() == 0)
-      outcome.state = persistentBytes(**executor);
-    if (after)
-      after(**executor);
-    return {};
-  });
-}
-
-Status runPlan(const planpb::Plan &plan, DeviceKind device, int64_t steps, Outcome &outcome,
-               const std::function<void(RankExecutor &)> &after = {}) {
-  ZC_RETURN_IF_ERROR(verifyPlan(plan));
-  return runUnverified(plan, device, steps, outcome, after);
-}
+using test::runPlan;
+using test::runUnverified;
 
 /// What tinyPlan computes, in plain loops; fp32 in the same order. After step `after` parameters are an update old.
 std::vector<double> oracle(int world, int accumulation, int64_t steps, int64_t after = INT64_MAX) {
@@ -316,53 +279,6 @@ TEST(Executor, ATailGivesTheSameBitsAndItsFailureIsFound) {
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
     EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
-  }
-}
-
-/// A read of the nvme tier in each section: so the queue has a border after each.
-planpb::Plan planOfReads() {
-  test::PlanBuilder b(1, 1);
-  b.plan = test::tinyPlanWithoutWaits(1, 1);
-  const std::pair<uint32_t, int64_t> sections[] = {{0, int64_t(1) << 20}, {1, int64_t(32) << 20}};
-  for (auto [section, bytes] : sections) {
-    std::string name = std::to_string(section);
-    uint32_t type = b.type(planpb::U8, {bytes});
-    uint32_t file = b.slice("file" + name, static_cast<uint64_t>(bytes), true, -1, planpb::NVME);
-    uint32_t memory = b.slice("memory" + name, static_cast<uint64_t>(bytes), false, -1, planpb::HOST);
-    b.step(section, planpb::NVME_READ, "nvme_read", 1,
-           {b.operand(file, type, planpb::READ), b.operand(memory, type, planpb::WRITE)});
-  }
-  EXPECT_TRUE(addWaits(b.plan).ok());
-  return b.plan;
-}
-
-TEST(Executor, ReadsOfTheFileGoOnOverBordersOfSectionsAndSteps) {
-  constexpr int64_t kSteps = 20;
-  for (DeviceKind device : {DeviceKind::cpu, DeviceKind::fake}) {
-    Outcome sync, outcome;
-    uint64_t beside = 0, bytes = 0;
-    expectOk(runPlan(planOfReads(), DeviceKind::sync, kSteps, sync));
-    expectOk(runPlan(planOfReads(), device, kSteps, outcome, [&](RankExecutor &executor) {
-      beside = executor.memory()->readsBegunBeside();
-      bytes = executor.traffic().nvmeRead;
-    }));
-    EXPECT_TRUE(sync == outcome);
-    EXPECT_EQ(bytes, uint64_t(kSteps) * (33 << 20));
-    // The update's beside the micro-step's, always; the next step's as soon as it is asked for.
-    EXPECT_GT(beside, uint64_t(kSteps));
-    EXPECT_LT(beside, 2 * uint64_t(kSteps));
-  }
-}
-
-TEST(Executor, AFailureOfAnyReadOverABorderIsFound) {
-  for (int piece = 1; piece <= 100; piece += 9) { // of 33 a step
-    expectOk(setFailpoints("spill.read@n=" + std::to_string(piece) + ":flip"));
-    Outcome outcome;
-    Status status = runPlan(planOfReads(), DeviceKind::cpu, 5, outcome);
-    expectOk(setFailpoints(""));
-    ASSERT_FALSE(status.ok());
-    EXPECT_EQ(status.error().code, Code::corrupt) << render(status.error());
-    EXPECT_EQ(status.error().where, "tiny: node \"node of nvme_read\"");
   }
 }
 
