@@ -2,10 +2,9 @@
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/StepView.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyAliases.h"
-#include "runtime/plan/VerifyParts.h"
-#include "runtime/plan/Walk.h"
 
 #include <algorithm>
 #include <array>
@@ -32,8 +31,6 @@ constexpr unsigned kReach[kNumQueues] = {
     1u << planpb::HOST,                        // HOST_COMPUTE
 };
 
-using Attributes = std::map<std::string, const planpb::Attribute *>;
-
 class StepVerifier {
 public:
   StepVerifier(const planpb::Plan &plan, uint32_t section, AliasFinder &aliases)
@@ -54,6 +51,7 @@ public:
       ZC_RETURN_IF_ERROR(verifyViews(step));
       ZC_RETURN_IF_ERROR(verifyTiers(step));
       ZC_RETURN_IF_ERROR(verifyWaits(step));
+      ZC_RETURN_IF_ERROR(verifyCollective(view(step)));
       auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
       if (special != kSpecial.end())
         ZC_RETURN_IF_ERROR((this->*special->second)(step));
@@ -74,10 +72,10 @@ private:
     if (!inRange(step.kernel(), plan.strings_size()) || !inRange(step.node(), plan.strings_size()))
       return violation(number, label,
                        std::string(section == 0 ? "micro" : "update") + " step " + str(index) + " " + what);
-    return violation(number, label, describe(plan, {section, 0, index}) + " " + what,
-                     plan.strings(static_cast<int>(step.node())));
+    return view(step).fail(number, label, what);
   }
 
+  StepView view(const planpb::Step &step) const { return {plan, mesh, section, index, step}; }
   const planpb::TensorType &typeOf(const planpb::Operand &operand) const {
     return plan.types(static_cast<int>(operand.type()));
   }
@@ -93,17 +91,8 @@ private:
   Status verifyTiers(const planpb::Step &step);
   Status verifyTierCopy(const planpb::Step &step);
   Status verifyBlocks(const planpb::Operand &operand, int position);
-  Attributes attributesOf(const planpb::Step &step);
-  Status verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts);
-  Status verifyTraffic(const planpb::Step &step);
-  uint64_t members(const planpb::Step &step) { return static_cast<uint64_t>(mesh.size(axesOf(step))); }
   std::string addressOf(const planpb::Operand &operand) const;
   bool isMultiple(const planpb::Operand &operand, uint64_t bytes) const;
-  Status verifyReduction(const planpb::Step &step);
-  Status verifyAllGather(const planpb::Step &step);
-  Status verifyReduceScatter(const planpb::Step &step);
-  Status verifyAllReduce(const planpb::Step &step);
-  Status verifyAllToAll(const planpb::Step &step);
   Status verifyLoadInput(const planpb::Step &step);
   Status verifyStoreOutput(const planpb::Step &step);
 
@@ -119,8 +108,6 @@ private:
 };
 
 const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
-    {"all_gather", &StepVerifier::verifyAllGather}, {"reduce_scatter", &StepVerifier::verifyReduceScatter},
-    {"all_reduce", &StepVerifier::verifyAllReduce}, {"all_to_all", &StepVerifier::verifyAllToAll},
     {"load_input", &StepVerifier::verifyLoadInput}, {"store_output", &StepVerifier::verifyStoreOutput},
     {"h2d", &StepVerifier::verifyTierCopy},         {"d2h", &StepVerifier::verifyTierCopy},
     {"nvme_read", &StepVerifier::verifyTierCopy},   {"nvme_write", &StepVerifier::verifyTierCopy},
@@ -350,108 +337,11 @@ Status StepVerifier::verifyWaits(const planpb::Step &step) {
   return {};
 }
 
-Attributes StepVerifier::attributesOf(const planpb::Step &step) {
-  Attributes attributes;
-  for (const planpb::Attribute &attribute : step.attributes())
-    attributes[plan.strings(static_cast<int>(attribute.name()))] = &attribute;
-  return attributes;
-}
-
-/// collective_c1, and of collective_c2 the sizes: `inputParts` : `outputParts` is the ratio of elements.
-Status StepVerifier::verifyCollective(const planpb::Step &step, uint64_t inputParts, uint64_t outputParts) {
-  // collective_c1
-  if (step.queue() != planpb::COMM)
-    return fail(513, "collective_c1", "is a collective and not on queue COMM");
-  if (step.inputs() != 1 || step.operands_size() != 2)
-    return fail(514, "collective_c1",
-                "has " + str(step.inputs()) + " inputs and " + str(static_cast<uint64_t>(step.operands_size())) +
-                    " operands");
-  // collective_c2: at most 2^48 bytes times 2^16 ranks
-  auto elements = [&](int i) {
-    const planpb::Operand &operand = step.operands(i);
-    return bytes(operand) / static_cast<uint64_t>(sizeOf(static_cast<DType>(typeOf(operand).type())));
-  };
-  uint64_t left = 0, right = 0;
-  if (__builtin_mul_overflow(elements(0), outputParts, &left) ||
-      __builtin_mul_overflow(elements(1), inputParts, &right) || left != right)
-    return fail(515, "collective_c2",
-                "takes " + str(elements(0)) + " elements to " + str(elements(1)) + " on " + str(members(step)) +
-                    " ranks");
-  return {};
-}
-
-/// collective_c3
-Status StepVerifier::verifyTraffic(const planpb::Step &step) {
-  static constexpr std::array<std::string_view, 5> kKnown = {"none", "gather", "reduce_scatter", "all_reduce", "hop"};
-  Attributes attributes = attributesOf(step);
-  auto traffic = attributes.find("traffic");
-  if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())
-    return fail(524, "collective_c3", "counts its traffic as \"" + traffic->second->text() + "\"");
-  return {};
-}
-
-/// Element types that are summed, and the attributes of a sum.
-Status StepVerifier::verifyReduction(const planpb::Step &step) {
-  ZC_RETURN_IF_ERROR(verifyTraffic(step));
-  // collective_c2
-  planpb::Type in = typeOf(step.operands(0)).type(), out = typeOf(*step.operands().rbegin()).type();
-  bool isHalf = in == planpb::BF16 || in == planpb::F16;
-  bool isSummed = isHalf || in == planpb::F32 || in == planpb::F64 || in == planpb::I64;
-  bool widens = isHalf && out == planpb::F32 && plan.strings(static_cast<int>(step.kernel())) == "reduce_scatter";
-  if (!isSummed || (in != out && !widens))
-    return fail(516, "collective_c2", "sums " + planpb::Type_Name(in) + " to " + planpb::Type_Name(out));
-  // collective_c3
-  Attributes attributes = attributesOf(step);
-  auto scale = attributes.find("scale");
-  if (scale != attributes.end()) {
-    double value = scale->second->real();
-    if (scale->second->value_case() != planpb::Attribute::kReal || !std::isfinite(value) ||
-        (in == planpb::I64 && value != 1))
-      return fail(517, "collective_c3", "has a scale that is no finite real, or is not 1 for integers");
-  }
-  auto accumulate = attributes.find("accumulate");
-  if (accumulate != attributes.end() && accumulate->second->integer() != 0 &&
-      step.operands().rbegin()->access() != planpb::READ_WRITE)
-    return fail(518, "collective_c3", "accumulates into an operand that is not READ_WRITE");
-  return {};
-}
-
-Status StepVerifier::verifyAllGather(const planpb::Step &step) {
-  ZC_RETURN_IF_ERROR(verifyTraffic(step));
-  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, members(step)));
-  if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type())
-    return fail(519, "collective_c2", "gathers elements of another type than it stores");
-  return {};
-}
-
-Status StepVerifier::verifyReduceScatter(const planpb::Step &step) {
-  ZC_RETURN_IF_ERROR(verifyCollective(step, members(step), 1));
-  return verifyReduction(step);
-}
-
-Status StepVerifier::verifyAllReduce(const planpb::Step &step) {
-  bool isInPlace = step.operands_size() == 1 && step.inputs() == 0 && step.operands(0).access() == planpb::READ_WRITE;
-  if (!isInPlace)
-    ZC_RETURN_IF_ERROR(verifyCollective(step, 1, 1));
-  else if (step.queue() != planpb::COMM)
-    return fail(513, "collective_c1", "is a collective and not on queue COMM");
-  return verifyReduction(step);
-}
-
-Status StepVerifier::verifyAllToAll(const planpb::Step &step) {
-  ZC_RETURN_IF_ERROR(verifyTraffic(step));
-  ZC_RETURN_IF_ERROR(verifyCollective(step, 1, 1));
-  if (typeOf(step.operands(0)).type() != typeOf(step.operands(1)).type() ||
-      bytes(step.operands(0)) % members(step) != 0)
-    return fail(527, "collective_c2", "does not move equal parts to " + str(members(step)) + " ranks");
-  return {};
-}
-
 /// input_c2
 Status StepVerifier::verifyLoadInput(const planpb::Step &step) {
   if (section != 0 || step.operands_size() != 1 || step.inputs() != 0 || step.operands(0).access() != planpb::WRITE)
     return fail(520, "input_c2", "loads an input other than into one written operand of a micro-step");
-  Attributes attributes = attributesOf(step);
+  const auto attributes = view(step).attributes();
   auto input = attributes.find("input");
   if (input == attributes.end() || input->second->value_case() != planpb::Attribute::kInteger ||
       !inRange(input->second->integer(), plan.inputs_size()))
@@ -468,7 +358,7 @@ Status StepVerifier::verifyLoadInput(const planpb::Step &step) {
 
 /// output_c2
 Status StepVerifier::verifyStoreOutput(const planpb::Step &step) {
-  Attributes attributes = attributesOf(step);
+  const auto attributes = view(step).attributes();
   auto output = attributes.find("output");
   if (section != 0 || step.operands_size() != 1 || step.inputs() != 1 || step.queue() != planpb::COMPUTE)
     return fail(552, "output_c2", "hands over something else than one operand of a micro-step, on queue compute");
