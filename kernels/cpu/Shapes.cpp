@@ -14,7 +14,7 @@ static bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands
 static bool isStat(DType stat, DType type) { return stat == DType::f32 || (stat == DType::f64 && type == DType::f64); }
 
 /// Whether as many steps as the product of `sizes` can be counted (in 2^62 of them a machine would be busy for weeks).
-static bool isCountable(std::initializer_list<int64_t> sizes) {
+static bool canCountSteps(std::initializer_list<int64_t> sizes) {
   int64_t steps = 1;
   for (int64_t size : sizes)
     if (size != 0 && (__builtin_mul_overflow(steps, size, &steps) || steps > int64_t(1) << 62))
@@ -40,7 +40,7 @@ Result<MatmulShape> readMatmul(const KernelSpec &spec) {
     if (fromEnd(lhs, shape.transLhs ? 1 : 2) != shape.m || fromEnd(rhs, shape.transRhs ? 2 : 1) != shape.n ||
         fromEnd(rhs, shape.transRhs ? 1 : 2) != shape.k || !broadcastsTo(lhsBatch, shape.batch) ||
         !broadcastsTo(rhsBatch, shape.batch) ||
-        !isCountable({product(shape.batch, 0, shape.batch.size()), shape.m, shape.n, shape.k}))
+        !canCountSteps({product(shape.batch, 0, shape.batch.size()), shape.m, shape.n, shape.k}))
       return false;
     shape.lhsStrides = broadcastStrides(lhsBatch, shape.batch);
     shape.rhsStrides = broadcastStrides(rhsBatch, shape.batch);
@@ -212,7 +212,8 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, si
            value == Dims{shape.batch, shape.keyHeads, shape.keys, shape.valueDepth} &&
            (shape.keyHeads ? shape.heads % shape.keyHeads == 0 : shape.heads == 0) &&
            std::max(shape.queries, shape.keys) <= kMostPositions &&
-           isCountable({shape.batch, shape.heads, shape.queries, shape.keys, std::max(shape.depth, shape.valueDepth)});
+           canCountSteps(
+               {shape.batch, shape.heads, shape.queries, shape.keys, std::max(shape.depth, shape.valueDepth)});
   };
   auto types = [&] {
     shape.dtype = spec.operands[q].dtype;
