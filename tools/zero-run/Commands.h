@@ -7,6 +7,8 @@ namespace zc::run {
 
 Status trainCommand(const Flags &flags);
 Status evalCommand(const Flags &flags);
+/// Either of them with --hosts: shows the command that starts the ranks, and runs it.
+Status launchCommand(const Flags &flags);
 Status inspectCommand(const Flags &flags);
 Status exportCommand(const Flags &flags);
 Status verifyCheckpointCommand(const Flags &flags);

@@ -2,8 +2,8 @@
 
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Size.h"
+#include "runtime/launch/Mpirun.h"
 #include "tools/zero-run/Environment.h"
-#include "tools/zero-run/Hosts.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -141,8 +141,8 @@ void Progress::warning(const std::string &text) {
 }
 
 void announceEnd(Code code) {
-  if (std::getenv(kLaunchedVariable))
-    print(2, std::string(kEndedLine) + std::to_string(int(code)) + "\n");
+  if (std::getenv(launch::kLaunchedVariable))
+    print(2, std::string(launch::kEndedLine) + std::to_string(int(code)) + "\n");
 }
 
 void endProcess(const Error &error) {

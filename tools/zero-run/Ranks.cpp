@@ -3,13 +3,13 @@
 #include "runtime/base/Limits.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/StepKernels.h"
+#include "runtime/launch/Mpirun.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/train/Watchdog.h"
 #include "tools/zero-run/Environment.h"
 #include "tools/zero-run/Files.h"
-#include "tools/zero-run/Hosts.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 
@@ -60,8 +60,8 @@ static Status checkEnvironment(const RankGroup &ranks, const std::optional<Launc
 static Result<std::unique_ptr<RankGroup>> connect(const Flags &flags, const planpb::Plan &plan,
                                                   const std::optional<LaunchedRank> &launched) {
   dieWithParent();
-  if (launched && std::getenv(kLaunchedVariable))
-    print(2, std::string(kStartedLine) + std::to_string(launched->rank) + "\n");
+  if (launched && std::getenv(launch::kLaunchedVariable))
+    print(2, std::string(launch::kStartedLine) + std::to_string(launched->rank) + "\n");
   auto planned = [mesh = meshOf(plan)](int worldSize) { // another number of ranks is refused where the plan is known
     return worldSize == mesh.worldSize() ? mesh : Mesh::ofNodes(worldSize, worldSize);
   };

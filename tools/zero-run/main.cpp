@@ -1,7 +1,6 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
 #include "tools/zero-run/Commands.h"
-#include "tools/zero-run/Hosts.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
 

@@ -1,0 +1,112 @@
+#include "runtime/launch/Mpirun.h"
+
+#include "runtime/base/Limits.h"
+#include "runtime/launch/Listener.h"
+#include "runtime/launch/Outcome.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace zc::launch {
+
+std::vector<std::string> mpirunCommand(const std::vector<Host> &hosts, const std::string &program,
+                                       const std::vector<std::string> &arguments) {
+  std::string list;
+  for (const Host &host : hosts)
+    list += (list.empty() ? "" : ",") + host.name + ":" + std::to_string(host.ranks);
+  // By slot: ranks of a host are neighbours, as the plan's nodes have them. Unbound: kernels and communication share
+  // the cores. No grace before mpirun kills: it only does when a rank has failed; who wants to stop a run is asked by
+  // SIGUSR1.
+  std::vector<std::string> words = {"mpirun", "--host",    list,   "-np",   std::to_string(ranksOf(hosts)), "--map-by",
+                                    "slot",   "--bind-to", "none", "--mca", "odls_base_sigkill_timeout",    "0"};
+  if (::geteuid() == 0)
+    words.push_back("--allow-run-as-root");
+  for (char **variable = environ; *variable; ++variable)
+    for (const char *prefix : {"ZERO_", "OMP_", "OPENBLAS_"})
+      if (std::strncmp(*variable, prefix, std::strlen(prefix)) == 0) {
+        words.push_back("-x");
+        words.push_back(std::string(*variable, std::strcspn(*variable, "=")));
+      }
+  words.insert(words.end(), {"-x", std::string(kLaunchedVariable) + "=1"});
+  words.push_back(program);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+namespace {
+
+volatile sig_atomic_t launched = 0; ///< pid of mpirun
+volatile sig_atomic_t asked = 0;    ///< signals so far
+
+void passOn(int number) {
+  int saved = errno;
+  // mpirun passes USR1 on to the ranks, which then save and end; TERM would make it kill them after a second.
+  if (launched > 0)
+    ::kill(pid_t(launched), asked == 0 && number != SIGUSR1 ? SIGUSR1 : number == SIGUSR1 ? SIGUSR1 : SIGTERM);
+  if (number != SIGUSR1)
+    asked = asked + 1;
+  errno = saved;
+}
+
+pid_t start(const std::vector<std::string> &command, int errors) {
+  pid_t parent = ::getpid(), child = ::fork();
+  if (child != 0)
+    return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent)
+    ::_exit(1);
+  // A group of its own: the terminal's ^C is ours to pass on. Nobody reads the terminal.
+  ::setpgid(0, 0);
+  int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, 0);
+  ::dup2(errors, 2);
+  std::vector<char *> words;
+  for (const std::string &word : command)
+    words.push_back(const_cast<char *>(word.c_str()));
+  words.push_back(nullptr);
+  for (int number : {SIGPIPE, SIGXFSZ})
+    std::signal(number, SIG_DFL);
+  ::execvp(words[0], words.data());
+  ::_exit(127);
+}
+
+} // namespace
+
+Status runMpirun(const MpiJob &job) {
+  const uint64_t oomKillsBefore = oomKills();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return makeError(Code::other, 976, std::string("no pipe: ") + std::strerror(errno));
+  struct sigaction action = {};
+  action.sa_handler = passOn;
+  for (int number : {SIGINT, SIGTERM, SIGUSR1})
+    ::sigaction(number, &action, nullptr);
+  pid_t child = start(job.command, ends[1]);
+  ::close(ends[1]);
+  if (child < 0)
+    return makeError(Code::other, 993, std::string("no process: ") + std::strerror(errno));
+  launched = child;
+
+  Listener listener(ranksOf(job.hosts), job.say);
+  const bool inTime = listen(ends[0], listener, job.initTimeout);
+  if (!inTime)
+    ::kill(-child, SIGKILL); // the daemons of hosts that can be reached end their ranks then
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!inTime && listener.code) // a rank has said why
+    return Error{Code(*listener.code), 975, "", "", "", ""};
+  if (!inTime)
+    return notAll(job.hosts, listener.started, job.initTimeout);
+  if (asked > 1)
+    return Error{Code(128 + SIGTERM), 975, "", "", "", ""};
+  return outcomeOf(status, listener.words, job.out, oomKillsBefore);
+}
+
+} // namespace zc::launch

@@ -1,0 +1,106 @@
+#include "runtime/launch/Listener.h"
+#include "runtime/launch/Mpirun.h"
+#include "runtime/launch/Outcome.h"
+#include "test/runtime/ExpectOk.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace zc;
+using namespace zc::launch;
+using zc::test::expectOk;
+
+namespace {
+
+std::string textOf(const std::vector<Host> &hosts) {
+  std::string text;
+  for (const Host &host : hosts)
+    text += (text.empty() ? "" : ",") + host.name + ":" + std::to_string(host.ranks);
+  return text;
+}
+
+/// As waitpid has it, of a process that ended by itself.
+int ended(int code) { return code << 8; }
+
+} // namespace
+
+TEST(Launch, HostsAreAListOrAFile) {
+  const std::pair<const char *, const char *> lists[] = {
+      {"a:2,b:3", "a:2,b:3"}, {"a,b", "a:4,b:4"}, {" a : 2 ,,b slots=3", "a:2,b:3"}, {"10.0.0.1:2", "10.0.0.1:2"}};
+  for (auto [text, meant] : lists) {
+    auto hosts = parseHosts(text, 4);
+    expectOk(hosts.status());
+    EXPECT_EQ(textOf(*hosts), meant);
+  }
+  const std::string file = testing::TempDir() + "hosts";
+  std::FILE *out = std::fopen(file.c_str(), "w");
+  std::fputs("# two racks\n a slots=2\r\n\nb:3 # the second\nc\n", out);
+  std::fclose(out);
+  auto hosts = parseHosts(file, 1);
+  expectOk(hosts.status());
+  EXPECT_EQ(textOf(*hosts), "a:2,b:3,c:1");
+  EXPECT_EQ(ranksOf(*hosts), 6);
+}
+
+TEST(Launch, WhatIsNoHostIsRefused) {
+  for (const char *text :
+       {"", ",", "a:", "a: ,b", ":2", "a:0", "a:-1", "a:2x", "a:100000", "-x:2", "a slots=", "a:2:3"}) {
+    auto hosts = parseHosts(text, 1);
+    ASSERT_FALSE(hosts.ok()) << text;
+    EXPECT_EQ(hosts.status().error().code, Code::usage);
+  }
+}
+
+TEST(Launch, TheCommandHasTheHostsInOrderAndTheArgumentsLast) {
+  const std::vector<std::string> words =
+      mpirunCommand({{"a", 2}, {"b", 1}}, "/bin/zero-run", {"x.plan", "--steps", "2"});
+  auto after = [&](const char *word) { return *std::next(std::find(words.begin(), words.end(), word)); };
+  EXPECT_EQ(after("--host"), "a:2,b:1");
+  EXPECT_EQ(after("-np"), "3");
+  EXPECT_EQ(std::vector<std::string>(words.end() - 4, words.end()),
+            (std::vector<std::string>{"/bin/zero-run", "x.plan", "--steps", "2"}));
+}
+
+TEST(Launch, AListenerTellsRanksFromMpirun) {
+  std::string said;
+  Listener listener(2, [&](const std::string &line) { said += line; });
+  const std::string text = "zero-run: started rank 1\nstep 1\n" + std::string(30, '-') + "\nmpirun's\n" +
+                           std::string(30, '-') + "\nzero-run: started rank 7\nzero-run: ended with code 8\nlast";
+  for (char c : text)
+    listener.take(&c, 1);
+  listener.flush();
+  EXPECT_EQ(said, "step 1\nlast");
+  EXPECT_EQ(listener.words, "mpirun's\n");
+  EXPECT_EQ(listener.code, 8);
+  EXPECT_EQ(listener.started, (std::vector<bool>{false, true}));
+  EXPECT_FALSE(listener.allStarted());
+  const Error error = notAll({{"a", 1}, {"b", 1}}, listener.started, 5);
+  EXPECT_EQ(error.message, "not all ranks have started within 5 s: missing are 0 on a");
+  EXPECT_EQ(error.note, "started are ranks 1");
+}
+
+TEST(Launch, RanksThatDoNotStartAreNotWaitedFor) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  Listener listener(1, [](const std::string &) {});
+  EXPECT_FALSE(listen(ends[0], listener, 0.05));
+  ASSERT_EQ(::write(ends[1], "zero-run: started rank 0\n", 25), 25);
+  ::close(ends[1]);
+  EXPECT_TRUE(listen(ends[0], listener, 10));
+  EXPECT_TRUE(listener.allStarted());
+  ::close(ends[0]);
+}
+
+TEST(Launch, WhatBecameOfAJobIsAnErrorWithItsCode) {
+  const std::string none = testing::TempDir() + "no-such-run";
+  expectOk(outcomeOf(ended(0), "", none, 0));
+  EXPECT_EQ(outcomeOf(ended(9), "", none, 0).error().code, Code::corrupt); // a rank has said why
+  EXPECT_EQ(outcomeOf(ended(127), "", none, 0).error().code, Code::unsupported);
+  EXPECT_EQ(outcomeOf(ended(1), "unable to reliably start one or more daemons", none, 0).error().code, Code::peerLost);
+  const Status killed = outcomeOf(ended(137), "process rank 3 exited on signal 9", none, UINT64_MAX);
+  EXPECT_EQ(killed.error().code, Code::peerLost);
+  EXPECT_EQ(killed.error().message.rfind("rank 3 was killed by signal 9", 0), size_t{0}) << killed.error().message;
+}
