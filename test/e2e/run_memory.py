@@ -2,7 +2,7 @@
 """The planned peak is the peak: what a run has resident, beyond what a one-layer model of its kind has, is at most what its
 arenas have, times 1.01 and 32 MiB, for threads and for processes as ranks. A steady step of a ResNet, and of
 a language model whose head and loss are one operation, allocates nothing (its products by OpenBLAS: oneDNN's sgemm asks for what it packs
-factors into at each call, 5 MB of a thread at most)."""
+factors into at each call, 5 MB of a thread at most). Attention's memory is linear in a sequence's positions."""
 import os, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -96,8 +96,21 @@ def steady_step(name, small, more, threads, precision):
     raise Case(f"{more} steps allocate {counts[1] - counts[0]} times")
 
 
+def long_sequences(target):
+    """A step of 32K positions on four heads is planned within 1 GiB, and memory grows with the positions, not with their square."""
+    peaks = []
+    for positions in (8192, 32768):
+        path = suite.dir / f"long-{target}-{positions}.onnx"
+        subprocess.run([sys.executable, SUPPORT / "make_gpt.py", path, *"--seed 0 --layers 1 --hidden 256 --heads 4 --vocab 512 --batch 1".split(),
+                        "--seq", str(positions)], check=True, capture_output=True)
+        peaks.append(json.loads(suite.tool("zero-compile", path, "--target", target, "--dry-run", "--json"))["tiers"]["device"]["peak_bytes"])
+    if peaks[1] > 1 << 30 or peaks[1] > 4 * peaks[0]:
+        raise Case(f"{peaks} bytes")
+    return f"{peaks[1] / 2**20:.0f} MiB"
+
+
 make_models()
-cases = []
+cases = [(f"32K positions on {target}", lambda target=target: long_sequences(target)) for target in ("cpu", "cuda")]
 for name in MODELS:
     for ranks in (1, 2):
         cases.append((f"{name} W={ranks}", lambda name=name, ranks=ranks: bounded(name, ranks, False)))
