@@ -70,6 +70,26 @@ void addAttention(std::vector<Case> &all, int64_t keys) {
   });
 }
 
+/// Element-wise work on so many rows: less and select, as relu's gradient; silu, mul and add of a row
+/// (kernels/FusedProgram.h). Those of 8,192 fit into no cache, of 16 into the second.
+void addPrograms(std::vector<Case> &result, const std::string &label, int64_t rows) {
+  const int64_t width = 3072;
+  const TensorType x = f32({rows, width});
+  result.push_back({"fused_relu_grad" + label,
+                    "fused",
+                    {x, x},
+                    {x},
+                    {{"program", Ints{3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4}}},
+                    0});
+  result.push_back({"fused_silu_mul_add" + label,
+                    "fused",
+                    {x, x, f32({width})},
+                    {x},
+                    {{"program", Ints{3, 30, 0, 0, 6, 0, 3, 1, 4, 0, 4, 2, 0, 5}}},
+                    0});
+  result.push_back({"add" + label, "add", {x, x}, {x}, {}, 0});
+}
+
 std::vector<Case> cases() {
   const int64_t tokens = 1024, width = 768, vocabulary = 50257, heads = 12, length = 256, parameters = 1 << 24;
   const TensorType x = f32({tokens, width}), up = f32({tokens, 4 * width}), row = f32({width}), stat = f32({tokens});
@@ -99,19 +119,6 @@ std::vector<Case> cases() {
       {"gelu", "gelu", {up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_grad", "gelu_grad", {up, up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_erf", "gelu", {up}, {up}, {}, 0},
-      // less and select; silu, mul and add of a row (kernels/FusedProgram.h)
-      {"fused_relu_grad",
-       "fused",
-       {up, up},
-       {up},
-       {{"program", Ints{3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4}}},
-       0},
-      {"fused_silu_mul_add",
-       "fused",
-       {up, up, f32({4 * width})},
-       {up},
-       {{"program", Ints{3, 30, 0, 0, 6, 0, 3, 1, 4, 0, 4, 2, 0, 5}}},
-       0},
       {"layer_norm", "layer_norm", {x, row, row}, {x, stat, stat}, {{"axis", axis}}, 0},
       {"layer_norm_grad", "layer_norm_grad", {x, x, row, stat, stat}, {x, row, row}, {{"axis", axis}}, 0},
       {"softmax", "softmax", {f32({48 * length, length})}, {f32({48 * length, length})}, {{"axis", axis}}, 0},
@@ -133,6 +140,8 @@ std::vector<Case> cases() {
       {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
       matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
   };
+  for (auto [label, rows] : {std::pair{"", 1024}, {"/memory", 8192}, {"/cache", 16}})
+    addPrograms(result, label, rows);
   for (int64_t keys : {256, 1024, 2048})
     addAttention(result, keys);
   return result;

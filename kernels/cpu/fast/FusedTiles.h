@@ -71,11 +71,13 @@ private:
   void readThroughRelus();
   void pairUp();
   void assignTiles();
+  void findAhead(const Dims &shape);
   Uses findUses() const;
   bool isResult(size_t reg) const;
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
+  void askFor(void *const *operands, int64_t at, int64_t n) const;
   void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t n) const;
 
   FusedProgram program;
@@ -85,6 +87,7 @@ private:
   std::vector<Place> places;              ///< of registers
   std::vector<size_t> same;               ///< the register whose elements each register has: its own, mostly
   std::vector<std::vector<size_t>> loads; ///< inputs whose tiles are loaded before a step
+  std::vector<size_t> ahead;              ///< inputs that are asked for a tile ahead
 };
 
 } // namespace zc::cpu
