@@ -13,6 +13,7 @@
 #include "dialects/graph/Infer.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace zc {
 
