@@ -1,7 +1,6 @@
 //===- AppendOptimizer.cpp - the update program -------------------------------===//
 #include "compiler/grad/Passes.h"
 #include "dialects/graph/ModuleAttrs.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -12,13 +11,11 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 namespace {
-struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, GradOptions> {
+struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (failed(parseGlobs()))
-      return signalPassFailure();
     for (auto program : module.getOps<ProgramOp>())
       if (program.getPhase() == Phase::update) {
         program.emitOpError("is there already: append-optimizer runs once");
@@ -32,25 +29,6 @@ struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, G
   }
 
 private:
-  SmallVector<llvm::GlobPattern> globs;
-
-  LogicalResult parseGlobs() {
-    for (const std::string &text : options.noDecay) {
-      llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(text);
-      if (!glob)
-        return getOperation().emitError("no-decay glob '") << text << "': " << llvm::toString(glob.takeError());
-      globs.push_back(std::move(*glob));
-    }
-    return success();
-  }
-
-  /// --no-decay before the parameter's own, before that of all.
-  FloatAttr decayOf(ParameterOp parameter, FloatAttr ofAll) const {
-    if (llvm::any_of(globs, [&](const llvm::GlobPattern &glob) { return glob.match(parameter.getSymName()); }))
-      return FloatAttr::get(ofAll.getType(), 0);
-    return parameter.getWeightDecayAttr() ? parameter.getWeightDecayAttr() : ofAll;
-  }
-
   /// Did differentiate multiply the loss?
   static bool isScaled(ModuleOp module) {
     return llvm::any_of(module.getOps<ProgramOp>(), [](ProgramOp program) {
@@ -82,14 +60,11 @@ private:
       setTraining(module, training);
     }
     const FloatAttr ofAll = builder.getF64FloatAttr(weightDecayOf(options));
-    Optimizer rule = *symbolizeOptimizer(nameOf(options.rule));
     for (auto parameter : module.getOps<ParameterOp>()) {
       if (parameter.getRole() != Role::trainable)
         continue;
-      FloatAttr decay = decayOf(parameter, ofAll);
-      if (decay != ofAll)
-        parameter.setWeightDecayAttr(decay); // checkpoints tell
-      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), rule,
+      const FloatAttr decay = parameter.getWeightDecayAttr() ? parameter.getWeightDecayAttr() : ofAll;
+      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), options.rule,
                                APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
                                APFloat(options.momentum), decay.getValue(), parameter.getLrScaleAttr());
       ++updates;
@@ -99,7 +74,7 @@ private:
 };
 } // namespace
 
-std::unique_ptr<Pass> createAppendOptimizer(const GradOptions &options) {
+std::unique_ptr<Pass> createAppendOptimizer(const GradStage &options) {
   return std::make_unique<AppendOptimizer>(options);
 }
 

@@ -136,7 +136,7 @@ private:
   size_t numForward = 0;
 };
 
-struct CheckpointActivationsPass : StagePass<impl::CheckpointActivationsBase<CheckpointActivationsPass>, GradOptions> {
+struct CheckpointActivationsPass : StagePass<impl::CheckpointActivationsBase<CheckpointActivationsPass>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -151,7 +151,7 @@ struct CheckpointActivationsPass : StagePass<impl::CheckpointActivationsBase<Che
 
 } // namespace
 
-std::unique_ptr<Pass> createCheckpointActivations(const GradOptions &options) {
+std::unique_ptr<Pass> createCheckpointActivations(const GradStage &options) {
   return std::make_unique<CheckpointActivationsPass>(options);
 }
 

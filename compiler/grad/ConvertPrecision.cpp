@@ -167,7 +167,7 @@ LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
   return success();
 }
 
-struct ConvertPrecision : StagePass<impl::ConvertPrecisionBase<ConvertPrecision>, GradOptions> {
+struct ConvertPrecision : StagePass<impl::ConvertPrecisionBase<ConvertPrecision>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -197,7 +197,7 @@ struct ConvertPrecision : StagePass<impl::ConvertPrecisionBase<ConvertPrecision>
 
 } // namespace
 
-std::unique_ptr<Pass> createConvertPrecision(const GradOptions &options) {
+std::unique_ptr<Pass> createConvertPrecision(const GradStage &options) {
   return std::make_unique<ConvertPrecision>(options);
 }
 

@@ -216,7 +216,7 @@ LogicalResult Sweep::run() {
   return success();
 }
 
-struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradOptions> {
+struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -257,8 +257,6 @@ struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradOpt
 
 } // namespace
 
-std::unique_ptr<Pass> createDifferentiate(const GradOptions &options) {
-  return std::make_unique<Differentiate>(options);
-}
+std::unique_ptr<Pass> createDifferentiate(const GradStage &options) { return std::make_unique<Differentiate>(options); }
 
 } // namespace zc

@@ -361,7 +361,7 @@ private:
   llvm::SmallPtrSet<Operation *, 16> gone; ///< replaced
 };
 
-struct FoldViews : StagePass<impl::FoldViewsBase<FoldViews>, GradOptions> {
+struct FoldViews : StagePass<impl::FoldViewsBase<FoldViews>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -380,6 +380,6 @@ struct FoldViews : StagePass<impl::FoldViewsBase<FoldViews>, GradOptions> {
 
 } // namespace
 
-std::unique_ptr<Pass> createFoldViews(const GradOptions &options) { return std::make_unique<FoldViews>(options); }
+std::unique_ptr<Pass> createFoldViews(const GradStage &options) { return std::make_unique<FoldViews>(options); }
 
 } // namespace zc

@@ -124,7 +124,7 @@ private:
   std::vector<Operation *> gone; ///< fused
 };
 
-struct FuseElementwise : StagePass<impl::FuseElementwiseBase<FuseElementwise>, GradOptions> {
+struct FuseElementwise : StagePass<impl::FuseElementwiseBase<FuseElementwise>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -141,7 +141,7 @@ struct FuseElementwise : StagePass<impl::FuseElementwiseBase<FuseElementwise>, G
 
 } // namespace
 
-std::unique_ptr<Pass> createFuseElementwise(const GradOptions &options) {
+std::unique_ptr<Pass> createFuseElementwise(const GradStage &options) {
   return std::make_unique<FuseElementwise>(options);
 }
 

@@ -25,7 +25,7 @@ Value reshaped(Value value) {
   return value;
 }
 
-struct FuseEpilogues : StagePass<impl::FuseEpiloguesBase<FuseEpilogues>, GradOptions> {
+struct FuseEpilogues : StagePass<impl::FuseEpiloguesBase<FuseEpilogues>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -69,8 +69,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> createFuseEpilogues(const GradOptions &options) {
-  return std::make_unique<FuseEpilogues>(options);
-}
+std::unique_ptr<Pass> createFuseEpilogues(const GradStage &options) { return std::make_unique<FuseEpilogues>(options); }
 
 } // namespace zc

@@ -24,7 +24,7 @@ GatherGradOp lookupOf(Value operand) {
   return gradient && !gradient.getOnto() && operand.hasOneUse() ? gradient : GatherGradOp();
 }
 
-struct FuseGatherGrad : StagePass<impl::FuseGatherGradBase<FuseGatherGrad>, GradOptions> {
+struct FuseGatherGrad : StagePass<impl::FuseGatherGradBase<FuseGatherGrad>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -57,7 +57,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> createFuseGatherGrad(const GradOptions &options) {
+std::unique_ptr<Pass> createFuseGatherGrad(const GradStage &options) {
   return std::make_unique<FuseGatherGrad>(options);
 }
 

@@ -36,7 +36,7 @@ struct Head {
 
 class HeadFuser {
 public:
-  HeadFuser(ProgramOp program, const GradOptions &options) : program(program), options(options) {
+  HeadFuser(ProgramOp program, const GradStage &options) : program(program), options(options) {
     findLive();
     if (!options.forwardOnly)
       findTrained();
@@ -216,12 +216,12 @@ private:
   }
 
   ProgramOp program;
-  const GradOptions &options;
+  const GradStage &options;
   DenseSet<Operation *> live;
   DenseSet<Value> trained;
 };
 
-struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradOptions> {
+struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -235,6 +235,6 @@ struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradOptions> {
 
 } // namespace
 
-std::unique_ptr<Pass> createFuseHead(const GradOptions &options) { return std::make_unique<FuseHead>(options); }
+std::unique_ptr<Pass> createFuseHead(const GradStage &options) { return std::make_unique<FuseHead>(options); }
 
 } // namespace zc

@@ -167,7 +167,7 @@ private:
   ProgramOp program;
 };
 
-struct LossMeanPass : StagePass<impl::LossMeanBase<LossMeanPass>, GradOptions> {
+struct LossMeanPass : StagePass<impl::LossMeanBase<LossMeanPass>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -220,6 +220,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> createLossMean(const GradOptions &options) { return std::make_unique<LossMeanPass>(options); }
+std::unique_ptr<Pass> createLossMean(const GradStage &options) { return std::make_unique<LossMeanPass>(options); }
 
 } // namespace zc

@@ -60,7 +60,6 @@ static void listUpdate(GradOptions &o, OptionList &list) {
   list.add("eps", o.eps, kNotNegative, "(1e-8)");
   list.add("weight-decay", o.weightDecay, kNotNegative, "(adamw 0.01, else 0)");
   list.add("momentum", o.momentum, kNotNegative, "(0.9)");
-  list.add("no-decay", o.noDecay, "globs of parameters without weight decay");
   list.add("clip-grad-norm", o.clipGradNorm, {0x1p-1022}, "global L2 norm over all ranks");
   list.add("loss-mean", o.lossMean,
            "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
@@ -92,9 +91,6 @@ static void listPartitioning(GradOptions &o, OptionList &list) {
            "with --tensor-parallel: norms, residuals, dropouts between what is cut work on 1/T of the rows (batch or "
            "sequence); the bytes that are sent stay the same");
   list.chosen();
-  list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
-  list.add("kernels-of", o.target, "what the step runs on: some fused operations have kernels on a CPU only");
-  list.add("largest-whole", o.largestWhole, Range<int64_t>{0}, "bytes of the largest weight that is not tiled; 0: any");
   list.add("save", o.save, Range<int64_t>{-1},
            "bytes at the peak that selective recomputation gives back; -1: all that cost little");
 }
@@ -106,11 +102,18 @@ void zc::listOptions(GradOptions &o, OptionList &list) {
   listPartitioning(o, list);
 }
 
+void zc::listOptions(GradStage &o, OptionList &list) {
+  listOptions(static_cast<GradOptions &>(o), list);
+  list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
+  list.add("kernels-of", o.target, "what the step runs on: some fused operations have kernels on a CPU only");
+  list.add("largest-whole", o.largestWhole, Range<int64_t>{0}, "bytes of the largest weight that is not tiled; 0: any");
+}
+
 double zc::weightDecayOf(const GradOptions &options) {
   return options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
 }
 
-Status zc::validate(const GradOptions &o) {
+Status zc::validate(const GradStage &o) {
   if (o.lossScale == 0 && o.initialLossScale < o.minLossScale)
     return optionError("it is below --min-loss-scale", "initial-loss-scale");
   if (o.sequenceParallel && o.modelRanks < 2)

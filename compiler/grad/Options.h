@@ -3,12 +3,10 @@
 
 #include "compiler/options/OptionList.h"
 #include "kernels/Target.h"
+#include "kernels/UpdateRule.h"
+#include "runtime/plan/Precision.h"
 
 namespace zc {
-
-/// Type of parameters and gradients; master weights and optimizer state are fp32 in any case.
-enum class Precision { fp32, bf16, fp16 };
-constexpr std::array<const char *, 3> namesOf(Precision) { return {"fp32", "bf16", "fp16"}; }
 
 /// What the backward computes again instead of keeping it.
 enum class CheckpointPolicy { none, block, selective };
@@ -20,10 +18,6 @@ enum class LossMean {
   global, ///< all labels of all ranks and micro-steps
 };
 constexpr std::array<const char *, 2> namesOf(LossMean) { return {"rank", "global"}; }
-
-/// torch.optim's AdamW, Adam, SGD, and SGD with momentum; named as graph::Optimizer.
-enum class UpdateRule { adamw, adam, sgd, momentum };
-constexpr std::array<const char *, 4> namesOf(UpdateRule) { return {"adamw", "adam", "sgd", "momentum"}; }
 
 /// Are operations that belong together computed as one?
 enum class Fuse {
@@ -45,25 +39,21 @@ enum class Views { off, on };
 constexpr std::array<const char *, 2> namesOf(Views) { return {"off", "on"}; }
 
 struct GradOptions {
-  bool forwardOnly = false;              ///< no backward and no update: of the others, `precision` and `lossMean` count
-  Precision precision = Precision::fp32; ///< with fp16 the loss is scaled
+  bool forwardOnly = false; ///< no backward and no update: of the others, `precision` and `lossMean` count
+  Precision precision = Precision::fp32;
   LossMean lossMean = LossMean::rank;
   Fuse fuse = Fuse::on;
   Layout layout = Layout::automatic;
   Views views = Views::on;
-  Target target = Target::cpu; ///< ScheduleOptions' `target`: what there are kernels for
-  int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any (ShardOptions)
-  int64_t modelRanks = 1;      ///< ranks that share the work on a sample: ShardOptions' `model`
   bool sequenceParallel = false; ///< rows of what is between the regions that these cut are cut over them as well
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 
   UpdateRule rule = UpdateRule::adamw;
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
-  std::string lrSchedule;           ///< as zc::Schedule takes it; empty: constant
-  double weightDecay = -1;          ///< negative: torch's default of the rule
-  std::vector<std::string> noDecay; ///< globs of parameters without weight decay
-  double clipGradNorm = 0;          ///< 0: no clipping
+  std::string lrSchedule;  ///< as zc::Schedule takes it; empty: constant
+  double weightDecay = -1; ///< of parameters that have none of their own; negative: torch's default of the rule
+  double clipGradNorm = 0; ///< 0: no clipping
   // of fp16
   double lossScale = 0; ///< 0: dynamic, from the following
   double initialLossScale = 65536, minLossScale = 1;
@@ -71,10 +61,18 @@ struct GradOptions {
   bool consecutiveHysteresis = false;
 };
 
+/// What the stage is told: that, and what follows from options of other stages.
+struct GradStage : GradOptions {
+  Target target = Target::cpu; ///< what there are kernels for
+  int64_t largestWhole = 0;    ///< bytes of the largest weight of a linear that is not tiled; 0: of any
+  int64_t modelRanks = 1;      ///< ranks that share the work on a sample
+};
+
 void listOptions(GradOptions &options, OptionList &list);
+void listOptions(GradStage &stage, OptionList &list);
 /// Of parameters that have none of their own.
 double weightDecayOf(const GradOptions &options);
 /// Do they go together? Errors: usage.
-Status validate(const GradOptions &options);
+Status validate(const GradStage &stage);
 
 } // namespace zc

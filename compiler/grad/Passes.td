@@ -272,8 +272,8 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the update program: unscaling, clipping and one optimizer step per trainable parameter";
   let description = [{
-    In: a module after differentiate. Out: with `graph.program @update`. Parameters that match a `no-decay` glob get weight
-    decay 0, others what they carry as `weight_decay`, and as `lr_scale`. A negative weight decay stands for torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is still computed.
+    In: a module after differentiate. Out: with `graph.program @update`. Parameters get what they carry as
+    `weight_decay` and `lr_scale`. A negative weight decay stands for torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is still computed.
     Where differentiate scaled the loss, the factor undoes that, and `graph.training` says how the run chooses the scale:
     DeepSpeed's rules and defaults (runtime/train/LossScale.h).
 

@@ -13,7 +13,7 @@ namespace zc {
 #include "compiler/grad/Passes.h.inc"
 
 /// What training and forward-only steps have in common: the forward as it will be computed.
-static void buildForward(OpPassManager &manager, const GradOptions &options) {
+static void buildForward(OpPassManager &manager, const GradStage &options) {
   // Import hands over graph operations only; everything below relies on it.
   manager.addPass(createVerifyGraph());
   // Before the derivatives, so that gradients take the types of the values they belong to.
@@ -34,7 +34,7 @@ static void buildForward(OpPassManager &manager, const GradOptions &options) {
   }
 }
 
-static void buildForwardPipeline(OpPassManager &manager, const GradOptions &options) {
+static void buildForwardPipeline(OpPassManager &manager, const GradStage &options) {
   buildForward(manager, options);
   manager.addPass(createShardTensors(options));
   manager.addPass(createEliminateCommon());
@@ -51,7 +51,7 @@ static void buildForwardPipeline(OpPassManager &manager, const GradOptions &opti
   manager.addPass(createVerifyGraph());
 }
 
-void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
+void buildGradPipeline(OpPassManager &manager, const GradStage &options) {
   if (options.forwardOnly)
     return buildForwardPipeline(manager, options);
   buildForward(manager, options);
@@ -82,7 +82,7 @@ void buildGradPipeline(OpPassManager &manager, const GradOptions &options) {
   manager.addPass(createVerifyGraph());
 }
 
-FailureOr<std::string> explainSharding(ModuleOp module, const GradOptions &options) {
+FailureOr<std::string> explainSharding(ModuleOp module, const GradStage &options) {
   OwningOpRef<ModuleOp> copy = module.clone();
   PassManager manager(module.getContext());
   buildForward(manager, options);

@@ -259,7 +259,7 @@ private:
   int64_t transposes = 0;
 };
 
-struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, GradOptions> {
+struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -281,7 +281,7 @@ struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, G
 
 } // namespace
 
-std::unique_ptr<Pass> createPropagateLayout(const GradOptions &options) {
+std::unique_ptr<Pass> createPropagateLayout(const GradStage &options) {
   return std::make_unique<PropagateLayout>(options);
 }
 

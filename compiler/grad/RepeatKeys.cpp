@@ -14,7 +14,7 @@ namespace {
 
 int64_t headsOf(Value value) { return shapeOf(value)[1]; }
 
-struct RepeatKeys : StagePass<impl::RepeatKeysBase<RepeatKeys>, GradOptions> {
+struct RepeatKeys : StagePass<impl::RepeatKeysBase<RepeatKeys>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -52,6 +52,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> createRepeatKeys(const GradOptions &options) { return std::make_unique<RepeatKeys>(options); }
+std::unique_ptr<Pass> createRepeatKeys(const GradStage &options) { return std::make_unique<RepeatKeys>(options); }
 
 } // namespace zc

@@ -130,7 +130,7 @@ private:
   DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, Value> slices;
 };
 
-struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOptions> {
+struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -192,6 +192,6 @@ struct ShardTensors : StagePass<impl::ShardTensorsBase<ShardTensors>, GradOption
 
 } // namespace
 
-std::unique_ptr<Pass> createShardTensors(const GradOptions &options) { return std::make_unique<ShardTensors>(options); }
+std::unique_ptr<Pass> createShardTensors(const GradStage &options) { return std::make_unique<ShardTensors>(options); }
 
 } // namespace zc

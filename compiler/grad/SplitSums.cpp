@@ -43,7 +43,7 @@ bool hasCompany(Operation *op) {
   return isQuicklyMade(op->getOperand(0), shape, operations, tensors) && operations > 0;
 }
 
-struct SplitSums : StagePass<impl::SplitSumsBase<SplitSums>, GradOptions> {
+struct SplitSums : StagePass<impl::SplitSumsBase<SplitSums>, GradStage> {
   using StagePass::StagePass;
 
   void runOnOperation() override {
@@ -66,6 +66,6 @@ struct SplitSums : StagePass<impl::SplitSumsBase<SplitSums>, GradOptions> {
 
 } // namespace
 
-std::unique_ptr<Pass> createSplitSums(const GradOptions &options) { return std::make_unique<SplitSums>(options); }
+std::unique_ptr<Pass> createSplitSums(const GradStage &options) { return std::make_unique<SplitSums>(options); }
 
 } // namespace zc

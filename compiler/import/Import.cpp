@@ -33,7 +33,7 @@ static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions 
 static void record(const OwnOptimizer &own, ModuleOp module) {
   graph::Training training = graph::trainingOf(module);
   graph::UpdateSettings &settings = training.optimizer.emplace();
-  settings.rule = *graph::symbolizeOptimizer(own.rule);
+  settings.rule = own.rule;
   settings.lr = own.lr;
   settings.beta1 = own.beta1;
   settings.beta2 = own.beta2;

@@ -88,6 +88,7 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   form("frozen", "GLOB", readFrozen, "initializers of these names do not train");
   form("param-groups", "FILE.json", readGroups,
        "learning rate, weight decay and frozen by name, as torch's param_groups (docs/cli.md)");
+  list.add("no-decay", o.noDecay, "globs of parameters without weight decay, whatever groups say");
   form("tie", "A=B", readTie, "A=B: initializer B is A, transposed where it fits so");
   form("padding-idx", "GLOB=K", readPadding,
        "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row is zeros)");

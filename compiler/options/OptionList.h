@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Names.h"
 #include "runtime/base/Status.h"
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -53,9 +53,6 @@ struct ByteCount {
   std::vector<std::pair<const char *, int64_t>> words;
 };
 
-/// Enumerations that are options have their values' names, in order, as `namesOf(E)`.
-template <typename E> const char *nameOf(E value) { return namesOf(E())[static_cast<size_t>(value)]; }
-
 /// Options that were given, by name: the texts that were read, in order.
 using GivenOptions = std::map<std::string, std::vector<std::string>>;
 
@@ -79,7 +76,7 @@ public:
   /// Of a form of its own.
   void add(const char *name, Option::Kind kind, const char *values, std::function<Status(const std::string &)> read,
            const char *help);
-  template <typename E, size_t Count = std::tuple_size<decltype(namesOf(E()))>::value>
+  template <typename E, size_t = std::tuple_size<decltype(namesOf(E()))>::value>
   void add(const char *name, E &value, const char *help) {
     const auto names = namesOf(E());
     addChoice(name, {names.begin(), names.end()}, [&value](size_t index) { value = static_cast<E>(index); }, help);

@@ -2,6 +2,7 @@
 
 #include "compiler/pipeline/CompileOptions.h"
 #include "compiler/schedule/MachineModel.h"
+#include "runtime/base/Shell.h"
 
 #include <algorithm>
 #include <charconv>
@@ -75,6 +76,11 @@ static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
   return mesh.empty() ? wrong("has no axis") : Status::success();
 }
 
+GradStage zc::gradStageOf(const Strategy &strategy) {
+  const ShardOptions &shard = strategy.shard;
+  return {strategy.grad, strategy.schedule.target, shard.tileLinear != 0 ? shard.tileBytes() : 0, shard.model};
+}
+
 OptionList zc::listOptions(CompileOptions &options) {
   OptionList list;
   listOptions(options.import, list);
@@ -97,25 +103,14 @@ OptionList zc::listOptions(CompileOptions &options) {
   return list;
 }
 
-/// As a shell reads it.
-static std::string quoted(const std::string &word) {
-  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
-    return word;
-  std::string text = "'";
-  for (char c : word)
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 std::string zc::commandLine(CompileOptions options) {
-  std::string command = "zero-compile " + quoted(options.model);
+  std::string command = "zero-compile " + shellQuoted(options.model);
   for (const Option &option : listOptions(options).options) {
     auto given = options.given.find(option.name);
     if (given == options.given.end())
       continue;
     for (const std::string &text : given->second)
-      command += flagText(option, quoted(text));
+      command += flagText(option, shellQuoted(text));
   }
   return command + (options.isGiven("auto") ? " --auto" : "");
 }
@@ -246,10 +241,7 @@ Status zc::complete(CompileOptions &c) {
   ZC_RETURN_IF_ERROR(checkLossScale(c));
   ZC_RETURN_IF_ERROR(checkPartitionedActivations(c));
   completeTarget(c);
-  c.strategy.grad.modelRanks = c.strategy.shard.model;
-  c.strategy.grad.target = c.strategy.schedule.target;
-  c.strategy.grad.largestWhole = c.strategy.shard.tileLinear != 0 ? c.strategy.shard.tileBytes() : 0;
-  ZC_RETURN_IF_ERROR(validate(c.strategy.grad));
+  ZC_RETURN_IF_ERROR(validate(gradStageOf(c.strategy)));
   if (c.strategy.schedule.overlapTensorParallel != TensorParallelOverlap::off && c.strategy.shard.model < 2)
     return optionError("it is about ranks that share samples: --tensor-parallel T, of 2 or more, is missing",
                        "overlap-tensor-parallel");

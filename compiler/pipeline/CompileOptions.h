@@ -19,6 +19,9 @@ struct Strategy {
   ScheduleOptions schedule;
 };
 
+/// What the grad stage is told.
+GradStage gradStageOf(const Strategy &strategy);
+
 /// An axis of `--mesh`: node, local, data (which is node x local) or model.
 struct AskedAxis {
   std::string name;

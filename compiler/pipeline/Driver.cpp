@@ -98,7 +98,7 @@ public:
 
   Result<CompileResult> sharding() {
     ZC_RETURN_IF_ERROR(import());
-    FailureOr<std::string> table = explainSharding(*module, strategy.grad);
+    FailureOr<std::string> table = explainSharding(*module, gradStageOf(strategy));
     if (failed(table))
       return collector.error(Code::unsupported, 413);
     result.shardingTable = *table;
@@ -114,7 +114,7 @@ private:
   void measureState() {
     const GradOptions &grad = strategy.grad;
     const bool isHalf = grad.precision != Precision::fp32; // updates then keep an fp32 copy
-    const int64_t moments = graph::numMoments(*graph::symbolizeOptimizer(nameOf(grad.rule)));
+    const int64_t moments = momentsOf(grad.rule);
     for (auto parameter : module->getOps<graph::ParameterOp>())
       if (parameter.getRole() == graph::Role::trainable) {
         const int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
@@ -229,7 +229,7 @@ private:
   /// A model with a rule of its own is trained by it, unless --optimizer says otherwise.
   void adoptOptimizer() {
     graph::Training training = graph::trainingOf(*module);
-    training.precision = nameOf(strategy.grad.precision);
+    training.precision = strategy.grad.precision;
     training.seed = static_cast<int64_t>(options.seed);
     if (!training.optimizer || options.isGiven("optimizer"))
       training.epsUncorrected = training.sumsGradients = false;
@@ -256,9 +256,7 @@ private:
 
   void adopt(const graph::UpdateSettings &own) {
     GradOptions &grad = strategy.grad;
-    for (size_t i = 0; i < namesOf(UpdateRule()).size(); ++i)
-      if (graph::stringifyOptimizer(own.rule) == namesOf(UpdateRule())[i])
-        grad.rule = static_cast<UpdateRule>(i);
+    grad.rule = own.rule;
     grad.beta1 = own.beta1;
     grad.beta2 = own.beta2;
     grad.eps = own.eps;
@@ -290,7 +288,7 @@ private:
 
   void build(PassManager &manager, Phase phase) {
     if (phase == Phase::grad)
-      buildGradPipeline(manager, strategy.grad);
+      buildGradPipeline(manager, gradStageOf(strategy));
     if (phase == Phase::shard) {
       warnOfNoEffect(strategy.shard);
       buildShardPipeline(manager, strategy.shard);
@@ -328,7 +326,7 @@ private:
                        "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
     graph::Training training = graph::trainingOf(*module);
     graph::UpdateSettings &settings = training.optimizer.emplace();
-    settings.rule = *graph::symbolizeOptimizer(nameOf(grad.rule));
+    settings.rule = grad.rule;
     settings.lr = grad.lr;
     settings.lrSchedule = grad.lrSchedule;
     settings.beta1 = grad.beta1;

@@ -32,7 +32,7 @@ void zc::setMachine(ModuleOp module, const MachineModel &machine) {
 MachineModel zc::machineOf(ModuleOp module) {
   auto given = module->getAttrOfType<plan::MachineAttr>(plan::MachineAttr::name);
   MachineModel machine = given ? given.getRates() : MachineModel();
-  if (machine.halfFlopsPerSecond > 0 && graph::trainingOf(module).precision != "fp32")
+  if (machine.halfFlopsPerSecond > 0 && graph::trainingOf(module).precision != Precision::fp32)
     machine.flopsPerSecond = machine.halfFlopsPerSecond;
   if (machine.hostMemoryBandwidth <= 0)
     machine.hostMemoryBandwidth = machine.memoryBandwidth;

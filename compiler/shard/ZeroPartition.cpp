@@ -183,7 +183,7 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     };
     Value gradient = stored(zero::Storage::gradients), parameters = stored(zero::Storage::parameters);
     SmallVector<Value> moments;
-    for (unsigned i = 0; i < graph::numMoments(update.getRule()); ++i)
+    for (unsigned i = 0; i < momentsOf(update.getRule()); ++i)
       moments.push_back(stored(i == 0 ? zero::Storage::moment1 : zero::Storage::moment2));
     Value master = bucket.hasMaster() ? stored(zero::Storage::master) : Value();
     builder.create<zero::UpdateOp>(loc, gradient, factor, master ? master : parameters, moments,

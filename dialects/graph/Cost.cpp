@@ -26,19 +26,6 @@ Value viewedValue(Value value) {
   return value;
 }
 
-unsigned numMoments(Optimizer rule) {
-  switch (rule) {
-  case Optimizer::adamw:
-  case Optimizer::adam:
-    return 2;
-  case Optimizer::momentum:
-    return 1;
-  case Optimizer::sgd:
-    return 0;
-  }
-  return 0;
-}
-
 double defaultBytes(Operation *op) {
   if (auto strided = dyn_cast<Strided>(op))
     if (ViewsAttr views = strided.getViewsAttr())

@@ -15,6 +15,8 @@
 
 #include "dialects/graph/Cut.h"
 #include "dialects/graph/Layout.h"
+#include "kernels/UpdateRule.h"
+#include "runtime/plan/Precision.h"
 
 namespace zc {
 enum class Target : uint8_t; // kernels/Kernel.h
@@ -86,8 +88,6 @@ inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToR
 #include "dialects/graph/GraphOps.h.inc"
 
 namespace zc::graph {
-/// Number of fp32 moments an update rule keeps.
-unsigned numMoments(Optimizer rule);
 /// The module's program of `phase`; null where it has none.
 ProgramOp programOf(mlir::ModuleOp module, Phase phase);
 } // namespace zc::graph

@@ -7,6 +7,23 @@
 using namespace mlir;
 using namespace zc::graph;
 
+namespace zc::graph {
+
+/// One of the names of E's values.
+template <typename E> static FailureOr<E> parseNamed(AsmParser &parser) {
+  SMLoc loc = parser.getCurrentLocation();
+  std::string name;
+  if (failed(parser.parseKeywordOrString(&name)))
+    return failure();
+  if (std::optional<E> value = valueNamed<E>(name))
+    return *value;
+  InFlightDiagnostic error = parser.emitError(loc, "expected one of ");
+  llvm::interleaveComma(namesOf(E()), error);
+  return error;
+}
+
+} // namespace zc::graph
+
 #include "dialects/graph/GraphDialect.cpp.inc"
 #include "dialects/graph/GraphEnums.cpp.inc"
 #include "dialects/graph/GraphInterfaces.cpp.inc"

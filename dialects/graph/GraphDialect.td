@@ -123,13 +123,22 @@ def Graph_OutputKind : I32EnumAttr<"OutputKind", "what an output of a forward-on
 }
 def Graph_OutputKindAttr : EnumAttr<Graph_Dialect, Graph_OutputKind, "output_kind">;
 
-def Graph_Optimizer : I32EnumAttr<"Optimizer", "update rule", [
-    I32EnumAttrCase<"adamw", 0>, I32EnumAttrCase<"adam", 1>, I32EnumAttrCase<"sgd", 2>,
-    I32EnumAttrCase<"momentum", 3>]> {
-  let cppNamespace = "::zc::graph";
-  let genSpecializedAttr = 0;
+/// Enumerations that the runtime, kernels or options have: their values' names are `namesOf` (runtime/base/Names.h).
+class Graph_Named<string type> : AttrOrTypeParameter<type, ""> {
+  let parser = "::zc::graph::parseNamed<" # type # ">($_parser)";
+  let printer = "$_printer << ::zc::nameOf($_self)";
 }
-def Graph_OptimizerKind : EnumAttr<Graph_Dialect, Graph_Optimizer, "optimizer">;
+def Graph_UpdateRule : Graph_Named<"::zc::UpdateRule">;
+def Graph_Precision : Graph_Named<"::zc::Precision">;
+
+def Graph_UpdateRuleAttr : Graph_Attr<"UpdateRule", "update_rule"> {
+  let summary = "the rule of an optimizer: adamw, adam, sgd, momentum";
+  let parameters = (ins Graph_UpdateRule:$value);
+  let assemblyFormat = "$value";
+  let returnType = "::zc::UpdateRule";
+  let convertFromStorage = "$_self.getValue()";
+  let constBuilderCall = "::zc::graph::UpdateRuleAttr::get($_builder.getContext(), $0)";
+}
 
 //===-- what modules and programs say of themselves: ModuleAttrs.h has each as a value -------===//
 
@@ -157,7 +166,7 @@ def Graph_UpdateSettingsAttr : Graph_Attr<"UpdateSettings", "update_settings"> {
     `weight_decay` is that of parameters that have none of their own; `max_norm` is 0 where gradients are not clipped; no `lr`: whoever made the model
     has not said. Example: `#graph.update_settings<rule = sgd, lr = 1.0e-3 : f64>`.
   }];
-  let parameters = (ins EnumParameter<Graph_Optimizer>:$rule, OptionalParameter<"::mlir::FloatAttr">:$lr,
+  let parameters = (ins Graph_UpdateRule:$rule, OptionalParameter<"::mlir::FloatAttr">:$lr,
       OptionalParameter<"::mlir::StringAttr">:$lr_schedule,
       OptionalParameter<"::mlir::FloatAttr">:$beta1, OptionalParameter<"::mlir::FloatAttr">:$beta2,
       OptionalParameter<"::mlir::FloatAttr">:$eps, OptionalParameter<"::mlir::FloatAttr">:$momentum,
@@ -180,9 +189,9 @@ def Graph_TrainingAttr : Graph_Attr<"Training", "training"> {
   let description = [{
     `graph.training` of a module, from import to the plan. `forward_only`: there is no backward. `sums_gradients`: over
     micro-steps and ranks, not their mean. `weighted_loss`: losses are numerators of a mean (loss-mean). `eps_uncorrected`: eps is
-    added to sqrt(v), not to sqrt(v / (1 - beta2^t)). Example: `#graph.training<precision = "bf16", forward_only = unit>`.
+    added to sqrt(v), not to sqrt(v / (1 - beta2^t)). Example: `#graph.training<precision = bf16, forward_only = unit>`.
   }];
-  let parameters = (ins "::mlir::StringAttr":$precision, DefaultValuedParameter<"int64_t", "0">:$seed,
+  let parameters = (ins Graph_Precision:$precision, DefaultValuedParameter<"int64_t", "0">:$seed,
       OptionalParameter<"::mlir::UnitAttr">:$forward_only, OptionalParameter<"::mlir::UnitAttr">:$sums_gradients,
       OptionalParameter<"::mlir::UnitAttr">:$weighted_loss, OptionalParameter<"::mlir::UnitAttr">:$eps_uncorrected,
       OptionalParameter<"::zc::graph::UpdateSettingsAttr">:$optimizer,

@@ -195,7 +195,7 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
     graph.update @wte, %factor rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_OptimizerKind:$rule,
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_UpdateRuleAttr:$rule,
       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay, OptionalAttr<F64Attr>:$lr_scale);
   let assemblyFormat = "$parameter `,` $factor `rule` `=` `` $rule attr-dict `:` type($factor)";
 }

@@ -44,14 +44,14 @@ static constexpr StringLiteral kTarget = "graph.target";
 
 Target targetOf(ModuleOp module) {
   auto name = module->getAttrOfType<StringAttr>(kTarget);
-  return name && name.getValue() == namesOf(Target())[static_cast<size_t>(Target::cuda)] ? Target::cuda : Target::cpu;
+  return name ? valueNamed<Target>(name.getValue()).value_or(Target::cpu) : Target::cpu;
 }
 
 void setTarget(ModuleOp module, Target target) {
   if (target == Target::cpu)
     module->removeAttr(kTarget);
   else
-    module->setAttr(kTarget, StringAttr::get(module.getContext(), namesOf(target)[static_cast<size_t>(target)]));
+    module->setAttr(kTarget, StringAttr::get(module.getContext(), nameOf(target)));
 }
 
 //===-- graph.model_ranks ----------------------------------------------------===//
@@ -114,7 +114,7 @@ Training trainingOf(ModuleOp module) {
   auto attr = module->getAttrOfType<TrainingAttr>(TrainingAttr::name);
   if (!attr)
     return training;
-  training.precision = textOf(attr.getPrecision());
+  training.precision = attr.getPrecision();
   training.seed = attr.getSeed();
   training.forwardOnly = bool(attr.getForwardOnly());
   training.sumsGradients = bool(attr.getSumsGradients());
@@ -131,9 +131,9 @@ void setTraining(ModuleOp module, const Training &training) {
   Builder builder(module.getContext());
   module->setAttr(
       TrainingAttr::name,
-      TrainingAttr::get(builder.getContext(), builder.getStringAttr(training.precision), training.seed,
-                        flag(builder, training.forwardOnly), flag(builder, training.sumsGradients),
-                        flag(builder, training.weightedLoss), flag(builder, training.epsUncorrected),
+      TrainingAttr::get(builder.getContext(), training.precision, training.seed, flag(builder, training.forwardOnly),
+                        flag(builder, training.sumsGradients), flag(builder, training.weightedLoss),
+                        flag(builder, training.epsUncorrected),
                         training.optimizer ? attributeOf(builder, *training.optimizer) : UpdateSettingsAttr(),
                         training.lossScale ? attributeOf(builder, *training.lossScale) : LossScaleAttr()));
 }

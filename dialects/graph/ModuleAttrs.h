@@ -43,7 +43,7 @@ void setModelRanks(mlir::ModuleOp module, int64_t ranks);
 
 /// An optimizer and its numbers.
 struct UpdateSettings {
-  Optimizer rule = Optimizer::adamw;
+  UpdateRule rule = UpdateRule::adamw;
   std::optional<double> lr; ///< none: whoever made the model has not said
   std::string lrSchedule;   ///< of zc::Schedule; empty: the rate is constant
   double beta1 = 0, beta2 = 0, eps = 0, momentum = 0;
@@ -60,7 +60,7 @@ struct LossScale {
 
 /// `graph.training`: what a step computes, apart from where.
 struct Training {
-  std::string precision = "fp32";
+  Precision precision = Precision::fp32;
   int64_t seed = 0;
   bool forwardOnly = false;    ///< there is no backward
   bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean

@@ -157,7 +157,10 @@ private:
 
   void readTraining() {
     graph::Training training;
-    training.precision = plan.precision();
+    if (std::optional<Precision> precision = valueNamed<Precision>(plan.precision()))
+      training.precision = *precision;
+    else
+      wrong("precision");
     training.seed = static_cast<int64_t>(plan.seed());
     training.forwardOnly = plan.forward_only();
     training.weightedLoss = plan.metrics().weighted();
@@ -170,11 +173,11 @@ private:
 
   graph::UpdateSettings updateSettings() {
     const planpb::Optimizer &optimizer = plan.optimizer();
-    std::optional<graph::Optimizer> rule = graph::symbolizeOptimizer(optimizer.rule());
+    std::optional<UpdateRule> rule = valueNamed<UpdateRule>(optimizer.rule());
     if (!rule)
       wrong("rule");
     graph::UpdateSettings settings;
-    settings.rule = rule.value_or(graph::Optimizer::adamw);
+    settings.rule = rule.value_or(UpdateRule::adamw);
     settings.lr = optimizer.lr();
     settings.lrSchedule = optimizer.lr_schedule();
     settings.beta1 = optimizer.beta1();

@@ -97,7 +97,7 @@ private:
   }
 
   void writeTraining(const graph::Training &training) {
-    result.set_precision(training.precision);
+    result.set_precision(::zc::nameOf(training.precision));
     result.set_seed(static_cast<uint64_t>(training.seed));
     result.set_forward_only(training.forwardOnly);
     result.mutable_metrics()->set_weighted(training.weightedLoss);
@@ -119,7 +119,7 @@ private:
 
   void writeOptimizer(const graph::UpdateSettings &from) {
     auto *optimizer = result.mutable_optimizer();
-    optimizer->set_rule(graph::stringifyOptimizer(from.rule).str());
+    optimizer->set_rule(::zc::nameOf(from.rule));
     optimizer->set_lr(from.lr.value_or(0));
     optimizer->set_lr_schedule(from.lrSchedule);
     optimizer->set_beta1(from.beta1);

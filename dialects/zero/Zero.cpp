@@ -456,8 +456,8 @@ LogicalResult UpdateOp::verify() {
   bool sound = fits(getGradient(), false) && fits(getWeights(), true) && (!getCopy() || fits(getCopy(), false)) &&
                getFactor().getType().getTier() == weights.getTier() && getFactor().getType().getNumElements() == 1 &&
                llvm::all_of(getMoments(), [&](Value moment) { return fits(moment, true); });
-  if (!sound || getMoments().size() != graph::numMoments(getRule()))
-    return emitOpError("[update_c1] ") << stringifyOptimizer(getRule()) << " takes " << graph::numMoments(getRule())
+  if (!sound || getMoments().size() != momentsOf(getRule()))
+    return emitOpError("[update_c1] ") << nameOf(getRule()) << " takes " << momentsOf(getRule())
                                        << " moments; all but the factor as many elements, all on one tier";
   return success();
 }

@@ -174,7 +174,7 @@ MaybeStep ClipFactorOp::getStep(StepContext &) {
 }
 
 MaybeStep UpdateOp::getStep(StepContext &context) {
-  Step step(graph::stringifyOptimizer(getRule()));
+  Step step(nameOf(getRule()));
   step.input(getGradient()).input(getFactor()).output(getWeights(), Access::readWrite);
   for (Value moment : getMoments())
     step.output(moment, Access::readWrite);

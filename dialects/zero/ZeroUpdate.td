@@ -99,7 +99,7 @@ def Zero_UpdateOp : Zero_ScheduledOp<"update", [], [AttrSizedOperandSegments]> {
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$gradient, Arg<Zero_BufferType, "", [MemRead]>:$factor,
       Arg<Zero_BufferType, "", [MemRead, MemWrite]>:$weights,
       Arg<Variadic<Zero_BufferType>, "", [MemRead, MemWrite]>:$moments,
-      Arg<Optional<Zero_BufferType>, "", [MemWrite]>:$copy, Graph_OptimizerKind:$rule, F64Attr:$beta1, F64Attr:$beta2,
+      Arg<Optional<Zero_BufferType>, "", [MemWrite]>:$copy, Graph_UpdateRuleAttr:$rule, F64Attr:$beta1, F64Attr:$beta2,
       F64Attr:$eps, F64Attr:$momentum, F64Attr:$weight_decay, OptionalAttr<F64Attr>:$lr_scale);
   let assemblyFormat = [{$gradient `,` $factor `,` $weights (`(` $moments^ `)`)? (`to` $copy^)? `rule` `=` `` $rule attr-dict `:`
     functional-type(operands, results)}];

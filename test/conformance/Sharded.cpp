@@ -53,7 +53,7 @@ public:
     graph::setModel(module, model);
     graph::Training training;
     training.seed = 7;
-    training.optimizer = graph::UpdateSettings{graph::Optimizer::sgd, 0.1, "", 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+    training.optimizer = graph::UpdateSettings{zc::UpdateRule::sgd, 0.1, "", 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
     graph::setTraining(module, training);
   }
 
@@ -86,7 +86,7 @@ Result<planpb::Plan> compileStep(mlir::ModuleOp module) {
   });
   TrainingStep(module).build();
   mlir::PassManager manager(context);
-  GradOptions grad;
+  GradStage grad;
   grad.rule = UpdateRule::sgd;
   buildGradPipeline(manager, grad);
   ShardOptions shard;

@@ -125,6 +125,18 @@ BAD = [
 ]
 
 
+def no_decay_of_nothing():
+    """As a group's, a glob of --no-decay that is of nothing that trains is refused; one that is shows in the table."""
+    for glob, more, words in (("*.no.such", (), "no parameter matches '*.no.such'"),
+                              ("*.wpe.*", ("--frozen", "*.wpe.*"), "no parameter that matches '*.wpe.*' is trained"), ("a[", (), "is not a glob")):
+        text = suite.tool("zero-compile", MODEL, "--no-decay", glob, *more, "-o", suite.dir / "bad.plan", code=2)
+        if words not in text or "--no-decay" not in text or (suite.dir / "bad.plan").exists():
+            raise Case(text)
+    table = suite.tool("zero-compile", MODEL, "--no-decay", "*.wpe.*", "--list-parameters")
+    if table.count("weight decay 0 by '*.wpe.*' of --no-decay") != 1:
+        raise Case(table)
+
+
 def refused(name, content, words):
     file = groups_file(f"bad-{name.replace(' ', '-')}", content)
     text = suite.tool("zero-compile", MODEL, "--param-groups", file, "-o", suite.dir / "bad.plan", code=2)
@@ -177,6 +189,6 @@ def told():
 
 suite.run([(f"each alone {rule}", lambda r=rule: each_alone(r)) for rule in ("adamw", "adam", "sgd", "momentum")])
 suite.run([(f"bits {name}", lambda n=name: shapes(n)) for name in SHAPES])
-suite.run([(f.__name__, f) for f in (frozen, special, refused_elsewhere, unfrozen, told)])
+suite.run([(f.__name__, f) for f in (frozen, special, no_decay_of_nothing, refused_elsewhere, unfrozen, told)])
 suite.run([(f"refused {name}", lambda n=name, c=content, w=words: refused(n, c, w)) for name, content, words in BAD])
 suite.finish()

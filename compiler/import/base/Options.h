@@ -60,6 +60,7 @@ struct ImportOptions {
   std::string lossOp;                  ///< "cross_entropy:LOGITS:LABELS": appended, and the loss
   std::vector<Selection> selections;   ///< in the order given
   std::vector<ParamGroup> paramGroups; ///< in the order given; which of them train at all, `selections` say too
+  std::vector<std::string> noDecay;    ///< globs of parameters without weight decay, whatever groups say
   std::vector<std::pair<std::string, std::string>> ties; ///< the second initializer becomes the first one, transposed
                                                          ///< where the shapes or the values say so
   /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.

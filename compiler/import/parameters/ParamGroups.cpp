@@ -43,34 +43,60 @@ std::string settle(graph::ParameterOp parameter, ArrayRef<const Use *> uses) {
   return text;
 }
 
-} // namespace
-
-Status zc::importer::applyParamGroups(ModuleOp module, const std::vector<ParamGroup> &groups) {
-  Globs globs;
-  std::vector<Use> uses;
-  for (const ParamGroup &group : groups)
+/// Those of one kind, each known by what says it.
+class UsesByName {
+public:
+  Status add(const ParamGroup &group) {
     for (const std::string &glob : group.globs) {
-      if (!group.lrScale && !group.weightDecay)
-        continue;
       ZC_RETURN_IF_ERROR(globs.add(glob, group.file));
       uses.push_back({group, glob});
     }
-  for (auto parameter : module.getOps<graph::ParameterOp>()) {
-    const bool trains = parameter.getRole() == graph::Role::trainable;
-    llvm::SmallVector<const Use *> own;
+    return Status::success();
+  }
+
+  /// Those that match, the most special first.
+  SmallVector<const Use *> of(graph::ParameterOp parameter, bool trains) {
+    SmallVector<const Use *> own;
     for (size_t i : globs.matching(parameter.getSymName())) {
       own.push_back(&uses[i]);
       uses[i].isOfAny = true;
       uses[i].trains |= trains;
     }
+    return own;
+  }
+
+  Status allUsed() const {
+    for (const Use &use : uses)
+      if (!use.trains)
+        return makeError(Code::usage, unmatchedGlob,
+                         use.isOfAny ? "no parameter that matches '" + use.glob + "' is trained"
+                                     : "no parameter matches '" + use.glob + "'",
+                         use.group.file, "--list-parameters shows their names");
+    return Status::success();
+  }
+
+private:
+  Globs globs;
+  std::vector<Use> uses;
+};
+
+} // namespace
+
+Status zc::importer::applyParamGroups(ModuleOp module, const std::vector<ParamGroup> &groups,
+                                      const std::vector<std::string> &noDecay) {
+  UsesByName ofGroups, ofNoDecay;
+  for (const ParamGroup &group : groups)
+    if (group.lrScale || group.weightDecay)
+      ZC_RETURN_IF_ERROR(ofGroups.add(group));
+  const ParamGroup without{"--no-decay", noDecay, {}, 0.0, {}};
+  ZC_RETURN_IF_ERROR(ofNoDecay.add(without));
+  for (auto parameter : module.getOps<graph::ParameterOp>()) {
+    const bool trains = parameter.getRole() == graph::Role::trainable;
+    SmallVector<const Use *> own = ofNoDecay.of(parameter, trains);
+    own.append(ofGroups.of(parameter, trains));
     if (trains && !own.empty())
       parameter.setEvidence(parameter.getEvidence().value_or("").str() + settle(parameter, own));
   }
-  for (const Use &use : uses)
-    if (!use.trains)
-      return makeError(Code::usage, unmatchedGlob,
-                       use.isOfAny ? "no parameter that matches '" + use.glob + "' is trained"
-                                   : "no parameter matches '" + use.glob + "'",
-                       use.group.file, "--list-parameters shows their names");
-  return Status::success();
+  ZC_RETURN_IF_ERROR(ofGroups.allUsed());
+  return ofNoDecay.allUsed();
 }

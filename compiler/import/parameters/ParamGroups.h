@@ -8,7 +8,9 @@
 namespace zc::importer {
 
 /// Gives each trainable parameter what the groups say: each number from the most special glob that says it, as
-/// Selections. It is added to the evidence. Errors: usage (a glob that is of no parameter that trains).
-Status applyParamGroups(mlir::ModuleOp module, const std::vector<ParamGroup> &groups);
+/// Selections, but a weight decay of 0 to those of `noDecay`. It is added to the evidence. Errors: usage (a glob that
+/// is of no parameter that trains).
+Status applyParamGroups(mlir::ModuleOp module, const std::vector<ParamGroup> &groups,
+                        const std::vector<std::string> &noDecay);
 
 } // namespace zc::importer

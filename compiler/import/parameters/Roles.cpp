@@ -320,7 +320,7 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
   }
   ZC_RETURN_IF_ERROR(selections->allUsed());
   if (!options.forwardOnly) {
-    ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups));
+    ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups, options.noDecay));
     reportMissing(module, origins);
   }
   reportTies(module, origins, contents);

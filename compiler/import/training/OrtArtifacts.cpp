@@ -114,10 +114,10 @@ static Result<OwnOptimizer> readRule(const onnxpb::Node &node, const std::string
   OwnOptimizer own;
   own.sumsGradients = true;
   if (node.op_type() == "SGDOptimizerV2") {
-    own.rule = "sgd";
+    own.rule = UpdateRule::sgd;
     return own;
   }
-  own.rule = "adamw";
+  own.rule = UpdateRule::adamw;
   own.beta1 = value("alpha", 0.9f);
   own.beta2 = value("beta", 0.999f);
   own.eps = value("epsilon", 1e-8f);

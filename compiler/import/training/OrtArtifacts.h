@@ -9,6 +9,7 @@
 #pragma once
 
 #include "compiler/import/file/ModelFile.h"
+#include "kernels/UpdateRule.h"
 
 #include <optional>
 #include <set>
@@ -17,7 +18,7 @@ namespace zc::importer {
 
 /// The update that a model brings along, in the words of the optimizer flags.
 struct OwnOptimizer {
-  std::string rule; ///< as graph::Optimizer
+  UpdateRule rule = UpdateRule::sgd;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, maxNorm = 0, momentum = 0;
   bool epsUncorrected = false; ///< eps is added to sqrt(v), not to sqrt(v / (1 - beta2^t))
   bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean

@@ -87,7 +87,7 @@ private:
     auto rate = number(product->input(rateFirst ? 0 : 1));
     if (!rate)
       return refuse("has a learning rate that is no constant");
-    ZC_RETURN_IF_ERROR(use("sgd", *rate));
+    ZC_RETURN_IF_ERROR(use(UpdateRule::sgd, *rate));
     return train(state, product->input(rateFirst ? 1 : 0));
   }
 
@@ -120,7 +120,7 @@ private:
       return refuse("has a norm_coefficient_post");
     if (groups == 3 && (text("mode") != "standard" || attribute("beta", 1) != 1))
       return refuse("uses Momentum of mode '" + text("mode") + "' or with a beta other than 1");
-    ZC_RETURN_IF_ERROR(use(groups == 4 ? "adam" : "momentum", *rate));
+    ZC_RETURN_IF_ERROR(use(groups == 4 ? UpdateRule::adam : UpdateRule::momentum, *rate));
     own.weightDecay = attribute("norm_coefficient", 0);
     if (groups == 3) {
       own.momentum = attribute("alpha", 0);
@@ -133,8 +133,8 @@ private:
     return train(state, node.input(2 + count + output));
   }
 
-  Status use(const char *rule, double rate) {
-    if (!own.rule.empty() && (own.rule != rule || own.lr != rate))
+  Status use(UpdateRule rule, double rate) {
+    if (own.lr && (own.rule != rule || own.lr != rate))
       return refuse("has several rules or learning rates");
     own.rule = rule;
     own.lr = rate;

@@ -293,7 +293,7 @@ private:
     Value gradient = load(Storage::gradients, false);
     Value weights = load(bucket.hasMaster() ? Storage::master : Storage::parameters, true);
     SmallVector<Value> moments;
-    for (unsigned i = 0; i < graph::numMoments(update.getRule()); ++i)
+    for (unsigned i = 0; i < momentsOf(update.getRule()); ++i)
       moments.push_back(load(i == 0 ? Storage::moment1 : Storage::moment2, true));
     Value home, copy;
     if (bucket.hasMaster() && !bucket.getDelayed()) {

@@ -55,7 +55,15 @@ private:
   static constexpr int64_t kUnit = 8192;
 
   static zero::Tier tierOf(Offload place) {
-    return place == Offload::none ? zero::Tier::device : *zero::symbolizeTier(nameOf(place));
+    switch (place) {
+    case Offload::none:
+      return zero::Tier::device;
+    case Offload::host:
+      return zero::Tier::host;
+    case Offload::nvme:
+      return zero::Tier::nvme;
+    }
+    llvm_unreachable("no place");
   }
 
   /// With the optimizer, but no further down than they must: in a file each is written, and read again when its update

@@ -72,7 +72,7 @@ struct InParts : testing::Test {
   void SetUp() override { registerCpuKernels(kernels, /*referenceOnly=*/true); }
 
   void compileStep(mlir::ModuleOp module, int64_t ranks, bool rows = false) {
-    GradOptions options;
+    GradStage options;
     options.modelRanks = ranks;
     options.sequenceParallel = rows;
     mlir::PassManager manager(&context);

@@ -2,7 +2,7 @@
 // RUN: zero-opt %s --split-input-file --zero-grad-pipeline="forward-only" --verify-diagnostics | FileCheck %s --check-prefix=STAGE
 
 // Each value is handed over where it is made; nothing is returned; the update is empty. A likelihood is said of the loss alone.
-// CHECK: module attributes {graph.training = #graph.training<precision = "fp32", forward_only = unit>}
+// CHECK: module attributes {graph.training = #graph.training<precision = fp32, forward_only = unit>}
 graph.parameter @w : tensor<4xf32> role = frozen
 // CHECK-LABEL: graph.program @micro
 // CHECK-SAME: inputs = ["x"] {

@@ -2,7 +2,7 @@
 // RUN: zero-opt %s --split-input-file --loss-mean="loss-mean=rank" | FileCheck %s --check-prefix=RANK
 
 // A sum over all labels, ignored ones weigh nothing; the constant behind it stays.
-// CHECK: module attributes {graph.training = #graph.training<precision = "fp32", weighted_loss = unit>}
+// CHECK: module attributes {graph.training = #graph.training<precision = fp32, weighted_loss = unit>}
 // RANK-LABEL: @micro
 // RANK-NOT: weighted
 graph.program @micro phase = micro inputs = ["x", "t"] {
