@@ -1,0 +1,76 @@
+//===- Files.cpp - what a compilation writes ------------------------------------------------===//
+
+#include "compiler/pipeline/Files.h"
+#include "compiler/emit/ExternalFiles.h"
+#include "compiler/emit/MemoryPage.h"
+#include "compiler/emit/PlannedTrace.h"
+#include "compiler/emit/Report.h"
+#include "compiler/import/Import.h"
+#include "compiler/schedule/MachineModel.h"
+#include "dialects/graph/NodeNames.h"
+#include "runtime/base/File.h"
+#include "runtime/base/Outputs.h"
+#include "runtime/io/Folder.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/Verify.h"
+
+#include "mlir/IR/AsmState.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace zc;
+
+static std::string dumpOf(const Stage &stage, const CompileOptions &options) {
+  return options.dumpPhasesTo + "/" + std::to_string(static_cast<int>(stage.phase) + 1) + "-" + stage.name + ".mlir";
+}
+
+Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
+  const std::string folder = io::folderOf(options.model), &machine = options.strategy.schedule.machine;
+  std::vector<NamedPath> inputs = {{"--config", options.config},
+                                   {"--machine", findMachine(machine) ? "" : machine},
+                                   {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint},
+                                   {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
+  for (const std::string &file : importer::filesOf(imported))
+    inputs.push_back({"", file});
+  for (const ParamGroup &group : options.import.paramGroups)
+    inputs.push_back({"--param-groups", group.file});
+  std::vector<NamedPath> outputs = {
+      {"-o", options.output}, {"--memory-html", options.memoryHtml}, {"--emit-trace", options.emitTrace}};
+  for (const Stage &stage : kStages)
+    if (!options.dumpPhasesTo.empty())
+      outputs.push_back({"--dump-phases-to", dumpOf(stage, options)});
+  return checkOutputs(inputs, outputs);
+}
+
+Status zc::dump(ModuleOp module, const Stage &stage, const CompileOptions &options) {
+  if (options.dumpPhasesTo.empty())
+    return Status::success();
+  if (std::error_code code = llvm::sys::fs::create_directories(options.dumpPhasesTo))
+    return makeError(Code::io, 402, "cannot make the folder: " + code.message(), options.dumpPhasesTo);
+  std::string text;
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true, /*prettyForm=*/false); // locations are ONNX nodes: worth reading, needed to go on
+  llvm::raw_string_ostream out(text);
+  graph::spellLocations(module);
+  module.print(out, flags);
+  out << '\n';
+  return writeFileAtomically(dumpOf(stage, options), text);
+}
+
+Status zc::writeFiles(planpb::Plan &plan, const CompileOptions &options) {
+  if (!options.output.empty())
+    ZC_RETURN_IF_ERROR(recordExternalFiles(plan));
+  fillReport(plan, options.strategy.schedule.budgets);
+  if (Status status = verifyPlan(plan); !status.ok()) {
+    Error error = status.error();
+    error.code = Code::internal;
+    error.note = "the compiler made a plan that does not verify; please report it with the model";
+    return error;
+  }
+  if (!options.memoryHtml.empty())
+    ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(plan)));
+  if (!options.emitTrace.empty())
+    ZC_RETURN_IF_ERROR(writeFileAtomically(options.emitTrace, plannedTrace(plan, playTimeline(plan))));
+  return options.output.empty() ? Status::success() : writePlan(options.output, plan);
+}

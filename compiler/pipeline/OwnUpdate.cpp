@@ -1,0 +1,79 @@
+//===- OwnUpdate.cpp - the update rule of a model -------------------------------------------===//
+
+#include "compiler/pipeline/OwnUpdate.h"
+#include "dialects/graph/ModuleAttrs.h"
+
+using namespace mlir;
+using namespace zc;
+
+static void adopt(const graph::UpdateSettings &own, const CompileOptions &options, GradOptions &grad) {
+  grad.rule = own.rule;
+  grad.beta1 = own.beta1;
+  grad.beta2 = own.beta2;
+  grad.eps = own.eps;
+  grad.momentum = own.momentum;
+  grad.weightDecay = own.weightDecay;
+  if (own.maxNorm > 0)
+    grad.clipGradNorm = own.maxNorm;
+  if (own.lr && !options.isGiven("lr"))
+    grad.lr = *own.lr;
+}
+
+/// Who knows torch's SGD gives it a momentum.
+static void warnOfOtherRules(ModuleOp module, const CompileOptions &options, UpdateRule rule) {
+  const bool isAdam = rule == UpdateRule::adamw || rule == UpdateRule::adam;
+  auto warn = [&](const char *option, bool isOfRule, const char *others) {
+    if (options.isGiven(option) && !isOfRule)
+      module.emitWarning("--") << option << " changes nothing with --optimizer " << nameOf(rule) << "; it is for "
+                               << others;
+  };
+  warn("momentum", rule == UpdateRule::momentum, "--optimizer momentum");
+  warn("betas", isAdam, "adamw and adam");
+  warn("eps", isAdam, "adamw and adam");
+}
+
+void zc::adoptOptimizer(ModuleOp module, const CompileOptions &options, GradOptions &grad) {
+  graph::Training training = graph::trainingOf(module);
+  training.precision = grad.precision;
+  training.seed = static_cast<int64_t>(options.seed);
+  if (!training.optimizer || options.isGiven("optimizer"))
+    training.epsUncorrected = training.sumsGradients = false;
+  else
+    adopt(*training.optimizer, options, grad);
+  training.optimizer.reset(); // recorded as it is used, after grad
+  graph::setTraining(module, training);
+  warnOfOtherRules(module, options, grad.rule);
+}
+
+Status zc::recordOptimizer(ModuleOp module, const GradOptions &grad, const std::string &model) {
+  if (grad.forwardOnly)
+    return Status::success();
+  if (!module.walk([](graph::UpdateOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", model,
+                     "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
+  graph::Training training = graph::trainingOf(module);
+  graph::UpdateSettings &settings = training.optimizer.emplace();
+  settings.rule = grad.rule;
+  settings.lr = grad.lr;
+  settings.lrSchedule = grad.lrSchedule;
+  settings.beta1 = grad.beta1;
+  settings.beta2 = grad.beta2;
+  settings.eps = grad.eps;
+  settings.momentum = grad.momentum;
+  settings.weightDecay = weightDecayOf(grad);
+  settings.maxNorm = grad.clipGradNorm;
+  graph::setTraining(module, training);
+  return Status::success();
+}
+
+StateSize zc::measureState(ModuleOp imported, const GradOptions &grad) {
+  const bool isHalf = grad.precision != Precision::fp32; // updates then keep an fp32 copy
+  StateSize state;
+  for (auto parameter : imported.getOps<graph::ParameterOp>())
+    if (parameter.getRole() == graph::Role::trainable) {
+      const int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
+      state.parameters += elements * (isHalf ? 2 : 4);
+      state.optimizer += elements * 4 * (momentsOf(grad.rule) + isHalf);
+    }
+  return state;
+}
