@@ -112,7 +112,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Windows.h"
-#include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/BatchNormKernel.h"
 
 namespace zc::cpu {
 HWY_EXPORT(normTyped);
@@ -132,13 +132,9 @@ int threadsOf(const KernelSpec &spec, const BatchNormShape &s) {
 }
 
 Prepared prepareBatchNorm(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNorm(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNorm(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
       parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t c = begin; c < end; ++c)
           HWY_DYNAMIC_DISPATCH(normTyped)(s.dtype, as<T>(operands[0]) + c * s.inner, as<T>(operands[3]) + c * s.inner,
@@ -151,13 +147,9 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
 }
 
 Prepared prepareBatchNormGrad(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNormGrad(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormGrad(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
       parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t c = begin; c < end; ++c) {
           float dScale = 0, dBias = 0;
@@ -174,13 +166,9 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
 }
 
 Prepared prepareBatchNormApply(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNormApply(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormApply(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, threads = threadsOf(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
       parallelParts(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t p = begin; p < end; ++p) {
           auto of = [&](size_t operand) { return load(as<T>(operands[operand])[p % s.channels]); };

@@ -126,7 +126,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Tiles.h"
-#include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/BatchNormKernel.h"
 #include "kernels/cpu/fast/FusedTiles.h"
 
 namespace zc::cpu {
@@ -229,13 +229,9 @@ template <typename T> void findStatistics(const Rows &rows, void *const *operand
 }
 
 Prepared prepareBatchNorm(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNorm(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNorm(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([rows = Rows(spec, s)](void *const *operands, const StepContext &) {
       const int64_t n = rows.n;
       float *table = rows.tableOf(operands), *mean = as<float>(operands[4]);
       findStatistics<T>(rows, operands, {mean, as<float>(operands[5]), table + n, table + 2 * n});
@@ -249,13 +245,9 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
 }
 
 Prepared prepareBatchNormStatistics(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNormStatistics(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormStatistics(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([rows = Rows(spec, s)](void *const *operands, const StepContext &) {
       findStatistics<T>(
           rows, operands,
           {as<float>(operands[3]), as<float>(operands[4]), as<float>(operands[5]), as<float>(operands[6])});
@@ -291,13 +283,9 @@ void findGradSums(const Rows &rows, void *const *operands, void *const *own, con
 }
 
 Prepared prepareBatchNormGrad(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNormGrad(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormGrad(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([rows = Rows(spec, s)](void *const *operands, const StepContext &) {
       const int64_t n = rows.n;
       float *table = rows.tableOf(operands);
       std::copy(as<float>(operands[3]), as<float>(operands[3]) + n, table);
@@ -314,14 +302,10 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
 Prepared prepareBatchNormGradSums(const KernelSpec &spec) {
   Result<ProgrammedSpec> seen = throughProgram(spec);
   ZC_RETURN_IF_ERROR(seen.status());
-  Result<BatchNormShape> read = readBatchNormGradSums(seen->spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormGradSums(seen->spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel(
-        [rows = Rows(spec, *read, seen->prologue), first = seen->place(0)](void *const *operands, const StepContext &) {
+        [rows = Rows(spec, s, seen->prologue), first = seen->place(0)](void *const *operands, const StepContext &) {
           void *const *own = operands + first;
           findGradSums<T>(rows, operands, own,
                           {as<T>(own[5]), as<T>(own[6]), as<float>(own[7]), as<float>(own[8]), as<float>(own[9])});
@@ -330,13 +314,9 @@ Prepared prepareBatchNormGradSums(const KernelSpec &spec) {
 }
 
 Prepared prepareBatchNormApply(const KernelSpec &spec) {
-  Result<BatchNormShape> read = readBatchNormApply(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  if (isDeclined(*read))
-    return decline();
-  return withFast(read->dtype, [&](auto tag) {
+  return prepareBatchNormBy(readBatchNormApply(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([rows = Rows(spec, *read)](void *const *operands, const StepContext &) {
+    return makeKernel([rows = Rows(spec, s)](void *const *operands, const StepContext &) {
       float *table = rows.tableOf(operands);
       for (int64_t c = 0; c < rows.n; ++c) {
         auto of = [&](size_t operand) { return load(as<T>(operands[operand])[c]); };
