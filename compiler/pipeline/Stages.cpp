@@ -15,7 +15,9 @@
 using namespace mlir;
 using namespace zc;
 
-static void warnOfNoEffect(ModuleOp module, const ShardOptions &shard) {
+static void warnOfNoEffect(ModuleOp module, const CompileOptions &options, const ShardOptions &shard) {
+  if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))
+    module.emitWarning("without --offload-optimizer there is no update on the host: --offload-ratio changes nothing");
   if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
     module.emitWarning(
         "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
@@ -53,7 +55,7 @@ Status zc::runStage(const Stage &stage, ModuleOp module, const StageContext &con
     applyDefaultTimingPassManagerCLOptions(manager);
   }
   if (stage.phase == Phase::shard)
-    warnOfNoEffect(module, context.strategy.shard);
+    warnOfNoEffect(module, context.options, context.strategy.shard);
   build(manager, stage.phase, context.strategy);
   if (succeeded(manager.run(module)) && (context.isTrial || succeeded(graph::verifyModule(module))))
     return stage.phase == Phase::grad ? finishGrad(module, context) : Status::success();

@@ -75,6 +75,16 @@ std::string Run::scheduleText() const {
   return !options.schedule.empty() ? options.schedule : !planned.empty() ? planned : "constant";
 }
 
+/// Is there a step of `steps` in what is to be recorded?
+static Status checkRecorded(const StepRange &range, const char *flag, int64_t steps) {
+  if (range.first <= steps)
+    return Status::success();
+  return makeError(Code::usage, 994,
+                   "no step is in " + std::to_string(range.first) + ":" + std::to_string(range.last) +
+                       ": the run has " + counted(steps, "step"),
+                   flag);
+}
+
 /// How many steps, which learning rates.
 Status Run::makeSchedule() {
   double epochs = options.epochs > 0 ? options.epochs : 1;
@@ -84,6 +94,8 @@ Status Run::makeSchedule() {
                                     : done + int64_t(std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep)));
   if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
     return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
+  ZC_RETURN_IF_ERROR(checkRecorded(options.trace, "--trace", summary.steps));
+  ZC_RETURN_IF_ERROR(checkRecorded(options.profile, "--profile", summary.steps));
   auto made =
       Schedule::create(scheduleText(), options.lr.value_or(plan.optimizer().lr()), options.warmup, summary.steps);
   if (!made)

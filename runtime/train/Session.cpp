@@ -2,6 +2,7 @@
 
 #include "runtime/base/Clock.h"
 #include "runtime/base/Limits.h"
+#include "runtime/base/Names.h"
 #include "runtime/base/Size.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/cuda/Cuda.h"
@@ -70,6 +71,11 @@ static int localRankOf(const RankGroup &ranks, int rank) {
                           : int(std::count(machines.begin(), machines.begin() + rank, machines[size_t(rank)]));
 }
 
+static bool keepsOnNvme(const planpb::Plan &plan) {
+  return std::any_of(plan.arenas().begin(), plan.arenas().end(),
+                     [](const planpb::Arena &arena) { return arena.tier() == planpb::NVME && arena.bytes() > 0; });
+}
+
 /// All ranks of this machine together must find their memory here, before any takes its own.
 static Status checkTiers(const planpb::Plan &plan, DeviceKind device, const NvmeOptions &nvme, uint64_t ranks) {
   uint64_t memory = 0;
@@ -83,7 +89,7 @@ static Status checkTiers(const planpb::Plan &plan, DeviceKind device, const Nvme
 
 Status Session::chooseDevice() {
   const bool isPlanned = job.device.empty();
-  const std::string name = isPlanned ? namesOf(Target())[static_cast<size_t>(plan.target())] : job.device;
+  const std::string name = isPlanned ? nameOf(static_cast<Target>(plan.target())) : job.device;
   auto kind = deviceFromName(name);
   if (!kind)
     return makeError(Code::usage, 940, "there is no device \"" + name + "\"", "--device",
@@ -103,6 +109,8 @@ Status Session::chooseDevice() {
 Status Session::prepareData() {
   ZC_RETURN_IF_ERROR(chooseDevice());
   ZC_RETURN_IF_ERROR(checkTiers(plan, device, job.nvme, uint64_t(ranksHere(ranks))));
+  if (!job.nvme.folder.empty() && !keepsOnNvme(plan) && ranks.firstRank() == 0)
+    observer.note("--nvme-dir is not used: the plan keeps nothing on the nvme tier");
   data::DataOptions dataOptions = job.data;
   seed = job.seed.value_or(plan.seed());
   dataOptions.seed = seed;

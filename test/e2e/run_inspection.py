@@ -130,7 +130,7 @@ def profile(path, report, measured):
 COMMANDS = {
     "none": (),
     "flags": ("--lr", "1e-3", "--world-size", 2, "--zero-stage", 3, "--precision", "bf16", "--offload-optimizer", "host", "--no-decay", "*bias*",
-              "--no-decay", "ln * ln's"),
+              "--no-decay", "{*ln_*,ln * ln's}"),
     "configuration": ("--config", "CONFIG", "--clip-grad-norm", 2),
     "auto": ("--auto", "--device-mem", "40MB", "--world-size", 2),
     "evaluation": ("--forward-only", "--outputs", "loss"),
@@ -155,10 +155,40 @@ def command(name):
         raise Case(f"{said[1]}: another plan")
 
 
+def recorded():
+    """What is to be recorded has a step of the run, which else would end without a trace and say nothing."""
+    model = suite.models / "mlp"
+    plan = suite.compile(model / "ts17.onnx", suite.dir / "mlp.plan")
+    run = (plan, "--data", model / "inputs.safetensors", "--steps", 2, "--out", suite.dir / "recorded", "--overwrite")
+    for flag in ("--trace", "--profile"):
+        text = suite.tool("zero-run", *run, flag, "3:4", code=2)
+        if "no step is in 3:4: the run has 2 steps" not in text or flag not in text:
+            raise Case(text)
+        suite.tool("zero-run", *run, flag, "2:9")
+
+
+def told():
+    """Flags that change nothing are told of."""
+    model = suite.models / "mlp"
+    plan = suite.dir / "told.plan"
+
+    def says(words, said, *command):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        if done.returncode or (words in done.stderr) != said:
+            raise Case(done.stderr)
+
+    compiler = (suite.bin / "zero-compile", model / "ts17.onnx", "--offload-ratio", 0.5, "-o", plan)
+    says("--offload-ratio changes nothing", False, *compiler, "--offload-optimizer", "host")
+    says("--offload-ratio changes nothing", True, *compiler)
+    run = (suite.bin / "zero-run", plan, "--data", model / "inputs.safetensors", "--steps", 1, "--out", suite.dir / "told", "--overwrite")
+    says("--nvme-dir is not used", False, *run)
+    says("--nvme-dir is not used", True, *run, "--nvme-dir", suite.dir)
+
+
 def refused():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--memory-html", suite.dir / "none" / "m.html", code=6)
 
 
 suite.run([(f"{what.__name__} {name}", lambda what=what, name=name: what(name)) for name in PLANS for what in (page, trace)] +
-          [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused)])
+          [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused), ("recorded", recorded), ("told", told)])
 suite.finish()
