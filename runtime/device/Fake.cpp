@@ -2,21 +2,19 @@
 
 #include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
-#include "runtime/base/SignalStack.h"
 #include "runtime/base/Working.h"
 #include "runtime/device/Caught.h"
 #include "runtime/device/FakeMemory.h"
+#include "runtime/device/SerialThread.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <list>
 #include <mutex>
 #include <optional>
 #include <random>
-#include <thread>
 #include <vector>
 
 namespace zc {
@@ -67,15 +65,7 @@ struct FakeState {
 class FakeStream : public Stream {
 public:
   FakeStream(FakeState &device, uint64_t seed, int rank, std::function<std::string(uint32_t)> name)
-      : kernels(rank, std::move(name)), device(device), random(seed), thread([this] { serve(); }) {}
-  ~FakeStream() override {
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      ends = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
+      : kernels(rank, std::move(name)), device(device), thread(seed) {}
 
   void add(Work work) {
     if (captured) {
@@ -84,11 +74,7 @@ public:
     }
     if (device.enqueued)
       ++*device.enqueued;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      waiting.push_back(std::move(work));
-    }
-    changed.notify_all();
+    thread.add(std::move(work));
   }
 
   Status copy(void *to, const void *from, uint64_t bytes) override {
@@ -146,8 +132,7 @@ public:
   }
   Status drain() override {
     ZC_RETURN_IF_ERROR(refuseCaptured("finish its work"));
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [&] { return waiting.empty() && !isAtWork; });
+    thread.drain();
     return {};
   }
 
@@ -171,7 +156,7 @@ public:
     ZC_RETURN_IF_ERROR(refuseCaptured("do a graph's work"));
     add([this, &work = static_cast<FakeGraph &>(graph).work] {
       for (const Work &each : work) {
-        idle();
+        thread.idle();
         each();
       }
     });
@@ -182,42 +167,10 @@ public:
 
 private:
   Status refuseCaptured(const char *what) const { return captured ? device.refuseCaptured(what) : Status(); }
-  /// Late, sometimes by more than others take.
-  void idle() {
-    if (random() % 16 == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
-  }
-  void serve() {
-    SignalStack stack;
-    for (;;) {
-      Work work;
-      {
-        std::unique_lock<std::mutex> lock(mutex);
-        changed.wait(lock, [&] { return ends || !waiting.empty(); });
-        if (waiting.empty())
-          return;
-        work = std::move(waiting.front());
-        waiting.pop_front();
-        isAtWork = true;
-      }
-      idle();
-      work();
-      {
-        std::lock_guard<std::mutex> lock(mutex);
-        isAtWork = false;
-      }
-      changed.notify_all();
-    }
-  }
 
   FakeState &device;
   std::optional<std::vector<Work>> captured; // of the thread that enqueues
-  std::minstd_rand random;                   // of the stream's
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Work> waiting;
-  bool isAtWork = false, ends = false;
-  std::thread thread; // last: it uses the others
+  SerialThread thread;                       // last: its work uses the others
 };
 
 class FakeDevice : public Device {

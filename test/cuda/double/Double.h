@@ -8,20 +8,20 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/device/SerialThread.h"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <set>
 #include <shared_mutex>
+#include <signal.h>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,25 +53,21 @@ cudaError_t wrong(cudaError_t status, const char *call, const std::string &why);
 /// Of what CUDA leaves undefined.
 [[noreturn]] void undefined(const char *call, const std::string &why);
 
-/// Does things one after the other, on a thread of its own; late, where `isLate`.
-class Worker {
+/// Signals, which are for the program's own threads, are blocked until `unblock`: threads that begin meanwhile get
+/// none.
+class SignalsBlocked {
 public:
-  explicit Worker(bool isLate);
-  ~Worker();
-  void add(std::function<void()> work);
-  void drain();
-  bool isIdle();
+  SignalsBlocked();
+  void unblock();
 
 private:
-  void serve();
+  sigset_t before;
+};
 
-  const bool isLate;
-  std::minstd_rand random; // of the thread's
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> waiting;
-  bool isAtWork = false, ends = false;
-  std::thread thread; // last: it uses the others
+/// A thread of CUDA's.
+class Worker : SignalsBlocked, public zc::SerialThread {
+public:
+  explicit Worker(bool isLate);
 };
 
 struct Gpu {

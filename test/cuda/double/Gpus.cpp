@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <signal.h>
 
 namespace zc::doubled {
 
@@ -59,59 +58,19 @@ void undefined(const char *call, const std::string &why) {
   std::abort();
 }
 
-Worker::Worker(bool isLate) : isLate(isLate), random(static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 6)) {
-  sigset_t all, before; // which are for the program's own threads
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread = std::thread([this] { serve(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Worker::~Worker() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    ends = true;
-  }
-  changed.notify_all();
-  thread.join();
+void SignalsBlocked::unblock() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+
+static std::optional<uint64_t> latenessOf(const void *worker, bool isLate) {
+  return isLate ? std::optional<uint64_t>(reinterpret_cast<uintptr_t>(worker) >> 6) : std::nullopt;
 }
 
-void Worker::add(std::function<void()> work) {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    waiting.push_back(std::move(work));
-  }
-  changed.notify_all();
-}
-
-void Worker::drain() {
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return waiting.empty() && !isAtWork; });
-}
-
-bool Worker::isIdle() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return waiting.empty() && !isAtWork;
-}
-
-void Worker::serve() {
-  for (std::function<void()> work;; work = nullptr) {
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      isAtWork = false;
-      changed.notify_all();
-      changed.wait(lock, [&] { return ends || !waiting.empty(); });
-      if (waiting.empty())
-        return;
-      work = std::move(waiting.front());
-      waiting.pop_front();
-      isAtWork = true;
-    }
-    if (isLate && random() % 16 == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
-    work();
-  }
-}
+Worker::Worker(bool isLate) : SerialThread(latenessOf(this, isLate)) { unblock(); }
 
 Gpu &gpuOf(int ordinal) {
   // Never destroyed: threads may be at work when the program ends.
