@@ -18,18 +18,16 @@ Value maskOf(const AttentionCase &row) {
   return random(row.maskType, row.mask, 4, -2, 2);
 }
 
-/// Forward and backward; the gradient is given what the plain forward made.
-void expectAttentionMatches(const AttentionCase &row, DType type, const Value *mask = nullptr, double dropout = 0) {
+/// Forward and backward; the gradient is given what the plain forward made. `more`: attributes.
+void expectAttentionMatches(const AttentionCase &row, DType type, const Value *mask = nullptr,
+                            const Attributes &more = {}) {
   Value q = random(type, row.query, 1), k = random(type, row.key, 2), v = random(type, row.value, 3);
   Value y({type, {row.query[0], row.query[1], row.query[2], row.value[3]}});
   Value lse({DType::f32, {row.query[0], row.query[1], row.query[2]}});
-  Attributes attributes = {{"scale", 0.3}};
+  Attributes attributes = more;
+  attributes["scale"] = 0.3;
   if (row.causal)
     attributes["causal"] = kOne;
-  if (dropout > 0) {
-    attributes["dropout"] = dropout;
-    attributes["dropout_id"] = int64_t{7};
-  }
   Call forward{"attention", {q, k, v}, {y, lse}, attributes};
   if (!row.mask.empty())
     forward.inputs.push_back(mask ? *mask : maskOf(row));
@@ -269,7 +267,7 @@ TEST(FastAttention, andGradientOfTiles) {
         AttentionCase{{1, 2, 70, 27}, {1, 2, 70, 27}, {1, 2, 70, 61}, {}, {}, true},
         AttentionCase{{1, 1, 20, 136}, {1, 1, 20, 136}, {1, 1, 20, 136}, {}, {}, true}}) // wider than tiles
     for (DType type : {DType::bf16, DType::f16})
-      expectAttentionMatches(row, type);
+      expectAttentionMatches(row, type, nullptr, {{"own", kOne}}); // not cuDNN's, on a GPU
 }
 
 /// What ldmatrix reads at once, and 8 threads copy: 16 bytes of 8 rows, or of one row; 32 banks have 4 bytes each.
@@ -301,10 +299,11 @@ TEST(Attention, hasTheSameBitsOfRowsAnywhere) {
   for (const Ints &dims : {Ints{1, 2, 130, 64}, Ints{2, 1, 70, 40}}) {
     Value q = random(DType::bf16, dims, 1), k = random(DType::bf16, dims, 2), v = random(DType::bf16, dims, 3);
     Value lse({DType::f32, {dims[0], dims[1], dims[2]}});
-    const Call forward{"attention", {q, k, v}, {q, lse}, {{"causal", kOne}}};
+    const Attributes attributes = {{"causal", kOne}, {"own", kOne}};
+    const Call forward{"attention", {q, k, v}, {q, lse}, attributes};
     const std::vector<Value> made = must(runOn(blockRegistry(), forward));
     const Call backward{
-        "attention_grad", {random(DType::bf16, dims, 5), q, k, v, made[0], made[1]}, {q, k, v}, {{"causal", kOne}}};
+        "attention_grad", {random(DType::bf16, dims, 5), q, k, v, made[0], made[1]}, {q, k, v}, attributes};
     for (const Call &call : {forward, backward}) {
       const std::vector<Value> first = must(runOn(blockRegistry(), call));
       for (size_t offset : {0, 1, 7}) {
@@ -367,7 +366,7 @@ TEST(FastAttention, dropsInBlocks) {
         AttentionCase{{2, 2, 20, 8}, {2, 1, 21, 8}, {2, 1, 21, 8}, {2, 1, 1, 21}, DType::boolean, false}})
     forFastTypes([&](DType type) {
       for (double dropout : {0.1, 0.9})
-        expectAttentionMatches(row, type, nullptr, dropout);
+        expectAttentionMatches(row, type, nullptr, {{"dropout", dropout}, {"dropout_id", int64_t{7}}});
     });
 }
 
