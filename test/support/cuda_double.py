@@ -18,9 +18,10 @@ class Double:
 
     def run_silently(self, name, command, **more):
         """The process, which the double has nothing to say of."""
-        says = self.suite.dir / f"{name}.says"
+        says, jobs = self.suite.dir / f"{name}.says", self.suite.dir / f"{name}.mpi"
+        jobs.mkdir()  # Open MPI's files: two jobs that begin at once would each make the same folder
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True,
-                              env={**self.environment, "ZC_CUDA_DOUBLE_SAYS": str(says), **more}, timeout=900)
+                              env={**self.environment, "ZC_CUDA_DOUBLE_SAYS": str(says), "OMPI_MCA_orte_tmpdir_base": str(jobs), **more}, timeout=900)
         if says.exists():
             raise Case(f"against CUDA's rules: {says.read_text()[:2000]}")
         return done
