@@ -100,7 +100,7 @@ struct NormWindow {
   /// As addToNorm, of what is taken.
   ZC_HD void add(int first, double value) {
     const NormTerm term = normTerm(value);
-    const int shift = term.position % 32, limb = term.position / 32 - first;
+    const int shift = term.position & 31, limb = term.position / 32 - first;
     const uint64_t low = term.mantissa << shift;
     const int64_t digits[3] = {static_cast<int64_t>(low & 0xffffffff), static_cast<int64_t>(low >> 32),
                                static_cast<int64_t>(term.mantissa >> 32 >> (32 - shift))};

@@ -141,10 +141,24 @@ private:
       if (ncclResult_t asked = nccl.getAsyncError(communicator, &status); asked != ncclSuccess)
         status = asked;
     }
+    if (isOfPeers(status))
+      letThemSpeak();
     return status == ncclSuccess ? Status() : refused(status, what, communicator);
   }
+  static bool isOfPeers(ncclResult_t status) { return status == ncclRemoteError || status == ncclSystemError; }
+  /// A peer that failed says why, and with its exit code the launcher ends the job: whoever only misses it and is
+  /// quicker would take both away.
+  void letThemSpeak() {
+    constexpr auto kPause = std::chrono::milliseconds(10), kMost = std::chrono::milliseconds(2000);
+    for (auto waited = kPause; waited <= kMost; waited += kPause) {
+      std::this_thread::sleep_for(kPause);
+      std::lock_guard<std::mutex> lock(mutex);
+      if (isAborted)
+        return;
+    }
+  }
   Error refused(ncclResult_t status, const char *what, ncclComm_t communicator) const {
-    bool isPeer = status == ncclRemoteError || status == ncclSystemError;
+    bool isPeer = isOfPeers(status);
     bool isUsage = status == ncclInvalidUsage; // two ranks on one GPU, which only NCCL sees
     Error error = makeError(isPeer    ? Code::peerLost
                             : isUsage ? Code::usage
