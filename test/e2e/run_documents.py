@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The contracts of docs/ against what they are about: cli.md against `--help-all` of both tools, onnx.md against the importer's table
-of operators, pages and files that documents and sources cite against the tree."""
-import pathlib, re, subprocess, sys
+of operators, pages, sources and files that documents and sources cite against the tree."""
+import os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite
@@ -140,6 +140,22 @@ def links():
     return f"{count} links"
 
 
+def cited_sources():
+    """Sources that documents name in code: beside the page, from the root, or the end of one path. docs/style.md names other projects'."""
+    paths = {path.relative_to(ROOT).as_posix() for path in tracked()}
+    ends = {"/".join(path.split("/")[-parts:]) for path in paths for parts in range(1, path.count("/") + 2)}
+    broken, count = [], 0
+    for page in (path for path in tracked() if path.suffix == ".md" and path.exists() and path != DOCS / "style.md"):
+        for name in re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:cpp|h|td|cu|py|sh|proto))`", page.read_text()):
+            count += 1
+            beside = pathlib.Path(os.path.normpath(page.parent / name))
+            if name not in ends and not beside.exists():
+                broken.append(f"{page.relative_to(ROOT)}: {name}")
+    if broken:
+        raise Case("no such source: " + "; ".join(broken))
+    return f"{count} names"
+
+
 def cited_pages():
     """Pages of docs/ named in sources, scripts and documents."""
     broken = []
@@ -178,7 +194,7 @@ def first_page():
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
 cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("names that others give flags", names_of_others), ("exit codes", exit_codes),
-          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited pages", cited_pages),
+          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages),
           ("length of README.md", first_page)]
 suite.run(cases)
 suite.finish()
