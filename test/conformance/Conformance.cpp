@@ -1,7 +1,7 @@
 //===- Conformance.cpp - runs ONNX's backend node tests ------------------------===//
 //
-//   zc-conformance FOLDER [--mode forward|dynamic|sharded]... [--filter REGEX] [--verbose] [--minimum FILE]
-//                  [--skip FILE] [--page FILE | --operators FILE]
+//   zc-conformance FOLDER [--mode forward|blocks|dynamic|sharded]... [--filter REGEX] [--verbose]
+//                  [--minimum FILE] [--skip FILE] [--page FILE | --operators FILE]
 //
 // Each test of each mode passes, or stands in the skip list and is refused. A test in the list that passes, or that
 // gives wrong results instead of being refused, fails the run, as does an expression of the list that matches nothing,
@@ -62,7 +62,7 @@ bool parse(int argc, char **argv, Options &options) {
       return false;
   }
   if (options.modes.empty())
-    options.modes = {Mode::forward, Mode::dynamic, Mode::sharded};
+    options.modes = {Mode::forward, Mode::blocks, Mode::dynamic, Mode::sharded};
   return !options.folder.empty();
 }
 
@@ -236,9 +236,8 @@ private:
 int main(int argc, char **argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr,
-                 "usage: zc-conformance FOLDER [--mode forward|dynamic|sharded]... [--filter REGEX] [--verbose] "
-                 "[--skip FILE] [--minimum FILE] [--page FILE | --operators FILE]\n");
+    std::fprintf(stderr, "usage: zc-conformance FOLDER [--mode forward|blocks|dynamic|sharded]... [--filter REGEX] "
+                         "[--verbose] [--skip FILE] [--minimum FILE] [--page FILE | --operators FILE]\n");
     return 2;
   }
   Report report(options);

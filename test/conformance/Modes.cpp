@@ -1,6 +1,7 @@
 #include "test/conformance/Modes.h"
 #include "compiler/import/base/HostTensor.h"
 #include "dialects/graph/KernelSpec.h"
+#include "kernels/cuda/Kernels.h"
 #include "test/compiler/import/Run.h"
 #include "test/conformance/Operators.h"
 #include "test/conformance/Properties.h"
@@ -18,6 +19,21 @@ namespace fs = std::filesystem;
 namespace {
 
 using Names = std::set<std::string>;
+
+const KernelRegistry &plain() {
+  static const KernelRegistry kernels = referenceKernels(Target::cpu);
+  return kernels;
+}
+
+/// Those of a GPU, laid over the plain ones.
+const KernelRegistry &blocks() {
+  static const KernelRegistry kernels = [] {
+    KernelRegistry filled = referenceKernels(Target::cuda);
+    cuda::registerHostBlockKernels(filled);
+    return filled;
+  }();
+  return kernels;
+}
 
 /// One test in one mode.
 class Run {
@@ -121,7 +137,7 @@ private:
   /// As if of one rank.
   Result<std::vector<std::vector<NodeValue>>> interpret(mlir::ModuleOp module) {
     std::vector<NodeValue> actual;
-    auto interpreter = prepareModel(module);
+    auto interpreter = prepareModel(module, mode == Mode::blocks ? blocks() : plain());
     ZC_RETURN_IF_ERROR(interpreter.status());
     for (const NodeValue &value : test.inputs) {
       Bytes &bytes = interpreter->inputs[value.name];

@@ -18,10 +18,12 @@ struct Outcome {
 /// How the imported module is executed.
 enum class Mode {
   forward, ///< reference kernels, one buffer per value
-  dynamic, ///< the same, with every dimension of every input symbolic in the file and bound when compiling
+  blocks,  ///< the same on the GPU's own kernels, over a host's blocks; what a GPU leaves to libraries by reference
+           ///< kernels
+  dynamic, ///< as forward, with every dimension of every input symbolic in the file and bound when compiling
   sharded, ///< as part of a training plan for two ranks at ZeRO stage 3, with the same inputs on both
 };
-constexpr const char *modeNames[] = {"forward", "dynamic", "sharded"};
+constexpr const char *modeNames[] = {"forward", "blocks", "dynamic", "sharded"};
 
 /// `scratch`: a folder for the rewritten model.
 Outcome runNodeTest(NodeTest &test, Mode mode, const std::filesystem::path &scratch);

@@ -28,7 +28,7 @@ Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegi
       mlir::FailureOr<KernelSpec> spec = toKernelSpec(&op);
       if (mlir::failed(spec))
         return failed("no kernel spec for " + op.getName().getStringRef().str());
-      spec->workspace = kernel.getWorkspaceBytes(Target::cpu);
+      spec->workspace = kernel.getWorkspaceBytes(registry.target());
       step.workspace = std::make_unique<Block[]>(size_t(spec->workspace + 63) / 64);
       auto prepared = registry.prepare(*spec);
       if (!prepared)

@@ -31,10 +31,14 @@ Status test::loadParameters(mlir::ModuleOp module, const std::string &folder, In
   return {};
 }
 
-Result<test::Interpreter> test::prepareModel(mlir::ModuleOp module) {
-  KernelRegistry registry;
-  registerCpuKernels(registry, /*referenceOnly=*/true);
-  auto interpreter = Interpreter::prepare(module, registry);
+KernelRegistry test::referenceKernels(Target target) {
+  KernelRegistry filled(target);
+  registerReferenceKernels(filled);
+  return filled;
+}
+
+Result<test::Interpreter> test::prepareModel(mlir::ModuleOp module, const KernelRegistry &kernels) {
+  auto interpreter = Interpreter::prepare(module, kernels);
   if (!interpreter.ok())
     return interpreter.error();
   std::string path = graph::modelOf(module).path;
