@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The plugin for GPUs without a GPU: its own sources beside a double of CUDA (test/cuda/double). What test/cuda/on_gpu.py asks of a GPU, and
 what a GPU or a driver may be like: several GPUs, none, too little memory, memory of the host that cannot be pinned, streams that cannot wait
-for words, no way from one GPU to another, a GPU that is lost. The double says which rule of CUDA's was broken: nothing may be said."""
+for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
 import pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cuda_double import Double
+from cuda_double import LIBRARIES, Double
 from e2e import ROOT, Case, Suite, same
 
 suite = Suite(__doc__)
@@ -53,11 +53,22 @@ def refused(machine, code, expected, steps=0, flags=()):
     return f"{machine} {' '.join(flags)}: exit code {code}", run
 
 
+def without(library, package):
+    """Said before the first step, with the package that has it."""
+    def run():
+        code, said, steps = double.trained(double.compiled(2, "--zero-stage", "3"), "gpus=1", "cuda", STEPS, ranks=2, programs=double.without(library))
+        if code != UNSUPPORTED or steps or not re.search(rf'^error.*"{LIBRARIES[library]}" cannot be loaded$', said, re.M) or package not in said:
+            raise Case(f"exit code {code}, {len(steps)} steps: {said[-1500:]}")
+    return f"without {library}", run
+
+
 stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (
-               ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))
+               ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))
            for flags in ((), OFFLOADED) if flags or "pins" not in machine])
+suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 11\.8, this build is of CUDA \d+\.\d"),
+           refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),

@@ -4,7 +4,7 @@ are those of threads that go step by step; two ranks on one GPU, a GPU that is l
 import pathlib, re, shutil, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cuda_double import MPIRUN, Double
+from cuda_double import LIBRARIES, MPIRUN, Double
 from e2e import Case, Skip, Suite, same
 
 suite = Suite(__doc__)
@@ -13,7 +13,7 @@ if not shutil.which("mpirun") or not (double.programs / "libzc_mpi.so").exists()
     suite.run([("all", lambda: (_ for _ in ()).throw(Skip("this machine, or this build, has no MPI")))])
     suite.finish()
 STEPS = 3
-USAGE, PEER_LOST, MISMATCH = 2, 7, 10
+USAGE, UNSUPPORTED, PEER_LOST, MISMATCH = 2, 4, 7, 10
 
 
 def like_threads(world, *flags, more=()):
@@ -49,6 +49,12 @@ def without():
         raise Case(f"exit code {done.returncode}: {done.stderr[-2000:]}")
 
 
+def without_library():
+    code, said, steps = double.trained(double.compiled(2, "--zero-stage", "3"), "gpus=2", "cuda", STEPS, processes=2, programs=double.without("NCCL"))
+    if code != UNSUPPORTED or steps or f'"{LIBRARIES["NCCL"]}" cannot be loaded' not in said or "nvidia-nccl-cu13" not in said:
+        raise Case(f"exit code {code}, {len(steps)} steps: {said[-1500:]}")
+
+
 OFFLOADED = ("--zero-stage", "3", "--offload-optimizer", "host", "--offload-param", "host")
 suite.run([like_threads(2, "--zero-stage", stage) for stage in "0123"])
 suite.run([like_threads(2, *OFFLOADED), like_threads(2, "--zero-stage", "3", "--offload-optimizer", "host", more=("--graphs", "off")),
@@ -56,7 +62,7 @@ suite.run([like_threads(2, *OFFLOADED), like_threads(2, "--zero-stage", "3", "--
            like_threads(4, "--zero-stage", "3", "--tensor-parallel", "2"),
            like_threads(4, "--zero-stage", "2", "--ranks-per-node", "2", "--hierarchical-collectives"),
            like_threads(4, "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4")])
-suite.run([("a host without GPUs", without), ends("two ranks on one GPU", "gpus=1", [USAGE], "NCCL cannot meet the other ranks' GPUs.*"),
+suite.run([("a host without GPUs", without), ("without NCCL", without_library), ends("two ranks on one GPU", "gpus=1", [USAGE], "NCCL cannot meet the other ranks' GPUs.*"),
            *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel}", [PEER_LOST], "error.*the GPU is lost.*") for kernel in (1, 150, 400)),
            ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*the GPU is lost.*", flags=OFFLOADED),
            ends("a collective fails", "gpus=2", [PEER_LOST], "error.*was told to fail.*", fault="coll.allgather@rank=1,n=30:EIO"),

@@ -1,9 +1,10 @@
 """Programs beside the double of CUDA (test/cuda/double), which says which of CUDA's rules was broken: nothing may be said."""
-import json, os, re, subprocess
+import json, os, re, shutil, subprocess
 
 from e2e import Case, Skip
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
+LIBRARIES = {"cuBLASLt": "libcublasLt.so.13", "NVRTC": "libnvrtc.so.13", "NCCL": "libnccl.so.2"}  # as `doctor` calls them
 
 
 class Double:
@@ -34,12 +35,24 @@ class Double:
                                "--clip-grad-norm", "0.1", *flags)
         return plan
 
-    def trained(self, plan, machine, device, steps, ranks=None, processes=None, more=(), fault=""):
+    def without(self, library):
+        """Programs on a machine that lacks one of CUDA's libraries, which `doctor` calls so."""
+        file = LIBRARIES[library]
+        programs = self.suite.dir / f"without-{library}"
+        if not programs.exists():
+            shutil.copytree(self.programs, programs, ignore=lambda folder, names: [name for name in names if name in (file, "zero-compile", "zc-kernel-test")])
+        line = next(line for line in self.run_silently(f"doctor-{library}", [programs / "zero-run", "doctor"]).stdout.splitlines() if line.startswith(library))
+        if "cannot be loaded" not in line:
+            raise Skip(f"this machine has one: {line}")
+        return programs
+
+    def trained(self, plan, machine, device, steps, ranks=None, processes=None, more=(), fault="", programs=None):
         """Exit code, what is said, and (loss, norm) of each step, on a double that `machine` describes; ranks as threads, or as `processes`.
         `fault`: on demand."""
-        out = self.suite.dir / re.sub(r"\W+", "_", f"{plan.stem}-{device}-{machine}-{ranks}-{processes}-{' '.join(map(str, more))}-{fault}")
+        programs = programs or self.programs
+        out = self.suite.dir / re.sub(r"\W+", "_", f"{plan.stem}-{device}-{machine}-{ranks}-{processes}-{' '.join(map(str, more))}-{fault}-{programs.name}")
         start = (*MPIRUN, processes) if processes else ()
-        done = self.run_silently(out.name, [*start, self.programs / "zero-run", plan, *(("-n", ranks) if ranks else ()), "--device", device, "--steps", steps,
+        done = self.run_silently(out.name, [*start, programs / "zero-run", plan, *(("-n", ranks) if ranks else ()), "--device", device, "--steps", steps,
                                             "--out", out, "--data", self.suite.models / "gpt2/inputs.safetensors", *more],
                                  ZC_CUDA_DOUBLE=machine, ZERO_FAULT=fault)
         lines = (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []

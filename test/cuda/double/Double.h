@@ -31,9 +31,11 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100".
 struct Options {
   int64_t gpus = 1;
+  int64_t kinds = 1;                 ///< of GPUs, in turn
+  int64_t driver = CUDART_VERSION;   ///< the CUDA that it knows; 0: there is none
   int64_t memory = int64_t(2) << 30; ///< bytes of each
   int64_t context = 0;               ///< bytes of each that a context needs
   bool nvml = true;                  ///< there is NVML

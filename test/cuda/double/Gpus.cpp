@@ -17,6 +17,8 @@ const Options &options() {
         value = static_cast<std::decay_t<decltype(value)>>(std::atoll(found + std::strlen(name) + 1));
     };
     ask("gpus", made.gpus);
+    ask("kinds", made.kinds);
+    ask("driver", made.driver);
     ask("memory", made.memory);
     ask("context", made.context);
     ask("nvml", made.nvml);
@@ -89,11 +91,18 @@ Gpu &currentGpu() { return gpuOf(current); }
 
 void enterCallback(bool isIn) { isInCallback = isIn; }
 
+/// Why there is no GPU; a driver serves the CUDA that it knows, and what is older.
+static cudaError_t unusable() {
+  if (options().driver / 1000 < CUDART_VERSION / 1000)
+    return cudaErrorInsufficientDriver;
+  return options().gpus == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+
 cudaError_t entered(const char *call) {
   if (isInCallback)
     return wrong(cudaErrorNotPermitted, call, "called by a function of the host in a stream's order");
-  if (options().gpus == 0)
-    return ended(cudaErrorNoDevice);
+  if (cudaError_t status = unusable(); status != cudaSuccess)
+    return ended(status);
   return ended(static_cast<cudaError_t>(currentGpu().lost.load()));
 }
 
@@ -105,7 +114,7 @@ cudaError_t cudaGetLastError() {
   if (isInCallback)
     return wrong(cudaErrorNotPermitted, "cudaGetLastError", "called by a function of the host in a stream's order");
   cudaError_t found = last;
-  last = options().gpus == 0 ? cudaSuccess : static_cast<cudaError_t>(currentGpu().lost.load());
+  last = unusable() != cudaSuccess ? cudaSuccess : static_cast<cudaError_t>(currentGpu().lost.load());
   return found;
 }
 
@@ -132,13 +141,13 @@ const char *cudaGetErrorName(cudaError_t status) { return named(status).name; }
 const char *cudaGetErrorString(cudaError_t status) { return named(status).text; }
 
 cudaError_t cudaDriverGetVersion(int *version) {
-  *version = CUDART_VERSION;
+  *version = static_cast<int>(options().driver);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int *count) {
   *count = static_cast<int>(options().gpus);
-  return ended(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
+  return ended(unusable());
 }
 
 static cudaError_t checkOrdinal(const char *call, int ordinal) {
@@ -162,7 +171,9 @@ cudaError_t cudaGetDevice(int *ordinal) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int ordinal) {
   ZC_DOUBLE("cudaGetDeviceProperties");
   *properties = {};
-  std::strcpy(properties->name, "a double's GPU");
+  const int64_t kind = ordinal % options().kinds;
+  std::strcpy(properties->name,
+              ("a double's GPU" + (kind ? " of kind " + std::to_string(kind) : std::string())).c_str());
   properties->totalGlobalMem = static_cast<size_t>(options().memory);
   properties->major = 9;
   return checkOrdinal("cudaGetDeviceProperties", ordinal);
