@@ -432,7 +432,7 @@ BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b"
            "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
            "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__]),
            "tokens": lambda: product.tokens(sys.modules[__name__]), "validation": lambda: product.validation(sys.modules[__name__]),
-           "models": lambda: models.models(sys.modules[__name__])}
+           "models": lambda: models.models(sys.modules[__name__]), "products": lambda: models.products(sys.modules[__name__])}
 
 
 def table():

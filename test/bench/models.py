@@ -7,7 +7,9 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ SAME_LOSS = {"fp32": 1e-4, "bf16": 1e-2}  # of torch's; autocast rounds elsewher
 # After the first update, where a model amplifies rounding: torch's own ways differ by 1e-3 in MobileNet-v2's third step, its fp32 and
 # fp64 by 6e-4 in Mamba's second one (the norm of whose gradient is 4216).
 AMPLIFIED, AMPLIFYING = {"fp32": 1e-2, "bf16": 5e-2}, ("resnet-50", "mobilenet-v2", "mamba-130m")
+OF_PRODUCTS = {"gpt2-124m", "bert-base", "vit-base", "llama-110m"}, 1.12  # in fp32: the most of their matrix products alone
 PATIENCE = 600  # seconds for a peer's first steps, compiling included
 
 
@@ -76,13 +79,19 @@ def compiled(bench, folder, precision):
     return plan
 
 
+def trained(bench, folder, plan, threads, *more):
+    """-> (metrics of each step, the page of --profile if it was asked for, foreign cores)."""
+    out = os.path.join(bench.folder, "run-models")
+    _, foreign = bench.tool("zero-run", plan, "--threads", threads, "--data", os.path.join(folder, "batch.safetensors"), "--steps",
+                            WARM_UP + TIMED, "--quiet", "--overwrite", "--no-final", "--out", out, *more)
+    rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))]
+    page = os.path.join(out, "profile.html")
+    return rows, open(page).read() if os.path.exists(page) else "", foreign
+
+
 def ours(bench, folder, plan, threads, losses):
     def run():
-        out = os.path.join(bench.folder, "run-models")
-        _, foreign = bench.tool("zero-run", plan, "--threads", threads, "--data", os.path.join(folder, "batch.safetensors"), "--steps",
-                                WARM_UP + TIMED, "--quiet", "--overwrite", "--out", out)
-        rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))]
-        shutil.rmtree(out)  # the checkpoint need not reach the disk
+        rows, _, foreign = trained(bench, folder, plan, threads)
         losses[:] = [row["loss"] for row in rows]
         return [row["step_seconds"] for row in rows[WARM_UP:]], losses[-1], foreign
     return run
@@ -169,3 +178,30 @@ def models(bench):
                 print(json.dumps({"bench": f"models {model} {precision}", "failed": f"{type(why).__name__}: {why}"}), flush=True)
     if failed:
         raise RuntimeError(", ".join(failed))
+
+
+def products(bench):
+    """Steps in fp32 over their matrix products alone, which is what these would take at the rate that the best library has on GPT-2's
+    shapes in the same minutes; with this machine's table of products and without. Attention is not among the products."""
+    python = python_of(bench)
+    if not python:
+        return print("bench: no python with torch and transformers (tools/setup.sh --torch makes one): no model is exported", file=sys.stderr)
+    threads, (known, most) = min(2, len(os.sched_getaffinity(0))), OF_PRODUCTS
+    for model in (model for model in bench.options.models if model in known):
+        folder, table = exported(bench, python, model), os.path.join(bench.folder, f"{model}.json")
+        plan = compiled(bench, folder, "fp32")
+        bench.tool("zero-run", "bench-machine", plan, "--threads", threads, "-o", table)
+        seconds, shares, foreign = {table: [], "none": []}, {table: [], "none": []}, 0
+        for _ in range(max(3, bench.rounds)):
+            rates, others = bench.execute([os.path.join(bench.BIN, "bench_limits"), str(threads)])
+            rate = max(row["value"] for row in map(json.loads, rates.splitlines()) if row["bench"] in ("gemm_fp32_openblas", "gemm_fp32_onednn"))
+            foreign = max(foreign, others)
+            for which in seconds:
+                rows, page, others = trained(bench, folder, plan, threads, "--products", which, "--profile", f"{WARM_UP + 1}:{WARM_UP + TIMED}")
+                kernels = json.loads(re.search(r'"kernels": ?(\[.*?\])', page)[1])
+                alone = sum(kernel["flops"] for kernel in kernels if kernel["kernel"].startswith(("matmul", "linear"))) / rate / 1e9
+                seconds[which].append(statistics.median(row["step_seconds"] for row in rows[WARM_UP:]))
+                shares[which].append(seconds[which][-1] / alone)
+                foreign = max(foreign, others)
+        bench.emit(f"products {model} fp32", round(statistics.median(seconds[table]), 4), "s", most, round(statistics.median(shares[table]), 3),
+                   threads=threads, without_table=round(statistics.median(shares["none"]), 3), foreign_cores=foreign)
