@@ -50,7 +50,8 @@ private:
 
   void appendUpdates(OpBuilder &builder, ModuleOp module) {
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    FloatAttr limit = options.clipGradNorm > 0 ? builder.getF64FloatAttr(options.clipGradNorm) : FloatAttr();
+    const UpdateSettings &update = options.update;
+    FloatAttr limit = update.maxNorm > 0 ? builder.getF64FloatAttr(update.maxNorm) : FloatAttr();
     bool scaled = isScaled(module);
     auto clip = builder.create<ClipFactorOp>(module.getLoc(), scalar, scalar, limit,
                                              scaled ? builder.getUnitAttr() : UnitAttr());
@@ -59,14 +60,14 @@ private:
       training.lossScale = lossScaleRule();
       setTraining(module, training);
     }
-    const FloatAttr ofAll = builder.getF64FloatAttr(weightDecayOf(options));
+    const FloatAttr ofAll = builder.getF64FloatAttr(update.weightDecayOrDefault());
     for (auto parameter : module.getOps<ParameterOp>()) {
       if (parameter.getRole() != Role::trainable)
         continue;
       const FloatAttr decay = parameter.getWeightDecayAttr() ? parameter.getWeightDecayAttr() : ofAll;
-      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), options.rule,
-                               APFloat(options.beta1), APFloat(options.beta2), APFloat(options.eps),
-                               APFloat(options.momentum), decay.getValue(), parameter.getLrScaleAttr());
+      builder.create<UpdateOp>(parameter.getLoc(), parameter.getSymName(), clip.getFactor(), update.rule,
+                               APFloat(update.beta1), APFloat(update.beta2), APFloat(update.eps),
+                               APFloat(update.momentum), decay.getValue(), parameter.getLrScaleAttr());
       ++updates;
       undecayed += decay.getValueAsDouble() == 0 && ofAll.getValueAsDouble() != 0;
     }

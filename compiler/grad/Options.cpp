@@ -7,21 +7,21 @@
 
 using namespace zc;
 
-static Status readBetas(const std::string &text, GradOptions &options) {
+static Status readBetas(const std::string &text, UpdateSettings &update) {
   double first = 0, second = 0;
   int end = 0;
   if (std::sscanf(text.c_str(), "%lf,%lf%n", &first, &second, &end) != 2 || static_cast<size_t>(end) != text.size() ||
       !(first >= 0 && first < 1) || !(second >= 0 && second < 1))
     return optionError("\"" + escapeName(text.substr(0, 100)) + "\" is not B1,B2 with both in [0, 1)", "betas");
-  options.beta1 = first;
-  options.beta2 = second;
+  update.beta1 = first;
+  update.beta2 = second;
   return Status::success();
 }
 
-static Status readSchedule(const std::string &text, GradOptions &options) {
+static Status readSchedule(const std::string &text, UpdateSettings &update) {
   if (std::string problem = Schedule::problem(text); !problem.empty())
     return optionError("\"" + escapeName(text.substr(0, 100)) + "\" " + problem, "lr-schedule");
-  options.lrSchedule = text;
+  update.lrSchedule = text;
   return Status::success();
 }
 
@@ -46,21 +46,22 @@ static void listModel(GradOptions &o, OptionList &list) {
 
 static void listUpdate(GradOptions &o, OptionList &list) {
   constexpr Range<double> kNotNegative{0};
+  UpdateSettings &update = o.update;
   list.group("Training (torch's definitions and defaults)");
-  list.add("optimizer", o.rule, "adamw, adam, sgd or momentum");
-  list.add("lr", o.lr, kNotNegative, "learning rate (1e-3)");
+  list.add("optimizer", update.rule, "adamw, adam, sgd or momentum");
+  list.add("lr", update.lr, kNotNegative, "learning rate (1e-3)");
   list.add(
       "lr-schedule", Option::Kind::value, "NAME[:KEY=VALUE,...]",
-      [&o](const std::string &text) { return readSchedule(text, o); },
+      [&update](const std::string &text) { return readSchedule(text, update); },
       "what zero-run does with the rate where it is not told otherwise: constant, linear:warmup=100, cosine:end=0.1, "
       "wsd, deepspeed-warmup-decay, ... (docs/cli.md)");
   list.add(
-      "betas", Option::Kind::value, "B1,B2", [&o](const std::string &text) { return readBetas(text, o); },
+      "betas", Option::Kind::value, "B1,B2", [&update](const std::string &text) { return readBetas(text, update); },
       "B1,B2 (0.9,0.999)");
-  list.add("eps", o.eps, kNotNegative, "(1e-8)");
-  list.add("weight-decay", o.weightDecay, kNotNegative, "(adamw 0.01, else 0)");
-  list.add("momentum", o.momentum, kNotNegative, "(0.9)");
-  list.add("clip-grad-norm", o.clipGradNorm, {0x1p-1022}, "global L2 norm over all ranks");
+  list.add("eps", update.eps, kNotNegative, "(1e-8)");
+  list.add("weight-decay", update.weightDecay, kNotNegative, "(adamw 0.01, else 0)");
+  list.add("momentum", update.momentum, kNotNegative, "(0.9)");
+  list.add("clip-grad-norm", update.maxNorm, {0x1p-1022}, "global L2 norm over all ranks");
   list.add("loss-mean", o.lossMean,
            "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
            "those of all ranks and micro-steps");
@@ -107,10 +108,6 @@ void zc::listOptions(GradStage &o, OptionList &list) {
   list.add("model-ranks", o.modelRanks, Range<int64_t>{1, 65536}, "ranks that share the work on a sample");
   list.add("kernels-of", o.target, "what the step runs on: some fused operations have kernels on a CPU only");
   list.add("largest-whole", o.largestWhole, Range<int64_t>{0}, "bytes of the largest weight that is not tiled; 0: any");
-}
-
-double zc::weightDecayOf(const GradOptions &options) {
-  return options.weightDecay >= 0 ? options.weightDecay : options.rule == UpdateRule::adamw ? 0.01 : 0.0;
 }
 
 Status zc::validate(const GradStage &o) {

@@ -3,7 +3,7 @@
 
 #include "compiler/options/OptionList.h"
 #include "kernels/Target.h"
-#include "kernels/UpdateRule.h"
+#include "kernels/UpdateSettings.h"
 #include "runtime/plan/Precision.h"
 
 namespace zc {
@@ -49,11 +49,7 @@ struct GradOptions {
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 
-  UpdateRule rule = UpdateRule::adamw;
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum = 0.9;
-  std::string lrSchedule;  ///< as zc::Schedule takes it; empty: constant
-  double weightDecay = -1; ///< of parameters that have none of their own; negative: torch's default of the rule
-  double clipGradNorm = 0; ///< 0: no clipping
+  UpdateSettings update;
   // of fp16
   double lossScale = 0; ///< 0: dynamic, from the following
   double initialLossScale = 65536, minLossScale = 1;
@@ -70,8 +66,6 @@ struct GradStage : GradOptions {
 
 void listOptions(GradOptions &options, OptionList &list);
 void listOptions(GradStage &stage, OptionList &list);
-/// Of parameters that have none of their own.
-double weightDecayOf(const GradOptions &options);
 /// Do they go together? Errors: usage.
 Status validate(const GradStage &stage);
 

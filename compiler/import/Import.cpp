@@ -32,15 +32,7 @@ static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions 
 /// The model's own rule, for whoever compiles to follow or not.
 static void record(const OwnOptimizer &own, ModuleOp module) {
   graph::Training training = graph::trainingOf(module);
-  graph::UpdateSettings &settings = training.optimizer.emplace();
-  settings.rule = own.rule;
-  settings.lr = own.lr;
-  settings.beta1 = own.beta1;
-  settings.beta2 = own.beta2;
-  settings.eps = own.eps;
-  settings.momentum = own.momentum;
-  settings.weightDecay = own.weightDecay;
-  settings.maxNorm = own.maxNorm;
+  training.optimizer = own.settings;
   training.epsUncorrected = own.epsUncorrected;
   training.sumsGradients = own.sumsGradients;
   graph::setTraining(module, training);

@@ -108,6 +108,12 @@ void OptionList::add(const char *name, double &value, Range<double> range, const
       [&value, name, range](const std::string &text) { return readNumber(text, name, range, value); }, help);
 }
 
+void OptionList::add(const char *name, std::optional<double> &value, Range<double> range, const char *help) {
+  add(
+      name, Option::Kind::value, "FLOAT",
+      [&value, name, range](const std::string &text) { return readNumber(text, name, range, value.emplace()); }, help);
+}
+
 void OptionList::add(const char *name, int64_t &value, ByteCount bytes, const char *help) {
   std::string values = "SIZE";
   for (const auto &[word, meaning] : bytes.words)

@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,7 @@ public:
   void add(const char *name, int64_t &value, Range<int64_t> range, const char *help);
   void add(const char *name, uint64_t &value, const char *help);
   void add(const char *name, double &value, Range<double> range, const char *help);
+  void add(const char *name, std::optional<double> &value, Range<double> range, const char *help);
   void add(const char *name, int64_t &value, ByteCount bytes, const char *help);
   /// Of a form of its own.
   void add(const char *name, Option::Kind kind, const char *values, std::function<Status(const std::string &)> read,

@@ -6,17 +6,14 @@
 using namespace mlir;
 using namespace zc;
 
-static void adopt(const graph::UpdateSettings &own, const CompileOptions &options, GradOptions &grad) {
-  grad.rule = own.rule;
-  grad.beta1 = own.beta1;
-  grad.beta2 = own.beta2;
-  grad.eps = own.eps;
-  grad.momentum = own.momentum;
-  grad.weightDecay = own.weightDecay;
-  if (own.maxNorm > 0)
-    grad.clipGradNorm = own.maxNorm;
-  if (own.lr && !options.isGiven("lr"))
-    grad.lr = *own.lr;
+/// A model's own settings, and of what was asked for what they leave open; the rate is the run's to choose.
+static UpdateSettings joined(UpdateSettings own, const UpdateSettings &asked) {
+  if (asked.lr)
+    own.lr = asked.lr;
+  if (own.maxNorm == 0)
+    own.maxNorm = asked.maxNorm;
+  own.lrSchedule = asked.lrSchedule;
+  return own;
 }
 
 /// Who knows torch's SGD gives it a momentum.
@@ -39,10 +36,10 @@ void zc::adoptOptimizer(ModuleOp module, const CompileOptions &options, GradOpti
   if (!training.optimizer || options.isGiven("optimizer"))
     training.epsUncorrected = training.sumsGradients = false;
   else
-    adopt(*training.optimizer, options, grad);
+    grad.update = joined(*training.optimizer, grad.update);
   training.optimizer.reset(); // recorded as it is used, after grad
   graph::setTraining(module, training);
-  warnOfOtherRules(module, options, grad.rule);
+  warnOfOtherRules(module, options, grad.update.rule);
 }
 
 Status zc::recordOptimizer(ModuleOp module, const GradOptions &grad, const std::string &model) {
@@ -52,16 +49,7 @@ Status zc::recordOptimizer(ModuleOp module, const GradOptions &grad, const std::
     return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", model,
                      "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
   graph::Training training = graph::trainingOf(module);
-  graph::UpdateSettings &settings = training.optimizer.emplace();
-  settings.rule = grad.rule;
-  settings.lr = grad.lr;
-  settings.lrSchedule = grad.lrSchedule;
-  settings.beta1 = grad.beta1;
-  settings.beta2 = grad.beta2;
-  settings.eps = grad.eps;
-  settings.momentum = grad.momentum;
-  settings.weightDecay = weightDecayOf(grad);
-  settings.maxNorm = grad.clipGradNorm;
+  training.optimizer = grad.update;
   graph::setTraining(module, training);
   return Status::success();
 }
@@ -73,7 +61,7 @@ StateSize zc::measureState(ModuleOp imported, const GradOptions &grad) {
     if (parameter.getRole() == graph::Role::trainable) {
       const int64_t elements = cast<RankedTensorType>(parameter.getType()).getNumElements();
       state.parameters += elements * (isHalf ? 2 : 4);
-      state.optimizer += elements * 4 * (momentsOf(grad.rule) + isHalf);
+      state.optimizer += elements * 4 * (momentsOf(grad.update.rule) + isHalf);
     }
   return state;
 }

@@ -163,8 +163,8 @@ def Graph_ModelAttr : Graph_Attr<"Model", "model"> {
 def Graph_UpdateSettingsAttr : Graph_Attr<"UpdateSettings", "update_settings"> {
   let summary = "an optimizer and its numbers, as the plan records them";
   let description = [{
-    `weight_decay` is that of parameters that have none of their own; `max_norm` is 0 where gradients are not clipped; no `lr`: whoever made the model
-    has not said. Example: `#graph.update_settings<rule = sgd, lr = 1.0e-3 : f64>`.
+    kernels/UpdateSettings.h says what they mean, and what those are that are absent: whoever made the model may say no `lr` and no
+    `weight_decay`. Example: `#graph.update_settings<rule = sgd, lr = 1.0e-3 : f64>`.
   }];
   let parameters = (ins Graph_UpdateRule:$rule, OptionalParameter<"::mlir::FloatAttr">:$lr,
       OptionalParameter<"::mlir::StringAttr">:$lr_schedule,

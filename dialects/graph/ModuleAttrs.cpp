@@ -71,22 +71,25 @@ void setModelRanks(ModuleOp module, int64_t ranks) {
 
 static UpdateSettings valueOf(UpdateSettingsAttr attr) {
   UpdateSettings settings;
+  auto read = [](FloatAttr from, auto &to) {
+    if (from)
+      to = from.getValueAsDouble();
+  };
   settings.rule = attr.getRule();
-  if (attr.getLr())
-    settings.lr = numberOf(attr.getLr());
   settings.lrSchedule = textOf(attr.getLrSchedule());
-  settings.beta1 = numberOf(attr.getBeta1());
-  settings.beta2 = numberOf(attr.getBeta2());
-  settings.eps = numberOf(attr.getEps());
-  settings.momentum = numberOf(attr.getMomentum());
-  settings.weightDecay = numberOf(attr.getWeightDecay());
-  settings.maxNorm = numberOf(attr.getMaxNorm());
+  read(attr.getLr(), settings.lr);
+  read(attr.getBeta1(), settings.beta1);
+  read(attr.getBeta2(), settings.beta2);
+  read(attr.getEps(), settings.eps);
+  read(attr.getMomentum(), settings.momentum);
+  read(attr.getWeightDecay(), settings.weightDecay);
+  read(attr.getMaxNorm(), settings.maxNorm);
   return settings;
 }
 
 static UpdateSettingsAttr attributeOf(Builder &builder, const UpdateSettings &settings) {
-  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
-  return UpdateSettingsAttr::get(builder.getContext(), settings.rule, settings.lr ? number(*settings.lr) : FloatAttr(),
+  auto number = [&](std::optional<double> value) { return value ? builder.getF64FloatAttr(*value) : FloatAttr(); };
+  return UpdateSettingsAttr::get(builder.getContext(), settings.rule, number(settings.lr),
                                  settings.lrSchedule.empty() ? StringAttr()
                                                              : builder.getStringAttr(settings.lrSchedule),
                                  number(settings.beta1), number(settings.beta2), number(settings.eps),

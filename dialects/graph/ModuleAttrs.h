@@ -8,6 +8,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "kernels/Target.h"
+#include "kernels/UpdateSettings.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -40,16 +41,6 @@ void setTarget(mlir::ModuleOp module, Target target);
 /// nothing is said.
 int64_t modelRanksOf(mlir::ModuleOp module);
 void setModelRanks(mlir::ModuleOp module, int64_t ranks);
-
-/// An optimizer and its numbers.
-struct UpdateSettings {
-  UpdateRule rule = UpdateRule::adamw;
-  std::optional<double> lr; ///< none: whoever made the model has not said
-  std::string lrSchedule;   ///< of zc::Schedule; empty: the rate is constant
-  double beta1 = 0, beta2 = 0, eps = 0, momentum = 0;
-  double weightDecay = 0; ///< of parameters that have none of their own
-  double maxNorm = 0;     ///< gradients are clipped to; 0: they are not
-};
 
 /// How the scale of the loss follows overflows.
 struct LossScale {

@@ -171,12 +171,12 @@ private:
     graph::setTraining(*module, training);
   }
 
-  graph::UpdateSettings updateSettings() {
+  UpdateSettings updateSettings() {
     const planpb::Optimizer &optimizer = plan.optimizer();
     std::optional<UpdateRule> rule = valueNamed<UpdateRule>(optimizer.rule());
     if (!rule)
       wrong("rule");
-    graph::UpdateSettings settings;
+    UpdateSettings settings;
     settings.rule = rule.value_or(UpdateRule::adamw);
     settings.lr = optimizer.lr();
     settings.lrSchedule = optimizer.lr_schedule();

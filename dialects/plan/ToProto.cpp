@@ -117,15 +117,15 @@ private:
     scale->set_consecutive_hysteresis(from.consecutive);
   }
 
-  void writeOptimizer(const graph::UpdateSettings &from) {
+  void writeOptimizer(const UpdateSettings &from) {
     auto *optimizer = result.mutable_optimizer();
     optimizer->set_rule(::zc::nameOf(from.rule));
-    optimizer->set_lr(from.lr.value_or(0));
+    optimizer->set_lr(from.lrOrDefault());
     optimizer->set_lr_schedule(from.lrSchedule);
     optimizer->set_beta1(from.beta1);
     optimizer->set_beta2(from.beta2);
     optimizer->set_eps(from.eps);
-    optimizer->set_weight_decay(from.weightDecay);
+    optimizer->set_weight_decay(from.weightDecayOrDefault());
     optimizer->set_momentum(from.momentum);
     optimizer->set_max_norm(from.maxNorm);
   }

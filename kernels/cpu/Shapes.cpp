@@ -437,8 +437,11 @@ Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t p
   return ElementsShape{Walk<2>(indices, {rowMajorStrides(indices), strides}), data[at], axisStride};
 }
 
-Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
-  size_t moments = rule == Rule::sgd ? 0 : rule == Rule::momentum ? 1 : 2;
+Result<OptimizerShape> readOptimizer(const KernelSpec &spec) {
+  const std::optional<UpdateRule> rule = valueNamed<UpdateRule>(spec.name);
+  if (!rule)
+    return wrongSpec(spec, "the name of an update rule");
+  const size_t moments = momentsOf(*rule);
   auto isParameter = [](DType type) { return type == DType::f32 || type == DType::f64; };
   ZC_RETURN_IF_ERROR(
       Check(spec)
@@ -465,7 +468,7 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule) {
           .that([&] { return isComputeFloat(spec.operands.back().dtype); }, "an output of f32, bf16, f16 or f64")
           .done());
   OptimizerShape shape{};
-  shape.rule = {rule,
+  shape.rule = {*rule,
                 spec.getReal("beta1", 0.9),
                 spec.getReal("beta2", 0.999),
                 spec.getReal("eps", 1e-8),

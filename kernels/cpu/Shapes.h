@@ -120,7 +120,7 @@ struct ElementsShape {
 
 Result<ElementsShape> readElements(const KernelSpec &spec, size_t full, size_t part);
 
-/// Operands: grad, factor, p, then the rule's moments, [out].
+/// Operands: grad, factor, p, then the rule's moments, [out]. The kernel's name is the rule's.
 struct OptimizerShape {
   OptimizerRule rule;
   DType grad, param;
@@ -128,7 +128,7 @@ struct OptimizerShape {
   size_t moments;
   std::optional<DType> out;
 };
-Result<OptimizerShape> readOptimizer(const KernelSpec &spec, Rule rule);
+Result<OptimizerShape> readOptimizer(const KernelSpec &spec);
 
 /// quantize, dequantize, dequantize_sum_quantize and dequantize_sum (kernels/README.md): runs of equal quantized
 /// pieces.

@@ -141,8 +141,8 @@ Prepared<Target> updating(const KernelSpec &spec, const cpu::OptimizerShape &sha
   });
 }
 
-template <typename Target, Rule rule> Prepared<Target> prepareOptimizer(const KernelSpec &spec) {
-  Result<cpu::OptimizerShape> read = cpu::readOptimizer(spec, rule);
+template <typename Target> Prepared<Target> prepareOptimizer(const KernelSpec &spec) {
+  Result<cpu::OptimizerShape> read = cpu::readOptimizer(spec);
   ZC_RETURN_IF_ERROR(read.status());
   DType out = read->out.value_or(DType::f32);
   if (read->param == DType::f64)
@@ -353,10 +353,8 @@ template <typename Target> Prepared<Target> prepareNormFinish(const KernelSpec &
 }
 
 template <typename Target, typename Registry> void addOptimizers(Registry &registry) {
-  registry.add("adamw", prepareOptimizer<Target, Rule::adamw>);
-  registry.add("adam", prepareOptimizer<Target, Rule::adam>);
-  registry.add("sgd", prepareOptimizer<Target, Rule::sgd>);
-  registry.add("momentum", prepareOptimizer<Target, Rule::momentum>);
+  for (const char *name : namesOf(UpdateRule()))
+    registry.add(name, prepareOptimizer<Target>);
 }
 template <typename Target, typename Registry> void addMetrics(Registry &registry) {
   registry.add("accumulate_loss", prepareAccumulateLoss<Target>);

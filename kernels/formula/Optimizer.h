@@ -8,15 +8,14 @@
 #pragma once
 
 #include "kernels/Kernel.h"
+#include "kernels/UpdateRule.h"
 #include "kernels/formula/Elements.h"
 
 namespace zc::formula {
 
-enum class Rule { adamw, adam, sgd, momentum };
-
 /// A rule with its numbers, as a plan has them.
 struct OptimizerRule {
-  Rule rule;
+  UpdateRule rule;
   double beta1, beta2, eps, weightDecay, momentum, lrScale; ///< lrScale: of the run's rate
   bool epsUncorrected; ///< eps is added to sqrt(v) instead of sqrt(v / (1 - beta2^t))
 };
@@ -54,14 +53,14 @@ template <typename P> ZC_HD OptimizerStep<P> stepOf(const OptimizerRule &r, cons
 }
 
 /// One parameter p with its gradient and moments; sgd has none, momentum has m.
-template <typename P> ZC_HD void updateOne(Rule rule, const OptimizerStep<P> &s, P gradient, P &p, P *m, P *v) {
+template <typename P> ZC_HD void updateOne(UpdateRule rule, const OptimizerStep<P> &s, P gradient, P &p, P *m, P *v) {
   P g = gradient * s.factor;
-  if (rule == Rule::adamw)
+  if (rule == UpdateRule::adamw)
     p *= s.shrink;
   else
     g = std::fma(s.decay, p, g);
-  if (rule == Rule::sgd || rule == Rule::momentum) {
-    if (rule == Rule::momentum)
+  if (rule == UpdateRule::sgd || rule == UpdateRule::momentum) {
+    if (rule == UpdateRule::momentum)
       *m = g = std::fma(s.momentum, *m, g);
     p = std::fma(-s.lr, g, p);
     return;

@@ -53,7 +53,7 @@ public:
     graph::setModel(module, model);
     graph::Training training;
     training.seed = 7;
-    training.optimizer = graph::UpdateSettings{zc::UpdateRule::sgd, 0.1, "", 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+    training.optimizer.emplace().rule = zc::UpdateRule::sgd;
     graph::setTraining(module, training);
   }
 
@@ -87,7 +87,7 @@ Result<planpb::Plan> compileStep(mlir::ModuleOp module) {
   TrainingStep(module).build();
   mlir::PassManager manager(context);
   GradStage grad;
-  grad.rule = UpdateRule::sgd;
+  grad.update.rule = UpdateRule::sgd;
   buildGradPipeline(manager, grad);
   ShardOptions shard;
   shard.worldSize = worldSize;

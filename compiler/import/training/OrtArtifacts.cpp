@@ -114,18 +114,18 @@ static Result<OwnOptimizer> readRule(const onnxpb::Node &node, const std::string
   OwnOptimizer own;
   own.sumsGradients = true;
   if (node.op_type() == "SGDOptimizerV2") {
-    own.rule = UpdateRule::sgd;
+    own.settings.rule = UpdateRule::sgd;
     return own;
   }
-  own.rule = UpdateRule::adamw;
-  own.beta1 = value("alpha", 0.9f);
-  own.beta2 = value("beta", 0.999f);
-  own.eps = value("epsilon", 1e-8f);
-  own.weightDecay = value("weight_decay", 1e-2f);
+  own.settings.rule = UpdateRule::adamw;
+  own.settings.beta1 = value("alpha", 0.9f);
+  own.settings.beta2 = value("beta", 0.999f);
+  own.settings.eps = value("epsilon", 1e-8f);
+  own.settings.weightDecay = value("weight_decay", 1e-2f);
   own.epsUncorrected = value("adam_mode", 0) == 1;
   if (value("correct_bias", 1) != 1)
     return refuse("AdamWOptimizer without bias correction");
-  if (own.epsUncorrected && own.weightDecay != 0)
+  if (own.epsUncorrected && own.settings.weightDecay != 0)
     return refuse("AdamWOptimizer of adam_mode 1 with weight decay");
   return own;
 }
@@ -162,6 +162,6 @@ Result<std::optional<OwnOptimizer>> zc::importer::readOrtOptimizer(const ModelFi
   }
   if (!own)
     return unsupportedError(unsupportedFile, "has no optimizer node", path, "give --optimizer");
-  own->maxNorm = maxNorm;
+  own->settings.maxNorm = maxNorm;
   return own;
 }

@@ -9,20 +9,23 @@
 #pragma once
 
 #include "compiler/import/file/ModelFile.h"
-#include "kernels/UpdateRule.h"
+#include "kernels/UpdateSettings.h"
 
 #include <optional>
 #include <set>
 
 namespace zc::importer {
 
-/// The update that a model brings along, in the words of the optimizer flags.
+/// The update that a model brings along.
 struct OwnOptimizer {
-  UpdateRule rule = UpdateRule::sgd;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weightDecay = 0, maxNorm = 0, momentum = 0;
+  UpdateSettings settings;     ///< `lr` where the model fixes it
   bool epsUncorrected = false; ///< eps is added to sqrt(v), not to sqrt(v / (1 - beta2^t))
   bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean
-  std::optional<double> lr;    ///< where the model fixes it
+
+  OwnOptimizer() {
+    settings.rule = UpdateRule::sgd;
+    settings.momentum = 0; // of files that name none
+  }
 };
 
 /// One tensor of a checkpoint: where its bytes lie.

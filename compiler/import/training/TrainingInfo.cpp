@@ -121,23 +121,23 @@ private:
     if (groups == 3 && (text("mode") != "standard" || attribute("beta", 1) != 1))
       return refuse("uses Momentum of mode '" + text("mode") + "' or with a beta other than 1");
     ZC_RETURN_IF_ERROR(use(groups == 4 ? UpdateRule::adam : UpdateRule::momentum, *rate));
-    own.weightDecay = attribute("norm_coefficient", 0);
+    own.settings.weightDecay = attribute("norm_coefficient", 0);
     if (groups == 3) {
-      own.momentum = attribute("alpha", 0);
+      own.settings.momentum = attribute("alpha", 0);
     } else {
-      own.beta1 = attribute("alpha", 0.9f);
-      own.beta2 = attribute("beta", 0.999f);
-      own.eps = attribute("epsilon", 0);
+      own.settings.beta1 = attribute("alpha", 0.9f);
+      own.settings.beta2 = attribute("beta", 0.999f);
+      own.settings.eps = attribute("epsilon", 0);
       own.epsUncorrected = true;
     }
     return train(state, node.input(2 + count + output));
   }
 
   Status use(UpdateRule rule, double rate) {
-    if (own.lr && (own.rule != rule || own.lr != rate))
+    if (own.settings.lr && (own.settings.rule != rule || own.settings.lr != rate))
       return refuse("has several rules or learning rates");
-    own.rule = rule;
-    own.lr = rate;
+    own.settings.rule = rule;
+    own.settings.lr = rate;
     return {};
   }
 

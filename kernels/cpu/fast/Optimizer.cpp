@@ -75,19 +75,19 @@ void sgdRange(const FastStep &s, int64_t begin, int64_t end, const G *grad, floa
 }
 
 template <typename G, typename O>
-void ruleRange(int rule, const FastStep &s, int64_t begin, int64_t end, const void *grad, float *p, float *m, float *v,
-               void *out) {
+void ruleRange(UpdateRule rule, const FastStep &s, int64_t begin, int64_t end, const void *grad, float *p, float *m,
+               float *v, void *out) {
   const G *g = static_cast<const G *>(grad);
   O *o = static_cast<O *>(out);
-  if (rule == 0)
+  if (rule == UpdateRule::adamw)
     adamRange<true>(s, begin, end, g, p, m, v, o);
-  else if (rule == 1)
+  else if (rule == UpdateRule::adam)
     adamRange<false>(s, begin, end, g, p, m, v, o);
   else
     sgdRange(s, begin, end, g, p, m, o);
 }
 
-void updateRange(int rule, DType grad, DType copy, const FastStep &s, int64_t begin, int64_t end, const void *g,
+void updateRange(UpdateRule rule, DType grad, DType copy, const FastStep &s, int64_t begin, int64_t end, const void *g,
                  float *p, float *m, float *v, void *out) {
   withFast(grad, [&](auto gradTag) {
     withFast(copy, [&](auto copyTag) {
@@ -115,8 +115,8 @@ namespace {
 /// A copy of as many elements would push everything else out of the caches.
 constexpr int64_t kStreamedElements = 1 << 18;
 
-template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
-  Result<OptimizerShape> read = readOptimizer(spec, rule);
+Prepared prepareOptimizer(const KernelSpec &spec) {
+  Result<OptimizerShape> read = readOptimizer(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (!isFast(read->grad) || read->param != DType::f32 || (read->out && !isFast(*read->out)))
     return decline();
@@ -136,8 +136,8 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
     step.streams = out && s.n >= kStreamedElements && reinterpret_cast<uintptr_t>(out) % 64 == 0;
     parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
       HWY_DYNAMIC_DISPATCH(updateRange)
-      (static_cast<int>(s.rule.rule), s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0],
-       as<float>(operands[2]), m, v, out);
+      (s.rule.rule, s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0], as<float>(operands[2]), m, v,
+       out);
     });
   });
 }
@@ -145,10 +145,8 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
 } // namespace
 
 void addFastOptimizer(KernelRegistry &registry) {
-  registry.add("adamw", prepareOptimizer<Rule::adamw>);
-  registry.add("adam", prepareOptimizer<Rule::adam>);
-  registry.add("sgd", prepareOptimizer<Rule::sgd>);
-  registry.add("momentum", prepareOptimizer<Rule::momentum>);
+  for (const char *name : namesOf(UpdateRule()))
+    registry.add(name, prepareOptimizer);
 }
 
 } // namespace zc::cpu

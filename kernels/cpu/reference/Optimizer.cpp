@@ -21,8 +21,8 @@ template <typename G, typename P> Prepared prepareTyped(const OptimizerShape &sh
   });
 }
 
-template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
-  Result<OptimizerShape> read = readOptimizer(spec, rule);
+Prepared prepareOptimizer(const KernelSpec &spec) {
+  Result<OptimizerShape> read = readOptimizer(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->grad, [&](auto tag) {
     using G = TypeOf<decltype(tag)>;
@@ -33,10 +33,8 @@ template <Rule rule> Prepared prepareOptimizer(const KernelSpec &spec) {
 } // namespace
 
 void addOptimizer(KernelRegistry &registry) {
-  registry.add("adamw", prepareOptimizer<Rule::adamw>);
-  registry.add("adam", prepareOptimizer<Rule::adam>);
-  registry.add("sgd", prepareOptimizer<Rule::sgd>);
-  registry.add("momentum", prepareOptimizer<Rule::momentum>);
+  for (const char *name : namesOf(UpdateRule()))
+    registry.add(name, prepareOptimizer);
 }
 
 } // namespace zc::cpu

@@ -59,8 +59,8 @@ TEST(DeepSpeedConfig, setsTypedOptions) {
   EXPECT_EQ(config.shard().quantizeGradients, GradientFormat::int4);
   EXPECT_EQ(config.shard().accumulation, 4);
   EXPECT_EQ(config.grad().precision, Precision::bf16);
-  EXPECT_EQ(config.grad().rule, UpdateRule::momentum);
-  EXPECT_EQ(config.grad().lr, 0.25);
+  EXPECT_EQ(config.grad().update.rule, UpdateRule::momentum);
+  EXPECT_EQ(config.grad().update.lr, 0.25);
   EXPECT_TRUE(config.options.isGiven("optimizer"));
   EXPECT_TRUE(config.says("--zero-stage 3"));
 }
@@ -69,7 +69,7 @@ TEST(DeepSpeedConfig, leavesWhatIsGiven) {
   Applied config(R"({"zero_optimization": {"stage": 3}, "gradient_clipping": 2})", {"zero-stage"});
   ASSERT_TRUE(config.notes);
   EXPECT_EQ(config.shard().stage, 0);
-  EXPECT_EQ(config.grad().clipGradNorm, 2);
+  EXPECT_EQ(config.grad().update.maxNorm, 2);
 }
 
 TEST(DeepSpeedConfig, whatOnlyTunesItSaysNothing) {
@@ -83,9 +83,9 @@ TEST(DeepSpeedConfig, autoIsWhatTrainingArgumentsHave) {
   Applied config(R"({"optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto",
                      "weight_decay": "auto"}}, "gradient_clipping": "auto", "gradient_accumulation_steps": "auto"})");
   ASSERT_TRUE(config.notes);
-  EXPECT_EQ(config.grad().lr, 5e-5);
-  EXPECT_EQ(config.grad().weightDecay, 0);
-  EXPECT_EQ(config.grad().clipGradNorm, 1);
+  EXPECT_EQ(config.grad().update.lr, 5e-5);
+  EXPECT_EQ(config.grad().update.weightDecay, 0);
+  EXPECT_EQ(config.grad().update.maxNorm, 1);
   EXPECT_EQ(config.shard().accumulation, 1);
   EXPECT_TRUE(config.says("\"optimizer/params/lr\" is \"auto\": 5e-05, --lr"));
 }
@@ -113,7 +113,7 @@ TEST(DeepSpeedConfig, schedulesOfTheLearningRate) {
   auto schedule = [](const std::string &json) {
     Applied config(R"({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}, "scheduler": )" + json + "}");
     EXPECT_TRUE(config.notes) << json;
-    return config.grad().lrSchedule + " " + std::to_string(config.grad().lr);
+    return config.grad().update.lrSchedule + " " + std::to_string(config.grad().update.lrOrDefault());
   };
   EXPECT_EQ(schedule(R"({"type": "WarmupLR", "params": {"warmup_num_steps": 7}})"),
             "deepspeed-warmup:warmup=7,rise=log 0.100000");
