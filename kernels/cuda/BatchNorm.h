@@ -36,6 +36,7 @@ struct Channels {
                         : cpu::Walk<1>({s.batch, s.inner}, {cpu::Dims{channels * s.inner, 1}})),
         channel(areLast ? cpu::Walk<1>({count, channels}, {cpu::Dims{0, 1}})
                         : cpu::Walk<1>({s.batch, channels, s.inner}, {cpu::Dims{0, 1, 0}})) {}
+  int64_t elements() const { return channels * count; }
   ZC_HD int64_t at(int64_t c, int64_t i) const {
     int64_t offset[1];
     element.offsets(i, offset);
@@ -264,63 +265,67 @@ void statistics(const Launcher &launch, const Channels &s, const NormSpace<T> &s
                                      shift, epsilon});
 }
 
-template <typename Target> Prepared<Target> prepareBatchNorm(const KernelSpec &spec) {
-  Result<cpu::BatchNormShape> read = cpu::readBatchNorm(spec);
+/// A kernel that `run` launches, of the element type's tag, the shape that was `read`, and operands.
+template <typename Target, typename Run>
+Prepared<Target> overChannels(const KernelSpec &spec, const Result<cpu::BatchNormShape> &read, Run run) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = Channels(*read), epsilon = read->epsilon,
-                                    n = spec.operands[0].numElements()](void *const *operands, const auto &launch) {
-      auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
-      auto *mean = static_cast<Statistic<T> *>(operands[4]);
-      const NormSpace<T> space(launch.workspace(), s, 2);
-      Statistic<T> *factor = space.ofChannels, *shift = factor + s.channels;
-      statistics<T>(launch, s, space, epsilon, of(0), of(1), of(2), mean, static_cast<Statistic<T> *>(operands[5]),
-                    factor, shift);
-      overElements(launch, n,
-                   NormalizeChannelsBody<T>{s, of(0), static_cast<T *>(operands[3]), mean, factor, shift, n});
+    return launching<Target>(spec, [tag, s = Channels(*read), epsilon = read->epsilon,
+                                    run = std::move(run)](void *const *operands, const auto &launch) {
+      run(tag, s, epsilon, operands, launch);
     });
   });
+}
+
+template <typename Target> Prepared<Target> prepareBatchNorm(const KernelSpec &spec) {
+  return overChannels<Target>(
+      spec, cpu::readBatchNorm(spec),
+      [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
+        using T = TypeOf<decltype(tag)>;
+        auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
+        auto to = [&](size_t i) { return static_cast<Statistic<T> *>(operands[i]); };
+        const NormSpace<T> space(launch.workspace(), s, 2);
+        Statistic<T> *factor = space.ofChannels, *shift = factor + s.channels;
+        statistics<T>(launch, s, space, epsilon, of(0), of(1), of(2), to(4), to(5), factor, shift);
+        overElements(
+            launch, s.elements(),
+            NormalizeChannelsBody<T>{s, of(0), static_cast<T *>(operands[3]), to(4), factor, shift, s.elements()});
+      });
 }
 
 template <typename Target> Prepared<Target> prepareBatchNormStatistics(const KernelSpec &spec) {
-  Result<cpu::BatchNormShape> read = cpu::readBatchNormStatistics(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec,
-                             [s = Channels(*read), epsilon = read->epsilon](void *const *operands, const auto &launch) {
-                               auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
-                               auto to = [&](size_t i) { return static_cast<Statistic<T> *>(operands[i]); };
-                               statistics<T>(launch, s, NormSpace<T>(launch.workspace(), s, 2), epsilon, of(0), of(1),
-                                             of(2), to(3), to(4), to(5), to(6));
-                             });
-  });
+  return overChannels<Target>(
+      spec, cpu::readBatchNormStatistics(spec),
+      [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
+        using T = TypeOf<decltype(tag)>;
+        auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
+        auto to = [&](size_t i) { return static_cast<Statistic<T> *>(operands[i]); };
+        statistics<T>(launch, s, NormSpace<T>(launch.workspace(), s, 2), epsilon, of(0), of(1), of(2), to(3), to(4),
+                      to(5), to(6));
+      });
 }
 
 template <typename Target> Prepared<Target> prepareBatchNormGrad(const KernelSpec &spec) {
-  Result<cpu::BatchNormShape> read = cpu::readBatchNormGrad(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    using S = Statistic<T>;
-    return launching<Target>(spec, [s = Channels(*read), epsilon = read->epsilon,
-                                    n = spec.operands[0].numElements()](void *const *operands, const auto &launch) {
-      auto *grad = static_cast<const T *>(operands[0]), *x = static_cast<const T *>(operands[1]);
-      auto *mean = static_cast<const S *>(operands[3]), *variance = static_cast<const S *>(operands[4]);
-      const NormSpace<T> space(launch.workspace(), s, 2);
-      S *factor = space.ofChannels, *meanGrad = factor + s.channels, *slope = meanGrad + s.channels;
-      channelSums<T>(launch, s, space.partial, space.totals,
-                     GradSums<StoredGrad<T>, T, S>{{grad}, x, mean, variance, epsilon}, grad, x);
-      overResults(launch, s.channels,
-                  BatchNormGradFinishBody<T>{s.channels, static_cast<double>(s.count), space.totals,
-                                             static_cast<const T *>(operands[2]), variance,
-                                             static_cast<T *>(operands[6]), static_cast<T *>(operands[7]), factor,
-                                             meanGrad, slope, epsilon});
-      overElements(launch, n,
-                   BatchNormGradBody<T>{s, grad, x, static_cast<T *>(operands[5]), mean, factor, meanGrad, slope, n});
-    });
-  });
+  return overChannels<Target>(
+      spec, cpu::readBatchNormGrad(spec),
+      [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
+        using T = TypeOf<decltype(tag)>;
+        using S = Statistic<T>;
+        auto *grad = static_cast<const T *>(operands[0]), *x = static_cast<const T *>(operands[1]);
+        auto *mean = static_cast<const S *>(operands[3]), *variance = static_cast<const S *>(operands[4]);
+        const NormSpace<T> space(launch.workspace(), s, 2);
+        S *factor = space.ofChannels, *meanGrad = factor + s.channels, *slope = meanGrad + s.channels;
+        channelSums<T>(launch, s, space.partial, space.totals,
+                       GradSums<StoredGrad<T>, T, S>{{grad}, x, mean, variance, epsilon}, grad, x);
+        overResults(launch, s.channels,
+                    BatchNormGradFinishBody<T>{s.channels, static_cast<double>(s.count), space.totals,
+                                               static_cast<const T *>(operands[2]), variance,
+                                               static_cast<T *>(operands[6]), static_cast<T *>(operands[7]), factor,
+                                               meanGrad, slope, epsilon});
+        overElements(launch, s.elements(),
+                     BatchNormGradBody<T>{s, grad, x, static_cast<T *>(operands[5]), mean, factor, meanGrad, slope,
+                                          s.elements()});
+      });
 }
 
 /// `ofProgram` makes, of a spec with a program, what leaves partial sums where the workspace begins.
@@ -338,47 +343,46 @@ Prepared<Target> prepareBatchNormGradSums(const KernelSpec &spec, const PartMake
     ZC_RETURN_IF_ERROR(made.status());
     program = std::move(*made);
   }
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    using S = Statistic<T>;
-    return launching<Target>(spec, [s = Channels(*read), epsilon = read->epsilon, first = seen->place(0),
-                                    program](void *const *operands, const auto &launch) {
-      void *const *own = operands + first; // as described, but for the gradient where a program computes it
-      auto *grad = static_cast<const T *>(own[0]), *x = static_cast<const T *>(own[1]);
-      auto *mean = static_cast<const S *>(own[3]), *variance = static_cast<const S *>(own[4]);
-      const NormSpace<T> space(launch.workspace(), s, 2);
-      if (program) {
-        launch.call(*program, operands);
-        joinParts(launch, s, 2, space.partial, space.totals);
-      } else {
-        channelSums<T>(launch, s, space.partial, space.totals,
-                       GradSums<StoredGrad<T>, T, S>{{grad}, x, mean, variance, epsilon}, grad, x);
-      }
-      overResults(launch, s.channels,
-                  BatchNormGradFinishBody<T>{s.channels, static_cast<double>(s.count), space.totals,
-                                             static_cast<const T *>(own[2]), variance, static_cast<T *>(own[5]),
-                                             static_cast<T *>(own[6]), static_cast<S *>(own[7]),
-                                             static_cast<S *>(own[8]), static_cast<S *>(own[9]), epsilon});
-    });
-  });
+  return overChannels<Target>(
+      spec, read,
+      [first = seen->place(0), program](auto tag, const Channels &s, double epsilon, void *const *operands,
+                                        const auto &launch) {
+        using T = TypeOf<decltype(tag)>;
+        using S = Statistic<T>;
+        void *const *own = operands + first; // as described, but for the gradient where a program computes it
+        auto *grad = static_cast<const T *>(own[0]), *x = static_cast<const T *>(own[1]);
+        auto *mean = static_cast<const S *>(own[3]), *variance = static_cast<const S *>(own[4]);
+        const NormSpace<T> space(launch.workspace(), s, 2);
+        if (program) {
+          launch.call(*program, operands);
+          joinParts(launch, s, 2, space.partial, space.totals);
+        } else {
+          channelSums<T>(launch, s, space.partial, space.totals,
+                         GradSums<StoredGrad<T>, T, S>{{grad}, x, mean, variance, epsilon}, grad, x);
+        }
+        overResults(launch, s.channels,
+                    BatchNormGradFinishBody<T>{s.channels, static_cast<double>(s.count), space.totals,
+                                               static_cast<const T *>(own[2]), variance, static_cast<T *>(own[5]),
+                                               static_cast<T *>(own[6]), static_cast<S *>(own[7]),
+                                               static_cast<S *>(own[8]), static_cast<S *>(own[9]), epsilon});
+      });
 }
 
 template <typename Target> Prepared<Target> prepareBatchNormApply(const KernelSpec &spec) {
-  Result<cpu::BatchNormShape> read = cpu::readBatchNormApply(spec);
-  ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(read->dtype, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = Channels(*read), epsilon = read->epsilon,
-                                    n = spec.operands[0].numElements()](void *const *operands, const auto &launch) {
-      auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
-      Statistic<T> *centre = NormSpace<T>(launch.workspace(), s, 0).ofChannels, *factor = centre + s.channels,
-                   *shift = factor + s.channels;
-      overResults(launch, s.channels,
-                  BatchNormApplyFinishBody<T>{s.channels, of(1), of(2), of(3), of(4), centre, factor, shift, epsilon});
-      overElements(launch, n,
-                   NormalizeChannelsBody<T>{s, of(0), static_cast<T *>(operands[5]), centre, factor, shift, n});
-    });
-  });
+  return overChannels<Target>(
+      spec, cpu::readBatchNormApply(spec),
+      [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
+        using T = TypeOf<decltype(tag)>;
+        auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
+        Statistic<T> *centre = NormSpace<T>(launch.workspace(), s, 0).ofChannels, *factor = centre + s.channels,
+                     *shift = factor + s.channels;
+        overResults(
+            launch, s.channels,
+            BatchNormApplyFinishBody<T>{s.channels, of(1), of(2), of(3), of(4), centre, factor, shift, epsilon});
+        overElements(
+            launch, s.elements(),
+            NormalizeChannelsBody<T>{s, of(0), static_cast<T *>(operands[5]), centre, factor, shift, s.elements()});
+      });
 }
 
 template <typename Target> Prepared<Target> prepareMovingAverage(const KernelSpec &spec) {

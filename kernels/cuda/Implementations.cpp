@@ -1,6 +1,11 @@
 #include "kernels/cuda/Implementations.h"
+#include "kernels/Prologue.h"
+#include "kernels/WorkspaceFormulas.h"
+#include "kernels/cpu/IndexShapes.h"
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/cuda/CudnnConv.h"
+#include "kernels/cuda/Workspace.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
 
@@ -11,62 +16,138 @@ namespace zc::cuda {
 
 namespace {
 
-/// Products, of all floats.
-bool isProduct(const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }
+//===-- libraries ---------------------------------------------------------===//
 
-bool isCudnnAttention(const KernelSpec &spec) { return CudnnAttention::chosen(spec).has_value(); }
-/// A program's source, compiled while a plan is prepared.
-bool hasProgram(const KernelSpec &spec) { return spec.has("program"); }
-bool isCudnnConv(const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }
-
-/// Kernels that a library computes, where it takes the spec.
 struct Library {
-  std::string_view kernel, name;
+  std::string_view name;
   bool (*takes)(const KernelSpec &);
 };
-constexpr Library kLibraries[] = {
-    {"matmul", "cuBLASLt", isProduct},
-    {"matmul_part", "cuBLASLt", isProduct},
-    {"linear_gelu_grad", "cuBLASLt", isProduct},
-    {"linear_cross_entropy", "cuBLASLt", isProduct},
-    {"linear_cross_entropy_grad", "cuBLASLt", isProduct},
-    {"attention", "cuDNN", isCudnnAttention},
-    {"attention_grad", "cuDNN", isCudnnAttention},
-    {"conv", "cuDNN", isCudnnConv},
-    {"conv_transpose", "cuDNN", isCudnnConv},
-    {"conv_weight_grad", "cuDNN", isCudnnConv},
-    {"fused", "NVRTC", hasProgram},
-    {"batch_norm_grad_sums", "NVRTC", hasProgram},
+
+/// Products, of all floats.
+constexpr Library kProducts = {"cuBLASLt",
+                               [](const KernelSpec &spec) { return formula::isFloat(spec.operands[0].dtype); }};
+constexpr Library kAttention = {"cuDNN",
+                                [](const KernelSpec &spec) { return CudnnAttention::chosen(spec).has_value(); }};
+constexpr Library kConv = {"cuDNN", [](const KernelSpec &spec) { return CudnnConv::of(spec).has_value(); }};
+/// A program's source, compiled while a plan is prepared.
+constexpr Library kPrograms = {"NVRTC", [](const KernelSpec &spec) { return spec.has("program"); }};
+
+//===-- workspace: the larger of what a library and our own kernel need ------===//
+
+/// Of what `read` makes of a spec; 0 for a spec that no kernel takes.
+template <auto read, auto bytes> int64_t of(const KernelSpec &spec) {
+  const auto shape = read(spec);
+  return shape.ok() ? bytes(*shape) : 0;
+}
+
+/// Of pairs of 32-bit numbers, one for each element of the operand.
+template <auto read, size_t operand> int64_t ofPairs(const KernelSpec &spec) {
+  return read(spec).ok() ? pairsBytes(spec.operands[operand].numElements()) : 0;
+}
+
+int64_t reduceBytes(const cpu::ReduceShape &s) { return ReduceCut(s).bytes(); }
+int64_t headBytes(const cpu::HeadShape &s) { return HeadSpace(s).bytes(s); }
+template <int64_t sums> int64_t ofNormGrad(const cpu::NormShape &s) { return normGradBytes(s, sums); }
+
+int64_t productBytes(const cpu::MatmulShape &s) { return matmulBytes(s.numBatches * s.m * s.n); }
+int64_t matrixBytes(const cpu::MatmulShape &s) { return matmulBytes(s.m * s.n); }
+int64_t partBytes(const cpu::MatmulPartShape &s) { return matrixBytes(s.product); }
+int64_t linearBytes(const cpu::LinearParts &parts) { return of<cpu::readMatmul, matrixBytes>(parts.product); }
+
+int64_t attentionBytes(const cpu::AttentionShape &s) {
+  return isOnTensorCores(s) ? int64_t(256) : std::max<int64_t>(256, AttentionTiles(s).bytes());
+}
+int64_t ofAttentionGrad(const KernelSpec &spec) {
+  const Result<cpu::AttentionShape> s = cpu::readAttentionGrad(spec);
+  if (!s)
+    return 0;
+  const auto cudnn = CudnnAttention::chosen(spec); // ours is at hand where cuDNN is not
+  const int64_t own = isOnTensorCores(*s) ? coreGradBytes(*s) : AttentionTiles(*s).gradBytes();
+  return std::max(own, cudnn ? CudnnAttention::gradBytes(cudnn->shape) : int64_t(0));
+}
+
+int64_t ofConv(const KernelSpec &spec) {
+  const std::optional<CudnnConv> conv = CudnnConv::of(spec);
+  return conv ? conv->workspaceBytes() : 0;
+}
+
+template <int64_t sums> int64_t ofChannels(const cpu::BatchNormShape &s) { return batchNormBytes(s, sums); }
+int64_t ofBatchNormGradSums(const KernelSpec &spec) {
+  const Result<ProgrammedSpec> seen = throughProgram(spec);
+  return seen ? of<cpu::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
+}
+
+Result<cpu::ElementsShape> readElementsGrad(const KernelSpec &spec) { return cpu::readElements(spec, 2, 0); }
+Result<cpu::GatherNdShape> readGatherNdGrad(const KernelSpec &spec) { return cpu::readGatherNd(spec, 2, 0); }
+int64_t gatherNdGradBytes(const cpu::GatherNdShape &s) { return pairsBytes(s.batch * s.perBatch); }
+int64_t scatterNdBytes(const cpu::ScatterNdShape &s) { return pairsBytes(s.tuples); }
+
+//===-- the table -----------------------------------------------------------===//
+
+/// A kernel that a library computes, or that has a workspace.
+struct Record {
+  std::string_view name;
+  bool isOurs;            ///< over Block.h, where the library does not take it
+  const Library *library; ///< null: none
+  int64_t (*workspace)(const KernelSpec &);
+};
+constexpr Record kRecords[] = {
+    {"fused", false, &kPrograms, nullptr},
+    {"matmul", false, &kProducts, of<cpu::readMatmul, productBytes>},
+    {"matmul_part", false, &kProducts, of<cpu::readMatmulPart, partBytes>},
+    {"linear_gelu_grad", true, &kProducts, of<cpu::LinearParts::of, linearBytes>},
+    {"linear_cross_entropy", true, &kProducts, of<cpu::readHead, headBytes>},
+    {"linear_cross_entropy_grad", true, &kProducts, of<cpu::readHeadGrad, headBytes>},
+    {"attention", true, &kAttention, of<cpu::readAttention, attentionBytes>},
+    {"attention_grad", true, &kAttention, ofAttentionGrad},
+    {"conv", true, &kConv, ofConv},
+    {"conv_transpose", true, &kConv, ofConv},
+    {"conv_weight_grad", true, &kConv, ofConv},
+    {"batch_norm", true, nullptr, of<cpu::readBatchNorm, ofChannels<2>>},
+    {"batch_norm_grad", true, nullptr, of<cpu::readBatchNormGrad, ofChannels<2>>},
+    {"batch_norm_statistics", true, nullptr, of<cpu::readBatchNormStatistics, ofChannels<2>>},
+    {"batch_norm_grad_sums", true, &kPrograms, ofBatchNormGradSums},
+    {"batch_norm_apply", true, nullptr, of<cpu::readBatchNormApply, ofChannels<0>>},
+    {"reduce_sum", true, nullptr, of<cpu::readReduce, reduceBytes>},
+    {"reduce_mean", true, nullptr, of<cpu::readReduce, reduceBytes>},
+    {"reduce_max", true, nullptr, of<cpu::readReduce, reduceBytes>},
+    {"reduce_min", true, nullptr, of<cpu::readReduce, reduceBytes>},
+    {"reduce_prod", true, nullptr, of<cpu::readReduce, reduceBytes>},
+    {"cross_entropy", true, nullptr, of<cpu::readCrossEntropy, crossEntropyBytes>},
+    {"cross_entropy_grad", true, nullptr, of<cpu::readCrossEntropyGrad, crossEntropyGradBytes>},
+    {"layer_norm_grad", true, nullptr, of<cpu::readLayerNormGrad, ofNormGrad<2>>},
+    {"rms_norm_grad", true, nullptr, of<cpu::readRmsNormGrad, ofNormGrad<1>>},
+    {"gather_grad", true, nullptr, of<cpu::readGatherGrad, gatherGradBytes>},
+    {"gather_elements_grad", true, nullptr, ofPairs<readElementsGrad, 1>},
+    {"gather_nd_grad", true, nullptr, of<readGatherNdGrad, gatherNdGradBytes>},
+    {"scatter_elements", true, nullptr, ofPairs<cpu::readScatterElements, 1>},
+    {"scatter_nd", true, nullptr, of<cpu::readScatterNd, scatterNdBytes>},
+    {"max_pool_grad", true, nullptr, ofPairs<cpu::readMaxPoolGrad, 0>},
 };
 
-/// By family, in the order of this folder's headers; Elementwise.h's functions are listed in formula/.
-constexpr const char *kOwn =
+/// The others: ours, and they need none. By family, in the order of this folder's headers; Elementwise.h's functions
+/// are listed in formula/.
+constexpr const char *kPlain =
     "not is_nan gelu gelu_grad silu_grad select cast dropout dropout_grad random "
     "transpose expand slice slice_grad concat pad copy own_part fill_gaps constant iota loss_scale "
-    "reduce_sum reduce_mean reduce_max reduce_min reduce_prod "
-    "gather gather_grad gather_elements "
-    "gather_elements_grad gather_nd gather_nd_grad scatter_elements scatter_nd "
-    "top_k arg_max cumsum cumprod "
-    "max_pool max_pool_grad sum_pool sum_pool_grad "
-    "batch_norm batch_norm_grad batch_norm_statistics batch_norm_grad_sums batch_norm_apply moving_average "
-    "conv conv_transpose conv_weight_grad attention attention_grad "
-    "softmax log_softmax softmax_grad log_softmax_grad label_index cross_entropy cross_entropy_grad "
-    "linear_cross_entropy linear_cross_entropy_grad linear_gelu_grad "
-    "layer_norm layer_norm_grad rms_norm rms_norm_grad "
+    "gather gather_elements gather_nd top_k arg_max cumsum cumprod max_pool sum_pool sum_pool_grad moving_average "
+    "softmax log_softmax softmax_grad log_softmax_grad label_index layer_norm rms_norm "
     "adamw adam sgd momentum accumulate_loss accumulate_gradient norm_partial norm_finish "
     "quantize dequantize dequantize_sum_quantize dequantize_sum";
 
-const Library *findLibrary(const KernelSpec &spec) {
-  for (const Library &library : kLibraries)
-    if (library.kernel == spec.name)
-      return !spec.operands.empty() && library.takes(spec) ? &library : nullptr;
+const Record *find(std::string_view kernel) {
+  for (const Record &record : kRecords)
+    if (record.name == kernel)
+      return &record;
   return nullptr;
 }
 
 } // namespace
 
 std::optional<Implementation> implementationOf(const KernelSpec &spec) {
-  if (const Library *library = findLibrary(spec))
+  const Record *record = find(spec.name);
+  const Library *library = record ? record->library : nullptr;
+  if (library && !spec.operands.empty() && library->takes(spec))
     return Implementation{Implementation::Kind::library, library->name, {}};
   if (ownKernels().count(spec.name))
     return Implementation{Implementation::Kind::own, {}, {}};
@@ -75,8 +156,11 @@ std::optional<Implementation> implementationOf(const KernelSpec &spec) {
 
 const std::set<std::string> &ownKernels() {
   static const std::set<std::string> names = [] {
-    std::istringstream words(kOwn);
+    std::istringstream words(kPlain);
     std::set<std::string> all{std::istream_iterator<std::string>(words), {}};
+    for (const Record &record : kRecords)
+      if (record.isOurs)
+        all.emplace(record.name);
     auto add = [&](const char *name, auto) { all.insert(name); };
     formula::forFloatFunctions(add);
     formula::forAnyFunctions(add);
@@ -86,6 +170,17 @@ const std::set<std::string> &ownKernels() {
     return all;
   }();
   return names;
+}
+
+const std::vector<WorkspaceFormula> &workspaceFormulas() {
+  static const std::vector<WorkspaceFormula> formulas = [] {
+    std::vector<WorkspaceFormula> all;
+    for (const Record &record : kRecords)
+      if (record.workspace)
+        all.push_back({record.name, record.workspace});
+    return all;
+  }();
+  return formulas;
 }
 
 } // namespace zc::cuda

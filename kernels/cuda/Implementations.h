@@ -1,7 +1,8 @@
 //===- Implementations.h - who computes what on a GPU -----------------------------===//
 //
-// One table for all who ask: the registries of a GPU and of a host's blocks, zero-run inspect, and whoever refuses a
-// plan before its first step. It needs neither CUDA nor a library: what is said here is what the plugin registers.
+// One table for all who ask: zero-run inspect, whoever refuses a plan before its first step, and the compiler, which
+// plans what kernels work in (WorkspaceFormulas.h). It needs neither CUDA nor a library: what is said here is what the
+// plugin registers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
