@@ -12,107 +12,115 @@ TrafficClass trafficOf(const KernelSpec &spec) {
   return trafficClassFromName(name ? *name : "");
 }
 
-class AllGatherKernel : public Kernel {
-public:
-  AllGatherKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator) : communicator(communicator) {
-    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes());
-    options.traffic = trafficOf(spec);
-    options.axes = axes;
-  }
-  Status run(void *const *operands, const StepContext &) override {
-    options.input = operands[0];
-    options.output = operands[1];
-    return communicator.allGather(options);
+/// What a kernel of this file is made of.
+struct SpecialParts {
+  const KernelSpec &spec;
+  AxisSet axes;
+  Communicator &communicator;
+  InputLoader &loader;
+  OutputSink *outputs;
+
+  uint64_t members() const { return static_cast<uint64_t>(communicator.mesh().size(axes)); }
+};
+using Made = Result<std::unique_ptr<Kernel>>;
+
+//===-- collectives --------------------------------------------------------===//
+
+template <typename Options> class CollectiveKernel : public Kernel {
+protected:
+  explicit CollectiveKernel(const SpecialParts &p) : communicator(p.communicator) {
+    options.traffic = trafficOf(p.spec);
+    options.axes = p.axes;
   }
 
-private:
   Communicator &communicator;
-  AllGatherOptions options;
+  Options options;
 };
 
-class AllToAllKernel : public Kernel {
+/// Bytes are handed on as they are, the input in `parts`.
+template <typename Options, Status (Communicator::*exchange)(const Options &)>
+class ExchangeKernel : public CollectiveKernel<Options> {
 public:
-  AllToAllKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator) : communicator(communicator) {
-    options.traffic = trafficOf(spec);
-    options.axes = axes;
-    options.bytes = static_cast<uint64_t>(spec.operands[0].numBytes() / communicator.mesh().size(axes));
+  ExchangeKernel(const SpecialParts &p, uint64_t parts) : CollectiveKernel<Options>(p) {
+    this->options.bytes = static_cast<uint64_t>(p.spec.operands[0].numBytes()) / parts;
   }
   Status run(void *const *operands, const StepContext &) override {
-    options.input = operands[0];
-    options.output = operands[1];
-    return communicator.allToAll(options);
+    this->options.input = operands[0];
+    this->options.output = operands[1];
+    return (this->communicator.*exchange)(this->options);
   }
-
-private:
-  Communicator &communicator;
-  AllToAllOptions options;
 };
+using AllGatherKernel = ExchangeKernel<AllGatherOptions, &Communicator::allGather>;
+using AllToAllKernel = ExchangeKernel<AllToAllOptions, &Communicator::allToAll>;
 
-class ReduceScatterKernel : public Kernel {
+class ReduceScatterKernel : public CollectiveKernel<ReduceScatterOptions> {
 public:
-  ReduceScatterKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator)
-      : communicator(communicator), accumulates(spec.getInt("accumulate", 0) != 0) {
-    options.elements = static_cast<uint64_t>(spec.operands[1].numElements());
-    options.inputType = spec.operands[0].dtype;
-    options.outputType = spec.operands[1].dtype;
-    options.scale = spec.getReal("scale", 1);
-    options.traffic = trafficOf(spec);
-    options.axes = axes;
-    if (communicator.stagesSums())
-      needed = reduceScatterStaging(static_cast<uint64_t>(communicator.mesh().size(axes)), options.elements,
-                                    static_cast<uint64_t>(sizeOf(options.inputType)));
+  /// `isStaged`: there is a workspace behind the other operands.
+  ReduceScatterKernel(const SpecialParts &p, bool isStaged)
+      : CollectiveKernel(p), isStaged(isStaged), accumulates(p.spec.getInt("accumulate", 0) != 0) {
+    options.elements = elementsOf(p);
+    options.inputType = p.spec.operands[0].dtype;
+    options.outputType = p.spec.operands[1].dtype;
+    options.scale = p.spec.getReal("scale", 1);
+  }
+  static uint64_t staging(const SpecialParts &p) {
+    return reduceScatterStaging(p.members(), elementsOf(p), static_cast<uint64_t>(sizeOf(p.spec.operands[0].dtype)));
   }
   Status run(void *const *operands, const StepContext &context) override {
     options.input = operands[0];
     options.output = operands[1];
-    options.workspace = needed > 0 ? operands[2] : nullptr;
+    options.workspace = isStaged ? operands[2] : nullptr;
     options.accumulate = accumulates && context.micro > 0;
     return communicator.reduceScatter(options);
   }
 
 private:
-  Communicator &communicator;
-  bool accumulates;
-  ReduceScatterOptions options;
-
-public:
-  uint64_t needed = 0; ///< bytes of workspace
+  static uint64_t elementsOf(const SpecialParts &p) { return static_cast<uint64_t>(p.spec.operands[1].numElements()); }
+  bool isStaged, accumulates;
 };
 
-class AllReduceKernel : public Kernel {
+class AllReduceKernel : public CollectiveKernel<AllReduceOptions> {
 public:
-  AllReduceKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator)
-      : communicator(communicator), output(spec.operands.size() - 1) {
-    options.elements = static_cast<uint64_t>(spec.operands[0].numElements());
-    options.type = spec.operands[0].dtype;
-    options.scale = spec.getReal("scale", 1);
-    options.traffic = trafficOf(spec);
-    options.axes = axes;
-    if (communicator.stagesSums())
-      needed = allReduceStaging(static_cast<uint64_t>(communicator.mesh().size(axes)), options.elements,
-                                static_cast<uint64_t>(sizeOf(options.type)));
+  AllReduceKernel(const SpecialParts &p, bool isStaged)
+      : CollectiveKernel(p), isStaged(isStaged), output(p.spec.operands.size() - 1) {
+    options.elements = elementsOf(p);
+    options.type = p.spec.operands[0].dtype;
+    options.scale = p.spec.getReal("scale", 1);
+  }
+  static uint64_t staging(const SpecialParts &p) {
+    return allReduceStaging(p.members(), elementsOf(p), static_cast<uint64_t>(sizeOf(p.spec.operands[0].dtype)));
   }
   Status run(void *const *operands, const StepContext &) override {
     options.input = operands[0];
     options.output = operands[output];
-    options.workspace = needed > 0 ? operands[output + 1] : nullptr;
+    options.workspace = isStaged ? operands[output + 1] : nullptr;
     return communicator.allReduce(options);
   }
 
 private:
-  Communicator &communicator;
+  static uint64_t elementsOf(const SpecialParts &p) { return static_cast<uint64_t>(p.spec.operands[0].numElements()); }
+  bool isStaged;
   size_t output; ///< 0 when there is one operand, read and written
-  AllReduceOptions options;
-
-public:
-  uint64_t needed = 0; ///< bytes of workspace
 };
+
+/// A sum, if the plan gives it room for what peers send.
+template <typename Sum> Made makeSum(const SpecialParts &p) {
+  const uint64_t needed = p.communicator.stagesSums() ? Sum::staging(p) : 0;
+  if (static_cast<uint64_t>(p.spec.workspace) < needed)
+    return makeError(Code::corrupt, 658,
+                     "plan gives \"" + p.spec.name + "\" a workspace of " + std::to_string(p.spec.workspace) +
+                         " bytes, it needs " + std::to_string(needed),
+                     {}, "compile the model again with this version");
+  return Made(std::make_unique<Sum>(p, needed > 0));
+}
+
+//===-- inputs and outputs ---------------------------------------------------===//
 
 class LoadInputKernel : public Kernel {
 public:
-  LoadInputKernel(const KernelSpec &spec, InputLoader &loader)
-      : loader(loader), input(static_cast<uint32_t>(spec.getInt("input", 0))),
-        bytes(static_cast<uint64_t>(spec.operands[0].numBytes())) {}
+  explicit LoadInputKernel(const SpecialParts &p)
+      : loader(p.loader), input(static_cast<uint32_t>(p.spec.getInt("input", 0))),
+        bytes(static_cast<uint64_t>(p.spec.operands[0].numBytes())) {}
   Status run(void *const *operands, const StepContext &context) override {
     return loader.load(input, context, operands[0], bytes);
   }
@@ -125,9 +133,9 @@ private:
 
 class StoreOutputKernel : public Kernel {
 public:
-  StoreOutputKernel(const KernelSpec &spec, OutputSink *sink)
-      : sink(sink), output(static_cast<uint32_t>(spec.getInt("output", 0))),
-        bytes(static_cast<uint64_t>(spec.operands[0].numBytes())) {}
+  explicit StoreOutputKernel(const SpecialParts &p)
+      : sink(p.outputs), output(static_cast<uint32_t>(p.spec.getInt("output", 0))),
+        bytes(static_cast<uint64_t>(p.spec.operands[0].numBytes())) {}
   Status run(void *const *operands, const StepContext &context) override {
     return sink ? sink->store(output, context, operands[0], bytes) : Status();
   }
@@ -138,54 +146,20 @@ private:
   uint64_t bytes;
 };
 
-} // namespace
-
-/// A sum, if the plan gives it room for what peers send.
-template <typename Sum>
-Result<std::unique_ptr<Kernel>> makeSum(const KernelSpec &spec, AxisSet axes, Communicator &communicator) {
-  auto sum = std::make_unique<Sum>(spec, axes, communicator);
-  if (static_cast<uint64_t>(spec.workspace) < sum->needed)
-    return makeError(Code::corrupt, 658,
-                     "plan gives \"" + spec.name + "\" a workspace of " + std::to_string(spec.workspace) +
-                         " bytes, it needs " + std::to_string(sum->needed),
-                     {}, "compile the model again with this version");
-  return std::unique_ptr<Kernel>(std::move(sum));
-}
-
-namespace {
-
-struct SpecialParts {
-  const KernelSpec &spec;
-  AxisSet axes;
-  Communicator &communicator;
-  InputLoader &loader;
-  OutputSink *outputs;
-};
-
-template <typename Made> Result<std::unique_ptr<Kernel>> makeCollective(const SpecialParts &p) {
-  return std::unique_ptr<Kernel>(std::make_unique<Made>(p.spec, p.axes, p.communicator));
-}
+//===-- the table ------------------------------------------------------------===//
 
 struct SpecialKernel {
   std::string_view name;
   bool isCollective;
-  Result<std::unique_ptr<Kernel>> (*make)(const SpecialParts &);
+  Made (*make)(const SpecialParts &);
 };
 constexpr SpecialKernel kSpecialKernels[] = {
-    {"all_gather", true, makeCollective<AllGatherKernel>},
-    {"all_to_all", true, makeCollective<AllToAllKernel>},
-    {"reduce_scatter", true,
-     [](const SpecialParts &p) { return makeSum<ReduceScatterKernel>(p.spec, p.axes, p.communicator); }},
-    {"all_reduce", true,
-     [](const SpecialParts &p) { return makeSum<AllReduceKernel>(p.spec, p.axes, p.communicator); }},
-    {"load_input", false,
-     [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
-       return std::unique_ptr<Kernel>(std::make_unique<LoadInputKernel>(p.spec, p.loader));
-     }},
-    {"store_output", false,
-     [](const SpecialParts &p) -> Result<std::unique_ptr<Kernel>> {
-       return std::unique_ptr<Kernel>(std::make_unique<StoreOutputKernel>(p.spec, p.outputs));
-     }},
+    {"all_gather", true, [](const SpecialParts &p) { return Made(std::make_unique<AllGatherKernel>(p, 1)); }},
+    {"all_to_all", true, [](const SpecialParts &p) { return Made(std::make_unique<AllToAllKernel>(p, p.members())); }},
+    {"reduce_scatter", true, makeSum<ReduceScatterKernel>},
+    {"all_reduce", true, makeSum<AllReduceKernel>},
+    {"load_input", false, [](const SpecialParts &p) { return Made(std::make_unique<LoadInputKernel>(p)); }},
+    {"store_output", false, [](const SpecialParts &p) { return Made(std::make_unique<StoreOutputKernel>(p)); }},
 };
 
 const SpecialKernel *findSpecial(std::string_view name) {
