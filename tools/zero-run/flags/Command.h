@@ -1,0 +1,65 @@
+//===- Command.h - the flags of one command ----------------------------------------===//
+//
+// Each command says its flags to the parser when it is made, and what the parser cannot check when it was given. The
+// parser keeps references into `Flags` and into the command.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tools/zero-run/Flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cctype>
+#include <charconv>
+#include <memory>
+#include <sstream>
+
+namespace zc::run {
+
+class Command {
+public:
+  Command(CLI::App &app, Flags::Command kind) : app(app), kind(kind) {}
+  virtual ~Command() = default;
+  /// What the parser cannot do by itself. Errors: usage.
+  virtual Status complete() { return Status::success(); }
+
+  CLI::App &app;
+  const Flags::Command kind;
+};
+
+// `root`: of the program, whose own flags are those of training.
+std::unique_ptr<Command> trainCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> evalCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> inspectCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> exportCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> checkpointCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> doctorCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> slurmCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> benchIoCommand(CLI::App &root, Flags &flags);
+std::unique_ptr<Command> benchMachineCommand(CLI::App &root, Flags &flags);
+
+/// What training and evaluation are told alike.
+void addJob(CLI::App &app, Flags &flags);
+/// `command`: for messages. Errors: usage.
+Status completeJob(Flags &flags, const char *command);
+
+Error usageError(std::string message, const std::string &flag);
+
+/// Numbers of [least, most], told apart from other text before the parser converts it. The limits are for arithmetic,
+/// not for people, so the help does not show them.
+template <typename T> CLI::Validator within(T least, T most) {
+  auto complaint = [least, most](const std::string &text) {
+    T value = 0;
+    auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+      return std::string();
+    std::ostringstream out;
+    out << "\"" << text.substr(0, 100) << "\" is not a " << (std::is_integral_v<T> ? "whole " : "") << "number from "
+        << least << " to " << most;
+    return out.str();
+  };
+  return {complaint, ""};
+}
+inline CLI::Validator positive(int64_t most = int64_t(1) << 40) { return within<int64_t>(1, most); }
+
+} // namespace zc::run
