@@ -301,15 +301,7 @@ private:
       message->set_bucket(found->second);
       message->set_offset(static_cast<uint64_t>(parameter.getOffset().value_or(0)));
     }
-    if (auto source = parameter.getSourceAttr()) {
-      auto *where = message->mutable_source();
-      where->set_file(source.getFile().str());
-      where->set_offset(source.getOffset());
-      where->set_bytes(source.getBytes());
-      where->set_type(protoType(source.getDtype()).value_or(planpb::F32));
-    } else if (auto value = parameter.getValueAttr()) {
-      message->set_inline_(rawBytesOf(value));
-    }
+    writeContents(parameter, *message);
     if (auto tied = parameter.getTiedAttr())
       for (auto name : tied.getAsRange<StringAttr>())
         message->add_tied(name.str());
@@ -317,29 +309,52 @@ private:
       message->set_lr_scale(scale.getValueAsDouble());
     if (auto decay = parameter.getWeightDecayAttr())
       message->set_weight_decay(decay.getValueAsDouble());
+    if (failed(writeWhole(parameter, *message)))
+      return failure();
+    count(parameter.getCutAttr() ? parameter.getCutAttr().getWhole() : type, *message);
+    return success();
+  }
+
+  /// Where its bytes are at first.
+  static void writeContents(ParameterOp parameter, planpb::Parameter &message) {
+    if (auto source = parameter.getSourceAttr()) {
+      auto *where = message.mutable_source();
+      where->set_file(source.getFile().str());
+      where->set_offset(source.getOffset());
+      where->set_bytes(source.getBytes());
+      where->set_type(protoType(source.getDtype()).value_or(planpb::F32));
+    } else if (auto value = parameter.getValueAttr()) {
+      message.set_inline_(rawBytesOf(value));
+    }
+  }
+
+  /// The tensor that it is a tile of, and the one that it is a rank's share of.
+  LogicalResult writeWhole(ParameterOp parameter, planpb::Parameter &message) {
     if (auto part = parameter.getPartAttr()) {
       FailureOr<uint32_t> whole = typeOf(parameter, part.getType());
       if (failed(whole))
         return failure();
-      message->mutable_part()->set_whole(part.getWhole().str());
-      message->mutable_part()->set_type(*whole);
-      message->mutable_part()->set_first(static_cast<uint64_t>(part.getFirst()));
+      message.mutable_part()->set_whole(part.getWhole().str());
+      message.mutable_part()->set_type(*whole);
+      message.mutable_part()->set_first(static_cast<uint64_t>(part.getFirst()));
     }
-    RankedTensorType whole = type;
     if (auto cut = parameter.getCutAttr()) {
-      whole = cut.getWhole();
-      FailureOr<uint32_t> index = typeOf(parameter, whole);
-      if (failed(index))
+      FailureOr<uint32_t> whole = typeOf(parameter, cut.getWhole());
+      if (failed(whole))
         return failure();
-      message->mutable_cut()->set_type(*index);
-      message->mutable_cut()->set_dim(static_cast<uint32_t>(cut.getDim()));
-      message->mutable_cut()->set_groups(static_cast<uint32_t>(cut.getGroups()));
+      message.mutable_cut()->set_type(*whole);
+      message.mutable_cut()->set_dim(static_cast<uint32_t>(cut.getDim()));
+      message.mutable_cut()->set_groups(static_cast<uint32_t>(cut.getGroups()));
     }
-    const bool isCounted = message->has_cut() && message->part().first() > 0; // with the first tile of a whole
-    if (!isCounted && (message->role() == planpb::TRAINABLE || (result.forward_only() && message->bucket() >= 0)))
+    return success();
+  }
+
+  /// Adds its elements to the report's, unless the first tile of its whole has brought them.
+  void count(RankedTensorType whole, const planpb::Parameter &message) {
+    const bool isCounted = message.has_cut() && message.part().first() > 0;
+    if (!isCounted && (message.role() == planpb::TRAINABLE || (result.forward_only() && message.bucket() >= 0)))
       result.mutable_report()->set_parameters(result.report().parameters() +
                                               static_cast<uint64_t>(whole.getNumElements()));
-    return success();
   }
 
   //===-- steps -------------------------------------------------------------===//

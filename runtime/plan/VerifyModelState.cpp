@@ -256,22 +256,18 @@ Status verifyParts(const planpb::Plan &plan) {
   return {};
 }
 
-Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
-  const planpb::Bucket &bucket = plan.buckets(index);
-  std::string who = "bucket " + std::to_string(index);
+/// What a bucket says of itself goes together.
+Status verifyForm(const planpb::Plan &plan, const planpb::Bucket &bucket, const std::string &who) {
   // bucket_c6
   if (!areAxes(plan, bucket.axes()))
     return violation(565, "bucket_c6", who + " is cut over what are no axes of the mesh, in its order");
   // bucket_c1
-  const Mesh mesh = meshOf(plan);
-  uint64_t cuts = cutsOf(bucket, mesh), shard = bucket.padded() / cuts;
+  const uint64_t cuts = cutsOf(bucket, meshOf(plan)), shard = bucket.padded() / cuts;
   if (!planpb::Type_IsValid(bucket.type()) || bucket.padded() > uint64_t(kMaxElements) || shard == 0 ||
       bucket.padded() % cuts != 0 || shard % kAlignment != 0)
     return violation(499, "bucket_c1",
                      who + " of type " + std::to_string(bucket.type()) + " has " + str(bucket.padded()) +
                          " elements for " + str(cuts) + " shards");
-  uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(bucket.type())));
-  auto elements = [&](bool sharded) { return sharded ? shard : bucket.padded(); };
   // bucket_c4
   bool hasState = bucket.master_slice() != -1 || bucket.moment1_slice() != -1 || bucket.moment2_slice() != -1;
   if (bucket.trainable() != (bucket.gradient_slice() != -1) || (!bucket.trainable() && hasState))
@@ -284,6 +280,19 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     return violation(592, "bucket_c7",
                      who + " of " + planpb::Type_Name(bucket.type()) + " keeps gradients in type " +
                          std::to_string(bucket.gradient_type()));
+  // bucket_c4
+  if (bucket.residual_slices_size() > 2 || (!bucket.trainable() && bucket.residual_slices_size() > 0))
+    return violation(547, "bucket_c4",
+                     who + " has " + str(static_cast<uint64_t>(bucket.residual_slices_size())) +
+                         " residuals; one that trains has at most two");
+  return {};
+}
+
+/// Its slices are its own, and as large as what they hold.
+Status verifyContents(const planpb::Plan &plan, const planpb::Bucket &bucket, const std::string &who, Owners &owners) {
+  const Mesh mesh = meshOf(plan);
+  const uint64_t size = static_cast<uint64_t>(sizeOf(static_cast<DType>(bucket.type())));
+  auto elements = [&](bool sharded) { return sharded ? bucket.padded() / cutsOf(bucket, mesh) : bucket.padded(); };
   // bucket_c3
   ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.parameter_slice(), elements(bucket.parameters_sharded()) * size,
                                       true, who + " (parameters)", "bucket_c3", owners));
@@ -296,10 +305,6 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
     if (slice != -1)
       ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, slice, elements(bucket.optimizer_sharded()) * 4, true,
                                           who + " (optimizer)", "bucket_c3", owners));
-  if (bucket.residual_slices_size() > 2 || (!bucket.trainable() && bucket.residual_slices_size() > 0))
-    return violation(547, "bucket_c4",
-                     who + " has " + str(static_cast<uint64_t>(bucket.residual_slices_size())) +
-                         " residuals; one that trains has at most two");
   const uint64_t inNode = static_cast<uint64_t>(mesh.sizeOnNode(axesOf(bucket)));
   for (int i = 0; i < bucket.residual_slices_size(); ++i)
     ZC_RETURN_IF_ERROR(verifyOwnedSlice(plan, bucket.residual_slices(i), bucket.padded() / (i == 0 ? 1 : inNode) * size,
@@ -312,6 +317,13 @@ Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
                      who + " of f32 has master weights in slice \"" + plan.slices(bucket.master_slice()).name() +
                          "\", on the tier of its parameters");
   return {};
+}
+
+Status verifyBucket(const planpb::Plan &plan, int index, Owners &owners) {
+  const planpb::Bucket &bucket = plan.buckets(index);
+  const std::string who = "bucket " + std::to_string(index);
+  ZC_RETURN_IF_ERROR(verifyForm(plan, bucket, who));
+  return verifyContents(plan, bucket, who, owners);
 }
 
 } // namespace

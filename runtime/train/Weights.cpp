@@ -175,17 +175,35 @@ static bool mayBeModels(const planpb::Plan &plan, const planpb::Parameter &param
   return !plan.forward_only() || parameter.role() == planpb::BUFFER || names.others.count(wholeNameOf(parameter));
 }
 
+/// A file of a checkpoint's that holds other state. What a delayed update has published are weights too, of the step
+/// before.
+static Status checkHoldsWeights(const io::SafetensorsFile &table, const std::string &path) {
+  auto state = table.metadata().find(kStateNote);
+  if (state == table.metadata().end() || state->second == nameOf(State::weights) ||
+      state->second == nameOf(State::published))
+    return Status::success();
+  return makeError(Code::mismatch, 936,
+                   "\"" + path + "\" holds no weights but the \"" + state->second + "\" of a checkpoint", "",
+                   "give its folder, \"" + io::folderOf(path) + "\"");
+}
+
+static Error misfitError(const std::vector<std::string> &problems, size_t parameters, const std::string &path) {
+  Error error = makeError(Code::mismatch, 906,
+                          std::to_string(problems.size()) + " of " + std::to_string(parameters) +
+                              " parameters do not fit the weights",
+                          path);
+  for (size_t i = 0; i < problems.size() && i < 5; ++i)
+    error.note += (i ? ", " : "") + problems[i];
+  if (problems.size() > 5)
+    error.note += ", ...";
+  return error;
+}
+
 Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, const std::string &path) {
   auto table = io::SafetensorsFile::open(path);
   if (!table)
     return table.error();
-  auto state = table->metadata().find(kStateNote);
-  // What a delayed update has published are weights too, of the step before.
-  if (state != table->metadata().end() && state->second != nameOf(State::weights) &&
-      state->second != nameOf(State::published))
-    return makeError(Code::mismatch, 936,
-                     "\"" + path + "\" holds no weights but the \"" + state->second + "\" of a checkpoint", "",
-                     "give its folder, \"" + io::folderOf(path) + "\"");
+  ZC_RETURN_IF_ERROR(checkHoldsWeights(*table, path));
   InitialValues values;
   std::vector<std::string> problems;
   std::optional<ModelNames> names;
@@ -211,17 +229,8 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
     }
     values.entries.push_back(std::move(entry));
   }
-  if (!problems.empty()) {
-    Error error = makeError(Code::mismatch, 906,
-                            std::to_string(problems.size()) + " of " + std::to_string(wholesOf(plan).size()) +
-                                " parameters do not fit the weights",
-                            path);
-    for (size_t i = 0; i < problems.size() && i < 5; ++i)
-      error.note += (i ? ", " : "") + problems[i];
-    if (problems.size() > 5)
-      error.note += ", ...";
-    return error;
-  }
+  if (!problems.empty())
+    return misfitError(problems, wholesOf(plan).size(), path);
   auto file = std::make_shared<io::File>(table->takeFile());
   for (Entry &entry : values.entries)
     if (!entry.inlined)

@@ -96,6 +96,42 @@ static Status countElements(TensorInfo &info, const ImportLimits &limits, const 
   return Status::success();
 }
 
+/// Values inside of the model: in one piece of bytes, which `info` then tells, or in number fields.
+static Status inspectValues(TensorInfo &info, const ModelFile &model, const ImportLimits &limits,
+                            const std::string &where) {
+  const onnxpb::Tensor &tensor = *info.tensor;
+  auto found = model.payloads.find(&tensor);
+  Payload payload = found == model.payloads.end() ? Payload() : found->second;
+  int direct = info.dtype == DType::f32 ? 4 : info.dtype == DType::f64 ? 10 : 9;
+  int64_t numbers = numberFieldSize(tensor, info.dtype);
+  if (payload.pieces == 0 && tensor.has_raw_data()) // of a small node, which was parsed whole
+    payload = {0, tensor.raw_data().size(), 9, 1};
+  if (payload.pieces == 1 && (payload.field == 9 || payload.field == direct)) {
+    if (payload.field == 9 && numbers > 0)
+      return badFile(badTensor, "has both raw_data and number fields", where);
+    if (static_cast<int64_t>(payload.bytes) != info.bytes)
+      return badFile(
+          badTensor,
+          "has " + std::to_string(payload.bytes) + " bytes, but its shape needs " + std::to_string(info.bytes), where);
+    if (found == model.payloads.end())
+      return Status::success();
+    info.sourceFile = model.name;
+    info.sourceOffset = static_cast<int64_t>(payload.offset);
+    return Status::success();
+  }
+  if (payload.pieces > 0 && (payload.field == 9 || tensor.has_raw_data()))
+    return badFile(badTensor, "gives its values several times", where);
+  if (numbers != info.elements)
+    return badFile(badTensor,
+                   "has " + std::to_string(numbers) + " values of type " + onnxTypeName(tensor.data_type()) +
+                       ", but its shape needs " + std::to_string(info.elements),
+                   where);
+  if (numbers > limits.foldedElements)
+    return unsupportedError(unsupportedForm, "keeps " + std::to_string(numbers) + " values in number fields", where,
+                            "save the model with raw_data (onnx.save with external data does)");
+  return Status::success();
+}
+
 Result<TensorInfo> zc::importer::inspectTensor(const ModelFile &model, const onnxpb::Tensor &tensor,
                                                const ImportLimits &limits, const std::string &where) {
   TensorInfo info;
@@ -118,36 +154,7 @@ Result<TensorInfo> zc::importer::inspectTensor(const ModelFile &model, const onn
   }
   if (tensor.data_location() != 0)
     return badFile(badTensor, "has data_location " + std::to_string(tensor.data_location()), where);
-
-  auto found = model.payloads.find(&tensor);
-  Payload payload = found == model.payloads.end() ? Payload() : found->second;
-  int direct = info.dtype == DType::f32 ? 4 : info.dtype == DType::f64 ? 10 : 9;
-  int64_t numbers = numberFieldSize(tensor, info.dtype);
-  if (payload.pieces == 0 && tensor.has_raw_data()) // of a small node, which was parsed whole
-    payload = {0, tensor.raw_data().size(), 9, 1};
-  if (payload.pieces == 1 && (payload.field == 9 || payload.field == direct)) {
-    if (payload.field == 9 && numbers > 0)
-      return badFile(badTensor, "has both raw_data and number fields", where);
-    if (static_cast<int64_t>(payload.bytes) != info.bytes)
-      return badFile(
-          badTensor,
-          "has " + std::to_string(payload.bytes) + " bytes, but its shape needs " + std::to_string(info.bytes), where);
-    if (found == model.payloads.end())
-      return info;
-    info.sourceFile = model.name;
-    info.sourceOffset = static_cast<int64_t>(payload.offset);
-    return info;
-  }
-  if (payload.pieces > 0 && (payload.field == 9 || tensor.has_raw_data()))
-    return badFile(badTensor, "gives its values several times", where);
-  if (numbers != info.elements)
-    return badFile(badTensor,
-                   "has " + std::to_string(numbers) + " values of type " + onnxTypeName(tensor.data_type()) +
-                       ", but its shape needs " + std::to_string(info.elements),
-                   where);
-  if (numbers > limits.foldedElements)
-    return unsupportedError(unsupportedForm, "keeps " + std::to_string(numbers) + " values in number fields", where,
-                            "save the model with raw_data (onnx.save with external data does)");
+  ZC_RETURN_IF_ERROR(inspectValues(info, model, limits, where));
   return info;
 }
 
