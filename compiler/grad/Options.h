@@ -45,7 +45,7 @@ struct GradOptions {
   Fuse fuse = Fuse::on;
   Layout layout = Layout::automatic;
   Views views = Views::on;
-  bool sequenceParallel = false; ///< rows of what is between the regions that these cut are cut over them as well
+  bool sequenceParallel = false; ///< rows between the regions that the model axis cuts are cut over it as well
   CheckpointPolicy checkpoint = CheckpointPolicy::none;
   int64_t save = -1; ///< selective: bytes at the peak that are wanted back; -1: all that cost little
 

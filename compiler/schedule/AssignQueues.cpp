@@ -1,8 +1,8 @@
 //===- AssignQueues.cpp - what executes each operation ---------------------------------===//
 
-#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/CostModel.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/QueueAssignment.h"
 #include "dialects/plan/Plan.h"
 #include "dialects/zero/Zero.h"
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/QueueAssignment.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/zero/Execution.h"
 

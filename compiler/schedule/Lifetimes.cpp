@@ -1,10 +1,10 @@
 //===- Lifetimes.cpp - which bytes each value needs, and when ----------------------------===//
 
 #include "compiler/schedule/Lifetimes.h"
-#include "compiler/schedule/Assigned.h"
-#include "compiler/schedule/Leaving.h"
+#include "compiler/schedule/EvictionWindow.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Publishing.h"
+#include "compiler/schedule/QueueAssignment.h"
 
 using namespace mlir;
 using namespace zc;
@@ -77,7 +77,7 @@ void Lifetimes::computeLastUses() {
 
 /// Until compute waits for the copy anyway.
 void Lifetimes::keepWhatLeaves(Block &block) {
-  boundLeaving(block, [&](Operation *compute, Operation *evict) {
+  boundEvictions(block, [&](Operation *compute, Operation *evict) {
     int64_t &until = lastUse[zero::viewedValue(cast<zero::ScheduledOp>(evict).getEvicted())].until;
     until = std::max(until, positions.lookup(compute) - 1);
   });

@@ -1,10 +1,10 @@
 //===- Order.cpp - the order of the operations becomes the order of their starts -----------===//
 
-#include "compiler/schedule/Assigned.h"
-#include "compiler/schedule/Leaving.h"
+#include "compiler/schedule/EvictionWindow.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Publishing.h"
+#include "compiler/schedule/QueueAssignment.h"
 #include "compiler/schedule/ScheduleProblem.h"
 #include "compiler/schedule/Touches.h"
 #include "dialects/zero/Zero.h"
@@ -28,7 +28,8 @@ constexpr unsigned kAddresses = plan::getMaxEnumValForQueue() + 1, kQueues = kAd
 class ProgramProblem {
 public:
   ProgramProblem(graph::ProgramOp program, bool overlap) : overlap(overlap), publishing(publishingOperations(program)) {
-    boundLeaving(program.getBlock(), [&](Operation *compute, Operation *evict) { leaving[compute].push_back(evict); });
+    boundEvictions(program.getBlock(),
+                   [&](Operation *compute, Operation *evict) { leaving[compute].push_back(evict); });
     for (Operation &op : program.getBlock().without_terminator())
       add(&op);
   }

@@ -1,8 +1,8 @@
 //===- Prefetch.cpp - load ahead of use ------------------------------------------------===//
 
-#include "compiler/schedule/Assigned.h"
 #include "compiler/schedule/MemoryUse.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/QueueAssignment.h"
 #include "compiler/schedule/TwoLargest.h"
 #include "dialects/zero/Zero.h"
 

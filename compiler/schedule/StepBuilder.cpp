@@ -1,7 +1,7 @@
 //===- StepBuilder.cpp - the steps of operations of the zero level --------------------------===//
 
 #include "compiler/schedule/StepBuilder.h"
-#include "compiler/schedule/Assigned.h"
+#include "compiler/schedule/QueueAssignment.h"
 #include "dialects/zero/Execution.h"
 
 using namespace mlir;

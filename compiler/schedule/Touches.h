@@ -67,7 +67,7 @@ public:
   }
 
 private:
-  /// Of at most two to this many elements, by begin.
+  /// Of more than 2^(key - 1) and at most 2^key elements, by begin.
   using OfLength = std::map<unsigned, std::multimap<int64_t, Touch<User>>>;
   /// Counted from the begin, or from this rank's shard; readers, then writers.
   std::array<std::array<OfLength, 2>, 2> sides;

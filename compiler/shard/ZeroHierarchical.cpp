@@ -1,7 +1,7 @@
 //===- ZeroHierarchical.cpp - hpZ: backward gathers inside the node ----------------------===//
 
+#include "compiler/shard/CollectiveTypes.h"
 #include "compiler/shard/Passes.h"
-#include "compiler/shard/Pieces.h"
 
 #include "llvm/ADT/MapVector.h"
 

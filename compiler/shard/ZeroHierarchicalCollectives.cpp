@@ -1,7 +1,7 @@
 //===- ZeroHierarchicalCollectives.cpp - along one axis of the mesh after the other ----------===//
 
+#include "compiler/shard/CollectiveTypes.h"
 #include "compiler/shard/Passes.h"
-#include "compiler/shard/Pieces.h"
 
 namespace zc {
 #define GEN_PASS_DEF_ZEROHIERARCHICALCOLLECTIVES

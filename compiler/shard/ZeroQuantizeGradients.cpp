@@ -1,7 +1,7 @@
 //===- ZeroQuantizeGradients.cpp - qgZ: gradients travel as int4 or int8, in two hops -------===//
 
+#include "compiler/shard/CollectiveTypes.h"
 #include "compiler/shard/Passes.h"
-#include "compiler/shard/Pieces.h"
 
 namespace zc {
 #define GEN_PASS_DEF_ZEROQUANTIZEGRADIENTS

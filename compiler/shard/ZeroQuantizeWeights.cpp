@@ -1,7 +1,7 @@
 //===- ZeroQuantizeWeights.cpp - qwZ: parameters are gathered as int8 ---------------===//
 
+#include "compiler/shard/CollectiveTypes.h"
 #include "compiler/shard/Passes.h"
-#include "compiler/shard/Pieces.h"
 
 namespace zc {
 #define GEN_PASS_DEF_ZEROQUANTIZEWEIGHTS

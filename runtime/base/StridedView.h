@@ -45,9 +45,8 @@ std::optional<std::vector<StridedView>> decodeViews(const std::vector<int64_t> &
 
 /// What is wrong with views, and the label of what they violate.
 ///
-///   view_c1  each tensor is seen, an operand by one view, in order; at most 64 dimensions, none negative; at most 256
-///   of
-///           them
+///   view_c1  each tensor is seen, an operand by one view, in order; at most 256 views of at most 64 dimensions, none
+///            negative
 ///   view_c2  inside its tensor
 ///   view_c3  no element is in a view twice: its dimensions lie within each other
 ///   view_c4  views of a result have all its elements, each in one of them

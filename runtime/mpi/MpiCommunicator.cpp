@@ -67,7 +67,7 @@ Status MpiCommunicator::wait() {
 }
 
 Status MpiCommunicator::wait(MPI_Request *first, const int *peers, size_t count) {
-  for (Patience patience;; patience.pause()) {
+  for (Backoff backoff;; backoff.pause()) {
     int done = 0;
     int code = MPI_Testall(static_cast<int>(count), first, &done, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS)
@@ -78,7 +78,7 @@ Status MpiCommunicator::wait(MPI_Request *first, const int *peers, size_t count)
       std::lock_guard<std::mutex> lock(job.mutex);
       return echoOf(job.failed->rank, job.failed->error);
     }
-    if (flight && patience.isLong())
+    if (flight && backoff.isLong())
       noteMissing(first, peers, count);
   }
 }

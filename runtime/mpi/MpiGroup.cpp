@@ -99,14 +99,14 @@ Status MpiGroup::meetAll(Deadline &deadline) {
     if (code != MPI_SUCCESS)
       return mpiError("rank " + std::to_string(peer) + " cannot be reached", code);
   }
-  for (Patience patience;; patience.pause()) {
+  for (Backoff backoff;; backoff.pause()) {
     int done = 0;
     int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
     if (code != MPI_SUCCESS)
       return mpiError("the ranks cannot meet", code);
     if (done)
       return {};
-    if (!patience.isLong())
+    if (!backoff.isLong())
       continue;
     std::string came, missing;
     for (size_t peer = 0; peer < world; ++peer) {

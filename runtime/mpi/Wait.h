@@ -8,7 +8,7 @@ namespace zc {
 
 /// MPI makes progress only while it is asked, but the core may be needed by the kernels that communication overlaps
 /// with: asks often at first, then gives the core away between questions.
-class Patience {
+class Backoff {
 public:
   void pause() {
     ++rounds;

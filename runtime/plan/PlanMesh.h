@@ -10,7 +10,7 @@ namespace zc {
 
 /// As they stand in the plan; sizes beyond int are negative.
 std::vector<MeshAxis> meshAxesOf(const planpb::Plan &plan);
-/// One rank where the plan's mesh is none (plan_c8).
+/// One rank where the plan's mesh is none (plan_c2).
 Mesh meshOf(const planpb::Plan &plan);
 inline int worldSizeOf(const planpb::Plan &plan) { return meshOf(plan).worldSize(); }
 

@@ -3,8 +3,7 @@
 // One tensor per output of the plan, in data order and the same for any number of ranks. Batch k is samples
 // [k*B, (k+1)*B) of the data, B rows; data-parallel rank r of step s computes batch s*D + r. An output whose first
 // dimension is B has a row per sample: they stand one after another, [samples, ...]. Of any other there is one per
-// whole batch: [batches,
-// ...].
+// whole batch: [batches, ...].
 //
 //===----------------------------------------------------------------------===//
 #pragma once

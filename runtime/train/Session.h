@@ -18,9 +18,9 @@ struct Session {
 
   /// World, machines, kernels: what needs neither data nor weights.
   Status prepareJob();
-  /// The device and the data; `summary` without steps.
-  /// What --device names, or the plan is for.
+  /// What --device names, or the plan is for. Errors: usage, unsupported.
   Status chooseDevice();
+  /// The device and the data; `summary` without steps.
   Status prepareData();
   /// The weights of a fresh start, the model's or the user's.
   Status prepareWeights();

@@ -43,7 +43,7 @@ std::optional<int64_t> Padding::find(const std::string &name, Location loc) cons
     return std::nullopt; // said where the tensor is read
   llvm::StringMap<TensorInfo> infos;
   infos[name] = *info;
-  std::optional<int64_t> row = Contents(file, infos).zeroRow(name);
+  std::optional<int64_t> row = ParameterBytes(file, infos).zeroRow(name);
   if (row) {
     std::string flag = "--padding-idx '" + name + "=";
     auto warning = emitWarning(loc) << "row " << *row << " of embedding '" << name

@@ -37,7 +37,7 @@ public:
   Origins origins;
   Padding padding;
   /// Those that became parameters.
-  Contents contents() const { return {file, stored}; }
+  ParameterBytes bytes() const { return {file, stored}; }
 
 private:
   Result<mlir::Value> readAs(const std::string &initializer, const std::string &parameter, mlir::Location loc);

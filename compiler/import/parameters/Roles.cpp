@@ -128,8 +128,8 @@ StringRef fileNameOf(StringRef name) {
 /// Decides the roles of a module's parameters.
 class Judge {
 public:
-  Judge(ModuleOp module, const ImportOptions &options, const Origins &origins, Contents &contents)
-      : module(module), origins(origins), contents(contents) {
+  Judge(ModuleOp module, const ImportOptions &options, const Origins &origins, ParameterBytes &parameterBytes)
+      : module(module), origins(origins), parameterBytes(parameterBytes) {
     for (auto program : module.getOps<ProgramOp>()) {
       program.walk([&](AssignOp assign) { assigned.insert(assign.getParameter()); });
       program.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
@@ -200,7 +200,7 @@ private:
         warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen '");
       return {Role::trainable, "name of a module's tensor"};
     }
-    auto values = contents.values(name);
+    auto values = parameterBytes.values(name);
     if (values && values->numElements() > 0 && isMask(*values))
       return {Role::frozen, "mask"};
     if (values && values->numElements() > 0 && hasRotaryPartner(parameter, *values))
@@ -231,7 +231,7 @@ private:
       return false;
     if (!beginsAsAngle(parameter.getSymName(), 3 * width, width))
       return false;
-    auto values = contents.part(parameter.getSymName(), 0, std::min<int64_t>(rows, 16) * width);
+    auto values = parameterBytes.part(parameter.getSymName(), 0, std::min<int64_t>(rows, 16) * width);
     return values && values->isFloat() && isSinusoidal(*values, width);
   }
 
@@ -239,7 +239,7 @@ private:
   /// most weights from tables by six elements: sixteen rows of each would be more than all else of an import.
   bool beginsAsAngle(StringRef name, int64_t first, int64_t width) {
     auto squareOf = [&](int64_t index) {
-      auto value = contents.part(name, index, 1);
+      auto value = parameterBytes.part(name, index, 1);
       return value && value->isFloat() ? value->floatAt(0) * value->floatAt(0) : 0;
     };
     return llvm::any_of(std::initializer_list<int64_t>{1, width / 2, width / 4},
@@ -250,14 +250,14 @@ private:
   bool hasRotaryPartner(ParameterOp parameter, const HostTensor &values) {
     for (auto other : module.getOps<ParameterOp>())
       if (other != parameter && other.getType() == parameter.getType() && reads.count(other.getSymName()))
-        if (auto partner = contents.values(other.getSymName()); partner && areRotary(values, *partner))
+        if (auto partner = parameterBytes.values(other.getSymName()); partner && areRotary(values, *partner))
           return true;
     return false;
   }
 
   ModuleOp module;
   const Origins &origins;
-  Contents &contents;
+  ParameterBytes &parameterBytes;
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   llvm::StringSet<> assigned;
   llvm::DenseSet<Operation *> path;
@@ -287,11 +287,11 @@ void reportMissing(ModuleOp module, const Origins &origins) {
 } // namespace
 
 Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, const Origins &origins,
-                                 Contents &contents) {
+                                 ParameterBytes &parameterBytes) {
   auto selections = Selections::compile(options.selections);
   if (!selections)
     return selections.error();
-  Judge judge(module, options, origins, contents);
+  Judge judge(module, options, origins, parameterBytes);
   for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
     StringRef name = parameter.getSymName();
     if (!judge.isRead(name)) {
@@ -323,6 +323,6 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
     ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups, options.noDecay));
     reportMissing(module, origins);
   }
-  reportTies(module, origins, contents);
+  reportTies(module, origins, parameterBytes);
   return Status::success();
 }

@@ -43,7 +43,7 @@ Status Ties::resolve(ModelFile &file, const ImportOptions &options, const Initia
     infos[name] = *info;
     return {};
   };
-  Contents contents(file, infos);
+  ParameterBytes parameterBytes(file, infos);
   for (const auto &[name, other] : ties) {
     std::string flag = "--tie " + name + "=" + other;
     ZC_RETURN_IF_ERROR(find(name, flag));
@@ -53,11 +53,11 @@ Status Ties::resolve(ModelFile &file, const ImportOptions &options, const Initia
     const TensorInfo &a = infos[name], &b = infos[other];
     if (a.dtype != b.dtype || (a.dims != b.dims && !isTransposeOf(a, b)))
       return badTieError("'" + name + "' and '" + other + "' have other types or shapes", flag);
-    Contents::Match match = contents.compare(name, other);
-    if (match == Contents::Match::none)
+    ParameterBytes::Match match = parameterBytes.compare(name, other);
+    if (match == ParameterBytes::Match::none)
       emitWarning(NameLoc::get(StringAttr::get(&context, other)))
           << "'" << other << "' has other values than '" << name << "': those of '" << name << "' count";
-    tied[other] = {name, a.dims != b.dims || match == Contents::Match::transposed};
+    tied[other] = {name, a.dims != b.dims || match == ParameterBytes::Match::transposed};
   }
   for (const std::string &name : options.untied) {
     ZC_RETURN_IF_ERROR(find(name, "--untie " + name));
@@ -91,7 +91,7 @@ bool isNormOrBias(OpOperand &use) {
 }
 
 /// Several layers' vectors that the exporter stored once because they start with the same value.
-void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, Contents &contents) {
+void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, ParameterBytes &parameterBytes) {
   if (cast<RankedTensorType>(parameter.getType()).getRank() != 1)
     return;
   llvm::SetVector<Operation *> users;
@@ -99,7 +99,7 @@ void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, Contents &conte
     for (OpOperand &use : read.getResult().getUses())
       if (isNormOrBias(use))
         users.insert(use.getOwner());
-  auto value = users.size() > 1 ? contents.splat(parameter.getSymName()) : std::nullopt;
+  auto value = users.size() > 1 ? parameterBytes.splat(parameter.getSymName()) : std::nullopt;
   if (!value)
     return;
   std::string number = llvm::formatv("{0}", *value).str();
@@ -133,7 +133,7 @@ static void reportOverlaps(ModuleOp module) {
   }
 }
 
-void zc::importer::reportTies(ModuleOp module, const Origins &origins, Contents &contents) {
+void zc::importer::reportTies(ModuleOp module, const Origins &origins, ParameterBytes &parameterBytes) {
   reportOverlaps(module);
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
@@ -143,29 +143,29 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Contents 
       continue;
     StringRef name = parameter.getSymName();
     if (!origins.isOne(name))
-      reportMerged(parameter, reads[name], contents);
+      reportMerged(parameter, reads[name], parameterBytes);
     auto type = cast<RankedTensorType>(parameter.getType());
     llvm::SmallVector<int64_t> key(type.getShape());
     if (type.getRank() < 2)
       continue;
     if (key.size() == 2)
       llvm::sort(key);
-    std::string straight = contents.signature(name);
+    std::string straight = parameterBytes.signature(name);
     if (straight.empty())
       continue;
     auto earlier = seen.find({key, straight});
     if (earlier == seen.end() && key.size() == 2 && key[0] == key[1])
-      earlier = seen.find({key, contents.signature(name, /*transposed=*/true)});
+      earlier = seen.find({key, parameterBytes.signature(name, /*transposed=*/true)});
     if (earlier == seen.end()) {
       seen[{key, straight}] = parameter;
       continue;
     }
-    Contents::Match match = contents.compare(earlier->second.getSymName(), name);
-    if (match == Contents::Match::none || origins.areTwo(earlier->second.getSymName(), name))
+    ParameterBytes::Match match = parameterBytes.compare(earlier->second.getSymName(), name);
+    if (match == ParameterBytes::Match::none || origins.areTwo(earlier->second.getSymName(), name))
       continue;
     auto warning = emitWarning(parameter.getLoc(), "'")
                    << name << "' is a copy of '" << earlier->second.getSymName() << "'"
-                   << (match == Contents::Match::transposed ? ", transposed" : "")
+                   << (match == ParameterBytes::Match::transposed ? ", transposed" : "")
                    << ": the exporter seems to have untied them; they are trained apart";
     warning.attachNote() << "help: give --tie '" << earlier->second.getSymName() << "=" << name
                          << "', or export with optimize=False (do_constant_folding=False)";

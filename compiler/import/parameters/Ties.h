@@ -2,8 +2,8 @@
 #pragma once
 
 #include "compiler/import/base/Options.h"
-#include "compiler/import/parameters/Contents.h"
 #include "compiler/import/parameters/Origins.h"
+#include "compiler/import/parameters/ParameterBytes.h"
 
 namespace zc::importer {
 
@@ -42,6 +42,6 @@ Error badTieError(const std::string &problem, const std::string &flag);
 
 /// Copies that should be one parameter, and one that should be several: warnings on the parameters (ONNX.md 1.3). None
 /// on what the exporter knows as two: layers may start with equal values.
-void reportTies(mlir::ModuleOp module, const Origins &origins, Contents &contents);
+void reportTies(mlir::ModuleOp module, const Origins &origins, ParameterBytes &parameterBytes);
 
 } // namespace zc::importer

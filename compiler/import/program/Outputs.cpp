@@ -161,8 +161,8 @@ Status Importer::finishModule() {
   if (failed(passes.run(*module)) || failed(graph::verifyModule(*module)))
     return makeError(Code::internal, badNode, "the imported graph does not verify: " + diagnostic, file.path);
   markLikelihood(program); // once cross-entropies are recognised
-  Contents contents = parameters.contents();
-  ZC_RETURN_IF_ERROR(assignRoles(*module, options, parameters.origins, contents));
+  ParameterBytes parameterBytes = parameters.bytes();
+  ZC_RETURN_IF_ERROR(assignRoles(*module, options, parameters.origins, parameterBytes));
   warnOf(habits, options, module->getLoc());
   return {};
 }

@@ -70,9 +70,9 @@ struct Scope {
   bool seesModel() const { return outer ? outer->seesModel() : !function; }
 };
 
-/// Copies `node`, a node of the function's body that may name attributes of the function, with the values the call
-/// gives them, also in subgraphs.
+/// Does `node`, of a function's body, take attributes from the function's call, also in subgraphs?
 bool namesAttributes(const onnxpb::Node &node);
+/// A copy of such a node, with the values that `call` gives them.
 onnxpb::Node bindAttributes(const onnxpb::Node &node, const onnxpb::Function &function, const onnxpb::Node &call);
 
 /// The model's local functions.

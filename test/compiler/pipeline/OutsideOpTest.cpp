@@ -217,8 +217,8 @@ TEST_F(OutsideOp, saysWhichOfItsOperandsIsAWeight) {
   ASSERT_TRUE(module);
   importer::ModelFile none;
   llvm::StringMap<importer::TensorInfo> tensors;
-  importer::Contents contents(none, tensors);
-  ASSERT_TRUE(importer::assignRoles(*module, {}, importer::Origins(none.model), contents).ok());
+  importer::ParameterBytes parameterBytes(none, tensors);
+  ASSERT_TRUE(importer::assignRoles(*module, {}, importer::Origins(none.model), parameterBytes).ok());
   auto roleOf = [&](StringRef name) { return module->lookupSymbol<graph::ParameterOp>(name).getRole(); };
   EXPECT_EQ(roleOf("v"), graph::Role::trainable); // the scale of a layer
   EXPECT_EQ(roleOf("c"), graph::Role::frozen);    // an operand of an elementwise operation

@@ -1,5 +1,5 @@
-//===- Contents.cpp - looking into the bytes of parameters --------------------===//
-#include "compiler/import/parameters/Contents.h"
+//===- ParameterBytes.cpp - looking into the bytes of parameters --------------------===//
+#include "compiler/import/parameters/ParameterBytes.h"
 #include "compiler/import/file/ExternalData.h"
 
 #include <cstring>
@@ -27,7 +27,7 @@ int64_t transposedIndex(int64_t e, llvm::ArrayRef<int64_t> dims) { return (e % d
 
 } // namespace
 
-const FileReader *Contents::fileOf(const TensorInfo &info) {
+const FileReader *ParameterBytes::fileOf(const TensorInfo &info) {
   if (info.sourceFile.empty())
     return nullptr;
   if (info.tensor->data_location() != 1)
@@ -42,7 +42,7 @@ const FileReader *Contents::fileOf(const TensorInfo &info) {
   return &found->second;
 }
 
-bool Contents::gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, std::string &out) {
+bool ParameterBytes::gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, std::string &out) {
   const FileReader *file = fileOf(info);
   int64_t size = sizeOf(info.dtype);
   out.resize(indices.size() * size);
@@ -52,15 +52,15 @@ bool Contents::gather(const TensorInfo &info, llvm::ArrayRef<int64_t> indices, s
   return file != nullptr;
 }
 
-bool Contents::bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out) {
+bool ParameterBytes::bytesAt(const TensorInfo &info, int64_t offset, int64_t size, std::string &out) {
   const FileReader *file = fileOf(info);
   out.resize(size);
   return file && file->file().readAt(out.data(), size, info.sourceOffset + offset).ok();
 }
 
-bool Contents::wholeBytes(const TensorInfo &info, std::string &out) { return bytesAt(info, 0, info.bytes, out); }
+bool ParameterBytes::wholeBytes(const TensorInfo &info, std::string &out) { return bytesAt(info, 0, info.bytes, out); }
 
-std::optional<int64_t> Contents::zeroRow(StringRef name) {
+std::optional<int64_t> ParameterBytes::zeroRow(StringRef name) {
   auto found = tensors.find(name);
   if (found == tensors.end() || found->second.dims.size() != 2 || found->second.elements == 0)
     return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<int64_t> Contents::zeroRow(StringRef name) {
   return rows > 1 ? zero : std::nullopt;
 }
 
-std::unique_ptr<HostTensor> Contents::values(StringRef name, int64_t most) {
+std::unique_ptr<HostTensor> ParameterBytes::values(StringRef name, int64_t most) {
   auto found = tensors.find(name);
   if (found == tensors.end() || found->second.elements > most)
     return nullptr;
@@ -92,7 +92,7 @@ std::unique_ptr<HostTensor> Contents::values(StringRef name, int64_t most) {
   return read.ok() ? std::make_unique<HostTensor>(std::move(*read)) : nullptr;
 }
 
-std::unique_ptr<HostTensor> Contents::part(StringRef name, int64_t first, int64_t count) {
+std::unique_ptr<HostTensor> ParameterBytes::part(StringRef name, int64_t first, int64_t count) {
   auto found = tensors.find(name);
   if (found == tensors.end() || found->second.elements < first + count)
     return nullptr;
@@ -109,7 +109,7 @@ std::unique_ptr<HostTensor> Contents::part(StringRef name, int64_t first, int64_
   return tensor;
 }
 
-std::optional<double> Contents::splat(StringRef name) {
+std::optional<double> ParameterBytes::splat(StringRef name) {
   auto tensor = values(name);
   if (!tensor || tensor->numElements() == 0)
     return std::nullopt;
@@ -119,7 +119,7 @@ std::optional<double> Contents::splat(StringRef name) {
   return tensor->valueAt(0);
 }
 
-std::string Contents::signature(StringRef name, bool transposed) {
+std::string ParameterBytes::signature(StringRef name, bool transposed) {
   auto found = tensors.find(name);
   if (found == tensors.end() || found->second.elements < 2)
     return {};
@@ -142,7 +142,7 @@ std::string Contents::signature(StringRef name, bool transposed) {
   return allEqual ? std::string() : bytes;
 }
 
-Contents::Match Contents::compare(StringRef a, StringRef b) {
+ParameterBytes::Match ParameterBytes::compare(StringRef a, StringRef b) {
   auto foundA = tensors.find(a), foundB = tensors.find(b);
   if (foundA == tensors.end() || foundB == tensors.end())
     return Match::none;

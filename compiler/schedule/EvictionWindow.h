@@ -1,4 +1,4 @@
-//===- Leaving.h - how far compute runs ahead of what leaves the device ----------------===//
+//===- EvictionWindow.h - how far compute runs ahead of what leaves the device ----------------===//
 #pragma once
 
 #include "mlir/IR/Block.h"
@@ -11,6 +11,6 @@ namespace zc {
 /// never more than the two largest pieces wait to leave the device: a link slower than compute then holds compute up
 /// instead of filling memory. In turn, bytes that are kept until then hold nobody up whose link is slower than
 /// expected.
-void boundLeaving(mlir::Block &block, llvm::function_ref<void(mlir::Operation *, mlir::Operation *)> waits);
+void boundEvictions(mlir::Block &block, llvm::function_ref<void(mlir::Operation *, mlir::Operation *)> waits);
 
 } // namespace zc

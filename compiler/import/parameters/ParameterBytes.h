@@ -1,4 +1,4 @@
-//===- Contents.h - looking into the bytes of parameters ----------------------===//
+//===- ParameterBytes.h - looking into the bytes of parameters ----------------------===//
 //
 // Importing reads no weights. Questions of evidence (is this a mask? are these two the same?) are answered from a few
 // elements, and from all of them only where there are few or where a sample already says yes.
@@ -14,9 +14,9 @@
 
 namespace zc::importer {
 
-class Contents {
+class ParameterBytes {
 public:
-  Contents(ModelFile &model, const llvm::StringMap<TensorInfo> &tensors) : model(model), tensors(tensors) {}
+  ParameterBytes(ModelFile &model, const llvm::StringMap<TensorInfo> &tensors) : model(model), tensors(tensors) {}
 
   /// All values, of at most `most` elements; null when there are more or they cannot be read.
   std::unique_ptr<HostTensor> values(llvm::StringRef name, int64_t most = 65536);

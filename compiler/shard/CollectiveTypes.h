@@ -1,4 +1,4 @@
-//===- Pieces.h - types of quantized and of gathered buffers ---------------------===//
+//===- CollectiveTypes.h - types of quantized and of gathered buffers ---------------------===//
 #pragma once
 
 #include "dialects/zero/Zero.h"

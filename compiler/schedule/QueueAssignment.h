@@ -1,4 +1,4 @@
-//===- Assigned.h - what assign-queues and order say of an operation ---------------------===//
+//===- QueueAssignment.h - what assign-queues and order say of an operation ---------------------===//
 #pragma once
 
 #include "dialects/plan/Plan.h"
