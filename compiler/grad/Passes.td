@@ -81,11 +81,11 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
 def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let summary = "the loss as numerator and weight of a mean over all ranks and micro-steps";
   let description = [{
-    In: the `micro` program before differentiate. Out, under `loss-mean=global`: where the loss is a mean over labels that count, S
-    / c, it returns S / n and c / n, n the number of all labels, marked `weighted`, and so is the
-    module's `graph.training`; a program to be evaluated returns c / n as one more output, the `weight` of its `graph.outputs`. A mean over what is
-    equally much on every rank stays. Fails where the loss is something else, as the sum of two means. With `loss-mean=rank`
-    nothing changes: each rank and micro-step has its mean, and these are averaged, as in torch's DDP.
+    In: the `micro` program before differentiate. Out, under `loss-mean=global`: where the loss is a mean over labels that count, S / c, it
+    returns S / n and c / n, n the number of all labels, marked `weighted`, and so is the module's `graph.training`; a program to be
+    evaluated returns c / n as one more output, the `weight` of its `graph.outputs`. A mean over what is equally much on every rank stays.
+    Fails where the loss is something else, as the sum of two means. With `loss-mean=rank` nothing changes: each rank and micro-step has its
+    mean, and these are averaged, as in torch's DDP.
 
     ```mlir
     %l, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : ...
@@ -156,19 +156,21 @@ def ShardTensors : Pass<"shard-tensors", "::mlir::ModuleOp"> {
 def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
   let summary = "a linear layer and the cross-entropy of its logits become one operation";
   let description = [{
-    In: the `micro` program, or one that is evaluated, before differentiate. Out, unless under `fuse=off`: a
-    matmul of rows with a matrix (and a bias) whose result goes into cross_entropy, and nowhere else, is a
-    graph.linear_cross_entropy: its logits exist for a chunk of rows at a time. In between may stand what leaves the classes
-    alone: reshapes, slices of rows (which are then taken from the layer's input) and casts from 16 bits. What training
-    no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to 512 rows, on GPUs 4096.
-    Stays where less than 8 MiB would be saved (few rows; in 16 bits few rows beside the layer's width, as sums over chunks are kept in fp32), where input or
-    weight is not trained, and where the weight has more bytes than `largest-whole`, as zero-tile-linear cuts it.
+    In: the `micro` program, or one that is evaluated, before differentiate. Out, unless under `fuse=off`: a matmul of rows with a matrix
+    (and a bias) whose result goes into cross_entropy, and nowhere else, is a graph.linear_cross_entropy: its logits exist for a chunk of
+    rows at a time. In between may stand what leaves the classes alone: reshapes, slices of rows (which are then taken from the layer's
+    input) and casts from 16 bits. What training no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to
+    512 rows, on GPUs 4096. Stays where less than 8 MiB would be saved (few rows; in 16 bits few rows beside the layer's width, as sums over
+    chunks are kept in fp32), where input or weight is not trained, and where the weight has more bytes than `largest-whole`, as
+    zero-tile-linear cuts it.
 
     ```mlir
     %l = graph.matmul %x, %w {trans_rhs} : (tensor<2048x64xf32>, tensor<8192x64xf32>) -> tensor<2048x8192xf32>
-    %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<2048x8192xf32>, tensor<2048xi64>) -> (tensor<f32>, tensor<2048xf32>)
+    %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<2048x8192xf32>, tensor<2048xi64>)
+        -> (tensor<f32>, tensor<2048xf32>)
     // becomes
-    %loss = graph.linear_cross_entropy %x, %t, %w {chunk = 512 : i64, ignore_index = -100 : i64, trans_weight} : (tensor<2048x64xf32>, tensor<2048xi64>, tensor<8192x64xf32>) -> tensor<f32>
+    %loss = graph.linear_cross_entropy %x, %t, %w {chunk = 512 : i64, ignore_index = -100 : i64, trans_weight}
+        : (tensor<2048x64xf32>, tensor<2048xi64>, tensor<8192x64xf32>) -> tensor<f32>
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
@@ -272,9 +274,9 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the update program: unscaling, clipping and one optimizer step per trainable parameter";
   let description = [{
-    In: a module after differentiate. Out: with `graph.program @update`. Parameters get what they carry as
-    `weight_decay` and `lr_scale`. A negative weight decay stands for torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is still computed.
-    Where differentiate scaled the loss, the factor undoes that, and `graph.training` says how the run chooses the scale:
+    In: a module after differentiate. Out: with `graph.program @update`. Parameters get what they carry as `weight_decay` and `lr_scale`.
+    Where no weight decay is said it is torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is
+    still computed. Where differentiate scaled the loss, the factor undoes that, and `graph.training` says how the run chooses the scale:
     DeepSpeed's rules and defaults (runtime/train/LossScale.h).
 
     ```mlir
@@ -310,7 +312,8 @@ def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
     %q = graph.transpose %r {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5x1x4xf32>) -> tensor<2x1x5x4xf32>
     %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64} : ...
     // becomes, with %k and %v from the other two thirds
-    %y, %lse = graph.attention %x, %x, %x {scale = 0.5 : f64, views = #graph.views<[<0 + 0 [2, 1, 5, 4] by [60, 4, 12, 1]>, <1 + 4 ...>, ...] -> [...]>} : ...
+    %y, %lse = graph.attention %x, %x, %x
+        {scale = 0.5 : f64, views = #graph.views<[<0 + 0 [2, 1, 5, 4] by [60, 4, 12, 1]>, <1 + 4 ...>, ...] -> [...]>} : ...
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
@@ -343,10 +346,10 @@ def SplitSums : Pass<"split-sums", "::mlir::ModuleOp"> {
 def FuseEpilogues : Pass<"fuse-epilogues", "::mlir::ModuleOp"> {
   let summary = "products compute the gelu's gradient that follows them";
   let description = [{
-    In: a training step, as it will be partitioned. Out, under `fuse=on` and where `target`'s library does so (cuBLASLt's epilogues, of 16-bit
-    numbers): a gelu_grad {tanh} and the product of matrices that it alone reads, views apart, are a graph.linear_gelu_grad: two passes over
-    a layer's largest activation less. On ranks that share a sample, and of weights that are tiled, products stay. The gelu itself stays
-    too: recomputed of what is kept it would not have the bits of one that was computed before rounding.
+    In: a training step, as it will be partitioned. Out, under `fuse=on` and where `target`'s library does so (cuBLASLt's epilogues, of
+    16-bit numbers): a gelu_grad {tanh} and the product of matrices that it alone reads, views apart, are a graph.linear_gelu_grad: two
+    passes over a layer's largest activation less. On ranks that share a sample, and of weights that are tiled, products stay. The gelu
+    itself stays too: recomputed of what is kept it would not have the bits of one that was computed before rounding.
 
     ```mlir
     %p = graph.matmul %g, %w : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>
@@ -371,7 +374,8 @@ def FuseGatherGrad : Pass<"fuse-gather-grad", "::mlir::ModuleOp"> {
     %d = graph.gather_grad %g, %i {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<64x8xf32>
     %s = graph.add %w, %d : (tensor<64x8xf32>, tensor<64x8xf32>) -> tensor<64x8xf32>
     // becomes
-    %s = graph.gather_grad %g, %i, %w {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<64x8xf32>) -> tensor<64x8xf32>
+    %s = graph.gather_grad %g, %i, %w {shape = array<i64: 64, 8>, axis = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<64x8xf32>)
+        -> tensor<64x8xf32>
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
@@ -400,7 +404,8 @@ def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
     %c = graph.less %z, %x : (tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xi1>
     %y = graph.select %c, %g, %z : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
     // becomes
-    %y = graph.fused %x, %g {program = array<i64: 3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4>} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %y = graph.fused %x, %g {program = array<i64: 3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4>} : (tensor<2x3xf32>, tensor<2x3xf32>)
+        -> tensor<2x3xf32>
     ```
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];

@@ -8,12 +8,12 @@ def OverlapTensorParallel : Pass<"overlap-tensor-parallel", "::mlir::ModuleOp"> 
   let summary = "of a product that is summed over the model axis, one half of the rows is multiplied while the other is summed";
   let description = [{
     In: the zero level. Out: with `overlap-tensor-parallel=halves`, a `graph.matmul` that only a `graph.all_reduce` or a
-    `graph.reduce_scatter` reads stands there as two, each with a sum of its own, where the rates of `plan.machine` say that what reads the sum can then begin earlier:
-    where other work stands beside the sum already, as in backward, it stays. The halves read their rows where they are, and the sums
-    are where the whole is (`zero.put`, which plan-memory leaves out): nothing is copied, and the bytes sent stay the same.
-    The second half is multiplied beside the first one's sum, as in domino (arXiv 2409.15241) and the halves of a batch there.
-    Of a reduce_scatter a half is half of each rank's part, and its product one for each of these runs of rows; where zero-model-axis had
-    to bring parts together, half of what is outside of them, and one product.
+    `graph.reduce_scatter` reads stands there as two, each with a sum of its own, where the rates of `plan.machine` say that what reads the
+    sum can then begin earlier: where other work stands beside the sum already, as in backward, it stays. The halves read their rows where
+    they are, and the sums are where the whole is (`zero.put`, which plan-memory leaves out): nothing is copied, and the bytes sent stay the
+    same. The second half is multiplied beside the first one's sum, as in domino (arXiv 2409.15241) and the halves of a batch there. Of a
+    reduce_scatter a half is half of each rank's part, and its product one for each of these runs of rows; where zero-model-axis had to
+    bring parts together, half of what is outside of them, and one product.
   }];
   let constructor = "::zc::createOverlapTensorParallel()";
   let statistics = [Statistic<"numProducts", "halved", "products in two halves">];
@@ -23,8 +23,8 @@ def OverlapTensorParallel : Pass<"overlap-tensor-parallel", "::mlir::ModuleOp"> 
 def AssignQueues : Pass<"assign-queues", "::mlir::ModuleOp"> {
   let summary = "say what executes each operation, and how long it takes";
   let description = [{
-    In: the zero level. Out: `zero.storage` first, no `graph.backward`, `plan.queue` and `plan.seconds` (cost model, with the rates of `plan.machine`)
-    stand on every operation of the programs.
+    In: the zero level. Out: `zero.storage` first, no `graph.backward`, `plan.queue` and `plan.seconds` (cost model, with the rates of
+    `plan.machine`) stand on every operation of the programs.
   }];
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
@@ -47,10 +47,11 @@ def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {
   let summary = "gather and fetch ahead of use";
   let description = [{
-    In: output of assign-queues. Out: no `zero.load`: what they have stands in their place, and that has moved up, until the compute they pass takes as long as their slowest link or `prefetch` bytes wait on the device. auto: the
-    two largest loads. 0: load just before use. For links between tiers slower than expected a fetch passes the first use of
-    another load at least. Loads keep their order. How far reading a file runs ahead follows from the slots of the staging.
-    Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857, section 6.2), decided before the run.
+    In: output of assign-queues. Out: no `zero.load`: what they have stands in their place, and that has moved up, until the compute they
+    pass takes as long as their slowest link or `prefetch` bytes wait on the device. auto: the two largest loads. 0: load just before use.
+    For links between tiers slower than expected a fetch passes the first use of another load at least. Loads keep their order. How far
+    reading a file runs ahead follows from the slots of the staging. Source: ZeRO-Infinity's overlap-centric design (arXiv 2104.07857,
+    section 6.2), decided before the run.
   }];
   let constructor = "::zc::createPrefetch()";
   let statistics = [Statistic<"numMoved", "moved", "loads moved">];

@@ -51,15 +51,14 @@ def ZeroModelAxis : Pass<"zero-model-axis", "::mlir::ModuleOp"> {
 def ZeroBucket : Pass<"zero-bucket", "::mlir::ModuleOp"> {
   let summary = "lay parameters out flat in buckets, in order of first use";
   let description = [{
-    In: graph dialect, after append-optimizer. Out: with a `zero.mesh` and `zero.bucket`s over the trainable and frozen
-    `graph.parameter`s; nothing else changes. Parameters share a bucket when they have the element type, trainability,
-    weight decay and scale of the learning rate in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a
-    bucket is cut over the data axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size
-    gets a bucket of its own, and so does a tile of one. Parameters that are cut over the model axis are in other buckets than those
-    that its ranks have whole; a bucket of the latter is padded to a multiple of all ranks x 64, since each of them adds its share of
-    the gradient to the norm. The mesh is node x local x model, or has the model axis before local or node, without an axis of
-    one model rank.
-    Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch DDP's bucketing.
+    In: graph dialect, after append-optimizer. Out: with a `zero.mesh` and `zero.bucket`s over the trainable and frozen `graph.parameter`s;
+    nothing else changes. Parameters share a bucket when they have the element type, trainability, weight decay and scale of the learning
+    rate in common, so that the optimizer runs once per bucket. Members start at multiples of 64 elements; a bucket is cut over the data
+    axes and padded to a multiple of their ranks x 64. A parameter larger than the bucket size gets a bucket of its own, and so does a tile
+    of one. Parameters that are cut over the model axis are in other buckets than those that its ranks have whole; a bucket of the latter is
+    padded to a multiple of all ranks x 64, since each of them adds its share of the gradient to the norm. The mesh is node x local x model,
+    or has the model axis before local or node, without an axis of one model rank. Source: ZeRO (arXiv 1910.02054, section 5.2), PyTorch
+    DDP's bucketing.
   }];
   let constructor = "::zc::createZeroBucket()";
   let statistics = [Statistic<"numBuckets", "buckets", "buckets made">];
@@ -187,15 +186,15 @@ def ZeroHierarchical : Pass<"zero-hierarchical", "::mlir::ModuleOp"> {
 def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
   let summary = "keep optimizer state, parameters or activations on the host or in a file";
   let description = [{
-    In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move
-    what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on
-    the host, chunk by chunk, and parameters come back. Under `offload-optimizer=nvme` they wait on the host, as far as
-    `gradients-on-host` goes. Updates follow each other as gradients land, but as many as forward is of the step's arithmetic
-    come last, in the order in which the next forward wants the parameters. Parameters are fetched before they are gathered,
-    in the same `zero.load`, each rank its shard over its own link. Activations that backward needs are evicted after their last use in forward. What passes through the
-    host on its way to or from a file goes through rings of constant size. Under `offload-param=nvme` parameters of the first
-    buckets stay on the host, as far as `resident-on-host` goes: each micro-step reads the others twice. Source: ZeRO-Offload
-    (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv 2104.07857, sections 5 and 6).
+    In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move what is
+    needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on the host, chunk by
+    chunk, and parameters come back. Under `offload-optimizer=nvme` they wait on the host, as far as `gradients-on-host` goes. Updates
+    follow each other as gradients land, but as many as forward is of the step's arithmetic come last, in the order in which the next
+    forward wants the parameters. Parameters are fetched before they are gathered, in the same `zero.load`, each rank its shard over its own
+    link. Activations that backward needs are evicted after their last use in forward. What passes through the host on its way to or from a
+    file goes through rings of constant size. Under `offload-param=nvme` parameters of the first buckets stay on the host, as far as
+    `resident-on-host` goes: each micro-step reads the others twice. Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity
+    (arXiv 2104.07857, sections 5 and 6).
   }];
   let constructor = "::zc::createZeroOffload()";
   let dependentDialects = ["::zc::zero::ZeroDialect"];

@@ -19,7 +19,7 @@
 #include "runtime/plan/Precision.h"
 
 namespace zc {
-enum class Target : uint8_t; // kernels/Kernel.h
+enum class Target : uint8_t; // kernels/Target.h
 struct StridedView;          // runtime/base/StridedView.h
 } // namespace zc
 

@@ -4,13 +4,20 @@
 
 include "dialects/graph/GraphBase.td"
 
+/// The element type that the example of an operation on `operand` has.
+class Graph_ExampleElement<Type operand> {
+  string name = !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1",
+                      !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1",
+                      1: "f32");
+}
+
 //===-- one operand --------------------------------------------------------===//
 
 class Graph_UnaryOp<string mnemonic, Type operand, string formula, list<Trait> traits = []>
     : Graph_SameTypeOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = "y = " # formula # ", elementwise";
   let description = "Result type is the operand's.\n\n```mlir\n%y = graph." # mnemonic
-      # !subst("ELEMENT", !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32"),
+      # !subst("ELEMENT", Graph_ExampleElement<operand>.name,
                " %x : (tensor<4xELEMENT>) -> tensor<4xELEMENT>\n```");
   let arguments = (ins operand:$input);
   let results = (outs operand:$result);
@@ -70,14 +77,26 @@ def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, Graph_Bear
 
 def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of gelu: grad * gelu'(input)";
-  let description = "Created by differentiate.\n\n```mlir\n%d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let description = [{
+    Created by differentiate.
+
+    ```mlir
+    %d = graph.gelu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, UnitAttr:$tanh);
   let results = (outs Graph_FloatTensor:$result);
 }
 
 def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> {
   let summary = "gradient of silu: grad * silu'(input)";
-  let description = "Created by differentiate.\n\n```mlir\n%d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n```";
+  let description = [{
+    Created by differentiate.
+
+    ```mlir
+    %d = graph.silu_grad %g, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input);
   let results = (outs Graph_FloatTensor:$result);
 }
@@ -102,9 +121,9 @@ class Graph_BinaryOp<string mnemonic, Type operand, Type result_, string formula
     : Graph_TensorOp<mnemonic, !listconcat([Graph_ElementwiseKernel], traits)> {
   let summary = formula # ", elementwise with numpy broadcasting";
   let description = "Operands have one element type (`element_c1`) and shapes that broadcast (`broadcast_c1`).\n\n```mlir\n%y = graph." # mnemonic
-      # " %a, %b : (tensor<2x3x" # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">, tensor<3x"
-      # !cond(!eq(!repr(operand), !repr(Graph_BoolTensor)): "i1", !eq(!repr(operand), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">) -> tensor<2x3x"
-      # !cond(!eq(!repr(result_), !repr(Graph_BoolTensor)): "i1", !eq(!repr(result_), !repr(Graph_BitsTensor)): "i1", 1: "f32") # ">\n```";
+      # " %a, %b : (tensor<2x3x" # Graph_ExampleElement<operand>.name # ">, tensor<3x"
+      # Graph_ExampleElement<operand>.name # ">) -> tensor<2x3x"
+      # Graph_ExampleElement<result_>.name # ">\n```";
   let arguments = (ins operand:$lhs, operand:$rhs);
   let results = (outs result_:$result);
 }
@@ -134,7 +153,13 @@ def Graph_ShiftRightOp : Graph_LogicOp<"shift_right", "a shifted by b bits towar
 
 def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel, Graph_Elementwise, Graph_BearsZeros]> {
   let summary = "condition ? a : b, elementwise with numpy broadcasting of all three";
-  let description = "The three shapes broadcast (`broadcast_c1`); a and b have one element type (`element_c1`).\n\n```mlir\n%y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>\n```";
+  let description = [{
+    The three shapes broadcast (`broadcast_c1`); a and b have one element type (`element_c1`).
+
+    ```mlir
+    %y = graph.select %c, %a, %b : (tensor<3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_BoolTensor:$condition, Graph_Tensor:$lhs, Graph_Tensor:$rhs);
   let results = (outs Graph_Tensor:$result);
 }
@@ -170,7 +195,10 @@ def Graph_FusedIntoOp : Graph_Op<"fused_into", [Pure, Graph_KernelWith<["getKern
 
     ```mlir
     // registers 0, 1: inputs; 2: mul 0, 1
-    %ds, %db, %f, %a, %s = graph.fused_into %g, %h, %x, %c, %m, %v {into = "batch_norm_grad_sums", program = array<i64: 1, 6, 0, 0, 1, 0, 2>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    %ds, %db, %f, %a, %s = graph.fused_into %g, %h, %x, %c, %m, %v
+        {into = "batch_norm_grad_sums", program = array<i64: 1, 6, 0, 0, 1, 0, 2>, epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+        -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$into, DenseI64ArrayAttr:$program);

@@ -12,7 +12,8 @@ def Graph_ScatterElementsOp : Graph_DiffOp<"scatter_elements", [Graph_Kernel]> {
     (`gather_elements_c1`, `gather_elements_c2`).
 
     ```mlir
-    %y = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = "add"} : (tensor<4x8xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x8xf32>
+    %y = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = "add"} : (tensor<4x8xf32>, tensor<4x2xi64>, tensor<4x2xf32>)
+        -> tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, Graph_Tensor:$updates, I64Attr:$axis,

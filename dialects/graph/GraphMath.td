@@ -4,11 +4,13 @@
 
 include "dialects/graph/GraphBase.td"
 
-def Graph_MatmulOp : Graph_DiffOp<"matmul", [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_MatmulOp : Graph_DiffOp<"matmul",
+    [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "op(lhs) op(rhs) + bias, batched";
   let description = [{
     Ranks are 2 or more (`matmul_c1`). op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
-    (`matmul_c2`); the contracted dimensions are equal (`matmul_c3`). `bias`, N elements (`matmul_c4`), is added to every row. Sums in fp32 for bf16 operands.
+    (`matmul_c2`); the contracted dimensions are equal (`matmul_c3`). `bias`, N elements (`matmul_c4`), is added to every row. Sums in fp32
+    for bf16 operands.
 
     ```mlir
     %y = graph.matmul %a, %b {trans_rhs} : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>
@@ -29,7 +31,8 @@ def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [Graph_KernelWith<["getFl
     rounded once. Created by zero-tile-linear.
 
     ```mlir
-    %y = graph.matmul_part %a, %b, %sum {trans_rhs, whole = 1024 : i64} : (tensor<4x8xf32>, tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+    %y = graph.matmul_part %a, %b, %sum {trans_rhs, whole = 1024 : i64} : (tensor<4x8xf32>, tensor<16x8xf32>, tensor<4x16xf32>)
+        -> tensor<4x16xf32>
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$lhs, Graph_FloatTensor:$rhs, Optional<Graph_FloatTensor>:$addend,
@@ -40,9 +43,9 @@ def Graph_MatmulPartOp : Graph_TensorOp<"matmul_part", [Graph_KernelWith<["getFl
 def Graph_LinearGeluGradOp : Graph_TensorOp<"linear_gelu_grad", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
   let summary = "op(lhs) op(rhs) * gelu'(input), gelu as tanh approximates it";
   let description = [{
-    Constraints of matmul, of two matrices (`linear_gelu_grad_c1`); `input` has the result's type (`linear_gelu_grad_c2`). The product is rounded
-    to the type before, or, in a library's kernel, not. Made by fuse-epilogues of a gelu_grad {tanh} and the product that it is of, a kernel
-    from then on.
+    Constraints of matmul, of two matrices (`linear_gelu_grad_c1`); `input` has the result's type (`linear_gelu_grad_c2`). The product is
+    rounded to the type before, or, in a library's kernel, not. Made by fuse-epilogues of a gelu_grad {tanh} and the product that it is of,
+    a kernel from then on.
 
     ```mlir
     %d = graph.linear_gelu_grad %g, %w, %u : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
@@ -76,11 +79,12 @@ def Graph_LogSoftmaxGradOp : Graph_SoftmaxGradLikeOp<"log_softmax_grad", "g - e^
 def Graph_LayerNormOp : Graph_DiffOp<"layer_norm", [Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "(x - mean) / sqrt(var + epsilon) * scale + bias over dimensions axis..";
   let description = [{
-    ONNX LayerNormalization-17. `scale` has shape input[axis:] (`norm_c1`), `bias` its type (`norm_c2`). `mean` and `inv_std` have one fp32 element
-    per row (shape input[:axis]); statistics are computed in fp32 (f64 for f64).
+    ONNX LayerNormalization-17. `scale` has shape input[axis:] (`norm_c1`), `bias` its type (`norm_c2`). `mean` and `inv_std` have one fp32
+    element per row (shape input[:axis]); statistics are computed in fp32 (f64 for f64).
 
     ```mlir
-    %y, %m, %r = graph.layer_norm %x, %s, %b {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)
+    %y, %m, %r = graph.layer_norm %x, %s, %b {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+        -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Optional<Graph_FloatTensor>:$bias,
@@ -94,7 +98,8 @@ def Graph_LayerNormGradOp : Graph_TensorOp<"layer_norm_grad", [Graph_Kernel]> {
     `grad` has the input's type (`norm_c3`), the statistics those layer_norm gives (`norm_c4`). Created by differentiate.
 
     ```mlir
-    %dx, %ds, %db = graph.layer_norm_grad %g, %x, %s, %m, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
+    %dx, %ds, %db = graph.layer_norm_grad %g, %x, %s, %m, %r {axis = 1 : i64}
+        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
@@ -108,7 +113,8 @@ def Graph_RmsNormOp : Graph_DiffOp<"rms_norm", [Graph_KernelWith<["getOperandRol
     ONNX RMSNormalization-23; scale (`norm_c1`) and statistics as in layer_norm.
 
     ```mlir
-    %y, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+    %y, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<4x8xf32>, tensor<8xf32>)
+        -> (tensor<4x8xf32>, tensor<4xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, I64Attr:$axis, F64Attr:$epsilon);
@@ -121,7 +127,8 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
     Constraints `norm_c1`, `norm_c3`, `norm_c4` as in layer_norm_grad. Created by differentiate.
 
     ```mlir
-    %dx, %ds = graph.rms_norm_grad %g, %x, %s, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+    %dx, %ds = graph.rms_norm_grad %g, %x, %s, %r {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>)
+        -> (tensor<4x8xf32>, tensor<8xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
@@ -143,7 +150,8 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops",
     that has heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
 
     ```mlir
-    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+    %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
+        -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
@@ -162,7 +170,9 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
     differentiate.
 
     ```mlir
-    %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
+    %dq, %dk, %dv = graph.attention_grad %g, %q, %k, %v, %y, %lse {scale = 0.5 : f64}
+        : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+        -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
@@ -198,7 +208,8 @@ def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad", [Graph_Kerne
     zeros. May overwrite the logits (operand 1). Created by differentiate.
 
     ```mlir
-    %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x8xf32>
+    %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64}
+        : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$logits, Graph_IndexTensor:$labels,
@@ -216,7 +227,8 @@ def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_Ker
     FusedLinearCrossEntropy (arXiv 2410.10989), Cut Cross-Entropy (arXiv 2411.09009).
 
     ```mlir
-    %loss = graph.linear_cross_entropy %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> tensor<f32>
+    %loss = graph.linear_cross_entropy %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64}
+        : (tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> tensor<f32>
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$weight,
@@ -232,7 +244,8 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
     Created by differentiate; join-loss then takes the loss from here, so that logits are made once.
 
     ```mlir
-    %loss, %dx, %dw = graph.linear_cross_entropy_grad %g, %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> (tensor<f32>, tensor<4x8xf32>, tensor<16x8xf32>)
+    %loss, %dx, %dw = graph.linear_cross_entropy_grad %g, %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64}
+        : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16x8xf32>) -> (tensor<f32>, tensor<4x8xf32>, tensor<16x8xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_IndexTensor:$labels,
@@ -278,7 +291,13 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicro
 
 def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKernel]> {
   let summary = "mask ? grad / (1 - ratio) : 0";
-  let description = "The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate.\n\n```mlir\n%d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>\n```";
+  let description = [{
+    The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate.
+
+    ```mlir
+    %d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_BoolTensor:$mask, F64Attr:$ratio);
   let results = (outs Graph_FloatTensor:$result);
 }

@@ -14,13 +14,12 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     it is trainable or not, `tied` lists further names of the same tensor. Created by import; turned into a member of a
     `zero.bucket` by zero-bucket.
 
-    Not both a source and a value (`parameter_c1`). The source's numbers are not negative (`parameter_c2`), its elements
-    are integers or floats (`parameter_c3`), and as many bytes as the shape needs (`parameter_c4`). A value has the shape
-    of the type (`parameter_c5`). What trains is float (`parameter_c6`). A part, made by zero-tile-linear, is whole rows inside
-    what it is part of (`parameter_c7`).
-    With `cut` the type is that of a rank's part, source and value are those of the whole, whose shape and type go with it
-    (`parameter_c8`), and the module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors; tiles are of a rank's part.
-    `lr_scale` and `weight_decay` are the parameter's own, for its update, and not negative (`parameter_c10`): of --param-groups.
+    Not both a source and a value (`parameter_c1`). The source's numbers are not negative (`parameter_c2`), its elements are integers or
+    floats (`parameter_c3`), and as many bytes as the shape needs (`parameter_c4`). A value has the shape of the type (`parameter_c5`). What
+    trains is float (`parameter_c6`). A part, made by zero-tile-linear, is whole rows inside what it is part of (`parameter_c7`). With `cut`
+    the type is that of a rank's part, source and value are those of the whole, whose shape and type go with it (`parameter_c8`), and the
+    module says how many ranks the model axis has (`parameter_c9`). Set by shard-tensors; tiles are of a rank's part. `lr_scale` and
+    `weight_decay` are the parameter's own, for its update, and not negative (`parameter_c10`): of --param-groups.
 
     ```mlir
     graph.parameter @wte : tensor<64x32xf32> role = trainable {evidence = "metadata", source = #graph.source<"m.onnx", 128, 8192, f32>}
@@ -43,10 +42,10 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
 def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock]> {
   let summary = "the micro-step, the update or the evaluation";
   let description = [{
-    `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>).
-    `update` has none. `eval`, in a module that trains, is a forward-only micro-step of the same model, with the same
-    inputs: it hands over the loss and changes nothing. Created by import (`micro`), append-optimizer (`update`) and the
-    driver (`eval`, from the `micro` of a forward-only module). One name per argument (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
+    `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>). `update` has none. `eval`,
+    in a module that trains, is a forward-only micro-step of the same model, with the same inputs: it hands over the loss and changes
+    nothing. Created by import (`micro`), append-optimizer (`update`) and the driver (`eval`, from the `micro` of a forward-only module).
+    One name per argument (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
 
     ```mlir
     graph.program @micro phase = micro inputs = ["x"] {
@@ -107,9 +106,10 @@ def Graph_BackwardOp : Graph_Op<"backward", [HasParent<"ProgramOp">, MemoryEffec
 def Graph_OutputOp : Graph_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let summary = "hands a value to whoever runs the plan";
   let description = [{
-    Only in the micro-step of a forward-only module, or in the evaluation of one that trains (`phase_c1`). Created by forward-only from what the program returns;
-    becomes a `plan.output` and a step that stores it. `likelihood` is said of a loss only (`output_c1`): it is the mean negative
-    log-likelihood of a label. `by_labels` is said of a likelihood only (`output_c1`): samples whose labels are all ignored change nothing of it.
+    Only in the micro-step of a forward-only module, or in the evaluation of one that trains (`phase_c1`). Created by forward-only from what
+    the program returns; becomes a `plan.output` and a step that stores it. `likelihood` is said of a loss only (`output_c1`): it is the
+    mean negative log-likelihood of a label. `by_labels` is said of a likelihood only (`output_c1`): samples whose labels are all ignored
+    change nothing of it.
 
     ```mlir
     graph.output %loss as "loss" {kind = #graph<output_kind loss>, likelihood} : tensor<f32>
@@ -187,12 +187,14 @@ def Graph_ClipFactorOp : Graph_Op<"clip_factor", [MemoryEffects<[MemRead]>]> {
 def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>, MemoryEffects<[MemWrite]>]> {
   let summary = "one optimizer step of one parameter";
   let description = [{
-    torch's AdamW, Adam, SGD and SGD with momentum; nothing where the factor is NaN. `lr` comes with the run; the rest is fixed here. Moments and master
-    weights are implied by the rule and the precision; the rate of the run is multiplied by `lr_scale`, 1 where it is absent. One per
-    trainable parameter; lowered by zero-partition to one update per shard of a bucket, whose parameters have all of it in common.
+    torch's AdamW, Adam, SGD and SGD with momentum; nothing where the factor is NaN. `lr` comes with the run; the rest is fixed here.
+    Moments and master weights are implied by the rule and the precision; the rate of the run is multiplied by `lr_scale`, 1 where it is
+    absent. One per trainable parameter; lowered by zero-partition to one update per shard of a bucket, whose parameters have all of it in
+    common.
 
     ```mlir
-    graph.update @wte, %factor rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
+    graph.update @wte, %factor rule = adamw
+        {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : tensor<f32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$parameter, Graph_F32Tensor:$factor, Graph_UpdateRuleAttr:$rule,

@@ -33,7 +33,13 @@ def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel]> {
 
 def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]> {
   let summary = "permutes dimensions: result dimension i is operand dimension permutation[i]";
-  let description = "`permutation` has each dimension once (`transpose_c1`).\n\n```mlir\n%y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>\n```";
+  let description = [{
+    `permutation` has each dimension once (`transpose_c1`).
+
+    ```mlir
+    %y = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$permutation);
   let results = (outs Graph_Tensor:$result);
   let hasFolder = 1;
@@ -41,7 +47,13 @@ def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]>
 
 def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "broadcasts to a shape (numpy rules, operand dimensions 1 or equal)";
-  let description = "The operand's shape broadcasts to exactly `shape` (`expand_c1`).\n\n```mlir\n%y = graph.expand %x {shape = array<i64: 2, 3>} : (tensor<3xf32>) -> tensor<2x3xf32>\n```";
+  let description = [{
+    The operand's shape broadcasts to exactly `shape` (`expand_c1`).
+
+    ```mlir
+    %y = graph.expand %x {shape = array<i64: 2, 3>} : (tensor<3xf32>) -> tensor<2x3xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$shape);
   let results = (outs Graph_Tensor:$result);
   let hasFolder = 1;
@@ -54,7 +66,8 @@ def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Layout, Graph_Kernel, Graph_Sha
     negative (`slice_c3`); every index touched is inside its dimension (`slice_c4`).
 
     ```mlir
-    %y = graph.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+    %y = graph.slice %x {offsets = array<i64: 0, 1>, sizes = array<i64: 2, 2>, strides = array<i64: 1, 1>} : (tensor<2x3xf32>)
+        -> tensor<2x2xf32>
     ```
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$sizes,
@@ -80,7 +93,13 @@ def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Layout, Graph_Kernel
 
 def Graph_ConcatOp : Graph_DiffOp<"concat", [Graph_Layout, Graph_Kernel, Graph_Sharded]> {
   let summary = "joins tensors along an axis";
-  let description = "One operand at least (`concat_c1`), of one rank (`concat_c2`), equal outside the axis (`concat_c3`).\n\n```mlir\n%y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>\n```";
+  let description = [{
+    One operand at least (`concat_c1`), of one rank (`concat_c2`), equal outside the axis (`concat_c3`).
+
+    ```mlir
+    %y = graph.concat %a, %b {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
+    ```
+  }];
   let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs Graph_Tensor:$result);
   let hasFolder = 1;
@@ -102,7 +121,13 @@ def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Layout, Graph_Kernel, Graph_Sharded
 
 def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel, Graph_FreeToRecompute]> {
   let summary = "start + i * delta, one dimension";
-  let description = "`type` has rank 1 (`iota_c1`).\n\n```mlir\n%y = graph.iota {type = tensor<4xi64>, start = 0.0 : f64, delta = 1.0 : f64} : () -> tensor<4xi64>\n```";
+  let description = [{
+    `type` has rank 1 (`iota_c1`).
+
+    ```mlir
+    %y = graph.iota {type = tensor<4xi64>, start = 0.0 : f64, delta = 1.0 : f64} : () -> tensor<4xi64>
+    ```
+  }];
   let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, F64Attr:$start, F64Attr:$delta);
   let results = (outs Graph_Tensor:$result);
 }
@@ -153,14 +178,26 @@ def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_KernelWith<["getBy
 
 def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel, Graph_Sharded]> {
   let summary = "result[i..] = data[.., indices[i..], ..] along `axis` (ONNX GatherElements)";
-  let description = "Ranks are equal (`gather_elements_c1`); outside the axis no dimension of the indices is larger (`gather_elements_c2`).\n\n```mlir\n%y = graph.gather_elements %t, %i {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>\n```";
+  let description = [{
+    Ranks are equal (`gather_elements_c1`); outside the axis no dimension of the indices is larger (`gather_elements_c2`).
+
+    ```mlir
+    %y = graph.gather_elements %t, %i {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, I64Attr:$axis);
   let results = (outs Graph_Tensor:$result);
 }
 
 def Graph_GatherElementsGradOp : Graph_TensorOp<"gather_elements_grad", [Graph_Kernel]> {
   let summary = "zeros of `shape`, gradient elements added at their indices, in index order";
-  let description = "The gradient of gather_elements; `grad` has the indices' shape (`gather_elements_grad_c1`). Created by differentiate.\n\n```mlir\n%d = graph.gather_elements_grad %g, %i {shape = array<i64: 4, 8>, axis = 1 : i64} : (tensor<4x2xf32>, tensor<4x2xi64>) -> tensor<4x8xf32>\n```";
+  let description = [{
+    The gradient of gather_elements; `grad` has the indices' shape (`gather_elements_grad_c1`). Created by differentiate.
+
+    ```mlir
+    %d = graph.gather_elements_grad %g, %i {shape = array<i64: 4, 8>, axis = 1 : i64} : (tensor<4x2xf32>, tensor<4x2xi64>) -> tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$axis);
   let results = (outs Graph_Tensor:$result);
 }
@@ -181,12 +218,19 @@ def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_KernelWith<["getOperandR
 
 def Graph_GatherNdGradOp : Graph_TensorOp<"gather_nd_grad", [Graph_Kernel]> {
   let summary = "zeros of `shape`, gradient slices added at their index tuples, in index order";
-  let description = "The gradient of gather_nd; `grad` has its result's shape (`gather_nd_grad_c1`). Created by differentiate.\n\n```mlir\n%d = graph.gather_nd_grad %g, %i {shape = array<i64: 4, 8>, batch_dims = 0 : i64} : (tensor<3xf32>, tensor<3x2xi64>) -> tensor<4x8xf32>\n```";
+  let description = [{
+    The gradient of gather_nd; `grad` has its result's shape (`gather_nd_grad_c1`). Created by differentiate.
+
+    ```mlir
+    %d = graph.gather_nd_grad %g, %i {shape = array<i64: 4, 8>, batch_dims = 0 : i64} : (tensor<3xf32>, tensor<3x2xi64>) -> tensor<4x8xf32>
+    ```
+  }];
   let arguments = (ins Graph_Tensor:$grad, Graph_IndexTensor:$indices, DenseI64ArrayAttr:$shape, I64Attr:$batch_dims);
   let results = (outs Graph_Tensor:$result);
 }
 
-class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic,
+    [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = what # " over `axes`; kept as 1 under `keepdims`";
   let description = "Axes are sorted, unique, in [0, rank) (`reduce_c1`).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axes = array<i64: 1>, keepdims} : (tensor<2x3xf32>) -> tensor<2x1xf32>\n```";

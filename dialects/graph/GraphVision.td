@@ -11,7 +11,9 @@ include "dialects/graph/GraphBase.td"
 /// Attributes of everything that slides a window over the spatial dimensions; one entry per dimension each.
 defvar windowAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$low);
 
-def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_ConvOp : Graph_DiffOp<"conv",
+    [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>,
+    Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "convolution (cross-correlation) over the spatial dimensions, in groups of channels";
   let description = [{
     ONNX Conv-22 with explicit padding. input [N, C, d...] and weight [M, C / groups, k...] have one rank, at least 3
@@ -22,7 +24,8 @@ def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_LayoutWith<["getActivations", "ge
     dilation (k - 1) - 1) / stride + 1, rounded down.
 
     ```mlir
-    %y = graph.conv %x, %w {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64} : (tensor<2x3x8xf32>, tensor<4x3x3xf32>) -> tensor<2x4x4xf32>
+    %y = graph.conv %x, %w {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64}
+        : (tensor<2x3x8xf32>, tensor<4x3x3xf32>) -> tensor<2x4x4xf32>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias),
@@ -30,7 +33,8 @@ def Graph_ConvOp : Graph_DiffOp<"conv", [Graph_LayoutWith<["getActivations", "ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops", "getOperandRole"]>,
+def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>,
+    Graph_KernelWith<["getFlops", "getOperandRole"]>,
     Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the adjoint of conv with respect to its input: spreads each element over its window";
   let description = [{
@@ -39,7 +43,9 @@ def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["g
     shape (`conv_transpose_c1`); constraints of conv hold for it.
 
     ```mlir
-    %y = graph.conv_transpose %x, %w {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64, sizes = array<i64: 8>} : (tensor<2x4x4xf32>, tensor<4x3x3xf32>) -> tensor<2x3x8xf32>
+    %y = graph.conv_transpose %x, %w
+        {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64, sizes = array<i64: 8>}
+        : (tensor<2x4x4xf32>, tensor<4x3x3xf32>) -> tensor<2x3x8xf32>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias),
@@ -48,14 +54,17 @@ def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["g
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad", [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops"]>]> {
+def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad",
+    [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
     A conv of `input` with a weight of the result's shape, [M, C / groups, kernel...], has the shape of `grad`
     (`conv_weight_grad_c1`). Created by differentiate.
 
     ```mlir
-    %d = graph.conv_weight_grad %x, %g {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64, kernel = array<i64: 3>} : (tensor<2x3x8xf32>, tensor<2x4x4xf32>) -> tensor<4x3x3xf32>
+    %d = graph.conv_weight_grad %x, %g
+        {strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, high = array<i64: 1>, groups = 1 : i64, kernel = array<i64: 3>}
+        : (tensor<2x3x8xf32>, tensor<2x4x4xf32>) -> tensor<4x3x3xf32>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, Graph_FloatTensor:$grad), windowAttributes,
@@ -72,7 +81,9 @@ def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_LayoutWith<["getActivation
     for a window without elements, whose result is -inf.
 
     ```mlir
-    %y, %i = graph.max_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, sizes = array<i64: 4>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xi32>)
+    %y, %i = graph.max_pool %x
+        {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, sizes = array<i64: 4>}
+        : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xi32>)
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, DenseI64ArrayAttr:$kernel), windowAttributes,
@@ -101,7 +112,9 @@ def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivation
     Windows and constraints as in max_pool. An average divides by the number of elements that should count.
 
     ```mlir
-    %y = graph.sum_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, sizes = array<i64: 4>} : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
+    %y = graph.sum_pool %x
+        {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, sizes = array<i64: 4>}
+        : (tensor<2x3x8xf32>) -> tensor<2x3x4xf32>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$input, DenseI64ArrayAttr:$kernel), windowAttributes,
@@ -109,13 +122,16 @@ def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivation
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>, Graph_KernelWith<["getFlops"]>]> {
+def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>,
+    Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of sum_pool: zeros of `shape`, each gradient added to all elements of its window";
   let description = [{
     `grad` has the shape sum_pool gives for `shape` (`pool_grad_c1`). Created by differentiate.
 
     ```mlir
-    %d = graph.sum_pool_grad %g {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, shape = array<i64: 2, 3, 8>} : (tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
+    %d = graph.sum_pool_grad %g
+        {kernel = array<i64: 3>, strides = array<i64: 2>, dilations = array<i64: 1>, low = array<i64: 1>, shape = array<i64: 2, 3, 8>}
+        : (tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
     ```
   }];
   let arguments = !con((ins Graph_FloatTensor:$grad, DenseI64ArrayAttr:$kernel), windowAttributes,
@@ -123,7 +139,8 @@ def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["ge
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_Separable, Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
+def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_Separable, Graph_LayoutWith<["getActivations"]>,
+    Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, with the batch's own statistics";
   let description = [{
     ONNX BatchNormalization-15 in training mode. input [N, C, ...] of rank 2 or more (`batch_norm_c1`), scale and bias of
@@ -131,7 +148,8 @@ def Graph_BatchNormOp : Graph_DiffOp<"batch_norm", [Graph_Separable, Graph_Layou
     (f64 for f64), are of this batch on this rank.
 
     ```mlir
-    %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
+    %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
+        -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, F64Attr:$epsilon,
@@ -146,7 +164,9 @@ def Graph_BatchNormGradOp : Graph_TensorOp<"batch_norm_grad", [Graph_Separable, 
     differentiate.
 
     ```mlir
-    %dx, %ds, %db = graph.batch_norm_grad %g, %x, %s, %m, %v {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
+    %dx, %ds, %db = graph.batch_norm_grad %g, %x, %s, %m, %v {epsilon = 1.0e-5 : f64}
+        : (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+        -> (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
@@ -162,7 +182,8 @@ def Graph_BatchNormStatisticsOp : Graph_TensorOp<"batch_norm_statistics", [Graph
     Made by split-sums.
 
     ```mlir
-    %m, %v, %f, %t = graph.batch_norm_statistics %x, %s, %b {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    %m, %v, %f, %t = graph.batch_norm_statistics %x, %s, %b {epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, F64Attr:$epsilon,
@@ -178,7 +199,9 @@ def Graph_BatchNormGradSumsOp : Graph_TensorOp<"batch_norm_grad_sums", [Graph_Ke
     factor * ((g - mean_grad) - (x - mean) * slope), of fp32 (f64 for f64), as `factor`, `mean_grad` and `slope` are. Made by split-sums.
 
     ```mlir
-    %ds, %db, %f, %a, %s = graph.batch_norm_grad_sums %g, %x, %c, %m, %v {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    %ds, %db, %f, %a, %s = graph.batch_norm_grad_sums %g, %x, %c, %m, %v {epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+        -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
@@ -187,14 +210,16 @@ def Graph_BatchNormGradSumsOp : Graph_TensorOp<"batch_norm_grad_sums", [Graph_Ke
       Graph_FloatTensor:$mean_grad, Graph_FloatTensor:$slope);
 }
 
-def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply", [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
+def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply",
+    [Graph_LayoutWith<["getActivations"]>, Graph_KernelWith<["getOperandRole"]>, Graph_Sharded]> {
   let summary = "batch norm with given statistics (evaluation mode), which get no gradient";
   let description = [{
     Constraints `batch_norm_c1`, `batch_norm_c2` as in batch_norm; mean and variance have the scale's type
     (`batch_norm_c5`).
 
     ```mlir
-    %y = graph.batch_norm_apply %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
+    %y = graph.batch_norm_apply %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64}
+        : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x4xf32>
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias,

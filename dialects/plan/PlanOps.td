@@ -159,7 +159,8 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
   let summary = "a tensor that outlives the step, in a bucket at an offset in elements, or in a slice of its own";
   let description = [{
     ```mlir
-    plan.parameter @w : tensor<10x10xf32> role = trainable {bucket = @bucket0, offset = 0 : i64, source = #graph.source<"m.onnx", 128, 400, f32>}
+    plan.parameter @w : tensor<10x10xf32> role = trainable
+        {bucket = @bucket0, offset = 0 : i64, source = #graph.source<"m.onnx", 128, 400, f32>}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Graph_Tensor>:$type, Graph_RoleAttr:$role,
@@ -173,7 +174,8 @@ def Plan_ParameterOp : Plan_Op<"parameter", [Symbol]> {
 def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let summary = "a bucket and the slices of its parameters, gradients and optimizer state";
   let description = [{
-    `used` elements of `padded` hold parameters (`bucket_c1`). Gradients are kept in `gradient_type`, where it is another. It is cut over `axes` of the mesh; none: over no axis.
+    `used` elements of `padded` hold parameters (`bucket_c1`). Gradients are kept in `gradient_type`, where it is another. It is cut over
+    `axes` of the mesh; none: over no axis.
 
     ```mlir
     plan.bucket @bucket0 : f32 padded = 256 used = 100 {parameters = @s0, parameters_sharded}
@@ -216,7 +218,9 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
 
     ```mlir
     plan.section @micro {
-      plan.step "relu" queue = compute inputs = 1 operands = [#plan.operand<read @s0 + 0 strides = [0, 16] : tensor<4xf32>>, #plan.operand<write @s1 + 0 : tensor<4xf32>>] attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
+      plan.step "relu" queue = compute inputs = 1
+          operands = [#plan.operand<read @s0 + 0 strides = [0, 16] : tensor<4xf32>>, #plan.operand<write @s1 + 0 : tensor<4xf32>>]
+          attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
     }
     ```
   }];
@@ -224,7 +228,9 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
       DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds, OptionalAttr<F64Attr>:$flops,
       UnitAttr:$publishes,
       OptionalAttr<Plan_OperandAttr>:$workspace, OptionalAttr<StrArrayAttr>:$axes);
-  let assemblyFormat = "$kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict";
+  let assemblyFormat = [{
+    $kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict
+  }];
   let hasVerifier = 1;
 }
 

@@ -19,10 +19,10 @@ def Zero_Dialect : Dialect {
   let cppNamespace = "::zc::zero";
   let summary = "the same step over a mesh of ranks, with placement";
   let description = [{
-    A *bucket* is the unit of partitioning (ZeRO, arXiv 1910.02054, section 5): parameters in order of first use, laid out
-    flat and contiguous, padded to a multiple of shards x 64 elements and cut into equal shards over axes of the mesh. A parameter inside a gathered
-    bucket is a view at an offset; gradients are written straight into the flat gradient bucket; the optimizer runs once
-    per shard. Tensor operations stay those of the graph dialect.
+    A *bucket* is the unit of partitioning (ZeRO, arXiv 1910.02054, section 5): parameters in order of first use, laid out flat and
+    contiguous, padded to a multiple of shards x 64 elements and cut into equal shards over axes of the mesh. A parameter inside a gathered
+    bucket is a view at an offset; gradients are written straight into the flat gradient bucket; the optimizer runs once per shard. Tensor
+    operations stay those of the graph dialect.
 
     Bytes are values: a tensor lies on the device, a buffer on the tier of its type. What a bucket keeps over steps is a
     buffer too (`zero.storage`), so that whatever computes, moves or sums bytes takes them from anywhere.
@@ -115,14 +115,14 @@ def Zero_MeshOp : Zero_Op<"mesh", [Symbol]> {
 def Zero_BucketOp : Zero_Op<"bucket", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "parameters laid out flat, cut into equal shards";
   let description = [{
-    `padded` elements in all, cut into equal shards over `axes` of the mesh, of a multiple of 64 each (`bucket_c1`); members start at multiples of 64
-    (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut,
-    set by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by
-    zero-residency, are neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its
-    own that become the parameters a step later (`zero.publish`). Gradients of 16 bits that are summed over ranks and micro-steps to
-    an fp32 sum have `gradient_type` f32 (`bucket_c7`), set by zero-partition. Members of a `cut` one are all cut over the mesh's axes of kind
-    model, whose ranks have other elements of them; of the rest these ranks have the same.
-    Created by zero-bucket, turned into a plan bucket by lower-to-plan.
+    `padded` elements in all, cut into equal shards over `axes` of the mesh, of a multiple of 64 each (`bucket_c1`); members start at
+    multiples of 64 (`bucket_c2`), ascending and disjoint (`bucket_c3`). Elements are floats (`bucket_c4`). Three flags say what is cut, set
+    by zero-partition; three tiers where it lives, set by zero-offload. Parameters of a `resident` bucket, set by zero-residency, are
+    neither cut nor moved. The update of a `delayed` one, set by zero-delay-update, works on fp32 weights of its own that become the
+    parameters a step later (`zero.publish`). Gradients of 16 bits that are summed over ranks and micro-steps to an fp32 sum have
+    `gradient_type` f32 (`bucket_c7`), set by zero-partition. Members of a `cut` one are all cut over the mesh's axes of kind model, whose
+    ranks have other elements of them; of the rest these ranks have the same. Created by zero-bucket, turned into a plan bucket by
+    lower-to-plan.
 
     ```mlir
     zero.bucket @bucket0 : f32 padded = 256 members = [#zero.member<@w, 0, 100>] {axes = ["node", "local"], trainable}
@@ -375,9 +375,9 @@ def Zero_PutOp : Zero_ScheduledOp<"put"> {
 def Zero_ReduceScatterOp : Zero_OpAlongAxes<"reduce_scatter", ["getWorkspace"]> {
   let summary = "sums a buffer over ranks, each rank its shard";
   let description = [{
-    The sum runs in rank order in fp32, times `scale` (1 / (data-parallel degree x micro-steps)), rounded to the element type; with `accumulate`
-    added to what earlier micro-steps of the step left in `shard`. All stages reduce in every micro-step, in the same order: that
-    is what makes them bit-identical. The buffer is a whole number of shards on the same tier, of the same type or, of 16 bits, of f32
+    The sum runs in rank order in fp32, times `scale` (1 / (data-parallel degree x micro-steps)), rounded to the element type; with
+    `accumulate` added to what earlier micro-steps of the step left in `shard`. All stages reduce in every micro-step, in the same order:
+    that is what makes them bit-identical. The buffer is a whole number of shards on the same tier, of the same type or, of 16 bits, of f32
     ones: their sums are not rounded (`reduce_scatter_c1`).
 
     ```mlir

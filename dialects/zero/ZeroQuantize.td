@@ -20,7 +20,8 @@ def Zero_QuantizeOp : Zero_OpOnPieces<"quantize", ["fillsDevice"]> {
     zero-quantize-weights and zero-quantize-gradients.
 
     ```mlir
-    %q = zero.quantize %s {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 1 : i64} : (!zero.buffer<256 x f32, device>) -> !zero.buffer<260 x ui8, device>
+    %q = zero.quantize %s {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 1 : i64}
+        : (!zero.buffer<256 x f32, device>) -> !zero.buffer<260 x ui8, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input,
@@ -38,7 +39,8 @@ def Zero_DequantizeOp : Zero_OpOnPieces<"dequantize"> {
     zero-quantize-weights.
 
     ```mlir
-    %b = zero.dequantize %q {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 2 : i64} : !zero.buffer<520 x ui8, device> -> !zero.buffer<512 x f32, device>
+    %b = zero.dequantize %q {bits = 8 : i64, block = 256 : i64, rows = 1 : i64, columns = 2 : i64}
+        : !zero.buffer<520 x ui8, device> -> !zero.buffer<512 x f32, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input, I64Attr:$bits, I64Attr:$block,
@@ -55,7 +57,8 @@ def Zero_DequantizeSumQuantizeOp : Zero_OpOnPieces<"dequantize_sum_quantize"> {
     sums. Between the two hops of zero-quantize-gradients.
 
     ```mlir
-    %r = zero.dequantize_sum_quantize %q {bits = 8 : i64, block = 256 : i64, sources = 2 : i64, pieces = 1 : i64, elements = 256 : i64} : (!zero.buffer<520 x ui8, device>) -> !zero.buffer<260 x ui8, device>
+    %r = zero.dequantize_sum_quantize %q {bits = 8 : i64, block = 256 : i64, sources = 2 : i64, pieces = 1 : i64, elements = 256 : i64}
+        : (!zero.buffer<520 x ui8, device>) -> !zero.buffer<260 x ui8, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input,
@@ -73,7 +76,8 @@ def Zero_DequantizeSumOp : Zero_OpOnPieces<"dequantize_sum"> {
     step of zero-quantize-gradients.
 
     ```mlir
-    zero.dequantize_sum %q into %s scale = 2.5e-01 {bits = 8 : i64, block = 256 : i64, sources = 2 : i64} : !zero.buffer<520 x ui8, device>, !zero.buffer<256 x f32, device>
+    zero.dequantize_sum %q into %s scale = 2.5e-01 {bits = 8 : i64, block = 256 : i64, sources = 2 : i64}
+        : !zero.buffer<520 x ui8, device>, !zero.buffer<256 x f32, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$input, Arg<Zero_BufferType, "", [MemWrite]>:$shard,

@@ -74,7 +74,8 @@ def Zero_ClipFactorOp : Zero_ScheduledOp<"clip_factor", ["getResultPlace"]> {
     divided by the mean weight, and so is the factor; `scaled` ones also by the loss scale.
 
     ```mlir
-    %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64} : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
+    %n, %f = zero.clip_factor %s {max_norm = 1.0 : f64}
+        : !zero.buffer<24 x i64, device> -> !zero.buffer<1 x f32, device>, !zero.buffer<1 x f32, device>
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$sum, Arg<Optional<Zero_BufferType>, "", [MemRead]>:$weight,
@@ -88,12 +89,15 @@ def Zero_ClipFactorOp : Zero_ScheduledOp<"clip_factor", ["getResultPlace"]> {
 def Zero_UpdateOp : Zero_ScheduledOp<"update", [], [AttrSizedOperandSegments]> {
   let summary = "the optimizer, once, over a run of a bucket's elements";
   let description = [{
-    Rules and attributes as graph.update. `weights` and the rule's `moments` (two for adam and adamw, one for momentum) are fp32 and
-    written in place, unless the factor is NaN; `copy` takes the weights in the parameters' type, where they are another buffer. All have as many elements
-    and lie on one tier, the factor's (`update_c1`).
+    Rules and attributes as graph.update. `weights` and the rule's `moments` (two for adam and adamw, one for momentum) are fp32 and written
+    in place, unless the factor is NaN; `copy` takes the weights in the parameters' type, where they are another buffer. All have as many
+    elements and lie on one tier, the factor's (`update_c1`).
 
     ```mlir
-    zero.update %g, %f, %w(%m, %v) rule = adamw {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64} : (!zero.buffer<256 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<256 x f32, device>, !zero.buffer<256 x f32, device>, !zero.buffer<256 x f32, device>) -> ()
+    zero.update %g, %f, %w(%m, %v) rule = adamw
+        {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, momentum = 0.0 : f64, weight_decay = 0.01 : f64}
+        : (!zero.buffer<256 x f32, device>, !zero.buffer<1 x f32, device>, !zero.buffer<256 x f32, device>,
+           !zero.buffer<256 x f32, device>, !zero.buffer<256 x f32, device>) -> ()
     ```
   }];
   let arguments = (ins Arg<Zero_BufferType, "", [MemRead]>:$gradient, Arg<Zero_BufferType, "", [MemRead]>:$factor,
@@ -106,7 +110,8 @@ def Zero_UpdateOp : Zero_ScheduledOp<"update", [], [AttrSizedOperandSegments]> {
   let hasVerifier = 1;
 }
 
-def Zero_ReduceLossOp : Zero_ScheduledOp<"reduce_loss", ["getResultPlace", "getAssignedState", "getWorkspace"], [MemoryEffects<[MemRead, MemWrite]>]> {
+def Zero_ReduceLossOp : Zero_ScheduledOp<"reduce_loss", ["getResultPlace", "getAssignedState", "getWorkspace"],
+    [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "sums the step's loss over ranks, and the weight of the losses where they have one";
   let description = [{
     The result is that weight, one f64 on the device (`reduce_loss_c1`).

@@ -31,6 +31,11 @@ def operand_types(line):
     return TYPE.findall(signature.group(1) if signature else line[line.rfind(" : "):])
 
 
+def joined(example):
+    """An operation a line: what begins with a colon, an arrow, a brace or a type goes on with the line before."""
+    return re.sub(r"\n\s*(?=: |-> |\{|!)", " ", example)
+
+
 def wrap_graph(example):
     """A piece of a graph.program as a module."""
     if re.match(r"\s*graph\.(parameter|program)", example):
@@ -99,7 +104,7 @@ def main():
         for what, there in [("summary", op["summary"].strip()), ("description", op["description"].strip()), ("example", examples)]:
             if not there:
                 missing.append(f"{name} has no {what}")
-        for example in examples:
+        for example in (joined(example) for example in examples):
             if name not in example:
                 missing.append(f"the example of {name} does not show it")
             modules.append(f"// {name}\n{WRAP.get(dialect, str)(example)}")
