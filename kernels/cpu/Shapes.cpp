@@ -1,26 +1,6 @@
 #include "kernels/cpu/Shapes.h"
-#include "kernels/Views.h"
 
 namespace zc::cpu {
-
-static bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands, DType type) {
-  for (size_t i : operands)
-    if (spec.operands[i].dtype != type)
-      return false;
-  return true;
-}
-
-/// Statistics are f32; f64 tensors may have f64 ones.
-static bool isStat(DType stat, DType type) { return stat == DType::f32 || (stat == DType::f64 && type == DType::f64); }
-
-/// Whether as many steps as the product of `sizes` can be counted (in 2^62 of them a machine would be busy for weeks).
-static bool canCountSteps(std::initializer_list<int64_t> sizes) {
-  int64_t steps = 1;
-  for (int64_t size : sizes)
-    if (size != 0 && (__builtin_mul_overflow(steps, size, &steps) || steps > int64_t(1) << 62))
-      return false;
-  return true;
-}
 
 Result<MatmulShape> readMatmul(const KernelSpec &spec) {
   MatmulShape shape{};
@@ -188,106 +168,6 @@ Result<NormShape> readRmsNormGrad(const KernelSpec &spec) {
   Check check(spec);
   check.counts(4, 2);
   return readNorm(spec, check, 1, {0, 4}, {2, 5}, {3});
-}
-
-/// Blocks of scores of all threads can be counted in bytes.
-constexpr int64_t kMostPositions = int64_t(1) << 40;
-
-/// query, key and value stand at `q`, q + 1, q + 2.
-static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, size_t q, size_t mask, size_t lse,
-                                        std::vector<std::pair<size_t, size_t>> same) {
-  AttentionShape shape{};
-  auto heads = [&] {
-    const Dims &query = spec.operands[q].dims, &key = spec.operands[q + 1].dims, &value = spec.operands[q + 2].dims;
-    if (query.size() != 4 || key.size() != 4 || value.size() != 4)
-      return false;
-    shape.batch = query[0];
-    shape.heads = query[1];
-    shape.queries = query[2];
-    shape.depth = query[3];
-    shape.keyHeads = key[1];
-    shape.keys = key[2];
-    shape.valueDepth = value[3];
-    return key == Dims{shape.batch, shape.keyHeads, shape.keys, shape.depth} &&
-           value == Dims{shape.batch, shape.keyHeads, shape.keys, shape.valueDepth} &&
-           (shape.keyHeads ? shape.heads % shape.keyHeads == 0 : shape.heads == 0) &&
-           std::max(shape.queries, shape.keys) <= kMostPositions &&
-           canCountSteps(
-               {shape.batch, shape.heads, shape.queries, shape.keys, std::max(shape.depth, shape.valueDepth)});
-  };
-  auto types = [&] {
-    shape.dtype = spec.operands[q].dtype;
-    shape.stat = spec.operands[lse].dtype;
-    const TensorType result{shape.dtype, {shape.batch, shape.heads, shape.queries, shape.valueDepth}};
-    for (auto [a, b] : same)
-      if (!(spec.operands[a] == (b == SIZE_MAX ? result : spec.operands[b])))
-        return false;
-    return isComputeFloat(shape.dtype) && allOf(spec, {q + 1, q + 2}, shape.dtype) && isStat(shape.stat, shape.dtype) &&
-           spec.operands[lse].dims == Dims{shape.batch, shape.heads, shape.queries};
-  };
-  auto masked = [&] {
-    if (!shape.hasMask)
-      return true;
-    const TensorType &type = spec.operands[mask];
-    Dims scores = {shape.batch, shape.heads, shape.queries, shape.keys};
-    if (type.dims.size() != 4 || !broadcastsTo(type.dims, scores) ||
-        !(type.dtype == DType::boolean || type.dtype == DType::f32 || type.dtype == shape.dtype))
-      return false;
-    Dims strides = broadcastStrides(type.dims, scores);
-    std::copy(strides.begin(), strides.end(), shape.maskStrides.begin());
-    shape.mask = type.dtype;
-    return true;
-  };
-  auto dropped = [&] {
-    shape.dropout = spec.getReal("dropout", 0);
-    shape.dropoutId = spec.getInt("dropout_id", 0);
-    shape.seed = spec.seed;
-    shape.rank = spec.rank;
-    return shape.dropout >= 0 && shape.dropout < 1;
-  };
-  shape.hasMask = mask != SIZE_MAX;
-  ZC_RETURN_IF_ERROR(check.that(heads, "query [B,H,S,D], key [B,Hk,L,D], value [B,Hk,L,Dv] with Hk dividing H")
-                         .that(types, "f32, bf16, f16 or f64 of one type, results and lse of the operands' shapes")
-                         .that(masked, "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
-                         .that(dropped, "dropout in [0, 1)")
-                         .done());
-  shape.scale = spec.getReal("scale", 1);
-  shape.causal = spec.getInt("causal", 0) != 0;
-  return shape;
-}
-
-Result<AttentionShape> readAttention(const KernelSpec &spec) {
-  Result<SeenSpec> seen = throughViews(spec);
-  ZC_RETURN_IF_ERROR(seen.status());
-  Check check(seen->spec);
-  check.counts(3, 4, 2, 2);
-  size_t out = spec.numInputs;
-  return readHeads(seen->spec, check, 0, out == 4 ? 3 : SIZE_MAX, out + 1, {{out, SIZE_MAX}});
-}
-
-Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
-  Result<SeenSpec> seen = throughViews(spec);
-  ZC_RETURN_IF_ERROR(seen.status());
-  Check check(seen->spec);
-  const bool hasMaskGrad = spec.getInt("mask_grad", 0) != 0;
-  check.counts(hasMaskGrad ? 7 : 6, 7, hasMaskGrad ? 4 : 3, hasMaskGrad ? 4 : 3);
-  size_t out = spec.numInputs;
-  Result<AttentionShape> shape = readHeads(seen->spec, check, 1, out == 7 ? 6 : SIZE_MAX, 5,
-                                           {{0, SIZE_MAX}, {4, SIZE_MAX}, {out, 1}, {out + 1, 2}, {out + 2, 3}});
-  if (!shape.ok() || !hasMaskGrad)
-    return shape;
-  shape->hasMaskGrad = true;
-  const TensorType &mask = seen->spec.operands[6], &gradient = seen->spec.operands[out + 3];
-  ZC_RETURN_IF_ERROR(check
-                         .that(
-                             [&] {
-                               return mask.dtype != DType::boolean && mask.dims[2] == shape->queries &&
-                                      mask.dims[3] == shape->keys && gradient.dims == mask.dims &&
-                                      gradient.dtype == shape->stat;
-                             },
-                             "a float mask [.,.,S,L] and its gradient in lse's type")
-                         .done());
-  return shape;
 }
 
 static Result<CrossEntropyShape> readLoss(const KernelSpec &spec, Check &check, size_t logits, size_t loss,

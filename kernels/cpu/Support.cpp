@@ -13,6 +13,20 @@ static std::string text(const TensorType &type) {
   return result + ']';
 }
 
+bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands, DType type) {
+  return std::all_of(operands.begin(), operands.end(), [&](size_t i) { return spec.operands[i].dtype == type; });
+}
+
+bool isStat(DType stat, DType type) { return stat == DType::f32 || (stat == DType::f64 && type == DType::f64); }
+
+bool canCountSteps(std::initializer_list<int64_t> sizes) {
+  int64_t steps = 1;
+  for (int64_t size : sizes)
+    if (size != 0 && (__builtin_mul_overflow(steps, size, &steps) || steps > int64_t(1) << 62))
+      return false;
+  return true;
+}
+
 Error wrongSpec(const KernelSpec &spec, const std::string &what) {
   std::string operands;
   for (size_t i = 0; i < spec.operands.size(); ++i)

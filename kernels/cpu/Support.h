@@ -12,6 +12,13 @@ using Prepared = Result<std::unique_ptr<Kernel>>;
 
 /// "plan asks kernel 'x' with (f32[2,3], ...): it needs <what>".
 Error wrongSpec(const KernelSpec &spec, const std::string &what);
+
+/// Have all of these operands the type?
+bool allOf(const KernelSpec &spec, std::initializer_list<size_t> operands, DType type);
+/// May statistics of a tensor of `type` have type `stat`? They are f32; f64 tensors may have f64 ones.
+bool isStat(DType stat, DType type);
+/// Whether as many steps as the product of `sizes` can be counted (in 2^62 of them a machine would be busy for weeks).
+bool canCountSteps(std::initializer_list<int64_t> sizes);
 /// Index or label `value` outside [low, high): bad input.
 Error outOfRange(const KernelSpec &spec, const char *what, int64_t value, int64_t low, int64_t high);
 
