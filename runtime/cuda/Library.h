@@ -15,7 +15,7 @@
 namespace zc::cuda {
 
 /// One shared object, looked for in the folders of ZERO_CUDA_LIBRARIES (a:b), by the loader, where tools/setup.sh
-/// --cuda puts it, and in a toolkit.
+/// --cuda-libraries puts it, and in a toolkit.
 class Library {
 public:
   /// `names`: the newest first. `package`: of PyPI.
