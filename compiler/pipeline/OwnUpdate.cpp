@@ -29,17 +29,32 @@ static void warnOfOtherRules(ModuleOp module, const CompileOptions &options, Upd
   warn("eps", isAdam, "adamw and adam");
 }
 
+/// A rule that the model brings along has its numbers with it.
+static void warnOfOwnNumbers(ModuleOp module, const CompileOptions &options, const UpdateSettings &own) {
+  auto warn = [&](const char *option) {
+    if (options.isGiven(option))
+      module.emitWarning("--") << option << " changes nothing: the model brings its own update rule, "
+                               << nameOf(own.rule) << ", with its numbers; --optimizer trains by another one";
+  };
+  for (const char *option : {"betas", "eps", "momentum", "weight-decay"})
+    warn(option);
+  if (own.maxNorm > 0)
+    warn("clip-grad-norm");
+}
+
 void zc::adoptOptimizer(ModuleOp module, const CompileOptions &options, GradOptions &grad) {
   graph::Training training = graph::trainingOf(module);
   training.precision = grad.precision;
   training.seed = static_cast<int64_t>(options.seed);
-  if (!training.optimizer || options.isGiven("optimizer"))
+  if (!training.optimizer || options.isGiven("optimizer")) {
     training.epsUncorrected = training.sumsGradients = false;
-  else
+    warnOfOtherRules(module, options, grad.update.rule);
+  } else {
+    warnOfOwnNumbers(module, options, *training.optimizer);
     grad.update = joined(*training.optimizer, grad.update);
+  }
   training.optimizer.reset(); // recorded as it is used, after grad
   graph::setTraining(module, training);
-  warnOfOtherRules(module, options, grad.update.rule);
 }
 
 Status zc::recordOptimizer(ModuleOp module, const GradOptions &grad, const std::string &model) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models that bring their training along: ONNX Runtime's artifacts against its own losses, and training_info (Gradient with
 x - r g, Adam, Momentum) against the formulas."""
-import json, pathlib, shutil, struct, sys
+import json, pathlib, shutil, struct, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
@@ -123,6 +123,18 @@ def own(name):
     return f"{close('loss', [m['loss'] for m in metrics], expected, 1e-5):.1e}"
 
 
+def numbers_of_an_own_rule():
+    """What flags say of a rule that the model has with its numbers changes nothing, and is told of."""
+    path = suite.dir / "numbers.onnx"
+    path.write_bytes(MODELS["sgd"][1]())
+    for flags, told in ((("--weight-decay", 0.1), "--weight-decay changes nothing: the model brings its own update rule, sgd"),
+                        (("--momentum", 0.5), "--momentum changes nothing: the model brings its own update rule"),
+                        (("--optimizer", "sgd", "--weight-decay", 0.1), None), (("--lr", 0.1, "--clip-grad-norm", 1), None)):
+        done = subprocess.run([str(suite.bin / "zero-compile"), str(path), "--dry-run", *map(str, flags)], capture_output=True, text=True)
+        if done.returncode != 0 or ((told or "changes nothing") in done.stderr) != bool(told):
+            raise Case(f"{flags}: exit code {done.returncode}: {done.stderr}")
+
+
 def refused():
     path = suite.dir / "refused.onnx"
     bad = {3: [with_training([gradient()], {"nothing": "g"}), with_training([gradient()], {"w": "nothing"})],
@@ -136,6 +148,7 @@ def refused():
 
 
 cases = [(f"artifacts of {model}", lambda m=model: artifacts(m)) for model in ("mlp", "gpt2")]
-cases += [("broken artifacts", broken)] + [(f"training_info: {name}", lambda n=name: own(n)) for name in MODELS] + [("refused", refused)]
+cases += [("broken artifacts", broken)] + [(f"training_info: {name}", lambda n=name: own(n)) for name in MODELS]
+cases += [("flags about an own rule", numbers_of_an_own_rule), ("refused", refused)]
 suite.run(cases)
 suite.finish()
