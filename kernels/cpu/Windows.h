@@ -32,6 +32,8 @@ struct Windows {
   /// For each window, for each tap (both row-major): the element's position in its plane, or -1 outside. Fills
   /// `positions`, outPlane * taps elements.
   void fillTable(int64_t *positions) const;
+  /// What that takes.
+  Piece<int64_t> takeTable(Workspace &workspace) const { return workspace.take<int64_t>(outPlane * taps); }
   /// Taps [begin, end) of window `o` along dimension `d` that lie inside.
   std::pair<int64_t, int64_t> inside(size_t d, int64_t o) const;
 };

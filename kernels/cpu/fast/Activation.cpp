@@ -69,33 +69,28 @@ Status check(const KernelSpec &spec, size_t inputs) {
   return Check(spec).counts(inputs, 1).that(alike, "operands of one type").done();
 }
 
-/// Cut at multiples of 64: threads do not share cache lines.
-Prepared prepareUnary(const KernelSpec &spec, int op) {
-  ZC_RETURN_IF_ERROR(check(spec, 1));
+/// run(type, begin, end, operands) over elements, cut at multiples of 64: threads do not share cache lines.
+template <typename Run> Prepared prepareElements(const KernelSpec &spec, size_t inputs, Run run) {
+  ZC_RETURN_IF_ERROR(check(spec, inputs));
   const TensorType &type = spec.operands[0];
   if (!isFast(type.dtype))
     return decline();
   return makeKernel(
-      [=, n = type.numElements(), dtype = type.dtype,
+      [run, n = type.numElements(), dtype = type.dtype,
        threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
-        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-          HWY_DYNAMIC_DISPATCH(unaryTable)(op, dtype, begin, end, operands[0], operands[1]);
-        });
+        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) { run(dtype, begin, end, operands); });
       });
 }
 
+Prepared prepareUnary(const KernelSpec &spec, int op) {
+  return prepareElements(spec, 1, [op](DType type, int64_t begin, int64_t end, void *const *operands) {
+    HWY_DYNAMIC_DISPATCH(unaryTable)(op, type, begin, end, operands[0], operands[1]);
+  });
+}
 Prepared prepareSlope(const KernelSpec &spec, int op) {
-  ZC_RETURN_IF_ERROR(check(spec, 2));
-  const TensorType &type = spec.operands[0];
-  if (!isFast(type.dtype))
-    return decline();
-  return makeKernel(
-      [=, n = type.numElements(), dtype = type.dtype,
-       threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
-        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
-          HWY_DYNAMIC_DISPATCH(slopeTable)(op, dtype, begin, end, operands[0], operands[1], operands[2]);
-        });
-      });
+  return prepareElements(spec, 2, [op](DType type, int64_t begin, int64_t end, void *const *operands) {
+    HWY_DYNAMIC_DISPATCH(slopeTable)(op, type, begin, end, operands[0], operands[1], operands[2]);
+  });
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/Labels.h"
 
 #include <algorithm>
 #include <array>
@@ -102,8 +103,8 @@ public:
   }
 
   Status run(void *const *operands, const StepContext &context) override {
-    Result<int64_t> count =
-        withIndex(s.label, [&](auto tag) { return countLabels(as<TypeOf<decltype(tag)>>(operands[labelsAt()])); });
+    Result<int64_t> count = withIndex(
+        s.label, [&](auto tag) { return countLabels(spec, s, as<TypeOf<decltype(tag)>>(operands[labelsAt()])); });
     ZC_RETURN_IF_ERROR(count.status());
     const double divisor = s.sum ? 1 : static_cast<double>(*count);
     const float grad = s.isGrad ? static_cast<float>(*as<float>(operands[0]) / divisor) : 0;
@@ -131,19 +132,6 @@ public:
 
 private:
   size_t labelsAt() const { return s.isGrad ? 2 : 1; }
-
-  /// Number of rows that count, or the first bad label's error.
-  template <typename L> Result<int64_t> countLabels(const L *labels) const {
-    int64_t count = 0;
-    for (int64_t r = 0; r < s.rows; ++r) {
-      if (labels[r] == s.ignoreIndex)
-        continue;
-      if (labels[r] < 0 || labels[r] >= s.classes)
-        return outOfRange(spec, "label", labels[r], 0, s.classes);
-      ++count;
-    }
-    return count;
-  }
 
   /// Rows from `row` on; `grad` is the loss's, divided by what the loss is.
   Status runChunk(const ChunkKernels &chunk, int64_t row, void *const *operands, float grad, float &loss,

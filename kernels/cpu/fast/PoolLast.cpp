@@ -89,7 +89,7 @@ namespace {
 /// The elements that each window has, by their positions in the plane: windows' tables of the plain kernels, packed.
 class Taps {
 public:
-  Taps(Workspace &workspace, const Windows &w) : w(w), table(workspace.take<int64_t>(w.outPlane * w.taps)) {}
+  Taps(Workspace &workspace, const Windows &w) : w(w), table(w.takeTable(workspace)) {}
 
   /// Before the others: the taps of each window to its front.
   int64_t *fill(void *const *operands) const {

@@ -89,6 +89,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/Labels.h"
 
 namespace zc::cpu {
 HWY_EXPORT(lseTyped);
@@ -135,19 +136,6 @@ Prepared prepareSoftmaxGrad(const KernelSpec &spec, bool logarithm) {
       });
     });
   });
-}
-
-/// Number of rows that count, or the first bad label's error.
-template <typename L> Result<int64_t> countLabels(const KernelSpec &spec, const CrossEntropyShape &s, const L *labels) {
-  int64_t count = 0;
-  for (int64_t r = 0; r < s.rows; ++r) {
-    if (labels[r] == s.ignoreIndex)
-      continue;
-    if (labels[r] < 0 || labels[r] >= s.classes)
-      return outOfRange(spec, "label", labels[r], 0, s.classes);
-    ++count;
-  }
-  return count;
 }
 
 /// A kernel over rows of logits whose labels, at operand `labelsAt`, have been checked: body(rows, labels,

@@ -17,17 +17,14 @@ struct Planes {
   int64_t weight(int64_t m, int64_t c) const { return (m * s.inPerGroup() + c) * s.windows.taps; }
 };
 
-Piece<int64_t> takeTable(Workspace &workspace, const ConvShape &s) {
-  return workspace.take<int64_t>(s.windows.outPlane * s.windows.taps);
-}
-
 Prepared prepareConv(const KernelSpec &spec) {
   Result<ConvShape> read = readConv(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+    auto positions = read->windows.takeTable(workspace);
+    return makeKernel([s = *read, positions](void *const *operands, const StepContext &) {
       int64_t *table = positions.of(operands);
       s.windows.fillTable(table);
       const T *x = as<T>(operands[0]), *w = as<T>(operands[1]), *bias = s.hasBias ? as<T>(operands[2]) : nullptr;
@@ -55,7 +52,7 @@ Prepared prepareConvTranspose(const KernelSpec &spec) {
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    auto positions = takeTable(workspace, *read);
+    auto positions = read->windows.takeTable(workspace);
     return makeKernel([s = *read, positions, sums = workspace.take<double>(read->windows.inPlane)](
                           void *const *operands, const StepContext &) {
       PlaneSums plane(s.windows, sums.of(operands), positions.of(operands));
@@ -82,7 +79,8 @@ Prepared prepareConvWeightGrad(const KernelSpec &spec) {
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+    auto positions = read->windows.takeTable(workspace);
+    return makeKernel([s = *read, positions](void *const *operands, const StepContext &) {
       int64_t *table = positions.of(operands);
       s.windows.fillTable(table);
       const T *x = as<T>(operands[0]), *g = as<T>(operands[1]);

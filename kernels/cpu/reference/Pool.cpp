@@ -5,42 +5,39 @@
 namespace zc::cpu {
 namespace {
 
-Piece<int64_t> takeTable(Workspace &workspace, const PoolShape &s) {
-  return workspace.take<int64_t>(s.windows.outPlane * s.windows.taps);
-}
-
 Prepared prepareMaxPool(const KernelSpec &spec) {
   Result<PoolShape> read = readMaxPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    return makeKernel([s = *read, indices = IndexElements(read->index),
-                       positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
-      int64_t *table = positions.of(operands);
-      s.windows.fillTable(table);
-      const int64_t step = s.order.step();
-      for (int64_t p = 0; p < s.planes; ++p) {
-        const T *x = as<T>(operands[0]) + s.order.begin(p, s.windows.inPlane);
-        const int64_t to = s.order.begin(p, s.windows.outPlane);
-        for (int64_t o = 0; o < s.windows.outPlane; ++o) {
-          Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
-          int64_t where = -1;
-          for (int64_t t = 0; t < s.windows.taps; ++t) {
-            int64_t from = table[o * s.windows.taps + t];
-            if (from < 0)
-              continue;
-            Compute<T> value = load(x[from * step]);
-            if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-              best = value;
-              where = from;
+    auto positions = read->windows.takeTable(workspace);
+    return makeKernel(
+        [s = *read, indices = IndexElements(read->index), positions](void *const *operands, const StepContext &) {
+          int64_t *table = positions.of(operands);
+          s.windows.fillTable(table);
+          const int64_t step = s.order.step();
+          for (int64_t p = 0; p < s.planes; ++p) {
+            const T *x = as<T>(operands[0]) + s.order.begin(p, s.windows.inPlane);
+            const int64_t to = s.order.begin(p, s.windows.outPlane);
+            for (int64_t o = 0; o < s.windows.outPlane; ++o) {
+              Compute<T> best = -std::numeric_limits<Compute<T>>::infinity();
+              int64_t where = -1;
+              for (int64_t t = 0; t < s.windows.taps; ++t) {
+                int64_t from = table[o * s.windows.taps + t];
+                if (from < 0)
+                  continue;
+                Compute<T> value = load(x[from * step]);
+                if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+                  best = value;
+                  where = from;
+                }
+              }
+              as<T>(operands[1])[to + o * step] = store<T>(best);
+              indices.set(operands[2], to + o * step, where);
             }
           }
-          as<T>(operands[1])[to + o * step] = store<T>(best);
-          indices.set(operands[2], to + o * step, where);
-        }
-      }
-    });
+        });
   });
 }
 
@@ -77,7 +74,8 @@ Prepared prepareSumPool(const KernelSpec &spec) {
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    return makeKernel([s = *read, positions = takeTable(workspace, *read)](void *const *operands, const StepContext &) {
+    auto positions = read->windows.takeTable(workspace);
+    return makeKernel([s = *read, positions](void *const *operands, const StepContext &) {
       int64_t *table = positions.of(operands);
       s.windows.fillTable(table);
       const int64_t step = s.order.step();
@@ -99,7 +97,7 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     Workspace workspace(spec);
-    auto positions = takeTable(workspace, *read);
+    auto positions = read->windows.takeTable(workspace);
     return makeKernel([s = *read, positions, sums = workspace.take<double>(read->windows.inPlane)](
                           void *const *operands, const StepContext &) {
       PlaneSums plane(s.windows, sums.of(operands), positions.of(operands));
