@@ -103,10 +103,54 @@ Prepared prepareAttention(const KernelSpec &spec) {
   });
 }
 
-/// With P = exp(scores - lse), delta = rowsum(grad * output): dV = P^T grad; dS = P (grad V^T - delta) scale;
-/// dQ = dS K; dK = dS^T Q; of a mask dS / scale. With
-/// dropout's factors F P becomes F P in dV, and grad V^T F grad V^T. Heads that share a key head are summed in order,
-/// and so is what shares an element of the mask.
+/// The gradients of what has one key head, in a step. With P = exp(scores - lse), delta = rowsum(grad * output):
+/// dV = P^T grad; dS = P (grad V^T - delta) scale; dQ = dS K; dK = dS^T Q; of a mask dS / scale. With dropout's factors
+/// F P becomes F P in dV, and grad V^T F grad V^T. Queries that share a key head are summed in order, and so is what
+/// shares an element of the mask.
+template <typename T, typename S> struct KeyHeadGradients {
+  const AttentionShape &s;
+  const AttentionGradTensors &t;
+  void *const *operands;
+  const Dropout &dropout;
+  double *dq, *dk, *dv; ///< sums of a query, and of the head's keys and values
+  S *dMask;             ///< null: not wanted
+
+  void addQuery(int64_t b, int64_t h, int64_t keyHead, int64_t i, int64_t row) const {
+    const T *g = rowOf<T>(t.grad, operands, b, h, i), *q = rowOf<T>(t.query, operands, b, h, i);
+    const double delta = dot(g, rowOf<T>(t.output, operands, b, h, i), s.valueDepth), lse = as<S>(operands[5])[row];
+    std::fill(dq, dq + s.depth, 0);
+    for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
+      const T *k = rowOf<T>(t.key, operands, b, keyHead, j);
+      double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+      const double factor = dropout.factor(row, j);
+      double slope = p * (factor * dot(g, rowOf<T>(t.value, operands, b, keyHead, j), s.valueDepth) - delta);
+      const double ds = slope * s.scale;
+      if (dMask)
+        dMask[b * s.maskStrides[0] + h * s.maskStrides[1] + i * s.maskStrides[2] + j * s.maskStrides[3]] +=
+            static_cast<S>(slope);
+      for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
+        dv[j * s.valueDepth + d] += factor * p * load(g[d]);
+      for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
+        dq[d] += ds * load(k[d]);
+        dk[j * s.depth + d] += ds * load(q[d]);
+      }
+    }
+    T *dQuery = rowOf<T>(t.dQuery, operands, b, h, i);
+    for (int64_t d = 0; d < s.depth; ++d)
+      dQuery[d] = storeSum<T>(dq[d]);
+  }
+
+  /// Once all queries are added.
+  void store(int64_t b, int64_t keyHead) const {
+    for (int64_t j = 0; j < s.keys; ++j) {
+      for (int64_t d = 0; d < s.depth; ++d)
+        rowOf<T>(t.dKey, operands, b, keyHead, j)[d] = storeSum<T>(dk[j * s.depth + d]);
+      for (int64_t d = 0; d < s.valueDepth; ++d)
+        rowOf<T>(t.dValue, operands, b, keyHead, j)[d] = storeSum<T>(dv[j * s.valueDepth + d]);
+    }
+  }
+};
+
 Prepared prepareAttentionGrad(const KernelSpec &spec) {
   Result<AttentionShape> read = readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -121,46 +165,18 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
     return makeKernel(
         [s = *read, t = *located, query, keys, values](void *const *operands, const StepContext &context) {
           const Dropout dropout(s, context);
-          double *dq = query.of(operands), *dk = keys.of(operands), *dv = values.of(operands);
+          double *dk = keys.of(operands), *dv = values.of(operands);
           S *dMask = s.hasMaskGrad ? as<S>(operands[t.dMask]) : nullptr;
           if (dMask)
             std::fill_n(dMask, s.maskBatches() * s.maskHeads() * s.queries * s.keys, S(0));
-          for (int64_t keyHead = 0; keyHead < s.batch * s.keyHeads; ++keyHead) {
-            auto keyRow = [&](const HeadTensor &tensor, int64_t j) {
-              return rowOf<T>(tensor, operands, keyHead / s.keyHeads, keyHead % s.keyHeads, j);
-            };
+          const KeyHeadGradients<T, S> gradients{s, t, operands, dropout, query.of(operands), dk, dv, dMask};
+          for (int64_t head = 0; head < s.batch * s.keyHeads; ++head) {
             std::fill(dk, dk + keys.count, 0);
             std::fill(dv, dv + values.count, 0);
-            forRowsOf(s, keyHead, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
-              const T *g = rowOf<T>(t.grad, operands, b, h, i), *out = rowOf<T>(t.output, operands, b, h, i),
-                      *q = rowOf<T>(t.query, operands, b, h, i);
-              T *dQuery = rowOf<T>(t.dQuery, operands, b, h, i);
-              double delta = dot(g, out, s.valueDepth), lse = as<S>(operands[5])[row];
-              std::fill(dq, dq + s.depth, 0);
-              for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
-                const T *k = keyRow(t.key, j);
-                double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
-                const double factor = dropout.factor(row, j);
-                double slope = p * (factor * dot(g, keyRow(t.value, j), s.valueDepth) - delta), ds = slope * s.scale;
-                if (dMask)
-                  dMask[b * s.maskStrides[0] + h * s.maskStrides[1] + i * s.maskStrides[2] + j * s.maskStrides[3]] +=
-                      static_cast<S>(slope);
-                for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
-                  dv[j * s.valueDepth + d] += factor * p * load(g[d]);
-                for (int64_t d = 0; p != 0 && d < s.depth; ++d) {
-                  dq[d] += ds * load(k[d]);
-                  dk[j * s.depth + d] += ds * load(q[d]);
-                }
-              }
-              for (int64_t d = 0; d < s.depth; ++d)
-                dQuery[d] = storeSum<T>(dq[d]);
+            forRowsOf(s, head, [&](int64_t b, int64_t h, int64_t i, int64_t row) {
+              gradients.addQuery(b, h, head % s.keyHeads, i, row);
             });
-            for (int64_t j = 0; j < s.keys; ++j) {
-              for (int64_t d = 0; d < s.depth; ++d)
-                keyRow(t.dKey, j)[d] = storeSum<T>(dk[j * s.depth + d]);
-              for (int64_t d = 0; d < s.valueDepth; ++d)
-                keyRow(t.dValue, j)[d] = storeSum<T>(dv[j * s.valueDepth + d]);
-            }
+            gradients.store(head / s.keyHeads, head % s.keyHeads);
           }
         });
   });
