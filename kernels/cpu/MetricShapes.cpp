@@ -21,7 +21,7 @@ Status checkAccumulateGradient(const KernelSpec &spec) {
   return Check(spec)
       .counts(1, 1)
       .that([&] { return isComputeFloat(spec.operands[0].dtype) && spec.operands[0].dtype == spec.operands[1].dtype; },
-            "f32, bf16 or f64, both alike")
+            "f32, bf16, f16 or f64, both alike")
       .that([&] { return spec.operands[0].numElements() == spec.operands[1].numElements(); },
             "as many elements as it adds")
       .done();

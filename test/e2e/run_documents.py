@@ -157,12 +157,14 @@ def cited_sources():
 
 
 def cited_pages():
-    """Pages of docs/ named in sources, scripts and documents."""
-    broken = []
+    """Pages of docs/, and by their names alone others, named in sources, scripts and documents."""
+    broken, pages = [], {path.name for path in tracked() if path.suffix == ".md"}
     for path in tracked():
         if path.suffix in (".h", ".cpp", ".td", ".py", ".sh", ".md", ".txt", ".mlir", ".test") and path.exists():
             names = set(re.findall(r"(?<![\w./])docs/[\w-]+\.md", path.read_text(errors="replace")))
             broken += [f"{path.relative_to(ROOT)}: {name}" for name in names if name != "docs/SupportedONNXOps-cpu.md" and not (ROOT / name).exists()]
+            alone = set(re.findall(r"(?<![\w./])[A-Z]+\.md", path.read_text(errors="replace")))
+            broken += [f"{path.relative_to(ROOT)}: {name}" for name in alone - pages]
     if broken:
         raise Case("no such page: " + "; ".join(broken))
 

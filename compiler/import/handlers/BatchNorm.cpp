@@ -1,9 +1,9 @@
 //===- BatchNorm.cpp - batch norm, and the norms made of others ------------------===//
 //
 // Batch norm has two meanings, and files say which one in as many ways as there are versions: until opset 13 the
-// training form has further outputs, from 14 on training_mode. Exporters get it wrong (ONNX.md 1.3), so the user may
-// say (`--batch-norm`). The running statistics of the training form are an initializer that nothing in the file writes:
-// each micro-step assigns it here.
+// training form has further outputs, from 14 on training_mode. Exporters get it wrong (docs/onnx.md 1.3), so the user
+// may say (`--batch-norm`). The running statistics of the training form are an initializer that nothing in the file
+// writes: each micro-step assigns it here.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Handlers.h"

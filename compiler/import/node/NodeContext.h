@@ -19,7 +19,7 @@ struct Binding {
   bool isEmpty = false;
 };
 
-/// How often the file has what trains otherwise than the exported model did (ONNX.md 1.3).
+/// How often the file has what trains otherwise than the exported model did (docs/onnx.md 1.3).
 struct ExporterHabits {
   int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
   int64_t foldedBatchNorms = 0; ///< gone from the file

@@ -142,7 +142,7 @@ public:
   bool isState(StringRef name) const { return assigned.contains(name); }
   bool isRead(StringRef name) const { return reads.count(name) != 0; }
 
-  /// ONNX.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
+  /// docs/onnx.md 1.4: the exporter's word, else dtype, path to the loss, place, name, values.
   Verdict operator()(ParameterOp parameter) {
     StringRef name = parameter.getSymName();
     const Origin &origin = originOf(name);

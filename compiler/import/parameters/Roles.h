@@ -8,7 +8,7 @@
 
 namespace zc::importer {
 
-/// Roles and evidence of all parameters (ONNX.md 1.4); after the recognisers have run. Removes those that nothing
+/// Roles and evidence of all parameters (docs/onnx.md 1.4); after the recognisers have run. Removes those that nothing
 /// reads. Doubts are warnings on the parameters.
 Status assignRoles(mlir::ModuleOp module, const ImportOptions &options, const Origins &origins,
                    ParameterBytes &parameterBytes);

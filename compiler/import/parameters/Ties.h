@@ -40,8 +40,8 @@ private:
 /// Errors of --tie, --untie and --padding-idx.
 Error badTieError(const std::string &problem, const std::string &flag);
 
-/// Copies that should be one parameter, and one that should be several: warnings on the parameters (ONNX.md 1.3). None
-/// on what the exporter knows as two: layers may start with equal values.
+/// Copies that should be one parameter, and one that should be several: warnings on the parameters (docs/onnx.md 1.3).
+/// None on what the exporter knows as two: layers may start with equal values.
 void reportTies(mlir::ModuleOp module, const Origins &origins, ParameterBytes &parameterBytes);
 
 } // namespace zc::importer

@@ -124,7 +124,7 @@ Status Importer::finishProgram() {
   return options.forwardOnly ? returnOutputs(loss) : returnLoss(loss);
 }
 
-/// What exporters write that trains otherwise than the model in PyTorch (ONNX.md 1.3).
+/// What exporters write that trains otherwise than the model in PyTorch (docs/onnx.md 1.3).
 static void warnOf(const ExporterHabits &habits, const ImportOptions &options, Location loc) {
   auto count = [](int64_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
   if (habits.frozenBatchNorms > 0 && options.batchNorm == BatchNormPolicy::asExported)
