@@ -12,7 +12,7 @@ static Status readBetas(const std::string &text, UpdateSettings &update) {
   int end = 0;
   if (std::sscanf(text.c_str(), "%lf,%lf%n", &first, &second, &end) != 2 || static_cast<size_t>(end) != text.size() ||
       !(first >= 0 && first < 1) || !(second >= 0 && second < 1))
-    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" is not B1,B2 with both in [0, 1)", "betas");
+    return optionError(quotedText(text) + " is not B1,B2 with both in [0, 1)", "betas");
   update.beta1 = first;
   update.beta2 = second;
   return Status::success();
@@ -20,7 +20,7 @@ static Status readBetas(const std::string &text, UpdateSettings &update) {
 
 static Status readSchedule(const std::string &text, UpdateSettings &update) {
   if (std::string problem = Schedule::problem(text); !problem.empty())
-    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" " + problem, "lr-schedule");
+    return optionError(quotedText(text) + " " + problem, "lr-schedule");
   update.lrSchedule = text;
   return Status::success();
 }

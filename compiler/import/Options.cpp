@@ -7,8 +7,6 @@
 using namespace zc;
 using namespace zc::importer;
 
-static std::string quoted(const std::string &text) { return "\"" + escapeName(text.substr(0, 200)) + "\""; }
-
 static Status readDim(const std::string &text, ImportOptions &options) {
   size_t equals = text.rfind('=');
   int64_t value = 0;
@@ -17,10 +15,10 @@ static Status readDim(const std::string &text, ImportOptions &options) {
     value = problem == std::errc() && end == text.data() + text.size() ? value : 0;
   }
   if (equals == 0 || value < 1)
-    return optionError(quoted(text) + " is not NAME=N with N of at least 1", "dim");
+    return optionError(quotedText(text) + " is not NAME=N with N of at least 1", "dim");
   auto [entry, isNew] = options.dims.emplace(text.substr(0, equals), value);
   if (!isNew && entry->second != value)
-    return optionError("dimension " + quoted(entry->first) + " is bound to " + std::to_string(entry->second) +
+    return optionError("dimension " + quotedText(entry->first) + " is bound to " + std::to_string(entry->second) +
                            " and to " + std::to_string(value),
                        "dim");
   return Status::success();
@@ -29,7 +27,7 @@ static Status readDim(const std::string &text, ImportOptions &options) {
 static Status readTie(const std::string &text, ImportOptions &options) {
   size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    return optionError(quoted(text) + " is not A=B with the names of two initializers", "tie");
+    return optionError(quotedText(text) + " is not A=B with the names of two initializers", "tie");
   options.ties.push_back({text.substr(0, equals), text.substr(equals + 1)});
   return Status::success();
 }
@@ -40,7 +38,8 @@ static Status readPadding(const std::string &text, ImportOptions &options) {
   bool isNone = row == "none";
   if (equals == 0 || row.empty() || row.size() > 18 ||
       (!isNone && row.find_first_not_of("0123456789") != std::string::npos))
-    return optionError(quoted(text) + " is not GLOB=K with names of initializers and a row, or none", "padding-idx");
+    return optionError(quotedText(text) + " is not GLOB=K with names of initializers and a row, or none",
+                       "padding-idx");
   options.paddingIndices.push_back({text.substr(0, equals), isNone ? std::nullopt : std::optional(std::stoll(row))});
   return Status::success();
 }

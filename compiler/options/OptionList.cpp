@@ -16,6 +16,8 @@ Error zc::optionError(const std::string &message, const std::string &name) {
   return makeError(Code::usage, 121, message, name.empty() ? "" : "--" + name, "see zero-compile --help");
 }
 
+std::string zc::quotedText(const std::string &text) { return "\"" + escapeName(text.substr(0, 200)) + "\""; }
+
 std::string zc::flagText(const Option &option, const std::string &value) {
   if (option.kind == Option::Kind::flag)
     return value == "true" ? " --" + option.name : "";
@@ -23,8 +25,6 @@ std::string zc::flagText(const Option &option, const std::string &value) {
 }
 
 namespace {
-
-std::string quoted(const std::string &text) { return "\"" + escapeName(text.substr(0, 100)) + "\""; }
 
 std::string joined(const std::vector<std::string> &texts, const char *between) {
   std::string all;
@@ -37,7 +37,7 @@ template <typename T> Status readInteger(const std::string &text, const char *na
   T read = 0;
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), read);
   if (problem != std::errc() || end != text.data() + text.size())
-    return optionError(quoted(text) + " is not a whole number", name);
+    return optionError(quotedText(text) + " is not a whole number", name);
   if (read < range.least || read > range.most)
     return optionError(text + " is not in [" + std::to_string(range.least) + ", " + std::to_string(range.most) + "]",
                        name);
@@ -49,7 +49,7 @@ Status readNumber(const std::string &text, const char *name, Range<double> range
   char *end = nullptr;
   double read = std::strtod(text.c_str(), &end);
   if (text.empty() || end != text.c_str() + text.size())
-    return optionError(quoted(text) + " is not a number", name);
+    return optionError(quotedText(text) + " is not a number", name);
   if (!std::isfinite(read))
     return optionError("a finite number is wanted", name);
   if (read < range.least || read > range.most) {
@@ -83,7 +83,7 @@ void OptionList::add(const char *name, bool &value, const char *help) {
       name, Option::Kind::flag, "",
       [&value, name](const std::string &text) -> Status {
         if (text != "true" && text != "false")
-          return optionError(quoted(text) + " is neither true nor false", name);
+          return optionError(quotedText(text) + " is neither true nor false", name);
         value = text == "true";
         return Status::success();
       },
@@ -126,7 +126,7 @@ void OptionList::add(const char *name, int64_t &value, ByteCount bytes, const ch
             return value = meaning, Status();
         std::optional<uint64_t> size = parseSize(text);
         if (!size || *size < static_cast<uint64_t>(bytes.least))
-          return optionError(quoted(text) + " is not a size such as 25MiB, 800MB or 4096", name);
+          return optionError(quotedText(text) + " is not a size such as 25MiB, 800MB or 4096", name);
         value = static_cast<int64_t>(*size); // parseSize ends at 2^62
         return Status::success();
       },
@@ -141,7 +141,7 @@ void OptionList::addChoice(const char *name, std::vector<std::string> names, std
       [name, names = std::move(names), choose = std::move(choose)](const std::string &text) -> Status {
         auto found = std::find(names.begin(), names.end(), text);
         if (found == names.end())
-          return optionError(quoted(text) + " is not one of " + joined(names, ", "), name);
+          return optionError(quotedText(text) + " is not one of " + joined(names, ", "), name);
         choose(static_cast<size_t>(found - names.begin()));
         return Status::success();
       },
@@ -164,7 +164,7 @@ Status OptionList::readText(const std::string &text) const {
       for (const Option &known : options)
         names.push_back(known.name);
       std::string near = nearest(name, names);
-      return optionError("there is no option " + quoted(name) +
+      return optionError("there is no option " + quotedText(name) +
                              (near.empty() ? ": there are " + joined(names, ", ") : "; did you mean \"" + near + "\"?"),
                          "");
     }

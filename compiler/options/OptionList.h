@@ -23,6 +23,8 @@ namespace zc {
 
 /// A usage error about an option.
 Error optionError(const std::string &message, const std::string &name);
+/// What was given, for its messages: in quotes, escaped, and not all of a long one.
+std::string quotedText(const std::string &text);
 
 /// One option.
 struct Option {

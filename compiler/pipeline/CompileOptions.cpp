@@ -52,9 +52,7 @@ static constexpr const char *kLossScale[] = {"loss-scale",        "initial-loss-
 
 /// "data=8,model=4"
 static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
-  auto wrong = [&](const std::string &what) {
-    return optionError("\"" + escapeName(text.substr(0, 100)) + "\" " + what, "mesh");
-  };
+  auto wrong = [&](const std::string &what) { return optionError(quotedText(text) + " " + what, "mesh"); };
   mesh.clear();
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {

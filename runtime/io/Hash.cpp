@@ -1,6 +1,8 @@
 #include "runtime/io/Hash.h"
 
 #define XXH_INLINE_ALL
+#include <cinttypes>
+#include <cstdio>
 #include <xxhash.h>
 
 namespace zc::io {
@@ -17,5 +19,11 @@ void Hasher::add(const void *bytes, int64_t count) { XXH3_64bits_update(&state->
 uint64_t Hasher::value() const { return XXH3_64bits_digest(&state->xxh); }
 
 uint64_t hashOf(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+std::string hexOf(uint64_t hash) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016" PRIx64, hash);
+  return text;
+}
 
 } // namespace zc::io

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace zc::io {
@@ -22,5 +23,7 @@ private:
 };
 
 uint64_t hashOf(std::string_view bytes);
+/// A hash as files and people have it: sixteen digits.
+std::string hexOf(uint64_t hash);
 
 } // namespace zc::io

@@ -5,7 +5,6 @@
 #include "runtime/io/Hash.h"
 
 #include <cerrno>
-#include <cinttypes>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -16,12 +15,6 @@ using Json = nlohmann::json;
 
 static constexpr int64_t kFormat = 3;
 static constexpr int64_t kMaxManifest = 256 << 20;
-
-static std::string hex(uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016" PRIx64, value);
-  return text;
-}
 
 //===- Writing -----------------------------------------------------------------===//
 
@@ -44,7 +37,7 @@ static Json toJson(const Manifest::Parameter &parameter) {
 static Json toJson(const Manifest::Tensor &tensor) {
   Json pieces = Json::array();
   for (const Manifest::Piece &piece : tensor.pieces)
-    pieces.push_back({piece.first, piece.count, piece.offset, hex(piece.hash)});
+    pieces.push_back({piece.first, piece.count, piece.offset, io::hexOf(piece.hash)});
   return {{"name", tensor.name},
           {"file", tensor.file},
           {"type", std::string(nameOf(tensor.type.dtype))},
@@ -60,9 +53,10 @@ static Json toJson(const Mesh &mesh) {
 }
 
 static Json toJson(const Manifest::Strategy &plan) {
-  return {{"hash", hex(plan.hash)},      {"mesh", toJson(plan.mesh)},         {"stage", plan.stage},
-          {"precision", plan.precision}, {"accumulation", plan.accumulation}, {"samples_per_step", plan.samplesPerStep},
-          {"delayed", plan.delayed},     {"residuals", plan.hasResiduals}};
+  return {
+      {"hash", io::hexOf(plan.hash)}, {"mesh", toJson(plan.mesh)},         {"stage", plan.stage},
+      {"precision", plan.precision},  {"accumulation", plan.accumulation}, {"samples_per_step", plan.samplesPerStep},
+      {"delayed", plan.delayed},      {"residuals", plan.hasResiduals}};
 }
 
 static Json toJson(const Manifest::Optimizer &optimizer) {
@@ -91,42 +85,42 @@ static Json toJson(const StepRecord &last) {
 
 static Json toJson(const EvalHistory &history) {
   auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); };
-  return {{"fingerprint", hex(history.data)}, {"step", history.step},          {"loss", number(history.loss)},
-          {"best", number(history.best)},     {"best_step", history.bestStep}, {"since", history.since}};
+  return {{"fingerprint", io::hexOf(history.data)}, {"step", history.step},          {"loss", number(history.loss)},
+          {"best", number(history.best)},           {"best_step", history.bestStep}, {"since", history.since}};
 }
 
 /// The text's last member, which is no part of what it hashes.
-static std::string seal(std::string_view text) { return ",\n \"xxh3\": \"" + hex(io::hashOf(text)) + "\"\n}\n"; }
+static std::string seal(std::string_view text) { return ",\n \"xxh3\": \"" + io::hexOf(io::hashOf(text)) + "\"\n}\n"; }
 
 std::string toJson(const Manifest &manifest) {
   Json files = Json::object(), tensors = Json::array(), parameters = Json::array();
   for (const auto &[name, file] : manifest.files)
-    files[name] = {{"bytes", file.bytes}, {"head", file.head}, {"xxh3", hex(file.hash)}};
+    files[name] = {{"bytes", file.bytes}, {"head", file.head}, {"xxh3", io::hexOf(file.hash)}};
   for (const Manifest::Tensor &tensor : manifest.tensors)
     tensors.push_back(toJson(tensor));
   for (const Manifest::Parameter &parameter : manifest.parameters)
     parameters.push_back(toJson(parameter));
   const Manifest::Data &data = manifest.data;
-  Json all = {
-      {"format", kFormat},
-      {"producer", "zero-run 0.1.0"},
-      {"step", manifest.step},
-      {"seed", manifest.seed},
-      {"plan", toJson(manifest.plan)},
-      {"optimizer", toJson(manifest.optimizer)},
-      {"data",
-       {{"fingerprint", hex(data.fingerprint)},
-        {"samples", data.samples},
-        {"shuffle", data.shuffle},
-        {"shift_labels", data.shiftLabels},
-        {"position", data.position}}},
-      {"last", toJson(manifest.last)},
-      {"model", {{"path", manifest.modelPath}, {"bytes", manifest.modelBytes}, {"xxh3", hex(manifest.modelHash)}}},
-      {"files", std::move(files)},
-      {"tensors", std::move(tensors)},
-      {"parameters", std::move(parameters)}};
+  Json all = {{"format", kFormat},
+              {"producer", "zero-run 0.1.0"},
+              {"step", manifest.step},
+              {"seed", manifest.seed},
+              {"plan", toJson(manifest.plan)},
+              {"optimizer", toJson(manifest.optimizer)},
+              {"data",
+               {{"fingerprint", io::hexOf(data.fingerprint)},
+                {"samples", data.samples},
+                {"shuffle", data.shuffle},
+                {"shift_labels", data.shiftLabels},
+                {"position", data.position}}},
+              {"last", toJson(manifest.last)},
+              {"model",
+               {{"path", manifest.modelPath}, {"bytes", manifest.modelBytes}, {"xxh3", io::hexOf(manifest.modelHash)}}},
+              {"files", std::move(files)},
+              {"tensors", std::move(tensors)},
+              {"parameters", std::move(parameters)}};
   if (manifest.products != 0)
-    all["products"] = hex(manifest.products);
+    all["products"] = io::hexOf(manifest.products);
   if (const auto &scale = manifest.lossScale)
     all["loss_scale"] = toJson(*scale);
   if (const auto &evaluations = manifest.evaluations)
@@ -454,11 +448,15 @@ Manifest describeRun(const planpb::Plan &plan) {
   for (const planpb::Bucket &bucket : plan.buckets())
     manifest.plan.hasResiduals |= bucket.residual_slices_size() > 0;
   const planpb::Optimizer &optimizer = plan.optimizer();
-  manifest.optimizer = {optimizer.rule(),         "constant",
-                        optimizer.lr(),           optimizer.beta1(),
-                        optimizer.beta2(),        optimizer.eps(),
-                        optimizer.weight_decay(), optimizer.momentum(),
-                        optimizer.max_norm(),     0};
+  manifest.optimizer.rule = optimizer.rule();
+  manifest.optimizer.schedule = "constant";
+  manifest.optimizer.lr = optimizer.lr();
+  manifest.optimizer.beta1 = optimizer.beta1();
+  manifest.optimizer.beta2 = optimizer.beta2();
+  manifest.optimizer.eps = optimizer.eps();
+  manifest.optimizer.weightDecay = optimizer.weight_decay();
+  manifest.optimizer.momentum = optimizer.momentum();
+  manifest.optimizer.maxNorm = optimizer.max_norm();
   manifest.modelPath = plan.model().path();
   manifest.modelBytes = plan.model().bytes();
   manifest.modelHash = plan.model().hash();

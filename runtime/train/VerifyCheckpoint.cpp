@@ -1,10 +1,10 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/Workers.h"
+#include "runtime/io/Hash.h"
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -17,12 +17,6 @@ struct Block {
   uint64_t offset = 0, bytes = 0, hash = 0;
   const Manifest::Tensor *tensor = nullptr; ///< null: the file's head
 };
-
-std::string hex(uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016" PRIx64, value);
-  return text;
-}
 
 Error broken(const std::string &path, const std::string &why) {
   return makeError(Code::corrupt, 929, "not a whole checkpoint: " + why, path);
@@ -129,7 +123,8 @@ Error wrongHash(const io::File &file, const std::string &tensor, uint64_t offset
                 uint64_t expected) {
   std::string what = tensor.empty() ? "of its head" : "of tensor \"" + tensor + "\"";
   return broken(file.path(), "the hash " + what + " (" + std::to_string(bytes) + " bytes from byte " +
-                                 std::to_string(offset) + ") is " + hex(is) + " instead of " + hex(expected));
+                                 std::to_string(offset) + ") is " + io::hexOf(is) + " instead of " +
+                                 io::hexOf(expected));
 }
 
 static Status verify(const Manifest &manifest, bool headsOnly) {

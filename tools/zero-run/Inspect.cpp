@@ -2,6 +2,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
+#include "runtime/io/Hash.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
@@ -73,10 +74,8 @@ std::string kindText(const planpb::Output &output) {
 
 std::string summary(const planpb::Plan &plan) {
   std::string out;
-  char hash[20];
-  std::snprintf(hash, sizeof hash, "%016" PRIx64, planHash(plan));
   line(out, "model", escapeName(plan.model().path()));
-  line(out, "producer", escapeName(plan.producer()) + ", plan hash " + hash);
+  line(out, "producer", escapeName(plan.producer()) + ", plan hash " + io::hexOf(planHash(plan)));
   if (!plan.command().empty())
     line(out, "command", escapeName(plan.command()) + " -o PLAN");
   line(out, "world size", worldSize(meshOf(plan)));
