@@ -25,11 +25,7 @@ class Parser(argparse.ArgumentParser):
         raise ZeroError(USAGE, message, help=f"{self.prog} --help")
 
 
-def parser():
-    top = Parser(prog="zero", description="Own models into zero-compile, own text into zero-run, own weights out again.",
-                 epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = top.commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
-
+def add_export(commands):
     export = commands.add_parser("export", help="a model as an ONNX training graph")
     export.add_argument("source", nargs="+", metavar="SOURCE",
                         help="hf FOLDER: a local Hugging Face model; hf config.json: one that is initialised; MODULE:FUNCTION: a function "
@@ -45,6 +41,8 @@ def parser():
     export.add_argument("--no-check", action="store_true", help="do not compare a step with torch's")
     common(export)
 
+
+def add_tokens(commands):
     words = commands.add_parser("tokens", help="text to a file of tokens")
     words.add_argument("text", nargs="+", metavar="FILE", help="text (a document each), .jsonl (a line each), .parquet (a row each)")
     words.add_argument("--tokenizer", required=True, help="tokenizer.json, or the folder that holds it")
@@ -55,6 +53,8 @@ def parser():
     words.add_argument("--vocabulary", type=positive, metavar="N", help="the model's: a tokenizer with more tokens is refused")
     words.add_argument("--workers", type=positive, metavar="N", help="processes (one per core, at most 8)")
 
+
+def add_import(commands):
     home = commands.add_parser("import", help="a run's weights under the model's own names")
     home.add_argument("run", help="a run's folder (its newest checkpoint), or a checkpoint")
     home.add_argument("--hf", metavar="FOLDER", help="the Hugging Face model that was exported; without it OUTPUT is a .safetensors file")
@@ -62,6 +62,8 @@ def parser():
     home.add_argument("--model", metavar="FILE", help="where the exported model is now")
     home.add_argument("--trust-remote-code", action="store_true", help="run code that the model's folder brings")
 
+
+def add_train(commands):
     train = commands.add_parser("train", help="all in one: export, tokens, compile, train, import")
     train.add_argument("folder", help="Hugging Face model, or config.json")
     train.add_argument("--data", nargs="+", required=True, metavar="FILE")
@@ -87,6 +89,14 @@ def parser():
     train.add_argument("--compile-flags", default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags "--precision bf16"')
     train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags "--save-every 100"')
     common(train)
+
+
+def parser():
+    top = Parser(prog="zero", description="Own models into zero-compile, own text into zero-run, own weights out again.",
+                 epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
+    for add in (add_export, add_tokens, add_import, add_train):
+        add(commands)
     return top
 
 
