@@ -1,39 +1,23 @@
 #include "runtime/base/Working.h"
 
 #include "runtime/base/Clock.h"
+#include "runtime/base/Living.h"
 
-#include <mutex>
-#include <set>
 #include <utility>
 
 namespace zc {
 
-namespace {
-struct Table {
-  std::mutex mutex;
-  std::set<Working *> all;
-};
-Table &table() {
-  static auto *table = new Table(); // threads may outlive static objects
-  return *table;
-}
-} // namespace
-
 Working::Working(int rank, std::function<std::string(uint32_t)> name) : rank(rank), name(std::move(name)) {
-  std::lock_guard<std::mutex> lock(table().mutex);
-  table().all.insert(this);
+  Living<Working>::add(this);
 }
 
-Working::~Working() {
-  std::lock_guard<std::mutex> lock(table().mutex);
-  table().all.erase(this);
-}
+Working::~Working() { Living<Working>::remove(this); }
 
 std::vector<BlockedThread> workingThreads(int64_t ns) {
   std::vector<BlockedThread> found;
   int64_t now = nanoseconds();
-  std::lock_guard<std::mutex> lock(table().mutex);
-  for (Working *each : table().all) {
+  auto lock = Living<Working>::lock();
+  for (Working *each : Living<Working>::all()) {
     uint64_t sign = each->sign.load(std::memory_order_relaxed);
     if (std::exchange(each->seen, sign) != sign)
       each->since = now;

@@ -175,13 +175,18 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
     if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
       late = rank;
   std::vector<FlightEntry> entries = mine.entries();
-  std::string text = "rank " + std::to_string(waiting) + " waits in ";
-  text += entries.empty()
-              ? "a collective"
-              : std::string(nameOf(entries.back().call.kind)) + " number " + std::to_string(entries.back().number) +
-                    " of step " + std::to_string(entries.back().step);
+  std::string last = entries.empty() ? ""
+                                     : std::string(nameOf(entries.back().call.kind)) + " number " +
+                                           std::to_string(entries.back().number) + " of step " +
+                                           std::to_string(entries.back().step);
+  std::string text = "rank " + std::to_string(waiting);
+  bool isInside = mine.isInside(); // or waits for queues, which may be in one
+  if (isInside)
+    text += " waits in " + (last.empty() ? "a collective" : last);
+  else
+    text += " waits for its queues" + (last.empty() ? "" : " (last collective: " + last + ")");
   if (late >= 0)
-    text += " for rank " + std::to_string(late) + ": " + where(late);
+    text += (isInside ? " for rank " : " and for rank ") + std::to_string(late) + ": " + where(late);
   if (isSilent)
     text += ", and its process has given no sign for " + seconds(silent[size_t(late)]) + " s";
   return text;

@@ -89,8 +89,9 @@ public:
   bool claim();
   /// One JSON object: per rank how many collectives it began, what it waits for, the last entries.
   std::string toJson();
-  /// Why `waiting` does not get on, in words: who has not come and where that rank was last. A rank whose process has
-  /// given no sign for longer than `silence` ns is taken for stopped: `silent` says for how long it has not, by rank.
+  /// Why `waiting`, which is in a collective or waits for its queues, does not get on, in words: who has not come and
+  /// where that rank was last. A rank whose process has given no sign for longer than `silence` ns is taken for
+  /// stopped: `silent` says for how long it has not, by rank.
   std::string explain(int waiting, const std::vector<int64_t> &silent, int64_t silence);
 
 private:

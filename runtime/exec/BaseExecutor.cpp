@@ -75,6 +75,7 @@ Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const S
   });
   if (sign)
     sign->end();
+  attempted.fetch_add(1, std::memory_order_relaxed);
   trace(step, section, context, begin);
   return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
 }

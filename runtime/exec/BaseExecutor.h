@@ -9,6 +9,7 @@
 #include "runtime/exec/PreparedPlan.h"
 
 #include <array>
+#include <atomic>
 #include <memory>
 
 namespace zc {
@@ -77,7 +78,8 @@ protected:
   Communicator &communicator;
   const int64_t traceFirst, traceLast;
   std::function<Status()> agree;
-  std::vector<TraceRing> rings; // per queue
+  std::vector<TraceRing> rings;       // per queue
+  std::atomic<uint64_t> attempted{0}; ///< steps, by the host's threads: executed, or handed to a stream
 
 private:
   std::array<std::unique_ptr<Working>, kNumQueues> working; // per queue

@@ -11,17 +11,35 @@
 namespace zc {
 
 Status QueueExecutor::runStep(const StepContext &step) {
-  bool isGoing = iteration < kInFlight || finished(iteration + 1 - kInFlight);
-  if (isGoing) {
-    ++iteration;
-    contexts[iteration % kInFlight] = step;
-    go.advance();
-    runOwn(iteration);
-    isGoing = metricsKnown() && !foundFault() && (!prepared.publishesLast(step.step) || publishLast(step));
+  {
+    Awaited::Turn turn(awaited);
+    if (!runIteration(step))
+      return failed();
   }
-  if (!isGoing)
-    return failed();
   return prepared.agreesInStep ? Status() : agreeNow();
+}
+
+/// False after a failure anywhere on this rank.
+bool QueueExecutor::runIteration(const StepContext &step) {
+  if (iteration >= kInFlight && !finished(iteration + 1 - kInFlight))
+    return false;
+  ++iteration;
+  contexts[iteration % kInFlight] = step;
+  go.advance();
+  runOwn(iteration);
+  return metricsKnown() && !foundFault() && (!prepared.publishesLast(step.step) || publishLast(step));
+}
+
+Status QueueExecutor::drain() {
+  Awaited::Turn turn(awaited);
+  return finished(iteration) && !foundFault() ? Status() : failed();
+}
+
+uint64_t QueueExecutor::counted() const {
+  uint64_t sum = attempted.load(std::memory_order_relaxed);
+  for (const Timeline &timeline : done)
+    sum += timeline.word().load(std::memory_order_relaxed);
+  return sum;
 }
 
 void QueueExecutor::startThread(unsigned queue) {

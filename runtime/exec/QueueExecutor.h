@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Awaited.h"
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/BaseExecutor.h"
 #include "runtime/plan/ThreadShares.h"
@@ -19,11 +20,12 @@ namespace zc {
 class QueueExecutor : public BaseExecutor {
 public:
   QueueExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
-      : BaseExecutor(plan, options, communicator), teams(teamsOf(plan, options.threads)) {}
+      : BaseExecutor(plan, options, communicator), teams(teamsOf(plan, options.threads)),
+        awaited(communicator.rank(), [this] { return counted(); }) {}
   ~QueueExecutor() override { join(); }
 
   Status runStep(const StepContext &step) final;
-  Status drain() final { return finished(iteration) && !foundFault() ? Status() : failed(); }
+  Status drain() final;
 
 protected:
   static constexpr uint64_t kInFlight = 2; ///< the current iteration and the one before
@@ -63,6 +65,7 @@ private:
   bool queuesCopies(unsigned queue, const StepContext &now) const {
     return !prepared.mixed.test(queue) && !prepared.publishesLast(now.step);
   }
+  bool runIteration(const StepContext &step);
   bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
   CopyTurn copyTurn(unsigned queue, uint64_t number) const;
   void beginCopies(unsigned queue, uint64_t mine);
@@ -73,7 +76,10 @@ private:
   bool publishLast(const StepContext &step);
   bool metricsKnown();
   Status failed();
+  /// Changes while anything gets on.
+  uint64_t counted() const;
 
+  Awaited awaited; ///< what the caller waits for
   std::array<Copies, kNumQueues> copies;
   std::vector<std::thread> threads;
   Timeline go;      // iterations asked for

@@ -333,6 +333,7 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
                          status.error().message);
     return issueEach();
   }
+  attempted.fetch_add(run.steps.size(), std::memory_order_relaxed);
   Status status = stream.replay(*run.graph);
   if (!status.ok())
     status.error().note = "in a graph of " + std::to_string(run.steps.size()) +
@@ -369,6 +370,7 @@ Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, in
 
 Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
   Stream &stream = *streams[step.queue];
+  attempted.fetch_add(1, std::memory_order_relaxed);
   if (step.agrees && kernels.meetWhenIssued())
     ZC_RETURN_IF_ERROR(agreement());
   else if (step.agrees)

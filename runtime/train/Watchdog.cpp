@@ -25,6 +25,7 @@ void Watchdog::start(int first, int count, double seconds, End end) {
   this->seconds = seconds;
   this->end = std::move(end);
   passed.assign(size_t(count), 0);
+  awaited.reserve(size_t(count)); // a steady step allocates nothing
   thread = std::thread([this] { watch(); });
 }
 
@@ -78,9 +79,10 @@ void Watchdog::watch() {
     std::vector<BlockedThread> blocked = blockedThreads();
     std::vector<BlockedThread> working = workingThreads(int64_t(std::min(seconds, 1e9) * 1e9 / 4));
     blocked.insert(blocked.end(), working.begin(), working.end()); // what a kernel reads is named first
+    lookAtAwaited(awaited);
     if (recorder)
       note(blocked);
-    if (std::string why = reason(blocked); !why.empty())
+    if (std::string why = reason(blocked, int64_t(2e9 * pause.count())); !why.empty())
       return fire(why);
   }
 }
@@ -91,6 +93,8 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
     FlightLog &log = recorder->log(rank);
     log.beat();
     uint64_t soFar = blockingsPassed(rank);
+    for (const AwaitedWork &work : awaited)
+      soFar += work.rank == rank ? work.counted : 0;
     if (std::exchange(passed[size_t(rank - first)], soFar) != soFar)
       log.getOn();
     const BlockedThread *longest = nullptr;
@@ -109,7 +113,7 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
   }
 }
 
-std::string Watchdog::reason(const std::vector<BlockedThread> &blocked) {
+std::string Watchdog::reason(const std::vector<BlockedThread> &blocked, int64_t later) {
   int64_t now = nanoseconds(), most = int64_t(std::min(seconds, 1e9) * 1e9);
   if (now - awakeSince <= most)
     return "";
@@ -124,13 +128,19 @@ std::string Watchdog::reason(const std::vector<BlockedThread> &blocked) {
   auto getsOn = [&](const Seen &each) { return each.progressAt != 0 && now - each.progressAt <= most; };
   if (!recorder || std::any_of(seen.begin(), seen.end(), getsOn))
     return "";
+  auto explain = [&](int rank) {
+    std::vector<int64_t> silent;
+    for (const Seen &each : seen)
+      silent.push_back(each.beats > 0 ? now - each.beatAt : 0);
+    return recorder->explain(rank, silent, most / 2);
+  };
   for (int rank = first; rank < first + count; ++rank)
-    if (int64_t since = recorder->log(rank).insideSince(); since != 0 && now - since > most) {
-      std::vector<int64_t> silent;
-      for (const Seen &each : seen)
-        silent.push_back(each.beats > 0 ? now - each.beatAt : 0);
-      return recorder->explain(rank, silent, most / 2);
-    }
+    if (int64_t since = recorder->log(rank).insideSince(); since != 0 && now - since > most)
+      return explain(rank);
+  // Collectives and kernels of the host, which say where they are, go first.
+  for (const AwaitedWork &work : awaited)
+    if (now - work.since > most + later)
+      return explain(work.rank);
   return "";
 }
 

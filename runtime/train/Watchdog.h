@@ -1,6 +1,7 @@
 //===- Watchdog.h - nobody waits for ever -------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Awaited.h"
 #include "runtime/base/Blocking.h"
 #include "runtime/comm/FlightRecorder.h"
 
@@ -15,10 +16,11 @@
 namespace zc::train {
 
 /// A thread that looks at this process's ranks: when one has been in one call to the system (Blocking: a read, a write,
-/// the disk of the NVMe tier), in one kernel (Working) or inside a collective for longer than it may, the flight
-/// recorder is written to a file and `end` is called, once. While some rank gets on, going through such calls one after
-/// the other (it saves or loads), waiting for it in a collective is no reason. Time in which the watchdog could not
-/// look either does not count: the process was stopped, or its machine suspended.
+/// the disk of the NVMe tier), in one kernel (Working), inside a collective, or waiting for its queues (Awaited), none
+/// of which gets on, for longer than it may, the flight recorder is written to a file and `end` is called, once. While
+/// some rank gets on, going through such calls one after the other (it saves or loads) or with its queues' steps,
+/// waiting for it is no reason. Time in which the watchdog could not look either does not count: the process was
+/// stopped, or its machine suspended.
 class Watchdog {
 public:
   using End = std::function<void(const Error &)>;
@@ -39,8 +41,8 @@ private:
   void watch();
   /// Tells the recorder how this process's ranks are: that they live, get on, wait for a file.
   void note(const std::vector<BlockedThread> &blocked);
-  /// Why nothing moves, if nothing does.
-  std::string reason(const std::vector<BlockedThread> &blocked);
+  /// Why nothing moves, if nothing does; what is awaited may take as many ns longer.
+  std::string reason(const std::vector<BlockedThread> &blocked, int64_t later);
   void fire(const std::string &why);
 
   void explainStop();
@@ -58,7 +60,8 @@ private:
   bool stopping = false;
   FlightRecorder *recorder = nullptr;
   std::string file;
-  std::vector<uint64_t> passed; ///< by this process's rank, when last looked at
+  std::vector<AwaitedWork> awaited; ///< when last looked at
+  std::vector<uint64_t> passed;     ///< by this process's rank, when last looked at
   /// A rank's counters and when they were last seen to change, by our own clock: wall clocks jump.
   struct Seen {
     uint64_t beats = 0, progress = 0;

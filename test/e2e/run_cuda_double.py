@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The plugin for GPUs without a GPU: its own sources beside a double of CUDA (test/cuda/double). What test/cuda/on_gpu.py asks of a GPU, and
 what a GPU or a driver may be like: several GPUs, none, too little memory, memory of the host that cannot be pinned, streams that cannot wait
-for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
+for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost or whose kernel never ends, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
 import pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -11,7 +11,7 @@ from e2e import ROOT, Case, Suite, same
 suite = Suite(__doc__)
 double = Double(suite)
 STEPS = 4
-UNSUPPORTED, BUDGET, PEER_LOST = 4, 5, 7
+UNSUPPORTED, BUDGET, PEER_LOST, WATCHDOG = 4, 5, 7, 11
 OFFLOADED = ("--offload-optimizer", "host", "--offload-param", "host")
 
 
@@ -28,8 +28,8 @@ def checks(*parts):
     return f"on_gpu.py {' '.join(parts)}", run
 
 
-def trained(machine, device, *flags):
-    return double.trained(double.compiled(2, "--zero-stage", "3", *flags), machine, device, STEPS, ranks=2)
+def trained(machine, device, *flags, more=()):
+    return double.trained(double.compiled(2, "--zero-stage", "3", *flags), machine, device, STEPS, ranks=2, more=more)
 
 
 def like_one_gpu(machine, expected, *flags):
@@ -42,10 +42,10 @@ def like_one_gpu(machine, expected, *flags):
     return f"{machine} {' '.join(flags)}", run
 
 
-def refused(machine, code, expected, steps=0, flags=()):
+def refused(machine, code, expected, steps=0, flags=(), more=()):
     """The exit code, one error that contains `expected`, and no more steps than these."""
     def run():
-        got = trained(machine, "cuda", *flags)
+        got = trained(machine, "cuda", *flags, more=more)
         errors = re.findall(r"^error.*$", got[1], re.M)
         if got[0] != code or len(errors) != 1 or not re.search(expected, errors[0]) or len(got[2]) > steps:
             raise Case(f"exit code {got[0]}, {len(got[2])} steps: {got[1][-1500:]}")
@@ -74,5 +74,7 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
            *(refused(f"{gpus}lost={kernel}", PEER_LOST, "the GPU is lost", STEPS - 1, flags)
-             for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400))])
+             for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400)),
+           *(refused(f"{gpus}stuck=300", WATCHDOG, "nothing has moved for 3 s: rank [01] waits", STEPS - 1, flags, ("--watchdog", "3"))
+             for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,"))])
 suite.finish()

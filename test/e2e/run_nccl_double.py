@@ -13,7 +13,7 @@ if not shutil.which("mpirun") or not (double.programs / "libzc_mpi.so").exists()
     suite.run([("all", lambda: (_ for _ in ()).throw(Skip("this machine, or this build, has no MPI")))])
     suite.finish()
 STEPS = 3
-USAGE, UNSUPPORTED, PEER_LOST, MISMATCH = 2, 4, 7, 10
+USAGE, UNSUPPORTED, PEER_LOST, MISMATCH, WATCHDOG = 2, 4, 7, 10, 11
 
 
 def like_threads(world, *flags, more=()):
@@ -66,5 +66,7 @@ suite.run([("a host without GPUs", without), ("without NCCL", without_library), 
            *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel}", [PEER_LOST], "error.*the GPU is lost.*") for kernel in (1, 150, 400)),
            ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*the GPU is lost.*", flags=OFFLOADED),
            ends("a collective fails", "gpus=2", [PEER_LOST], "error.*was told to fail.*", fault="coll.allgather@rank=1,n=30:EIO"),
-           ends("a rank is killed", "gpus=2", [PEER_LOST, 137], ".*(?:signal 9|lost).*", fault="step.begin@rank=1,step=5:SIGKILL")])
+           ends("a rank is killed", "gpus=2", [PEER_LOST, 137], ".*(?:signal 9|lost).*", fault="step.begin@rank=1,step=5:SIGKILL"),
+           ends("a rank is stopped", "gpus=2", [WATCHDOG], "error.*nothing has moved.*rank 1.*", more=("--watchdog", "3"), fault="step.begin@rank=1,step=5:SIGSTOP"),
+           ends("a kernel of GPU 0 never ends", "gpus=2,stuck=300", [WATCHDOG], "error.*nothing has moved.*waits for its queues.*", more=("--watchdog", "3"))])
 suite.finish()

@@ -70,6 +70,14 @@ TEST(FlightRecorder, SaysWhoIsLate) {
   (*recorder)->log(0).waitFor(1);
   why = (*recorder)->explain(0, {0, 0, 0}, 1);
   EXPECT_NE(why.find("for rank 1: it has been reading \"data.npy\" for 3.000 s"), std::string::npos) << why;
+  // Out of collectives it is its queues that it waits for.
+  (*recorder)->log(1).setPlace("", 0);
+  (*recorder)->log(0).end();
+  why = (*recorder)->explain(0, silent, 1000000000);
+  EXPECT_EQ(
+      why.find("rank 0 waits for its queues (last collective: all_reduce number 2 of step 5) and for rank 1: it left"),
+      0u)
+      << why;
   EXPECT_TRUE((*recorder)->claim());
   EXPECT_FALSE((*recorder)->claim());
 }

@@ -31,7 +31,7 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,stuck=100".
 struct Options {
   int64_t gpus = 1;
   int64_t kinds = 1;                 ///< of GPUs, in turn
@@ -43,6 +43,7 @@ struct Options {
   bool waits = true;                 ///< streams can wait for words
   bool peers = true;                 ///< GPUs reach each other's memory
   int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
+  int64_t stuck = 0;                 ///< GPU 0's kernel of this number never ends
 };
 const Options &options();
 

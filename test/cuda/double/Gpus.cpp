@@ -26,6 +26,7 @@ const Options &options() {
     ask("waits", made.waits);
     ask("peers", made.peers);
     ask("lost", made.lost);
+    ask("stuck", made.stuck);
     return made;
   }();
   return read;

@@ -13,19 +13,24 @@ using namespace zc::doubled;
 
 namespace zc::doubled {
 
-/// At its turn a kernel may find the GPU lost.
+/// At its turn a kernel may find the GPU lost, or work for ever.
 static cudaError_t launched(const char *call, cudaStream_t stream, std::function<void()> kernel) {
   cudaError_t status;
   CUstream_st *found = streamOf(call, stream, true, status);
   if (!found)
     return status;
   auto counted = [gpu = &found->gpu] {
-    if (++gpu->kernels != options().lost || gpu->ordinal != 0)
+    int64_t number = ++gpu->kernels;
+    if (gpu->ordinal != 0)
+      return;
+    while (number == options().stuck)
+      ::pause();
+    if (number != options().lost)
       return;
     std::unique_lock<std::shared_mutex> lock(gpu->atWork);
     gpu->lost = cudaErrorECCUncorrectable;
   };
-  if (options().lost > 0)
+  if (options().lost > 0 || options().stuck > 0)
     (void)found->add(call, counted);
   return ended(found->addTouching(call, std::move(kernel)));
 }

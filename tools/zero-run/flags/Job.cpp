@@ -75,7 +75,7 @@ static void addProcesses(CLI::App &app, Flags &flags) {
       ->check(CLI::IsMember({"auto", "inproc", "mpi"}))
       ->group(group);
   app.add_option("--watchdog", flags.run.watchdog,
-                 "seconds after which a collective or a file counts as stuck (300; 0: never)")
+                 "seconds after which a collective, a file, a kernel or a GPU's streams count as stuck (300; 0: never)")
       ->check(within(0.0, 1e9))
       ->group(group);
   app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")

@@ -1,0 +1,43 @@
+#include "runtime/base/Awaited.h"
+
+#include "runtime/base/Clock.h"
+#include "runtime/base/Living.h"
+
+#include <utility>
+
+namespace zc {
+
+Awaited::Awaited(int rank, std::function<uint64_t()> counted) : rank(rank), counted(std::move(counted)) {
+  Living<Awaited>::add(this);
+}
+
+Awaited::~Awaited() { Living<Awaited>::remove(this); }
+
+// Under the lock, as is the counting: what is counted may go once the turn is over.
+Awaited::Turn::Turn(Awaited &what) : what(what) {
+  auto lock = Living<Awaited>::lock();
+  what.isGoing = true;
+  what.seen = what.counted();
+  what.since = nanoseconds();
+}
+
+Awaited::Turn::~Turn() {
+  auto lock = Living<Awaited>::lock();
+  what.isGoing = false;
+}
+
+void lookAtAwaited(std::vector<AwaitedWork> &found) {
+  found.clear();
+  int64_t now = nanoseconds();
+  auto lock = Living<Awaited>::lock();
+  for (Awaited *each : Living<Awaited>::all()) {
+    if (!each->isGoing)
+      continue;
+    uint64_t counted = each->counted();
+    if (std::exchange(each->seen, counted) != counted)
+      each->since = now;
+    found.push_back({each->rank, counted, each->since});
+  }
+}
+
+} // namespace zc

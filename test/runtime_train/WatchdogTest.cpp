@@ -1,0 +1,79 @@
+#include "runtime/train/Watchdog.h"
+
+#include "test/runtime_train/TempFolder.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+
+using namespace zc;
+using namespace zc::train;
+
+namespace {
+
+constexpr double kSeconds = 0.4;
+
+/// Two ranks of this process and a watchdog that tells instead of ending it.
+class Watched : public ::testing::Test {
+protected:
+  void SetUp() override {
+    auto made = FlightRecorder::create(Mesh::ofNodes(2, 2));
+    ASSERT_TRUE(made.ok());
+    recorder = std::move(*made);
+    watchdog.start(0, 2, kSeconds, [this](const Error &error) {
+      std::lock_guard<std::mutex> lock(mutex);
+      said = error.message;
+      wake.notify_all();
+    });
+    watchdog.observe(*recorder, folder.path + "/flight.json");
+  }
+  /// What it says within so long; "": nothing.
+  std::string saysWithin(double seconds) {
+    std::unique_lock<std::mutex> lock(mutex);
+    wake.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return !said.empty(); });
+    return said;
+  }
+
+  zc::test::TempFolder folder;
+  std::unique_ptr<FlightRecorder> recorder;
+  std::atomic<uint64_t> counts[2] = {{0}, {0}};
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::string said;
+  Watchdog watchdog;
+};
+
+TEST_F(Watched, SeesQueuesThatDoNotGetOn) {
+  Awaited own(1, [this] { return counts[1].load(); });
+  Awaited::Turn turn(own);
+  EXPECT_NE(saysWithin(60).find("rank 1 waits for its queues"), std::string::npos) << said;
+}
+
+TEST_F(Watched, LetsSlowQueuesGoOn) {
+  Awaited own(1, [this] { return counts[1].load(); });
+  Awaited::Turn turn(own);
+  for (int i = 0; i < 12; ++i, ++counts[1])
+    ASSERT_EQ(saysWithin(kSeconds / 4), "");
+}
+
+TEST_F(Watched, LetsARankWaitForOneThatGetsOn) {
+  Awaited own(0, [this] { return counts[0].load(); }), others(1, [this] { return counts[1].load(); });
+  Awaited::Turn turn(own), turnOfOthers(others);
+  for (int i = 0; i < 12; ++i, ++counts[1])
+    ASSERT_EQ(saysWithin(kSeconds / 4), "");
+  EXPECT_NE(saysWithin(60), ""); // until it does not either
+}
+
+TEST_F(Watched, SaysNothingOfWhoWaitsForNothing) {
+  Awaited own(0, [this] { return counts[0].load(); });
+  {
+    Awaited::Turn turn(own);
+  }
+  EXPECT_EQ(saysWithin(4 * kSeconds), "");
+}
+
+TEST_F(Watched, SeesACollectiveThatIsNotOver) {
+  recorder->log(0).begin({Collective::barrier, AxisSet::all(), DType::u8, 0, 0}, 3);
+  EXPECT_NE(saysWithin(60).find("rank 0 waits in barrier number 1 of step 3"), std::string::npos) << said;
+}
+
+} // namespace
