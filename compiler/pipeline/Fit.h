@@ -38,8 +38,8 @@ struct Tuned {
 
 /// Gradients in the file, and smaller host buffers, where the host's budget is short; as little selective recomputation
 /// as fits the device's; then as many resident parameters as still fit, on the device and, instead of in a file, on the
-/// host, and as many gradients there. Queues that wait for each other to take less memory come last, unless
-/// `leastMemory` is asked for. Errors: those of the trials.
+/// host, as many gradients there, and state read from the file ahead of its update. Queues that wait for each other to
+/// take less memory come last, unless `leastMemory` is asked for. Errors: those of the trials.
 Result<Tuned> tune(const Strategy &given, const ModelSize &size, const Trial &trial, bool leastMemory = false);
 
 /// For plans over budget: the cheapest change of flags that fits all budgets, as "FLAGS fits (...)", found by trying

@@ -77,11 +77,13 @@ private:
     if (selects && !fits(tuned.needs, budgets))
       ZC_RETURN_IF_ERROR(leastRecomputation());
     if (resides && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.resident; }, &Budgets::device));
+      ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.resident; }, &Budgets::device));
     if (residesOnHost && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.residentOnHost; }, &Budgets::host));
+      ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.residentOnHost; }, &Budgets::host));
     if (cutsGradients && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(mostOf([](Strategy &s) { return &s.shard.gradientsOnHost; }, &Budgets::host));
+      ZC_RETURN_IF_ERROR(restOfHost([](Strategy &s) { return &s.shard.gradientsOnHost; }));
+    if (shard.offloadOptimizer == Offload::nvme && budgets.host != 0 && fits(tuned.needs, budgets))
+      ZC_RETURN_IF_ERROR(restOfHost([](Strategy &s) { return &s.shard.readAhead; }));
     return tuned;
   }
 
@@ -127,10 +129,16 @@ private:
     return Status();
   }
 
-  /// What the plan without leaves is enough for as much; of parameters for more, because gathered buffers go.
-  Status mostOf(Size size, int64_t Budgets::*tier) {
+  /// What the plan without leaves is enough for as much; more, because gathered buffers go.
+  Status mostResidency(Size size, int64_t Budgets::*tier) {
     const int64_t budget = budgets.*tier;
     return search(size, budget, 0, budget - tuned.needs.*tier);
+  }
+
+  /// What the plan without leaves of the host.
+  Status restOfHost(Size size) {
+    const int64_t rest = budgets.host - tuned.needs.host;
+    return search(size, rest, 0, rest);
   }
 
   /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at

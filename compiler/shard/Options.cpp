@@ -65,6 +65,8 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
            "bytes for parameters that offload-param=nvme leaves on the host");
   list.add("gradients-on-host", o.gradientsOnHost, ByteCount{},
            "bytes for gradients that offload-optimizer=nvme leaves on the host (all)");
+  list.add("read-ahead", o.readAhead, ByteCount{},
+           "bytes for state that offload-optimizer=nvme reads before updates that wait for all gradients");
   list.add("chunk", o.chunk, ByteCount{}, "bytes of fp32 moved at once");
 }
 

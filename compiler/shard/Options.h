@@ -68,7 +68,8 @@ struct ShardOptions {
   int64_t resident = 0;       ///< bytes for parameters that every rank keeps whole; not with quantizeWeights
   int64_t residentOnHost = 0; ///< bytes for parameters that stay on the host instead of in a file
   int64_t gradientsOnHost = int64_t(1) << 62; ///< bytes for gradients that wait on the host for an update of the file
-  int64_t chunk = 4 << 20;                    ///< bytes of fp32 that go through host buffers at once
+  int64_t readAhead = 0;   ///< bytes for state read from the file before updates that wait for all gradients
+  int64_t chunk = 4 << 20; ///< bytes of fp32 that go through host buffers at once
 
   /// Ranks that have other samples.
   int64_t dataDegree() const { return worldSize / model; }

@@ -186,15 +186,17 @@ def ZeroHierarchical : Pass<"zero-hierarchical", "::mlir::ModuleOp"> {
 def ZeroOffload : Pass<"zero-offload", "::mlir::ModuleOp"> {
   let summary = "keep optimizer state, parameters or activations on the host or in a file";
   let description = [{
-    In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move what is
-    needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on the host, chunk by
-    chunk, and parameters come back. Under `offload-optimizer=nvme` they wait on the host, as far as `gradients-on-host` goes. Updates
-    follow each other as gradients land, but as many as forward is of the step's arithmetic come last, in the order in which the next
-    forward wants the parameters. Parameters are fetched before they are gathered, in the same `zero.load`, each rank its shard over its own
-    link. Activations that backward needs are evicted after their last use in forward. What passes through the host on its way to or from a
-    file goes through rings of constant size. Under `offload-param=nvme` parameters of the first buckets stay on the host, as far as
-    `resident-on-host` goes: each micro-step reads the others twice. Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity
-    (arXiv 2104.07857, sections 5 and 6).
+    In: output of zero-insert-gather-release. Out: buckets say on which tier their storage is, and fetches and evictions move
+    what is needed. Gradients live with the optimizer: they leave the device as soon as they are reduced, the update runs on
+    the host, chunk by chunk, and parameters come back. Under `offload-optimizer=nvme` they wait on the host, as far as
+    `gradients-on-host` goes, and as many bytes as `read-ahead` more are for state read before an update that waits for all
+    gradients. Updates follow each other as gradients land, but as many as forward is of the step's arithmetic come last, in
+    the order in which the next forward wants the parameters. Parameters are fetched before they are gathered, in the same
+    `zero.load`, each rank its shard over its own link. Activations that backward needs are evicted after their last use in
+    forward. What passes through the host on its way to or from a file goes through rings whose size does not depend on the
+    model's. Under `offload-param=nvme` parameters of the first buckets stay on the host, as far as `resident-on-host` goes:
+    each micro-step reads the others twice. Source: ZeRO-Offload (arXiv 2101.06840, section 4), ZeRO-Infinity (arXiv
+    2104.07857, sections 5 and 6).
   }];
   let constructor = "::zc::createZeroOffload()";
   let dependentDialects = ["::zc::zero::ZeroDialect"];

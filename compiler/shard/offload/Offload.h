@@ -24,22 +24,21 @@ llvm::SmallVector<Chunk> chunksOf(int64_t elements, int64_t chunkElements);
 /// Rings of host buffers in one program; one ring per use and element type.
 class Staging {
 public:
-  static constexpr size_t kSlots = 3; ///< one being read, one in use, one being written
+  static constexpr size_t kSlots = 3; ///< at least: one being read, one in use, one being written
 
   explicit Staging(graph::ProgramOp program) : program(program) {}
 
-  /// `count` elements of the next slot of ring `use`, at `builder`. Slots grow to the largest count asked for, so
-  /// `finish` must be called when all is asked.
+  /// `count` elements of the next slot of ring `use`, at `builder`. How many slots there are, and of how many elements,
+  /// is decided when all is asked: by `finish`.
   mlir::Value next(mlir::OpBuilder &builder, mlir::Location location, llvm::StringRef use, int64_t count,
                    mlir::Type type);
-  /// Makes the slots' buffers, at the program's start.
-  void finish();
+  /// Makes the slots' buffers, at the program's start; as many more of each ring as `ahead` bytes are enough for.
+  void finish(int64_t ahead = 0);
 
 private:
   struct Ring {
     int64_t elements = 0;
-    size_t used = 0;
-    std::array<llvm::SmallVector<zero::PartOp>, kSlots> parts; ///< of each slot
+    llvm::SmallVector<zero::PartOp> parts; ///< in the order asked for
   };
   graph::ProgramOp program;
   llvm::MapVector<std::pair<mlir::StringAttr, mlir::Type>, Ring> rings;
@@ -56,6 +55,7 @@ struct Context {
   mlir::ModuleOp module;
   Mesh mesh;
   int64_t chunkElements = 1 << 20;
+  int64_t readAhead = 0; ///< bytes for slots in which state waits for an update that waits for all gradients
   graph::ProgramOp micro, update;
   Staging microStaging, updateStaging;
 

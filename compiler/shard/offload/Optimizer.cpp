@@ -40,8 +40,10 @@ public:
     SmallVector<zero::UpdateOp> updates(block.getOps<zero::UpdateOp>());
     Operation *end = updates.empty() ? block.getTerminator() : updates.back()->getNextNode();
     llvm::erase_if(updates, [&](zero::UpdateOp update) { return !bucketOf(update.getGradient()); });
-    if (isUpdatedAsLanded())
+    if (isUpdatedAsLanded()) {
       orderAsLanded(updates);
+      context.readAhead = 0;
+    }
     for (zero::UpdateOp update : updates)
       rewriteUpdate(update, bucketOf(update.getGradient()), end);
     replaced.append(updates.begin(), updates.end());

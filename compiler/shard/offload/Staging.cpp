@@ -22,27 +22,32 @@ Value Staging::next(OpBuilder &builder, Location location, StringRef use, int64_
   Ring &ring = rings[{builder.getStringAttr(use), type}];
   ring.elements = std::max(ring.elements, count);
   auto whole = zero::BufferType::get(builder.getContext(), count, type, zero::Tier::host);
-  // The slot's buffer is made by `finish`, when its size is known; until then the part is of one of its own.
+  // The slot's buffer is made by `finish`; until then the part is of one of its own.
   auto alloc = builder.create<zero::AllocOp>(location, whole);
   auto part = builder.create<zero::PartOp>(location, whole, alloc, int64_t(0), ArrayAttr());
-  ring.parts[ring.used++ % kSlots].push_back(part);
+  ring.parts.push_back(part);
   return part;
 }
 
-void Staging::finish() {
+void Staging::finish(int64_t ahead) {
   OpBuilder builder = OpBuilder::atBlockBegin(&program.getBlock());
+  int64_t bytes = 0; // of a slot of each ring
   for (auto &[key, ring] : rings)
-    for (SmallVector<zero::PartOp> &parts : ring.parts) {
-      if (parts.empty())
-        continue;
-      auto slot = builder.create<zero::AllocOp>(
-          program.getLoc(), zero::BufferType::get(builder.getContext(), ring.elements, key.second, zero::Tier::host));
-      for (zero::PartOp part : parts) {
-        Operation *own = part.getBuffer().getDefiningOp();
-        part.getBufferMutable().assign(slot);
+    bytes += ring.elements * graph::bytesOfElement(key.second);
+  const size_t most = kSlots + static_cast<size_t>(bytes > 0 ? ahead / bytes : 0);
+  for (auto &[key, ring] : rings) {
+    auto type = zero::BufferType::get(builder.getContext(), ring.elements, key.second, zero::Tier::host);
+    // What is used once has no bytes of its own before and after it, and is not read into ahead of them.
+    const size_t slots = std::min(most, std::max(kSlots, ring.parts.size() / 2));
+    for (size_t slot = 0; slot < std::min(slots, ring.parts.size()); ++slot) {
+      auto buffer = builder.create<zero::AllocOp>(program.getLoc(), type);
+      for (size_t i = slot; i < ring.parts.size(); i += slots) {
+        Operation *own = ring.parts[i].getBuffer().getDefiningOp();
+        ring.parts[i].getBufferMutable().assign(buffer);
         own->erase();
       }
     }
+  }
   rings.clear();
 }
 

@@ -27,6 +27,7 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
     offload::Context context{module,
                              mesh,
                              std::max<int64_t>(1, options.chunk / unit) * unit / 4,
+                             options.readAhead,
                              micro,
                              update,
                              offload::Staging(micro),
@@ -47,7 +48,7 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
     if (options.offloadActivation != Offload::none)
       offload::offloadActivations(context, tierOf(options.offloadActivation));
     context.microStaging.finish();
-    context.updateStaging.finish();
+    context.updateStaging.finish(context.readAhead);
   }
 
 private:
