@@ -125,8 +125,10 @@ void OptionList::add(const char *name, int64_t &value, ByteCount bytes, const ch
           if (text == word)
             return value = meaning, Status();
         std::optional<uint64_t> size = parseSize(text);
-        if (!size || *size < static_cast<uint64_t>(bytes.least))
+        if (!size)
           return optionError(quotedText(text) + " is not a size such as 25MiB, 800MB or 4096", name);
+        if (*size < static_cast<uint64_t>(bytes.least))
+          return optionError(quotedText(text) + " is less than " + std::to_string(bytes.least) + " B", name);
         value = static_cast<int64_t>(*size); // parseSize ends at 2^62
         return Status::success();
       },

@@ -62,7 +62,7 @@ TEST(OptionList, refusesWithTheNameAndKeepsTheValue) {
                                                          {"share=nan", "a finite number is wanted"},
                                                          {"share=1e999", "a finite number"},
                                                          {"share=0x", "is not a number"},
-                                                         {"size=0", "\"0\" is not a size"},
+                                                         {"size=0", "\"0\" is less than 1 B"},
                                                          {"size=-5", "is not a size"},
                                                          {"fast=maybe", "neither true nor"},
                                                          {"colour=blue", "\"blue\" is not one of red, green"},

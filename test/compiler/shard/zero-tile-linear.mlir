@@ -4,7 +4,7 @@
 // RUN: not zero-opt %s --zero-tile-linear="tile-linear=0" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not zero-opt %s --zero-tile-linear="tile-linear=1" 2>&1 | FileCheck %s --check-prefix=MANY
 
-// NONE: tile-linear: "0" is not a size
+// NONE: tile-linear: "0" is less than 1 B
 // MANY: error: [tile_c2] tiles of 1 bytes would cut parameter 'tall' of 8200 bytes into 2050 tiles, more than 1024
 // REMARK: remark: parameter 'both' is larger than a tile of 256 bytes but stays whole: it is used by something else than a linear
 
