@@ -9,7 +9,7 @@ import pathlib
 import sys
 import traceback
 
-from .errors import BAD_INPUT, IO, USAGE, ZeroError
+from .errors import BAD_INPUT, INTERNAL, IO, USAGE, ZeroError
 
 EXAMPLES = """examples:
   zero export hf ./gpt2 --task causal-lm --seq 1024 -o model.onnx
@@ -175,11 +175,19 @@ def make(name):
     except ZeroError:
         raise
     except Exception as problem:  # of whoever wrote the module
-        place = (problem.filename, problem.lineno) if isinstance(problem, SyntaxError) else traceback.extract_tb(problem.__traceback__)[-1][:2]
-        raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=f"{name}: {place[0]}:{place[1]}") from problem
+        raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=name + own_place(problem)) from problem
     if not isinstance(made, tuple) or len(made) not in (2, 3):
         raise ZeroError(BAD_INPUT, "the function returns neither (model, batch) nor (model, batch, loss)", where=name)
     return made if len(made) == 3 else (*made, None)
+
+
+def own_place(problem):
+    """": FILE:LINE" of the last line of the person's own code on the way to `problem`; empty where there is none."""
+    if isinstance(problem, SyntaxError):
+        return f": {problem.filename}:{problem.lineno}"
+    own = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != __file__ and os.path.isfile(frame.filename)
+           and not any(part in frame.filename for part in ("site-packages", "dist-packages", os.path.dirname(os.__file__)))]
+    return f": {own[-1].filename}:{own[-1].lineno}" if own else ""
 
 
 def tokens(options):
@@ -222,6 +230,10 @@ def main(arguments=None):
         return IO
     except KeyboardInterrupt:
         return 130
+    except Exception as problem:
+        traceback.print_exc()
+        say(str(ZeroError(INTERNAL, f"{type(problem).__name__}: {problem}", help="this is a defect of zero; please report it with the lines above")))
+        return INTERNAL
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Errors with the exit codes of the two programs (docs/cli.md)."""
 import importlib
 
-OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH, PREEMPTED = 1, 2, 3, 4, 5, 6, 10, 75
+OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH, INTERNAL, PREEMPTED = 1, 2, 3, 4, 5, 6, 10, 70, 75
 
 
 class ZeroError(Exception):

@@ -11,6 +11,15 @@ def check(path):
         raise ZeroError(USAGE, "the output is there and no regular file", where=str(path))
 
 
+def check_folder(path):
+    """The same of a folder that a command fills. Errors: it holds something, or is none (usage)."""
+    path = pathlib.Path(path)
+    if path.exists() and not path.is_dir():
+        raise ZeroError(USAGE, "the output is there and no folder", where=str(path))
+    if path.exists() and any(path.iterdir()):
+        raise ZeroError(USAGE, "the folder is not empty", where=str(path))
+
+
 def put(file, target):
     """`file`, complete and on the same file system, becomes `target`."""
     mask = os.umask(0)

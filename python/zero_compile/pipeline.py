@@ -1,22 +1,23 @@
 """`zero train`: from a model's folder and text to a trained folder, by the commands a person would type, which are printed."""
 import json
 import math
+import os
 import pathlib
 import shlex
 import sys
 
-from . import exporting, programs, tasks, tokens, weights
+from . import exporting, outputs, programs, tasks, tokens, weights
 from .errors import BAD_INPUT, MISMATCH, PREEMPTED, USAGE, ZeroError
 
 
 def run(options):
     """`options` as `zero train --help` lists them; the summary, a dict."""
     output = pathlib.Path(options.output)
-    if output.exists() and any(output.iterdir()):
-        raise ZeroError(USAGE, "the folder is not empty", where=str(output))
+    outputs.check_folder(output)
     work = output.with_name(output.name + ".work")
     check(options, work / "run")  # before anything that takes time
     work.mkdir(parents=True, exist_ok=True)
+    remember(options, work / "options.json")
     model, vocabulary = export(options, work)
     data = text(options, work, vocabulary)
     plan, ranks = compile(options, work, model)
@@ -48,6 +49,24 @@ def check(options, run):
         tasks.read_config(options.folder)  # is it a model's at all?
         raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
                         help="--tokenizer FILE, or --byte-level to train on bytes")
+
+
+def remember(options, file):
+    """What the files in the folder for what lies between are made of: --resume takes them as they are, and so goes on with nothing else."""
+    path = lambda name: name and os.path.abspath(name)
+    now = {"model": path(options.folder), "--data": [path(name) for name in options.data], "--tokenizer": path(options.tokenizer),
+           "--byte-level": options.byte_level, "--text-field": options.text_field, "--val": options.val, "--seq": options.seq,
+           "--seed": options.seed, "--no-dropout": options.no_dropout}
+    if options.resume and file.is_file():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        for name, value in now.items():
+            if before.get(name) != value:
+                raise ZeroError(MISMATCH, f"the run began with {name} {json.dumps(before.get(name))}, not {json.dumps(value)}", where=str(file),
+                                help=f"--resume goes on with what it began with; to begin anew, remove {shlex.quote(str(file.parent))}")
+        return
+    whole = file.with_suffix(".new")
+    whole.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+    outputs.put(whole, file)
 
 
 def echo(command):

@@ -84,6 +84,7 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     (tensors, names the loss does not use)."""
     torch, hf = need("torch", "zero import --hf"), need("transformers", "zero import --hf")
     hf.utils.logging.disable_progress_bar()
+    outputs.check_folder(output)
     state, details = state_dict(run, model)
     if adapters.is_folder(folder):
         folder = adapters.base_folder(folder)
@@ -91,8 +92,6 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     if fields.get("auto_map") and not trust_code:
         raise ZeroError(4, "the model brings code of its own", where=f'{file}: "auto_map"', help="read that code; --trust-remote-code runs it")
     output = pathlib.Path(output)
-    if output.exists() and any(output.iterdir()):
-        raise ZeroError(USAGE, "the folder is not empty", where=str(output))
     adapter = details.get("adapter")
     name = adapter["class"] if adapter else details["class"]
     kind = getattr(hf, name, None)

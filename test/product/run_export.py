@@ -344,6 +344,9 @@ def bad_modules_and_outputs():
     (suite.dir / "torn_within.py").write_text("def make():\n    return 1 // 0\n")
     expect("torn.py:1" in zero("export", "torn:make", "-o", "x.onnx", code=3, folder=suite.dir), "no line of the syntax error")
     expect("torn_within.py:2" in zero("export", "torn_within:make", "-o", "x.onnx", code=3, folder=suite.dir), "no line of the error")
+    for name in ("torn_within:other", "no_such:make"):  # of neither is a line of ours or of Python's the place
+        text = zero("export", name, "-o", "x.onnx", code=3, folder=suite.dir)
+        expect(f"--> {name}\n" in text + "\n", text)
     model, batch = make()
     pipe = suite.dir / "pipe"
     os.mkfifo(pipe)

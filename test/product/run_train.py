@@ -121,6 +121,8 @@ def interrupted():
     before = data.stat().st_mtime_ns
     text = zero(*command, code=2)
     expect("--resume" in text and "whole.work" in text and data.stat().st_mtime_ns == before, text)
+    text = zero(*command, "--resume", "--seed", 1, code=10)  # what lies there is of another
+    expect("the run began with --seed 0, not 1" in text and "--resume" in text, text)
     zero(*command, "--resume")
     expect((out / "model.safetensors").read_bytes() == want, "other weights")
     expect(data.stat().st_mtime_ns == before, "the text was tokenised again")
@@ -154,6 +156,8 @@ def refused():
     expect("--val" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--keep-best", code=2), "")
     expect("between 0 and 1" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--val", 1.5, code=2), "")
     expect(not (suite.dir / "no").exists(), "a folder was left")
+    (suite.dir / "file").write_text("")
+    expect("no folder" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "file", code=2), "a file as the output")
 
 
 def clean_environment(place):
