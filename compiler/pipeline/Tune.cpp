@@ -21,10 +21,14 @@ int64_t evenChunk(const ShardOptions &shard, const ModelSize &size) {
   return 4 * size.parameters / shard.worldSize / kPieces;
 }
 
-/// Bytes over a budget, if there is one; over those of all tiers.
+/// Bytes over a budget, if there is one; over those of each tier, and of all.
 int64_t excess(int64_t need, int64_t budget) { return budget != 0 && need > budget ? need - budget : 0; }
+Budgets excesses(const Budgets &needs, const Budgets &budgets) {
+  return {excess(needs.device, budgets.device), excess(needs.host, budgets.host), excess(needs.nvme, budgets.nvme)};
+}
 int64_t excess(const Budgets &needs, const Budgets &budgets) {
-  return excess(needs.device, budgets.device) + excess(needs.host, budgets.host) + excess(needs.nvme, budgets.nvme);
+  const Budgets over = excesses(needs, budgets);
+  return over.device + over.host + over.nvme;
 }
 
 class Tuner {
@@ -74,14 +78,15 @@ private:
     }
     if (shard.offloads() && budgets.host != 0)
       ZC_RETURN_IF_ERROR(smallerBuffers());
-    if (selects && !fits(tuned.needs, budgets))
+    if (selects && !fitsRecomputing())
       ZC_RETURN_IF_ERROR(leastRecomputation());
-    if (resides && fits(tuned.needs, budgets))
+    // What these keep in memory may be what the file has no room for.
+    if (resides && fitsMemory())
       ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.resident; }, &Budgets::device));
-    if (residesOnHost && fits(tuned.needs, budgets))
+    if (residesOnHost && fitsMemory())
       ZC_RETURN_IF_ERROR(mostResidency([](Strategy &s) { return &s.shard.residentOnHost; }, &Budgets::host));
-    if (cutsGradients && fits(tuned.needs, budgets))
-      ZC_RETURN_IF_ERROR(restOfHost([](Strategy &s) { return &s.shard.gradientsOnHost; }));
+    if (cutsGradients && fitsMemory())
+      ZC_RETURN_IF_ERROR(mostGradients());
     if (shard.offloadOptimizer == Offload::nvme && budgets.host != 0 && fits(tuned.needs, budgets))
       ZC_RETURN_IF_ERROR(restOfHost([](Strategy &s) { return &s.shard.readAhead; }));
     return tuned;
@@ -108,6 +113,24 @@ private:
     return Status();
   }
 
+  /// The device and the host, whatever is in the file.
+  bool fitsMemory() const {
+    Budgets memory = budgets;
+    memory.nvme = 0;
+    return fits(tuned.needs, memory);
+  }
+
+  /// As far as what is saved is there.
+  bool fitsRecomputing() const {
+    return given.shard.offloadActivation == Offload::nvme ? fits(tuned.needs, budgets) : fitsMemory();
+  }
+
+  /// No tier is over its budget by more than it was with `before`.
+  bool isNoWorse(const Budgets &before) const {
+    const Budgets now = excesses(tuned.needs, budgets), then = excesses(before, budgets);
+    return now.device <= then.device && now.host <= then.host && now.nvme <= then.nvme;
+  }
+
   /// From all down: the smallest `save` that fits, to a hundredth of what is needed. What is saved is counted without
   /// gradients, which take the place of activations in backward: where that says too little, all there is.
   Status leastRecomputation() {
@@ -115,12 +138,12 @@ private:
     Tuned without = tuned;
     tuned.strategy.grad.save = most;
     ZC_RETURN_IF_ERROR(attempt());
-    if (fits(tuned.needs, budgets))
+    if (fitsRecomputing())
       return search([](Strategy &s) { return &s.grad.save; }, 0, most, shortfall);
     Tuned counted = tuned;
     tuned.strategy.grad.save = -1;
     ZC_RETURN_IF_ERROR(attempt());
-    if (fits(tuned.needs, budgets))
+    if (fitsRecomputing())
       return Status();
     if (counted.needs.device <= tuned.needs.device)
       tuned = counted;
@@ -135,20 +158,37 @@ private:
     return search(size, budget, 0, budget - tuned.needs.*tier);
   }
 
-  /// What the plan without leaves of the host.
+  /// What the plan leaves of the host.
   Status restOfHost(Size size) {
-    const int64_t rest = budgets.host - tuned.needs.host;
-    return search(size, rest, 0, rest);
+    const int64_t now = *size(tuned.strategy), most = now + budgets.host - tuned.needs.host;
+    return search(size, most, now, most);
   }
 
-  /// Halves the way from `good`, which fits and is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at
-  /// the last that fits. Ends where more changes nothing.
+  /// As many as the host has room for; where the file has none for the others, beside smaller buffers.
+  Status mostGradients() {
+    const Size gradients = [](Strategy &s) { return &s.shard.gradientsOnHost; };
+    ZC_RETURN_IF_ERROR(restOfHost(gradients));
+    while (!fits(tuned.needs, budgets) && tuned.strategy.shard.chunk / 4 >= smallestChunk) {
+      Tuned before = tuned;
+      tuned.strategy.shard.chunk /= 4;
+      ZC_RETURN_IF_ERROR(attempt());
+      if (!isNoWorse(before.needs)) {
+        tuned = before;
+        break;
+      }
+      ZC_RETURN_IF_ERROR(restOfHost(gradients));
+    }
+    return Status();
+  }
+
+  /// Halves the way from `good`, which is what `tuned` has, to `bad`, beginning at `guess`; `tuned` stays at the last
+  /// that is no worse. Ends where more changes nothing.
   Status search(Size size, int64_t bad, int64_t good, int64_t guess) {
     for (size_t i = 0; i < trials && good != bad; ++i) {
       Tuned before = tuned;
       *size(tuned.strategy) = guess;
       ZC_RETURN_IF_ERROR(attempt());
-      if (fits(tuned.needs, budgets)) {
+      if (isNoWorse(before.needs)) {
         if (guess > good && tuned.needs == before.needs)
           break; // all of it
         good = guess;

@@ -22,7 +22,9 @@ static void listPlaces(ShardOptions &o, OptionList &list) {
   list.add("residency", o.residency, ByteCount{0, {{"auto", -1}, {"none", 0}}},
            "bytes for parameters that stay gathered (stage 3) or on the device (--offload-param), none, or auto: what "
            "--device-mem leaves, and on the host what --host-mem leaves; nothing without them (auto)");
-  list.add("offload-optimizer", o.offloadOptimizer, "gradients, optimizer state, the update: none, host or nvme");
+  list.add("offload-optimizer", o.offloadOptimizer,
+           "gradients, optimizer state, the update: none, host, or nvme, where gradients wait on the host as far as "
+           "--host-mem has room");
   list.add("offload-param", o.offloadParam, "parameters: none, host or nvme (stage 3, or one rank)");
   list.add("offload-activation", o.offloadActivation, "what forward leaves for backward: none, host or nvme");
   list.add("offload-ratio", o.offloadRatio, Range<double>{0, 1}, "share of the update done on the host (1)");

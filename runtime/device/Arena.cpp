@@ -24,8 +24,9 @@ uint64_t pageBytes() {
 }
 
 Error refused(uint64_t bytes, const std::string &reason) {
-  return makeError(Code::budget, 650, "cannot map " + std::to_string(bytes) + " bytes of memory: " + reason, {},
-                   "compile for more ranks, a higher ZeRO stage or a smaller batch");
+  return makeError(
+      Code::budget, 650, "cannot map " + std::to_string(bytes) + " bytes of memory: " + reason, {},
+      "compile within what there is (--device-mem, --host-mem, --auto), for more ranks or for a smaller batch");
 }
 
 } // namespace

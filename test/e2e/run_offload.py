@@ -94,6 +94,7 @@ def through_file(model, world, common):
     path, times = suite.models / model / "ts17.onnx", 2 if "--grad-accumulation" in common else 1
     flags = ["--world-size", world, "--zero-stage", 3, "--bucket-size", "8KiB", "--offload-optimizer", "nvme", *common]
     tiers_of = lambda *more: json.loads(suite.tool("zero-compile", path, *flags, *more, "--dry-run", "--json"))["tiers"]
+    peaks_of = lambda *more: {tier: values["peak_bytes"] for tier, values in tiers_of(*more).items()}
     free = tiers_of()
     gradients, state = free["host"]["model_state_bytes"]["gradients"], free["nvme"]["model_state_bytes"]
     if state["gradients"] or not gradients:
@@ -115,6 +116,10 @@ def through_file(model, world, common):
         numbers = [(m["loss"], m["grad_norm"]) for m in metrics]
         same("losses and norms", numbers, first.setdefault(("file", model, world, *common), numbers))
         in_file.append(lower)
+        tight = {tier: planned[tier]["peak_bytes"] for tier in ("host", "nvme")}  # with no room but for what goes where
+        within = peaks_of("--host-mem", tight["host"], "--nvme-mem", tight["nvme"])
+        if any(within[tier] > tight[tier] for tier in tight):
+            raise Case(f"{within} within {tight}")
         if memory == 2 * enough and (planned["host"]["peak_bytes"] > enough) != (times > 1 or "--clip-grad-norm" in common):
             raise Case(f"host {planned['host']} of {memory}: what waits for all gradients reads its state ahead, and nothing else")
     if in_file[:2] != [0, 0] or not 0 < in_file[2] < in_file[3]:
@@ -166,10 +171,14 @@ def explain():
     share, links = report["parameters"] / 2, report["traffic"]["d2h"] + report["traffic"]["h2d"]
     if chosen[0][4:6] != [f"{report['tiers']['device']['peak_bytes'] / 1024:.2f}", "KiB"] or chosen[0][-2] != f"{links / share:.2f}":
         raise Case(f"{chosen[0]} is not {report['tiers']}")
-    rows = explained("--device-mem", report["tiers"]["device"]["peak_bytes"])
-    fits = {tuple(row[:3]): row[3] for row in (r[1:] if r[0] == ">" else r for r in rows)}
+    fitting = lambda *budget: {tuple(row[:3]): row[3] for row in (r[1:] if r[0] == ">" else r for r in explained(*budget))}
+    fits = fitting("--device-mem", report["tiers"]["device"]["peak_bytes"])
     if fits["host", "none", "none"] != "yes" or fits["none", "none", "none"] != "no":
         raise Case(f"fits: {fits}")
+    below = json.loads(suite.tool("zero-compile", model, *flags[:4], "--offload-optimizer", "nvme", "--dry-run", "--json"))["tiers"]["host"]["peak_bytes"] - 1
+    fits = fitting("--host-mem", below)  # that plan is made to fit
+    if fits["nvme", "none", "none"] != "yes":
+        raise Case(f"fits within {below} bytes of the host: {fits}")
     if not 8 <= float(chosen[0][-2]) < 8.2:  # fp32: 4 down and 4 up, and padding
         raise Case(f"{chosen[0]}")
 

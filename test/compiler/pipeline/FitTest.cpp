@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 using namespace zc;
 
@@ -33,7 +34,7 @@ struct Model {
       needs.device += std::min<int64_t>(s.shard.resident, 50);
       if (s.shard.offloadOptimizer == Offload::nvme) {
         const int64_t waiting = std::min<int64_t>(s.shard.gradientsOnHost, 100);
-        needs.host += 10 + waiting;
+        needs.host += 10 + waiting + (s.shard.chunk >> 20);
         needs.nvme += 400 - waiting;
       }
       return needs;
@@ -96,8 +97,26 @@ TEST(Tune, keepsAsManyGradientsOnTheHostAsFit) {
     strategy.schedule.budgets.host = budget;
     Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
     ASSERT_TRUE(tuned);
-    EXPECT_EQ(tuned->needs.host, std::min<int64_t>(budget, 110));
+    EXPECT_EQ(tuned->needs.host, std::min<int64_t>(budget, 114));
   }
+}
+
+TEST(Tune, keepsOnTheHostWhatTheFileHasNoRoomFor) {
+  Model model;
+  Strategy strategy;
+  strategy.shard.offloadOptimizer = Offload::nvme;
+  const std::tuple<int64_t, int64_t, bool> cases[] = {{60, 354, true},
+                                                      {60, 349, false},
+                                                      {110, 300, true}, // all of them, beside the smallest buffers
+                                                      {110, 299, false}};
+  for (auto [host, nvme, isEnough] : cases) {
+    strategy.schedule.budgets = {0, host, nvme};
+    Result<Tuned> tuned = tune(strategy, kSmall, model.trial());
+    ASSERT_TRUE(tuned);
+    EXPECT_EQ(fits(tuned->needs, strategy.schedule.budgets), isEnough) << host << " " << nvme;
+  }
+  strategy.schedule.budgets = {0, 60, 354};
+  EXPECT_EQ(tune(strategy, kSmall, model.trial())->strategy.shard.chunk, strategy.shard.chunk);
 }
 
 TEST(Tune, passesErrorsOn) {
