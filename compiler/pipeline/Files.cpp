@@ -15,7 +15,6 @@
 #include "runtime/plan/Verify.h"
 
 #include "mlir/IR/AsmState.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -46,8 +45,7 @@ Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
 Status zc::dump(ModuleOp module, const Stage &stage, const CompileOptions &options) {
   if (options.dumpPhasesTo.empty())
     return Status::success();
-  if (std::error_code code = llvm::sys::fs::create_directories(options.dumpPhasesTo))
-    return makeError(Code::io, 402, "cannot make the folder: " + code.message(), options.dumpPhasesTo);
+  ZC_RETURN_IF_ERROR(io::makeFolder(options.dumpPhasesTo));
   std::string text;
   OpPrintingFlags flags;
   flags.enableDebugInfo(true, /*prettyForm=*/false); // locations are ONNX nodes: worth reading, needed to go on

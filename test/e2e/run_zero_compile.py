@@ -228,6 +228,10 @@ def dumps():
     suite.compile(MODEL, suite.dir / "plain.plan", *SETTINGS)
     suite.compile(MODEL, suite.dir / "dumped.plan", *SETTINGS, "--dump-phases-to", suite.dir / "phases")
     same("plan", (suite.dir / "dumped.plan").read_bytes(), (suite.dir / "plain.plan").read_bytes())
+    mask = os.umask(0)
+    os.umask(mask)
+    if (rights := (suite.dir / "phases").stat().st_mode & 0o777) != 0o777 & ~mask:
+        raise Case(f"the folder has the rights {rights:o}")
     names = sorted(p.name for p in (suite.dir / "phases").iterdir())
     if names != [dump_of(phase).name for phase in PHASES]:
         raise Case(f"dumped {names}")
