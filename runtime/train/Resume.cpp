@@ -52,8 +52,10 @@ Result<std::optional<CheckpointChoice>> CheckpointChoice::toResume(const std::st
 Status CheckpointChoice::passOver(const Error &why, const Told &passed) {
   if (run.empty() || why.code != Code::corrupt)
     return why;
-  passed("not usable, passed over: " + render(why));
-  ++at;
+  std::string text = "\"" + (why.where.empty() ? folders[at] : why.where) + "\" is passed over: " + why.message;
+  if (++at < folders.size())
+    text += "; \"" + folders[at] + "\" is tried";
+  passed(text);
   return Status::success();
 }
 

@@ -81,8 +81,10 @@ TEST(CheckpointDamage, WhatIsMissingOrCutIsPassedOver) {
       ASSERT_OK(rest);
       EXPECT_EQ(rest->steps, 4) << file << " " << how;
       EXPECT_EQ(fixture.read("final/weights.safetensors"), expected) << file << " " << how;
-      for (const char *note : {"passed over", "/final", "/step-4", file, "continuing after step 2"})
+      for (const char *note :
+           {"passed over", "/final", "/step-4", file, "/step-2\" is tried", "continuing after step 2"})
         EXPECT_TRUE(fixture.notes.has(note)) << note << " in " << fixture.notes.all;
+      EXPECT_FALSE(fixture.notes.has("  -->")) << "several lines in " << fixture.notes.all;
     }
 }
 
