@@ -46,6 +46,7 @@ void FlightLog::begin(const Call &call, int64_t step) {
 void FlightLog::end() {
   uint64_t number = begunCount.load(std::memory_order_relaxed);
   words[number % kEntries].end.store(uint64_t(nanoseconds(CLOCK_REALTIME)), std::memory_order_relaxed);
+  missing.store(-1, std::memory_order_relaxed);
   since.store(0, std::memory_order_relaxed);
 }
 
@@ -147,6 +148,12 @@ std::string FlightRecorder::toJson() {
   return json + "\n]}\n";
 }
 
+/// "all_gather number 7 of step 3"
+static std::string nameOf(const FlightEntry &entry) {
+  return std::string(nameOf(entry.call.kind)) + " number " + std::to_string(entry.number) + " of step " +
+         std::to_string(entry.step);
+}
+
 std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &silent, int64_t silence) {
   int64_t now = nanoseconds(CLOCK_REALTIME);
   auto where = [&](int rank) {
@@ -157,10 +164,7 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
     if (entries.empty())
       return std::string("it has not begun any collective");
     const FlightEntry &last = entries.back();
-    std::string text = last.end ? "it left " : "it is in ";
-    text += std::string(nameOf(last.call.kind)) + " number " + std::to_string(last.number) + " of step " +
-            std::to_string(last.step);
-    return last.end ? text + " " + seconds(now - last.end) + " s ago" : text;
+    return last.end ? "it left " + nameOf(last) + " " + seconds(now - last.end) + " s ago" : "it is in " + nameOf(last);
   };
   FlightLog &mine = log(waiting);
   int late = -1;
@@ -175,10 +179,7 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
     if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
       late = rank;
   std::vector<FlightEntry> entries = mine.entries();
-  std::string last = entries.empty() ? ""
-                                     : std::string(nameOf(entries.back().call.kind)) + " number " +
-                                           std::to_string(entries.back().number) + " of step " +
-                                           std::to_string(entries.back().step);
+  std::string last = entries.empty() ? "" : nameOf(entries.back());
   std::string text = "rank " + std::to_string(waiting);
   bool isInside = mine.isInside(); // or waits for queues, which may be in one
   if (isInside)

@@ -75,7 +75,6 @@ Status BaseExecutor::execute(const PreparedStep &step, uint32_t section, const S
   });
   if (sign)
     sign->end();
-  attempted.fetch_add(1, std::memory_order_relaxed);
   trace(step, section, context, begin);
   return status.ok() ? status : locate(status.error(), prepared.plan, section, step.index);
 }
@@ -97,8 +96,10 @@ Status BaseExecutor::publish(const StepContext &context) {
   StepContext now = context;
   now.micro = prepared.plan.accumulation() - 1;
   for (const PreparedStep &step : prepared.steps[1])
-    if (step.publishes)
+    if (step.publishes) {
+      uncounted.fetch_add(1, std::memory_order_relaxed);
       ZC_RETURN_IF_ERROR(execute(step, 1, now));
+    }
   return {};
 }
 

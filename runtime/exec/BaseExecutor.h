@@ -78,8 +78,9 @@ protected:
   Communicator &communicator;
   const int64_t traceFirst, traceLast;
   std::function<Status()> agree;
-  std::vector<TraceRing> rings;       // per queue
-  std::atomic<uint64_t> attempted{0}; ///< steps, by the host's threads: executed, or handed to a stream
+  std::vector<TraceRing> rings; // per queue
+  /// Steps that the caller gets on with although no timeline advances: handed to a stream, or published.
+  std::atomic<uint64_t> uncounted{0};
 
 private:
   std::array<std::unique_ptr<Working>, kNumQueues> working; // per queue

@@ -36,7 +36,7 @@ Status QueueExecutor::drain() {
 }
 
 uint64_t QueueExecutor::counted() const {
-  uint64_t sum = attempted.load(std::memory_order_relaxed);
+  uint64_t sum = uncounted.load(std::memory_order_relaxed);
   for (const Timeline &timeline : done)
     sum += timeline.word().load(std::memory_order_relaxed);
   return sum;

@@ -333,7 +333,7 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
                          status.error().message);
     return issueEach();
   }
-  attempted.fetch_add(run.steps.size(), std::memory_order_relaxed);
+  uncounted.fetch_add(run.steps.size(), std::memory_order_relaxed);
   Status status = stream.replay(*run.graph);
   if (!status.ok())
     status.error().note = "in a graph of " + std::to_string(run.steps.size()) +
@@ -370,7 +370,7 @@ Status StreamExecutor::issueWaits(const PreparedStep &step, uint32_t section, in
 
 Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const EnqueuedContext &context) {
   Stream &stream = *streams[step.queue];
-  attempted.fetch_add(1, std::memory_order_relaxed);
+  uncounted.fetch_add(1, std::memory_order_relaxed);
   if (step.agrees && kernels.meetWhenIssued())
     ZC_RETURN_IF_ERROR(agreement());
   else if (step.agrees)
@@ -409,6 +409,7 @@ Status StreamExecutor::publish(const StepContext &context) {
     if (!step.publishes)
       continue;
     if (!isOnStream(step.queue)) {
+      uncounted.fetch_add(1, std::memory_order_relaxed);
       ZC_RETURN_IF_ERROR(execute(step, 1, now));
       continue;
     }

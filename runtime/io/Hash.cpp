@@ -1,8 +1,9 @@
 #include "runtime/io/Hash.h"
 
-#define XXH_INLINE_ALL
 #include <cinttypes>
 #include <cstdio>
+
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace zc::io {

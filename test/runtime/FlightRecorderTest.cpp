@@ -70,9 +70,10 @@ TEST(FlightRecorder, SaysWhoIsLate) {
   (*recorder)->log(0).waitFor(1);
   why = (*recorder)->explain(0, {0, 0, 0}, 1);
   EXPECT_NE(why.find("for rank 1: it has been reading \"data.npy\" for 3.000 s"), std::string::npos) << why;
-  // Out of collectives it is its queues that it waits for.
+  // Out of collectives it is its queues that it waits for, and nobody in the last one.
   (*recorder)->log(1).setPlace("", 0);
   (*recorder)->log(0).end();
+  EXPECT_EQ((*recorder)->log(0).waitsFor(), -1);
   why = (*recorder)->explain(0, silent, 1000000000);
   EXPECT_EQ(
       why.find("rank 0 waits for its queues (last collective: all_reduce number 2 of step 5) and for rank 1: it left"),

@@ -18,13 +18,16 @@ namespace zc::run {
 
 class Command {
 public:
-  Command(CLI::App &app, Flags::Command kind) : app(app), kind(kind) {}
+  Command(CLI::App &app, Flags::Command kind, Flags &flags) : app(app), kind(kind), flags(flags) {}
   virtual ~Command() = default;
   /// What the parser cannot do by itself. Errors: usage.
   virtual Status complete() { return Status::success(); }
 
   CLI::App &app;
   const Flags::Command kind;
+
+protected:
+  Flags &flags;
 };
 
 // `root`: of the program, whose own flags are those of training.

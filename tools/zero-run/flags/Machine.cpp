@@ -5,13 +5,14 @@
 
 namespace zc::run {
 
-std::unique_ptr<Command> doctorCommand(CLI::App &root, Flags &) {
-  return std::make_unique<Command>(*root.add_subcommand("doctor", "what this machine has"), Flags::Command::doctor);
+std::unique_ptr<Command> doctorCommand(CLI::App &root, Flags &flags) {
+  return std::make_unique<Command>(*root.add_subcommand("doctor", "what this machine has"), Flags::Command::doctor,
+                                   flags);
 }
 
-std::unique_ptr<Command> slurmCommand(CLI::App &root, Flags &) {
+std::unique_ptr<Command> slurmCommand(CLI::App &root, Flags &flags) {
   return std::make_unique<Command>(*root.add_subcommand("slurm-template", "a batch script for Slurm"),
-                                   Flags::Command::slurmTemplate);
+                                   Flags::Command::slurmTemplate, flags);
 }
 
 namespace {
@@ -20,8 +21,7 @@ class BenchIoCommand : public Command {
 public:
   BenchIoCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("bench-io", "measures this machine, for zero-compile --machine"),
-                Flags::Command::benchIo),
-        flags(flags) {
+                Flags::Command::benchIo, flags) {
     app.add_option("folder", flags.benchFolder, "where the NVMe tier would go")->required();
     app.add_option("--size", size, "bytes written and read there (512MiB)");
     app.add_option("-o", flags.machine, "file to write (default: stdout)");
@@ -36,7 +36,6 @@ public:
   }
 
 private:
-  Flags &flags;
   std::string size = "512MiB";
 };
 
@@ -44,8 +43,7 @@ class BenchMachineCommand : public Command {
 public:
   BenchMachineCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("bench-machine", "measures who is fastest at the matrix products of plans here"),
-                Flags::Command::benchMachine),
-        flags(flags) {
+                Flags::Command::benchMachine, flags) {
     app.add_option("plans", flags.benchPlans, "plan files");
     app.add_option("--shape", flags.benchProducts, "TYPE:FACTORS:MxNxK[:BATCH], as in bf16:nt:1024x768x3072");
     app.add_option("-o,--output", flags.products, "file to write, or to add to (default: the cache folder's)");
@@ -58,9 +56,6 @@ public:
                ? usageError("give plans, or shapes by --shape", "bench-machine")
                : Status::success();
   }
-
-private:
-  Flags &flags;
 };
 
 } // namespace

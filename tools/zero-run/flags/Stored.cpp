@@ -14,7 +14,7 @@ std::unique_ptr<Command> inspectCommand(CLI::App &root, Flags &flags) {
   app.add_option("--products", flags.run.products, "of --kernels: as a run's");
   app.add_option("--device", flags.run.device, "of --kernels: cpu, cuda or sync (default: what the plan is for)")
       ->check(CLI::IsMember({"cpu", "cuda", "sync"}));
-  return std::make_unique<Command>(app, Flags::Command::inspect);
+  return std::make_unique<Command>(app, Flags::Command::inspect, flags);
 }
 
 namespace {
@@ -22,8 +22,8 @@ namespace {
 class ExportCommand : public Command {
 public:
   ExportCommand(CLI::App &root, Flags &flags)
-      : Command(*root.add_subcommand("export", "a checkpoint's weights as a file"), Flags::Command::exportWeights),
-        flags(flags) {
+      : Command(*root.add_subcommand("export", "a checkpoint's weights as a file"), Flags::Command::exportWeights,
+                flags) {
     app.add_option("checkpoint", flags.checkpoint, "OUT/step-K, OUT/final, or OUT for its newest")->required();
     app.add_option("--onnx", flags.onnx, "the model with the trained weights");
     app.add_option("--safetensors", flags.safetensors, "the weights alone");
@@ -34,16 +34,13 @@ public:
                ? usageError("give either --onnx OUT or --safetensors OUT", "export")
                : Status::success();
   }
-
-private:
-  Flags &flags;
 };
 
 class CheckpointCommand : public Command {
 public:
   CheckpointCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("checkpoint", "verify DIR: whether a checkpoint, or all of a run, are whole"),
-                Flags::Command::verifyCheckpoint) {
+                Flags::Command::verifyCheckpoint, flags) {
     app.add_option("what", verb, "verify: reads every byte and compares all hashes")
         ->required()
         ->check(CLI::IsMember({"verify"}));

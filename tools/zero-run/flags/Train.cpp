@@ -20,7 +20,7 @@ Status readSteps(const std::string &text, const char *flag, train::StepRange &st
 
 class TrainCommand : public Command {
 public:
-  TrainCommand(CLI::App &root, Flags &flags) : Command(root, Flags::Command::train), flags(flags) {
+  TrainCommand(CLI::App &root, Flags &flags) : Command(root, Flags::Command::train, flags) {
     app.add_option("plan", flags.run.plan, "plan file of zero-compile");
     addJob(app, flags);
     addTraining();
@@ -111,7 +111,6 @@ private:
     return Status::success();
   }
 
-  Flags &flags;
   std::string trace, profile;
 };
 
@@ -119,8 +118,7 @@ class EvalCommand : public Command {
 public:
   EvalCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("eval", "mean loss and outputs of a --forward-only plan over a data set"),
-                Flags::Command::eval),
-        flags(flags) {
+                Flags::Command::eval, flags) {
     train::RunOptions &run = flags.run;
     app.add_option("plan", run.plan, "plan file of zero-compile --forward-only");
     addJob(app, flags);
@@ -132,9 +130,6 @@ public:
     app.add_option("--out", run.out, "folder for eval.json, the last line's object (default: none)")->group("Output");
   }
   Status complete() override { return completeJob(flags, "eval"); }
-
-private:
-  Flags &flags;
 };
 
 } // namespace
